@@ -304,19 +304,6 @@ describe("refusals", () => {
     expect(hub.repositories.has(name)).toBe(false);
   });
 
-  it.each([
-    [403, /create/, /^The token may not write to org\/merged-\d+\. Give it write access/],
-    [403, /commit/, /for a gated repository, ask its owner first\. The Hub says: refused/],
-    [409, /commit/, /was changed by someone else during the push/],
-    [429, /batch/, /limits how often it answers and refused to take org\/merged-\d+\. Wait some minutes/],
-    [500, /preupload/, /could not be pushed to http.*: refused.*Push again; what was sent is not sent again\.$/],
-    [400, /commit/, /^http.* refused org\/merged-\d+: refused/],
-    [403, /signature/, /: .*while uploading .*URL: http:\/\/localhost:\d+\/[0-9a-f]{64}\. Push again; what was sent/],
-  ])("of status %i for %s are explained", async (status, path, message) => {
-    hub.refusals = Array(9).fill({ status, path });
-    await expect(pushFolder(at("merged"), { name, retryDelay: 1 })).rejects.toThrow(message);
-  });
-
   it("of folders that are no complete model come before any request", async () => {
     cpSync(at("merged"), at("short"), { recursive: true });
     const [weights = ""] = weightsOf(at("short"));
@@ -335,6 +322,20 @@ describe("refusals", () => {
     expect((await run(["push", "merged", name, "--branch", "../main"])).stderr).toMatch(/is not the name of a branch/);
     expect((await run(["push", "merged", name, "--message", " "])).stderr).toMatch(/message of the commit is empty/);
     expect(hub.requests).toEqual([]);
+  });
+
+  // Uploads of a refused push may end after it.
+  it.each([
+    [403, /create/, /^The token may not write to org\/merged-\d+\. Give it write access/],
+    [403, /commit/, /for a gated repository, ask its owner first\. The Hub says: refused/],
+    [409, /commit/, /was changed by someone else during the push/],
+    [429, /batch/, /limits how often it answers and refused to take org\/merged-\d+\. Wait some minutes/],
+    [500, /preupload/, /could not be pushed to http.*: refused.*Push again; what was sent is not sent again\.$/],
+    [400, /commit/, /^http.* refused org\/merged-\d+: refused/],
+    [403, /signature/, /: .*while uploading .*URL: http:\/\/localhost:\d+\/[0-9a-f]{64}\. Push again; what was sent/],
+  ])("of status %i for %s are explained", async (status, path, message) => {
+    hub.refusals = Array(9).fill({ status, path });
+    await expect(pushFolder(at("merged"), { name, retryDelay: 1 })).rejects.toThrow(message);
   });
 });
 

@@ -1,9 +1,11 @@
 // serve as a person runs it: what it prints, what it refuses, how it ends; and an evaluation over it equals the engine's.
-import { readFileSync } from "node:fs";
+import type { ChildProcess } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import OpenAI from "openai";
-import { beforeAll, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { writeWorld } from "../examples/world.js";
 import { temporaryFolder } from "./support/checkpoints.js";
 import {
@@ -18,6 +20,11 @@ import {
 
 const world = join(temporaryFolder(), "world");
 beforeAll(() => writeWorld(world));
+const running = new Set<ChildProcess>();
+// A test that times out does not stop its server.
+afterEach(() => {
+  for (const child of running) child.kill("SIGKILL");
+});
 
 interface Serving {
   readonly url: string;
@@ -29,6 +36,8 @@ interface Serving {
 
 async function serve(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Serving> {
   const { child, ended } = start(["serve", ...args, "--threads", "1", "--port", "0", "--json"], { cwd: world, env });
+  running.add(child);
+  void ended.finally(() => running.delete(child));
   const line = await new Promise<string>((resolve, reject) => {
     let text = "";
     child.stdout?.on("data", (chunk: string) => {
@@ -121,6 +130,28 @@ describe("serve", () => {
     expect(stderr).not.toContain("secret-words");
   });
 
+  it("ends at SIGTERM in its own time beside signal-exit, a part of node-llama-cpp", async () => {
+    // As signal-exit, which ends the process at a signal where its listener is the only one.
+    const library = join(world, "signal-exit.mjs");
+    writeFileSync(
+      library,
+      `const end = () => {
+        if (process.listenerCount("SIGTERM") > 1) return;
+        process.removeListener("SIGTERM", end);
+        process.kill(process.pid, "SIGTERM");
+      };
+      process.on("newListener", function listen(name) {
+        if (name !== "SIGTERM") return;
+        process.removeListener("newListener", listen);
+        setImmediate(() => process.on("SIGTERM", end));
+      });`,
+    );
+    const serving = await serve(["math-expert"], { NODE_OPTIONS: `--import ${pathToFileURL(library)}` });
+    const { status, signal, stderr } = await serving.stop("SIGTERM");
+    expect({ status, signal }).toEqual({ status: DONE, signal: null });
+    expect(stderr).toMatch(/^Finishing the answers under way/m);
+  });
+
   it.each<[string[], RegExp]>([
     [[], /Missing a model\. Pass SOURCE, or --model NAME=SOURCE\./],
     [["math-expert", "--model", "other"], /--model other is not NAME=SOURCE\./],
@@ -138,7 +169,8 @@ describe("serve", () => {
     await new Promise((resolve) => taken.once("listening", resolve));
     const { port } = taken.address() as { port: number };
     const message = new RegExp(`Port ${port} is in use\\. Choose another --port\\.`);
-    await expectRefused(["serve", "base", "--quiet", "--port", String(port)], world, WRONG_USAGE, message);
+    // Before models are opened.
+    await expectRefused(["serve", "no-such-model", "--quiet", "--port", String(port)], world, WRONG_USAGE, message);
     taken.close();
   });
 });

@@ -174,7 +174,7 @@ describe("layergraft revert", () => {
 
   it("refuses what chooses nothing, or what is not there", async () => {
     const args = ["revert", "--expert", "task", "--base", "base", "--out", "r3"];
-    await expectRefused(args, root, WRONG_USAGE, /layers, parts and rows_below are all missing/);
+    await expectRefused(args, root, WRONG_USAGE, /layers, parts, rows_below and keep_share are all missing/);
     await expectRefused(
       [...args, "--layers", "3-20"],
       root,

@@ -1,9 +1,11 @@
 // The library's calls on the small models of examples/.
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { writeWorld } from "../../examples/world.js";
+import { writeByteModel, writeLetters } from "../../test/support/byte-model.js";
 import { temporaryFolder } from "../../test/support/checkpoints.js";
+import { FAKE_LLAMA, logitsAfter } from "../../test/support/fake-llama.js";
 import {
   analyze,
   CancelledError,
@@ -11,7 +13,7 @@ import {
   evaluate,
   inspect,
   type MergeRecipe,
-  type Model,
+  Model,
   OutputError,
   openModel,
   openPlan,
@@ -213,5 +215,70 @@ describe("serve", () => {
     expect(paths).toEqual(["/v1/completions", "/v1/completions"]);
     await expect(fetch(url)).rejects.toThrow();
     await expect(serve({ math: "math-expert" }, { folder, host: "0.0.0.0" })).rejects.toThrow("needs an API key");
+    await expect(serve({ no: "no-such-model" }, { folder, port: 70_000 })).rejects.toThrow("port is 70000; it must be");
+  });
+});
+
+describe("llama.cpp", () => {
+  beforeAll(async () => {
+    await writeByteModel(at("one"), 1);
+    await writeByteModel(at("two"), 2);
+    writeLetters(folder);
+    vi.stubEnv("NODE_LLAMA_CPP", FAKE_LLAMA);
+    vi.stubEnv("LAYERGRAFT_CACHE", at("cache"));
+  });
+  afterAll(() => void vi.unstubAllEnvs());
+  const PROMPT = "Amina ana maembe";
+  const SOUP = { method: "soup", models: ["one", "two"] } as const;
+  const llama = { folder, backend: "llama", type: "q4_0" } as const;
+
+  /** Greedy tokens of the stand-in, up to an end token. */
+  async function answerOf(model: Model, count: number): Promise<number[]> {
+    const engine = Model.engineOf(model);
+    const ends = await engine.stopIds();
+    const prompt = await engine.encode(PROMPT);
+    const text = [...prompt];
+    while (text.length < prompt.length + count) {
+      const logits = logitsAfter(text, model.vocabularySize);
+      const next = logits.indexOf(Math.max(...logits));
+      if (ends.includes(next)) break;
+      text.push(next);
+    }
+    return text.slice(prompt.length);
+  }
+
+  test("runs models, evaluations and servers that ask for it", async () => {
+    const phases = new Set<string>();
+    await using model = await openModel(SOUP, { ...llama, onProgress: ({ phase }) => phases.add(phase) });
+    expect(model.notes.at(-1)).toMatch(/^weights are q4_0 in .*cache.gguf/);
+    expect([...phases]).toEqual(["reading and writing"]);
+    const { text, tokens } = await model.generate(PROMPT, { maxNewTokens: 5 });
+    expect(tokens.length).toBeGreaterThan(0);
+    expect(tokens).toEqual(await answerOf(model, 5));
+
+    const tasks = [at("letters.yaml")];
+    const own = await evaluate(model, { tasks, limit: 3 });
+    const named = await evaluate(at("one"), { tasks, limit: 3, backend: "llama", type: "q4_0" });
+    for (const { results } of [own, named]) expect(results.backend).toMatchObject({ backend: "llama" });
+
+    await using server = await serve({ mixed: SOUP }, { ...llama, port: 0, context: 300 });
+    const body = JSON.stringify({ prompt: PROMPT, max_tokens: 5, temperature: 0 });
+    const answer = await fetch(`${server.url}/v1/completions`, { method: "POST", body });
+    const { choices } = (await answer.json()) as { choices: { text: string }[] };
+    expect(choices[0]?.text.trim()).toBe(text.trim());
+    // Each model was exported once.
+    expect(readdirSync(at("cache/gguf"))).toHaveLength(2);
+  });
+
+  test("is refused where options do not go together", async () => {
+    const refused = (source: string, options: object) => expect(openModel(source, { folder, ...options })).rejects;
+    await refused("one", { type: "q8_0" }).toThrow("--type needs --backend llama.");
+    await refused("one", { ...llama, type: "q3_k" }).toThrow(/type is q3_k; it must be one of f32, .*q4_0$/);
+    await refused("one", { backend: "vllm" }).toThrow("backend is vllm; it must be engine or llama");
+    await refused("one", { ...llama, providers: ["cuda"] }).toThrow("llama.cpp chooses the GPU itself.");
+    await refused("m.gguf", { backend: "engine" }).toThrow("m.gguf is a GGUF file, which only llama.cpp runs.");
+    await refused("m.gguf", llama).toThrow("m.gguf is a GGUF file, which has its own type.");
+    await using model = await openModel("one", { folder });
+    await expect(evaluate(model, { tasks: [at("quiz.yaml")], backend: "llama" })).rejects.toThrow("is open already");
   });
 });

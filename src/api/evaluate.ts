@@ -1,5 +1,5 @@
 // Evaluates a model on benchmarks or your own tasks.
-import { RecipeError } from "../core/index.js";
+import { RecipeError, usageError } from "../core/index.js";
 import {
   type Backend,
   type EvaluateOptions as EvaluateTasksOptions,
@@ -14,7 +14,7 @@ import {
   type Score,
   type Task,
 } from "../evaluate/index.js";
-import { Model, type ModelInput, openModel } from "./model.js";
+import { Model, type ModelInput, type OpenModelOptions, openModel } from "./model.js";
 import type { CallOptions, Progress } from "./options.js";
 import { MergePlan } from "./plan-merge.js";
 
@@ -30,19 +30,20 @@ export interface EvaluateProgress extends Progress {
 export interface EvaluateOptions
   extends CallOptions<EvaluateProgress>,
     Pick<EvaluateTasksOptions, "out" | "resume" | "limit" | "seed" | "resamples">,
-    Pick<OpenTasksOptions, "protocols" | "shots"> {
+    Pick<OpenTasksOptions, "protocols" | "shots">,
+    Pick<OpenModelOptions, "type"> {
   /** Tasks by name, such as `mgsm_sw` or `paper`, and paths of task files. */
   readonly tasks: readonly string[];
   /** Folder with task data. Default: the hub. */
   readonly data?: string | undefined;
   /**
-   * Backend that runs the model, from `layergraft/evaluate`, such as `openOpenAI`. It stays open. Default: the built-in
-   * engine.
+   * What runs the model: `engine`, `llama`, or a server's backend from `layergraft/evaluate`, such as `openOpenAI`, which
+   * stays open. Default: `llama` for GGUF files, else `engine`.
    */
-  readonly backend?: Backend | undefined;
-  /** Prompts computed at once by the built-in engine. Default: 8. */
+  readonly backend?: OpenModelOptions["backend"] | Backend;
+  /** Prompts that the engine or llama.cpp computes at once. Default: 8. */
   readonly batch?: number | undefined;
-  /** Threads of the built-in engine. Default: one per core. */
+  /** Threads of the engine or llama.cpp. Default: one per core. */
   readonly threads?: number | undefined;
   /** Execute programs that the model wrote, confined (MBPP). Default: false. */
   readonly allowCode?: boolean | undefined;
@@ -108,10 +109,13 @@ async function sandboxOf(tasks: readonly Task[], { allowCode = false, unsafeCode
 
 async function backendOf(source: ModelInput | Model, options: EvaluateOptions) {
   const stays = async () => {};
-  if (options.backend) return { backend: options.backend, name: nameOf(source), close: stays };
-  const { batch, threads, signal } = options;
+  const { batch, threads, signal, backend: chosen, type } = options;
+  if (typeof chosen === "object") return { backend: chosen, name: nameOf(source), close: stays };
   const isOpen = source instanceof Model;
-  const model = isOpen ? source : await openModel(source, { threads, signal });
+  if (isOpen && (chosen ?? type) !== undefined) {
+    throw usageError(`${source.name} is open already. Pass backend and type to openModel.`);
+  }
+  const model = isOpen ? source : await openModel(source, { backend: chosen, type, threads, signal });
   const backend = await modelBackend(Model.engineOf(model), { batch });
   return {
     backend,

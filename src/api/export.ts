@@ -1,17 +1,8 @@
 // Models as files of other programs.
 import { resolve } from "node:path";
-import { usageError } from "../core/index.js";
+import { own, usageError } from "../core/index.js";
 import { openModelSource } from "../engine/index.js";
-import {
-  FILE_TYPE_NAMES,
-  type FileType,
-  ONNX_TYPES,
-  type OnnxType,
-  planGguf,
-  planOnnx,
-  writeGguf,
-  writeOnnx,
-} from "../export/index.js";
+import { EXPORT_FORMATS, type FileType, type OnnxType } from "../export/index.js";
 import { engineSource, type ModelInput } from "./model.js";
 import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./options.js";
 
@@ -57,28 +48,19 @@ export interface ExportResult {
  * @throws CancelledError if the signal fires
  */
 export async function exportModel(options: ExportOptions): Promise<ExportResult> {
-  const { source, out, format = "gguf", type, tensorTypes, folder, resume, force } = options;
-  const opened = await openModelSource(engineSource(source), { folder, hub: hubOf(options) });
-  const target = { out: resolve(folder ?? "", out), force, ...controlsOf(options) };
-  if (format === "onnx" && (tensorTypes || resume)) {
+  const { source, out, format: name = "gguf", tensorTypes, folder, resume, force } = options;
+  const format = own(EXPORT_FORMATS, name);
+  if (!format) throw usageError(`format is ${name}; it must be one of ${Object.keys(EXPORT_FORMATS).join(", ")}`);
+  if (name === "onnx" && (tensorTypes || resume)) {
     throw usageError("tensorTypes and resume are for the format gguf. Leave them out for onnx.");
   }
-  if (type !== undefined && type in ONNX_TYPES !== (format === "onnx")) {
-    const known = format === "onnx" ? Object.keys(ONNX_TYPES) : FILE_TYPE_NAMES;
-    throw usageError(`type is ${type}; for ${format} it must be one of ${known.join(", ")}`);
+  const { type = format.defaultType } = options;
+  if (!format.types.includes(type)) {
+    throw usageError(`type is ${type}; for ${name} it must be one of ${format.types.join(", ")}`);
   }
-  const write =
-    format === "onnx"
-      ? async () => {
-          const plan = planOnnx(opened, { type: (type ?? "q8") as OnnxType });
-          return { plan, written: await writeOnnx(plan, target) };
-        }
-      : async () => {
-          const plan = await planGguf(opened, { type: (type ?? "q8_0") as FileType, tensorTypes });
-          return { plan, written: await writeGguf(plan, { ...target, resume }) };
-        };
-  const { plan, written } = await write();
-  const { digest, encodings } = plan;
-  const { out: path, bytes, warnings } = written;
-  return { out: path, bytes, digest, encodings, notes: [...opened.notes, ...plan.notes], warnings };
+  const opened = await openModelSource(engineSource(source), { folder, hub: hubOf(options) });
+  const { digest, encodings, notes, write } = await format.plan(opened, type, tensorTypes);
+  const target = { out: resolve(folder ?? "", out), force, resume };
+  const { out: path, bytes, warnings } = await write({ ...target, ...controlsOf(options) });
+  return { out: path, bytes, digest, encodings, notes: [...opened.notes, ...notes], warnings };
 }

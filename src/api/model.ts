@@ -6,26 +6,36 @@ import {
   type EngineSource,
   encodePair,
   type Generation,
+  type OpenEngineOptions,
   openEngine,
   promptEncoder,
 } from "../engine/index.js";
+import type { FileType } from "../export/index.js";
+import { type BackendName, chooseBackend, openLlama } from "../llama/index.js";
 import type { RecipeInput } from "../merge/index.js";
 import { snakeFields } from "./field-names.js";
-import { type CallOptions, defined, type FolderOptions, hubOf } from "./options.js";
+import { type CallOptions, controlsOf, defined, type FolderOptions, hubOf } from "./options.js";
 import { MergePlan } from "./plan-merge.js";
 import type { MergeRecipe } from "./recipe-types.js";
 
 /**
- * A model to run: a folder, `FOLDER+ADAPTER`, the name of a model on the hub, a recipe file, a recipe or a plan. Recipes
- * and plans are computed in memory; nothing is written.
+ * A model to run: a folder, `FOLDER+ADAPTER`, the name of a model on the hub, a recipe file, a recipe, a plan, or a GGUF
+ * file. The embedded engine computes recipes and plans in memory and writes nothing; llama.cpp runs an export in the cache.
  */
 export type ModelInput = string | MergeRecipe | RecipeInput | MergePlan;
 
-/** Options of `openModel`. `onProgress` reports the bytes of a recipe that are computed. */
+/** Options of `openModel`. `onProgress` reports the bytes of a recipe that are computed, or of an export. */
 export interface OpenModelOptions extends CallOptions, FolderOptions {
+  /**
+   * What runs the model: `engine`, the embedded engine, or `llama`, llama.cpp, which needs the package node-llama-cpp.
+   * Default: `llama` for GGUF files, else `engine`.
+   */
+  readonly backend?: BackendName | undefined;
+  /** Encoding of the weights in llama.cpp. GGUF files have their own. Default: `"q8_0"`. */
+  readonly type?: FileType | undefined;
   /** Threads of the computation. Default: one per core. */
   readonly threads?: number | undefined;
-  /** Execution providers of ONNX Runtime in order of preference, such as `["cuda", "cpu"]`. Default: `["cpu"]`. */
+  /** Embedded engine: execution providers of ONNX Runtime in order of preference, such as `["cuda", "cpu"]`. Default: `["cpu"]`. */
   readonly providers?: readonly string[] | undefined;
 }
 
@@ -178,11 +188,11 @@ export class Model {
 /**
  * Opens a model to generate and score text.
  * @throws CheckpointError or FormatError or RecipeError or MismatchError if it cannot be used
- * @throws LayergraftError if ONNX Runtime is not installed
+ * @throws LayergraftError if ONNX Runtime or node-llama-cpp is not installed, or if options do not go together
  * @throws CancelledError if the signal fires
  */
 export async function openModel(source: ModelInput, options: OpenModelOptions = {}): Promise<Model> {
-  return new Model(await openEngine(engineSource(source), engineOptions(options)));
+  return new Model(await openInBackend(source, options));
 }
 
 /** What the engine opens. */
@@ -191,12 +201,24 @@ export function engineSource(source: ModelInput): EngineSource {
   return typeof source === "string" ? source : (snakeFields(source) as RecipeInput);
 }
 
+/** What only `serve` chooses. */
+interface HeldOptions extends Pick<OpenEngineOptions, "asFloats" | "cache"> {
+  /** llama.cpp: maximum tokens of prompt and answer together. */
+  readonly context?: number | undefined;
+}
+
 /** @internal */
-export function engineOptions({ folder, threads, providers, signal, onProgress }: OpenModelOptions) {
-  return defined({
-    ...{ folder, threads, providers, signal, hub: hubOf({ signal }) },
-    onProgress:
-      onProgress &&
-      ((done: number, total: number) => onProgress({ phase: "computing the merge", done, total, unit: "bytes" })),
+export async function openInBackend(source: ModelInput, options: OpenModelOptions, held: HeldOptions = {}) {
+  const { folder, threads, providers, type, signal, onProgress } = options;
+  const { context, ...embedded } = held;
+  const opened = engineSource(source);
+  const hub = hubOf({ signal });
+  if (chooseBackend(opened, options) === "llama") {
+    return openLlama(opened, { ...controlsOf(options), ...{ folder, type, context, hub } });
+  }
+  const phase = "computing the merge";
+  return openEngine(opened, {
+    ...defined({ folder, threads, providers, signal, hub, ...embedded }),
+    ...(onProgress ? { onProgress: (done, total) => onProgress({ phase, done, total, unit: "bytes" }) } : {}),
   });
 }

@@ -118,7 +118,7 @@ export interface DominantRecipe extends OutputFields {
   readonly outside?: "average" | "first" | undefined;
 }
 
-/** Restores part of an expert from its base: layers, parts, or the rows that changed little. */
+/** Restores part of an expert from its base: layers, parts, the rows that changed little, or all but a share. */
 export interface RevertRecipe extends OutputFields {
   /** Name of the method. */
   readonly method: "revert";
@@ -134,6 +134,10 @@ export interface RevertRecipe extends OutputFields {
   readonly rowsBelow?: number | undefined;
   /** A row is an input feature or an output feature. Default: `"input"`. */
   readonly rows?: "input" | "output" | undefined;
+  /** Share of the chosen parameters, or layers, that stay the expert's; the rest is restored in the order of `from`. */
+  readonly keepShare?: number | undefined;
+  /** Keep_share: what is restored first, the rows that changed least (smallest, the default) or whole layers from the bottom, middle or top. */
+  readonly from?: "smallest" | "bottom" | "middle" | "top" | undefined;
   /** Invert the choice: keep what is chosen and restore everything else. Default: `false`. */
   readonly keep?: boolean | undefined;
 }

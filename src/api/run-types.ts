@@ -25,6 +25,11 @@ export interface TrainRun {
     /** Write the base with the factors merged in too. Default: `false`. */
     readonly merge?: boolean | undefined;
   } | undefined;
+  /** Sparse fine-tuning: two runs of the given length. */
+  readonly sparse?: {
+    /** Share of the trained weights to keep: those that change most in a first run, which a second run from the base trains alone (arXiv 2110.07560). Default: `0.05`. */
+    readonly keep?: number | undefined;
+  } | undefined;
   /** Part to train, such as `layers 0-4, 30-31`, `all but layers 0-4` or `attention`; the rest is frozen (default: `all`, with lora `layers`). */
   readonly train?: string | undefined;
   /** Training data; or give `partition`. */

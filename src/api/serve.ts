@@ -1,14 +1,13 @@
 // Serves models over the OpenAI API.
 import {
   type OpenedEngineModel,
-  openEngineModel,
   type RequestRecord,
-  requireKey,
+  requireAddress,
+  servedModel,
   startApiServer,
   weightsOf,
 } from "../serve/index.js";
-import { engineOptions, engineSource, type ModelInput, type OpenModelOptions } from "./model.js";
-import { defined } from "./options.js";
+import { type ModelInput, type OpenModelOptions, openInBackend } from "./model.js";
 
 /** A request that the server answered or refused. */
 export type ServedRequest = RequestRecord;
@@ -50,23 +49,26 @@ export interface ModelServer extends AsyncDisposable {
  * Serves models over the OpenAI API. Several models share the weights that they have in common.
  * @param models models by the names that requests choose them by
  * @throws CheckpointError or FormatError or RecipeError or MismatchError if one cannot be used
- * @throws LayergraftError if the address cannot be used or needs a key, or if ONNX Runtime is not installed
+ * @throws LayergraftError if the address cannot be used or needs a key, or if ONNX Runtime or node-llama-cpp is not
+ *   installed
  * @throws CancelledError if the signal fires
  */
 export async function serve(
   models: Readonly<Record<string, ModelInput>>,
   options: ServeOptions = {},
 ): Promise<ModelServer> {
-  const { host = "127.0.0.1", port, apiKey, origins, parallel, queue, context, onRequest, ...opening } = options;
-  requireKey(host, apiKey);
+  const { host, port, apiKey, origins, parallel, queue, context, onRequest, ...opening } = options;
+  await requireAddress({ host, port, apiKey });
   const opened = new Map<string, OpenedEngineModel>();
   const closeAll = async () => {
     for (const model of opened.values()) await model.close();
   };
   try {
     const sources = Object.entries(models);
-    const settings = { ...engineOptions(opening), ...defined({ parallel, context }), ...weightsOf(sources.length) };
-    for (const [name, source] of sources) opened.set(name, await openEngineModel(engineSource(source), settings));
+    const held = { context, ...weightsOf(sources.length) };
+    for (const [name, source] of sources) {
+      opened.set(name, await servedModel(await openInBackend(source, opening, held), { parallel, context }));
+    }
     const server = await startApiServer({ models: opened, host, port, apiKey, origins, queue, onRequest });
     const close = async (graceSeconds?: number) => {
       await server.close(graceSeconds);

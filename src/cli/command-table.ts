@@ -101,7 +101,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       async () => (await import("./commands/eval-command.js")).addEvalCommand,
     ],
     compare: [
-      "compare two evaluations item by item",
+      "compare evaluations item by item, also those of lm-eval and Inspect",
       async () => (await import("./commands/compare-command.js")).addCompareCommand,
     ],
     bleu: [

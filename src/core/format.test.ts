@@ -8,6 +8,7 @@ it("prints means that differ only in their last bits equally", () => {
   expect([0.3125, below, 0.3125 + Number.EPSILON / 4].map(formatShare)).toEqual(["31.3", "31.3", "31.3"]);
   expect(formatPercent(0.1234)).toBe("12.3%");
   expect(formatFixed(-0.25, 1)).toBe("-0.3");
+  expect([formatFixed(-0.04, 1), formatFixed(-0.4, 0), formatFixed(-0.06, 1)]).toEqual(["0.0", "0", "-0.1"]);
   expect(formatFixed(123456.75, 1)).toBe("123456.8");
 });
 

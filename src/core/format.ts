@@ -113,10 +113,12 @@ function editDistance(a: string, b: string): number {
 
 /**
  * A number with fixed decimals. Equal means that were summed in different orders differ in their last bits and, halfway
- * between two decimals (31.25), would print differently; so those bits are rounded off first.
+ * between two decimals (31.25), would print differently; so those bits are rounded off first. Zero has no sign.
  */
 export function formatFixed(value: number, decimals: number): string {
-  return Number(value.toPrecision(12)).toFixed(decimals);
+  return Number(value.toPrecision(12))
+    .toFixed(decimals)
+    .replace(/^-(0(?:\.0*)?)$/, "$1");
 }
 
 /** A share in percent: `31.3`. */

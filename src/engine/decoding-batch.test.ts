@@ -63,13 +63,16 @@ function requests(count: number, { vocabularySize, contextLength }: Engine): Opt
 
 // Grouped queries with one row per product; windows and two rotations.
 describe.each([
-  ["llama", false],
-  ["llama", true],
-  ["gemma3", true],
-] as const)("%s, shared weights: %s", (name, asFloats) => {
+  ["llama", false, 1],
+  ["llama", true, 2],
+  ["gemma3", true, 2],
+] as const)("%s, shared weights: %s, threads: %i", (name, asFloats, threads) => {
   let engine: Engine;
   beforeAll(async () => {
-    engine = await openEngine(golden(name).folder, asFloats ? { asFloats, cache: new BlendCache() } : {});
+    engine = await openEngine(golden(name).folder, {
+      ...{ threads },
+      ...(asFloats ? { asFloats, cache: new BlendCache() } : {}),
+    });
   });
   afterAll(() => engine.close());
 

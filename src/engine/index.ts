@@ -8,7 +8,7 @@ export {
   type OpenEngineOptions,
   openEngine,
 } from "./engine.js";
-export { answerAll, type GenerateTokensOptions } from "./generate.js";
+export { answerAll } from "./generate.js";
 export { gradients, reachable, splitRows } from "./graph/gradients.js";
 export { Graph } from "./graph/graph.js";
 export type { Node } from "./graph/node.js";
@@ -23,14 +23,7 @@ export {
   ropeCos,
   ropeSin,
 } from "./model/decoder-graph.js";
-export type {
-  Activation,
-  DecoderSpec,
-  LinearWeights,
-  NormWeights,
-  RopeSpec,
-  StoredWeight,
-} from "./model/families/spec.js";
+export type { Activation, DecoderSpec, RopeSpec, StoredWeight } from "./model/families/spec.js";
 export { readSpec } from "./model/read-spec.js";
 export { locateWeights, weightsOf } from "./model/weight-names.js";
 export { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";

@@ -35,7 +35,7 @@ describe("comparison", () => {
         return { even: longer % 2 === 0 ? 1 : 0, length: [longer] };
       },
     });
-    const { tasks, skipped } = await compareResults({ first, second, resamples: 100 });
+    const { tasks, skipped } = await compareResults({ results: [first, second], resamples: 100 });
     const [before, after] = [await readVerdicts(first, "lengths"), await readVerdicts(second, "lengths")];
     const flips = (from: number): string[] =>
       before.flatMap(({ id, verdict }, i) =>
@@ -51,27 +51,29 @@ describe("comparison", () => {
 
   it("of fewer items is of those that both have", async () => {
     const [first, second] = [await results(`${out}-1`), await results(`${out}-2`, {}, 5)];
-    const { tasks } = await compareResults({ first: join(first, "results.json"), second });
+    const { tasks } = await compareResults({ results: [join(first, "results.json"), second] });
     expect(tasks[0]?.comparisons[0]).toMatchObject({ items: 5, leftOut: 4, difference: 0, pValue: 1 });
   });
 
   it("is refused where something else was asked", async () => {
     const first = await results(`${out}-1`);
     const other = await results(`${out}-2`, { protocol: { ...PROTOCOL, version: 3 } });
-    await expect(compareResults({ first, second: other })).rejects.toThrow(/test\/plain@2 and test\/plain@3/);
+    await expect(compareResults({ results: [first, other] })).rejects.toThrow(/test\/plain@2 and test\/plain@3/);
     const [item] = await itemsOf(generateTask(1));
     const changed = { ...(item as GenerateItem), gold: "odd" };
     const asked = await results(`${out}-3`, { load: async () => ({ items: [changed], notes: [] }) });
-    await expect(compareResults({ first, second: asked })).rejects.toThrow(/1 of the items were asked differently/);
-    await expect(compareResults({ first, second: await results(`${out}-4`, { name: "x" }) })).rejects.toThrow(
-      /lengths: only in the first\n.*x: only in the second/s,
+    await expect(compareResults({ results: [first, asked] })).rejects.toThrow(
+      /1 of 1 questions differ, so the results are not of the same/,
+    );
+    await expect(compareResults({ results: [first, await results(`${out}-4`, { name: "x" })] })).rejects.toThrow(
+      /lengths: missing from .*-4\n.*x: missing from .*-1/s,
     );
   });
 
   it("is refused where answers were read or scored in other ways", async () => {
     const first = await results(`${out}-1`);
     const read = await results(`${out}-2`, { judging: { read: "number" } });
-    await expect(compareResults({ first, second: read })).rejects.toThrow(
+    await expect(compareResults({ results: [first, read] })).rejects.toThrow(
       /lengths: answers were read or scored in different ways/,
     );
     const metrics = (tokenize: string) =>
@@ -80,19 +82,19 @@ describe("comparison", () => {
       await results(`${out}-3`, { metrics: metrics("intl").slice(0, 1) }),
       await results(`${out}-4`, { metrics: metrics("char").slice(0, 1) }),
     ];
-    await expect(compareResults({ first: intl, second: char })).rejects.toThrow(/the scores are tok:intl and tok:char/);
+    await expect(compareResults({ results: [intl, char] })).rejects.toThrow(/the scores are tok:intl and tok:char/);
   });
 
   it("says which files are not what they should be", async () => {
     await expect(readResults(root)).rejects.toThrow(/has no results of an evaluation/);
     const first = await results(`${out}-1`);
     rmSync(join(first, "samples-lengths.jsonl"));
-    await expect(compareResults({ first, second: first })).rejects.toThrow(/has no samples-lengths\.jsonl/);
+    await expect(compareResults({ results: [first, first] })).rejects.toThrow(/has no samples-lengths\.jsonl/);
     writeFileSync(
       join(first, "samples-lengths.jsonl"),
       '{"id": "g0", "gold": "", "prompt": {}, "verdict": {"even": "yes"}}\n',
     );
-    await expect(compareResults({ first, second: first })).rejects.toThrow(/line 1 is not a sample: verdict/);
+    await expect(compareResults({ results: [first, first] })).rejects.toThrow(/line 1 is not a sample: verdict/);
     const later = JSON.parse(read("results.json", first)) as object;
     writeFileSync(join(first, "results.json"), JSON.stringify({ ...later, format: 99 }));
     await expect(readResults(first)).rejects.toThrow(/newer version/);

@@ -1,118 +1,226 @@
-// Compares two evaluations item by item, where both were asked in the same way.
-
-import { dirname } from "node:path";
-import { own, RecipeError } from "../core/index.js";
-import { bleuFromStatistics } from "./metrics/bleu.js";
-import { CHRF_PLUS_PLUS, chrfFromStatistics } from "./metrics/chrf.js";
-import { type JudgedSample, readResults, readVerdicts } from "./results/read-results.js";
-import type { Results, StoredMetric, TaskResult } from "./results/result-types.js";
-import { type Comparison, compareItems } from "./scoring/scores.js";
+// Compares evaluations item by item, where all were asked in the same way.
+import { formatSome, own, RecipeError } from "../core/index.js";
+import {
+  type ComparableResults,
+  type ComparableSample,
+  type ComparableTask,
+  openComparable,
+} from "./results/comparable.js";
+import { type Comparison, compareItems, compareRuns } from "./scoring/scores.js";
+import { detectableDifference, holmAdjust } from "./scoring/several.js";
 import type { Metric } from "./tasks/index.js";
 
 export interface CompareResultsOptions {
-  /** Folders of results. Differences are those of the second against the first. */
-  readonly first: string;
-  readonly second: string;
+  /**
+   * Results to compare: folders or files of layergraft, of lm-evaluation-harness, or of Inspect. A list in place of one is
+   * a method with several runs, such as seeds. Every method after the first is compared with the first.
+   */
+  readonly results: readonly (string | readonly string[])[];
   /** Random seed of the bootstrap. Default: 0. */
   readonly seed?: number | undefined;
   /** Resamples of the bootstrap. Default: 1000. */
   readonly resamples?: number | undefined;
+  /** Share of the items that is expected to flip, for `detectable`. Default: the share that flipped. */
+  readonly discordance?: number | undefined;
+}
+
+/** A method on a metric, against the first method. */
+export interface MethodComparison extends Comparison {
+  /** Its place in `methods`, from 1. */
+  readonly method: number;
+  /** `pValue` with Holm's correction for all methods compared with the first one on this metric. */
+  readonly pAdjusted: number | undefined;
+  /**
+   * The smallest difference that these items show with 80% power at 5%, corrected for the number of methods;
+   * undefined where they show none, or nothing is known about the spread.
+   */
+  readonly detectable: number | undefined;
 }
 
 export interface TaskComparison {
   readonly task: string;
   readonly title: string;
   readonly protocol: string;
-  readonly shots: number;
-  readonly comparisons: readonly Comparison[];
+  readonly shots: number | undefined;
+  readonly comparisons: readonly MethodComparison[];
 }
 
+export interface ComparedMethod {
+  /** What was evaluated, and by what. */
+  readonly name: string;
+  readonly program: ComparableResults["program"];
+  /** Results of its runs. */
+  readonly runs: readonly string[];
+}
+
+/** The comparison of several results. */
 export interface ResultsComparison {
-  readonly first: Results;
-  readonly second: Results;
+  readonly methods: readonly ComparedMethod[];
   readonly tasks: readonly TaskComparison[];
   /** Tasks that are not compared, each with the reason. */
   readonly skipped: readonly { readonly task: string; readonly reason: string }[];
 }
 
-/** How scores of whole corpora are made of the sums in the verdicts. */
-const CORPUS_SCORES: Readonly<Record<string, (sums: readonly number[]) => number>> = {
-  bleu: (sums) => bleuFromStatistics(sums).score,
-  spbleu: (sums) => bleuFromStatistics(sums).score,
-  "chrf++": (sums) => chrfFromStatistics(sums, CHRF_PLUS_PLUS).score,
-};
-
 /**
- * Compares two evaluations on the items that both have.
- * @throws RecipeError if a folder has no results, or no task was asked in the same way in both
+ * Compares evaluations on the items that all have.
+ * @throws RecipeError if there are no results at a path, they are of different programs, or no task was asked in the same
+ *   way in all
  */
 export async function compareResults(options: CompareResultsOptions): Promise<ResultsComparison> {
-  const [first, second] = [await readResults(options.first), await readResults(options.second)];
-  const tasks: TaskComparison[] = [];
-  const skipped: { task: string; reason: string }[] = [];
-  for (const one of first.tasks) {
-    const other = second.tasks.find(({ task }) => task === one.task);
-    const reason = other ? differenceOf(one, other) : "only in the first";
-    if (other && reason === undefined) {
-      const [before, after] = [
-        await readVerdicts(folderOf(options.first), one.task),
-        await readVerdicts(folderOf(options.second), one.task),
-      ];
-      const changed = changedQuestions(before, after);
-      if (changed === 0) tasks.push(compareTask(one, before, after, options));
-      else skipped.push({ task: one.task, reason: `${changed} of the items were asked differently` });
-    } else skipped.push({ task: one.task, reason: reason ?? "" });
+  const paths = options.results.map((one) => (typeof one === "string" ? [one] : one));
+  if (paths.length < 2 || paths.some((runs) => runs.length === 0)) {
+    throw new RecipeError("compare needs at least two results");
   }
-  for (const { task } of second.tasks) {
-    if (!first.tasks.some((one) => one.task === task)) skipped.push({ task, reason: "only in the second" });
+  const methods: ComparableResults[][] = [];
+  for (const runs of paths) methods.push(await Promise.all(runs.map(openComparable)));
+  const all = methods.flat();
+  const programs = [...new Set(all.map(({ program }) => program))];
+  if (programs.length > 1) {
+    throw new RecipeError(
+      `the results are of ${programs.join(" and ")}, which ask and score in different ways; compare results of one program`,
+    );
+  }
+  const tasks: TaskComparison[] = [];
+  const skipped = all.flatMap(({ path, notes }) => notes.map((reason) => ({ task: path, reason })));
+  const names = [...new Set(all.flatMap((results) => results.tasks.map(({ task }) => task)))];
+  for (const name of names) {
+    const found = methods.map((runs) => runs.map(({ tasks }) => tasks.find(({ task }) => task === name)));
+    const reason = missingIn(found, all) ?? differenceOf(found.flat() as ComparableTask[]);
+    const compared = reason ?? (await compareTask(found as ComparableTask[][], options));
+    if (typeof compared === "string") skipped.push({ task: name, reason: compared });
+    else tasks.push(compared);
   }
   if (tasks.length === 0) {
     throw new RecipeError(
-      "the two evaluations have no task in common that was asked in the same way:",
-      skipped.map(({ task, reason }) => `${task}: ${reason}`),
+      "the evaluations have no task in common that was asked in the same way:",
+      skipped.slice(0, 20).map(({ task, reason }) => `${task}: ${reason}`),
     );
   }
-  return { first, second, tasks, skipped };
+  const described = methods.map((runs, i): ComparedMethod => {
+    const [{ name, program } = { name: "", program: "layergraft" }] = runs;
+    const several = runs.length > 1 ? `, ${runs.length} runs` : "";
+    return { name: `${name}${several}`, program: program as ComparedMethod["program"], runs: paths[i] ?? [] };
+  });
+  return { methods: described, tasks, skipped };
 }
 
-function folderOf(path: string): string {
-  return path.endsWith(".json") ? dirname(path) : path;
+function missingIn(
+  found: readonly (readonly (ComparableTask | undefined)[])[],
+  all: readonly ComparableResults[],
+): string | undefined {
+  const missing = all.filter((_, i) => found.flat()[i] === undefined).map(({ path }) => path);
+  return missing.length === 0 ? undefined : `missing from ${formatSome(missing, 2)}`;
 }
 
-function differenceOf(one: TaskResult, other: TaskResult): string | undefined {
-  if (one.protocol !== other.protocol) return `the protocols are ${one.protocol} and ${other.protocol}`;
-  if (one.shots !== other.shots) return `one has ${one.shots} shots, the other ${other.shots}`;
-  if (one.judgingDigest !== other.judgingDigest && one.judgingDigest && other.judgingDigest) {
-    const signatures = [one, other].map(({ metrics }) =>
-      metrics.flatMap(({ signature }) => signature ?? []).join(", "),
-    );
-    return signatures[0] === signatures[1]
-      ? "answers were read or scored in different ways"
-      : `the scores are ${signatures.join(" and ")}`;
+function differenceOf([one, ...others]: readonly ComparableTask[]): string | undefined {
+  if (!one) return undefined;
+  for (const other of others) {
+    if (one.protocol !== other.protocol) return `the protocols are ${one.protocol} and ${other.protocol}`;
+    if (one.shots !== other.shots)
+      return `one has ${one.shots ?? "unknown"} shots, the other ${other.shots ?? "unknown"}`;
+    if (one.judging && other.judging && one.judging.digest !== other.judging.digest) {
+      const names = [one, other].map(({ judging }) => judging?.names.join(", "));
+      return names[0] === names[1]
+        ? "answers were read or scored in different ways"
+        : `the scores are ${names.join(" and ")}`;
+    }
   }
   return undefined;
 }
 
-function changedQuestions(first: readonly JudgedSample[], second: readonly JudgedSample[]): number {
+/** Of what was asked, how much differs between two runs: `12 of 250 prompts differ`. */
+function changedQuestions(first: readonly ComparableSample[], second: readonly ComparableSample[]): string | undefined {
   const asked = new Map(first.map(({ id, asked }) => [id, asked]));
-  return second.filter((sample) => asked.has(sample.id) && asked.get(sample.id) !== sample.asked).length;
+  const pairs = second.flatMap((sample) => {
+    const other = asked.get(sample.id);
+    return other ? [[other, sample.asked] as const] : [];
+  });
+  const kinds = [...new Set(pairs.flatMap(([one, other]) => Object.keys(one).filter((kind) => kind in other)))];
+  const changes = kinds.flatMap((kind) => {
+    const changed = pairs.filter(([one, other]) => kind in one && kind in other && one[kind] !== other[kind]).length;
+    return changed === 0 ? [] : [`${changed} of ${pairs.length} ${kind}`];
+  });
+  return changes.length === 0
+    ? undefined
+    : `${changes.join(" and ")} differ, so the results are not of the same questions`;
 }
 
-function compareTask(
-  { task, title, protocol, shots, metrics }: TaskResult,
-  first: readonly JudgedSample[],
-  second: readonly JudgedSample[],
-  { seed = 0, resamples = 1000 }: CompareResultsOptions,
-): TaskComparison {
+/** The comparison of a task, or why there is none. */
+async function compareTask(
+  methods: readonly (readonly ComparableTask[])[],
+  options: CompareResultsOptions,
+): Promise<TaskComparison | string> {
+  const read: { metrics: readonly Metric[]; samples: readonly ComparableSample[] }[][] = [];
+  for (const runs of methods) {
+    const found: (typeof read)[number] = [];
+    for (const run of runs) found.push(await run.read());
+    read.push(found);
+  }
+  const [reference = [], ...others] = read;
+  const [[first] = [], ...rest] = read;
+  const [{ task, title, protocol, shots } = { task: "", title: "", protocol: "", shots: 0 }] = methods[0] ?? [];
+  if (!first) return "has no samples";
+  for (const { samples } of [...reference.slice(1), ...rest.flat()]) {
+    const changed = changedQuestions(first.samples, samples);
+    if (changed !== undefined) return changed;
+  }
+  const runs = read.flat();
+  const metrics = first.metrics.filter(
+    (metric) =>
+      runs.every((run) => run.metrics.some(({ name, by }) => name === metric.name && by === metric.by)) &&
+      // Only one of them may have reasoned, or answered in letters.
+      (!metric.isAside || haveCommon(metric.of, runs)),
+  );
+  if (metrics.length === 0) return "has no metric that is a mean over items in all results";
   const comparisons = metrics.flatMap((metric) => {
-    const whole = withScore(metric);
-    return whole ? [compareItems(whole, first, second, { seed, resamples })] : [];
+    const found = others.map((runs) => compareMethods(metric, reference, runs, options));
+    const adjusted = holmAdjust(found.map(({ pValue }) => pValue));
+    return found.map(
+      (one, i): MethodComparison => ({
+        ...{ method: i + 1, ...one, pAdjusted: adjusted[i] },
+        detectable: detectableIn(one, others.length, options.discordance),
+      }),
+    );
   });
   return { task, title, protocol, shots, comparisons };
 }
 
-function withScore(metric: StoredMetric): Metric | undefined {
-  if (metric.by !== "corpus") return metric;
-  const score = own(CORPUS_SCORES, metric.of);
-  return score && { ...metric, score };
+/** Whether an item has this verdict in all runs. */
+function haveCommon(of: string, runs: readonly Run[]): boolean {
+  const judged = runs.map(
+    ({ samples }) =>
+      new Set(samples.flatMap(({ id, verdict }) => (verdict && own(verdict, of) !== undefined ? [id] : []))),
+  );
+  return [...(judged[0] ?? [])].some((id) => judged.every((ids) => ids.has(id)));
+}
+
+interface Run {
+  readonly samples: readonly ComparableSample[];
+}
+
+function compareMethods(
+  metric: Metric,
+  first: readonly Run[],
+  second: readonly Run[],
+  { seed = 0, resamples = 1000 }: CompareResultsOptions,
+): Comparison & { readonly degrees?: number } {
+  const [before, after] = [first, second].map((runs) => runs.map(({ samples }) => samples)) as [
+    ComparableSample[][],
+    ComparableSample[][],
+  ];
+  const [one, other] = [before[0], after[0]];
+  if (before.length === 1 && after.length === 1 && one && other) {
+    return compareItems(metric, one, other, { seed, resamples });
+  }
+  return compareRuns(metric, before, after, { seed, resamples });
+}
+
+function detectableIn(
+  { items, discordance, interval, degrees }: Comparison & { readonly degrees?: number },
+  comparisons: number,
+  stated: number | undefined,
+): number | undefined {
+  if (discordance !== undefined)
+    return detectableDifference({ items, discordance: stated ?? discordance }, { comparisons });
+  return interval ? detectableDifference({ standardError: interval.deviation, degrees }, { comparisons }) : undefined;
 }

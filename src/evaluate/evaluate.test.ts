@@ -64,7 +64,7 @@ describe("an answer without a text", () => {
     expect(problems).toEqual([expect.stringMatching(/completions answered without a text \(asked 3 times\)$/)]);
   });
 
-  it("is an empty answer where the model has only reasoned", async () => {
+  it("has no answer after its reasoning where the model has only reasoned", async () => {
     const answer = completions();
     let asked = 0;
     const { backend } = await served((request) => {
@@ -76,8 +76,8 @@ describe("an answer without a text", () => {
     });
     const { results, samples } = await evaluate({ tasks: [generateTask(2)], backend, data: {}, source: "x" });
     expect(samples.get("lengths")?.map(({ output, finish }) => [output, finish])).toEqual([
-      ["", "length"],
-      ["", "length"],
+      ["<think>hm</think>", "length"],
+      ["<think>hm</think>", "length"],
     ]);
     expect(results.tasks[0]?.problems).toMatchObject({ refused: 0, unscored: 0, cut: 2 });
     expect(asked).toBe(2);

@@ -4,6 +4,7 @@ import { checkAbilities } from "./ask-items.js";
 import type { Backend } from "./backends/backend.js";
 import { ResultFolder } from "./results/folder.js";
 import { type EvaluationSettings, FORMAT, type Results, type Sample, type TaskResult } from "./results/result-types.js";
+import { writeLmEval } from "./results/write-lm-eval.js";
 import { type EvaluationProgress, type LoadedTask, type SandboxedExecutor, TaskRun } from "./task-run.js";
 import type { DataAccess, Item, Task } from "./tasks/index.js";
 import { judgingDigest, promptsDigest, protocolId } from "./tasks/protocol.js";
@@ -19,6 +20,8 @@ export interface EvaluateOptions {
   readonly out?: string | undefined;
   /** Resume an interrupted evaluation in `out`. Default: false. */
   readonly resume?: boolean | undefined;
+  /** Also write the files of lm-evaluation-harness in `out`, in a folder named after the source. Default: false. */
+  readonly lmEval?: boolean | undefined;
   /** Most items of each task. Default: all. */
   readonly limit?: number | undefined;
   /** Random seed of the bootstrap. Default: 0. */
@@ -104,6 +107,14 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
       kept,
       tasks: times,
     });
+    if (folder && options.lmEval) {
+      const answered = loaded.map(({ task: { name }, items }) => ({
+        task: name,
+        items,
+        samples: samples.get(name) ?? [],
+      }));
+      await writeLmEval(folder.path, results, answered, started);
+    }
     return { results, samples };
   } finally {
     await folder?.close();

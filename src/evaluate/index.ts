@@ -27,7 +27,10 @@ export { ResultFolder, SERVER_LOG } from "./results/folder.js";
 export { readResults } from "./results/read-results.js";
 export type { Results, Sample } from "./results/result-types.js";
 export { openSandbox } from "./sandbox/sandbox.js";
+export { averageScore, type ScoredItems } from "./scoring/average-scores.js";
+export { type CrossedDifference, type CrossedModel, crossedDifference, pseudoValues } from "./scoring/crossed.js";
 export { compareItems, type JudgedItem, type Score, scoreItems } from "./scoring/scores.js";
+export { detectableDifference, holmAdjust } from "./scoring/several.js";
 export {
   bootstrapInterval,
   type Interval,

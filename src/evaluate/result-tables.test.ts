@@ -137,8 +137,7 @@ describe("comparisons", () => {
     interval: { ...interval, low: -0.01, high: 0.07 },
   };
   const compared: ResultsComparison = {
-    first: RESULTS,
-    second: RESULTS,
+    methods: ["one", "other"].map((name) => ({ name, program: "layergraft", runs: [name] })),
     skipped: [],
     tasks: [
       {
@@ -154,8 +153,7 @@ describe("comparisons", () => {
             scale: "share",
             gained: ["a", "b"],
             lost: ["c"],
-            pValue: 0.0004,
-            leftOut: 0,
+            ...{ pValue: 0.0004, pAdjusted: 0.0004, method: 1, discordance: 0.012, detectable: 0.0613, leftOut: 0 },
           },
           {
             ...comparison,
@@ -165,8 +163,7 @@ describe("comparisons", () => {
             difference: -1.5,
             gained: [],
             lost: [],
-            pValue: undefined,
-            leftOut: 1,
+            ...{ pValue: 0.03, pAdjusted: 0.03, method: 1, discordance: undefined, detectable: undefined, leftOut: 1 },
           },
         ],
       },
@@ -174,20 +171,39 @@ describe("comparisons", () => {
   };
 
   it("show difference, interval and flips", () => {
-    expect(comparisonLines(compared, "table")).toEqual([
-      "task          protocol     metric  first  second  difference   95% interval  gained  lost        p",
-      "MGSM Swahili  p@1, 8-shot  strict   40.0    43.2        +3.2    -1.0 to 7.0       2     1  < 0.001",
-      "                           BLEU     0.40    0.43       -1.50  -0.01 to 0.07",
-    ]);
+    expect(comparisonLines(compared, "table")).toEqual(
+      [
+        "task          protocol     metric  first  second  difference   95% interval  gained  lost        p  detectable",
+        "MGSM Swahili  p@1, 8-shot  strict   40.0    43.2        +3.2    -1.0 to 7.0       2     1  < 0.001         6.1",
+        "                           BLEU     0.40    0.43       -1.50  -0.01 to 0.07                  0.030            ",
+      ].map((line) => line.trimEnd()),
+    );
     expect(comparisonLines(compared, "markdown")[3]).toBe(
-      "| MGSM Swahili | p@1, 8-shot | BLEU | 0.40 | 0.43 | -1.50 | -0.01 to 0.07 |  |  |  |",
+      "| MGSM Swahili | p@1, 8-shot | BLEU | 0.40 | 0.43 | -1.50 | -0.01 to 0.07 |  |  | 0.030 |  |",
     );
     expect(comparisonLines(compared, "csv")[1]).toBe(
-      "mgsm_sw,p@1,8,strict,share,250,0.4,0.432,0.032,-0.01,0.07,0.95,2,1,0.0004,0",
+      "mgsm_sw,p@1,8,strict,share,other,250,0.4,0.432,0.032,-0.01,0.07,0.95,2,1,0.012,0.0004,0.0004,0.0613,0",
     );
     expect(comparisonLines(compared, "csv")[2]).toBe(
-      "mgsm_sw,p@1,8,bleu,points,250,0.4,0.432,-1.5,-0.01,0.07,0.95,,,,1",
+      "mgsm_sw,p@1,8,bleu,points,other,250,0.4,0.432,-1.5,-0.01,0.07,0.95,,,,0.03,0.03,,1",
     );
+  });
+
+  it("number the results where there are several", () => {
+    const third = { name: "third", program: "layergraft", runs: ["third"] } as const;
+    const [task] = compared.tasks;
+    const [strict] = task?.comparisons ?? [];
+    if (!task || !strict) throw new Error("no comparison");
+    const comparisons = [strict, { ...strict, method: 2, pAdjusted: 0.0008 }];
+    const lines = comparisonLines(
+      { ...compared, methods: [...compared.methods, third], tasks: [{ ...task, comparisons }] },
+      "table",
+    );
+    expect(lines.map((line) => line.replace(/ {2,}/g, " | "))).toEqual([
+      "task | protocol | metric | result | first | result's | difference | 95% interval | gained | lost | p (Holm) | detectable",
+      "MGSM Swahili | p@1, 8-shot | strict | 2 | 40.0 | 43.2 | +3.2 | -1.0 to 7.0 | 2 | 1 | < 0.001 | 6.1",
+      " | 3 | 40.0 | 43.2 | +3.2 | -1.0 to 7.0 | 2 | 1 | < 0.001 | 6.1",
+    ]);
   });
 });
 

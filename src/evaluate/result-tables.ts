@@ -11,7 +11,7 @@ import {
   type Table,
   terminalLines,
 } from "../report/index.js";
-import type { ResultsComparison } from "./compare-results.js";
+import type { MethodComparison, ResultsComparison, TaskComparison } from "./compare-results.js";
 import type { Results, TaskResult } from "./results/result-types.js";
 import type { Comparison, Score } from "./scoring/scores.js";
 import type { EvaluationProgress } from "./task-run.js";
@@ -19,10 +19,9 @@ import type { EvaluationProgress } from "./task-run.js";
 export const SCORE_FORMATS = ["table", "markdown", "csv"] as const;
 export type ScoreFormat = (typeof SCORE_FORMATS)[number];
 
-/** A score as a cell: points, such as BLEU, have two digits. */
 function cellOf(value: number | undefined, scale: Score["scale"]): NumberCell {
   const known = value !== undefined && Number.isFinite(value) ? value : null;
-  return { value: known, scale, digits: scale === "share" ? 1 : 2 };
+  return { value: known, scale };
 }
 
 const spanOf = (interval: Score["interval"], scale: Score["scale"]) => formatSpan(interval, cellOf(0, scale));
@@ -32,9 +31,9 @@ const TASK_COLUMNS = [
   { label: "protocol", isGroup: true },
 ];
 
-const taskCells = (task: Pick<TaskResult, "title" | "protocol" | "shots">) => [
-  task.title,
-  `${task.protocol}, ${task.shots}-shot`,
+const taskCells = ({ title, protocol, shots }: Pick<TaskComparison, "title" | "protocol" | "shots">) => [
+  title,
+  shots === undefined ? protocol : `${protocol}, ${shots}-shot`,
 ];
 
 /** The scores of an evaluation, a row for each metric of each task; in CSV unrounded, shares from 0 to 1. */
@@ -115,38 +114,43 @@ function problemNotes({ problems, items, answeredBy }: TaskResult): string[] {
   ];
 }
 
-/** The comparison of two evaluations, a row for each metric of each task. */
+/** The comparison of evaluations, a row for each method after the first, on each metric of each task. */
 export function comparisonLines(comparison: ResultsComparison, format: ScoreFormat): string[] {
   const rows = comparison.tasks.flatMap((task) => task.comparisons.map((one) => ({ task, one })));
+  const nameOf = ({ method }: MethodComparison) => comparison.methods[method]?.name ?? "";
   if (format === "csv") {
     const columns =
-      "task,protocol,shots,metric,scale,items,first,second,difference,low,high,level,gained,lost,p_value,left_out";
+      "task,protocol,shots,metric,scale,method,items,first,second,difference,low,high,level,gained,lost,discordance,p_value,p_adjusted,detectable,left_out";
     const records = rows.map(({ task, one }) => [
-      ...[task.task, task.protocol, task.shots, one.metric, one.scale, one.items, one.first, one.second],
+      ...[task.task, task.protocol, task.shots, one.metric, one.scale, nameOf(one), one.items, one.first, one.second],
       ...[one.difference, one.interval?.low, one.interval?.high, one.interval?.level],
-      ...[...flipsOf(one), one.pValue, one.leftOut],
+      ...[...flipsOf(one), one.discordance, one.pValue, one.pAdjusted, one.detectable, one.leftOut],
     ]);
     return csvLines({ columns: columns.split(","), rows: records.map((record) => record.map(plainCell)) });
   }
+  const hasSeveral = comparison.methods.length > 2;
   const table: Table = {
     columns: [
-      ...[...TASK_COLUMNS, "metric", "first", "second", "difference", right("95% interval")],
-      ...["gained", "lost", "p"].map(right),
+      ...[...TASK_COLUMNS, { label: "metric", isGroup: hasSeveral }, ...(hasSeveral ? [right("result")] : [])],
+      ...["first", hasSeveral ? "result's" : "second", "difference", right("95% interval")],
+      ...["gained", "lost", hasSeveral ? "p (Holm)" : "p", "detectable"].map(right),
     ],
     rows: rows.map(({ task, one }) => [
-      ...[...taskCells(task), one.title, cellOf(one.first, one.scale), cellOf(one.second, one.scale)],
+      ...[...taskCells(task), one.title, ...(hasSeveral ? [String(one.method + 1)] : [])],
+      ...[cellOf(one.first, one.scale), cellOf(one.second, one.scale)],
       { ...cellOf(one.difference, one.scale), isSigned: true },
       spanOf(one.interval, one.scale),
       ...flipsOf(one).map((flips) => (flips === undefined ? "" : String(flips))),
-      one.pValue === undefined ? "" : formatNumber({ value: one.pValue, scale: "probability" }),
+      one.pAdjusted === undefined ? "" : formatNumber({ value: one.pAdjusted, scale: "probability" }),
+      one.detectable === undefined ? "" : formatNumber(cellOf(one.detectable, one.scale)),
     ]),
   };
   return format === "markdown" ? markdownLines(table) : terminalLines(table);
 }
 
 /** Items gained and lost; undefined unless each item is right or wrong. */
-function flipsOf({ pValue, gained, lost }: Comparison): (number | undefined)[] {
-  return pValue === undefined ? [undefined, undefined] : [gained.length, lost.length];
+function flipsOf({ discordance, gained, lost }: Comparison): (number | undefined)[] {
+  return discordance === undefined ? [undefined, undefined] : [gained.length, lost.length];
 }
 
 /** `strict 41.7  3 refused  2.1 items/s`. */

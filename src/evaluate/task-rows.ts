@@ -13,7 +13,7 @@ export function hubLoader(
   } = {},
 ): LoadRows {
   const { onProgress, ...rest } = options;
-  return async ({ dataset, config, split, signal }) => {
+  return async ({ dataset, config, split, read, signal }) => {
     const { files } = await hubDataset({
       ...rest,
       name: dataset,
@@ -23,7 +23,7 @@ export function hubLoader(
       onProgress: ({ done, total }) => onProgress?.({ dataset, done, total }),
     });
     const rows: Row[] = [];
-    for await (const batch of readRows(files, signal ? { signal } : {})) rows.push(...batch.rows);
+    for await (const batch of readRows(files, { ...read, signal })) rows.push(...batch.rows);
     return rows;
   };
 }

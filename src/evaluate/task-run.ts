@@ -2,7 +2,7 @@
 
 import { availableParallelism } from "node:os";
 import pLimit from "p-limit";
-import { groupBy, LayergraftError, plural, RecipeError } from "../core/index.js";
+import { groupBy, LayergraftError, own, plural, RecipeError } from "../core/index.js";
 import { askItems, type ItemAnswer } from "./ask-items.js";
 import { keyOf, withCache } from "./backends/answer-cache.js";
 import { stopped } from "./backends/stopped.js";
@@ -249,6 +249,8 @@ export class TaskRun {
   result({ seed, resamples }: EvaluationSettings): TaskResult {
     const { task, items, notes } = this.#loaded;
     const samples = this.samples();
+    const isSeen = ({ of }: Metric) => samples.some(({ verdict }) => verdict && own(verdict, of) !== undefined);
+    const metrics = task.metrics.filter((metric) => !metric.isAside || isSeen(metric));
     const executions = countBy(samples.flatMap(({ execution }) => execution?.outcome ?? []));
     delete executions.passed;
     delete executions.failed;
@@ -269,8 +271,8 @@ export class TaskRun {
         cut: samples.filter(({ finish }) => finish === "length").length,
         ...(task.executes ? { executions } : {}),
       },
-      metrics: task.metrics.map(({ score: _, ...metric }) => metric),
-      scores: scoreItems(task.metrics, samples, { seed, resamples }),
+      metrics: metrics.map(({ score: _, ...metric }) => metric),
+      scores: scoreItems(metrics, samples, { seed, resamples }),
     };
   }
 }

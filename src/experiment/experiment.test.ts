@@ -1,11 +1,14 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { parse } from "yaml";
+import { writeByteModel, writeLetters } from "../../test/support/byte-model.js";
+import { FAKE_LLAMA } from "../../test/support/fake-llama.js";
 import { RecipeError } from "../core/errors.js";
 import { takeLock } from "../core/lock.js";
+import { planRecipe } from "../merge/index.js";
 import { heldOutProblems, solveProblem, tellProblem } from "./demo/world/problems.js";
 import { ENGLISH, SWAHILI } from "./demo/world/sentences.js";
 import { writeInitialModel } from "./demo/world/untrained-model.js";
@@ -15,6 +18,7 @@ import type { ExperimentInput } from "./plan/plan-schema.js";
 import { outlookLines, statusLines } from "./report/dry-run-and-status.js";
 import { gatherReport } from "./report/gather.js";
 import { experimentPage } from "./report/page.js";
+import { findRecipe } from "./report/recipes.js";
 import { runStepFolder } from "./steps/run-step.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-experiment-"));
@@ -138,6 +142,20 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
   expect(statusLines(status)[0]).toBe(`${ran.length} of ${ran.length} steps done`);
   const report = gatherReport(experiment, status);
   expect(report.experts[0]?.origin).toMatch(/^math-\d after \d samples$/);
+  const index = readFileSync(file("tiny.experiment/steps/index.txt"), "utf8").trimEnd().split("\n");
+  expect(index.map((line) => line.split("  ")[1]).sort()).toEqual(ran.toSorted());
+  expect(index.every((line) => existsSync(file(`tiny.experiment/steps/${line.split(" ")[0]}/step.json`)))).toBe(true);
+  // The expert, the default of the grid, and of the suggestions.
+  expect(report.recipes.length).toBeGreaterThanOrEqual(3);
+  for (const { id, model, text } of report.recipes) {
+    const planned = await planRecipe(parse(text), { folder: file("tiny.experiment/report/recipes") });
+    const { recipe } = findRecipe(id, report, status);
+    const found = await planRecipe(recipe);
+    expect([model, found.plan.steps]).toEqual([model, planned.plan.steps]);
+    expect([...found.sources.values()].map(({ folder }) => folder)).toEqual(
+      [...planned.sources.values()].map(({ folder }) => folder),
+    );
+  }
   expect(report.overviews[0]?.bars.some(({ label }) => label.startsWith("swap, first of the grid"))).toBe(true);
   expect(experimentPage(report).state?.text).toMatch(/^Complete:/);
 
@@ -154,6 +172,32 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
   // On the search's items, and, should it be the best, on the others.
   expect(second.ran.length).toBeLessThanOrEqual(2);
 }, 60_000);
+
+it("runs models and merges in llama.cpp, and again only with another type", async () => {
+  for (const [i, name] of ["origin", "first", "second"].entries()) await writeByteModel(file(name), i + 1);
+  writeLetters(root);
+  vi.stubEnv("NODE_LLAMA_CPP", FAKE_LLAMA);
+  vi.stubEnv("LAYERGRAFT_CACHE", file("cache"));
+  const plan = (type: string) => `
+name: quantized
+base: origin
+experts: { math: { role: task, folders: [first] }, swahili: { role: language, language: sw, folders: [second] } }
+merges: [{ name: soup, recipe: { method: soup, models: [math, swahili] } }]
+evaluate: { tasks: [letters.yaml], backend: llama, type: ${type} }
+`;
+  const exports = () => readdirSync(file("cache/gguf")).length;
+  writeFileSync(file("quantized.yaml"), plan("q8_0"));
+  const opened = await openExperiment(file("quantized.yaml"));
+  expect(outlookLines(await previewExperiment(opened)).at(-1)).toMatch(/^up to 4 GGUF files of [\d.]+ kB in .*gguf$/);
+  const first = await run("quantized.yaml");
+  expect(first.summary.failures).toEqual([]);
+  expect([first.ran.length, exports()]).toEqual([4, 4]);
+  expect((await run("quantized.yaml")).ran).toEqual([]);
+  writeFileSync(file("quantized.yaml"), plan("q4_0"));
+  expect((await run("quantized.yaml")).ran).toHaveLength(4);
+  expect(exports()).toBe(8);
+  vi.unstubAllEnvs();
+});
 
 it("refuses a plan that is a pipe, whose read nothing could cancel", async () => {
   execFileSync("mkfifo", [file("pipe.yaml")]);

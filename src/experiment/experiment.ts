@@ -44,6 +44,8 @@ export interface Experiment {
   readonly planFolder: string;
   /** Absolute folder of the experiment. */
   readonly out: string;
+  /** Whether the plan is a file, and no option replaces its base, folder or data. */
+  readonly isAsWritten: boolean;
   /** Absolute folder with the data of evaluations, if one is set. */
   readonly data: string | undefined;
   readonly world: CheckedWorld;
@@ -70,7 +72,8 @@ export async function openExperiment(source: string | ExperimentInput, options: 
   // Otherwise whatever was being read is reported as a problem of the plan.
   if (options.signal?.aborted) throw new CancelledError("stopped while checking the plan; run it again to resume");
   if (inspected.problems.length > 0) refuseProblems(world.problems, file, "is not a valid plan");
-  return { plan, file, planFolder, out, data, world };
+  const isAsWritten = typeof source === "string" && !(options.base ?? options.out ?? options.data);
+  return { plan, file, planFolder, out, isAsWritten, data, world };
 }
 
 /** How far an experiment is. */
@@ -114,7 +117,7 @@ async function progressOf({ plan, world, out }: Experiment): Promise<Progress> {
   const seconds = [...secondsBy.values()].reduce<number>((sum, one) => sum + (one ?? 0), 0);
   const { executor } = plan;
   const estimate = estimateExperiment({
-    ...{ plan, expansion, secondsOf: (key: string) => secondsBy.get(key), base: world.base },
+    ...{ plan, expansion, secondsOf: (key: string) => secondsBy.get(key), base: world.base, gguf: world.gguf },
     workers: executor.kind === "local" ? workersOf(localOptions(plan)) : executor.most_jobs,
   });
   return { store, expansion, steps, estimate, seconds };

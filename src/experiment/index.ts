@@ -25,11 +25,13 @@ export { adviceOnFailures, outlookLines, statusLines } from "./report/dry-run-an
 export { writeReport } from "./report/files.js";
 export { gatherReport } from "./report/gather.js";
 export { noteOf, progressOf } from "./report/progress.js";
+export { findRecipe, REPORT } from "./report/recipes.js";
 export type {
   ExperimentReport,
   Flips,
   Overview,
   ReportHeatmap,
+  ReportRecipe,
   ReportTable,
 } from "./report/report-data.js";
 export { overviewLines } from "./report/terminal.js";

@@ -39,6 +39,8 @@ interface LayoutRow {
   readonly statistic: Statistic;
   /** Whether the row is of the task in English. */
   readonly isEnglish?: boolean;
+  /** Whether there is a row for each of the plan's averages. `{average}` is its name. */
+  readonly isAverage?: boolean;
   /** `{language}` is its name. */
   readonly label: string;
   /** By language, the printed numbers of the columns: MGSM, 8-shot, exact match in percent. */
@@ -117,6 +119,12 @@ export const LAYOUTS: readonly Layout[] = [
         isEnglish: true,
         label: "English mean",
         printed: { sw: [56.0, 55.7, 66.2, 64.3, 62.0, 60.1, 64.7, 64.4] },
+      },
+      {
+        statistic: "mean",
+        isAverage: true,
+        label: "{average} mean",
+        printed: { sw: [37.7, 37.5, 45.4, 46.0, 43.0, 41.8, 44.1, 44.4] },
       },
     ],
   },

@@ -1,8 +1,9 @@
 // Exports of export/ for other rooms.
 
-export { EXPORTED_FAMILIES } from "./gguf/architectures.js";
-export { type GgufOptions, type GgufPlan, planGguf } from "./gguf/plan-gguf.js";
+export { EXPORT_FORMATS, type ExportPlan } from "./formats.js";
+export { checkGguf } from "./gguf/check-gguf.js";
+export { planGguf } from "./gguf/plan-gguf.js";
 export { ENCODING_NAMES, FILE_TYPE_NAMES, type FileType } from "./gguf/tensor-types.js";
-export { type WriteGgufOptions, type WrittenGguf, writeGguf } from "./gguf/write-gguf.js";
-export { ONNX_TYPES, type OnnxOptions, type OnnxPlan, type OnnxType, planOnnx } from "./onnx/plan-onnx.js";
-export { type WriteOnnxOptions, type WrittenOnnx, writeOnnx } from "./onnx/write-onnx.js";
+export { writeGguf } from "./gguf/write-gguf.js";
+export { ONNX_TYPES, type OnnxType, planOnnx } from "./onnx/plan-onnx.js";
+export { writeOnnx } from "./onnx/write-onnx.js";

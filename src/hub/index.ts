@@ -1,5 +1,5 @@
 // Exports of hub/ for other rooms.
-export { isCommit, RepositoryCache } from "./cache.js";
+export { RepositoryCache } from "./cache.js";
 export type { HubFile } from "./contents.js";
 export { HubError } from "./hub-error.js";
 export { commitOnHub, isHubName, openRepository, type Repository, type RepositoryOptions } from "./repository.js";

@@ -98,6 +98,11 @@ describe("the cache of GGUF files", () => {
     };
     await expect(cachedGguf({ ...file("a", 1), write: full }, settings)).rejects.toThrow("the disk is full");
     expect(names()).toEqual([]);
+    writeFileSync(join(folder, "taken"), "");
+    const refused = cachedGguf(file("a", 1), { ...settings, folder: join(folder, "taken/gguf") });
+    await expect(refused).rejects.toThrow(
+      /^the cache of exports cannot be created \(ENOTDIR: .*Set LAYERGRAFT_CACHE to/,
+    );
   });
 
   it("reads its folder and size from the environment", () => {

@@ -4,7 +4,7 @@
 import { mkdir, readdir, rm, stat, utimes } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { exists, isLocked, usageError, waitWhileLocked } from "../core/index.js";
+import { exists, isLocked, OutputError, usageError, waitWhileLocked } from "../core/index.js";
 
 export interface GgufCacheSettings {
   readonly folder: string;
@@ -55,7 +55,11 @@ export async function cachedGguf(
   signal?: AbortSignal,
 ): Promise<string> {
   const path = join(folder, `${digest}${ENDING}`);
-  await mkdir(folder, { recursive: true });
+  await mkdir(folder, { recursive: true }).catch((error: unknown) => {
+    const reason = error instanceof Error ? error.message : String(error);
+    const message = `the cache of exports cannot be created (${reason}). Set LAYERGRAFT_CACHE to a folder that can be written.`;
+    throw new OutputError(message, { file: folder }, error);
+  });
   const writeOnce = async () => {
     if (await exists(path)) return;
     await makeRoom(folder, mostBytes - bytes, digest);

@@ -1,3 +1,4 @@
 // Exports of llama/ for other rooms.
 
-export { isGguf, type OpenLlamaOptions, openLlama } from "./open-llama.js";
+export { BACKENDS, type BackendName, chooseBackend, isGguf } from "./choose-backend.js";
+export { checkLlama, DEFAULT_TYPE, type ExportOutlook, type OpenLlamaOptions, openLlama } from "./open-llama.js";

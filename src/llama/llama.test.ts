@@ -1,21 +1,16 @@
 // The backend on a stand-in for llama.cpp with known logits: answers, scores, what is read again, memory and errors.
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { temporaryFolder, writeTiny } from "../../test/support/checkpoints.js";
+import { fakeLlama, logitsAfter, logprobsAfter, PIECES, writeStandIn } from "../../test/support/fake-llama.js";
 import { Random } from "../core/index.js";
 import { type Engine, openModelSource, sampleToken } from "../engine/index.js";
 import { writeTinyTokenizer } from "../export/fixtures.test-util.js";
 import { planGguf, writeGguf } from "../export/index.js";
-import {
-  type FakeOptions,
-  fakeLlama,
-  logitsAfter,
-  logprobsAfter,
-  PIECES,
-  writeStandIn,
-} from "./fake-llama.test-util.js";
-import { openLlama } from "./open-llama.js";
+import { checkLlama, openLlama } from "./open-llama.js";
+
+type FakeOptions = NonNullable<Parameters<typeof fakeLlama>[0]>;
 
 const folder = temporaryFolder();
 const path = join(folder, "model.gguf");
@@ -56,6 +51,18 @@ const texts = (count: number, length: number) => {
 };
 
 describe("a model in llama.cpp", () => {
+  it("reads the next tokens of all answers together, in the order of their sequences", async () => {
+    let late = 0;
+    // Prompts are read at the same time; later evaluations end in another order than they began.
+    const engine = await open({
+      onEvaluate: () => (++late > 3 ? new Promise((resolve) => setTimeout(resolve, 5 * (late % 3))) : undefined),
+    });
+    await engine.generate(texts(3, 20), { maxNewTokens: 5, stopIds: [], batch: 3 });
+    const steps = record.sequences.filter((_, i) => record.evaluated[i] === 1);
+    // The first answer begins, and ends, a step before the others.
+    expect(steps).toEqual([0, ...Array(3).fill([0, 1, 2]).flat(), 1, 2]);
+  });
+
   it("answers greedily, alone and at once", async () => {
     const prompts = texts(20, 12);
     const expected = prompts.map((prompt) => greedyAnswer(prompt, 9));
@@ -190,6 +197,33 @@ describe("a model in llama.cpp", () => {
     }
   });
 
+  it("lets answers that wait be cancelled at once, and others take their turn", async () => {
+    let isOpen = false;
+    let proceed = () => {};
+    const gate = new Promise<void>((resolve) => {
+      proceed = resolve;
+    });
+    const engine = await open({ onEvaluate: () => (isOpen ? undefined : gate) });
+    const batch = engine.openBatch(1);
+    const ask = (signal?: AbortSignal) =>
+      batch.generate({ prompt: [0, 2], maxNewTokens: 1, stopIds: new Set(), random: Random.of(1, "x"), signal });
+    const first = ask();
+    const [early, late] = [new AbortController(), new AbortController()];
+    const [left, woken, patient] = [ask(early.signal), ask(late.signal), ask()];
+    await vi.waitFor(() => expect(batch.waiting).toBe(3));
+    early.abort();
+    await expect(left).rejects.toMatchObject({ code: "cancelled" });
+    expect(batch.waiting).toBe(2);
+    // Cancelled in the turn in which it is woken.
+    void first.then(() => late.abort());
+    isOpen = true;
+    proceed();
+    await expect(woken).rejects.toMatchObject({ code: "cancelled" });
+    const expected = [largest(logitsAfter([0, 2]))];
+    expect((await patient).ids).toEqual(expected);
+    expect((await first).ids).toEqual(expected);
+  });
+
   it("notices scores that are not numbers", async () => {
     const engine = await open({ logits: () => PIECES.map(() => Number.NaN) });
     expect(await engine.generate([[0, 2]], { maxNewTokens: 3 })).toMatchObject([{ finish: "invalid", ids: [] }]);
@@ -242,6 +276,38 @@ describe("a recipe", () => {
     await writeGguf(await planGguf(await openModelSource(recipe), { type: "f16" }), { out });
     expect(readFileSync(join(cache.folder, name)).equals(readFileSync(out))).toBe(true);
   });
+});
+
+it("an export that another process removes to make room is written again", async () => {
+  const model = await writeTiny(join(folder, "removed"));
+  writeTinyTokenizer(model);
+  const cache = { folder: join(folder, "small-cache"), mostBytes: 0 };
+  const fake = fakeLlama();
+  record = fake.record;
+  let tries = 0;
+  const load = async () => {
+    const llama = await (await fake.load()).getLlama({} as never);
+    const loadModel: typeof llama.loadModel = async (options) => {
+      if (++tries > 1) return llama.loadModel(options);
+      rmSync(options.modelPath);
+      throw new Error("No such file or directory");
+    };
+    return { getLlama: async () => ({ ...llama, loadModel }) };
+  };
+  engines.push(await openLlama(model, { load, cache, type: "f16" }));
+  expect(tries).toBe(2);
+});
+
+it("checks what would be exported, and writes nothing", async () => {
+  const model = await writeTiny(join(folder, "checked"));
+  writeTinyTokenizer(model);
+  const plan = await planGguf(await openModelSource(model), { type: "q8_0" });
+  const { bytes, mostBytes } = await checkLlama(model, { load: fakeLlama().load });
+  expect({ bytes, mostBytes }).toEqual({ bytes: plan.layout.bytes, mostBytes: 50e9 });
+  const missing = Object.assign(new Error("Cannot find package"), { code: "ERR_MODULE_NOT_FOUND" });
+  await expect(checkLlama(model, { load: () => Promise.reject(missing) })).rejects.toThrow(
+    "llama.cpp is not installed",
+  );
 });
 
 describe("what cannot be opened", () => {

@@ -2,9 +2,10 @@
 
 import { stat } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
-import { CancelledError, CheckpointError, isFile, LayergraftError, usageError } from "../core/index.js";
+import { CancelledError, CheckpointError, exists, isFile, LayergraftError } from "../core/index.js";
 import { Engine, type EngineSource, modelTextOf, type OpenEngineOptions, openModelSource } from "../engine/index.js";
-import { type FileType, planGguf, writeGguf } from "../export/index.js";
+import { checkGguf, type FileType, planGguf, writeGguf } from "../export/index.js";
+import { chooseBackend, isGguf } from "./choose-backend.js";
 import { cachedGguf, type GgufCacheSettings, ggufCacheSettings } from "./gguf-cache.js";
 import { ggufText } from "./gguf-text.js";
 import { type Llama, type LlamaFile, type LlamaLibrary, loadLibrary } from "./library.js";
@@ -29,11 +30,7 @@ export interface OpenLlamaOptions {
   readonly load?: (() => Promise<unknown>) | undefined;
 }
 
-const DEFAULT_TYPE = "q8_0";
-
-export function isGguf(source: EngineSource): source is string {
-  return typeof source === "string" && /\.gguf$/i.test(source);
-}
+export const DEFAULT_TYPE: FileType = "q8_0";
 
 /**
  * Opens a model in llama.cpp.
@@ -43,13 +40,12 @@ export function isGguf(source: EngineSource): source is string {
  * @throws CancelledError if the signal fires
  */
 export async function openLlama(source: EngineSource, options: OpenLlamaOptions = {}): Promise<Engine> {
+  chooseBackend(source, { backend: "llama", type: options.type });
   const library = await loadLibrary(options.load);
   if (!isGguf(source)) return openExported(library, source, options);
-  if (options.type !== undefined) {
-    throw usageError(`${source} is a GGUF file, which has its own type. Leave out --type.`);
-  }
   const path = isAbsolute(source) ? source : join(options.folder ?? ".", source);
   if (!(await isFile(path))) throw new CheckpointError(`${path} does not exist, or is not a file.`, { file: path });
+  checkGguf(path);
   const opened = await openFile(library, path, options);
   const text = await ggufText(path, opened.file, opened.vocabularySize);
   return new Engine(text, llamaModel({ ...options, ...opened, notes: [] }));
@@ -69,13 +65,43 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
       warnings.push(...written.warnings);
     },
   };
-  const path = await cachedGguf(file, cache, signal);
-  const loaded = await openFile(library, path, options);
+  const { path, loaded } = await openCached();
   const text = { ...modelTextOf(opened), digest: plan.digest };
   return new Engine(
     text,
     llamaModel({ ...options, ...loaded, notes: [...plan.notes, ...warnings, `weights are ${type} in ${path}`] }),
   );
+
+  async function openCached() {
+    for (;;) {
+      const path = await cachedGguf(file, cache, signal);
+      try {
+        return { path, loaded: await openFile(library, path, options) };
+      } catch (error) {
+        // Otherwise another process made room in the cache.
+        if (await exists(path)) throw error;
+      }
+    }
+  }
+}
+
+/** What is known before a model is exported for llama.cpp. */
+export interface ExportOutlook extends GgufCacheSettings {
+  /** Size of the export. */
+  readonly bytes: number;
+}
+
+/**
+ * Checks that llama.cpp is installed and runs a model. Reads headers, and writes nothing.
+ * @throws as `openLlama`
+ */
+export async function checkLlama(
+  source: EngineSource,
+  { type = DEFAULT_TYPE, folder, load }: Pick<OpenLlamaOptions, "type" | "folder" | "load"> = {},
+): Promise<ExportOutlook> {
+  await loadLibrary(load);
+  const { layout } = await planGguf(await openModelSource(source, { folder }), { type });
+  return { ...ggufCacheSettings(), bytes: layout.bytes };
 }
 
 // One for the process: it holds the GPU.

@@ -1,6 +1,7 @@
 // Answers and scores computed in the sequences of a llama.cpp context. Each keeps what it has read, so texts with a common
 // beginning read it once.
 
+import { setMaxListeners } from "node:events";
 import { CancelledError, LayergraftError } from "../core/index.js";
 import {
   type AnswerBatch,
@@ -28,11 +29,22 @@ export interface SequencesOptions {
   readonly contextLength: number;
 }
 
+/** The next token of an answer. */
+interface StepEntry {
+  /** Of its sequence. */
+  readonly number: number;
+  readonly start: () => Promise<void>;
+}
+
 export class Sequences implements AnswerBatch {
   readonly #options: SequencesOptions;
   #context: Promise<LlamaContext> | undefined;
   readonly #free: LlamaSequence[] = [];
-  #opened = 0;
+  /** All sequences in the order of their numbers in llama.cpp. */
+  readonly #sequences: LlamaSequence[] = [];
+  /** Answers that generate; they are one token further with each step. */
+  #generating = 0;
+  readonly #step: StepEntry[] = [];
   readonly #queue: (() => void)[] = [];
 
   constructor(options: SequencesOptions) {
@@ -79,20 +91,54 @@ export class Sequences implements AnswerBatch {
       onEach: onPrompt && ((next, result) => onPrompt([scoresOf(result, next, top ?? 0)])),
     });
     const ids: number[] = [];
-    while (ids.length < room) {
-      const drawn = this.#draw(last, request);
-      if (drawn === undefined) return { ids, finish: "invalid" };
-      const { id, scores } = drawn;
-      if (stopIds.has(id)) {
-        onEnd?.(id, scores);
-        return { ids, finish: "end" };
+    this.#generating++;
+    try {
+      while (ids.length < room) {
+        const drawn = this.#draw(last, request);
+        if (drawn === undefined) return { ids, finish: "invalid" };
+        const { id, scores } = drawn;
+        if (stopIds.has(id)) {
+          onEnd?.(id, scores);
+          return { ids, finish: "end" };
+        }
+        ids.push(id);
+        if (onToken?.(id, scores) === "stop") return { ids, finish: "stop" };
+        if (ids.length === room) break;
+        last = await this.#next(sequence, id, wanted, signal);
       }
-      ids.push(id);
-      if (onToken?.(id, scores) === "stop") return { ids, finish: "stop" };
-      if (ids.length === room) break;
-      last = await evaluate(sequence, [[id, { generateNext: wanted }]], signal).then(([next]) => next?.next ?? {});
+      return { ids, finish: "length" };
+    } finally {
+      this.#generating--;
+      this.#stepIfAllWait();
     }
-    return { ids, finish: "length" };
+  }
+
+  /** Reads a token when all answers that generate have one. */
+  #next(
+    sequence: LlamaSequence,
+    token: number,
+    wanted: NextRequest,
+    signal: AbortSignal | undefined,
+  ): Promise<NextResult> {
+    return new Promise((resolve, reject) => {
+      const start = () =>
+        evaluate(sequence, [[token, { generateNext: wanted }]], signal).then(
+          ([result]) => resolve(result?.next ?? {}),
+          reject,
+        );
+      this.#step.push({ number: this.#sequences.indexOf(sequence), start });
+      this.#stepIfAllWait();
+    });
+  }
+
+  /**
+   * llama.cpp computes the tokens of a batch together if the numbers of their sequences follow one another, and one after
+   * another if they do not. Left to themselves, answers would fall into batches of a few, in the order in which they came.
+   */
+  #stepIfAllWait(): void {
+    if (this.#step.length < this.#generating) return;
+    const step = this.#step.splice(0).sort((a, b) => a.number - b.number);
+    for (const { start } of step) void start();
   }
 
   #draw(next: NextResult, request: BatchRequest): { id: number; scores?: TokenScores } | undefined {
@@ -153,24 +199,45 @@ export class Sequences implements AnswerBatch {
   ): Promise<T> {
     this.#context ??= this.#options.open();
     const context = await this.#context;
-    while (this.#free.length === 0 && this.#opened === this.rows) {
-      await new Promise<void>((resolve) => {
-        this.#queue.push(resolve);
-      });
-    }
     requireRunning(signal);
+    while (this.#free.length === 0 && this.#sequences.length === this.rows) await this.#nextFree(signal);
     const common = (sequence: LlamaSequence) => sequence.compareContextTokens(text).firstDifferentIndex;
-    const [best] = this.#free.sort((a, b) => common(b) - common(a));
-    const sequence = best && common(best) > 0 ? best : this.#opened < this.rows ? undefined : best;
-    if (sequence) this.#free.splice(this.#free.indexOf(sequence), 1);
-    else this.#opened++;
-    const taken = sequence ?? context.getSequence();
+    const number = (sequence: LlamaSequence) => this.#sequences.indexOf(sequence);
+    const [best] = this.#free.sort((a, b) => common(b) - common(a) || number(a) - number(b));
+    const isNew = !best || (common(best) === 0 && this.#sequences.length < this.rows);
+    const taken = isNew ? context.getSequence() : best;
+    if (isNew) this.#sequences.push(taken);
+    else this.#free.splice(this.#free.indexOf(taken), 1);
     try {
       return await work(taken);
     } finally {
       this.#free.push(taken);
       this.#queue.shift()?.();
     }
+  }
+
+  /**
+   * Waits until a sequence may be free.
+   * @throws CancelledError as soon as the signal fires
+   */
+  async #nextFree(signal: AbortSignal | undefined): Promise<void> {
+    const isWoken = await new Promise<boolean>((resolve) => {
+      const wake = () => {
+        signal?.removeEventListener("abort", leave);
+        resolve(true);
+      };
+      const leave = () => {
+        this.#queue.splice(this.#queue.indexOf(wake), 1);
+        resolve(false);
+      };
+      this.#queue.push(wake);
+      // Many texts of one call may wait.
+      if (signal) setMaxListeners(0, signal);
+      signal?.addEventListener("abort", leave, { once: true });
+    });
+    // Nobody else is woken for the sequence that was left to this one.
+    if (isWoken && signal?.aborted) this.#queue.shift()?.();
+    requireRunning(signal);
   }
 }
 

@@ -8,7 +8,6 @@ export {
   type DeltaFigures,
   type Figures,
   type LocatedRecipe,
-  type PairFigures,
 } from "./analysis/analysis.js";
 export { columnName, heatmapOf } from "./analysis/analysis-views.js";
 export { readShareTable } from "./analysis/csv.js";
@@ -27,7 +26,7 @@ export { packBits, unpackBits } from "./expressions/bits.js";
 export type { Measured } from "./expressions/expression.js";
 export { packMeasured, unpackMeasured } from "./expressions/measured.js";
 export { Resolver, type Sources } from "./expressions/resolve.js";
-export { checkExtractionOutput, type ExtractionOutput, extractAdapter } from "./extract/extract.js";
+export { extractAdapter } from "./extract/extract.js";
 export type { ExtractedModule, ExtractedPart, Extraction } from "./extract/extraction.js";
 export type { ExtractOptions } from "./extract/open-models.js";
 export { DEFAULT_RANK, type ExtractionPlan, planExtraction } from "./extract/plan-extraction.js";
@@ -40,33 +39,19 @@ export type { Measurement } from "./measurements/measure-all.js";
 export { measureAll } from "./measurements/measure-all.js";
 export { planRecipeFile } from "./mergekit/plan-recipe-file.js";
 export { parseMergekit, readMergekit } from "./mergekit/read-mergekit.js";
-export type { NestedRecipe, SourceRecipe } from "./methods/fields.js";
 export { METHODS } from "./methods/index.js";
 export type { Method } from "./methods/method.js";
-export {
-  defaultSwapLayers,
-  OUTSIDE,
-  ownerOfLayer,
-  type SwapLayers,
-  type SwapRecipe,
-  swapLayers,
-} from "./methods/swap.js";
-export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./output/execute-plan.js";
+export { OUTSIDE, type SwapRecipe, swapOwners } from "./methods/swap.js";
+export { checkOutput, type ExecuteResult, executePlan } from "./output/execute-plan.js";
 export { OutputFolder, pinsOfRun, type RunState } from "./output/output-folder.js";
-export { type Provenance, readProvenance } from "./output/provenance.js";
-export { checkPush, type PushOptions, type PushResult, type PushTarget, pushFolder } from "./output/push.js";
-export { measuredOwnership, type Ownership, type PlanSummary, sourceLabels, summarizePlan } from "./output/summary.js";
-export { type Deviation, type Verification, type VerifyOptions, verifyOutput } from "./output/verify.js";
+export { checkPush, type PushOptions, type PushResult, pushFolder } from "./output/push.js";
+export { measuredOwnership, type PlanSummary, sourceLabels, summarizePlan } from "./output/summary.js";
+export { type Verification, type VerifyOptions, verifyOutput } from "./output/verify.js";
 export { copyTextFiles, outputConfig, TEXT_FILES, writeCompanions } from "./plan/companion-files.js";
-export {
-  type MethodReference,
-  methodReferences,
-  outputReferences,
-  recipeJsonSchema,
-} from "./plan/method-reference.js";
+export { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "./plan/method-reference.js";
 export { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan/plan.js";
-export { type OpenedPlan, openPlan, planRecipe, planSoup } from "./plan/planner.js";
-export type { MergeRecipe, MergeRecipeInput, Recipe, RecipeInput } from "./plan/recipe.js";
+export { type OpenedPlan, openPlan, planRecipe } from "./plan/planner.js";
+export type { MergeRecipe, Recipe, RecipeInput } from "./plan/recipe.js";
 export {
   LIST_FIELDS,
   mapSources,

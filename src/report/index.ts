@@ -2,11 +2,14 @@
 export { svgToPng } from "./draw.js";
 export { GREENS, type Heatmap, heatmapSvg } from "./heatmap.js";
 export { heatmapLines } from "./heatmap-terminal.js";
+export { type LinesData, placeLines } from "./lines.js";
 export { type LogEntry, lossCurveSvg } from "./loss-curve.js";
 export {
   type BarFigure,
+  type CommandsFigure,
   type Figure,
   type GridFigure,
+  type LinesFigure,
   type Page,
   type PageCell,
   pageCell,

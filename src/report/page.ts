@@ -1,7 +1,8 @@
 // Self-contained HTML pages: a template of assets/ with its data inside.
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { type Cell, columnsOf, formatNumber, formatSpan, type Table } from "./table.js";
+import type { PlacedLines } from "./lines.js";
+import { type Cell, columnsOf, formatNumber, formatPublished, formatSpan, type Table } from "./table.js";
 
 /** Data of assets/report.html. */
 export interface Page {
@@ -34,7 +35,7 @@ interface Captioned {
   readonly caption?: string;
 }
 
-export type Figure = TableFigure | BarFigure | GridFigure | CommandsFigure;
+export type Figure = TableFigure | BarFigure | GridFigure | LinesFigure | CommandsFigure;
 
 export interface TableFigure extends Captioned {
   readonly kind: "table";
@@ -53,6 +54,8 @@ export interface BarFigure extends Captioned {
   readonly ticks: readonly string[];
   readonly rows: readonly {
     readonly label: string;
+    /** Target of a link from the label. */
+    readonly target?: string;
     readonly about: string;
     /** Colour. */
     readonly kind: string;
@@ -87,10 +90,24 @@ export interface GridCell {
   readonly kind?: string;
 }
 
+/** Lines with bands of their intervals. */
+export interface LinesFigure extends Captioned, PlacedLines {
+  readonly kind: "lines";
+  /** Conclusion, in a sentence or two. */
+  readonly conclusion: string;
+}
+
 /** Commands to copy. */
 export interface CommandsFigure extends Captioned {
   readonly kind: "commands";
-  readonly commands: readonly { readonly what: string; readonly command: string }[];
+  readonly commands: readonly {
+    readonly what: string;
+    readonly command: string;
+    /** Link target. Then it is folded below `what`. */
+    readonly id?: string;
+    /** Text of a file that the command reads, shown above it, and a line about it. */
+    readonly file?: { readonly about: string; readonly text: string };
+  }[];
 }
 
 export interface PageCell {
@@ -115,7 +132,7 @@ export function pageCell(cell: Cell): PageCell {
   ].join("; ");
   return {
     text: formatNumber(cell),
-    ...(published === undefined ? {} : { small: formatNumber({ ...cell, value: published }) }),
+    ...(published === undefined ? {} : { small: formatPublished(cell) }),
     ...(hint === "" ? {} : { hint }),
     ...(isBest ? { isBest } : {}),
   };

@@ -1,6 +1,14 @@
 // Renders tables for the terminal and as Markdown, CSV and LaTeX.
 import { stripVTControlCharacters } from "node:util";
-import { type Cell, columnsOf, formatCell, formatNumber, hasPublished, type NumberCell, type Table } from "./table.js";
+import {
+  type Cell,
+  columnsOf,
+  formatCell,
+  formatPublished,
+  hasPublished,
+  type NumberCell,
+  type Table,
+} from "./table.js";
 
 const isBest = (cell: Cell | undefined) => typeof cell === "object" && cell.isBest === true;
 
@@ -46,9 +54,7 @@ export function markdownLines(table: Table): string[] {
 }
 
 function printed(cell: Cell, write: (number: string) => string): string {
-  return typeof cell === "string" || cell.published === undefined
-    ? ""
-    : write(formatNumber({ ...cell, value: cell.published }));
+  return typeof cell === "string" || cell.published === undefined ? "" : write(formatPublished(cell));
 }
 
 type CsvField = string | number | null | undefined;

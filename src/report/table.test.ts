@@ -1,7 +1,7 @@
 // Exact output of the table renderers.
 import { expect, it } from "vitest";
 import { csvLines, latexText, markdownLines, terminalLines } from "./render.js";
-import { count, formatNumber, formatSpan, right, type Table } from "./table.js";
+import { count, formatNumber, formatPublished, formatSpan, right, type Table } from "./table.js";
 
 const TABLE: Table = {
   ...{ id: "table-1", title: "100% of {a_b}", note: "x^2 ~ $5 & <" },
@@ -16,18 +16,22 @@ const TABLE: Table = {
 it("rounds a number once, when it is written", () => {
   const numbers = [
     { value: 0.3249, scale: "share" as const },
-    { value: 31.46, scale: "points" as const },
-    { value: 31.456, scale: "points" as const, digits: 2 },
+    { value: 31.456, scale: "points" as const },
+    { value: 31.456, scale: "points" as const, digits: 1 },
     { value: 0.0004, scale: "probability" as const },
     { value: 1234567, scale: "count" as const },
     { value: 200, scale: "seconds" as const },
     { value: null, scale: "share" as const },
     { value: Number.NaN, scale: "share" as const },
   ];
-  expect(numbers.map(formatNumber)).toEqual(["32.5", "31.5", "31.46", "< 0.001", "1,234,567", "3 min 20 s", "–", "…"]);
-  const signed = [0.05, -0.051, 0.0001].map((value) => formatNumber({ value, scale: "share", isSigned: true }));
-  expect(signed).toEqual(["+5.0", "-5.1", "0.0"]);
+  expect(numbers.map(formatNumber)).toEqual(["32.5", "31.46", "31.5", "< 0.001", "1,234,567", "3 min 20 s", "–", "…"]);
+  const signed = [0.05, -0.051, 0.0001, -0.0004].map((value) =>
+    formatNumber({ value, scale: "share", isSigned: true }),
+  );
+  expect(signed).toEqual(["+5.0", "-5.1", "0.0", "0.0"]);
   expect(formatSpan({ low: -0.01, high: 0.07 }, { scale: "share" })).toBe("-1.0 to 7.0");
+  // The paper prints BLEU with one digit.
+  expect(formatPublished({ value: 12.345, scale: "points", published: 12.5 })).toBe("12.5");
   expect(formatSpan(undefined, { scale: "share" })).toBe("–");
 });
 

@@ -13,8 +13,9 @@ export type Scale = "share" | "points";
 export interface NumberCell {
   /** Undefined: not known yet. Null: there is none. */
   readonly value: number | null | undefined;
-  readonly scale: Scale | "count" | "seconds" | "probability";
-  /** Digits after the point of scores; default 1. */
+  /** `setting`: a value as a plan has it. */
+  readonly scale: Scale | "count" | "seconds" | "probability" | "setting";
+  /** Digits after the point of scores. Default: 1 of shares, in percent, and 2 of points. */
   readonly digits?: number;
   /** Whether a positive number has a plus sign. */
   readonly isSigned?: boolean;
@@ -69,13 +70,14 @@ export function hasPublished({ rows }: Table): boolean {
 }
 
 /** `43.2`, `< 0.001`, `3 min 20 s`; `…` for a number that is not known yet, `–` for none. */
-export function formatNumber({ value, scale, digits = 1, isSigned = false }: NumberCell): string {
+export function formatNumber({ value, scale, digits, isSigned = false }: NumberCell): string {
   if (value === null) return "–";
   if (value === undefined || !Number.isFinite(value)) return "…";
   if (scale === "count") return value.toLocaleString("en-US");
+  if (scale === "setting") return String(value);
   if (scale === "seconds") return formatDuration(value);
   if (scale === "probability") return value < 0.001 ? "< 0.001" : value.toFixed(3);
-  const text = formatFixed(scale === "share" ? 100 * value : value, digits);
+  const text = scale === "share" ? formatFixed(100 * value, digits ?? 1) : formatFixed(value, digits ?? 2);
   return isSigned && Number(text) > 0 ? `+${text}` : text;
 }
 
@@ -83,6 +85,11 @@ export function formatNumber({ value, scale, digits = 1, isSigned = false }: Num
 export function formatSpan(span: Span | undefined, cell: Omit<NumberCell, "value">): string {
   if (!span) return "–";
   return `${formatNumber({ ...cell, value: span.low })} to ${formatNumber({ ...cell, value: span.high })}`;
+}
+
+/** The paper's number, with the digits that it prints. */
+export function formatPublished({ published, ...cell }: NumberCell): string {
+  return formatNumber({ ...cell, value: published, digits: 1 });
 }
 
 /** A cell as text, without marks. */

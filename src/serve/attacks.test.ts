@@ -7,7 +7,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../test/support/checkpoints.js";
 import { writeScripted } from "../../test/support/engine.js";
 import { Random } from "../core/index.js";
-import { openEngineModel } from "./engine-model.js";
+import { openEngine } from "../engine/index.js";
+import { servedModel } from "./engine-model.js";
 import type { ServedModel } from "./served-model.js";
 import { type RequestRecord, type RunningServer, type ServeOptions, startApiServer } from "./server.js";
 
@@ -18,7 +19,7 @@ let records: RequestRecord[] = [];
 beforeAll(async () => {
   const folder = join(temporaryFolder(), "endless");
   await writeScripted(folder, { a: "b", b: "a", x: "x" }, { config: { max_position_embeddings: 8192 } });
-  model = await openEngineModel(folder, { threads: 1 });
+  model = await servedModel(await openEngine(folder, { threads: 1 }));
 });
 afterAll(() => model.close());
 afterEach(async () => {

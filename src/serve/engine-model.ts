@@ -1,10 +1,10 @@
-// The embedded engine as a model to serve.
+// An engine as a model to serve.
 
 import { Random } from "../core/index.js";
-import { BlendCache, type Engine, type EngineSource, type OpenEngineOptions, openEngine } from "../engine/index.js";
+import { BlendCache, type Engine, type OpenEngineOptions } from "../engine/index.js";
 import type { ServedModel } from "./served-model.js";
 
-export interface EngineModelOptions extends OpenEngineOptions {
+export interface EngineModelOptions {
   /** Answers computed at once; default 8. */
   readonly parallel?: number | undefined;
   /** Most tokens of prompt and answer together; default the model's context, at most 8192. */
@@ -16,7 +16,7 @@ export interface OpenedEngineModel extends ServedModel {
 }
 
 /** How the models of one server hold their weights: several share those that they have in common. */
-export function weightsOf(models: number): Pick<EngineModelOptions, "asFloats" | "cache"> {
+export function weightsOf(models: number): Pick<OpenEngineOptions, "asFloats" | "cache"> {
   return models > 1 ? { asFloats: true, cache: new BlendCache(Number.POSITIVE_INFINITY) } : {};
 }
 
@@ -25,24 +25,12 @@ const PARALLEL = 8;
 const MOST_CONTEXT = 8192;
 
 /**
- * Opens a model in the embedded engine.
- * @throws CheckpointError or FormatError or RecipeError or MismatchError if it cannot be used, or has no tokenizer
- * @throws RuntimeMissingError if ONNX Runtime is not installed
- */
-export async function openEngineModel(
-  source: EngineSource,
-  { parallel, context, ...options }: EngineModelOptions = {},
-): Promise<OpenedEngineModel> {
-  return servedModel(await openEngine(source, options), { parallel, context });
-}
-
-/**
  * Serves a model that is open. Closing it closes the engine, which is also closed if this fails.
  * @throws CheckpointError if it has no tokenizer that can be read
  */
 export async function servedModel(
   engine: Engine,
-  { parallel = PARALLEL, context = MOST_CONTEXT }: Pick<EngineModelOptions, "parallel" | "context"> = {},
+  { parallel = PARALLEL, context = MOST_CONTEXT }: EngineModelOptions = {},
 ): Promise<OpenedEngineModel> {
   try {
     const tokenizer = await engine.tokenizer();

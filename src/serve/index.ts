@@ -1,17 +1,5 @@
-export {
-  type EngineModelOptions,
-  type OpenedEngineModel,
-  openEngineModel,
-  servedModel,
-  weightsOf,
-} from "./engine-model.js";
-export { checkKey, checkOrigin, type GuardOptions, readBody } from "./http-guard.js";
-export type { ServerLimits } from "./limits.js";
-export type { AnswerRequest, Finish, ServedModel } from "./served-model.js";
-export {
-  type RequestRecord,
-  type RunningServer,
-  requireKey,
-  type ServeOptions,
-  startApiServer,
-} from "./server.js";
+export { requireAddress } from "./address.js";
+export { type OpenedEngineModel, servedModel, weightsOf } from "./engine-model.js";
+export { checkKey, checkOrigin, readBody } from "./http-guard.js";
+export type { Finish, ServedModel } from "./served-model.js";
+export { type RequestRecord, type RunningServer, type ServeOptions, startApiServer } from "./server.js";

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../test/support/checkpoints.js";
 import { idOf, writeScripted } from "../../test/support/engine.js";
 import { BlendCache, type Engine, openEngine } from "../engine/index.js";
-import { openEngineModel } from "./engine-model.js";
+import { servedModel } from "./engine-model.js";
 import type { ServedModel } from "./served-model.js";
 import { type RunningServer, startApiServer } from "./server.js";
 
@@ -21,9 +21,9 @@ beforeAll(async () => {
     ...{ ":": "hi", hi: "?", a: "b", b: "a" },
   });
   engine = await openEngine(folder);
-  models.set("plain", await openEngineModel(folder));
+  models.set("plain", await servedModel(await openEngine(folder)));
   // A second one, with shared weights.
-  models.set("shared", await openEngineModel(folder, { asFloats: true, cache: new BlendCache() }));
+  models.set("shared", await servedModel(await openEngine(folder, { asFloats: true, cache: new BlendCache() })));
   server = await startApiServer({ models, port: 0 });
   client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "unused", maxRetries: 0 });
 });

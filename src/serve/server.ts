@@ -4,7 +4,8 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CancelledError, formatSome, isSystemError, usageError, VERSION } from "../core/index.js";
+import { CancelledError, formatSome, VERSION } from "../core/index.js";
+import { type Address, listen, requireKey } from "./address.js";
 import {
   type AnswerOptions,
   answerAll,
@@ -35,15 +36,9 @@ export interface RequestRecord {
   readonly error?: unknown;
 }
 
-export interface ServeOptions {
+export interface ServeOptions extends Address {
   /** Models by the names that requests choose them by. */
   readonly models: ReadonlyMap<string, ServedModel>;
-  /** Default: 127.0.0.1, which only this machine reaches. */
-  readonly host?: string | undefined;
-  /** Default: 8000; 0 takes a free one. */
-  readonly port?: number | undefined;
-  /** Key that requests must have; needed where the host is not a loopback address. */
-  readonly apiKey?: string | undefined;
   /** Answers that may wait for others to end. Default: 256. */
   readonly queue?: number | undefined;
   /** Origins of web pages that may use the server; "*" for all. Default: none. */
@@ -74,21 +69,13 @@ const LEFT = 499;
 /** Seconds after which a client may try again where the queue is full, at most. */
 const MOST_RETRY_SECONDS = 60;
 
-/** @throws LayergraftError code `usage` if other machines reach an address, and there is no key */
-export function requireKey(host: string, apiKey: string | undefined): void {
-  if (isLoopback(host) || apiKey !== undefined) return;
-  throw usageError(`${host} is reached from other machines, so the server needs an API key. Pass --api-key-env NAME.`);
-}
-
 /**
  * Starts a server.
  * @throws LayergraftError code `usage` if the address cannot be used, or needs a key
  */
 export async function startApiServer(options: ServeOptions): Promise<RunningServer> {
-  const { host = "127.0.0.1", port = 8000, apiKey } = options;
-  requireKey(host, apiKey);
-  const server = new ApiServer(options);
-  return server.listen(host, port);
+  requireKey(options.host, options.apiKey);
+  return new ApiServer(options).listen();
 }
 
 class ApiServer {
@@ -111,8 +98,8 @@ class ApiServer {
   constructor(options: ServeOptions) {
     this.#options = options;
     this.#limits = { ...LIMITS, ...options.limits };
-    const { host = "127.0.0.1", apiKey, origins = [] } = options;
-    this.#guard = { isLoopback: isLoopback(host), apiKey, origins };
+    const { host, apiKey, origins = [] } = options;
+    this.#guard = { isLoopback: host === undefined || isLoopback(host), apiKey, origins };
     const { headerSeconds, bodySeconds, connections } = this.#limits;
     this.#server = createServer(
       {
@@ -125,20 +112,8 @@ class ApiServer {
     this.#server.maxConnections = connections;
   }
 
-  async listen(host: string, port: number): Promise<RunningServer> {
-    try {
-      this.#server.listen(port, host);
-      await once(this.#server, "listening");
-    } catch (error) {
-      if (isSystemError(error, "EADDRINUSE"))
-        throw usageError(`Port ${port} is in use. Choose another --port.`, {}, error);
-      if (isSystemError(error, "EACCES"))
-        throw usageError(`Port ${port} is reserved. Choose a --port from 1024.`, {}, error);
-      if (isSystemError(error, "ENOTFOUND") || isSystemError(error, "EADDRNOTAVAIL")) {
-        throw usageError(`${host} is not an address of this machine. Choose another --host.`, {}, error);
-      }
-      throw error;
-    }
+  async listen(): Promise<RunningServer> {
+    const host = await listen(this.#server, this.#options);
     const { port: taken } = this.#server.address() as AddressInfo;
     const name = host.includes(":") ? `[${host.replace(/^\[|\]$/g, "")}]` : host;
     return {

@@ -1,11 +1,4 @@
-export {
-  type Checked,
-  checkSchema,
-  formatPath,
-  formatProblem,
-  type Problem,
-  parseInWords,
-} from "./check-schema.js";
+export { type Checked, checkSchema, formatPath, formatProblem, type Problem, parseInWords } from "./check-schema.js";
 export { recordOf } from "./record-schema.js";
 export { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields, writtenAs } from "./schema-fields.js";
 export {
@@ -16,7 +9,6 @@ export {
   readSettings,
   readSettingsText,
   type SettingsKind,
-  type SettingsText,
 } from "./settings-file.js";
 export { fillTemplate, parseTemplate, scalarText, type TemplatePart, templateSchema, valueAt } from "./template.js";
 export { openSettings, parseSettings } from "./yaml.js";

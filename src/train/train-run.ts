@@ -24,20 +24,20 @@ import {
   readSpec,
   type Tokenizer,
 } from "../engine/index.js";
-import { executePlan, type OpenedPlan, planRecipe, planSoup } from "../merge/index.js";
+import { executePlan, type OpenedPlan, planRecipe } from "../merge/index.js";
 import { factorNames, type HubAccess, parameterCount } from "../weights/index.js";
 import { type LoraPlan, planLora } from "./loop/lora.js";
-import {
-  type BatchSource,
-  type OnCheckpoint,
-  type TrainingBatch,
-  type TrainingStream,
-  type TrainOptions,
-  type TrainProgress,
-  type TrainResult,
-  train,
-} from "./loop/trainer.js";
+import { train } from "./loop/trainer.js";
 import { RUN_FILES } from "./loop/training-folder.js";
+import type {
+  BatchSource,
+  OnCheckpoint,
+  TrainingBatch,
+  TrainingStream,
+  TrainOptions,
+  TrainProgress,
+  TrainResult,
+} from "./loop/training-types.js";
 import { LORA_DEFAULTS, type Run } from "./run/run-schema.js";
 import { type RunData, type RunSettings, settleRun, trainedSelection } from "./run/run-settings.js";
 import { resolveSelection } from "./run/selection.js";
@@ -364,7 +364,7 @@ function baseToMerge({ sources }: OpenedPlan): string {
 
 async function mergeAdapter(run: Run, base: string, adapter: string, signal?: AbortSignal): Promise<string> {
   const out = join(run.out, RUN_FILES.merged);
-  const opened = await planSoup({ models: [`${base}+${resolve(adapter)}`], dtype: run.save_dtype });
+  const opened = await planRecipe({ method: "soup", models: [`${base}+${resolve(adapter)}`], dtype: run.save_dtype });
   await executePlan(opened, { out, force: true, ...(signal ? { signal } : {}) });
   return out;
 }

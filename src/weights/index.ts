@@ -1,28 +1,16 @@
 // Exports of weights/ for other rooms.
 
 export { ADAPTER_CONFIG, ADAPTER_WEIGHTS } from "./checkpoint/adapter.js";
-export {
-  type AdapterDescription,
-  adapterConfig,
-  factorNames,
-  type PeftTargets,
-  peftName,
-  peftTargets,
-} from "./checkpoint/adapter-files.js";
+export { adapterConfig, factorNames, type PeftTargets, peftName, peftTargets } from "./checkpoint/adapter-files.js";
 export { type Alignment, alignVocabularies } from "./checkpoint/alignment.js";
 export { blockOf, compareParts, type Part } from "./checkpoint/architectures.js";
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/checkpoint.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
 export { type CheckpointConfig, parseConfig, readConfig } from "./checkpoint/config.js";
 export { cachedFolder, HUB_PREFIX, type HubAccess, parseHubName, pinKey } from "./checkpoint/hub-source.js";
-export {
-  type Inspection,
-  inspectCheckpoint,
-  inspectTensors,
-  type PartInspection,
-  type TensorInspection,
-} from "./checkpoint/inspection.js";
-export { folderName, hubPlace, locateOrFetch, locateSource, type SourceLocation } from "./checkpoint/locate.js";
+export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./checkpoint/inspection.js";
+export { folderName, hubPlace, locateOrFetch, locateSource } from "./checkpoint/locate.js";
+export { requireUnchanged } from "./checkpoint/unchanged.js";
 export type { AddedToken } from "./checkpoint/vocabulary.js";
 export { addRows } from "./kernels/adamw.js";
 export { Converter } from "./kernels/convert.js";
@@ -32,15 +20,10 @@ export { BLOCK_COLUMNS, splitBytes } from "./kernels/split-blocks.js";
 export { TrainingKernels } from "./kernels/training.js";
 export type { TensorInfo } from "./safetensors/header.js";
 export { type FolderLayout, layoutFolder, type ShardLayout } from "./safetensors/layout.js";
-export {
-  MAX_READ_BYTES,
-  openSafetensors,
-  type RemoteFile,
-  readRange,
-  type SafetensorsFile,
-} from "./safetensors/reader.js";
+export { MAX_READ_BYTES, openSafetensors, readRange, type SafetensorsFile } from "./safetensors/reader.js";
 export { INDEX_FILE, openShards } from "./safetensors/sharded.js";
 export { readTensor, type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
+export { eigenvectors } from "./streaming/eigenvectors.js";
 export { Evaluator } from "./streaming/evaluate-block.js";
 export { InputFiles } from "./streaming/files.js";
 export type { LowRankFactors } from "./streaming/low-rank.js";
@@ -87,7 +70,6 @@ export {
   mapOperation,
   OPERATIONS,
   type Operation,
-  type OperationName,
   type Seed,
   slerpWeights,
 } from "./streaming/value-operation.js";

@@ -2,7 +2,8 @@
 // Exports published tokenizers as GGUF and compares llama.cpp's tokens with ours, on lines of FLORES in all its languages.
 // Not part of `npm test`. The vocabularies are those that llama.cpp tests itself with. After a build:
 //     npm install --no-save node-llama-cpp
-//     node test/reference/check_gguf_tokenizers.js LLAMA_CPP/models FLORES/devtest [LINES]
+//     node test/reference/check_gguf_tokenizers.js LLAMA_CPP/models FLORES/devtest [LINES] [TOKENIZERS]
+// TOKENIZERS is a folder of tokenizers to check as well, from make_unigram_tokenizers.py.
 // NODE_LLAMA_CPP names another copy, as a path to its dist/index.js.
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +14,7 @@ import { parseConfig, writeSafetensors } from "#weights";
 import { readVocabulary, tokenizerJson } from "./gguf_tokenizers.js";
 
 const { getLlama, LlamaLogLevel } = await import(process.env.NODE_LLAMA_CPP ?? "node-llama-cpp");
-const [models, flores, lines = "20"] = process.argv.slice(2);
+const [models, flores, lines = "20", others] = process.argv.slice(2);
 
 const BYTES = (use_regex) => ({ type: "ByteLevel", add_prefix_space: false, trim_offsets: true, use_regex });
 const SPLIT = (Regex) => ({
@@ -27,34 +28,35 @@ const SPACES = { type: "Replace", pattern: { String: " " }, content: "▁" };
 const PREFIXED = { type: "Sequence", normalizers: [{ type: "Prepend", prepend: "▁" }, SPACES] };
 
 /** The parts of each tokenizer.json, as its model publishes them. */
-const CASES = {
-  "llama-bpe": { pre_tokenizer: SPLIT(`${WORDS}|\\p{N}{1,3}|${REST}`), ignore_merges: true },
-  qwen2: { normalizer: { type: "NFC" }, pre_tokenizer: SPLIT(`${WORDS}|\\p{N}|${REST}`) },
-  "gpt-2": { pre_tokenizer: BYTES(true) },
-  "command-r": { normalizer: { type: "NFC" }, pre_tokenizer: DIGITS },
-  starcoder: { pre_tokenizer: DIGITS },
-  refact: { pre_tokenizer: DIGITS },
-  "llama-spm": { normalizer: PREFIXED },
-  "phi-3": { normalizer: PREFIXED },
-  "llama-spm, as Gemma": { normalizer: SPACES },
-  "llama-spm, as Mistral": {
-    pre_tokenizer: { type: "Metaspace", replacement: "▁", prepend_scheme: "first", split: false },
-  },
-};
+const CASES = process.env.ONLY_OTHERS
+  ? {}
+  : {
+      "llama-bpe": { pre_tokenizer: SPLIT(`${WORDS}|\\p{N}{1,3}|${REST}`), ignore_merges: true },
+      qwen2: { normalizer: { type: "NFC" }, pre_tokenizer: SPLIT(`${WORDS}|\\p{N}|${REST}`) },
+      "gpt-2": { pre_tokenizer: BYTES(true) },
+      "command-r": { normalizer: { type: "NFC" }, pre_tokenizer: DIGITS },
+      starcoder: { pre_tokenizer: DIGITS },
+      refact: { pre_tokenizer: DIGITS },
+      "llama-spm": { normalizer: PREFIXED },
+      "phi-3": { normalizer: PREFIXED },
+      "llama-spm, as Gemma": { normalizer: SPACES },
+      "llama-spm, as Mistral": {
+        pre_tokenizer: { type: "Metaspace", replacement: "▁", prepend_scheme: "first", split: false },
+      },
+    };
 
 const folder = mkdtempSync(join(tmpdir(), "layergraft-gguf-"));
 const llama = await getLlama({ build: "never", logLevel: LlamaLogLevel.error, gpu: false });
 let failures = 0;
 try {
-  for (const [name, parts] of Object.entries(CASES)) {
-    const [file] = name.split(",");
-    const vocabulary = readVocabulary(join(models, `ggml-vocab-${file}.gguf`));
+  for (const [name, parts] of cases()) {
     const path = join(folder, name.replaceAll(/\W+/g, "-"));
-    await writeModel(path, tokenizerJson(vocabulary, parts));
+    await writeModel(path, parts);
     const tokenizer = await loadTokenizer(path);
     const out = join(folder, "model.gguf");
     await writeGguf(await planGguf(await openModelSource(path), { type: "f16" }), { out, force: true });
     const model = await llama.loadModel({ modelPath: out, vocabOnly: true });
+    const isUnigram = Array.isArray(parts.model.vocab);
     const wrong = new Map();
     let [total, known] = [0, 0];
     for (const language of readdirSync(flores)) {
@@ -66,7 +68,10 @@ try {
           if (ours.join() === theirs.join()) continue;
           const isComposed = text.normalize("NFC") === text;
           if (parts.normalizer?.type === "NFC" && !isComposed) known++;
-          else if (parts.pre_tokenizer?.type === "Metaspace" && text.startsWith(" ")) known++;
+          else if (parts.model.type === "BPE" && parts.pre_tokenizer?.type === "Metaspace" && text.startsWith(" "))
+            known++;
+          // White space at the end.
+          else if (isUnigram && Math.abs(ours.length - theirs.length) === 1 && startAlike(ours, theirs)) known++;
           else wrong.set(language, [...(wrong.get(language) ?? []), { text, ours, theirs }]);
         }
       }
@@ -74,7 +79,7 @@ try {
     await model.dispose();
     const count = [...wrong.values()].reduce((sum, list) => sum + list.length, 0);
     if (count > 0) failures++;
-    const others = known > 0 ? `; ${known} are not composed (NFC), or begin with a space before Metaspace` : "";
+    const others = known > 0 ? `; ${known} have the differences that docs/export.md names` : "";
     const equal = total - count - known;
     console.log(`${count === 0 ? "ok  " : "FAIL"} ${name}: ${equal} of ${total} texts have equal tokens${others}`);
     for (const [language, [{ text, ours, theirs }]] of [...wrong].slice(0, 3)) {
@@ -94,6 +99,23 @@ try {
   await llama.dispose();
 }
 process.exitCode = failures > 0 ? 1 : 0;
+
+/** Each tokenizer.json with its name. */
+function* cases() {
+  for (const [name, parts] of Object.entries(CASES)) {
+    const [file] = name.split(",");
+    yield [name, tokenizerJson(readVocabulary(join(models, `ggml-vocab-${file}.gguf`)), parts)];
+  }
+  if (others === undefined) return;
+  for (const name of readdirSync(others).filter((file) => file.endsWith(".json"))) {
+    yield [name, JSON.parse(readFileSync(join(others, name), "utf8"))];
+  }
+}
+
+function startAlike(one, other) {
+  const length = Math.min(one.length, other.length);
+  return one.slice(0, length).join() === other.slice(0, length).join();
+}
 
 /** Writes a model as small as can be with a tokenizer. */
 async function writeModel(path, json) {

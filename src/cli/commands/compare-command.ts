@@ -1,5 +1,5 @@
-import { type Command, Option } from "commander";
-import { formatSome } from "../../core/index.js";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { exists, formatSome } from "../../core/index.js";
 import {
   compareResults,
   comparisonLines,
@@ -13,6 +13,7 @@ import {
   info,
   paletteFor,
   parseCount,
+  parseList,
   print,
   printJson,
   withCommonOptions,
@@ -23,25 +24,34 @@ interface CompareFlags extends CommonOptions {
   readonly seed: number;
   readonly resamples?: number;
   readonly flips?: boolean;
+  readonly discordance?: number;
 }
 
 export function addCompareCommand(program: Command): void {
   const command = program
     .command("compare")
     .description(
-      "Compare two evaluations on the items they share: the difference, its 95% interval, the items that flipped, " +
-        "and McNemar's exact test. Items are compared only if protocol, shots and prompts are the same.",
+      "Compare evaluations on the items they share: the difference from the first one, its 95% interval, the items that " +
+        "flipped, an exact test, and the smallest difference that these items can show. Reads results of layergraft, of " +
+        "lm-evaluation-harness and of Inspect. Items are compared only if documents and prompts are the same.",
     )
-    .argument("<first>", "folder that eval --out wrote")
-    .argument("<second>", "second folder; differences are second minus first")
+    .argument("<first>", "folder that eval --out or lm_eval wrote, or an Inspect log as JSON")
+    .argument("<others...>", "more of them; each is compared with the first. Join runs of one method with commas.")
+    .addOption(
+      new Option(
+        "--discordance <share>",
+        "share of items expected to flip (default: the share that flipped)",
+      ).argParser(parseShare),
+    )
     .optionsGroup("Output:")
     .option("--flips", "list the items that only one of them got right")
     .addOption(new Option("--format <format>", "output format").choices(SCORE_FORMATS).default("table"))
     .addOption(new Option("--seed <n>", "bootstrap seed").argParser(parseCount).default(0))
     .addOption(new Option("--resamples <n>", "bootstrap resamples (default: 1000)").argParser(parsePositive));
-  withCommonOptions(command).action(async (first: string, second: string, flags: CompareFlags) => {
-    const { seed, resamples } = flags;
-    const comparison = await compareResults({ first, second, seed, resamples });
+  withCommonOptions(command).action(async (first: string, others: string[], flags: CompareFlags) => {
+    const { seed, resamples, discordance } = flags;
+    const results = await Promise.all([first, ...others].map(runsOf));
+    const comparison = await compareResults({ results, seed, resamples, discordance });
     if (flags.json) return printJson(comparison);
     const lines = comparisonLines(comparison, flags.format);
     const notes = [
@@ -55,9 +65,10 @@ export function addCompareCommand(program: Command): void {
     }
     const palette = paletteFor(process.stdout);
     const [header = "", ...rows] = lines;
+    const labels =
+      comparison.methods.length > 2 ? comparison.methods.map((_, i) => String(i + 1)) : ["first ", "second"];
     print([
-      `first   ${nameOf(comparison.first)}`,
-      `second  ${nameOf(comparison.second)}`,
+      ...comparison.methods.map(({ name }, i) => `${labels[i]}  ${name}`),
       "",
       palette.dim(header),
       ...rows,
@@ -67,9 +78,17 @@ export function addCompareCommand(program: Command): void {
   });
 }
 
-function nameOf({ source, backend }: ResultsComparison["first"]): string {
-  const who = backend.server ?? backend.backend;
-  return `${source} (${backend.model === source ? who : `${backend.model}, ${who}`})`;
+/** The results of a method: a path, or several runs joined with commas. */
+async function runsOf(path: string): Promise<string | string[]> {
+  return path.includes(",") && !(await exists(path)) ? parseList(path) : path;
+}
+
+function parseShare(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !(value >= 0 && value <= 1)) {
+    throw new InvalidArgumentError("It must be a share of the items, from 0 to 1.");
+  }
+  return value;
 }
 
 function leftOut({ tasks }: ResultsComparison): string[] {
@@ -82,16 +101,16 @@ function leftOut({ tasks }: ResultsComparison): string[] {
   );
 }
 
-function flips({ tasks }: ResultsComparison): string[] {
+function flips({ tasks, methods }: ResultsComparison): string[] {
   return tasks.flatMap(({ task, comparisons }) =>
-    comparisons.flatMap(({ title, gained, lost }) =>
-      gained.length + lost.length === 0
-        ? []
-        : [
-            `${task}, ${title}`,
-            `  gained: ${formatSome(gained, gained.length)}`,
-            `  lost:   ${formatSome(lost, lost.length)}`,
-          ],
-    ),
+    comparisons.flatMap(({ title, gained, lost, method }) => {
+      if (gained.length + lost.length === 0) return [];
+      const which = methods.length > 2 ? `, result ${method + 1}` : "";
+      return [
+        `${task}, ${title}${which}`,
+        `  gained: ${formatSome(gained, gained.length)}`,
+        `  lost:   ${formatSome(lost, lost.length)}`,
+      ];
+    }),
   );
 }

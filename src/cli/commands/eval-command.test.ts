@@ -85,7 +85,9 @@ describe("eval", () => {
     for (const name of ["mgsm_LANGUAGE", "layergraft/mgsm-native-cot@2", "paper_sw", "mbpp"])
       expect(text).toContain(name);
     const json = JSON.parse(await run("eval", "--list", "--json")) as { families: { name: string }[] };
-    expect(json.families.map(({ name }) => name)).toEqual(["mgsm", "belebele", "flores", "mbpp", "mmlu"]);
+    expect(json.families.map(({ name }) => name)).toEqual([
+      ...["mgsm", "gsm8k", "afrimgsm", "belebele", "flores", "mbpp", "mmlu", "global_mmlu", "afrimmlu"],
+    ]);
   });
 });
 

@@ -38,6 +38,9 @@ import {
   write,
 } from "../shared/output.js";
 
+/** `lm-eval` prints the table, and writes files. */
+const FORMATS = [...SCORE_FORMATS, "lm-eval"] as const;
+
 interface EvalFlags extends BackendFlags {
   readonly seed: number;
   readonly tasks?: string[];
@@ -55,7 +58,7 @@ interface EvalFlags extends BackendFlags {
   readonly tokenize?: BleuTokenizer;
   readonly spbleu?: string;
   readonly resamples?: number;
-  readonly format: ScoreFormat;
+  readonly format: (typeof FORMATS)[number];
 }
 
 export function addEvalCommand(program: Command): void {
@@ -90,7 +93,7 @@ export function addEvalCommand(program: Command): void {
     .addOption(
       new Option("--show <n>", "print prompt, answer and verdict of the first n items").argParser(parsePositive),
     )
-    .addOption(new Option("--format <format>", "output format").choices(SCORE_FORMATS).default("table"))
+    .addOption(new Option("--format <format>", "output format").choices(FORMATS).default("table"))
     .addOption(new Option("--seed <n>", "seed of the bootstrap and of retry delays").argParser(parseCount).default(0))
     .addOption(new Option("--resamples <n>", "bootstrap resamples (default: 1000)").argParser(parsePositive))
     .optionsGroup("Model-written programs (MBPP):")
@@ -125,6 +128,8 @@ export function addEvalCommand(program: Command): void {
     if (source === undefined)
       throw usageError("Missing the model to evaluate. Pass a folder, a recipe, or a server's name for a model.");
     if (!flags.tasks) throw usageError("Missing --tasks, such as --tasks mgsm_sw,mbpp. --list shows all tasks.");
+    if (flags.format === "lm-eval" && flags.out === undefined)
+      throw usageError("--format lm-eval needs --out, the folder for its files.");
     if (flags.resume && flags.out === undefined)
       throw usageError("--resume needs --out, the folder of the interrupted evaluation.");
     await run(source, flags, flags.tasks);
@@ -166,6 +171,7 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
       source,
       out: flags.out,
       resume: flags.resume,
+      lmEval: flags.format === "lm-eval",
       limit: flags.limit,
       seed: flags.seed,
       resamples: flags.resamples,
@@ -191,8 +197,9 @@ function report(results: Results, flags: EvalFlags): void {
     printJson(results);
     return;
   }
-  const lines = scoreLines(results, flags.format);
-  if (flags.format !== "table") {
+  const format: ScoreFormat = flags.format === "lm-eval" ? "table" : flags.format;
+  const lines = scoreLines(results, format);
+  if (format !== "table") {
     print(lines);
     for (const note of scoreNotes(results)) info(flags, `note: ${note}`);
   } else {

@@ -36,8 +36,21 @@ describe("actions", () => {
   it.each([
     [[plan, "stat"], "unknown action stat; did you mean status?"],
     [[plan, "rum"], "unknown action rum; did you mean run?"],
-    [[plan, "frobnicate"], "unknown action frobnicate; use one of run, resume, status, report"],
+    [[plan, "frobnicate"], "unknown action frobnicate; use one of run, resume, status, report, export"],
     [["status", "plan.yaml"], "the plan comes first: layergraft experiment plan.yaml status"],
+    [[plan, "export"], "Missing the row to export, such as one of report/recipes."],
+    [
+      [plan, "export", "soup", "--out", "x"],
+      "there is no row soup: no merge or trained expert is known yet. Run the plan first.",
+    ],
+    [[plan, "export", "soup", "--type", "f16"], "--type needs --format."],
+    [
+      [plan, "export", "soup", "--format", "gguf", "--push", "a/b"],
+      "--push sends a checkpoint. Leave out --format, or push its folder yourself.",
+    ],
+    [[plan, "run", "soup"], "run takes no row, but there is soup. Use it with export."],
+    [[plan, "--push", "a/b"], "--push is an option of export, not of run. Leave it out, or use export."],
+    [[plan, "run", "--resume"], "--resume is an option of export, not of run. A run resumes by itself; leave it out."],
     [[plan, "report"], "plan.yaml has no finished steps; run it before the report"],
   ])("%j", async (args, message) => {
     expect((await run(...args)).error?.message).toBe(message);

@@ -1,41 +1,41 @@
 import { basename, join, relative } from "node:path";
 import { type Command, Option } from "commander";
 import { closest, usageError } from "../../core/index.js";
+import { openModelSource } from "../../engine/index.js";
 import {
   adviceOnFailures,
   type Experiment,
   type ExperimentStatus,
+  findRecipe,
   gatherReport,
   openExperiment,
   outlookLines,
   overviewLines,
   previewExperiment,
   progressOf,
+  REPORT,
   refuseProblems,
   runOpened,
   statusLines,
   statusOf,
   writeReport,
 } from "../../experiment/index.js";
+import { EXPORT_FORMATS } from "../../export/index.js";
 import { SILENT, showProgress } from "../../report/index.js";
-import {
-  type CommonOptions,
-  info,
-  interruptSignal,
-  print,
-  printJson,
-  warn,
-  withCommonOptions,
-} from "../shared/output.js";
+import { type ExportOptions, runExport, withEncodingOptions } from "../shared/export-run.js";
+import { type MergeOptions, runMerge } from "../shared/merge-run.js";
+import { info, interruptSignal, print, printJson, warn, withWorkOptions } from "../shared/output.js";
+import { withPushOptions } from "../shared/push.js";
 
-const ACTIONS = ["run", "resume", "status", "report"] as const;
+const ACTIONS = ["run", "resume", "status", "report", "export"] as const;
 type Action = (typeof ACTIONS)[number];
 
-interface ExperimentFlags extends CommonOptions {
+interface ExperimentFlags
+  extends Omit<MergeOptions, "out">,
+    Partial<Pick<ExportOptions, "format" | "type" | "tensorType">> {
   readonly base?: string;
   readonly out?: string;
   readonly data?: string;
-  readonly dryRun?: boolean;
 }
 
 export function addExperimentCommand(program: Command): void {
@@ -47,19 +47,38 @@ export function addExperimentCommand(program: Command): void {
     )
     .argument("<plan>", "plan, a YAML file")
     .argument("[action]", `${ACTIONS.join(", ")} (default: run)`)
+    .argument("[row]", "export: row, model or recipe of the report")
     .optionsGroup("Plan:")
-    .addOption(new Option("-o, --out <folder>", "folder to write (default: NAME.experiment next to the plan)"))
+    .addOption(
+      new Option(
+        "-o, --out <path>",
+        "folder of the experiment (default: NAME.experiment next to the plan); export: path to write",
+      ),
+    )
     .option("-b, --base <model>", "base model (default: the plan's)")
     .option("-d, --data <folder>", "folder with evaluation data (default: the plan's, or the hub)")
-    .option("--dry-run", "print the steps and what is missing, and exit");
-  withCommonOptions(command).action(async (plan: string, action: string | undefined, flags: ExperimentFlags) => {
-    const chosen = actionOf(plan, action);
-    const signal = interruptSignal();
-    const experiment = await openExperiment(plan, { base: flags.base, out: flags.out, data: flags.data, signal });
-    for (const note of experiment.world.notes) warn(note);
-    if (flags.dryRun) return preview(experiment, flags);
-    await act(chosen, experiment, flags, signal);
-  });
+    .option("--dry-run", "print the steps and what is missing, and exit; export: print the merge")
+    .optionsGroup("Export:")
+    .addOption(
+      new Option("--format <format>", "write a file of another program")
+        .choices(Object.keys(EXPORT_FORMATS))
+        .default(undefined, "a checkpoint"),
+    );
+  withPushOptions(withEncodingOptions(command))
+    .option("--resume", "resume an interrupted export")
+    .option("--force", "replace an existing output or interrupted export");
+  withWorkOptions(command).action(
+    async (plan: string, action: string | undefined, row: string | undefined, flags: ExperimentFlags) => {
+      const chosen = actionOf(plan, action);
+      if (chosen === "export") return exportRow(plan, row, flags);
+      refuseExportFlags(chosen, row, flags);
+      const signal = interruptSignal();
+      const experiment = await openExperiment(plan, { base: flags.base, out: flags.out, data: flags.data, signal });
+      for (const note of experiment.world.notes) warn(note);
+      if (flags.dryRun) return preview(experiment, flags);
+      await act(chosen, experiment, flags, signal);
+    },
+  );
 }
 
 function actionOf(plan: string, action = "run"): Action {
@@ -71,6 +90,41 @@ function actionOf(plan: string, action = "run"): Action {
   const meant = closest(action, ACTIONS) ?? ACTIONS.find((one) => one.startsWith(action));
   const hint = meant === undefined ? `; use one of ${ACTIONS.join(", ")}` : `; did you mean ${meant}?`;
   throw usageError(`unknown action ${action}${hint}`);
+}
+
+/** Options that only an export has. */
+const EXPORT_FLAGS = {
+  ...{ format: "--format", type: "--type", tensorType: "--tensor-type", push: "--push", private: "--private" },
+  ...{ resume: "--resume", force: "--force", threads: "--threads", memory: "--memory" },
+} as const;
+
+function refuseExportFlags(action: Action, row: string | undefined, flags: ExperimentFlags): void {
+  if (row !== undefined) throw usageError(`${action} takes no row, but there is ${row}. Use it with export.`);
+  const [field] = Object.keys(EXPORT_FLAGS).filter((name) => flags[name as keyof typeof EXPORT_FLAGS] !== undefined);
+  if (field === undefined) return;
+  const flag = EXPORT_FLAGS[field as keyof typeof EXPORT_FLAGS];
+  const hint = field === "resume" ? "A run resumes by itself; leave it out." : "Leave it out, or use export.";
+  throw usageError(`${flag} is an option of export, not of ${action}. ${hint}`);
+}
+
+/** Writes the model of a row of the report. */
+async function exportRow(plan: string, row: string | undefined, flags: ExperimentFlags): Promise<void> {
+  const { base, data, out, format, type, tensorType, push, ...rest } = flags;
+  if (row === undefined) throw usageError("Missing the row to export, such as one of report/recipes.");
+  if (format === undefined && (type !== undefined || tensorType !== undefined)) {
+    throw usageError(`--${type === undefined ? "tensor-type" : "type"} needs --format.`);
+  }
+  if (format !== undefined && push !== undefined) {
+    throw usageError("--push sends a checkpoint. Leave out --format, or push its folder yourself.");
+  }
+  const experiment = await openExperiment(plan, { base, data, signal: interruptSignal() });
+  const status = await statusOf(experiment);
+  const { name, recipe } = findRecipe(row, gatherReport(experiment, status), status);
+  const output = { ...rest, ...(out === undefined ? {} : { out }) };
+  info(flags, `Exporting ${name}`);
+  if (format === undefined) return runMerge(recipe, { ...output, ...(push === undefined ? {} : { push }) });
+  const encoding = { ...(type === undefined ? {} : { type }), ...(tensorType === undefined ? {} : { tensorType }) };
+  await runExport((hub) => openModelSource(recipe, { hub }), { ...output, format, ...encoding });
 }
 
 async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<void> {
@@ -133,7 +187,7 @@ async function report(
     throw usageError(`${basename(experiment.file)} has no finished steps; run it before the report`);
   }
   const data = gatherReport(experiment, status);
-  const folder = join(experiment.out, "report");
+  const folder = join(experiment.out, REPORT);
   await writeReport(folder, data);
   if (flags.json) return printJson(data);
   print(data.overviews.filter(({ bars }) => bars.length > 0).flatMap((overview) => [...overviewLines(overview), ""]));

@@ -96,14 +96,13 @@ async function extract(options: ExtractCommandOptions): Promise<void> {
   for (const warning of extraction.warnings) warn(warning);
   if (options.json) {
     const seconds = (performance.now() - start) / 1000;
-    const push = await pushResult(out, options);
-    printJson({ ...extraction, seconds, ...(push ? { push } : {}) });
+    printJson({ ...extraction, seconds, ...(await pushResult(out, options)) });
     return;
   }
   print(describe(extraction));
   for (const note of notesOf(extraction)) info(options, `note: ${note}`);
   info(options, `Wrote ${out}: ${formatBytes(extraction.bytes)}, ${elapsed(start)}. Use it as ${base}+${out}`);
-  const push = await pushResult(out, options);
+  const { push } = await pushResult(out, options);
   if (push) printPush(push);
 }
 

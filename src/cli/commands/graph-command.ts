@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { buildDecoder, openModelSource, printGraph, reachable, readSpec } from "../../engine/index.js";
-import { SOURCE_ARGUMENT } from "../shared/engine-run.js";
+import { WEIGHTS_ARGUMENT } from "../shared/engine-run.js";
 import { hubAccess } from "../shared/hub-access.js";
 import { type CommonOptions, print, printJson, runWithProgress, withCommonOptions } from "../shared/output.js";
 
@@ -14,7 +14,7 @@ export function addGraphCommand(program: Command): void {
     .description(
       "Print the computation graph of a model, one operation per line, with types. Reads only headers and configuration.",
     )
-    .argument("<source>", SOURCE_ARGUMENT)
+    .argument("<source>", WEIGHTS_ARGUMENT)
     .optionsGroup("Output:")
     .option("--cached", "print the graph with a key-value cache, used to generate text");
   withCommonOptions(command).action(async (source: string, flags: GraphFlags) => {

@@ -9,12 +9,20 @@ interface RevertOptions extends MergeOptions {
   readonly parts?: string[];
   readonly rowsBelow?: number;
   readonly rows?: "input" | "output";
+  readonly keepShare?: number;
+  readonly from?: "smallest" | "bottom" | "middle" | "top";
   readonly keep?: boolean;
 }
 
 function parsePositive(text: string): number {
   const value = text.trim() === "" ? Number.NaN : Number(text);
   if (!(value > 0 && Number.isFinite(value))) throw new InvalidArgumentError("It must be a positive number.");
+  return value;
+}
+
+function parseShare(text: string): number {
+  const value = text.trim() === "" ? Number.NaN : Number(text);
+  if (!(value >= 0 && value <= 1)) throw new InvalidArgumentError("It must be a number from 0 to 1.");
   return value;
 }
 
@@ -41,10 +49,20 @@ export function addRevertCommand(program: Command): void {
     .addOption(
       new Option("--rows <axis>", "feature that makes a row").choices(["input", "output"]).default(undefined, "input"),
     )
+    .addOption(
+      new Option("--keep-share <s>", "reset all but this share of the parameters, or of the layers").argParser(
+        parseShare,
+      ),
+    )
+    .addOption(
+      new Option("--from <order>", "order of --keep-share: the rows that changed least, or layers from there")
+        .choices(["smallest", "bottom", "middle", "top"])
+        .default(undefined, "smallest"),
+    )
     .option("--keep", "keep the selection and reset everything else");
   withMergeOptions(command).action(async (options: RevertOptions) => {
-    const { expert, base, layers, parts, rowsBelow, rows, keep } = options;
-    const recipe = { method: "revert" as const, expert, base, layers, parts, rows_below: rowsBelow, rows, keep };
-    await runMerge({ ...recipe, ...outputFields(options) }, options);
+    const { expert, base, layers, parts, rowsBelow, rows, keepShare, from, keep } = options;
+    const chosen = { layers, parts, rows_below: rowsBelow, rows, keep_share: keepShare, from, keep };
+    await runMerge({ method: "revert" as const, expert, base, ...chosen, ...outputFields(options) }, options);
   });
 }

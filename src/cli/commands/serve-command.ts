@@ -4,7 +4,7 @@ import { formatSome, plural, shorten, usageError, visible } from "../../core/ind
 import {
   type OpenedEngineModel,
   type RequestRecord,
-  requireKey,
+  requireAddress,
   servedModel,
   startApiServer,
   weightsOf,
@@ -61,8 +61,7 @@ export function addServeCommand(program: Command): void {
   withEngineOptions(withBackendOption(command)).action(async (source: string | undefined, flags: ServeFlags) => {
     const sources = sourcesOf(source, flags.model ?? []);
     const apiKey = readKey(flags.apiKeyEnv);
-    // Before models are loaded, which may take long.
-    requireKey(flags.host, apiKey);
+    await requireAddress({ host: flags.host, port: flags.port, apiKey });
     const signal = interruptSignal();
     const models = new Map<string, OpenedEngineModel>();
     try {

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
 import { type Command, Option } from "commander";
-import { formatCount, formatRanges, plural, usageError, writeFileAtomically } from "../../core/index.js";
+import { formatCount, formatPercent, formatRanges, plural, usageError, writeFileAtomically } from "../../core/index.js";
 import { previewOf, type SetCounts } from "../../data/index.js";
 import { loadSourceTokenizer } from "../../engine/index.js";
 import {
@@ -150,12 +150,9 @@ export function addTrainCommand(program: Command): void {
     const pictures = await drawLoss(run.out, result.log);
     const { merged, reverted, best, last } = result;
     const model = merged ?? reverted ?? best ?? last;
-    if (flags.json) {
-      const push = await pushResult(model, flags);
-      return printJson({ ...result, pictures, ...(push ? { push } : {}) });
-    }
+    if (flags.json) return printJson({ ...result, pictures, ...(await pushResult(model, flags)) });
     print(describeResult(result, elapsed(start)));
-    const push = await pushResult(model, flags);
+    const { push } = await pushResult(model, flags);
     if (push) printPush(push);
   });
 }
@@ -242,7 +239,12 @@ function describeRun(run: Run, prepared: PreparedRun): string[] {
       ...counts.map(({ name, fields, template }) => `  ${name}: ${fields}; formatted with ${template}`),
       ...counts.flatMap(lossesOf),
     ]),
-    `${plural(settings.steps, "step")} of ${settings.sequencesPerStep} sequences of ${run.packing ? "" : "at most "}${settings.sequenceLength} tokens${run.packing ? ", packed" : ""}`,
+    ...(run.sparse
+      ? [
+          `two runs, the second from the base again, of the ${formatPercent(run.sparse.keep)} of these parameters that the first changes most`,
+        ]
+      : []),
+    `${plural(settings.steps, "step")}${run.sparse ? " each," : ""} of ${settings.sequencesPerStep} sequences of ${run.packing ? "" : "at most "}${settings.sequenceLength} tokens${run.packing ? ", packed" : ""}`,
     `learning rate ${settings.learningRate}, ${describeSchedule(settings.schedule, settings.steps)}`,
     ...notes.map((note) => `note: ${note}`),
   ];
@@ -329,7 +331,8 @@ async function drawLoss(out: string, log: string): Promise<string[]> {
   const entries = (await readFile(log, "utf8"))
     .split("\n")
     .filter((line) => line !== "")
-    .map((line) => JSON.parse(line) as LogEntry);
+    .map((line) => JSON.parse(line) as LogEntry & { readonly phase?: string })
+    .filter(({ phase }) => phase !== "selection");
   if (entries.length < 2) return [];
   const svg = await lossCurveSvg(entries, `Loss of ${basename(out)}`);
   const files = [join(out, "loss.svg"), join(out, "loss.png")];
@@ -339,9 +342,11 @@ async function drawLoss(out: string, log: string): Promise<string[]> {
 }
 
 function describeResult(result: RunResult, time: string): string[] {
-  const { last, best, bestLoss, merged, reverted, steps, samples, tokens, loss, stoppedEarly, resumed } = result;
+  const { last, best, bestLoss, merged, reverted, steps, samples, tokens, loss, stoppedEarly, resumed, sparse } =
+    result;
   return [
     `Trained ${plural(steps, "step")}, ${plural(samples, "sample")}, ${formatCount(tokens)} tokens${resumed ? " (resumed)" : ""} in ${time}${loss === null ? "" : `; loss ${loss.toFixed(4)}`}${stoppedEarly ? "; stopped early, as the held-out loss stopped improving" : ""}`,
+    ...(sparse ? [`kept  ${formatCount(sparse.kept)} of ${formatCount(sparse.of)} trained parameters`] : []),
     `last  ${last}`,
     ...(best ? [`best  ${best} (held-out loss ${bestLoss?.toFixed(4)})`] : []),
     ...(merged ? [`merged  ${merged}`] : []),

@@ -17,6 +17,9 @@ import {
 /** Options of every command that runs a model. */
 export interface EngineOptions extends CommonOptions, ModelFlags {}
 
+/** What can be read as weights. */
+export const WEIGHTS_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe file, or a model on the hub";
+/** What can be run. */
 export const SOURCE_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe or .gguf file, or a model on the hub";
 
 /** Adds the options of `EngineOptions`. */

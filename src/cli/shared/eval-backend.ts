@@ -22,7 +22,8 @@ import { openModel } from "./open-model.js";
 import { readKey, runWithProgress } from "./output.js";
 
 /** Options that choose the backend. */
-export interface BackendFlags extends EngineOptions {
+export interface BackendFlags extends Omit<EngineOptions, "backend"> {
+  readonly backend?: string;
   readonly model?: string;
   readonly tokenizer?: string;
   readonly batch?: number;
@@ -58,7 +59,10 @@ export async function openBackend(
   note: (text: string) => void,
 ): Promise<OpenedBackend> {
   const chosen = flags.backend;
-  if (chosen === undefined || chosen === "engine" || chosen === "llama") return openOwn(source, flags, signal, note);
+  if (chosen === undefined || chosen === "engine" || chosen === "llama") {
+    const { backend: _, ...own } = flags;
+    return openOwn(source, chosen === undefined ? own : { ...own, backend: chosen }, signal, note);
+  }
   const kind = /^[a-z]+/.exec(chosen)?.[0] ?? "";
   const rest = chosen.slice(kind.length + 1);
   if (!["openai", "llamacpp", "ollama", "serve"].includes(kind) || rest === "") {
@@ -80,7 +84,7 @@ export async function openBackend(
 
 async function openOwn(
   source: string,
-  flags: BackendFlags,
+  flags: EngineOptions & Pick<BackendFlags, "batch">,
   signal: AbortSignal,
   note: (text: string) => void,
 ): Promise<OpenedBackend> {

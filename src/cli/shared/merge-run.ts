@@ -123,8 +123,7 @@ export async function runMerge(
   for (const warning of result.warnings) warn(warning);
   if (options.json) {
     const seconds = (performance.now() - start) / 1000;
-    const push = await pushResult(options.out ?? "", options);
-    printJson({ ...result, seconds, summary, ...(push ? { push } : {}) });
+    printJson({ ...result, seconds, summary, ...(await pushResult(options.out ?? "", options)) });
     return;
   }
   for (const line of describeMeasured(opened.plan.measurements, result.measured)) info(options, line);
@@ -147,7 +146,7 @@ export async function runMerge(
     );
   }
   info(options, `Verify it with: layergraft verify ${options.out ?? ""}`);
-  const push = await pushResult(options.out ?? "", options);
+  const { push } = await pushResult(options.out ?? "", options);
   if (push) printPush(push);
 }
 

@@ -1,22 +1,19 @@
 // Chooses what runs a model, and opens it: the embedded engine, or llama.cpp.
 
 import { type Command, Option } from "commander";
-import { formatBytes, usageError } from "../../core/index.js";
+import { formatBytes } from "../../core/index.js";
 import { type Engine, type OpenEngineOptions, openEngine } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
-import { isGguf, openLlama } from "../../llama/index.js";
+import { BACKENDS, type BackendName, chooseBackend, isGguf, openLlama } from "../../llama/index.js";
 import { hubAccess } from "./hub-access.js";
 import type { WorkControls, WorkOptions } from "./output.js";
 
 /** Options that choose what runs a model. */
 export interface ModelFlags extends WorkOptions {
-  readonly backend?: string;
+  readonly backend?: BackendName;
   readonly type?: FileType;
   readonly provider?: string[];
 }
-
-const EMBEDDED = "engine";
-const LLAMA = "llama";
 
 /** Adds --backend. */
 export function withBackendOption(command: Command): Command {
@@ -26,7 +23,7 @@ export function withBackendOption(command: Command): Command {
       new Option(
         "--backend <name>",
         "engine, or llama for llama.cpp (default: llama for .gguf files, else engine)",
-      ).choices([EMBEDDED, LLAMA]),
+      ).choices(BACKENDS),
     );
 }
 
@@ -58,19 +55,11 @@ export async function openModel(
   { signal, onProgress, context, ...embedded }: OpenOptions,
 ): Promise<OpenedModel> {
   const { backend, type, provider, threads } = flags;
-  const file = isGguf(source);
-  if (backend === EMBEDDED && file) {
-    throw usageError(
-      `${source} is a GGUF file, which only llama.cpp runs. Leave out --backend, or pass the model's folder.`,
-    );
-  }
-  const isLlama = file || backend === LLAMA;
-  if (isLlama && provider) throw usageError("--provider is for the embedded engine; llama.cpp chooses the GPU itself.");
-  if (!isLlama && type !== undefined) throw usageError("--type needs --backend llama.");
+  const chosen = chooseBackend(source, { backend, type, providers: provider });
   const hub = hubAccess("files", { signal, onProgress });
-  if (isLlama) {
+  if (chosen === "llama") {
     const engine = await openLlama(source, { type, threads, context, hub, signal, onProgress });
-    return { engine, facts: [`${engine.program} (${file ? "a GGUF file" : "--backend llama"})`] };
+    return { engine, facts: [`${engine.program} (${isGguf(source) ? "a GGUF file" : "--backend llama"})`] };
   }
   let computed = 0;
   const engine = await openEngine(source, {

@@ -87,19 +87,27 @@ export async function runWithProgress<T>(
 
 const interruptible = new Set<AbortController>();
 
-function interrupt(): void {
+const SIGNALS = ["SIGINT", "SIGTERM"] as const;
+let isInterrupted = false;
+
+// These listeners stay after the first signal: signal-exit, a part of node-llama-cpp, ends the process where its own is the only
+// one.
+function interrupt(signal: NodeJS.Signals): void {
+  if (isInterrupted) {
+    for (const name of SIGNALS) process.removeListener(name, interrupt);
+    process.kill(process.pid, signal);
+    return;
+  }
+  isInterrupted = true;
   for (const controller of interruptible) controller.abort();
 }
 
-/** An AbortSignal for Ctrl-C and SIGTERM; a second Ctrl-C ends the process. */
+/** An AbortSignal for Ctrl-C and SIGTERM; a second signal ends the process. */
 export function interruptSignal(): AbortSignal {
   const controller = new AbortController();
   interruptible.add(controller);
   // One listener for all: a process with more than ten of them gets a warning.
-  if (interruptible.size === 1) {
-    process.once("SIGINT", interrupt);
-    process.once("SIGTERM", interrupt);
-  }
+  if (interruptible.size === 1) for (const name of SIGNALS) process.on(name, interrupt);
   return controller.signal;
 }
 

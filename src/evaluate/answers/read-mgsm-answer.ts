@@ -22,16 +22,18 @@ export interface MgsmAnswerOptions {
    * that the strict reading is the number that the text begins with.
    */
   readonly form?: "reasoning" | "number";
+  /** Phrase that announces an answer, in place of the language's: words, and | between several. */
+  readonly phrase?: string | undefined;
 }
 
-const phrasePatterns = new Map<MgsmLanguage, RegExp>();
+const phrasePatterns = new Map<string, RegExp>();
 
-function phrasePattern(language: MgsmLanguage): RegExp {
-  let pattern = phrasePatterns.get(language);
+function phrasePattern(written: string): RegExp {
+  let pattern = phrasePatterns.get(written);
   if (!pattern) {
-    const phrase = ANSWER_PHRASES[language].normalize("NFC").replaceAll(" ?", "\\s*").replaceAll(" ", "\\s+");
+    const phrase = written.normalize("NFC").replaceAll(" ?", "\\s*").replaceAll(" ", "\\s+");
     pattern = new RegExp(`(?<!\\p{L})(?:${phrase})(?![\\p{M}])${GAP}${BEGINS}`, "giu");
-    phrasePatterns.set(language, pattern);
+    phrasePatterns.set(written, pattern);
   }
   return pattern;
 }
@@ -49,7 +51,8 @@ export function readMgsmAnswer(text: string, language: string, options: MgsmAnsw
     });
   }
   const plain = toAsciiNumbers(text);
-  const strict = options.form === "number" ? leadingNumber(plain, language) : announcedNumber(plain, language);
+  const strict =
+    options.form === "number" ? leadingNumber(plain, language) : announcedNumber(plain, language, options.phrase);
   return { strict, flexible: lastNumber(plain, language)?.value };
 }
 
@@ -57,9 +60,9 @@ export function isMgsmLanguage(code: string): code is MgsmLanguage {
   return (MGSM_LANGUAGES as readonly string[]).includes(code);
 }
 
-function announcedNumber(text: string, language: MgsmLanguage): string | undefined {
+function announcedNumber(text: string, language: MgsmLanguage, phrase = ANSWER_PHRASES[language]): string | undefined {
   let value: string | undefined;
-  for (const match of text.matchAll(phrasePattern(language))) {
+  for (const match of text.matchAll(phrasePattern(phrase))) {
     value = valueAt(text, match.index + match[0].length, language) ?? value;
   }
   return value;

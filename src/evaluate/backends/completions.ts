@@ -2,6 +2,7 @@
 
 import { own } from "../../core/index.js";
 import { encodePair } from "../../engine/index.js";
+import { joinReasoning } from "../answers/reasoning.js";
 import { listAt, numberAt, objectAt, stringAt, tokensOfChoices } from "./answering.js";
 import {
   type Answer,
@@ -38,6 +39,7 @@ export interface CompletionModel {
 /** The parts of an answer that count, as the server gave them. */
 interface Completion {
   readonly text: string;
+  readonly reasoning: string | undefined;
   readonly finish: string | undefined;
   readonly promptTokens: number | undefined;
   readonly newTokens: number | undefined;
@@ -99,7 +101,8 @@ export class CompletionServer {
     );
     const error = wrongPrompt(prompt, completion);
     if (error) return error;
-    const { text, stopped } = cutAtStop(completion.text, stop);
+    const { text: written, stopped } = cutAtStop(completion.text, stop);
+    const text = completion.reasoning === undefined ? written : joinReasoning(completion.reasoning, written);
     if (stopped || completion.finish === "stop") return { text, finish: "stop" };
     if (completion.finish === "length") return { text, finish: "length" };
     return { error: `the server ended the answer with "${completion.finish}", neither "stop" nor "length"` };
@@ -202,6 +205,7 @@ export class CompletionServer {
     const logprobs = objectAt(choice, "logprobs");
     return {
       text: textOf(reply) ?? "",
+      reasoning: reasoningOf(reply),
       finish: stringAt(choice, "finish_reason"),
       promptTokens: numberAt(usage, "prompt_tokens"),
       newTokens: numberAt(usage, "completion_tokens"),
@@ -218,10 +222,16 @@ export class CompletionServer {
  */
 function textOf(reply: unknown): string | undefined {
   const [choice] = listAt(reply, "choices");
-  const reasoned = ["reasoning_content", "reasoning"].some((key) =>
-    [choice, objectAt(choice, "message")].some((place) => stringAt(place, key)),
+  return stringAt(choice, "text") ?? (reasoningOf(reply) === undefined ? undefined : "");
+}
+
+/** What a server's reasoning parser took out of the text; undefined if there is none. */
+function reasoningOf(reply: unknown): string | undefined {
+  const [choice] = listAt(reply, "choices");
+  const found = ["reasoning_content", "reasoning"].flatMap((key) =>
+    [choice, objectAt(choice, "message")].map((place) => stringAt(place, key)),
   );
-  return stringAt(choice, "text") ?? (reasoned ? "" : undefined);
+  return found.find((text) => text !== undefined && text !== "");
 }
 
 /** Log-probabilities by token. */

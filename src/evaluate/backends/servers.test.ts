@@ -232,6 +232,24 @@ describe("what a server cannot score is refused with the reason", () => {
   });
 });
 
+it("reasoning beside an answer comes before it, and no stop cuts it", async () => {
+  const fake = completions();
+  const server = await serve((request) => {
+    const reply = fake(request) as { choices?: Record<string, unknown>[] };
+    if (request.body.max_tokens !== 1 && reply.choices?.[0]) {
+      reply.choices[0].reasoning_content = "one\ntwo";
+      reply.choices[0].text = " three\nfour";
+      reply.choices[0].finish_reason = "stop";
+    }
+    return reply as FakeReply;
+  });
+  const backend = await openOpenAI({ url: server.url });
+  open.unshift(backend);
+  expect(await backend.generate([{ prompt: "is", maxNewTokens: 5, stop: ["\n"] }])).toEqual([
+    { text: "<think>one\ntwo</think> three", finish: "stop" },
+  ]);
+});
+
 describe("which model", () => {
   it("is the only one, or the one that is named", async () => {
     expect((await openedOpenAI({ models: ["a", "b"] }, { model: "b" })).backend.identity.model).toBe("b");

@@ -41,6 +41,7 @@ const METRIC = z.object({
   of: z.string(),
   by: z.enum(["mean", "group mean", "corpus"]),
   scale: z.enum(["share", "points"]),
+  isAside: z.literal(true).optional(),
   signature: z.string().optional(),
 });
 

@@ -87,7 +87,7 @@ describe("compareItems", () => {
     const half = items("1010").map((item) => ({ ...item, verdict: { accuracy: item.verdict?.accuracy ? 0.5 : 0 } }));
     const same = compareItems(accuracy, half, half);
     expect(same.interval).toBeUndefined();
-    expect(same.pValue).toBeUndefined();
+    expect(same).toMatchObject({ pValue: 1, discordance: undefined });
   });
 
   it("is not certain of two zero scores", () => {
@@ -116,7 +116,12 @@ describe("compareItems", () => {
     const found = compareItems(metric, judged(["a b c d x f", "a b c d e f"]), judged(["a b c d e f", "a b c d e f"]));
     expect(found.second).toBeCloseTo(100, 9);
     expect(found.difference).toBeGreaterThan(0);
-    expect(found).toMatchObject({ gained: [], lost: [], pValue: undefined });
+    // Only one item differs, and as often up as down.
+    expect(found).toMatchObject({ gained: [], lost: [], discordance: undefined, pValue: 1 });
+    const lines = ["a b c d x f", "a b c x e f", "a x c d e f g", "x b c d e", "a b c d x y", "b c d e f a"];
+    const better = compareItems(metric, judged(lines), judged(lines.map(() => "a b c d e f")));
+    // All six items add more: 2 of 64 patterns of signs are as far.
+    expect(better.pValue).toBe(2 / 64);
   });
 
   it("refuses samples of different tasks, and items that stand twice", () => {

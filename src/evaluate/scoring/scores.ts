@@ -2,6 +2,7 @@
 import { formatSome, groupBy, own, plural, RecipeError } from "../../core/index.js";
 import { sumVectors } from "../metrics/segments.js";
 import type { Metric, Verdict } from "../tasks/task.js";
+import { type CrossedModel, crossedDifference, pseudoValues } from "./crossed.js";
 import {
   type BootstrapOptions,
   bootstrapInterval,
@@ -9,6 +10,7 @@ import {
   mcnemarExact,
   meanWithError,
   pairedInterval,
+  signFlipTest,
   wilsonInterval,
 } from "./statistics.js";
 
@@ -103,7 +105,7 @@ interface Judged {
   readonly vector: readonly number[];
 }
 
-function vectorsOf(metric: Metric, { id, group, verdict }: JudgedItem): Judged[] {
+export function vectorsOf(metric: Metric, { id, group, verdict }: JudgedItem): Judged[] {
   const found = verdict ? own(verdict, metric.of) : undefined;
   return found === undefined ? [] : [{ id, group, vector: typeof found === "number" ? [found] : found }];
 }
@@ -116,7 +118,7 @@ function strataOf(metric: Metric, judged: readonly Judged[]): (readonly (readonl
 
 const countOf = (vectors: readonly unknown[]) => vectors.length;
 
-function combine(metric: Metric, sums: readonly (readonly number[])[], counts: readonly number[]): number {
+export function combine(metric: Metric, sums: readonly (readonly number[])[], counts: readonly number[]): number {
   if (metric.by === "corpus") return metric.score?.(sums[0] ?? []) ?? Number.NaN;
   const means = sums.map(([sum = 0], i) => sum / (counts[i] ?? 1));
   return means.reduce((total, mean) => total + mean, 0) / means.length;
@@ -150,7 +152,12 @@ export interface Comparison {
   /** Items that only the second got right, and that only the first did; of metrics that are right or wrong per item. */
   readonly gained: readonly string[];
   readonly lost: readonly string[];
-  /** McNemar's exact test of these; undefined where verdicts are not right or wrong. */
+  /** Share of the items that flipped; undefined where verdicts are not right or wrong. */
+  readonly discordance: number | undefined;
+  /**
+   * McNemar's exact test where items are right or wrong, else a sign-flip test of the items' differences, or of what they
+   * add to a corpus score; undefined of a mean over groups, and of corpus scores that are not defined without some item.
+   */
   readonly pValue: number | undefined;
   /** Items left out: in one of the two only, or without a verdict in one. */
   readonly leftOut: number;
@@ -229,8 +236,75 @@ export function compareItems(
     interval: pairs.length < 2 ? undefined : intervalOf(),
     gained: gained.map(({ id }) => id),
     lost: lost.map(({ id }) => id),
-    pValue: isRightOrWrong ? mcnemarExact(gained.length, lost.length) : undefined,
+    discordance: isRightOrWrong ? (gained.length + lost.length) / pairs.length : undefined,
+    pValue: isRightOrWrong ? mcnemarExact(gained.length, lost.length) : signsOf(metric, pairs, options.seed),
     leftOut: ids.size - pairs.length,
+  };
+}
+
+/** The sign-flip test of two models' values per item. */
+function signsOf(
+  metric: Metric,
+  pairs: readonly { readonly one: Judged; readonly other: Judged }[],
+  seed: number | undefined,
+): number | undefined {
+  const sides = [pairs.map(({ one }) => one), pairs.map(({ other }) => other)].map((items) => addedBy(metric, items));
+  const [before, after] = sides;
+  if (metric.by === "group mean" || !before || !after) return undefined;
+  return signFlipTest(
+    after.map((value, i) => value - (before[i] ?? 0)),
+    seed,
+  );
+}
+
+/** What each item adds to a score, with the score as their mean; undefined where it is not defined without some item. */
+function addedBy(metric: Metric, items: readonly Judged[]): number[] | undefined {
+  const vectors = items.map(({ vector }) => vector);
+  if (metric.by === "corpus") return pseudoValues(vectors, (sums) => metric.score?.(sums) ?? Number.NaN);
+  const values = vectors.map(([value = Number.NaN]) => value);
+  if (metric.by === "mean") return values;
+  const groups = groupBy(items, ({ group }) => group ?? "");
+  const means = new Map(
+    [...groups].map(([group, own]) => [group, meanWithError(own.map(({ vector }) => vector[0] ?? Number.NaN)).mean]),
+  );
+  const score = [...means.values()].reduce((sum, mean) => sum + mean, 0) / means.size;
+  return items.map(({ group = "" }, i) => {
+    const weight = items.length / (groups.size * (groups.get(group)?.length ?? 1));
+    return score + weight * ((values[i] ?? Number.NaN) - (means.get(group) ?? Number.NaN));
+  });
+}
+
+/**
+ * Compares two methods of which one has several runs, such as seeds: runs and items are resampled (`crossedDifference`).
+ * @param first judged items of each run
+ * @throws RecipeError where the runs have no item in common, or an id stands twice
+ */
+export function compareRuns(
+  metric: Metric,
+  first: readonly (readonly JudgedItem[])[],
+  second: readonly (readonly JudgedItem[])[],
+  options: Omit<BootstrapOptions, "level"> = {},
+): Comparison & { readonly degrees: number } {
+  const runs = [first, second].map((side, at) => side.map((items) => byId(metric, items, at)));
+  const all = runs.flat();
+  const ids = new Set(all.flatMap((run) => [...run.keys()]));
+  const shared = [...ids].filter((id) => all.every((run) => run.has(id)));
+  if (shared.length === 0)
+    throw new RecipeError("the runs have no judged items in common; compare results of the same task");
+  const [before, after] = runs.map((side, at) =>
+    side.map((run, number): CrossedModel => {
+      const items = shared.flatMap((id) => run.get(id) ?? []);
+      const added = addedBy(metric, items) ?? [];
+      const levels = side.length > 1 ? { [at === 0 ? "first" : "second"]: String(number) } : {};
+      return { levels, values: new Map(added.map((value, i) => [items[i]?.id ?? "", value])) };
+    }),
+  );
+  const found = crossedDifference(before ?? [], after ?? [], options);
+  const { difference, interval, pValue, degrees } = found;
+  return {
+    ...{ metric: metric.name, title: metric.title, scale: metric.scale, items: shared.length },
+    ...{ first: found.first, second: found.second, difference, interval, pValue, degrees },
+    ...{ gained: [], lost: [], discordance: undefined, leftOut: ids.size - shared.length },
   };
 }
 

@@ -56,6 +56,9 @@ const generate = z.strictObject({
       "generate: part of the text that is the answer: all of it, its first line, its last number, or the last match of `{ pattern }` (its first group)",
     ),
   language: z.string().default("en").describe("generate: language in which numbers are read"),
+  answers_in: template
+    .optional()
+    .describe("generate: template of the answers' language, such as sw; measures how much of each is written in it"),
   score: z
     .array(z.enum(["exact", "bleu", "chrf++"]))
     .min(1)

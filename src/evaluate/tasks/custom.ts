@@ -8,6 +8,7 @@ import {
   GuardError,
   guardedPatterns,
   isFile,
+  type Language,
   plural,
   RecipeError,
 } from "../../core/index.js";
@@ -18,6 +19,7 @@ import { bleuStatistics } from "../metrics/bleu.js";
 import { CHRF_PLUS_PLUS, chrfStatistics } from "../metrics/chrf.js";
 import { type ChooseDeclaration, type Declaration, type GenerateDeclaration, readDeclaration } from "./custom-file.js";
 import { bleuMetric, chrfMetric } from "./flores.js";
+import { withFidelity } from "./language-fidelity.js";
 import { LETTERS, readChoiceOfLength, scoreChoiceOfLength } from "./multiple-choice.js";
 import { type Protocol, shotsOf } from "./protocol.js";
 import { type Item, limitItems, type Metric, type OpenOptions, type Prompt, type Task, type Verdict } from "./task.js";
@@ -53,9 +55,10 @@ export function customTask(declaration: Declaration, folder: string, options: Op
       notes: [],
     }),
   };
+  const answersIn = declaration.answer === "generate" && declaration.answers_in !== undefined ? "by item" : undefined;
   return declaration.answer === "choose"
     ? { ...common, metrics: CHOICE_METRICS, read: readChoiceOfLength, score: scoreChoiceOfLength }
-    : { ...common, judging: judgingOf(declaration), ...readingOf(declaration, options) };
+    : { ...common, judging: judgingOf(declaration), ...withFidelity(readingOf(declaration, options), answersIn) };
 }
 
 /** Version of how numbers are read; raised whenever an answer could be read differently. */
@@ -169,11 +172,22 @@ async function loadItems(declaration: Declaration, folder: string, data: DataAcc
     seen.add(id);
     const group = declaration.group === undefined ? {} : { group: fill(declaration.group, located) };
     if (declaration.answer === "generate") {
-      const { stop, max_new_tokens: maxNewTokens } = declaration;
-      return { kind: "generate", id, ...group, prompt, gold: fill(declaration.gold, located), stop, maxNewTokens };
+      const { stop, max_new_tokens: maxNewTokens, answers_in: asked } = declaration;
+      const answersIn = asked === undefined ? undefined : languageOf(fill(asked, located), located);
+      const gold = fill(declaration.gold, located);
+      return { kind: "generate", id, ...group, prompt, gold, stop, maxNewTokens, ...(answersIn ? { answersIn } : {}) };
     }
     const { choices, labels, correct } = choicesOf(declaration, located);
     return { kind: "choose", id, ...group, prompt, gold: labels[correct] ?? "", choices, labels, correct };
+  });
+}
+
+/** @throws LayergraftError code "data" for an unknown language */
+function languageOf(code: string, { where }: LocatedRow): Language {
+  const found = findLanguage(code);
+  if (found) return found;
+  throw dataError(`${where}: unknown language ${JSON.stringify(code)} in answers_in; write a code such as sw`, {
+    field: "answers_in",
   });
 }
 

@@ -1,5 +1,6 @@
 // What the built-in tasks share: the choice of a protocol and of shots, notes on incomplete data, and the limit of items.
-import { plural } from "../../core/index.js";
+import { type Language, plural } from "../../core/index.js";
+import { withFidelity } from "./language-fidelity.js";
 import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
 import { type LoadedItems, limitItems, type OpenOptions, type Task } from "./task.js";
 import type { DataAccess } from "./task-data.js";
@@ -8,6 +9,8 @@ import type { DataAccess } from "./task-data.js";
 export interface TaskDeclaration extends Pick<Task, "name" | "title" | "metrics" | "read" | "score"> {
   /** Default: false. */
   readonly executes?: boolean;
+  /** The language that answers in text are to be written in. Default: none. */
+  readonly answersIn?: Language | undefined;
   /** How many items the published data set has, and how a note on another number begins and counts them. */
   readonly published?: { readonly count: number; readonly what: string; readonly unit: string };
   /** Makes all items of the data. */
@@ -26,9 +29,9 @@ export function declareTask<P extends Protocol>(
 ): Task {
   const protocol = matchProtocol(options.protocol, protocols) ?? (protocols[0] as P);
   const shots = shotsOf(protocol, options.shots);
-  const { load, published, executes = false, ...task } = declare(protocol, shots);
+  const { load, published, executes = false, answersIn, ...task } = declare(protocol, shots);
   return {
-    ...task,
+    ...withFidelity(task, answersIn),
     protocol,
     shots,
     executes,

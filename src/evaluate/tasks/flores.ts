@@ -3,8 +3,9 @@
 import { type Language, plural, RecipeError, requireLanguage } from "../../core/index.js";
 import { type BleuOptions, bleuFromStatistics, bleuStatistics } from "../metrics/bleu.js";
 import type { BleuTokenizer } from "../metrics/bleu-tokenizers.js";
-import { CHRF_PLUS_PLUS, chrfFromStatistics, chrfStatistics } from "../metrics/chrf.js";
+import { CHRF_PLUS_PLUS, type ChrfOptions, chrfFromStatistics, chrfStatistics } from "../metrics/chrf.js";
 import { declareTask } from "./declare-task.js";
+import { LM_EVAL_TOKENS } from "./number-task.js";
 import type { Protocol } from "./protocol.js";
 import type { GenerateItem, Metric, OpenOptions, Task, TaskFamily } from "./task.js";
 import { type DataAccess, dataError, taskRows, textField } from "./task-data.js";
@@ -20,6 +21,14 @@ const PROTOCOLS: readonly Protocol[] = [
     version: 1,
     summary: "One sentence, named by its language; the translation is the line that follows. devtest.",
     reference: "layergraft; 0-shot as in Bandarkar et al., arXiv 2410.01335",
+    shots: { default: 0, most: 10 },
+    specialTokens: true,
+  },
+  {
+    name: "lm-eval/flores",
+    version: 1,
+    summary: "As in lm-evaluation-harness: the same prompt, the whole answer, BLEU of 13a for every language, chrF.",
+    reference: "lm-evaluation-harness 0.4.13, flores of spanish_bench, galician_bench and others, version 1.0",
     shots: { default: 0, most: 10 },
     specialTokens: true,
   },
@@ -57,52 +66,72 @@ export const flores: TaskFamily = {
   },
 };
 
-function openFlores(source: Language, target: Language, options: OpenOptions): Task {
-  const pieces = options.pieces ? { pieces: options.pieces } : {};
-  const bleu: BleuOptions = { tokenize: options.tokenize ?? bleuTokenizerFor(target.code), ...pieces };
-  const subwordBleu: BleuOptions = { tokenize: "flores200", ...pieces };
-  const statistics: Readonly<Record<string, (hypothesis: string, references: readonly string[]) => number[]>> = {
-    bleu: bleuStatistics(bleu),
-    "chrf++": chrfStatistics(CHRF_PLUS_PLUS),
-    ...(options.pieces ? { spbleu: bleuStatistics(subwordBleu) } : {}),
+interface FloresMetric {
+  readonly metric: Metric;
+  /** Of one sentence, to be summed over the corpus. */
+  readonly count: (hypothesis: string, references: readonly string[]) => number[];
+}
+
+function metricsOf(isLmEval: boolean, target: Language, { tokenize, pieces }: OpenOptions): FloresMetric[] {
+  const subwords = pieces ? { pieces } : {};
+  const bleuOf = (name: string, title: string, options: BleuOptions): FloresMetric => {
+    return { metric: bleuMetric(name, title, options), count: bleuStatistics(options) };
   };
-  return declareTask(options, PROTOCOLS, (_, shots) => ({
-    name: `flores_${source.code}-${target.code}`,
-    title: `FLORES ${source.name} to ${target.name}`,
-    metrics: [
-      bleuMetric("bleu", "BLEU", bleu),
-      chrfMetric("chrf++", "chrF++"),
-      ...(options.pieces ? [bleuMetric("spbleu", "spBLEU", subwordBleu)] : []),
-    ],
-    published: { what: "FLORES devtest", count: SENTENCES, unit: "sentence" },
-    async load(data, signal) {
-      const pairs = await readPairs(data, source, target, "devtest", signal);
-      const examples = shots === 0 ? [] : await readPairs(data, source, target, "dev", signal, ", for shots");
-      const ask = (text: string) => `${source.name} sentence: ${text}\n${target.name} sentence:`;
-      const shared = examples
-        .slice(0, shots)
-        .map(([text, translation]) => `${ask(text)} ${translation}\n\n`)
-        .join("");
-      const items = pairs.map(
-        ([text, translation], i): GenerateItem => ({
-          kind: "generate",
-          id: String(i + 1),
-          prompt: { form: "text", shared, own: ask(text) },
-          gold: translation,
-          stop: ["\n"],
-          maxNewTokens: MAX_NEW_TOKENS,
-        }),
-      );
-      return { items };
-    },
-    read: (_, output) => (typeof output === "string" ? { translation: output.split("\n")[0]?.trim() ?? "" } : {}),
-    async score(item, { translation }) {
-      if (typeof translation !== "string") return undefined;
-      return Object.fromEntries(
-        Object.entries(statistics).map(([name, count]) => [name, count(translation, [item.gold])]),
-      );
-    },
-  }));
+  if (isLmEval) {
+    return [
+      bleuOf("bleu", "BLEU", { tokenize: tokenize ?? "13a", ...subwords }),
+      { metric: chrfMetric("chrf", "chrF", {}), count: chrfStatistics({}) },
+    ];
+  }
+  return [
+    bleuOf("bleu", "BLEU", { tokenize: tokenize ?? bleuTokenizerFor(target.code), ...subwords }),
+    { metric: chrfMetric("chrf++", "chrF++"), count: chrfStatistics(CHRF_PLUS_PLUS) },
+    ...(pieces ? [bleuOf("spbleu", "spBLEU", { tokenize: "flores200", pieces })] : []),
+  ];
+}
+
+function openFlores(source: Language, target: Language, options: OpenOptions): Task {
+  return declareTask(options, PROTOCOLS, (protocol, shots) => {
+    const isLmEval = protocol.name.startsWith("lm-eval/");
+    const metrics = metricsOf(isLmEval, target, options);
+    // lm-eval's declarations join an answer to its prompt without a space.
+    const delimiter = isLmEval ? "" : " ";
+    return {
+      name: `flores_${source.code}-${target.code}`,
+      title: `FLORES ${source.name} to ${target.name}`,
+      answersIn: target,
+      metrics: metrics.map(({ metric }) => metric),
+      published: { what: "FLORES devtest", count: SENTENCES, unit: "sentence" },
+      async load(data, signal) {
+        const pairs = await readPairs(data, source, target, "devtest", signal);
+        const examples = shots === 0 ? [] : await readPairs(data, source, target, "dev", signal, ", for shots");
+        const ask = (text: string) => `${source.name} sentence: ${text}\n${target.name} sentence:`;
+        const shared = examples
+          .slice(0, shots)
+          .map(([text, translation]) => `${ask(text)}${delimiter}${translation}\n\n`)
+          .join("");
+        const items = pairs.map(
+          ([text, translation], i): GenerateItem => ({
+            kind: "generate",
+            id: String(i + 1),
+            prompt: { form: "text", shared, own: ask(text) },
+            gold: translation,
+            stop: ["\n"],
+            maxNewTokens: isLmEval ? LM_EVAL_TOKENS : MAX_NEW_TOKENS,
+          }),
+        );
+        return { items };
+      },
+      read(_, output) {
+        if (typeof output !== "string") return {};
+        return { translation: isLmEval ? output : (output.split("\n")[0]?.trim() ?? "") };
+      },
+      async score(item, { translation }) {
+        if (typeof translation !== "string") return undefined;
+        return Object.fromEntries(metrics.map(({ metric, count }) => [metric.of, count(translation, [item.gold])]));
+      },
+    };
+  });
 }
 
 /** A metric whose verdicts are BLEU's statistics. */
@@ -112,10 +141,10 @@ export function bleuMetric(name: string, title: string, options: BleuOptions): M
   return { name, title, of: name, by: "corpus", scale: "points", score, signature };
 }
 
-/** A metric whose verdicts are the statistics of chrF++. */
-export function chrfMetric(name: string, title: string): Metric {
-  const score = (sums: readonly number[]) => chrfFromStatistics(sums, CHRF_PLUS_PLUS).score;
-  const { signature } = chrfFromStatistics([], CHRF_PLUS_PLUS);
+/** A metric whose verdicts are the statistics of chrF, chrF++ by default. */
+export function chrfMetric(name: string, title: string, options: ChrfOptions = CHRF_PLUS_PLUS): Metric {
+  const score = (sums: readonly number[]) => chrfFromStatistics(sums, options).score;
+  const { signature } = chrfFromStatistics([], options);
   return { name, title, of: name, by: "corpus", scale: "points", score, signature };
 }
 

@@ -4,9 +4,11 @@ import type { BleuTokenizer, Pieces } from "../metrics/bleu-tokenizers.js";
 import { belebele } from "./belebele.js";
 import { openCustomTask } from "./custom.js";
 import { flores } from "./flores.js";
+import { afrimgsm, gsm8k } from "./gsm.js";
 import { mbpp } from "./mbpp.js";
 import { mgsm } from "./mgsm.js";
 import { mmlu } from "./mmlu.js";
+import { afrimmlu, globalMmlu } from "./mmlu-translations.js";
 import { checkProtocols, type Protocol } from "./protocol.js";
 import type { Task, TaskFamily } from "./task.js";
 
@@ -32,8 +34,12 @@ export type {
 } from "./task.js";
 export { type DataAccess, type LoadRows, MISSING_DATA } from "./task-data.js";
 
-/** The built-in tasks: MGSM, Belebele, FLORES, MBPP and MMLU, each with its names and protocols. */
-export const TASK_FAMILIES: readonly TaskFamily[] = [mgsm, belebele, flores, mbpp, mmlu];
+/** The built-in tasks, each with its names and protocols. */
+export const TASK_FAMILIES: readonly TaskFamily[] = [
+  ...[mgsm, gsm8k, afrimgsm],
+  ...[belebele, flores, mbpp],
+  ...[mmlu, globalMmlu, afrimmlu],
+];
 
 /** Every protocol there is, but for those of declared tasks. */
 export const PROTOCOLS: readonly Protocol[] = TASK_FAMILIES.flatMap(({ protocols }) => protocols);

@@ -6,8 +6,10 @@ import { isMgsmLanguage, readMgsmAnswer } from "../answers/read-mgsm-answer.js";
 import { declareTask } from "./declare-task.js";
 import { MGSM_EXEMPLARS, MGSM_PROBLEMS, type MgsmExemplar, readMgsmExemplars, readMgsmProblems } from "./mgsm-data.js";
 import { MGSM_WORDS, type MgsmWords, prefixed } from "./mgsm-language.js";
+import { declareLmEvalMgsm, isLmEvalMgsm, LM_EVAL_MGSM } from "./mgsm-lm-eval.js";
+import { EXACT_MATCH } from "./number-task.js";
 import type { Protocol } from "./protocol.js";
-import type { GenerateItem, Message, Metric, OpenOptions, Prompt, Task, TaskFamily } from "./task.js";
+import type { GenerateItem, Message, OpenOptions, Prompt, Task, TaskFamily } from "./task.js";
 
 interface MgsmProtocol extends Protocol {
   readonly form: "steps" | "number" | "chat";
@@ -75,15 +77,10 @@ const PROTOCOLS: readonly MgsmProtocol[] = [
   },
 ];
 
-const METRICS: readonly Metric[] = [
-  { name: "strict", title: "exact match, strict", of: "strict", by: "mean", scale: "share" },
-  { name: "flexible", title: "exact match, flexible", of: "flexible", by: "mean", scale: "share" },
-];
-
 export const mgsm: TaskFamily = {
   name: "mgsm",
   summary: "grade-school mathematics in eleven languages, exact match",
-  protocols: PROTOCOLS,
+  protocols: [...PROTOCOLS, ...LM_EVAL_MGSM],
   pattern: "mgsm_LANGUAGE",
   names: MGSM_LANGUAGES.map((language) => `mgsm_${language}`),
   open(name, options) {
@@ -101,13 +98,15 @@ export const mgsm: TaskFamily = {
 };
 
 function openMgsm(language: MgsmLanguage, options: OpenOptions): Task {
-  return declareTask(options, PROTOCOLS, (protocol, shots) => {
+  return declareTask(options, [...PROTOCOLS, ...LM_EVAL_MGSM], (protocol, shots) => {
+    if (isLmEvalMgsm(protocol)) return declareLmEvalMgsm(protocol, language, shots);
     const answers = protocol.answersIn === "en" ? "en" : language;
     const form = protocol.form === "number" ? "number" : "reasoning";
     return {
       name: `mgsm_${language}`,
       title: `MGSM ${MGSM_WORDS[language].name}`,
-      metrics: METRICS,
+      answersIn: form === "number" ? undefined : findLanguage(answers),
+      metrics: EXACT_MATCH,
       published: { what: `MGSM ${language}`, count: MGSM_PROBLEMS, unit: "problem" },
       async load(data, signal) {
         const problems = await readMgsmProblems(data, language, signal);

@@ -55,7 +55,7 @@ const PROTOCOLS: readonly Protocol[] = [
   },
 ];
 
-const METRICS: readonly Metric[] = [
+export const MMLU_METRICS: readonly Metric[] = [
   { name: "accuracy", title: "accuracy, mean over questions", of: "accuracy", by: "mean", scale: "share" },
   {
     name: "accuracy_by_subject",
@@ -113,7 +113,7 @@ function openMmlu({ name, title, subjects, folder }: MmluTask, options: OpenOpti
     return {
       name,
       title,
-      metrics: subjects.length === 1 ? METRICS.slice(0, 1) : METRICS,
+      metrics: subjects.length === 1 ? MMLU_METRICS.slice(0, 1) : MMLU_METRICS,
       async load(data, signal) {
         const test = await readSplit(data, folder, "test", subjects, signal);
         const dev = shots === 0 ? undefined : await readSplit(data, folder, "dev", subjects, signal);
@@ -124,7 +124,7 @@ function openMmlu({ name, title, subjects, folder }: MmluTask, options: OpenOpti
               `MMLU ${subject} has ${plural(examples.length, "dev question")} here, too few for ${shots} shots`,
             );
           }
-          const heading = `The following are multiple choice questions (with answers) about ${spoken(subject)}.\n\n`;
+          const heading = headingOf(subject);
           const solved = examples.slice(0, shots).map((one) => `${format(one)} ${LETTERS[one.correct]}\n\n`);
           const shared = heading + solved.join("");
           return questions.map((question, i) => {
@@ -140,15 +140,19 @@ function openMmlu({ name, title, subjects, folder }: MmluTask, options: OpenOpti
   });
 }
 
-const spoken = (subject: string) => subject.replaceAll("_", " ");
+/** What the questions on a subject begin with. */
+export const headingOf = (subject: string) =>
+  `The following are multiple choice questions (with answers) about ${spoken(subject)}.\n\n`;
 
-interface Question {
+export const spoken = (subject: string) => subject.replaceAll("_", " ");
+
+export interface Question {
   readonly question: string;
   readonly choices: readonly string[];
   readonly correct: number;
 }
 
-function formatQuestion({ question, choices }: Question, isStripped: boolean): string {
+export function formatQuestion({ question, choices }: Question, isStripped: boolean): string {
   const lines = choices.map((choice, i) => `${LETTERS[i]}. ${choice}`);
   return [isStripped ? question.trim() : question, ...lines, "Answer:"].join("\n");
 }

@@ -19,6 +19,20 @@ export function parsePythonDictionary(source: string, name: string, file: string
   }
 }
 
+/**
+ * The strings of a list that a text is.
+ * @throws LayergraftError code "data" where it is something else
+ */
+export function parsePythonList(text: string, where: string): string[] {
+  try {
+    const list: unknown = JSON.parse(asJson(text.trim(), 0));
+    if (Array.isArray(list)) return list.map(String);
+  } catch {
+    // Reported below.
+  }
+  throw dataError(`${where}: ${JSON.stringify(text.slice(0, 80))} is not a list as Python writes it`);
+}
+
 /** A Python literal as JSON, up to the bracket that ends it. */
 function asJson(source: string, from: number): string {
   const parts: string[] = [];

@@ -10,6 +10,7 @@ export type LoadRows = (request: {
   readonly dataset: string;
   readonly config: string;
   readonly split: string;
+  readonly read?: ReadOptions | undefined;
   readonly signal?: AbortSignal | undefined;
 }) => Promise<readonly Row[]>;
 
@@ -72,8 +73,10 @@ export interface TaskRows {
   readonly what: string;
   /** Where they may be in the folder. */
   readonly files: readonly string[];
-  /** How to read a file, where its name does not say so. */
+  /** How to read a file of the folder, where its name does not say so. */
   readonly read?: ReadOptions;
+  /** Whether fields of TSV files may be quoted, in the folder and on the hub. Default: false. */
+  readonly quotes?: boolean;
   readonly dataset: string;
   readonly config: string;
   readonly split: string;
@@ -82,16 +85,25 @@ export interface TaskRows {
 /** Reads rows from the folder of the data, or from the hub if there is none. */
 export async function taskRows(
   data: DataAccess,
-  { what, files, read, dataset, config, split }: TaskRows,
+  { what, files, read, quotes, dataset, config, split }: TaskRows,
   signal: AbortSignal | undefined,
 ): Promise<LocatedRow[]> {
-  if (data.folder !== undefined) return fileRows(await findFile(data.folder, files, what), { ...read, signal });
+  const quoting = quotes === undefined ? {} : { quotes };
+  if (data.folder !== undefined) {
+    return fileRows(await findFile(data.folder, files, what), { ...read, ...quoting, signal });
+  }
   if (!data.loadRows) {
     throw dataError(
       `there is no data for ${what}; pass a folder with ${files[0]} (--data DIR), or read ${dataset} of the hub`,
     );
   }
-  const rows = await data.loadRows({ dataset, config, split, signal });
+  const rows = await data.loadRows({
+    dataset,
+    config,
+    split,
+    signal,
+    ...(quotes === undefined ? {} : { read: quoting }),
+  });
   return rows.map((row, i) => ({ row, where: `${dataset}, ${config}, ${split}, row ${i + 1}` }));
 }
 

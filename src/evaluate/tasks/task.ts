@@ -1,4 +1,5 @@
 // What a task is: it makes items of data, readings of outputs, and verdicts of readings.
+import type { Language } from "../../core/index.js";
 import type { BleuTokenizer, Pieces } from "../metrics/bleu-tokenizers.js";
 import type { Protocol } from "./protocol.js";
 import type { DataAccess } from "./task-data.js";
@@ -40,6 +41,8 @@ export interface GenerateItem extends ItemBase {
   /** Generation ends before the first of these. */
   readonly stop: readonly string[];
   readonly maxNewTokens: number;
+  /** The language that the answer is to be written in, where the task's items differ in it. */
+  readonly answersIn?: Language | undefined;
   /** Where the answer is a program: what is executed after it, in this order. */
   readonly tests?: readonly { readonly name: string; readonly source: string }[];
 }
@@ -97,6 +100,8 @@ export interface Metric {
   readonly by: "mean" | "group mean" | "corpus";
   /** share: from 0 to 1, printed as a percentage; points: from 0 to 100. */
   readonly scale: "share" | "points";
+  /** Whether it says nothing about right or wrong: shown beside scores, and only where there is something to show. */
+  readonly isAside?: true;
   readonly score?: (sums: readonly number[]) => number;
   /** How the score was made, where there is a customary way to say so. */
   readonly signature?: string;

@@ -72,8 +72,8 @@ describe("MGSM", () => {
       /^Question : Roger a 5 balles.*\nStep-by-Step Answer: Roger started .* The answer is 11\.\n\nQuestion : Les canes.*\nStep-by-Step Answer:$/s,
     );
     expect(first).toMatchObject({ stop: ["Question :"] });
-    expect(task.read(first, " 16 - 7 = 9. The answer is 18.")).toEqual({ strict: "18", flexible: "18" });
-    expect(task.read(first, " La réponse est 18.")).toEqual({ flexible: "18" });
+    expect(task.read(first, " 16 - 7 = 9. The answer is 18.")).toEqual({ strict: "18", flexible: "18", in_script: 1 });
+    expect(task.read(first, " La réponse est 18.")).toEqual({ flexible: "18", in_script: 1 });
   });
 
   it("asks for the number alone", async () => {
@@ -97,10 +97,24 @@ describe("MGSM", () => {
   it("scores both readings, each by itself", async () => {
     const { task, first } = await load("mgsm_sw", { shots: 0 });
     const verdict = async (output: string) => task.score(first, task.read(first, output));
-    expect(await verdict(" 9 * 2 = 18. Jibu ni 18.0.")).toEqual({ strict: 1, flexible: 1 });
-    expect(await verdict(" Anapata dola 18")).toEqual({ strict: 0, flexible: 1 });
-    expect(await verdict(" Jibu ni 18. Yaani mayai 9")).toEqual({ strict: 1, flexible: 0 });
+    expect(await verdict(" 9 * 2 = 18. Jibu ni 18.0.")).toMatchObject({ strict: 1, flexible: 1 });
+    expect(await verdict(" Anapata dola 18")).toMatchObject({ strict: 0, flexible: 1 });
+    expect(await verdict(" Jibu ni 18. Yaani mayai 9")).toMatchObject({ strict: 1, flexible: 0 });
     expect(await verdict("")).toEqual({ strict: 0, flexible: 0 });
+  });
+
+  it("reads no answer from reasoning, and measures its language apart", async () => {
+    const { task, first } = await load("mgsm_sw", { shots: 0 });
+    const reasoning = "First he eats three eggs, and then she bakes four muffins. Jibu ni 3.";
+    const answer = "Anauza mayai tisa kwa dola mbili kila moja, kwa hivyo anapata dola 18. Jibu ni 18.";
+    const verdict = async (output: string) => task.score(first, task.read(first, output));
+    expect(await verdict(`<think>${reasoning}</think>\n${answer}`)).toEqual({
+      ...{ strict: 1, flexible: 1, in_language: 1, in_script: 1 },
+      ...{ reasoning_in_language: 0, reasoning_in_script: 1 },
+    });
+    expect(await verdict(`<think>${answer}`)).toEqual({
+      ...{ strict: 0, flexible: 0, reasoning_in_language: 1, reasoning_in_script: 1 },
+    });
   });
 
   it("takes languages by any of their codes", async () => {
@@ -195,16 +209,18 @@ describe("FLORES", () => {
     expect(signature(await open("flores_en-zh", { tokenize: "none" }))).toContain("tok:none");
     const pieces = (line: string) => line.split("");
     const task = await open("flores_en-zh", { pieces });
-    expect(task.metrics.map(({ name }) => name)).toEqual(["bleu", "chrf++", "spbleu"]);
+    const scores = task.metrics.filter(({ isAside }) => !isAside);
+    expect(scores.map(({ name }) => name)).toEqual(["bleu", "chrf++", "spbleu"]);
     expect(task.metrics[2]?.signature).toContain("tok:flores200");
   });
 
   it("takes the first line, and keeps what the corpus score needs", async () => {
     const { task, first } = await load("flores_eng-swh");
     const reading = task.read(first, ` ${first.gold}\nEnglish sentence: more`);
-    expect(reading).toEqual({ translation: first.gold.trim() });
+    expect(reading).toMatchObject({ translation: first.gold.trim(), in_script: 1 });
     const verdict = (await task.score(first, reading)) ?? {};
-    for (const { of, score, by } of task.metrics) {
+    for (const { of, score, by, isAside } of task.metrics) {
+      if (isAside) continue;
       expect(by).toBe("corpus");
       expect(score?.(verdict[of] as number[])).toBeCloseTo(100, 9);
     }

@@ -56,9 +56,9 @@ const ABOUT: Readonly<Record<string, string>> = {
   "soup by magnitude": "a mean with more weight for the expert that changed less",
   TIES: "both experts' changes, trimmed and with one sign for each weight",
   "task arithmetic": "both experts' changes, added to the base",
-  "reverse swap": "control: the default swap with the experts exchanged",
-  "swap into the base": "control: the Swahili layers of the default swap in the base",
-  "random layers": "control: three layers of the Swahili expert, drawn at random",
+  "reverse swap, control of layer swap": "control: the default swap with the experts exchanged",
+  "swap into the base, control of layer swap": "control: the Swahili layers of the default swap in the base",
+  "random layers, control of layer swap": "control: three layers of the Swahili expert, drawn at random",
 };
 
 /** Rows that have other names in the plan than in the story. */
@@ -69,7 +69,8 @@ const RENAMED: Readonly<Record<string, string>> = {
 };
 
 /** The name of a row in the story: `layer swap, chosen`, whatever it was chosen on. */
-const named = (label: string) => RENAMED[label] ?? label.replace(/chosen on .*/, "chosen");
+const named = (label: string) =>
+  RENAMED[label] ?? label.replace(/chosen on .*/, "chosen").replace(/, control of .*/, "");
 
 /** What the page is made of. */
 export interface DemoStory extends Pick<DemoResult, "report" | "seed" | "pairs" | "quick">, Pick<Experiment, "plan"> {

@@ -1,8 +1,7 @@
 // The files of the demo: the run file of the base and the plan.
 
 import { join } from "node:path";
-import { Random, writeFileAtomically } from "../../core/index.js";
-import { MINIATURE } from "./world/untrained-model.js";
+import { writeFileAtomically } from "../../core/index.js";
 import { BATCH, dataFiles, SEQUENCE_LENGTH, seedOf, stepsOf, type WorldSettings } from "./world/world-files.js";
 
 export interface DemoSettings extends WorldSettings {
@@ -57,15 +56,6 @@ threads: ${settings.threads}
 `;
 }
 
-/** As many layers as the default swap takes, such as "1,4,6". */
-function randomLayers(settings: DemoSettings): string {
-  const all = Array.from({ length: MINIATURE.layers }, (_, layer) => layer);
-  const drawn = Random.of(settings.seed, "random layers")
-    .sample(all, 3)
-    .sort((a, b) => a - b);
-  return `"${drawn.join(",")}"`;
-}
-
 function planText(settings: DemoSettings): string {
   const numbers = Array.from({ length: settings.pairs }, (_, i) => i + 1);
   const train = (kind: "math" | "language" | "joint", family: string, rate: string) => {
@@ -116,12 +106,7 @@ merges:
     grid: { density: [0.2, 0.5, 0.8] }
     default: { density: 0.2 }
   - { name: task arithmetic, recipe: { method: task_arithmetic, models: [math, swahili], base: base, lambda: 1 } }
-  # Controls: the experts exchanged, layers drawn at random, and the layers of the language expert in the base.
-  - name: reverse swap
-    recipe: { method: swap, task: swahili, language: math, bottom: 2, top: 1, bottom_transition: 0, top_transition: 0 }
-  - { name: random layers, recipe: { method: swap, task: math, language: swahili, layers: { language: ${randomLayers(settings)} } } }
-  - name: swap into the base
-    recipe: { method: swap, task: base, language: swahili, bottom: 2, top: 1, bottom_transition: 0, top_transition: 0 }
+controls: { kinds: [reverse, random, into-base], draws: 1, seed: ${settings.seed} }
 evaluate:
   tasks: [problems_sw.yaml, problems_en.yaml, reading_sw.yaml, { task: choosing_sw.yaml, of: [merges] }]
 search: { by: choosing_sw.yaml, choose_on: test }

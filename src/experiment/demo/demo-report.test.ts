@@ -19,7 +19,7 @@ import {
   samplesFile,
   solvedBy,
 } from "./demo-report.js";
-import { recipeText, reportedSwaps } from "./reported-swap.js";
+import { reportedSwaps } from "./reported-swap.js";
 import { evaluatedAnswer, shownProblem } from "./shown-answers.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-demo-report-"));
@@ -347,12 +347,6 @@ it("problems are found by who solves them", () => {
   expect(golds(["math expert"], ["layer swap"])).toEqual([2]);
   expect(golds([], ["math expert", "layer swap"])).toEqual([4]);
   expect(golds(["nobody"], [])).toEqual([]);
-});
-
-it("the swap's recipe is a field a line", () => {
-  expect(recipeText({ method: "swap", task: "a b", language: "#c", bottom: 2 })).toBe(
-    '# The layer swap that the demo reports.\nmethod: "swap"\ntask: "a b"\nlanguage: "#c"\nbottom: 2\n',
-  );
 });
 
 describe("what is shown while the demo runs", () => {

@@ -1,10 +1,9 @@
 // The layer swap that the demo reports: the configuration chosen on the development problems, otherwise the default.
 
-import { relative } from "node:path";
 import { type PlanSummary, planRecipe, type RecipeInput, summarizePlan } from "../../merge/index.js";
 import type { ExperimentStatus } from "../experiment.js";
 import type { MergeModel } from "../plan/plan-models.js";
-import { withFolders } from "../steps/step-order.js";
+import { recipeIn } from "../report/recipes.js";
 import { NAMES } from "./demo-plan.js";
 
 /** The swap of every pair; empty if the plan no longer has it. */
@@ -22,12 +21,7 @@ export function reportedSwaps({ expansion }: Pick<ExperimentStatus, "expansion">
 /** The swap of the first pair as a recipe, with folders relative to `out`; undefined if the plan no longer has it. */
 export function swapRecipe({ expansion, store }: ExperimentStatus, out: string): RecipeInput | undefined {
   const [swap] = reportedSwaps({ expansion });
-  if (!swap) return undefined;
-  const folders = Object.entries(swap.locations).map(([identity, location]) => [
-    identity,
-    relative(out, store.locate(location, swap.locations)),
-  ]);
-  return withFolders(swap.source, Object.fromEntries(folders)) as RecipeInput;
+  return swap && recipeIn(swap, store, out);
 }
 
 /** Where each layer of the reported swap comes from; undefined if the plan no longer has it. */
@@ -37,10 +31,4 @@ export async function swapLayersOf(
 ): Promise<PlanSummary["ownership"] | undefined> {
   const recipe = swapRecipe(status, out);
   return recipe && summarizePlan(await planRecipe(recipe, { folder: out })).ownership;
-}
-
-/** A recipe as the text of its file: a field a line, with JSON values. */
-export function recipeText(recipe: RecipeInput): string {
-  const lines = Object.entries(recipe).map(([field, value]) => `${field}: ${JSON.stringify(value)}`);
-  return `# The layer swap that the demo reports.\n${lines.join("\n")}\n`;
 }

@@ -6,11 +6,12 @@ import { exists, LayergraftError, OutputError, plural, readJsonObject, writeFile
 import { readRun, type TrainProgress, trainRun } from "../../train/index.js";
 import { type Experiment, type ExperimentStatus, openExperiment, runOpened, statusOf } from "../experiment.js";
 import { gatherReport } from "../report/gather.js";
+import { recipeText } from "../report/recipes.js";
 import type { ExperimentReport } from "../report/report-data.js";
 import type { Counts, RunEvent } from "../run/run-experiment.js";
 import { Store } from "../run/store.js";
 import { PLAN_FILES, writePlan } from "./demo-plan.js";
-import { recipeText, swapRecipe } from "./reported-swap.js";
+import { swapRecipe } from "./reported-swap.js";
 import { answerOf, evaluatedAnswer, type ShownAnswer, type ShownProblem, shownProblem } from "./shown-answers.js";
 import { WORLD_FILES, writeWorld } from "./world/world-files.js";
 
@@ -101,7 +102,8 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
   }
   const status = await statusOf(experiment);
   const recipe = swapRecipe(status, out);
-  if (recipe) await writeFileAtomically(join(out, "swap.yaml"), recipeText(recipe));
+  if (recipe)
+    await writeFileAtomically(join(out, "swap.yaml"), recipeText(recipe, "The layer swap that the demo reports."));
   return { out, seed, pairs, quick, experiment, status, report: gatherReport(experiment, status) };
 }
 

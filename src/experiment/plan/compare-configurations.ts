@@ -17,7 +17,7 @@ export function splitItems(items: number, search: Search): ItemSplit {
   const seen = search.choose_on === "test" ? items : Math.min(items - 1, Math.max(1, Math.round(search.share * items)));
   const inOrder = (places: number[]) => places.sort((a, b) => a - b);
   const held = inOrder(order.slice(seen));
-  if (search.how === "grid") return { rounds: [inOrder(order.slice(0, seen))], held };
+  if (search.how !== "halving") return { rounds: [inOrder(order.slice(0, seen))], held };
   // Each round doubles the items of those before it: 1/4, 1/2, 1 of the search's for three rounds.
   const ends = Array.from({ length: search.rounds }, (_, i) => Math.ceil(seen / 2 ** (search.rounds - 1 - i)));
   const rounds = ends.map((end, i) => inOrder(order.slice(ends[i - 1] ?? 0, end)));

@@ -1,5 +1,6 @@
 // Configurations of a merge: the combinations of its grid, those listed, and the default. Each sets fields of the recipe.
-import type { Json, Merge } from "./plan-schema.js";
+import { isObject } from "../../core/index.js";
+import type { Json, Merge, Search } from "./plan-schema.js";
 
 export interface Configuration {
   /** `bottom 3, top 1`; empty if it sets nothing. Unique in a merge. */
@@ -18,6 +19,20 @@ export function configurationsOf(merge: Merge): readonly Configuration[] {
   return found;
 }
 
+/** Whether a search chooses among a merge's configurations. */
+export function isSearched(merge: Merge): boolean {
+  const hasChoice = merge.space !== undefined || configurationsOf(merge).length > 1;
+  return merge.suggest !== undefined || (merge.figure === undefined && hasChoice);
+}
+
+/** The one field of a merge's grid whose values are several numbers; undefined if there is none, or more than one. */
+export function lineField({ grid }: Merge): string | undefined {
+  const [field, ...others] = Object.entries(grid).filter(
+    ([, values]) => new Set(values).size > 1 && values.every((value) => typeof value === "number"),
+  );
+  return others.length === 0 ? field?.[0] : undefined;
+}
+
 function allOf(merge: Merge): Configuration[] {
   let combined: Record<string, Json>[] = [{}];
   for (const [field, values] of Object.entries(merge.grid)) {
@@ -27,6 +42,14 @@ function allOf(merge: Merge): Configuration[] {
   const listed = [...(hasGrid || merge.configurations.length === 0 ? combined : []), ...merge.configurations];
   const all = merge.default === undefined ? listed : [...listed, merge.default];
   const chosen = merge.default ?? listed[0] ?? {};
+  return nameConfigurations(all, chosen);
+}
+
+/** Names configurations, each once. @param chosen the default */
+export function nameConfigurations(
+  all: readonly Readonly<Record<string, Json>>[],
+  chosen: Readonly<Record<string, Json>>,
+): Configuration[] {
   const unique = [...new Map(all.map((fields) => [identityOf(fields), fields])).values()];
   // 1 and "1" have the same plain label.
   const counts = new Map<string, number>();
@@ -38,8 +61,36 @@ function allOf(merge: Merge): Configuration[] {
   }));
 }
 
+/** Whether the results of configurations decide which ones follow. */
+export function isAdaptive(merge: Merge, { how }: Pick<Search, "how">): boolean {
+  return how === "cma-es" && Object.keys(merge.space ?? {}).length > 0;
+}
+
+/** A recipe with fields set. A name with dots is the path of an inner field, such as `models.0.weight`. */
+export function withFields<T>(
+  recipe: Readonly<Record<string, T>>,
+  fields: Readonly<Record<string, Json>>,
+): Record<string, T | Json> {
+  let all: Record<string, T | Json> = { ...recipe };
+  for (const [name, value] of Object.entries(fields)) {
+    all = name.includes(".") ? (withValue(all, name.split("."), value) as typeof all) : { ...all, [name]: value };
+  }
+  return all;
+}
+
+function withValue(inside: unknown, [first = "", ...rest]: readonly string[], value: Json): unknown {
+  const set = (inner: unknown) => (rest.length === 0 ? value : withValue(inner, rest, value));
+  if (Array.isArray(inside)) {
+    return inside.map((inner: unknown, i) => (String(i) === first ? set(inner) : inner));
+  }
+  if (inside === undefined) return { [first]: set(undefined) };
+  return isObject(inside)
+    ? { ...inside, [first]: set(Object.hasOwn(inside, first) ? inside[first] : undefined) }
+    : inside;
+}
+
 /** The same for the same fields in any order. */
-function identityOf(fields: Readonly<Record<string, Json>>): string {
+export function identityOf(fields: Readonly<Record<string, Json>>): string {
   return JSON.stringify(Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
@@ -50,5 +101,9 @@ function labelOf(fields: Readonly<Record<string, Json>>, write: (value: Json) =>
 }
 
 function plainly(value: Json): string {
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (typeof value !== "object") return String(value);
+  if (value === null || Array.isArray(value)) return JSON.stringify(value);
+  return Object.entries(value)
+    .map(([field, inner]) => `${field} ${plainly(inner)}`)
+    .join(", ");
 }

@@ -92,3 +92,25 @@ describe("the plan for two checkpoints", () => {
     expect(expansion.steps.some(({ kind }) => kind === "analyze")).toBe(true);
   });
 });
+
+describe("the plans for public experts", () => {
+  it("grafts layers 13 to 22 into five specialists, with controls", async () => {
+    const { plan, expansion, world } = await finished("native-reasoning");
+    const models = merges(expansion.models);
+    const grafts = models.filter(({ merge }) => merge.name === "middle layers");
+    const languages = ["swahili", "spanish", "french", "german", "chinese"];
+    expect(grafts.map(({ members }) => members)).toEqual(languages.map((language) => ["english", language]));
+    expect(plan.merges[0]?.recipe).toMatchObject({ layers: { language: "0-12,23-35" }, outside: "language" });
+    expect(Object.keys(plan.experts)).toHaveLength(6);
+    expect(world.ran.filter(({ kind }) => kind === "train")).toEqual([]);
+    expect(expansion.waiting).toEqual([]);
+  });
+
+  it("asks the reported configurations of MergeBench's experts the other tasks", async () => {
+    const { plan, expansion } = await finished("mergebench");
+    const swaps = merges(expansion.models).filter(({ merge }) => merge.name === "layer swap");
+    expect(swaps).toHaveLength(2 * 2 * 2);
+    expect(plan.averages?.map(({ name }) => name)).toEqual(["MGSM"]);
+    expect(expansion.waiting).toEqual([]);
+  });
+});

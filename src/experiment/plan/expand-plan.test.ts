@@ -45,6 +45,29 @@ describe("models", () => {
     expect(own("math-1")).toEqual(["mgsm_sw", "mgsm_te"]);
   });
 
+  it("are other steps with another backend, and in llama.cpp with another type", () => {
+    const keysOf = (more: string) => {
+      const world = new FakeWorld(`${EXPERTS}evaluate: { tasks: [mgsm_sw]${more} }`);
+      world.finish();
+      return asked(world).map(({ key, backend, type }) => ({ key, backend, type }));
+    };
+    const [engine, llama, small] = ["", ", backend: llama", ", backend: llama, type: q4_k_m"].map(keysOf) as [
+      ReturnType<typeof keysOf>,
+      ReturnType<typeof keysOf>,
+      ReturnType<typeof keysOf>,
+    ];
+    expect(keysOf(", backend: llama, type: q8_0")).toEqual(llama);
+    expect([engine[0], llama[0], small[0]]).toMatchObject([
+      { backend: "engine", type: undefined },
+      { backend: "llama", type: "q8_0" },
+      { backend: "llama", type: "q4_k_m" },
+    ]);
+    const keys = [...engine, ...llama, ...small].map(({ key }) => key);
+    expect(new Set(keys).size).toBe(3 * engine.length);
+    // Results of earlier versions stay valid.
+    expect(engine[0]?.key).toBe("evaluate-c1b5d0c981c9b700a4038bc6bdf47e");
+  });
+
   it("combine all experts at once, or listed pairs", () => {
     const world = new FakeWorld(`${EXPERTS}merges:
   - name: soups
@@ -335,7 +358,15 @@ describe("statistics of a search", () => {
   });
 
   it("divides items once", () => {
-    const search = { how: "halving", choose_on: "held-out", share: 0.4, rounds: 3, keep: 0.5, seed: 0 } as const;
+    const search = {
+      how: "halving",
+      choose_on: "held-out",
+      share: 0.4,
+      rounds: 3,
+      keep: 0.5,
+      seed: 0,
+      budget: 40,
+    } as const;
     const { rounds, held } = splitItems(250, search);
     expect([...rounds.map((round) => round.length), held.length]).toEqual([25, 25, 50, 150]);
     const all = [...rounds.flat(), ...held];

@@ -11,7 +11,8 @@ import {
   type TaskRequest,
   type TrainStep,
 } from "../steps/step.js";
-import { type Configuration, configurationsOf } from "./configurations.js";
+import { type Configuration, configurationsOf, isAdaptive, isSearched } from "./configurations.js";
+import { mergesOf, type PlannedMerge } from "./controls.js";
 import { type Binding, membersOf } from "./expert-names.js";
 import { identityOf } from "./merge-identity.js";
 import {
@@ -30,7 +31,7 @@ import {
   tasksFor,
   trainingSteps,
 } from "./plan-models.js";
-import type { ExperimentPlan, Family, Json, Merge } from "./plan-schema.js";
+import { type ExperimentPlan, type Family, type Json, type Merge, runnerOf } from "./plan-schema.js";
 import { type SearchOutcome, searchGroup } from "./search-configurations.js";
 import { countCheckpoints } from "./training-runs.js";
 
@@ -87,7 +88,8 @@ class Expander {
       for (const expert of this.#experts(family)) experts.set(expert.name, expert);
     }
     for (const expert of experts.values()) this.#evaluateAll(expert);
-    for (const merge of this.#plan.merges) this.#merge(merge, experts);
+    const layers = this.#facts.modelIdentity(this.#plan.base).layers ?? this.#plan.assume?.layers;
+    for (const merge of mergesOf(this.#plan, layers)) this.#merge(merge, experts);
     const models = [...this.#evaluated].map(([model, steps]) => ({
       model,
       tasks: [...groupBy(steps, ({ request }) => request.task).values()].map((inTask) => ({
@@ -154,23 +156,33 @@ class Expander {
       .map(({ step, checkpoint }, i) => checkpointModel(`${family}-${i + 1}`, family, this.#plan, step, checkpoint));
   }
 
-  #merge(merge: Merge, experts: Experts): void {
+  #merge(merge: PlannedMerge, experts: Experts): void {
     const making = (binding: Binding) =>
       merge.recipe
         ? { recipe: merge.recipe, configurations: configurationsOf(merge) }
         : this.#suggested(merge, binding, experts);
     const { models: made, unknown } = mergeModels(merge, this.#plan, this.#base, experts, making);
-    const models = made.map((model) => ({ ...model, name: this.#freeName(model.name) }));
+    const named = (models: readonly MergeModel[]) =>
+      models.map((model) => ({ ...model, name: this.#freeName(model.name) }));
+    const models = named(made);
     if (unknown > 0) {
       // If there is a search, the deciding tasks come first; #searches adds what is reported.
       const future = { kind: "merge", languages: models[0]?.languages ?? this.#base.languages.slice(0, 1) } as const;
-      const isSearched = merge.suggest !== undefined || configurationsOf(merge).length > 1;
-      const tasks = isSearched ? decidingTasks(future, this.#plan) : tasksFor(future, this.#plan);
-      this.#wait(`scores of ${merge.name}`, unknown * tasks.length);
+      const { search } = this.#plan;
+      const hasChoice = !merge.controlOf && isSearched(merge);
+      const tasks = hasChoice ? decidingTasks(future, this.#plan) : tasksFor(future, this.#plan);
+      const more = isAdaptive(merge, search) ? search.budget / configurationsOf(merge).length : 1;
+      this.#wait(`scores of ${merge.name}`, Math.ceil(unknown * more) * tasks.length);
     }
     const evaluator = {
       evaluate: (model: Model, request: TaskRequest, items: readonly number[] | null, part?: string) =>
         this.#results.evaluated(this.#evaluate(model, request, items, part).key)?.items,
+      make: (group: string, configurations: readonly Configuration[]) => {
+        const { models: more } = mergeModels(merge, this.#plan, this.#base, experts, () => ({
+          ...{ recipe: merge.recipe ?? {}, configurations },
+        }));
+        return named(more.filter((model) => model.group === group));
+      },
       countItems: (request: TaskRequest) => this.#facts.task(request).items,
       wait: (what: string, steps: number) => this.#wait(what, steps),
     };
@@ -223,16 +235,16 @@ class Expander {
   }
 
   #evaluate(model: Model, request: TaskRequest, items: readonly number[] | null, part?: string): EvaluateStep {
-    const { backend } = this.#plan.evaluate;
+    const runner = runnerOf(this.#plan);
     const { name: task, digest, protocol } = this.#facts.task(request);
-    const key = stepKey("evaluate", { model: identityOf(model.source), task, digest, protocol, items, backend });
+    const key = stepKey("evaluate", { model: identityOf(model.source), task, digest, protocol, items, ...runner });
     const step: EvaluateStep = {
       ...{
         kind: "evaluate",
         key,
         label: `evaluate ${model.name} on ${request.task}${items ? partName(items, part) : ""}`,
       },
-      ...{ needs: model.needs, locations: model.locations, model: model.source, request, digest, items, backend },
+      ...{ needs: model.needs, locations: model.locations, model: model.source, request, digest, items, ...runner },
     };
     this.#add(step);
     const steps = this.#evaluated.get(model) ?? [];

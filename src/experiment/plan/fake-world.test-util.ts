@@ -1,6 +1,6 @@
 // Expands and "runs" plans without models or data: tasks have twenty items, and a function gives their values.
 import type { Facts, Results } from "../steps/facts.js";
-import type { ItemResult, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
+import type { EvaluationResult, ItemResult, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
 import type { EvaluateStep, Step } from "../steps/step.js";
 import { type Expansion, expandPlan } from "./expand-plan.js";
 import { parsePlan } from "./plan-file.js";
@@ -14,6 +14,7 @@ export const fakeFacts: Facts = {
   task: ({ task, limit }) => ({
     ...{ name: task, title: task, protocol: "fake@1, 0-shot", items: Math.min(ITEMS, limit ?? ITEMS) },
     ...{ digest: `items of ${task}`, scale: "share", isMean: true, executes: false },
+    metric: { name: "value", title: "", of: "value", by: "mean", scale: "share" },
   }),
 };
 
@@ -26,6 +27,8 @@ export class FakeWorld {
   readonly #worth: (step: EvaluateStep, item: number) => number | null;
   readonly #checkpoints: readonly TrainedCheckpoint[];
   readonly #suggested: readonly SuggestedRecipe[];
+  readonly #asides: EvaluationResult["asides"];
+  readonly #facts: Facts;
 
   constructor(
     plan: string | ExperimentPlan,
@@ -33,12 +36,16 @@ export class FakeWorld {
       worth?: (step: EvaluateStep, item: number) => number | null;
       checkpoints?: readonly TrainedCheckpoint[];
       suggested?: readonly SuggestedRecipe[];
+      asides?: EvaluationResult["asides"];
+      facts?: Facts;
     } = {},
   ) {
     this.plan = typeof plan === "string" ? parsePlan(plan) : plan;
     this.#worth = options.worth ?? (() => 1);
     this.#checkpoints = options.checkpoints ?? [{ path: "last", samples: 100 }];
     this.#suggested = options.suggested ?? [];
+    this.#asides = options.asides;
+    this.#facts = options.facts ?? fakeFacts;
   }
 
   get results(): Results {
@@ -49,13 +56,14 @@ export class FakeWorld {
         const step = this.#done.get(key);
         if (step?.kind !== "evaluate") return undefined;
         const items = this.#items(step);
-        return { items, score: items.reduce((sum, { value }) => sum + Number(value), 0) / items.length };
+        const score = items.reduce((sum, { value }) => sum + Number(value), 0) / items.length;
+        return { items, score, asides: this.#asides };
       },
     };
   }
 
   expand(): Expansion {
-    return expandPlan(this.plan, fakeFacts, this.results);
+    return expandPlan(this.plan, this.#facts, this.results);
   }
 
   /** Runs what can be run, once. */

@@ -34,7 +34,15 @@ evaluate: { tasks: ["mgsm_{language}", mgsm_en] }
 describe("plans", () => {
   it("are read with every default", () => {
     const plan = parsePlan(GOOD);
-    expect(plan.search).toEqual({ how: "grid", choose_on: "held-out", share: 0.4, rounds: 3, keep: 0.5, seed: 0 });
+    expect(plan.search).toEqual({
+      how: "grid",
+      budget: 40,
+      choose_on: "held-out",
+      share: 0.4,
+      rounds: 3,
+      keep: 0.5,
+      seed: 0,
+    });
     expect(plan.executor).toMatchObject({ kind: "local", attempts: 3 });
     expect(plan.merges[1]?.pairs).toBe("all");
     expect(checkPlan({ name: "one", base: "b", evaluate: { tasks: ["mgsm_en"] } }).merges).toEqual([]);
@@ -104,6 +112,14 @@ evaluate: { tasks: [mgsm_en] }
     expect(problems.some((problem) => problem.includes("shedule") && problem.includes("did you mean schedule?"))).toBe(
       true,
     );
+  });
+
+  it("check the type of weights in llama.cpp", () => {
+    const problems = (evaluate: string) =>
+      problemsOf(`name: a\nbase: b\nevaluate: { tasks: [mgsm_en], ${evaluate} }`).join("\n");
+    expect(problems("type: q8_0")).toMatch(/evaluate\.type: needs backend: llama/);
+    expect(problems("backend: llama, type: q3_k")).toMatch(/evaluate\.type: must be one of f32, .*q4_0/);
+    expect(problems("backend: vllm")).toMatch(/evaluate\.backend: must be engine, llama, or serve:COMMAND/);
   });
 
   it("check tasks and search", () => {

@@ -14,8 +14,9 @@ import {
   readSettingsText,
   type SettingsKind,
 } from "../../settings/index.js";
-import { isStepBackend, type TrainStep } from "../steps/step.js";
-import { configurationsOf } from "./configurations.js";
+import { isStepBackend, LLAMA, type TrainStep } from "../steps/step.js";
+import { configurationsOf, isAdaptive, isSearched, lineField, withFields } from "./configurations.js";
+import { controlledMerges } from "./controls.js";
 import {
   bindingsOf,
   bindRecipe,
@@ -25,12 +26,14 @@ import {
   membersOf,
   nameProblems,
 } from "./expert-names.js";
+import { inLanguages, tasksOfAverage } from "./plan-models.js";
 import {
   type ExperimentInput,
   type ExperimentPlan,
   type Family,
   formatLimit,
   isName,
+  languagesOf,
   MAX_CHECKPOINTS,
   MAX_MODELS,
   type Merge,
@@ -38,6 +41,7 @@ import {
   planSchema,
   RESERVED,
 } from "./plan-schema.js";
+import { checkedConfigurations, settleSpaces } from "./spaces.js";
 import { countCheckpoints, runProblems, settleTraining, trainingRun } from "./training-runs.js";
 
 /** A plan that fits its schema, with what is wrong across its fields. It must not run while there are problems. */
@@ -102,13 +106,17 @@ const KIND: SettingsKind<ExperimentPlan> = {
 
 /** The plan and what is wrong across its fields; if it breaks the schema, only how. */
 function check(value: unknown): Checked<ExperimentPlan> {
-  const { value: plan, problems: broken } = checkSchema(planSchema, value);
-  if (!plan) return { problems: broken };
-  const members = membersOf(plan);
+  const { value: written, problems: broken } = checkSchema(planSchema, value);
+  if (!written) return { problems: broken };
+  const members = membersOf(written);
+  const { plan, problems: inSpaces } = settleSpaces(written, members);
   const problems = [
     ...expertProblems(plan, members),
+    ...inSpaces,
     ...plan.merges.flatMap((merge, i) => mergeProblems(merge, ["merges", i], plan, members)),
+    ...controlProblems(plan),
     ...evaluationProblems(plan),
+    ...averageProblems(plan),
   ];
   return { value: plan, problems };
 }
@@ -190,11 +198,12 @@ function mergeProblems(merge: Merge, path: Path, plan: ExperimentPlan, members: 
   if (suggest && (Object.keys(merge.grid).length > 0 || merge.configurations.length > 0 || merge.default)) {
     add(["suggest"], "has its own configurations; remove grid, configurations and default");
   }
+  problems.push(...figureProblems(merge, path));
   // A suggestion names its two experts like a swap.
   const named = recipe ?? (suggest ? { method: "swap", ...suggest } : {});
   const wrongNames = nameProblems(named, members, [...path, recipe ? "recipe" : "suggest"]);
   const wrong = [...wrongNames, ...sourceProblems(merge, path)];
-  if (wrongNames.length === 0) wrong.push(...countProblems(merge, named, path, members));
+  if (wrongNames.length === 0) wrong.push(...countProblems(merge, named, path, plan, members));
   problems.push(...wrong);
   if (recipe && wrong.length === 0 && members.length > 0) {
     problems.push(...configurationProblems(merge, recipe, path, members));
@@ -207,6 +216,15 @@ function mergeProblems(merge: Merge, path: Path, plan: ExperimentPlan, members: 
     }
   }
   return problems;
+}
+
+function figureProblems(merge: Merge, path: Path): Problem[] {
+  if (merge.figure === undefined || (lineField(merge) !== undefined && merge.configurations.length === 0)) return [];
+  const message =
+    merge.configurations.length > 0
+      ? "line draws a grid; move the values of configurations into the grid"
+      : "line needs a grid in which exactly one field has several numbers, such as keep_share: [0.25, 0.5, 1]";
+  return [{ path: [...path, "figure"], message }];
 }
 
 /** Fields of configurations that name models. Only the recipe does, because it makes pairs and groups. */
@@ -226,8 +244,15 @@ function sourceProblems({ grid, configurations, default: standard = {} }: Merge,
 }
 
 /** More models than fit into memory, counted before any is made. */
-function countProblems(merge: Merge, named: object, path: Path, members: readonly Member[]): Problem[] {
-  const [combinations, configurations] = [countBindings(named, members), configurationsOf(merge).length];
+function countProblems(
+  merge: Merge,
+  named: object,
+  path: Path,
+  { search }: ExperimentPlan,
+  members: readonly Member[],
+): Problem[] {
+  const combinations = countBindings(named, members);
+  const configurations = isAdaptive(merge, search) ? search.budget : configurationsOf(merge).length;
   const models = combinations * configurations;
   if (models <= MAX_MODELS) return [];
   const parts = `${formatLimit(combinations)} combinations of experts, ${formatLimit(configurations)} configurations`;
@@ -244,8 +269,8 @@ function configurationProblems(
 ): Problem[] {
   const found = new Map<string, Problem>();
   const [binding = new Map()] = bindingsOf(recipe, members);
-  for (const { fields } of configurationsOf(merge)) {
-    const whole = bindRecipe({ ...recipe, ...fields }, binding, members, (model) =>
+  for (const { fields } of checkedConfigurations(merge)) {
+    const whole = bindRecipe(withFields(recipe, fields), binding, members, (model) =>
       model === "base" ? "base" : model.name,
     );
     for (const problem of checkRecipe(whole)) {
@@ -257,6 +282,46 @@ function configurationProblems(
     }
   }
   return [...found.values()];
+}
+
+function averageProblems(plan: ExperimentPlan): Problem[] {
+  const { averages, evaluate } = plan;
+  const asked = evaluate.tasks.map(({ task }) => task);
+  const known = [...asked, ...asked.flatMap((task) => inLanguages(task, languagesOf(plan)))];
+  const names = averages.map(({ name }) => name);
+  return averages.flatMap(({ name, tasks }, i): Problem[] => {
+    const path = ["averages", i];
+    const unknown = tasks.flatMap((task, at): Problem[] => {
+      if (known.includes(task)) return [];
+      const hint = didYouMean(task, known) || `; there are ${formatSome(asked, 8)}`;
+      return [{ path: [...path, "tasks", at], message: `${task} is not one of the tasks under evaluate${hint}` }];
+    });
+    const taken = known.includes(name) || names.indexOf(name) < i;
+    const few = unknown.length === 0 && tasksOfAverage(tasks, plan).length < 2;
+    return [
+      ...unknown,
+      ...(taken
+        ? [{ path: [...path, "name"], message: `${name} is the name of a task or of another average; rename it` }]
+        : []),
+      ...(few ? [{ path: [...path, "tasks"], message: `${name} is of a single task; list at least two` }] : []),
+    ];
+  });
+}
+
+function controlProblems(plan: ExperimentPlan): Problem[] {
+  const { controls, merges } = plan;
+  if (!controls) return [];
+  const swaps = controlledMerges({ merges, controls: { ...controls, of: undefined } }).map(({ name }) => name);
+  if (swaps.length === 0) {
+    return [
+      { path: ["controls"], message: "needs a merge whose recipe has method: swap; add one, or remove controls" },
+    ];
+  }
+  return (controls.of ?? []).flatMap((name, i) => {
+    if (swaps.includes(name)) return [];
+    const hint = didYouMean(name, swaps) || `; there are ${formatSome(swaps, 8)}`;
+    return [{ path: ["controls", "of", i], message: `${name} is not a merge with method swap${hint}` }];
+  });
 }
 
 function evaluationProblems(plan: ExperimentPlan): Problem[] {
@@ -279,9 +344,10 @@ function evaluationProblems(plan: ExperimentPlan): Problem[] {
   if (!isStepBackend(evaluate.backend)) {
     add(
       ["evaluate", "backend"],
-      "must be engine or serve:COMMAND {model} {port}: an experiment starts a server for each model",
+      "must be engine, llama, or serve:COMMAND {model} {port}: an experiment starts a server for each model",
     );
   }
+  if (evaluate.type !== undefined && evaluate.backend !== LLAMA) add(["evaluate", "type"], "needs backend: llama");
   if (search.how === "halving" && search.choose_on !== "held-out") {
     add(
       ["search", "choose_on"],
@@ -293,7 +359,7 @@ function evaluationProblems(plan: ExperimentPlan): Problem[] {
 
 /** A search by a task that merges are not evaluated on would choose nothing. */
 function decidingProblems({ merges, evaluate, search }: ExperimentPlan): Problem[] {
-  const searched = merges.find((merge) => merge.suggest !== undefined || configurationsOf(merge).length > 1);
+  const searched = merges.find(isSearched);
   const found = search.by === undefined ? 0 : evaluate.tasks.findIndex(({ task }) => task === search.by);
   const deciding = evaluate.tasks[found];
   if (!searched || !deciding || deciding.of.includes("merges")) return [];

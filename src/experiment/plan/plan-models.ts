@@ -2,7 +2,8 @@
 import type { Facts } from "../steps/facts.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
 import { type Location, type ModelSource, madeBy, stepKey, type TaskRequest, type TrainStep } from "../steps/step.js";
-import { type Configuration, configurationsOf } from "./configurations.js";
+import { type Configuration, configurationsOf, withFields } from "./configurations.js";
+import type { PlannedMerge } from "./controls.js";
 import {
   type Binding,
   bindingsOf,
@@ -21,7 +22,6 @@ import {
   type Family,
   type Json,
   languagesOf,
-  type Merge,
   type Role,
   type Training,
 } from "./plan-schema.js";
@@ -52,7 +52,7 @@ export interface ExpertModel extends Model {
 
 export interface MergeModel extends Model {
   readonly kind: "merge";
-  readonly merge: Merge;
+  readonly merge: PlannedMerge;
   /** The experts in it, in the order of the recipe. */
   readonly members: readonly string[];
   /** Merge and families. Models of a group are averaged, and have one search. */
@@ -146,7 +146,7 @@ export interface Making {
 
 /** The models of a merge whose experts are known, and the number of those to come. */
 export function mergeModels(
-  merge: Merge,
+  merge: PlannedMerge,
   plan: ExperimentPlan,
   base: Model,
   experts: Experts,
@@ -172,14 +172,18 @@ export function mergeModels(
   return { models, unknown };
 }
 
-function isListed({ pairs }: Merge, used: readonly Member[]): boolean {
+function isListed({ pairs, controlOf }: PlannedMerge, used: readonly Member[]): boolean {
   if (pairs === "all") return true;
   const names = new Set(used.map(({ name }) => name));
-  return pairs.some((pair) => pair.length === names.size && pair.every((name) => names.has(name)));
+  // The base takes the place of an expert in some controls.
+  return pairs.some(
+    (pair) =>
+      (controlOf !== undefined || pair.length === names.size) && [...names].every((name) => pair.includes(name)),
+  );
 }
 
 function mergeModel(
-  merge: Merge,
+  merge: PlannedMerge,
   plan: ExperimentPlan,
   base: Model,
   found: readonly ExpertModel[],
@@ -195,7 +199,7 @@ function mergeModel(
   },
 ): MergeModel {
   const byName = new Map(found.map((expert) => [expert.name, expert]));
-  const source = bindRecipe({ ...recipe, ...configuration.fields }, binding, members, (model) =>
+  const source = bindRecipe(withFields(recipe, configuration.fields), binding, members, (model) =>
     model === "base" ? (base.source as string) : (byName.get(model.name)?.source as string),
   );
   const own = found.filter(({ role, family }) => role === "language" && plan.experts[family]?.language !== undefined);
@@ -254,6 +258,11 @@ export function requestOf(name: string, plan: ExperimentPlan): TaskRequest {
 /** A task's name with each language in it. */
 export function inLanguages(task: string, languages: readonly string[]): string[] {
   return task.includes("{language}") ? languages.map((code) => task.replaceAll("{language}", code)) : [task];
+}
+
+/** The tasks of an average, with each language in them. */
+export function tasksOfAverage(tasks: readonly string[], plan: ExperimentPlan): string[] {
+  return [...new Set(tasks.flatMap((task) => inLanguages(task, languagesOf(plan))))];
 }
 
 /** The tasks by which configurations of a model are chosen. */

@@ -2,7 +2,10 @@
 
 import { z } from "zod";
 import { MOST_THREADS, parseBytes } from "../../core/index.js";
+import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
+import { DEFAULT_TYPE } from "../../llama/index.js";
 import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../settings/index.js";
+import { LLAMA } from "../steps/step.js";
 
 const NAME = /^[A-Za-z0-9][\w.+-]*$/;
 export const NAME_RULE = "must consist of letters, digits, -, _, . and +, and start with a letter or digit";
@@ -103,6 +106,29 @@ function combinationsOf(grid: Grid): number {
   return Object.values(grid).reduce((product, values) => product * values.length, 1);
 }
 
+const finite = z.number("must be a number");
+
+/** More numbers than a model has layers are a mistake. */
+const MAX_GRADIENT = 200;
+
+const range = z
+  .strictObject({
+    from: finite.describe("least value"),
+    to: finite.describe("greatest value"),
+    whole: flag.optional().describe("whole numbers only (default: where the field takes no others)"),
+    gradient: z
+      .int("must be a whole number")
+      .min(2, "must be at least 2")
+      .max(MAX_GRADIENT, `must be at most ${MAX_GRADIENT}`)
+      .optional()
+      .describe("a gradient of this many numbers over the layers, instead of one number"),
+  })
+  .refine(({ from, to }) => from < to, { path: ["to"], error: "must be above from" })
+  .refine(({ from, to, whole }) => !whole || (Number.isInteger(from) && Number.isInteger(to)), {
+    path: ["whole"],
+    error: "needs whole numbers for from and to",
+  });
+
 const merge = z.strictObject({
   name: text.describe("name in tables"),
   recipe: mapping
@@ -126,6 +152,17 @@ const merge = z.strictObject({
     })
     .default({})
     .describe("recipe fields with the values to try; all combinations are tried"),
+  space: z
+    .record(
+      z.string(),
+      z.union([z.array(z.json()).min(1, "must list at least one value"), range], {
+        error: "must be a list of values, or { from, to }",
+      }),
+    )
+    .optional()
+    .describe(
+      "recipe fields with a list or range of values, for search.how random, cma-es or halving; a name with dots is an inner field, such as `models.0.weight`",
+    ),
   configurations: z
     .array(mapping)
     .max(MAX_CONFIGURATIONS, `must be at most ${formatLimit(MAX_CONFIGURATIONS)}`)
@@ -138,6 +175,12 @@ const merge = z.strictObject({
     })
     .default("all")
     .describe("combinations of experts to merge; each is a list of names"),
+  figure: z
+    .literal("line", "must be line")
+    .optional()
+    .describe(
+      "line: evaluate every configuration on all reported items, without a search, and draw the scores over the grid's one field of numbers, with a line for each combination of the others",
+    ),
   column: name.optional().describe("column of the paper's tables: soup, ties, swap, language or multilingual"),
 });
 
@@ -171,8 +214,12 @@ const evaluation = z.strictObject({
   backend: text
     .default("engine")
     .describe(
-      "backend that runs the models: engine, or serve:COMMAND with {model} and {port}, which starts your own server for each model",
+      "backend that runs the models: engine, llama (llama.cpp), or serve:COMMAND with {model} and {port}, which starts your own server for each model",
     ),
+  type: z
+    .enum(FILE_TYPE_NAMES, `must be one of ${FILE_TYPE_NAMES.join(", ")}`)
+    .optional()
+    .describe(`llama: encoding of the weights, as in export (default: ${DEFAULT_TYPE})`),
   data: text.optional().describe("folder with the data sets (default: read from the hub)"),
   allow_code: flag.default(false).describe("execute programs that models write, in a sandbox"),
   unsafe_code: flag
@@ -183,11 +230,15 @@ const evaluation = z.strictObject({
 const search = z.strictObject({
   by: text.optional().describe("task that decides (default: the first one)"),
   how: z
-    .enum(["grid", "halving"], "must be grid or halving")
+    .enum(["grid", "halving", "random", "cma-es"], "must be grid, halving, random or cma-es")
     .default("grid")
     .describe(
-      "grid: evaluate every configuration on all items of the search; halving: evaluate all on a few items, then the better ones on more",
+      "grid: evaluate every configuration on all items of the search; halving: evaluate all on a few items, then the better ones on more; random: evaluate configurations drawn from the grid or space; cma-es: let results decide where in the space to look next",
     ),
+  budget: count
+    .max(MAX_CONFIGURATIONS, `must be at most ${formatLimit(MAX_CONFIGURATIONS)}`)
+    .default(40)
+    .describe("random, cma-es, and halving in a space: configurations to evaluate"),
   choose_on: z
     .enum(["held-out", "test", "both"], "must be held-out, test or both")
     .default("held-out")
@@ -197,8 +248,52 @@ const search = z.strictObject({
   share: share.default(0.4).describe("held-out: share of the items used for the search"),
   rounds: count.max(10, "must be at most 10").default(3).describe("halving: number of rounds; each doubles the items"),
   keep: share.default(0.5).describe("halving: share of the configurations kept for the next round"),
-  seed: whole.default(0).describe("random seed for drawing items"),
+  seed: whole.default(0).describe("random seed for drawing items and configurations"),
 });
+
+const average = z.strictObject({
+  name: text.describe("name of its table, and of its row in tables of tasks"),
+  tasks: z
+    .array(text)
+    .min(1, "must list at least one task")
+    .describe("tasks to average, each counting alike; `{language}` in a name stands for every language"),
+});
+
+export const CONTROLS = ["random", "reverse", "into-base", "from-base", "itself"] as const;
+export type ControlKind = (typeof CONTROLS)[number];
+
+const MAX_DRAWS = 100;
+
+const controlKinds = z
+  .array(z.enum(CONTROLS, `must be one of ${CONTROLS.join(", ")}`))
+  .min(1, "must list at least one control");
+
+const controlFields = z.strictObject({
+  kinds: controlKinds
+    .default([...CONTROLS])
+    .describe(
+      "random: as many layers, drawn at random; reverse: the experts exchanged; into-base: the base in place of the task expert; from-base: the base in place of the language expert; itself: the task expert with itself",
+    ),
+  of: z
+    .array(text)
+    .min(1, "must list at least one merge")
+    .optional()
+    .describe("names of the merges that get controls (default: every merge with method swap)"),
+  draws: count
+    .max(MAX_DRAWS, `must be at most ${MAX_DRAWS}`)
+    .default(3)
+    .describe("sets of layers to draw, each another one; their scores are averaged"),
+  seed: whole.default(0).describe("random seed for drawing layers"),
+});
+
+const controls = z
+  .union([flag, controlKinds, controlFields], {
+    error: "must be true, a list of controls, or { kinds, of, draws, seed }",
+  })
+  .transform((given) => {
+    if (given === false) return undefined;
+    return controlFields.parse(given === true ? {} : Array.isArray(given) ? { kinds: given } : given);
+  });
 
 const bytes = z.union([z.string(), z.int().positive()]).transform((size, context): number => {
   const found = typeof size === "number" ? size : parseBytes(size);
@@ -267,7 +362,18 @@ export const planSchema = z.strictObject({
       "families of interchangeable experts by name; base, all, task, language, joint and other are reserved names",
     ),
   merges: z.array(merge).default([]).describe("merges of the experts"),
+  controls: controls
+    .optional()
+    .describe(
+      "controls of layer swaps, in their default configuration: true for all kinds, or a list of kinds, or a mapping. Searches ignore them, and none is marked best",
+    ),
   evaluate: evaluation.describe("evaluation of every model"),
+  averages: z
+    .array(average)
+    .default([])
+    .describe(
+      "averages of tasks or languages, each reported like a task: a main table, and a row of the paper's tables 2 and 5",
+    ),
   search: search.prefault({}).describe("how to choose among a merge's configurations"),
   tables: z
     .array(z.literal([1, 2, 5, 6, "1", "2", "5", "6"], "must be 1, 2, 5 or 6"))
@@ -295,6 +401,12 @@ export function isName(word: string): boolean {
 /** The task that chooses among configurations. */
 export function decidingTask({ search, evaluate }: Pick<ExperimentPlan, "search" | "evaluate">): string {
   return search.by ?? evaluate.tasks[0]?.task ?? "";
+}
+
+/** What runs the models of a plan: its backend, and for llama.cpp the encoding of the weights. */
+export function runnerOf({ evaluate }: Pick<ExperimentPlan, "evaluate">): { backend: string; type?: FileType } {
+  const { backend, type = DEFAULT_TYPE } = evaluate;
+  return backend === LLAMA ? { backend, type } : { backend };
 }
 
 /** Codes of the languages of a plan's experts. */

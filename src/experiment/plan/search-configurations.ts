@@ -1,4 +1,7 @@
 // The search among a merge's configurations: requests the evaluations of each round, and chooses by their results.
+import { Random } from "../../core/index.js";
+import { CmaEs } from "../search/cma-es.js";
+import { cellsOf, type Fields, fieldsAt, pointOf } from "../search/space.js";
 import type { ItemResult } from "../steps/result.js";
 import type { TaskRequest } from "../steps/step.js";
 import {
@@ -9,6 +12,8 @@ import {
   splitItems,
   survivors,
 } from "./compare-configurations.js";
+import { type Configuration, configurationsOf, isAdaptive, nameConfigurations } from "./configurations.js";
+import type { PlannedMerge } from "./controls.js";
 import { decidingTasks, type MergeModel, type Model, tasksFor } from "./plan-models.js";
 import type { ExperimentPlan } from "./plan-schema.js";
 
@@ -25,6 +30,8 @@ export interface Evaluator {
     items: readonly number[] | null,
     part?: string,
   ): readonly ItemResult[] | undefined;
+  /** The models of a group in more configurations. */
+  make(group: string, configurations: readonly Configuration[]): readonly MergeModel[];
   countItems(request: TaskRequest): number;
   /** Notes about how many steps depend on results. */
   wait(what: string, steps: number): void;
@@ -38,6 +45,15 @@ export interface SearchRound {
   readonly kept: ReadonlySet<string>;
 }
 
+/** A configuration that was evaluated in a space. */
+export interface Evaluated {
+  readonly configuration: string;
+  /** From 0 to 1, on the items of the search. */
+  readonly mean: number;
+  /** cma-es: from 1; 0 for configurations that the plan names. */
+  readonly generation: number;
+}
+
 /** How the configurations of a group compare. */
 export interface SearchOutcome {
   readonly group: string;
@@ -45,6 +61,8 @@ export interface SearchOutcome {
   /** Finished rounds. */
   readonly rounds: readonly SearchRound[];
   readonly plannedRounds: number;
+  /** Of a search in a space, in the order of evaluation; so far. */
+  readonly evaluated?: readonly Evaluated[];
   /** By deciding task. */
   readonly splits: ReadonlyMap<string, ItemSplit>;
   /** The chosen configuration; undefined while the search runs. */
@@ -69,16 +87,40 @@ export function searchGroup(
   if (!first) return undefined;
   const deciding = decidingTasks(first, plan);
   const configurations = new Set(models.map(({ configuration }) => configuration.label));
-  if (configurations.size === 1 || deciding.length === 0) {
+  const isPlain = first.merge.controlOf !== undefined || first.merge.figure !== undefined;
+  const hasChoice = configurations.size > 1 || isAdaptive(first.merge, plan.search);
+  if (isPlain || !hasChoice || deciding.length === 0) {
     for (const model of models) for (const request of tasksFor(model, plan)) evaluator.evaluate(model, request, null);
     return undefined;
   }
   return new GroupSearch(plan, models, deciding, evaluator).run(first, isIncomplete);
 }
 
+/** CMA-ES starts with this share of each range as the standard deviation, as pycma recommends. */
+const START_DEVIATION = 0.3;
+/** Generations without a new configuration after which the search has converged. */
+const MAX_REPEATED = 10;
+
+interface Progress {
+  readonly rounds: readonly SearchRound[];
+  readonly evaluated?: readonly Evaluated[];
+}
+
+function inOrder(
+  ranked: readonly Ranked[],
+  order: readonly string[],
+  generationOf: (label: string) => number,
+): Evaluated[] {
+  const means = new Map(ranked.map(({ configuration, mean }) => [configuration, mean]));
+  return [...new Set(order)].flatMap((configuration) => {
+    const mean = means.get(configuration);
+    return mean === undefined ? [] : [{ configuration, mean, generation: generationOf(configuration) }];
+  });
+}
+
 class GroupSearch {
   readonly #plan: ExperimentPlan;
-  readonly #models: readonly MergeModel[];
+  #models: readonly MergeModel[];
   readonly #deciding: readonly TaskRequest[];
   readonly #splits: ReadonlyMap<string, ItemSplit>;
   readonly #evaluator: Evaluator;
@@ -104,16 +146,97 @@ class GroupSearch {
 
   run({ group, merge }: MergeModel, isIncomplete: boolean): SearchOutcome {
     const plannedRounds = Math.max(...[...this.#splits.values()].map(({ rounds }) => rounds.length));
-    const rounds = this.#rounds(group, plannedRounds, isIncomplete);
+    const { rounds, evaluated } = isAdaptive(merge, this.#plan.search)
+      ? this.#generations(group, merge, isIncomplete)
+      : this.#drawn(merge, this.#rounds(group, plannedRounds, isIncomplete));
     const chosen = rounds.length === plannedRounds ? rounds.at(-1)?.ranked[0]?.configuration : undefined;
     const best = this.#onTest();
     const chosenOnTest = isIncomplete ? undefined : best;
     this.#report(chosen, chosenOnTest);
     return {
       ...{ group, merge: merge.name, rounds, plannedRounds, splits: this.#splits },
+      ...(evaluated === undefined ? {} : { evaluated }),
       ...(chosen === undefined ? {} : { chosen }),
       ...(chosenOnTest === undefined ? {} : { chosenOnTest }),
     };
+  }
+
+  /** Rounds, and for a space what was evaluated in the first. */
+  #drawn({ space }: PlannedMerge, rounds: readonly SearchRound[]): Progress {
+    const [first] = rounds;
+    if (!space || !first) return { rounds };
+    const order = this.#models.map(({ configuration }) => configuration.label);
+    return { rounds, evaluated: inOrder(first.ranked, order, () => 0) };
+  }
+
+  /**
+   * Requests generation after generation of CMA-ES, until results are missing. What it proposes follows from the seed and the
+   * results, so nothing else is kept between runs.
+   */
+  #generations(group: string, merge: PlannedMerge, isIncomplete: boolean): Progress {
+    const { budget, seed } = this.#plan.search;
+    const { space = {} } = merge;
+    const random = Random.of(seed, "proposals of the search");
+    const cells = cellsOf(space);
+    const start = configurationsOf(merge).find(({ isDefault }) => isDefault)?.fields ?? {};
+    const search = new CmaEs({ mean: pointOf(space, start), sigma: START_DEVIATION, cells });
+    const generations = new Map(this.#models.map(({ configuration }) => [configuration.label, 0]));
+    const candidates: Candidate[] = [];
+    let asked = this.#models;
+    let evaluated: Evaluated[] = [];
+    let ranked: readonly Ranked[] = [];
+    for (let [generation, repeated] = [1, 0]; repeated < MAX_REPEATED; generation++) {
+      const samples = search.ask(random).map(({ raw, point }) => ({ raw, fields: fieldsAt(space, point) }));
+      const labels = this.#add(group, samples, budget, generations, generation);
+      const added = this.#models.filter((model) => generations.get(model.configuration.label) === generation);
+      const found = this.#evaluateAll(
+        [...asked, ...added],
+        ({ rounds }) => rounds[0] ?? [],
+        `generation ${generation}`,
+      );
+      asked = [];
+      candidates.push(...found.candidates);
+      if (!found.isComplete || isIncomplete) {
+        const pairs = new Set(this.#models.map(({ members }) => members.join(" "))).size;
+        const left = budget - generations.size;
+        this.#evaluator.wait(`later generations of ${group}`, this.#deciding.length * pairs * left);
+        return { rounds: [], evaluated };
+      }
+      ranked = rankConfigurations(candidates, this.#default);
+      evaluated = inOrder(ranked, [...generations.keys()], (label) => generations.get(label) ?? 0);
+      if (labels.includes(undefined) || generations.size >= budget) break;
+      repeated = added.length > 0 ? 0 : repeated + 1;
+      const means = new Map(
+        ranked.map(({ configuration, mean }) => [configuration, Number.isFinite(mean) ? mean : -1]),
+      );
+      const order = samples.map(({ raw }, i) => ({ raw, mean: means.get(labels[i] ?? "") ?? -1 }));
+      search.tell(order.sort((a, b) => b.mean - a.mean).map(({ raw }) => raw));
+    }
+    return { rounds: [{ ranked, kept: new Set(generations.keys()) }], evaluated };
+  }
+
+  /** Adds the models of samples that are new. @returns labels of the samples; undefined beyond the budget */
+  #add(
+    group: string,
+    samples: readonly { readonly fields: Fields }[],
+    budget: number,
+    generations: Map<string, number>,
+    generation: number,
+  ): (string | undefined)[] {
+    const chosen = this.#models.find(({ configuration }) => configuration.isDefault)?.configuration.fields ?? {};
+    const added: Configuration[] = [];
+    const labels = samples.map(({ fields }) => {
+      const [configuration] = nameConfigurations([fields], chosen) as [Configuration];
+      const { label } = configuration;
+      if (!generations.has(label)) {
+        if (generations.size >= budget) return undefined;
+        generations.set(label, generation);
+        added.push(configuration);
+      }
+      return label;
+    });
+    this.#models = [...this.#models, ...this.#evaluator.make(group, added)];
+    return labels;
   }
 
   /** Requests round after round, until results are missing. */
@@ -141,7 +264,7 @@ class GroupSearch {
   }
 
   #roundName(round: number): string {
-    return this.#plan.search.how === "grid" ? "search" : `round ${round + 1}`;
+    return this.#plan.search.how !== "halving" ? "search" : `round ${round + 1}`;
   }
 
   #evaluateAll(models: readonly MergeModel[], itemsOf: (split: ItemSplit) => readonly number[], part: string) {

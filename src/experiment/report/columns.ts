@@ -22,7 +22,9 @@ function columnOf({ merge, members, source }: MergeModel): string | undefined {
 
 /** Names of the merges that fit a column: those that the plan puts there, otherwise by method. The first one is used. */
 export function mergesThatFit(sheet: Sheet, column: string, language: string): string[] {
-  const fitting = sheet.merges.filter((model) => columnOf(model) === column && model.languages.includes(language));
+  const fitting = sheet.merges.filter(
+    (model) => model.merge.controlOf === undefined && columnOf(model) === column && model.languages.includes(language),
+  );
   const named = fitting.filter(({ merge }) => merge.column !== undefined);
   return [...new Set((named.length > 0 ? named : fitting).map(({ merge }) => merge.name))];
 }
@@ -39,7 +41,12 @@ export function settingColumn(setting: Setting, language: string, sheet: Sheet, 
   }
   if (merge === undefined) return { models: ["base"], label, detail: "" };
   const [name] = mergesThatFit(sheet, merge, language);
-  const models = sheet.merges.filter((model) => model.merge.name === name && model.languages.includes(language));
+  const models = sheet.merges.filter(
+    (model) =>
+      model.merge.name === name &&
+      model.languages.includes(language) &&
+      (model.merge.figure === undefined || model.configuration.isDefault),
+  );
   if (configuration === "default") return defaultColumn(setting, models, sheet, label);
   const isSearched = models.some(({ group }) => sheet.searchOf(group));
   // Without a search, the only configuration is in the column of the default.

@@ -16,11 +16,13 @@ merges:
 evaluate: { tasks: ["mgsm_{language}"] }
 `;
 
-function outlookOf(world: FakeWorld, isDone: (key: string) => boolean): Outlook & ExperimentStatus {
+const GGUF = { bytes: 1.5e9, folder: "/cache/gguf", mostBytes: 50e9 };
+
+function outlookOf(world: FakeWorld, isDone: (key: string) => boolean, gguf?: typeof GGUF): Outlook & ExperimentStatus {
   const expansion = world.expand();
   const estimate = estimateExperiment({
     ...{ plan: world.plan, expansion, secondsOf: (key: string) => (isDone(key) ? 1 : undefined) },
-    ...{ base: { parameters: 1e6, bytes: 2e6 }, workers: 2 },
+    ...{ base: { parameters: 1e6, bytes: 2e6 }, gguf, workers: 2 },
   });
   const steps = expansion.steps.map(
     (step): StepStatus => ({ step, state: isDone(step.key) ? { state: "done", seconds: 1 } : { state: "pending" } }),
@@ -30,6 +32,17 @@ function outlookOf(world: FakeWorld, isDone: (key: string) => boolean): Outlook 
 }
 
 describe("an outlook", () => {
+  it("names what is exported for llama.cpp, each model once", () => {
+    // Swahili-1 and base; on two tasks each.
+    const world = new FakeWorld(PLAN.replace('["mgsm_{language}"]', '["mgsm_{language}", mgsm_en], backend: llama'));
+    const last = (isDone: (key: string) => boolean, gguf?: typeof GGUF) =>
+      outlookLines(outlookOf(world, isDone, gguf)).at(-1);
+    expect(last(() => false, GGUF)).toBe("up to 2 GGUF files of 1.50 GB in /cache/gguf");
+    expect(last(() => false, { ...GGUF, mostBytes: 2e9 })).toMatch(/gguf; it keeps the last 2.00 GB$/);
+    expect(last(() => false)).not.toMatch(/GGUF/);
+    expect(last(() => true, GGUF)).not.toMatch(/GGUF/);
+  });
+
   it("lists known models and steps, and counts later ones", () => {
     const lines = outlookLines(outlookOf(new FakeWorld(PLAN), () => false));
     expect(lines[0]).toBe("models known now: base, and");

@@ -2,6 +2,7 @@
 import { formatBytes, formatDuration, groupBy, plural } from "../../core/index.js";
 import { right, terminalLines } from "../../report/index.js";
 import type { ExperimentStatus, Outlook } from "../experiment.js";
+import { lineField } from "../plan/configurations.js";
 import { KINDS, type StepKind } from "../steps/step.js";
 import type { StepState } from "../steps/step-state.js";
 import { describeCounts } from "./progress.js";
@@ -27,8 +28,20 @@ export function outlookLines(outlook: Outlook): string[] {
     "",
     ...(left.length + expansion.waiting.length === 0
       ? [`all ${done === 1 ? "is" : `${done.toLocaleString("en-US")} steps are`} done; nothing to do`]
-      : [timeLeft(estimate), ...(estimate.bytes ? [`${formatBytes(estimate.bytes)} more on disk`] : [])]),
+      : [
+          timeLeft(estimate),
+          ...(estimate.bytes ? [`${formatBytes(estimate.bytes)} more on disk`] : []),
+          ...exportLines(estimate),
+        ]),
   ];
+}
+
+/** What is written for llama.cpp. */
+function exportLines({ exports }: Outlook["estimate"]): string[] {
+  if (!exports || exports.models === 0) return [];
+  const { models, bytes, folder, mostBytes } = exports;
+  const limit = models * bytes > mostBytes ? `; it keeps the last ${formatBytes(mostBytes)}` : "";
+  return [`up to ${plural(models, "GGUF file")} of ${formatBytes(bytes)} in ${folder}${limit}`];
 }
 
 function timeLeft({ seconds, workers }: Outlook["estimate"]): string {
@@ -49,7 +62,10 @@ function modelLines({ expansion: { models } }: Outlook): string[] {
   for (const [group, of] of groupBy(merges, (model) => model.group)) {
     const pairs = new Set(of.map(({ members }) => members.join())).size;
     const configurations = new Set(of.map(({ configuration }) => configuration.label)).size;
-    lines.push([group, `${plural(pairs, "combination")}, ${plural(configurations, "configuration")} of each`]);
+    const [first] = of;
+    const field = first?.merge.figure === undefined ? undefined : lineField(first.merge);
+    const how = field === undefined ? "" : `, all reported, as lines over ${field.replaceAll("_", " ")}`;
+    lines.push([group, `${plural(pairs, "combination")}, ${plural(configurations, "configuration")} of each${how}`]);
   }
   const first = lines.length === 0 ? "models known now: base" : "models known now: base, and";
   return [first, ...terminalLines({ columns: ["", ""], rows: lines }).slice(1)];

@@ -39,6 +39,20 @@ it("removes tables of earlier reports and nothing else", async () => {
   expect(readdirSync(folder)).toEqual(after);
 });
 
+it("writes the recipe of each reported merge, and removes those that are no longer reported", async () => {
+  await write(plan("[]"));
+  const [file = ""] = readdirSync(join(folder, "recipes"));
+  expect(file).toBe("graft-math-1-x-swahili-1-bottom-1.yaml");
+  expect(textOf(join("recipes", file))).toBe(
+    "# layergraft experiment plan.yaml export graft-math-1-x-swahili-1-bottom-1 --out graft-math-1-x-swahili-1-bottom-1\n" +
+      '# graft, math-1 x swahili-1, bottom 1\nmethod: "swap"\ntask: "../../../../models/m1"\n' +
+      'language: "../../../../models/s1"\nbottom: 1\n',
+  );
+  writeFileSync(join(folder, "recipes", "own.yaml"), "mine\n");
+  await write(plan("[]", "other"));
+  expect(readdirSync(join(folder, "recipes")).sort()).toEqual(["other-math-1-x-swahili-1-bottom-1.yaml", "own.yaml"]);
+});
+
 it("writes names that a spreadsheet would compute as text", async () => {
   await write(plan("[]", "=HYPERLINK(1)"));
   const rows = textOf("scores.csv").split("\n");

@@ -6,6 +6,7 @@ import { isObject, isSystemError, writeFileAtomically } from "../../core/index.j
 import { csvLines, latexText, pageWithData, type Table } from "../../report/index.js";
 import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
+import { RECIPES } from "./recipes.js";
 import type { ExperimentReport } from "./report-data.js";
 import { scoresTable } from "./tables.js";
 
@@ -13,12 +14,12 @@ import { scoresTable } from "./tables.js";
 const DATA = "report.json";
 
 /**
- * Writes a report: the page, Markdown, every table as CSV and LaTeX, every score, all data as JSON. Removes tables of the
- * previous report that this one does not have. Other files in the folder stay.
+ * Writes a report: the page, Markdown, every table as CSV and LaTeX, every score, the recipes, all data as JSON. Removes
+ * tables and recipes of the previous report that this one does not have. Other files in the folder stay.
  */
 export async function writeReport(folder: string, report: ExperimentReport): Promise<void> {
   await mkdir(folder, { recursive: true });
-  const before = await tablesBefore(folder);
+  const before = await filesBefore(folder);
   const files: readonly (readonly [name: string, content: string])[] = [
     ["index.html", await pageWithData("#report-page", experimentPage(report))],
     ["report.md", experimentMarkdown(report)],
@@ -27,7 +28,9 @@ export async function writeReport(folder: string, report: ExperimentReport): Pro
       [`${table.id}.csv`, csvText(table)] as const,
       [`${table.id}.tex`, latexText(table)] as const,
     ]),
+    ...report.recipes.map(({ id, text, command }) => [recipeFile(id), `# ${command}\n${text}`] as const),
   ];
+  await mkdir(join(folder, RECIPES), { recursive: true });
   for (const [name, content] of files) await writeFileAtomically(join(folder, name), content);
   const written = new Set(files.map(([name]) => name));
   for (const name of before) if (!written.has(name)) await rm(join(folder, name), { force: true });
@@ -35,22 +38,30 @@ export async function writeReport(folder: string, report: ExperimentReport): Pro
   await writeFileAtomically(join(folder, DATA), `${JSON.stringify(report, null, 2)}\n`);
 }
 
+const recipeFile = (id: string) => join(RECIPES, `${id}.yaml`);
 const csvText = (table: Table) => `${csvLines(table).join("\n")}\n`;
 
-/** Table files of the previous report. */
-async function tablesBefore(folder: string): Promise<string[]> {
-  const tables = await readTables(join(folder, DATA));
-  const ids = tables.flatMap((table) => (isObject(table) && typeof table.id === "string" ? [table.id] : []));
-  // The file may have been edited; its names must not leave the folder.
-  return ids.filter((id) => /^[\w.+-]+$/.test(id)).flatMap((id) => [`${id}.csv`, `${id}.tex`]);
+/** Files of tables and recipes of the previous report. */
+async function filesBefore(folder: string): Promise<string[]> {
+  const report = await readBefore(join(folder, DATA));
+  return [
+    ...idsOf(report.tables).flatMap((id) => [`${id}.csv`, `${id}.tex`]),
+    ...idsOf(report.recipes).map((id) => recipeFile(id)),
+  ];
 }
 
-async function readTables(file: string): Promise<readonly unknown[]> {
+/** The file may have been edited; its names must not leave the folder. */
+function idsOf(list: unknown): string[] {
+  const ids = (Array.isArray(list) ? list : []).map((one: unknown) => (isObject(one) ? one.id : undefined));
+  return ids.filter((id) => typeof id === "string").filter((id) => /^[\p{L}\p{N}.+_-]+$/u.test(id));
+}
+
+async function readBefore(file: string): Promise<Readonly<Record<string, unknown>>> {
   try {
     const report: unknown = JSON.parse(await readFile(file, "utf8"));
-    return isObject(report) && Array.isArray(report.tables) ? report.tables : [];
+    return isObject(report) ? report : {};
   } catch (error) {
-    if (isSystemError(error, "ENOENT") || error instanceof SyntaxError) return [];
+    if (isSystemError(error, "ENOENT") || error instanceof SyntaxError) return {};
     throw error;
   }
 }

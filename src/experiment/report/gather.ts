@@ -3,21 +3,25 @@ import { plural, VERSION } from "../../core/index.js";
 import { compareItems, type JudgedItem } from "../../evaluate/index.js";
 import { hasPublished } from "../../report/index.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
+import { tasksOfAverage } from "../plan/plan-models.js";
 import { decidingTask } from "../plan/plan-schema.js";
 import { PUBLISHED_NOTES } from "../published-scores.js";
 import type { ItemResult } from "../steps/result.js";
 import { gridFigures } from "./grids.js";
+import { lineFigures, linesTable } from "./lines.js";
 import { overviews } from "./overview.js";
 import { paperProblems, paperTables, type TableContext } from "./paper-tables.js";
+import { reportRecipes } from "./recipes.js";
 import type { CostRow, ExperimentReport, Flips, ReportTable, ScoreRow } from "./report-data.js";
 import { type Basis, Sheet, scoreOf } from "./score-sheet.js";
 import { searchRow } from "./searches.js";
-import { costTable, flipsTable, INTERVALS, overviewTable, searchTables } from "./tables.js";
+import { costTable, flipsTable, INTERVALS, languageTable, leadsTable, overviewTable, searchTables } from "./tables.js";
 
 /** Gathers the report of a finished or unfinished experiment. */
 export function gatherReport(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
   const { plan, world } = experiment;
-  const sheet = new Sheet(status.expansion, world.facts, status.store);
+  const averages = plan.averages.map(({ name, tasks }) => [name, tasksOfAverage(tasks, plan)] as const);
+  const sheet = new Sheet(status.expansion, world.facts, status.store, new Map(averages));
   const by = decidingTask(plan);
   const { choose_on } = plan.search;
   const isBoth = choose_on === "both" && sheet.expansion.searches.length > 0;
@@ -27,6 +31,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     overviews: bases.flatMap((basis) => overviews(sheet, plan, basis, isBoth)),
     searches: sheet.expansion.searches.map((search) => searchRow(search, sheet, plan)),
     flips: flips(contexts[0] as TableContext),
+    lines: lineFigures(sheet, plan, bases[0] ?? "all"),
     cost: cost(status),
   };
   const every = scores(sheet, bases);
@@ -53,23 +58,32 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     ),
     intervals: INTERVALS,
     ...parts,
-    tables: tablesOf(parts, paper),
+    tables: tablesOf(parts, paper, every),
     heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
     scores: every,
+    recipes: reportRecipes(sheet, bases, parts.overviews, { place: experiment, store: status.store }),
     experts: sheet.experts.flatMap(({ name, family, origin }) =>
       origin === undefined ? [] : [{ name, family, origin }],
     ),
   };
 }
 
-type Parts = Pick<ExperimentReport, "overviews" | "searches" | "flips" | "cost">;
+type Parts = Pick<ExperimentReport, "overviews" | "lines" | "searches" | "flips" | "cost">;
 
-function tablesOf({ overviews, searches, flips, cost }: Parts, paper: readonly ReportTable[]): ReportTable[] {
+function tablesOf(
+  { overviews, lines, searches, flips, cost }: Parts,
+  paper: readonly ReportTable[],
+  scores: readonly ScoreRow[],
+): ReportTable[] {
   const every = [
-    ...overviews.filter(({ bars }) => bars.length > 0).map(overviewTable),
+    ...overviews
+      .filter(({ bars }) => bars.length > 0)
+      .flatMap((overview) => [overviewTable(overview), leadsTable(overview) ?? []].flat()),
     ...paper,
+    ...lines.map(linesTable),
     ...searches.flatMap(searchTables),
     ...(flips.length > 0 ? [flipsTable(flips)] : []),
+    languageTable(scores),
     ...(cost.rows.length > 0 ? [costTable(cost)] : []),
   ];
   const all = every.filter(({ rows }) => rows.length > 0);
@@ -83,7 +97,7 @@ function tablesOf({ overviews, searches, flips, cost }: Parts, paper: readonly R
 /** What reported merges gained and lost against the base and their experts, on each task of both. */
 function flips({ sheet, basis }: TableContext): Flips[] {
   return sheet.merges.flatMap((model) => {
-    if (!sheet.isReported(model, basis)) return [];
+    if (!sheet.isReported(model, basis) || model.merge.controlOf !== undefined) return [];
     return sheet.tasksOf(model.name).flatMap(({ request: { task }, facts }) =>
       ["base", ...model.members].flatMap((against): Flips[] => {
         const [own, other] = [sheet.items(model.name, task, basis), sheet.items(against, task, basis)];
@@ -114,14 +128,20 @@ function scores(sheet: Sheet, bases: readonly Basis[]): ScoreRow[] {
       const { request, facts, items } = answers;
       if (items.length === 0) return [];
       const isCandidate = "isCandidate" in model && model.isCandidate === true;
+      const isControl = "merge" in model && model.merge.controlOf !== undefined;
       const isWhole = items.length === facts.items;
       const cell = isWhole
         ? sheet.cell([model.name], request.task, "all")
         : { value: scoreOf(answers), scale: facts.scale };
       return [
         {
-          ...{ model: model.name, kind: isCandidate ? "candidate" : model.kind, task: facts.title },
+          ...{
+            model: model.name,
+            kind: isCandidate ? "candidate" : isControl ? "control" : model.kind,
+            task: facts.title,
+          },
           ...{ protocol: facts.protocol, cell, items: items.length, of: facts.items },
+          asides: answers.asides,
           unanswered: items.filter(({ value }) => value === null).length,
           isReported: "merge" in model ? bases.some((basis) => sheet.isReported(model, basis)) : !isCandidate,
         },

@@ -11,7 +11,7 @@ const MAX_FIGURES = 6;
 
 /** One figure for each value of the fields that are not axes; none if no field has several numbers. */
 export function gridFigures(sheet: Sheet, search: SearchOutcome): ReportHeatmap[] {
-  const models = sheet.merges.filter(({ group, merge }) => group === search.group && !merge.suggest);
+  const models = sheet.merges.filter(({ group, merge }) => group === search.group && !merge.suggest && !merge.space);
   const [first] = models;
   if (!first) return [];
   const [rowField, columnField] = axesOf(models);

@@ -1,6 +1,7 @@
 // An experiment's report as Markdown.
 import { formatDuration, plural } from "../../core/index.js";
 import { escapeMarkdown, hasPublished, markdownLines, PUBLISHED_NOTE, type Table } from "../../report/index.js";
+import { moreRecipes, RECIPES_LEAD } from "./recipes.js";
 import type { ExperimentReport, ReportTable } from "./report-data.js";
 import { expertsTable, gridTable, scoreList } from "./tables.js";
 
@@ -35,12 +36,33 @@ function section(title: string, paragraphs: readonly string[], table: Table, lev
 
 function tableSection(table: ReportTable, level?: string): string[] {
   // The main tables and the paper's have a row for each name of the plan; the others one for each model.
-  const max = table.kind === "search" || table.kind === "flips" ? MAX_ROWS : table.rows.length;
+  const max =
+    table.kind === "search" || table.kind === "flips" || table.kind === "language" ? MAX_ROWS : table.rows.length;
   const more = table.rows.length - max;
   const note = escapeMarkdown(table.note) + (hasPublished(table) ? ` ${PUBLISHED_NOTE}` : "");
   return [
     ...section(table.title, [note], { ...table, rows: table.rows.slice(0, max) }, level),
     ...(more > 0 ? [`${plural(more, "more row")} in ${escapeMarkdown(`${table.id}.csv`)}.`, ""] : []),
+  ];
+}
+
+/** The recipes with their commands. */
+function recipeSection(recipes: ExperimentReport["recipes"]): string[] {
+  if (recipes.length === 0) return [];
+  const shown = recipes.slice(0, MAX_ROWS);
+  // A fence longer than any in the texts.
+  const ticks = Math.max(
+    2,
+    ...shown.flatMap(({ text, command }) => `${text}${command}`.match(/`+/g) ?? []).map((run) => run.length),
+  );
+  const fence = "`".repeat(ticks + 1);
+  return [
+    ...["## Recipes", "", RECIPES_LEAD + moreRecipes(recipes.length - shown.length), ""],
+    ...shown.flatMap(({ model, rows, text, command }) => [
+      ...[`### ${escapeMarkdown(model)}`, ""],
+      ...(rows.length === 0 ? [] : [escapeMarkdown(`Rows: ${rows.join("; ")}.`), ""]),
+      ...[`${fence}yaml`, text.trimEnd(), fence, "", `${fence}sh`, command, fence, ""],
+    ]),
   ];
 }
 
@@ -54,14 +76,18 @@ export function experimentMarkdown(report: ExperimentReport): string {
     ...[`# ${escapeMarkdown(report.title)}`, "", describeProgress(report), ""],
     ...report.notes.flatMap((note) => [escapeMarkdown(note), ""]),
     ...of("scores"),
+    ...of("lead"),
     ...of("paper"),
+    ...of("line"),
     ...(heatmaps.length > 0 ? ["## Scores over the grid", ""] : []),
     ...heatmaps.flatMap((grid) => section(grid.title, [escapeMarkdown(grid.note)], gridTable(grid), "###")),
     ...(searches.length > 0 ? ["## How configurations were chosen", "", ...of("search", "###")] : []),
     ...searches
       .filter(({ configurations }) => configurations.length === 0)
       .flatMap(({ group, summary }) => [escapeMarkdown(`${group}: ${summary}`), ""]),
+    ...recipeSection(report.recipes),
     ...of("flips"),
+    ...of("language"),
     ...(experts.length > 0 ? section("The experts", [], expertsTable(report)) : []),
     ...section(
       "Every score",

@@ -195,3 +195,57 @@ evaluate: { tasks: ["mgsm_{language}", mgsm_en] }`;
   ]);
   expect(overviews[2]?.choice).toBe("Configurations were chosen on 8 items of mgsm_sw, 8 items of mgsm_te.");
 });
+
+describe("controls", () => {
+  const plan = `${HEAD.replace("base: b", "base: b\nassume: { parameters: 1, layers: 4, bytes: 1kB }")}
+merges: [{ name: graft, recipe: { method: swap, task: math, language: swahili, top: 0 }, grid: { bottom: [1, 2] } }]
+evaluate: { tasks: [own_sw.yaml] }
+search: { share: 0.5 }
+controls: { kinds: [random, reverse, itself], draws: 2 }
+`;
+  const made = (graft: number, reverse: number) =>
+    reportOf(plan, ({ model }) => {
+      if (typeof model === "string") return 0;
+      if (model.layers !== undefined) return 1;
+      return model.task === "id:s1" ? reverse : model.task === model.language ? 3 : graft;
+    }).report;
+
+  it("are rows of their own, with their layers, one for all draws", () => {
+    const bars = made(10, 1).overviews[0]?.bars.filter(({ kind }) => kind === "control") ?? [];
+    expect(bars.map(({ label, count }) => [label, count])).toEqual([
+      ["random layers, control of graft", 2],
+      ["reverse swap, control of graft", 1],
+      ["swap with itself, control of graft", 1],
+    ]);
+    expect(bars[0]?.detail).toMatch(/^layers language \d; layers language \d$/);
+    expect(bars[1]?.detail).toBe("bottom 1");
+  });
+
+  it("are never marked best, and named where the best is not above them", () => {
+    const overview = (graft: number, reverse: number) => {
+      const [first] = made(graft, reverse).overviews;
+      return [first?.bars.filter(({ isBest }) => isBest).map(({ label }) => label), first?.verdict];
+    };
+    const [label, how] = [
+      "graft, first of the grid and chosen on other items",
+      "(tests on the same items, at 5%, with Holm's correction)",
+    ];
+    expect(overview(10, 1)).toEqual([[label], `${label} is significantly above every other row ${how}.`]);
+    for (const reverse of [9, 10]) {
+      // The swap with itself is significant alone, and not among as many rows.
+      const except = "except “reverse swap, control of graft” and “swap with itself, control of graft”";
+      expect(overview(9, reverse)).toEqual([
+        [label],
+        `${label} is significantly above every other row ${except} ${how}.`,
+      ]);
+    }
+  });
+
+  it("are in no search and no comparison with experts, and are controls in scores.csv", () => {
+    const report = made(10, 1);
+    expect(report.searches.map(({ size }) => size)).toEqual([2]);
+    expect(report.flips.filter(({ model }) => model.includes("control"))).toEqual([]);
+    expect(report.scores.filter(({ kind }) => kind === "control")).toHaveLength(4);
+    expect(report.recipes.filter(({ model }) => model.includes("control"))).toHaveLength(4);
+  });
+});

@@ -1,9 +1,9 @@
 // The main table of each task: a row for the base, each family of experts and each merge, under the plan's names.
 import { groupBy, plural } from "../../core/index.js";
-import { signFlipTest } from "../../evaluate/index.js";
 import { inLanguages, type MergeModel } from "../plan/plan-models.js";
 import { type ExperimentPlan, languagesOf, type Role } from "../plan/plan-schema.js";
-import type { Overview, OverviewBar } from "./report-data.js";
+import { leadsOf } from "./leads.js";
+import type { Lead, Overview, OverviewBar } from "./report-data.js";
 import { type Basis, type Sheet, UNKNOWN_MODEL } from "./score-sheet.js";
 import { languageName } from "./task-language.js";
 
@@ -20,13 +20,13 @@ interface Row {
   readonly isSummary?: boolean;
 }
 
-/** Every task of a reported model, in the order of the plan. */
+/** Every task of a reported model, in the order of the plan, then the averages. */
 export function tasksIn(sheet: Sheet, plan: ExperimentPlan): string[] {
   const asked = [...sheet.experts, ...sheet.merges, { name: "base" }].flatMap(({ name }) =>
     sheet.tasksOf(name).map(({ request }) => request.task),
   );
   const planned = plan.evaluate.tasks.flatMap(({ task }) => inLanguages(task, languagesOf(plan)));
-  return [...new Set([...planned.filter((task) => asked.includes(task)), ...asked])];
+  return [...new Set([...planned.filter((task) => asked.includes(task)), ...asked, ...sheet.averages.keys()])];
 }
 
 /** The main tables of a basis. @param isOneOfTwo whether the other basis is reported too */
@@ -42,7 +42,10 @@ export function overviews(sheet: Sheet, plan: ExperimentPlan, basis: Basis, isOn
 function isSame(task: string, rows: readonly Row[], sheet: Sheet, plan: ExperimentPlan): boolean {
   if (!rows.some(({ isChosen }) => isChosen)) return true;
   const modelsOf = (some: readonly Row[]) => JSON.stringify(some.map(({ models }) => models));
-  return sheet.heldOut(task) === undefined && modelsOf(rows) === modelsOf(rowsOf(task, sheet, plan, "held-out"));
+  return (
+    sheet.partsOf(task).every((part) => sheet.heldOut(part) === undefined) &&
+    modelsOf(rows) === modelsOf(rowsOf(task, sheet, plan, "held-out"))
+  );
 }
 
 const ROLES: Readonly<Record<Role, string>> = {
@@ -58,10 +61,14 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, basis: Basis):
     const detail = role === "language" && language !== undefined ? `${ROLES[role]}, ${language}` : ROLES[role];
     return [{ label: family, detail, kind: role === "joint" ? "joint" : "expert", models, isChosen: false }];
   });
-  const merges = plan.merges.flatMap((merge) => {
+  const merges = [...new Map(sheet.merges.map(({ merge }) => [merge.name, merge])).values()].flatMap((merge) => {
     const models = sheet.merges.filter(
-      (model) => model.merge.name === merge.name && sheet.isEvaluated(model.name, task),
+      (model) =>
+        model.merge.name === merge.name &&
+        sheet.isEvaluated(model.name, task) &&
+        (merge.figure === undefined || model.configuration.isDefault),
     );
+    if (sheet.averages.has(task)) return mergeRows(merge.name, models, task, sheet, basis);
     const byLanguage = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
     return byLanguage.flatMap(([languages, inLanguage]) => {
       const name = byLanguage.length > 1 ? `${merge.name}, ${languages}` : merge.name;
@@ -78,6 +85,8 @@ function mergeRows(name: string, models: readonly MergeModel[], task: string, sh
     models: some.map((model) => model.name),
   });
   const searched = models.filter(({ group }) => sheet.searchOf(group));
+  // One row of all draws.
+  if (models.some(({ merge }) => merge.controlOf !== undefined)) return [row(name, models)];
   if (searched.length === 0) {
     return [...groupBy(models, ({ configuration }) => configuration.label).values()].map((some) => row(name, some));
   }
@@ -109,6 +118,7 @@ export function defaultName(models: readonly MergeModel[]): string {
   const [first] = models;
   if (first?.merge.suggest) return "first suggestion";
   if (first?.merge.default !== undefined) return "default";
+  if (first?.merge.space !== undefined) return "middle of the space";
   return Object.keys(first?.merge.grid ?? {}).length > 0 ? "first of the grid" : "first configuration";
 }
 
@@ -123,6 +133,7 @@ function chosenOn(task: string, models: readonly MergeModel[], sheet: Sheet, bas
 /** Configurations of a row. Each group has its own search, so they may differ. */
 function configurationsIn(models: readonly MergeModel[]): string {
   const byLabel = groupBy(models, ({ configuration }) => configuration.label);
+  if (models.some(({ merge }) => merge.controlOf !== undefined)) return [...byLabel.keys()].join("; ");
   if (byLabel.size === 1) return models[0]?.configuration.label ?? "";
   return [...byLabel]
     .map(
@@ -132,6 +143,7 @@ function configurationsIn(models: readonly MergeModel[]): string {
 }
 
 function kindOf([first]: readonly MergeModel[]): OverviewBar["kind"] {
+  if (first?.merge.controlOf !== undefined) return "control";
   const method = typeof first?.source === "object" ? first.source.method : "";
   return method === "swap" ? "swap" : method === "soup" ? "average" : "merge";
 }
@@ -142,29 +154,49 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
   const missing = cells.filter(({ cell }) => cell.value === undefined).map(({ row }) => row.label);
   const facts = known.map(({ row }) => sheet.answers(row.models[0] ?? "", task)?.facts).find((one) => one);
   const means = known.map(({ row, cell }) => ({ row, mean: cell.value as number }));
-  const { best, verdict } = compareRows(means, task, sheet, basis);
-  const all = facts?.items ?? 0;
-  const held = basis === "held-out" ? sheet.heldOut(task)?.size : undefined;
+  const { best, verdict, leads = [] } = compareRows(means, task, sheet, basis);
   const isSearched = sheet.decidingTasks(task).length > 0;
   const suffix = isOneOfTwo && isSearched ? `, chosen on ${basis === "all" ? "the test items" : "held-out items"}` : "";
   return {
     task,
     id: `main-${task.replace(/\.ya?ml$/, "").replace(/\W+/g, "-")}${isOneOfTwo && basis === "all" ? "-all" : ""}`,
     title: `${facts?.title ?? sheet.titleOf(task)}${suffix}`,
-    protocol: facts?.protocol ?? "",
+    protocol: facts?.protocol ?? "each task counting alike",
     scale: cells[0]?.cell.scale ?? "share",
-    items: held === undefined ? plural(all, "item") : `the ${held} of ${all} items that no search saw`,
+    items: itemsOf(task, sheet, basis),
     choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet, basis) : "",
     verdict,
+    leads,
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
-    bars: known.map(({ row: { label, kind, detail, models }, cell: { value, range, interval } }): OverviewBar => {
-      const mean = value as number;
-      return {
-        ...{ label, kind, mean, detail, low: range?.low ?? mean, high: range?.high ?? mean, interval },
-        ...{ count: range?.count ?? 1, models, isBest: label === best?.label && detail === best.detail },
-      };
-    }),
+    bars: known.map(
+      ({ row: { label, kind, detail, models, isSummary }, cell: { value, range, interval } }): OverviewBar => {
+        const mean = value as number;
+        return {
+          ...{ label, kind, mean, detail, low: range?.low ?? mean, high: range?.high ?? mean, interval },
+          ...{ count: range?.count ?? 1, models, isBest: label === best?.label && detail === best.detail },
+          ...(isSummary ? { isSummary } : {}),
+        };
+      },
+    ),
   };
+}
+
+/** `the 150 of 250 items that no search saw`; of an average, those of each task. */
+function itemsOf(task: string, sheet: Sheet, basis: Basis): string {
+  const all = sheet.task(task)?.items ?? 0;
+  const held = basis === "held-out" ? sheet.heldOut(task)?.size : undefined;
+  const parts = sheet.averages.get(task);
+  if (!parts) return held === undefined ? plural(all, "item") : `the ${held} of ${all} items that no search saw`;
+  const each = [...groupBy(parts, (part) => itemsOf(part, sheet, basis))];
+  return each
+    .map(
+      ([items, some]) =>
+        `${items} of ${listed(
+          some.map((part) => sheet.titleOf(part)),
+          12,
+        )}`,
+    )
+    .join(", and ");
 }
 
 /** How configurations were chosen, as seen from a task. */
@@ -199,8 +231,10 @@ function compareRows(
   task: string,
   sheet: Sheet,
   basis: Basis,
-): { best?: Row; verdict: string } {
-  const [first, ...rest] = rows.filter(({ row }) => !row.isSummary).toSorted((a, b) => b.mean - a.mean);
+): { best?: Row; verdict: string; leads?: readonly Lead[] } {
+  const isControl = ({ row }: { readonly row: Row }) => row.kind === "control";
+  const own = rows.filter(({ row }) => !row.isSummary).toSorted((a, b) => b.mean - a.mean);
+  const [first, ...rest] = own.filter((one) => !isControl(one));
   if (!first || rest.length === 0) return { verdict: "" };
   const { label } = first.row;
   const ties = rest.filter(({ mean }) => Math.abs(mean - first.mean) < 1e-9);
@@ -208,24 +242,37 @@ function compareRows(
     const names = [label, ...ties.map(({ row }) => row.label)];
     return { verdict: `No row is marked best: ${listed(names)} are tied.` };
   }
-  const top = sheet.itemMeans(first.row.models, task, basis);
-  if (!top || top.size === 0) {
-    return { verdict: "Whether the highest score is significantly above the others is unknown." };
-  }
-  if (first.row.isChosen && basis === "all" && sheet.decidingTasks(task).includes(task)) {
+  const deciding = sheet.decidingTasks(task);
+  if (first.row.isChosen && basis === "all" && sheet.partsOf(task).some((part) => deciding.includes(part))) {
     return { verdict: `No row is marked best: ${label} is highest, but it was chosen on these items.` };
   }
-  const unclear = rest.filter(({ row }) => {
-    const own = sheet.itemMeans(row.models, task, basis) ?? new Map<string, number>();
-    const differences = [...top].flatMap(([id, value]) => value - (own.get(id) ?? Number.NaN));
-    return signFlipTest(differences.filter(Number.isFinite)) >= 0.05;
-  });
-  const how = "sign-flip tests on the same items, at 5%";
-  if (unclear.length === 0) {
-    return { best: first.row, verdict: `${label} is significantly above every other row (${how}).` };
+  const others = own.filter(({ row }) => row !== first.row);
+  const leads = leadsOf(
+    first.row,
+    others.map(({ row }) => row),
+    task,
+    sheet,
+    basis,
+  );
+  if (leads.length < others.length) {
+    return { verdict: "Whether the highest score is significantly above the others is unknown." };
   }
-  const names = listed(unclear.map(({ row }) => row.label));
-  return { verdict: `No row is marked best: ${label} is highest, but not significantly above ${names} (${how}).` };
+  // A control may be above the highest row.
+  const isUnclear = (one: (typeof own)[number]) =>
+    one.mean >= first.mean || (leads[others.indexOf(one)]?.pValue ?? 1) >= 0.05;
+  const namesOf = (some: readonly { readonly row: Row }[]) => listed(some.map(({ row }) => row.label));
+  const unclear = rest.filter(isUnclear);
+  const controls = own.filter(isControl).filter(isUnclear);
+  const areCrossed = leads.some(({ resampled }) => Object.keys(resampled.factors).length > 0);
+  const holm = leads.length > 1 ? ", with Holm's correction" : "";
+  const how = `tests on the same items${areCrossed ? " and over experts" : ""}, at 5%${holm}`;
+  if (unclear.length === 0) {
+    const except = controls.length === 0 ? "" : ` except ${namesOf(controls)}`;
+    return { best: first.row, verdict: `${label} is significantly above every other row${except} (${how}).`, leads };
+  }
+  const names = namesOf([...unclear, ...controls]);
+  const verdict = `No row is marked best: ${label} is highest, but not significantly above ${names} (${how}).`;
+  return { verdict, leads };
 }
 
 /** `a, b and c`; if there are too many, the number of the others. Labels with commas are quoted. */

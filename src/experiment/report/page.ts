@@ -1,6 +1,7 @@
 // An experiment's report as a page.
 import {
   type BarFigure,
+  type CommandsFigure,
   type Figure,
   formatNumber,
   formatSpan,
@@ -15,20 +16,34 @@ import {
   type Table,
   tableFigure,
 } from "../../report/index.js";
+import { linesFigure } from "./lines.js";
 import { describeCost, describeProgress } from "./markdown.js";
-import type { ExperimentReport, Flips, Overview, OverviewBar, ReportHeatmap, SearchRow } from "./report-data.js";
-import { expertsTable, scoreList, searchTables } from "./tables.js";
+import { moreRecipes, RECIPES_LEAD } from "./recipes.js";
+import type {
+  ExperimentReport,
+  Flips,
+  Overview,
+  OverviewBar,
+  ReportHeatmap,
+  ReportRecipe,
+  SearchRow,
+} from "./report-data.js";
+import { progressFigure } from "./searches.js";
+import { expertsTable, leadsTable, scoreList, searchTables } from "./tables.js";
 
 /** Limits of the page for a large report; its files have everything. */
 const MAX_COMPARISONS = 50;
 const MAX_NAMED = 6;
 const MAX_SCORES = 400;
 const MAX_VERDICTS = 3;
+const MAX_RECIPES = 60;
 
 export function experimentPage(report: ExperimentReport): Page {
-  const { heatmaps, flips, searches, experts, failures, progress } = report;
+  const { heatmaps, flips, searches, experts, failures, progress, recipes } = report;
+  const shownRecipes = recipes.slice(0, MAX_RECIPES);
   const overviews = report.overviews.filter(({ bars }) => bars.length > 0);
   const paper = report.tables.filter(({ kind }) => kind === "paper");
+  const language = report.tables.filter(({ kind }) => kind === "language");
   const cost = report.tables.find(({ kind }) => kind === "cost") ?? { columns: [], rows: [] };
   const scores = scoreList(report, MAX_SCORES);
   const tasks = [...new Set(flips.map(({ task }) => task))];
@@ -36,7 +51,7 @@ export function experimentPage(report: ExperimentReport): Page {
   const sections: Section[] = [
     {
       ...{ id: "overview", title: "The result", lead: report.intervals, legend: legendOf(overviews) },
-      figures: overviews.map(barFigure),
+      figures: overviews.flatMap((overview) => [barFigure(overview, shownRecipes), ...leadFigure(overview)]),
     },
     {
       ...{ id: "tables", title: "The paper's tables" },
@@ -45,12 +60,21 @@ export function experimentPage(report: ExperimentReport): Page {
         tableFigure(table, "row", { id: table.id, title: table.title, caption: table.note }),
       ),
     },
+    { id: "lines", title: "Scores along one setting", figures: report.lines.map(linesFigure) },
     { id: "grids", title: "Scores over the grid", lead: gridsLead(heatmaps), figures: heatmaps.map(gridFigure) },
     { id: "search", title: "How configurations were chosen", figures: searches.flatMap(searchFigures) },
+    {
+      ...{ id: "recipes", title: "Recipes", lead: RECIPES_LEAD + moreRecipes(recipes.length - shownRecipes.length) },
+      figures: shownRecipes.length > 0 ? [{ kind: "commands", commands: shownRecipes.map(recipeCommand) }] : [],
+    },
     {
       ...{ id: "flips", title: "What the merges gained and lost" },
       lead: "The same items, answered by the merge and by a model that it was made from: how many became right, and how many wrong.",
       figures: tasks.map((task) => flipsFigure(task, flips)),
+    },
+    {
+      ...{ id: "language", title: "The language of the answers" },
+      figures: language.map((table) => tableFigure(table, "model", { caption: table.note })),
     },
     {
       ...{ id: "experts", title: "The experts" },
@@ -107,6 +131,7 @@ const KINDS: Readonly<Record<OverviewBar["kind"], string>> = {
   average: "soup",
   merge: "other merge",
   swap: "layer swap",
+  control: "control",
 };
 
 export function legendOf(overviews: readonly Overview[]) {
@@ -132,7 +157,10 @@ function axisOf({ scale, bars }: Overview): { low: number; high: number; ticks: 
   return { low: from * step, high: to * step, ticks };
 }
 
-export function barFigure(overview: Overview): BarFigure {
+/** @param recipes to which the labels of rows link */
+export function barFigure(overview: Overview, recipes: readonly ReportRecipe[] = []): BarFigure {
+  const ids = new Map(recipes.map(({ model, id }) => [model, id]));
+  const targetOf = ([first = ""]: readonly string[]) => (ids.has(first) ? { target: anchorOf(ids.get(first)) } : {});
   const { id, title, protocol, items, choice, verdict, missing, bars, scale } = overview;
   const { low: start, high: end, ticks } = axisOf(overview);
   const at = (value: number) => Math.max(0, Math.min(1, (value - start) / (end - start)));
@@ -149,6 +177,7 @@ export function barFigure(overview: Overview): BarFigure {
     ticks: ticks.map((tick) => formatNumber({ value: tick, scale }).replace(/\.0$/, "")),
     rows: bars.map(({ label, kind, mean, low, high, detail, interval, isBest, ...bar }) => ({
       ...{ label, kind, at: at(mean), value: pageCell({ value: mean, scale, isBest }) },
+      ...(bar.isSummary ? {} : targetOf(bar.models)),
       about: [
         ...(detail === "" ? [] : [detail]),
         ...(bar.count > 1 ? [`${formatSpan({ low, high }, { scale })} over ${bar.count} models`] : []),
@@ -157,6 +186,19 @@ export function barFigure(overview: Overview): BarFigure {
       ...(bar.count > 1 ? { range: placed({ low, high }) } : {}),
     })),
   };
+}
+
+const anchorOf = (id = "") => `recipe-${id}`;
+
+function recipeCommand({ id, model, rows, text, command }: ReportRecipe): CommandsFigure["commands"][number] {
+  const inRows = rows.length === 0 ? "" : `In the ${rows.length === 1 ? "row" : "rows"} ${rows.join("; ")}. `;
+  const about = `${inRows}File: recipes/${id}.yaml.`;
+  return { what: model, command, id: anchorOf(id), file: { about, text } };
+}
+
+function leadFigure(overview: Overview): Figure[] {
+  const table = leadsTable(overview);
+  return table ? [tableFigure(table, "row", { id: table.id, title: table.title, caption: table.note })] : [];
 }
 
 function gridsLead(heatmaps: readonly ReportHeatmap[]): string {
@@ -184,11 +226,12 @@ function gridFigure({ title, note, rowTitle, columnTitle, rows, columns, cells, 
   };
 }
 
-/** The tables of a search below its summary. */
+/** The tables of a search below its summary, and its progress. */
 function searchFigures(search: SearchRow): Figure[] {
-  return searchTables(search).map((table, i) =>
+  const tables = searchTables(search).map((table, i) =>
     tableFigure(table, "configuration", i === 0 ? { title: search.group, caption: search.summary } : {}),
   );
+  return search.evaluated.length > 1 ? [...tables, progressFigure(search)] : tables;
 }
 
 /** What merges gained and lost on one task. */

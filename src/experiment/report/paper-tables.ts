@@ -14,7 +14,7 @@ import { mergesThatFit, settingColumn } from "./columns.js";
 import { describeChoice, tasksIn } from "./overview.js";
 import type { ReportTable } from "./report-data.js";
 import type { Basis, Sheet } from "./score-sheet.js";
-import { isMgsm, languageName, taskIn } from "./task-language.js";
+import { isMgsm, isWholeMgsm, languageName, taskIn } from "./task-language.js";
 
 export interface TableContext {
   readonly plan: ExperimentPlan;
@@ -115,10 +115,18 @@ function crowdedNote(sheet: Sheet, layout: Layout, language: string): string {
 
 /** The rows of a language. */
 function layoutRows({ sheet, by, basis }: TableContext, layout: Layout, { language, task: own }: LanguageTask) {
-  return layout.rows.flatMap(({ statistic, isEnglish = false, label, printed }) => {
+  const rows = layout.rows.flatMap(({ isEnglish, isAverage, ...row }) => {
+    if (isAverage) {
+      return [...sheet.averages].map(([task, parts]) => ({
+        ...{ ...row, task, label: row.label.replace("{average}", task), isPrinted: isWholeMgsm(parts) },
+      }));
+    }
     const task = isEnglish ? (language === "en" ? undefined : taskIn(by, "en")) : own;
     if (task === undefined || !sheet.task(task)) return [];
-    const numbers = isMgsm(task, isEnglish ? "en" : language) ? printed[language] : undefined;
+    return [{ ...row, task, isPrinted: isMgsm(task, isEnglish ? "en" : language) }];
+  });
+  return rows.map(({ statistic, task, label, printed, isPrinted }) => {
+    const numbers = isPrinted ? printed[language] : undefined;
     const cells = layout.columns.map((setting, i): NumberCell => {
       const { models } = settingColumn(setting, language, sheet, basis);
       const { range, interval, ...cell } = sheet.cell(models, task, basis);
@@ -126,7 +134,7 @@ function layoutRows({ sheet, by, basis }: TableContext, layout: Layout, { langua
       if (statistic !== "mean") return { ...cell, value: range?.[LIMITS[statistic]] ?? cell.value, published };
       return { ...cell, ...(interval ? { interval } : {}), ...(range ? { range } : {}), published };
     });
-    return [[label.replace("{language}", languageName(language)), ...markBest(cells)]];
+    return [label.replace("{language}", languageName(language)), ...markBest(cells)];
   });
 }
 

@@ -7,9 +7,10 @@ const counts = (done: number, more: Partial<Counts> = {}): Counts => ({
   ...{ done, running: 2, failed: 0, left: 8 - done, waiting: 0 },
   ...more,
 });
-const done = (label: string, score?: number): RunEvent => ({
+const done = (label: string, score?: number, scale?: "points"): RunEvent => ({
   ...{ event: "done", label, kind: "evaluate", key: label, seconds: 1.5 },
   ...(score === undefined ? {} : { score }),
+  ...(scale === undefined ? {} : { scale }),
 });
 
 it("prints a line for steps that end, stop or are retried", () => {
@@ -25,11 +26,13 @@ it("prints a line for steps that end, stop or are retried", () => {
   show({ ...step, event: "started" }, counts(0));
   show({ ...step, event: "progress", share: 0.42, what: "loss 2.1" }, counts(0));
   show(done("evaluate base on mgsm_sw", 0.2484), counts(1));
+  show(done("evaluate base on flores_en-sw", 0.23456, "points"), counts(1));
   show({ ...step, event: "lost", reason: "stopped" }, counts(1));
   show({ ...step, event: "lost", reason: "its node failed" }, counts(1));
   show({ ...step, event: "failed", reason: "no room" }, counts(1, { failed: 1, running: 0 }));
   expect(notes).toEqual([
     "done    evaluate base on mgsm_sw (24.8, 1.5 s)",
+    "done    evaluate base on flores_en-sw (23.46, 1.5 s)",
     "stopped train b",
     "retry   train b: its node failed",
     "failed  train b: no room",

@@ -52,6 +52,8 @@ export function noteOf(event: EndEvent): string {
     if (event.event === "failed") return `failed  ${label}: ${event.reason}`;
     return event.reason === "stopped" ? `stopped ${label}` : `retry   ${label}: ${event.reason}`;
   }
-  const score = event.score === undefined ? "" : `${formatNumber({ value: event.score, scale: "share" })}, `;
+  const { score: share, scale = "share" } = event;
+  const value = share === undefined || scale === "share" ? share : 100 * share;
+  const score = value === undefined ? "" : `${formatNumber({ value, scale })}, `;
   return `done    ${label} (${score}${formatDuration(event.seconds)})`;
 }

@@ -2,18 +2,18 @@
 import type { NumberCell, Scale, Span, Table } from "../../report/index.js";
 
 export interface ReportTable extends Required<Table> {
-  readonly kind: "scores" | "paper" | "search" | "flips" | "cost";
+  readonly kind: "scores" | "lead" | "paper" | "search" | "line" | "flips" | "language" | "cost";
 }
 
 /** A row of an overview: the mean over the models of a family or merge. */
 export interface OverviewBar {
   readonly label: string;
-  readonly kind: "base" | "expert" | "average" | "merge" | "swap" | "joint";
+  readonly kind: "base" | "expert" | "average" | "merge" | "swap" | "joint" | "control";
   readonly mean: number;
   /** Smallest and largest over its models. */
   readonly low: number;
   readonly high: number;
-  /** 95% interval over items; undefined for scores of whole corpora. */
+  /** 95% interval over items; undefined where it has no width. */
   readonly interval?: Span | undefined;
   /** Number of models. */
   readonly count: number;
@@ -23,6 +23,23 @@ export interface OverviewBar {
   readonly detail: string;
   /** Whether it is significantly above each other row. */
   readonly isBest: boolean;
+  /** Whether it is the mean of a search's configurations, each of which may be a row of its own. */
+  readonly isSummary?: boolean;
+}
+
+/** How far the highest row is above another. */
+export interface Lead {
+  /** The other row. */
+  readonly over: string;
+  readonly difference: number;
+  /** 95% interval over what was resampled. */
+  readonly interval?: Span | undefined;
+  /** With Holm's correction for the number of other rows. */
+  readonly pValue?: number | undefined;
+  /** The smallest difference that these items and experts show with 80% power, at 5% corrected in the same way. */
+  readonly detectable?: number | undefined;
+  /** Levels of each factor, such as `{ math: 4, swahili: 4 }`, and items. */
+  readonly resampled: { readonly factors: Readonly<Record<string, number>>; readonly items: number };
 }
 
 /** The main table of a task. */
@@ -44,6 +61,8 @@ export interface Overview {
   /** Rows without results yet, in a sentence; empty if there are none. */
   readonly missing: string;
   readonly bars: readonly OverviewBar[];
+  /** The lead of the highest row; empty if it is tied, or was chosen on these items. */
+  readonly leads: readonly Lead[];
 }
 
 /** Scores over two fields of a grid, or over one in a single row. */
@@ -62,6 +81,41 @@ export interface ReportHeatmap {
   readonly marked: readonly { readonly row: number; readonly column: number; readonly what: "default" | "chosen" }[];
 }
 
+/** A point of a line: the mean over the models of a configuration. */
+export interface LinePoint {
+  /** Value of the grid's field. */
+  readonly x: number;
+  readonly mean: number;
+  /** 95% interval over items; undefined for scores of whole corpora. */
+  readonly interval?: Span | undefined;
+  /** Smallest and largest over its models. */
+  readonly low: number;
+  readonly high: number;
+  readonly models: readonly string[];
+  /** Against the reference on the same items: the difference, its 95% interval, and p with Holm's correction. */
+  readonly difference?: number | undefined;
+  readonly between?: Span | undefined;
+  readonly pValue?: number | undefined;
+}
+
+/** Scores of a merge on a task over one field of its grid. */
+export interface ReportLines {
+  readonly id: string;
+  readonly title: string;
+  readonly note: string;
+  readonly scale: Scale;
+  /** The field: `keep share`. */
+  readonly xTitle: string;
+  /** One for each combination of the grid's other fields, which are its label; points in ascending order. */
+  readonly lines: readonly { readonly label: string; readonly points: readonly LinePoint[] }[];
+  /** Base and families of experts. */
+  readonly references: readonly { readonly label: string; readonly mean: number }[];
+  /** The field's value in the default configuration. */
+  readonly reference: number | undefined;
+  /** Which points differ from the reference, in a sentence; empty if that is not known. */
+  readonly verdict: string;
+}
+
 /** What a merge gained and lost against the base or one of its experts. */
 export interface Flips {
   readonly model: string;
@@ -75,10 +129,23 @@ export interface Flips {
   readonly pValue?: number | undefined;
 }
 
+/** A reported model with what makes it again. */
+export interface ReportRecipe {
+  /** Name of its file, without the ending. */
+  readonly id: string;
+  readonly model: string;
+  /** Labels of the rows of main tables that it is in. */
+  readonly rows: readonly string[];
+  /** Text of its file; paths start from the folder `report/recipes`. */
+  readonly text: string;
+  /** Command that writes the model, from the plan's folder. */
+  readonly command: string;
+}
+
 /** A score of a model. */
 export interface ScoreRow {
   readonly model: string;
-  readonly kind: "base" | "expert" | "merge" | "candidate";
+  readonly kind: "base" | "expert" | "merge" | "control" | "candidate";
   /** False if the model was evaluated only to choose among configurations or checkpoints. */
   readonly isReported: boolean;
   readonly task: string;
@@ -89,6 +156,13 @@ export interface ScoreRow {
   readonly of: number;
   /** Evaluated items whose answer could not be judged; left out of the score. */
   readonly unanswered: number;
+  /** What is measured beside the score, from 0 to 1, and over how many items. */
+  readonly asides: readonly {
+    readonly metric: string;
+    readonly title: string;
+    readonly value: number;
+    readonly items: number;
+  }[];
 }
 
 /** A configuration in its last round of a search. */
@@ -111,7 +185,7 @@ export interface SearchRow {
   readonly group: string;
   /** The deciding tasks: items that the search saw, and all items. */
   readonly tasks: readonly { readonly title: string; readonly searched: number; readonly all: number }[];
-  readonly how: "grid" | "halving";
+  readonly how: "grid" | "halving" | "random" | "cma-es";
   /** Planned rounds, and configurations of the first. */
   readonly plannedRounds: number;
   readonly size: number;
@@ -128,6 +202,13 @@ export interface SearchRow {
   readonly chosenOnTest?: string | undefined;
   /** Configurations tied with the chosen one, including it; empty if there are none. */
   readonly ties: readonly string[];
+  /** Of a search in a space: scores from 0 to 1 in the order of evaluation, so far. `generation`: of CMA-ES, from 1. */
+  readonly evaluated: readonly {
+    readonly label: string;
+    readonly mean: number;
+    readonly best: number;
+    readonly generation: number;
+  }[];
   /** The search in sentences. */
   readonly summary: string;
 }
@@ -163,9 +244,13 @@ export interface ExperimentReport {
   /** Every table, in the order of the report. */
   readonly tables: readonly ReportTable[];
   readonly heatmaps: readonly ReportHeatmap[];
+  /** Merges with `figure: line`. */
+  readonly lines: readonly ReportLines[];
   readonly searches: readonly SearchRow[];
   readonly flips: readonly Flips[];
   readonly scores: readonly ScoreRow[];
+  /** Recipes of all reported merges and of trained experts. */
+  readonly recipes: readonly ReportRecipe[];
   /** Trained experts, and the checkpoints that they are. */
   readonly experts: readonly { readonly name: string; readonly family: string; readonly origin: string }[];
   readonly cost: {

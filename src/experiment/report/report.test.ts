@@ -140,6 +140,17 @@ describe("the data of a report", () => {
     expect(rowOf(all, "Swahili mean").at(-1)?.value).toBeCloseTo(0.7, 12);
   });
 
+  it("has the language of the answers, weighted by items where a search asked in parts", () => {
+    expect(report.tables.some(({ id }) => id === "language")).toBe(false);
+    const asides = [{ metric: "in_language", title: "in the asked language", value: 0.25, items: 3 }];
+    const { report: measured } = reportOf(PLAN, strength, { asides });
+    const table = measured.tables.find(({ id }) => id === "language");
+    expect(table?.columns).toEqual(["model", "task", "in the asked language"]);
+    expect(rowOf(table, "base")[0]?.value).toBe(0.25);
+    expect(table?.rows).toHaveLength(measured.scores.filter(({ isReported }) => isReported).length);
+    expect(experimentMarkdown(measured)).toContain("## The language of the answers");
+  });
+
   it("exists before any step is done", async () => {
     const { report: early } = reportOf(PLAN, strength, { isFinished: false });
     expect(early.tables.find(({ id }) => id === "table-1")?.rows[0]?.[1]).toHaveProperty("value", undefined);

@@ -1,11 +1,12 @@
 // The results of an experiment by model and task, from which every table is made.
-import { scoreItems, wilsonInterval } from "../../evaluate/index.js";
+import { groupBy } from "../../core/index.js";
+import { averageScore, type ScoredItems, scoreItems, wilsonInterval } from "../../evaluate/index.js";
 import type { NumberCell, Scale, Span } from "../../report/index.js";
 import type { EvaluatedModel, Expansion } from "../plan/expand-plan.js";
 import type { ExpertModel, MergeModel, Model } from "../plan/plan-models.js";
 import type { SearchOutcome } from "../plan/search-configurations.js";
 import type { Facts, Results, TaskFacts } from "../steps/facts.js";
-import type { ItemResult } from "../steps/result.js";
+import type { EvaluationResult, ItemResult } from "../steps/result.js";
 import type { TaskRequest } from "../steps/step.js";
 
 /** In place of models that a search has yet to choose; its score is unknown. */
@@ -22,15 +23,28 @@ export interface Answers {
   readonly items: readonly ItemResult[];
   /** Score from 0 to 1 if one step evaluated all items. */
   readonly whole: number | undefined;
+  /** What is measured beside the score, over all items together. */
+  readonly asides: readonly Aside[];
 }
+
+export type Aside = NonNullable<EvaluationResult["asides"]>[number];
 
 export class Sheet {
   readonly expansion: Expansion;
+  /** Tasks by the name of their average. Where a method takes a task, it takes such a name, too. */
+  readonly averages: ReadonlyMap<string, readonly string[]>;
   readonly #answers = new Map<string, Map<string, Answers>>();
   readonly #asked: ReadonlyMap<string, EvaluatedModel>;
 
-  constructor(expansion: Expansion, facts: Facts, results: Results) {
+  /** @param averages tasks by the name of their average */
+  constructor(
+    expansion: Expansion,
+    facts: Facts,
+    results: Results,
+    averages: ReadonlyMap<string, readonly string[]> = new Map(),
+  ) {
     this.expansion = expansion;
+    this.averages = averages;
     this.#asked = new Map(expansion.models.map((asked) => [asked.model.name, asked]));
     for (const { model, tasks } of expansion.models) {
       const byTask = new Map<string, Answers>();
@@ -38,7 +52,8 @@ export class Sheet {
         const found = steps.map(({ key }) => results.evaluated(key));
         const items = found.flatMap((one) => one?.items ?? []).toSorted((a, b) => a.index - b.index);
         const whole = steps.length === 1 && steps[0]?.items === null ? found[0]?.score : undefined;
-        byTask.set(request.task, { request, facts: facts.task(request), items, whole });
+        const asides = asidesOf(found.flatMap((one) => one?.asides ?? []));
+        byTask.set(request.task, { request, facts: facts.task(request), items, whole, asides });
       }
       this.#answers.set(model.name, byTask);
     }
@@ -76,6 +91,11 @@ export class Sheet {
     return this.task(task)?.title ?? task;
   }
 
+  /** The tasks of an average; a task alone. */
+  partsOf(task: string): readonly string[] {
+    return this.averages.get(task) ?? [task];
+  }
+
   /** Held-out items of a task; undefined if all items are reported. */
   heldOut(task: string): ReadonlySet<number> | undefined {
     for (const { splits } of this.expansion.searches) {
@@ -106,7 +126,9 @@ export class Sheet {
   }
 
   /** Whether a merge is reported: a default configuration, a chosen one, or one without a search. */
-  isReported({ group, configuration }: MergeModel, basis: Basis): boolean {
+  isReported({ group, configuration, merge }: MergeModel, basis: Basis): boolean {
+    // The others are points of its figure.
+    if (merge.figure !== undefined) return configuration.isDefault;
     if (!this.searchOf(group)) return true;
     return configuration.isDefault || configuration.label === this.chosenLabel(group, basis);
   }
@@ -121,11 +143,15 @@ export class Sheet {
 
   /** Whether a model is evaluated on a task, even if results are still missing. */
   isEvaluated(model: string, task: string): boolean {
-    return this.answers(model, task) !== undefined;
+    return this.partsOf(task).some((part) => this.answers(model, part) !== undefined);
   }
 
-  /** Mean score of those models that are evaluated on a task, with its interval over items and range over models. */
+  /**
+   * Mean score of those models that are evaluated on a task, with its interval over items and range over models. Of an
+   * average, the mean over its tasks; null if none of the models is asked one of them.
+   */
   cell(models: readonly string[], task: string, basis: Basis): NumberCell & { readonly scale: Scale } {
+    if (this.averages.has(task)) return this.#averageCell(models, task, basis);
     const asked = models.filter((model) => this.isEvaluated(model, task));
     const scale = asked.map((model) => this.answers(model, task)?.facts.scale)[0] ?? "share";
     if (models.includes(UNKNOWN_MODEL)) return { value: undefined, scale };
@@ -137,12 +163,60 @@ export class Sheet {
     const range = { low: Math.min(...known), high: Math.max(...known), count: known.length };
     // Over items, each averaged over models first, because models are not independent samples of the items.
     const means = this.itemMeans(asked, task, basis);
-    const interval = means && means.size > 0 ? intervalOf(means) : undefined;
+    const interval = means ? intervalOf(means) : this.#interval([{ task, models: asked }], basis);
     return { value, scale, ...(known.length > 1 ? { range } : {}), ...(interval ? { interval } : {}) };
+  }
+
+  #averageCell(models: readonly string[], name: string, basis: Basis): NumberCell & { readonly scale: Scale } {
+    const parts = this.partsOf(name);
+    const cells = parts.map((task) => this.cell(models, task, basis));
+    const scale = cells[0]?.scale ?? "share";
+    if (cells.some(({ value }) => value === null)) return { value: null, scale };
+    const values = cells.flatMap(({ value }) => value ?? []);
+    if (values.length < cells.length) return { value: undefined, scale };
+    const asked = parts.map((task) => models.filter((model) => this.isEvaluated(model, task)));
+    const interval = this.#interval(
+      parts.map((task, i) => ({ task, models: asked[i] ?? [] })),
+      basis,
+    );
+    const whole = models.filter((model) => asked.every((some) => some.includes(model)));
+    const own = whole.map((model) => mean(parts.map((task) => this.#valueOf(model, task, basis) ?? Number.NaN)));
+    const range = { low: Math.min(...own), high: Math.max(...own), count: own.length };
+    const isRange = own.length > 1 && whole.length === new Set(asked.flat()).size;
+    return { value: mean(values), scale, ...(isRange ? { range } : {}), ...(interval ? { interval } : {}) };
+  }
+
+  /** Interval of the mean over tasks of the mean over models. */
+  #interval(
+    parts: readonly { readonly task: string; readonly models: readonly string[] }[],
+    basis: Basis,
+  ): Span | undefined {
+    const scored = parts.flatMap(({ task, models }) =>
+      // A task counts as much as another, however many models are asked it.
+      models.map((model) => this.#scored(model, task, basis, 1 / models.length)),
+    );
+    const known = scored.filter((one) => one !== undefined);
+    if (known.length === 0 || known.length < scored.length) return undefined;
+    const { interval } = averageScore(known);
+    return interval && { low: interval.low, high: interval.high };
+  }
+
+  /** What a model is worth on each item; undefined if the task could not be read, or an item is missing. */
+  #scored(model: string, task: string, basis: Basis, weight: number): ScoredItems | undefined {
+    const { metric, groups } = this.answers(model, task)?.facts ?? {};
+    const items = this.items(model, task, basis);
+    if (!metric || !items) return undefined;
+    const judged = items.map(({ id, index, value }) => ({
+      id,
+      group: groups?.[index],
+      verdict: value === null ? null : { [metric.of]: value },
+    }));
+    return { metric, items: judged, weight };
   }
 
   /** Mean over models of each item, by its id; undefined if the score is not a mean over items. */
   itemMeans(models: readonly string[], task: string, basis: Basis): ReadonlyMap<string, number> | undefined {
+    if (this.averages.has(task)) return this.#averageItems(models, task, basis);
     const sums = new Map<string, { sum: number; count: number }>();
     for (const model of models) {
       if (!this.answers(model, task)?.facts.isMean) return undefined;
@@ -155,12 +229,38 @@ export class Sheet {
     return new Map([...sums].map(([id, { sum, count }]) => [id, sum / count]));
   }
 
+  /** Values of items by id whose mean is the average of tasks; an item of several tasks is one. */
+  #averageItems(models: readonly string[], name: string, basis: Basis): ReadonlyMap<string, number> | undefined {
+    const parts = this.partsOf(name).map((task) => {
+      const asked = models.filter((model) => this.isEvaluated(model, task));
+      return asked.length === 0 ? undefined : this.itemMeans(asked, task, basis);
+    });
+    const known = parts.filter((items) => items !== undefined);
+    if (known.length < parts.length) return undefined;
+    const ids = new Set(known.flatMap((items) => [...items.keys()]));
+    const weights = known.map(({ size }) => ids.size / (known.length * size));
+    return new Map(
+      [...ids].map((id) => [id, known.reduce((sum, items, i) => sum + (items.get(id) ?? 0) * (weights[i] ?? 0), 0)]),
+    );
+  }
+
   #valueOf(model: string, task: string, basis: Basis): number | undefined {
     const answers = this.answers(model, task);
     if (!answers?.facts.isMean) return answers && scoreOf(answers);
     const items = this.items(model, task, basis);
     return items && scoreOf({ ...answers, items });
   }
+}
+
+const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+/** The means of all steps together. */
+function asidesOf(parts: readonly Aside[]): Aside[] {
+  return [...groupBy(parts, ({ metric }) => metric).values()].flatMap((same) => {
+    const items = same.reduce((sum, one) => sum + one.items, 0);
+    const value = same.reduce((sum, one) => sum + one.value * one.items, 0) / items;
+    return same.slice(0, 1).map((first) => ({ ...first, value, items }));
+  });
 }
 
 /** Mean of the items; of a task with one score for the corpus, that score if all items were evaluated together. */
@@ -175,6 +275,7 @@ export function scoreOf({ facts, items, whole }: Answers): number | undefined {
  * same, the bootstrap's has no width; then Wilson's, which is wider for values from 0 to 1.
  */
 function intervalOf(means: ReadonlyMap<string, number>): Span | undefined {
+  if (means.size === 0) return undefined;
   const values = [...means.values()];
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
   const items = [...means].map(([id, value]) => ({ id, verdict: { value } }));

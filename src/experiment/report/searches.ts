@@ -1,5 +1,6 @@
 // How a search went: its rounds, the configurations dropped in each, and ties.
 import { plural } from "../../core/index.js";
+import { type LinesFigure, placeLines } from "../../report/index.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { SearchOutcome } from "../plan/search-configurations.js";
 import type { SearchedConfiguration, SearchRow } from "./report-data.js";
@@ -9,6 +10,7 @@ export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentP
   const { group, chosen, chosenOnTest, splits, plannedRounds } = search;
   const models = sheet.merges.filter((model) => model.group === group);
   const standard = models.find(({ configuration, merge }) => merge.default !== undefined && configuration.isDefault);
+  const isInSpace = models.some(({ merge }) => merge.space !== undefined);
   const rounds = search.rounds.map(({ ranked, kept }) => ({
     ...{ configurations: ranked.length, dropped: ranked.length - kept.size },
     items: Math.max(0, ...ranked.map(({ items }) => items)),
@@ -28,21 +30,61 @@ export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentP
       const searched = inRounds.flat().length;
       return { title: sheet.titleOf(task), searched, all: searched + held.length };
     }),
+    evaluated: progressIn(search),
     ties: tied.length > 1 ? tied.map(({ label }) => label) : [],
   };
-  return { ...row, summary: describeSearch(row) };
+  return { ...row, summary: describeSearch(row, { budget: plan.search.budget, isInSpace }) };
 }
 
-/** How a search went, in sentences. */
-function describeSearch(search: Omit<SearchRow, "summary">): string {
+/** The best score after each evaluation in a space. */
+function progressIn({ evaluated = [] }: SearchOutcome): SearchRow["evaluated"] {
+  let best = Number.NEGATIVE_INFINITY;
+  return evaluated.map(({ configuration: label, mean, generation }) => {
+    best = Math.max(best, Number.isFinite(mean) ? mean : best);
+    return { label, mean, best, generation };
+  });
+}
+
+/** The score of each evaluation in a space, and the best so far. */
+export function progressFigure({ group, evaluated }: Pick<SearchRow, "group" | "evaluated">): LinesFigure {
+  const numbered = evaluated.map((one, i) => ({ ...one, x: i + 1 })).filter(({ mean }) => Number.isFinite(mean));
+  const points = (of: "best" | "mean") => numbered.map(({ x, ...one }) => ({ x, y: one[of] }));
+  return {
+    ...{ kind: "lines", title: `Progress of the search in ${group}` },
+    caption: "Scores on the items of the search, in the order of evaluation.",
+    conclusion: "",
+    ...placeLines({
+      ...{ xTitle: "evaluation", scale: "share", references: [] },
+      lines: [
+        { label: "best so far", points: points("best") },
+        { label: "this evaluation", points: points("mean") },
+      ],
+    }),
+  };
+}
+
+/** How a search went, in sentences. @param budget of a search in a space */
+function describeSearch(
+  search: Omit<SearchRow, "summary">,
+  { budget, isInSpace }: { readonly budget: number; readonly isInSpace: boolean },
+): string {
+  const { evaluated } = search;
   const { tasks, chooseOn, how, rounds, plannedRounds, size, configurations, chosen, chosenOnTest, ties } = search;
   const where = tasks.map(({ title, searched, all }) => `${searched} of the ${all} items of ${title}`).join(" and ");
-  const rest = chooseOn === "test" ? "the same that are reported" : "the others are for the comparison";
+  const rest =
+    chooseOn === "test"
+      ? "the same that are reported, so its score is optimistic"
+      : "the others are for the comparison";
   const many = plural(size, "configuration");
   const isOpen = rounds.length < plannedRounds;
   const open = isOpen ? ` (${rounds.length === 0 ? "none" : rounds.length} of them done)` : "";
+  const grid = `${how === "random" && isInSpace ? "Random" : "Grid"} search over ${many}`;
+  const ways: Readonly<Record<string, string>> = {
+    halving: `Successive halving of ${many} in ${plural(plannedRounds, "round")}${open}`,
+    ...(isInSpace ? { "cma-es": `CMA-ES, ${evaluated.length} of at most ${plural(budget, "evaluation")}` } : {}),
+  };
   const parts = [
-    `${how === "halving" ? `Successive halving of ${many} in ${plural(plannedRounds, "round")}${open}` : `Grid search over ${many}`}, on ${where}; ${rest}.`,
+    `${ways[how] ?? grid}, on ${where}; ${rest}.`,
     chosen === undefined ? "Nothing is chosen yet." : `Chosen: ${chosen}.`,
   ];
   if (ties.length > 0) {

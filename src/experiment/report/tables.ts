@@ -42,9 +42,39 @@ export function overviewTable(overview: Overview): ReportTable {
   };
 }
 
+/** How far the highest row is above the others; undefined if nothing is known. */
+export function leadsTable({ id, title, scale, bars, leads }: Overview): ReportTable | undefined {
+  const first = bars
+    .toSorted((a, b) => b.mean - a.mean)
+    .find(({ kind, isSummary }) => kind !== "control" && !isSummary);
+  if (leads.length === 0 || !first) return undefined;
+  return {
+    ...{ id: `lead-${id}`, kind: "lead", title: `The lead of ${first.label}, ${title}` },
+    note: LEADS,
+    columns: ["over", "difference", "95% from", "95% to", "p (Holm)", "detectable", "resampled"],
+    rows: leads.map(({ over, difference, interval, pValue, detectable, resampled }): Cell[] => [
+      over,
+      { ...number(difference, scale), isSigned: true },
+      ...[interval?.low, interval?.high].map((value) => number(value, scale)),
+      number(pValue, "probability"),
+      number(detectable, scale),
+      [...Object.entries(resampled.factors), ["items", resampled.items] as const]
+        .map(([name, size]) => `${size} ${name}`)
+        .join(" x "),
+    ]),
+  };
+}
+
+const LEADS =
+  "Differences on the same items. Where the models of both rows fill a grid of experts, the interval and p are over other experts as well as other items (a crossed bootstrap and Student's t); otherwise over items (McNemar's exact test, or sign flips). p has Holm's correction. Detectable: the smallest difference that 80 of 100 such studies would show.";
+
 /** The rounds of a search, if there are several, and its configurations. */
 export function searchTables(search: SearchRow): ReportTable[] {
-  return [...(search.rounds.length > 1 ? [roundsTable(search)] : []), configurationsTable(search)];
+  return [
+    ...(search.rounds.length > 1 ? [roundsTable(search)] : []),
+    configurationsTable(search),
+    ...(search.evaluated.length > 0 ? [progressTable(search)] : []),
+  ];
 }
 
 function configurationsTable({ id, group, configurations, rounds, summary }: SearchRow): ReportTable {
@@ -77,6 +107,24 @@ function roundsTable({ id, group, rounds }: SearchRow): ReportTable {
   };
 }
 
+function progressTable({ id, group, how, evaluated }: SearchRow): ReportTable {
+  const isAdaptive = how === "cma-es";
+  const generations = isAdaptive
+    ? " Generation 0 is what the plan names; a configuration that is proposed again is not evaluated again."
+    : "";
+  return {
+    ...{ id: `${id}-progress`, kind: "search", title: `Progress of the search in ${group}` },
+    note: `Scores on the items of the search, in the order of evaluation.${generations}`,
+    columns: ["evaluation", ...(isAdaptive ? ["generation"] : []), "configuration", "score", "best so far"],
+    rows: evaluated.map(({ label, mean, best, generation }, i) => [
+      String(i + 1),
+      ...(isAdaptive ? [String(generation)] : []),
+      label,
+      ...[mean, best].map((value) => number(value, "share")),
+    ]),
+  };
+}
+
 /** What merges gained and lost. */
 export function flipsTable(flips: readonly Flips[]): ReportTable {
   return {
@@ -87,6 +135,21 @@ export function flipsTable(flips: readonly Flips[]): ReportTable {
       ...[model, against, task],
       ...[difference, interval?.low, interval?.high].map((value) => number(value, scale)),
       ...[count(gained.length), count(lost.length), number(pValue, "probability")],
+    ]),
+  };
+}
+
+/** How much of the answers of reported models is in the asked language. Without rows if nothing was measured. */
+export function languageTable(scores: readonly ScoreRow[]): ReportTable {
+  const rows = scores.filter(({ asides, isReported }) => isReported && asides.length > 0);
+  const titles = [...new Set(rows.flatMap(({ asides }) => asides.map(({ title }) => title)))];
+  return {
+    ...{ id: "language", kind: "language", title: "The language of the answers" },
+    note: "Mean over answers of the share of their letters in passages of the asked language (franc's trigrams) and in its script. Reasoning between think tags is measured apart. Answers without letters, or too short to tell, are left out.",
+    columns: ["model", "task", ...titles],
+    rows: rows.map(({ model, task, asides }) => [
+      ...[model, task],
+      ...titles.map((title) => number(asides.find((one) => one.title === title)?.value, "share")),
     ]),
   };
 }

@@ -20,6 +20,15 @@ export function isMgsm(task: string | undefined, language: string): boolean {
   return task === `mgsm_${language}`;
 }
 
+/** MGSM's languages beside English. */
+const MGSM = ["bn", "de", "es", "fr", "ja", "ru", "sw", "te", "th", "zh"];
+
+/** Whether tasks are MGSM in all of its languages; with or without English, as the paper does not say. */
+export function isWholeMgsm(tasks: readonly string[]): boolean {
+  const others = tasks.filter((task) => !isMgsm(task, "en"));
+  return others.length === MGSM.length && MGSM.every((language) => others.includes(`mgsm_${language}`));
+}
+
 /** The name of a language of the paper; the code of another. */
 export function languageName(code: string): string {
   return Object.hasOwn(PAPER_LANGUAGES, code) ? PAPER_LANGUAGES[code as PaperLanguage] : code;

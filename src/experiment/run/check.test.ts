@@ -1,7 +1,11 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { writeByteModel, writeLetters } from "../../../test/support/byte-model.js";
+import { FAKE_LLAMA } from "../../../test/support/fake-llama.js";
+import { openModelSource } from "../../engine/index.js";
+import { planGguf } from "../../export/index.js";
 import { writeSharded } from "../../weights/index.js";
 import { initialWeights, writeInitialModel } from "../demo/world/untrained-model.js";
 import { openExperiment } from "../experiment.js";
@@ -98,4 +102,30 @@ it("only experts in merges must fit the base, with aligned vocabularies if merge
   expect(await of("{ method: soup, models: [math, swahili] }")).toBe("");
   expect(await of("{ method: soup, models: [math, reference] }")).toMatch(/reference.*wide/s);
   expect(await of("{ method: soup, models: [math, reference], vocabulary: union }")).toBe("");
+});
+
+it("llama.cpp is missing, or does not run the models", async () => {
+  await writeByteModel(file("bytes"), 1);
+  writeLetters(root);
+  const worldOf = async (base: string, library: string) => {
+    const backend = "backend: llama, type: q4_0";
+    writeFileSync(file("llama.yaml"), `name: l\nbase: ${base}\nevaluate: { tasks: [letters.yaml], ${backend} }\n`);
+    vi.stubEnv("NODE_LLAMA_CPP", library);
+    vi.stubEnv("LAYERGRAFT_CACHE", file("cache"));
+    const { world } = await openExperiment(file("llama.yaml"));
+    vi.unstubAllEnvs();
+    return world;
+  };
+  const { problems, gguf } = await worldOf("bytes", FAKE_LLAMA);
+  expect(problems).toEqual([]);
+  const plan = await planGguf(await openModelSource(file("bytes")), { type: "q4_0" });
+  expect(gguf).toEqual({ bytes: plan.layout.bytes, folder: file("cache/gguf"), mostBytes: 50e9 });
+  expect((await worldOf("bytes", file("nothing.js"))).problems).toEqual([
+    "line 3: evaluate.backend: llama.cpp is not installed. Install it next to layergraft: npm install node-llama-cpp --ignore-scripts (with -g if layergraft is installed globally).",
+  ]);
+  expect((await worldOf("base", FAKE_LLAMA)).problems).toEqual([
+    expect.stringMatching(
+      /^line 3: evaluate\.backend: .*base cannot be exported as GGUF: its tokenizer is a WordPiece/,
+    ),
+  ]);
 });

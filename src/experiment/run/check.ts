@@ -4,16 +4,18 @@ import { statfs } from "node:fs/promises";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";
 import { canonicalJson, exists, formatBytes, groupBy, plural, RecipeError } from "../../core/index.js";
+import { checkLlama, type ExportOutlook } from "../../llama/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
-import { configurationsOf } from "../plan/configurations.js";
+import { isSearched, withFields } from "../plan/configurations.js";
 import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf } from "../plan/expert-names.js";
 import type { InspectedPlan } from "../plan/plan-file.js";
-import { inLanguages, requestOf, tasksFor } from "../plan/plan-models.js";
-import { decidingTask, type ExperimentPlan, type Family, languagesOf } from "../plan/plan-schema.js";
+import { inLanguages, requestOf, tasksFor, tasksOfAverage } from "../plan/plan-models.js";
+import { decidingTask, type ExperimentPlan, type Family, languagesOf, runnerOf } from "../plan/plan-schema.js";
+import { checkedConfigurations } from "../plan/spaces.js";
 import { settleTraining, trainingRun } from "../plan/training-runs.js";
 import { ReadFacts } from "../steps/facts-reader.js";
-import type { TaskRequest } from "../steps/step.js";
+import { LLAMA, type TaskRequest } from "../steps/step.js";
 
 export interface CheckedWorld {
   readonly facts: ReadFacts;
@@ -23,6 +25,8 @@ export interface CheckedWorld {
   readonly notes: readonly string[];
   /** Sizes of the base; if it is not on this machine, those that the plan assumes. */
   readonly base: { readonly parameters: number; readonly bytes: number; readonly layers: number } | undefined;
+  /** The export of the base, where llama.cpp runs the models. */
+  readonly gguf: ExportOutlook | undefined;
 }
 
 export interface CheckOptions {
@@ -44,8 +48,10 @@ export async function checkWorld(inspected: InspectedPlan, options: CheckOptions
   for (const { request, path } of requestsOf(plan)) await facts.readTask(request, path);
   const hasProblem = (path: readonly PropertyKey[]) =>
     inspected.problems.some((problem) => path.every((key, i) => problem.path[i] === key));
+  const llama = await checkBackend(plan, facts);
   const found = [
     ...inspected.problems,
+    ...llama.problems,
     ...facts.problems,
     ...(await dataProblems(data, facts)),
     ...taskProblems(plan, facts),
@@ -54,7 +60,23 @@ export async function checkWorld(inspected: InspectedPlan, options: CheckOptions
   const problems = inspected.inLines(found);
   const base = facts.models.get(plan.base) ?? plan.assume;
   if ((await exists(out)) || (await exists(dirname(out)))) await facts.save().catch(() => undefined); // only a cache
-  return { facts, problems, notes: machineNotes(plan), base };
+  return { facts, problems, notes: machineNotes(plan), base, gguf: llama.gguf };
+}
+
+/** Whether llama.cpp is installed and runs the base, where the plan asks for it. */
+async function checkBackend(
+  plan: ExperimentPlan,
+  { models }: ReadFacts,
+): Promise<{ problems: Problem[]; gguf: ExportOutlook | undefined }> {
+  const { backend, type } = runnerOf(plan);
+  const base = models.get(plan.base);
+  if (backend !== LLAMA || !base) return { problems: [], gguf: undefined };
+  try {
+    return { problems: [], gguf: await checkLlama(base.folder, { type }) };
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    return { problems: [{ path: ["evaluate", "backend"], message: error.message }], gguf: undefined };
+  }
 }
 
 /** Warnings about resources that this machine does not have. */
@@ -128,7 +150,16 @@ function taskProblems(plan: ExperimentPlan, facts: ReadFacts): Problem[] {
     const message = `${executing.name} executes programs that models write. Allow it with evaluate.allow_code: true, or remove the task`;
     problems.push({ path: ["evaluate"], message });
   }
-  if (!plan.merges.some((merge) => merge.suggest || configurationsOf(merge).length > 1)) return problems;
+  for (const [i, { name, tasks }] of plan.averages.entries()) {
+    const own = new Set(tasksOfAverage(tasks, plan));
+    const scales = requestsOf(plan).flatMap(({ request }) =>
+      own.has(request.task) ? (facts.tasks.get(canonicalJson(request))?.scale ?? []) : [],
+    );
+    if (new Set(scales).size < 2) continue;
+    const message = `${name} averages percentages and points, such as BLEU. Write an average for each`;
+    problems.push({ path: ["averages", i, "tasks"], message });
+  }
+  if (!plan.merges.some(isSearched)) return problems;
   const names = new Set(inLanguages(decidingTask(plan), languagesOf(plan)));
   const deciding = requestsOf(plan).flatMap(({ request }) =>
     names.has(request.task) ? (facts.tasks.get(canonicalJson(request)) ?? []) : [],
@@ -181,9 +212,9 @@ async function mergeProblems(
     if (!recipe || hasProblem(["merges", i])) continue;
     const [binding = new Map()] = bindingsOf(recipe, members);
     const before = problems.length;
-    for (const { fields, label } of configurationsOf(merge)) {
+    for (const { fields, label } of checkedConfigurations(merge)) {
       // Every expert has the base's tensors.
-      const whole = bindRecipe({ ...recipe, ...fields }, binding, members, () => base.folder);
+      const whole = bindRecipe(withFields(recipe, fields), binding, members, () => base.folder);
       await attempt(["merges", i], label === "" ? merge.name : `${merge.name}, ${label}`, whole as RecipeInput);
     }
     // One wrong value of a grid is in many configurations.

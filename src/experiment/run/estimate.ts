@@ -1,4 +1,6 @@
 // Estimates the time and disk space that an experiment still needs.
+import { canonicalJson } from "../../core/index.js";
+import type { ExportOutlook } from "../../llama/index.js";
 import type { Expansion } from "../plan/expand-plan.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { countCheckpoints, settledRun } from "../plan/training-runs.js";
@@ -9,6 +11,8 @@ export interface Estimate {
   readonly seconds: number | undefined;
   /** Bytes that are still to be written. Undefined if the size of the base is unknown. */
   readonly bytes: number | undefined;
+  /** Models that llama.cpp runs, which are exported once, unless an earlier run did. */
+  readonly exports?: { readonly models: number } & ExportOutlook;
   /** Steps that run in parallel. */
   readonly workers: number;
 }
@@ -20,12 +24,14 @@ export interface EstimateOptions {
   readonly secondsOf: (key: string) => number | undefined;
   /** Sizes of the base, if known. */
   readonly base: { readonly parameters: number; readonly bytes: number } | undefined;
+  /** The export of the base, where llama.cpp runs the models. */
+  readonly gguf?: ExportOutlook | undefined;
   /** Steps that run in parallel. */
   readonly workers: number;
 }
 
 /** For each kind of step: the mean duration of finished steps times the steps left. */
-export function estimateExperiment({ plan, expansion, secondsOf, base, workers }: EstimateOptions): Estimate {
+export function estimateExperiment({ plan, expansion, secondsOf, base, gguf, workers }: EstimateOptions): Estimate {
   let seconds: number | undefined = 0;
   for (const kind of KINDS) {
     const own = expansion.steps.filter((step) => step.kind === kind);
@@ -37,7 +43,13 @@ export function estimateExperiment({ plan, expansion, secondsOf, base, workers }
     seconds = seconds === undefined || known.length === 0 ? undefined : seconds + left * mean;
   }
   const bytes = base && bytesLeft(plan, expansion, base, workers, (key) => secondsOf(key) !== undefined);
-  return { seconds: seconds === undefined ? undefined : seconds / workers, bytes, workers };
+  const left = expansion.steps.flatMap((step) =>
+    step.kind === "evaluate" && secondsOf(step.key) === undefined ? [canonicalJson(step.model)] : [],
+  );
+  return {
+    ...{ seconds: seconds === undefined ? undefined : seconds / workers, bytes, workers },
+    ...(gguf ? { exports: { models: new Set(left).size, ...gguf } } : {}),
+  };
 }
 
 /** About how many steps depend on results. */
@@ -68,6 +80,6 @@ function bytesLeft(
     };
   });
   const states = runs.slice(0, workers).reduce((sum, { state }) => sum + state, 0);
-  const merged = plan.evaluate.backend !== "engine" && plan.merges.length > 0 ? workers * base.bytes : 0;
+  const merged = plan.evaluate.backend.startsWith("serve:") && plan.merges.length > 0 ? workers * base.bytes : 0;
   return runs.reduce((sum, { checkpoints }) => sum + checkpoints, states + merged);
 }

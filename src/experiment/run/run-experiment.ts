@@ -24,6 +24,8 @@ type RunEventDetail =
       readonly seconds: number;
       /** Of an evaluation, from 0 to 1; a hundredth of a score in points. */
       readonly score?: number;
+      /** What it is printed as. */
+      readonly scale?: "share" | "points";
     }
   | { readonly event: "failed" | "lost"; readonly reason: string };
 
@@ -136,7 +138,10 @@ class Run {
 
   async #expand(): Promise<void> {
     const { plan, facts } = this.#options;
+    const before = this.#expansion.steps.length;
     this.#expansion = await expandStored(plan, facts, this.#store, this.#running);
+    const { steps } = this.#expansion;
+    if (steps.length !== before) await this.#store.index(steps);
   }
 
   #save(key: string, attempt: Attempt | undefined): Promise<void> {
@@ -211,7 +216,8 @@ class Run {
         await this.#save(key, undefined);
         const score = this.#store.evaluated(key)?.score;
         const { seconds } = finished;
-        this.#emit(step, { event: "done", seconds, ...(score === undefined ? {} : { score }) });
+        const scale = step.kind === "evaluate" ? this.#options.facts.task(step.request).scale : "share";
+        this.#emit(step, { event: "done", seconds, ...(score === undefined ? {} : { score, scale }) });
         this.#isStale = true;
       } else {
         await this.#fail(step, "it ended without a result");

@@ -1,4 +1,5 @@
 // The folder of an experiment:
+//   steps/index.txt         what each step does, a line each
 //   steps/KEY/step.json     what the step does
 //   steps/KEY/attempt.json  how its last attempt went
 //   steps/KEY/result.json   its result; exists only if it is complete
@@ -6,7 +7,7 @@
 
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { writeFileAtomically } from "../../core/index.js";
+import { visible, writeFileAtomically } from "../../core/index.js";
 import type { Results } from "../steps/facts.js";
 import { readResult, type StepResult } from "../steps/result.js";
 import { kindOf, type Location, type Step } from "../steps/step.js";
@@ -34,6 +35,13 @@ export class Store implements Results {
     const own = join(this.stepFolder(location.step), location.path);
     const base = location.adapterOf === undefined ? undefined : others[location.adapterOf];
     return base ? `${this.locate(base, others)}+${own}` : own;
+  }
+
+  /** Writes the list of steps: the folder of each, and what it does. */
+  async index(steps: readonly Pick<Step, "key" | "label">[]): Promise<void> {
+    const lines = steps.map(({ key, label }) => `${key}  ${visible(label.replace(/\s+/g, " "))}\n`);
+    await mkdir(join(this.folder, "steps"), { recursive: true });
+    await writeFileAtomically(join(this.folder, "steps", "index.txt"), lines.join(""));
   }
 
   /** Writes a step into its folder. */

@@ -122,6 +122,8 @@ export class ReadFacts implements Facts {
         scale: headline?.scale ?? "share",
         isMean: headline?.by === "mean",
         executes: task.executes,
+        metric: headline,
+        ...(headline?.by === "group mean" ? { groups: items.map(({ group }) => group) } : {}),
       });
     } catch (error) {
       const isMissing = error instanceof LayergraftError && error.code === MISSING_DATA;
@@ -169,9 +171,9 @@ export class ReadFacts implements Facts {
     this.problems.push({ path, message });
   }
 
-  modelIdentity(source: string): { identity: string; folder: string } {
-    const { identity = `missing:${source}`, folder = source } = this.models.get(source) ?? {};
-    return { identity, folder };
+  modelIdentity(source: string): { identity: string; folder: string; layers: number | undefined } {
+    const { identity = `missing:${source}`, folder = source, layers } = this.models.get(source) ?? {};
+    return { identity, folder, layers };
   }
 
   dataIdentity(run: Readonly<Record<string, unknown>>): string {

@@ -1,4 +1,5 @@
 // What expanding a plan depends on: identities of models and data, tasks, and results of steps.
+import type { Task } from "../../evaluate/index.js";
 import type { EvaluationResult, SuggestedRecipe, TrainedCheckpoint } from "./result.js";
 import type { TaskRequest } from "./step.js";
 
@@ -17,11 +18,20 @@ export interface TaskFacts {
   /** Whether the first score is a mean over items. */
   readonly isMean: boolean;
   readonly executes: boolean;
+  /** The first score; undefined if the task could not be read. */
+  readonly metric?: Task["metrics"][number] | undefined;
+  /** Groups of the items in the task's order, where a score is the mean of groups. */
+  readonly groups?: readonly (string | undefined)[] | undefined;
 }
 
 export interface Facts {
   /** @param source as the plan names it */
-  modelIdentity(source: string): { readonly identity: string; readonly folder: string };
+  modelIdentity(source: string): {
+    readonly identity: string;
+    readonly folder: string;
+    /** Transformer layers; undefined if the model is not there. */
+    readonly layers?: number | undefined;
+  };
   dataIdentity(run: Readonly<Record<string, unknown>>): string;
   task(request: TaskRequest): TaskFacts;
 }
@@ -30,5 +40,5 @@ export interface Facts {
 export interface Results {
   trained(key: string): readonly TrainedCheckpoint[] | undefined;
   suggested(key: string): readonly SuggestedRecipe[] | undefined;
-  evaluated(key: string): Pick<EvaluationResult, "items" | "score"> | undefined;
+  evaluated(key: string): Pick<EvaluationResult, "items" | "score" | "asides"> | undefined;
 }

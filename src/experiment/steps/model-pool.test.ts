@@ -1,7 +1,10 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { BYTE_TOKENS, writeByteModel } from "../../../test/support/byte-model.js";
+import { FAKE_LLAMA, logitsAfter } from "../../../test/support/fake-llama.js";
+import { loadTokenizer } from "../../engine/index.js";
 import { writeInitialModel } from "../demo/world/untrained-model.js";
 import { ModelPool } from "./model-pool.js";
 import { isStepBackend } from "./step.js";
@@ -39,6 +42,51 @@ describe("models in the engine", () => {
     expect(await again.backend.generate([ask])).toEqual(answers);
     await models.close();
     expect(readdirSync(folder)).toEqual([]); // nothing was written
+  });
+});
+
+describe("models in llama.cpp", () => {
+  beforeEach(() => {
+    vi.stubEnv("NODE_LLAMA_CPP", FAKE_LLAMA);
+    vi.stubEnv("LAYERGRAFT_CACHE", join(root, "cache"));
+  });
+  afterEach(() => void vi.unstubAllEnvs());
+
+  it("are exported once for each model and type", async () => {
+    const soup = {
+      method: "soup",
+      models: await Promise.all([3, 4].map((seed) => writeByteModel(join(root, `${seed}`), seed))),
+    };
+    const exports = () => readdirSync(join(root, "cache/gguf")).length;
+    const told: string[] = [];
+    const options = {
+      backend: "llama",
+      type: "f16",
+      folder,
+      threads: 1,
+      onProgress: (what: string) => told.push(what),
+    } as const;
+    const models = new ModelPool();
+    const first = await models.get(soup, options);
+    expect(first.backend).toMatchObject({ identity: { backend: "llama" } });
+    expect(first.mergeSeconds).toBeGreaterThan(0);
+    expect(told.at(-1)).toBe("exporting f16, 100%");
+    const [answer] = await first.backend.generate([{ ...ask, maxNewTokens: 1 }]);
+    const tokenizer = await loadTokenizer(join(root, "3"));
+    const logits = logitsAfter(tokenizer.encode(ask.prompt, { specialTokens: true }), BYTE_TOKENS);
+    const greedy = logits.indexOf(Math.max(...logits));
+    expect(answer).toMatchObject({ text: tokenizer.decode([greedy]) });
+    expect(await models.get(soup, options)).toMatchObject({ openSeconds: 0 });
+    expect(exports()).toBe(1);
+    expect((await models.get(soup, { ...options, type: "f32" })).backend).not.toBe(first.backend);
+    expect(exports()).toBe(2);
+    await models.close();
+
+    const others = new ModelPool();
+    told.length = 0;
+    expect((await others.get(soup, options)).openSeconds).toBeGreaterThan(0);
+    await others.close();
+    expect([told, exports()]).toEqual([[], 2]);
   });
 });
 

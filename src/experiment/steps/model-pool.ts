@@ -1,18 +1,22 @@
-// Opens the models of evaluation steps: in layergraft's engine, or behind the user's server.
+// Opens the models of evaluation steps: in layergraft's engine, in llama.cpp, or behind the user's server.
 
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { canonicalJson, digestOfValue, elementCount, exists } from "../../core/index.js";
 import { loadChatTemplate, loadTokenizer, openEngine } from "../../engine/index.js";
 import { type Backend, modelBackend, openOpenAI, rendererOf, startServer } from "../../evaluate/index.js";
+import type { FileType } from "../../export/index.js";
+import { openLlama } from "../../llama/index.js";
 import { executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
 import { openCheckpoint, parameterCount } from "../../weights/index.js";
 import type { StepInputs } from "./check-inputs.js";
-import type { ModelSource } from "./step.js";
+import { LLAMA, type ModelSource } from "./step.js";
 
 export interface OpenModelOptions {
-  /** `engine`, or `serve:COMMAND`. */
+  /** `engine`, `llama`, or `serve:COMMAND`. */
   readonly backend: string;
+  /** llama.cpp: encoding of the weights. */
+  readonly type?: FileType | undefined;
   /** The step's folder, for a server's log and merged model. */
   readonly folder: string;
   readonly threads?: number | undefined;
@@ -21,6 +25,8 @@ export interface OpenModelOptions {
   /** The source with identities in place of folders, so that saved answers stay valid when a model moves. */
   readonly identity?: ModelSource | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Called while a model is exported or loaded. */
+  readonly onProgress?: ((what: string) => void) | undefined;
 }
 
 export interface OpenedModel {
@@ -50,10 +56,10 @@ export class ModelPool {
    */
   async get(source: ModelSource, options: OpenModelOptions): Promise<OpenedModel> {
     // With the stamps of its files: if one was written to, the open model is another one.
-    const key = canonicalJson([source, options.backend, options.threads, options.inputs?.stamps]);
+    const key = canonicalJson([source, options.backend, options.type, options.threads, options.inputs?.stamps]);
     const known = this.#open.get(key);
     this.#open.delete(key);
-    if (!known && options.backend !== "engine") await this.close();
+    if (!known && isServer(options)) await this.close();
     const opened = known ? { ...known, openSeconds: 0, mergeSeconds: 0 } : await openModel(source, options);
     this.#open.set(key, opened);
     let bytes = 0;
@@ -75,32 +81,49 @@ export class ModelPool {
 
 async function openModel(source: ModelSource, options: OpenModelOptions): Promise<PooledModel> {
   const began = performance.now();
-  const open = options.backend === "engine" ? openInEngine : openBehindServer;
+  const open = isServer(options) ? openBehindServer : openHere;
   const opened = await open(source, options);
   return { ...opened, openSeconds: (performance.now() - began) / 1000 };
 }
 
-/** Bytes of a weight in the engine. */
+function isServer({ backend }: OpenModelOptions): boolean {
+  return backend.startsWith("serve:");
+}
+
+/** Bytes of a weight in the engine, and at most in llama.cpp. */
 const FLOAT32 = 4;
 
-async function openInEngine(
+/** Opens a model in this process: in the engine, or in llama.cpp. */
+async function openHere(
   source: ModelSource,
-  { threads, identity, signal }: OpenModelOptions,
+  { backend: chosen, type, threads, identity, signal, onProgress }: OpenModelOptions,
 ): Promise<Omit<PooledModel, "openSeconds">> {
   const began = performance.now();
   const plan = typeof source === "string" ? undefined : await planRecipe(source as RecipeInput);
   const planSeconds = plan ? (performance.now() - began) / 1000 : 0;
   let mergeSeconds = planSeconds;
   let mergeBegan = 0;
-  const engine = await openEngine(plan ?? (source as string), {
-    ...(threads === undefined ? {} : { threads }),
-    ...(signal ? { signal } : {}),
-    // Between planning and computing merged weights, the engine builds the model's graph.
-    onProgress: (done) => {
-      if (done === 0) mergeBegan = performance.now();
-      mergeSeconds = planSeconds + (performance.now() - mergeBegan) / 1000;
-    },
-  });
+  // Between planning and computing merged weights, the engine builds the model's graph.
+  const merging = (done: number) => {
+    if (done === 0) mergeBegan = performance.now();
+    if (plan) mergeSeconds = planSeconds + (performance.now() - mergeBegan) / 1000;
+  };
+  const inLlama = () =>
+    openLlama(plan ?? (source as string), {
+      ...{ type, threads, signal },
+      onProgress: ({ phase, doneBytes, totalBytes }) => {
+        const isLoading = phase === "loading";
+        if (!isLoading) merging(doneBytes);
+        onProgress?.(`${isLoading ? "loading" : `exporting ${type}`}, ${Math.round((100 * doneBytes) / totalBytes)}%`);
+      },
+    });
+  const inEngine = () =>
+    openEngine(plan ?? (source as string), {
+      ...(threads === undefined ? {} : { threads }),
+      ...(signal ? { signal } : {}),
+      onProgress: merging,
+    });
+  const engine = await (chosen === LLAMA ? inLlama() : inEngine());
   try {
     const known = identity === undefined ? {} : { model: "model", digest: digestOfValue(identity) };
     const backend = await modelBackend(engine, known);

@@ -62,6 +62,8 @@ const resultSchema = z.discriminatedUnion("kind", [
     score: z.number(),
     /** Items that the model refused, or whose answer could not be judged. The score leaves them out. */
     unscored: z.int().min(0).optional(),
+    /** Means of what is measured beside the score, from 0 to 1, such as the share of answers in the asked language. */
+    asides: z.array(z.object({ metric: z.string(), title: z.string(), value: z.number(), items: z.int() })).optional(),
     /** Seconds to open the model, merging included. */
     openSeconds: z.number().optional(),
     mergeSeconds: z.number().optional(),

@@ -2,8 +2,9 @@
 
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { formatShare, LayergraftError, OutputError } from "../../core/index.js";
+import { LayergraftError, OutputError } from "../../core/index.js";
 import { type EvaluateOptions, type Evaluation, evaluate, openSandbox } from "../../evaluate/index.js";
+import { formatNumber } from "../../report/index.js";
 import { dataAccess, openTask, readItems } from "./items.js";
 import { ModelPool } from "./model-pool.js";
 import type { EvaluationResult } from "./result.js";
@@ -28,7 +29,8 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
   await inputs.begin(folder, () => rm(out, { recursive: true, force: true }));
   const pool = models ?? new ModelPool();
   const { backend, openSeconds, mergeSeconds } = await pool.get(withFolders(step.model, folders), {
-    ...{ backend: step.backend, folder, signal },
+    ...{ backend: step.backend, type: step.type, folder, signal },
+    onProgress: (what) => onProgress?.(0, what),
     ...{ threads: settings.threads, inputs, identity: step.model },
   });
   const began = performance.now();
@@ -38,8 +40,9 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
       // Not its label or folder, which may change before it is resumed.
       source: step.key,
       ...(indexes === null && request.limit !== undefined ? { limit: request.limit } : {}),
-      onProgress: ({ done, total, score, metric, refused }) => {
-        const soFar = score === undefined ? `${done} of ${total}` : `${metric} ${formatShare(score)} so far`;
+      onProgress: ({ done, total, score, metric, scale, refused }) => {
+        const number = score === undefined ? "" : formatNumber({ value: score, scale });
+        const soFar = score === undefined ? `${done} of ${total}` : `${metric} ${number} so far`;
         onProgress?.(done / total, refused === 0 ? soFar : `${soFar}, ${refused} unanswered`);
       },
     });
@@ -51,7 +54,8 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
       value: (metric && (verdict?.[metric.of] as number | number[] | undefined)) ?? null,
     }));
     const unscored = items.filter(({ value }) => value === null).length;
-    const score = results.tasks[0]?.scores[0];
+    const [score, ...others] = results.tasks[0]?.scores ?? [];
+    const isAside = (name: string) => task.metrics.some((one) => one.name === name && one.isAside);
     if (!score || Number.isNaN(score.value) || unscored === items.length) {
       throw new LayergraftError(
         "backend",
@@ -64,6 +68,9 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
       items,
       score: score.scale === "points" ? score.value / 100 : score.value,
       unscored,
+      asides: others
+        .filter(({ metric }) => isAside(metric))
+        .map(({ metric, title, value, items }) => ({ metric, title, value, items })),
       ...{ openSeconds, mergeSeconds, answerSeconds: (performance.now() - began) / 1000 },
     };
   } catch (error) {

@@ -2,9 +2,13 @@
 
 import type { z } from "zod";
 import { digestOfValue } from "../../core/index.js";
+import type { FileType } from "../../export/index.js";
 
 /** Raise it when results differ from an earlier version's, so that steps run again. */
 const STEP_FORMAT = 1;
+
+/** The backend llama.cpp. */
+export const LLAMA = "llama";
 
 export type Json = z.core.util.JSONType;
 
@@ -70,6 +74,8 @@ export interface EvaluateStep extends StepParts {
   /** Indexes in the task's order; null: all items. */
   readonly items: readonly number[] | null;
   readonly backend: string;
+  /** llama.cpp: encoding of the weights. */
+  readonly type?: FileType;
 }
 
 export type Step = TrainStep | AnalyzeStep | EvaluateStep;
@@ -92,7 +98,7 @@ export function madeBy(key: string, path: string): string {
   return `step:${key}:${path}`;
 }
 
-/** Whether a backend can run many models: the engine, or a server command. */
+/** Whether a backend can run many models: the engine, llama.cpp, or a server command. */
 export function isStepBackend(backend: string): boolean {
-  return backend === "engine" || /^serve:.*\{port\}/s.test(backend);
+  return backend === "engine" || backend === LLAMA || /^serve:.*\{port\}/s.test(backend);
 }

@@ -102,26 +102,46 @@ describe("BPE of SentencePiece", () => {
   });
 });
 
-it("Unigram keeps scores and the table of its normalizer", async () => {
-  const json = {
-    normalizer: { type: "Precompiled", precompiled_charsmap: Buffer.from([1, 2, 250]).toString("base64") },
-    pre_tokenizer: { type: "Metaspace", replacement: "▁", prepend_scheme: "always", split: true },
-    added_tokens: [{ id: 0, content: "<unk>", special: true }],
-    model: {
-      type: "Unigram",
-      unk_id: 0,
-      vocab: [
-        ["<unk>", 0],
-        ["▁a", -1.5],
-        ["b", -2.25],
-      ],
-    },
+describe("Unigram", () => {
+  const METASPACE = { type: "Metaspace", replacement: "▁", prepend_scheme: "always", split: true };
+  const TABLE = { type: "Precompiled", precompiled_charsmap: Buffer.from([1, 2, 250]).toString("base64") };
+  const STRIP = { type: "Strip", strip_left: false, strip_right: true };
+  const SPACES = { type: "Replace", pattern: { Regex: " {2,}" }, content: "▁" };
+  const inWords = { type: "Sequence", pretokenizers: [{ type: "WhitespaceSplit" }, METASPACE] };
+  const sequence = (...normalizers: object[]) => ({ type: "Sequence", normalizers });
+  const unigram = (normalizer: object, pre_tokenizer: object = METASPACE) => {
+    const vocab = Object.entries({ "<s>": 0, "<unk>": 0, "▁a": -1.5, b: -2.25 });
+    const added_tokens = vocab.slice(0, 2).map(([content], id) => ({ id, content, special: true }));
+    return { normalizer, pre_tokenizer, added_tokens, model: { type: "Unigram", unk_id: 1, vocab } };
   };
-  const { get, types } = await describeTokenizer(json, 4);
-  expect([get("model"), get("add_space_prefix"), get("remove_extra_whitespaces")]).toEqual(["t5", true, false]);
-  expect(get("scores")).toEqual([0, -1.5, -2.25, -1e4]);
-  expect(get("precompiled_charsmap")).toEqual(Uint8Array.of(1, 2, 250));
-  expect(types).toEqual([2, 1, 1, 5]);
+
+  it("keeps scores, the table of its normalizer and its unknown token", async () => {
+    const { get, types, notes } = await describeTokenizer(unigram(TABLE), 5);
+    expect([get("model"), get("add_space_prefix"), get("remove_extra_whitespaces")]).toEqual(["t5", true, false]);
+    expect(get("scores")).toEqual([-1000, 0, -1.5, -2.25, -1e4]);
+    expect(get("precompiled_charsmap")).toEqual(Uint8Array.of(1, 2, 250));
+    expect([types, get("unknown_token_id"), notes]).toEqual([[3, 2, 1, 1, 5], 1, []]);
+  });
+
+  it("removes white space in every form in which it is published, or says what differs", async () => {
+    const removal = async (...parts: Parameters<typeof unigram>) => {
+      const { get, notes } = await describeTokenizer(unigram(...parts), 4);
+      return [get("remove_extra_whitespaces"), ...notes];
+    };
+    expect(await removal(sequence(TABLE, STRIP, SPACES))).toEqual([true]);
+    expect(await removal(TABLE, inWords)).toEqual([true]);
+    expect(await removal(sequence(TABLE, SPACES))).toEqual([
+      true,
+      "llama.cpp drops spaces at the end of a text, unlike this tokenizer",
+    ]);
+    expect(await removal(sequence(STRIP, SPACES))).toEqual([
+      true,
+      "llama.cpp keeps line breaks at the end of a text, unlike this tokenizer",
+    ]);
+    await expect(removal(sequence(TABLE, STRIP))).rejects.toThrow("does not normalize texts as its tokenizer does");
+    await expect(removal(SPACES, inWords)).rejects.toThrow("does not split texts as its tokenizer does");
+    await expect(removal(TABLE, { type: "WhitespaceSplit" })).rejects.toThrow("does not split texts");
+  });
 });
 
 it("a pre-tokenizer is known by its splits, whatever their form", () => {

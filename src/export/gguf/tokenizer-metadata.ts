@@ -33,7 +33,7 @@ export function tokenizerMetadata(
 ): { metadata: Metadata; notes: string[] } {
   const kind = kindOf(parts, where);
   const tokens = tokensOf(parts, kind, size, where);
-  const notes: string[] = [];
+  const notes: string[] = [...(kind.notes ?? [])];
   const entries: [string, MetadataValue][] = [
     ["model", text(kind.model)],
     ["pre", text(kind.pre)],
@@ -45,6 +45,9 @@ export function tokenizerMetadata(
     ...kind.entries,
   ];
   const special = new Map(parts.special);
+  // Otherwise llama.cpp takes a fixed id.
+  const unknown = kind.model === "gpt2" ? undefined : unknownId(parts);
+  if (unknown !== undefined) special.set("unk_token", unknown);
   const [first, ...more] = parts.before;
   if (more.length > 0) notes.push(`llama.cpp puts one token before a text, this tokenizer ${parts.before.length}`);
   if (first !== undefined) special.set("bos_token", first);
@@ -70,6 +73,7 @@ interface Kind {
   readonly pre: string;
   readonly score?: (token: string, id: number) => number;
   readonly entries: readonly [string, MetadataValue][];
+  readonly notes?: readonly string[];
 }
 
 function kindOf(parts: TokenizerParts, where: string): Kind {
@@ -150,22 +154,34 @@ function unigram(parts: TokenizerParts, where: string): Kind {
   const isSpaces = (part: Part | undefined) =>
     part?.type === "Replace" && isObject(part.pattern) && part.pattern.Regex === " {2,}";
   const others = normalizers.filter((part) => part && part.type !== "Precompiled");
-  if (others.some((part) => !isSpaces(part) && part?.type !== "Strip")) {
+  const strips = others.some((part) => part?.type === "Strip");
+  if (others.some((part) => !isSpaces(part) && part?.type !== "Strip") || (strips && !others.some(isSpaces))) {
     throw refuse(where, `llama.cpp does not normalize texts as its tokenizer does (${brief(normalizer)})`);
   }
-  if (preTokenizer?.type !== "Metaspace") {
+  const splitters = preTokenizer?.type === "Sequence" ? (preTokenizer.pretokenizers as Part[]) : [preTokenizer];
+  const isInWords = splitters.length === 2 && splitters[0]?.type === "WhitespaceSplit";
+  const metaspace = splitters.at(-1);
+  // SentencePiece's tables make line breaks and tabs spaces.
+  const isTable = typeof charsmap === "string";
+  if (metaspace?.type !== "Metaspace" || splitters.length !== (isInWords ? 2 : 1) || (isInWords && !isTable)) {
     throw refuse(where, `llama.cpp does not split texts as its tokenizer does (${brief(preTokenizer)})`);
   }
   const scores = (model.vocab as [string, number][]).map(([, score]) => score);
-  const prefix = preTokenizer.add_prefix_space !== false && preTokenizer.prepend_scheme !== "never";
+  const prefix = metaspace.add_prefix_space !== false && metaspace.prepend_scheme !== "never";
   return {
     model: "t5",
     pre: "default",
+    notes: [
+      ...(strips && !isTable ? ["llama.cpp keeps line breaks at the end of a text, unlike this tokenizer"] : []),
+      ...(!strips && others.some(isSpaces)
+        ? ["llama.cpp drops spaces at the end of a text, unlike this tokenizer"]
+        : []),
+    ],
     score: (_, id) => scores[id] ?? 0,
     entries: [
       ["add_space_prefix", bool(prefix)],
-      ["remove_extra_whitespaces", bool(others.some(isSpaces))],
-      ...(typeof charsmap === "string"
+      ["remove_extra_whitespaces", bool(isInWords || others.some(isSpaces))],
+      ...(isTable
         ? [
             [
               "precompiled_charsmap",
@@ -177,6 +193,11 @@ function unigram(parts: TokenizerParts, where: string): Kind {
   };
 }
 
+function unknownId({ model, vocabulary }: TokenizerParts): number | undefined {
+  if (model.type !== "Unigram") return vocabulary.get(String(model.unk_token));
+  return typeof model.unk_id === "number" ? model.unk_id : undefined;
+}
+
 interface Token {
   readonly text: string;
   readonly type: number;
@@ -184,7 +205,7 @@ interface Token {
 }
 
 function tokensOf(parts: TokenizerParts, kind: Kind, size: number, where: string): Token[] {
-  const { vocabulary, added, model } = parts;
+  const { vocabulary, added } = parts;
   const beyond = [...vocabulary, ...added.map(({ content, id }) => [content, id] as const)].filter(
     ([, id]) => id >= size,
   );
@@ -199,7 +220,7 @@ function tokensOf(parts: TokenizerParts, kind: Kind, size: number, where: string
     { length: size },
     (_, id): Token => ({ text: `[PAD${id}]`, type: TYPE.unused, score: -1e4 }),
   );
-  const unknown = model.type === "Unigram" ? model.unk_id : vocabulary.get(String(model.unk_token));
+  const unknown = unknownId(parts);
   for (const [token, id] of vocabulary) {
     const isByte = kind.model !== "gpt2" && /^<0x[0-9A-F]{2}>$/.test(token);
     const type = isByte ? TYPE.byte : id === unknown && kind.model !== "gpt2" ? TYPE.unknown : TYPE.normal;

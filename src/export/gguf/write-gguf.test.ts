@@ -112,10 +112,11 @@ describe("an interrupted export", () => {
 describe("an output that cannot be written", () => {
   it("is refused with what to do", async () => {
     const plan = await planGguf(await openModelSource(first), { type: "q8_0" });
-    const attempt = (out: string) => writeGguf(plan, { out });
+    const attempt = (out: string, force = false) => writeGguf(plan, { out, force });
     await expect(attempt(folder)).rejects.toThrow(/is a folder. Pass --out with the name of a file/);
     await expect(attempt(join(folder, "none/model.gguf"))).rejects.toThrow(/does not exist, so .* cannot be created/);
     await expect(attempt(join(first, "model.safetensors"))).rejects.toThrow(/is one of the inputs/);
+    await expect(attempt("/dev/null", true)).rejects.toThrow(/is not a regular file. Choose another --out/);
     const taken = join(folder, "taken.gguf");
     writeFileSync(taken, "mine");
     await expect(attempt(taken)).rejects.toThrow(/already exists. Pass --force/);

@@ -26,6 +26,7 @@ import {
   type EncodeJob,
   type Program,
   type RunOptions,
+  requireUnchanged,
   resultsByJob,
   runProgram,
 } from "../../weights/index.js";
@@ -117,6 +118,9 @@ async function checkPlace({ source, layout }: GgufPlan, folder: OutputFolder, fo
       file: path,
     });
   }
+  if (taken && !taken.isFile()) {
+    throw new OutputError(`${path} is not a regular file. Choose another --out.`, { file: path });
+  }
   if (taken && !force) {
     throw new OutputError(`${path} already exists. Pass --force to replace it, or choose another --out.`, {
       file: path,
@@ -165,7 +169,7 @@ async function fill(
         await folder.saveState({ ...current, done: packBits(done) });
       },
     });
-    await requireUnchanged(plan);
+    await requireUnchanged(source.sources.values(), "the file would mix old and new. Run it again.");
     const broken = resultsByJob(outcome, program.jobs.length).map((list) =>
       list.reduce((sum, piece) => sum + (piece[0] ?? 0), 0),
     );
@@ -190,23 +194,6 @@ function compile({ source, tensors, computed, layout }: GgufPlan, measured: Meas
     };
   });
   return { inputs: resolver.inputs, outputs: [path], jobs };
-}
-
-async function requireUnchanged({ source }: GgufPlan): Promise<void> {
-  const all = [...source.sources.values()].flatMap((checkpoint) => checkpoint.files);
-  // A commit on the hub never changes.
-  const files = all.filter(({ remote }) => !remote);
-  const changed: string[] = [];
-  for (const { path, modified } of files) {
-    const now = await stat(path).catch(() => undefined);
-    if (now?.mtimeMs !== modified) changed.push(path);
-  }
-  if (changed.length === 0) return;
-  throw new LayergraftError(
-    "changed",
-    `${formatSome(changed)} changed since the run began, so the file would mix old and new. Run it again.`,
-    { file: changed[0] ?? "" },
-  );
 }
 
 /** @param broken by tensor, how many values or scales are not finite */

@@ -181,6 +181,8 @@ describe("the folder", () => {
     controller.abort();
     await expect(writeOnnx(plan, { out, signal: controller.signal })).rejects.toMatchObject({ code: "cancelled" });
     expect(readdirSync(folder).filter((name) => name.startsWith("refused"))).toEqual([]);
+    await expect(writeOnnx({ ...plan, bytes: 1e18 }, { out })).rejects.toThrow(/needs .* but the disk of .* has only/);
+    expect(readdirSync(folder).filter((name) => name.startsWith("refused"))).toEqual([]);
     await expect(writeOnnx(plan, { out: first })).rejects.toThrow(/is one of the inputs/);
     await writeOnnx(plan, { out });
     await expect(writeOnnx(plan, { out })).rejects.toThrow(/already exists. Pass --force/);

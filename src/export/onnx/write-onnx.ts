@@ -1,5 +1,5 @@
 // Writes a planned ONNX folder: streams weights into data files, then graph, configuration and tokenizer.
-import { mkdir, open, stat, writeFile } from "node:fs/promises";
+import { mkdir, open, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
   CheckpointError,
@@ -13,8 +13,15 @@ import {
   writeFolder,
 } from "../../core/index.js";
 import { type ExternalData, RopeTables, readSpec, type TensorValue } from "../../engine/index.js";
-import { checkFolderOutput, copyTextFiles, measureAll, Resolver, TEXT_FILES } from "../../merge/index.js";
-import { type Job, type Program, type RunOptions, resultsByJob, runProgram } from "../../weights/index.js";
+import { checkFolderOutput, copyTextFiles, measureAll, OutputFolder, Resolver, TEXT_FILES } from "../../merge/index.js";
+import {
+  type Job,
+  type Program,
+  type RunOptions,
+  requireUnchanged,
+  resultsByJob,
+  runProgram,
+} from "../../weights/index.js";
 import type { OnnxPlan } from "./plan-onnx.js";
 
 /** Options of `writeOnnx`. */
@@ -39,7 +46,7 @@ const GRAPHS = "onnx";
 
 /**
  * Writes a planned folder. The bytes do not depend on threads or memory. A run that is stopped leaves nothing.
- * @throws OutputError if it cannot be written there, or the disk fills up
+ * @throws OutputError if it cannot be written there, or the disk has no space for it
  * @throws CancelledError if the signal fires
  * @throws LayergraftError code `broken-model` if a matrix to quantize has values that are not finite; code `changed` if a
  *   source changes during the run
@@ -56,6 +63,7 @@ export async function writeOnnx(plan: OnnxPlan, options: WriteOnnxOptions): Prom
     out,
     "the export",
     async (partial) => {
+      await new OutputFolder(out).checkSpace(plan.bytes);
       await mkdir(join(partial, GRAPHS));
       const found = await writeWeights(plan, join(partial, GRAPHS), options);
       await writeFile(join(partial, GRAPHS, plan.file), plan.model);
@@ -96,7 +104,7 @@ async function writeWeights(plan: OnnxPlan, folder: string, options: WriteOnnxOp
   });
   const program: Program = { inputs: resolver.inputs, outputs, jobs };
   const outcome = await runProgram(program, { ...bounds, phase: "reading and writing" });
-  await requireUnchanged(plan);
+  await requireUnchanged(source.sources.values(), "the export would mix old and new. Run it again.");
   const broken = resultsByJob(outcome, jobs.length).map((pieces) =>
     pieces.reduce((sum, piece) => sum + (piece[0] ?? 0), 0),
   );
@@ -131,20 +139,6 @@ async function writeTables({ source, tables }: OnnxPlan, folder: string): Promis
       }
     }
   }
-}
-
-async function requireUnchanged({ source }: OnnxPlan): Promise<void> {
-  const files = [...source.sources.values()].flatMap((checkpoint) => checkpoint.files);
-  const changed: string[] = [];
-  for (const { path, modified, remote } of files) {
-    if (!remote && (await stat(path).catch(() => undefined))?.mtimeMs !== modified) changed.push(path);
-  }
-  if (changed.length === 0) return;
-  throw new LayergraftError(
-    "changed",
-    `${formatSome(changed)} changed since the run began, so the export would mix old and new. Run it again.`,
-    { file: changed[0] ?? "" },
-  );
 }
 
 /** @param broken by job, how many values or scales are not finite */

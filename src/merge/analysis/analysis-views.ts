@@ -29,7 +29,7 @@ export function columnName(part: Part): string {
 }
 
 /** One expert's figures as `cells[layer][column]`; null where the model has no such matrix. */
-export function cellsOf<T>(analysis: Analysis, expert: number, pick: (figures: DeltaFigures) => T): (T | null)[][] {
+function cellsOf<T>(analysis: Analysis, expert: number, pick: (figures: DeltaFigures) => T): (T | null)[][] {
   const columns = projectionColumns(analysis);
   return Array.from({ length: analysis.layers }, (_, layer) =>
     columns.map((column) => {

@@ -28,7 +28,7 @@ export async function readShareTable(file: string): Promise<ShareTable> {
   return parseShareTable(bytes.toString("utf8"), file);
 }
 
-export function parseShareTable(text: string, file: string): ShareTable {
+function parseShareTable(text: string, file: string): ShareTable {
   const [header = "", ...lines] = text
     .replace(/^\uFEFF/, "")
     .trimEnd()

@@ -51,7 +51,7 @@ export async function extractAdapter(options: ExtractOptions, output: Extraction
     folder,
     ...(adapter ? [adapter.path] : []),
   ]);
-  await checkExtractionOutput(output, inputs);
+  await checkFolderOutput(output, inputs, FILES);
   const { signal, onProgress, threads, memory } = options;
   const measurements = [...opened.builder.measurements.values()];
   const measured = await measureAll(measurements, opened.builder.sources, { signal, onProgress, threads, memory });
@@ -65,11 +65,6 @@ export async function extractAdapter(options: ExtractOptions, output: Extraction
     return extraction;
   };
   return writeFolder(output.out, "the adapter", fill, { replace: output.force ?? false });
-}
-
-/** @throws OutputError if the folder is an input, or exists and may not be replaced */
-export function checkExtractionOutput(output: ExtractionOutput, inputs: readonly string[]): Promise<void> {
-  return checkFolderOutput(output, inputs, FILES);
 }
 
 /** A changed weight and its factors. */

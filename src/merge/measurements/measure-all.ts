@@ -30,7 +30,7 @@ import {
   type StockMeasurement,
 } from "./products.js";
 import { joinAnalyzed } from "./row-changes.js";
-import { measureRows, type RowsMeasurement } from "./rows.js";
+import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";
 import { type MajorityMeasurement, measureMajority, measureRescale, type RescaleMeasurement } from "./signs.js";
 
 /** Numbers computed from the weights before the steps of a plan can be executed. */
@@ -44,6 +44,7 @@ export type Measurement =
   | MajorityMeasurement
   | RescaleMeasurement
   | RowsMeasurement
+  | RowCutMeasurement
   | OwnershipMeasurement;
 
 function begin(measurement: Measurement, binding: Binding): Measuring<MeasuredResult> {
@@ -66,6 +67,8 @@ function begin(measurement: Measurement, binding: Binding): Measuring<MeasuredRe
       return measureRescale(measurement, binding);
     case "rows":
       return measureRows(measurement, binding);
+    case "row-cut":
+      return measureRowCut(measurement, binding);
     case "ownership":
       return measureOwnership(measurement, binding);
   }
@@ -75,6 +78,7 @@ function begin(measurement: Measurement, binding: Binding): Measuring<MeasuredRe
 function valuesOf(measurement: Measurement): readonly Value[] {
   switch (measurement.kind) {
     case "magnitude":
+    case "row-cut":
       return measurement.tensors.flatMap(({ value, base }) => [value, base]);
     case "rescale":
       return [measurement.before, measurement.after];
@@ -85,6 +89,12 @@ function valuesOf(measurement: Measurement): readonly Value[] {
     default:
       return measurement.values;
   }
+}
+
+/** Ids of the measurements that must be made before. */
+function needsOf(measurement: Measurement): readonly string[] {
+  const cut = measurement.kind === "rows" && typeof measurement.threshold === "string" ? [measurement.threshold] : [];
+  return [...cut, ...valuesOf(measurement).flatMap(measurementsOf)];
 }
 
 /** How many times a measurement reads its values. */
@@ -117,11 +127,7 @@ export async function measureAll(
     if (waiting.length === 0) {
       return new Map(measurements.map(({ id }) => [id, measured.get(id) as MeasuredResult]));
     }
-    const ready = waiting.filter((one) =>
-      valuesOf(one)
-        .flatMap(measurementsOf)
-        .every((id) => measured.has(id)),
-    );
+    const ready = waiting.filter((one) => needsOf(one).every((id) => measured.has(id)));
     if (ready.length === 0) throw new Error("measurements wait for each other");
     for (const [id, result] of await measureTogether(ready, sources, measured, run)) measured.set(id, result);
     await onMeasured?.(measured);
@@ -137,7 +143,10 @@ async function measureTogether(
 ): Promise<Map<string, MeasuredResult>> {
   const resolver = new Resolver(sources, measured);
   const evaluation = memoized((value) => resolver.evaluation(value));
-  const binding: Binding = { evaluation, tensor: (leaf) => resolver.tensor(leaf) };
+  const binding: Binding = {
+    ...{ evaluation, tensor: (leaf) => resolver.tensor(leaf) },
+    numbers: (id) => (measured.get(id) ?? []) as readonly number[],
+  };
   let active = measurements.map((measurement) => ({ id: measurement.id, steps: begin(measurement, binding) }));
   const results = new Map<string, MeasuredResult>();
   const phase = `measuring ${nameOf(measurements)}`;

@@ -16,6 +16,8 @@ export interface Labelled {
 export interface Binding {
   readonly evaluation: (value: Value) => Evaluation;
   readonly tensor: (leaf: Leaf) => CheckpointTensor;
+  /** Result of an earlier measurement. */
+  readonly numbers: (id: string) => readonly number[];
 }
 
 /** Combined results of a job: numbers per piece, or the sum of its payloads. */

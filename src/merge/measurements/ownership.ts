@@ -82,7 +82,7 @@ export function shareWeights(sizes: readonly (readonly number[])[], tau: number,
 }
 
 /** The expert with the largest share owns the group; the first on a tie. */
-export function dominantWeights(sizes: readonly (readonly number[])[]): number[] {
+function dominantWeights(sizes: readonly (readonly number[])[]): number[] {
   return sharesOf(sizes).flatMap((shares) => {
     const owner = shares.indexOf(Math.max(...shares));
     return shares.map((_, expert) => (expert === owner ? 1 : 0));

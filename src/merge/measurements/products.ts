@@ -45,7 +45,7 @@ export function* measureStock({ id, values }: StockMeasurement, binding: Binding
 }
 
 /** t = N cos / (1 + (N - 1) cos); 0 if the changes point away from each other. */
-export function interpolationRatio(cosine: number, count: number): number {
+function interpolationRatio(cosine: number, count: number): number {
   return cosine <= 0 ? 0 : (count * cosine) / (1 + (count - 1) * cosine);
 }
 

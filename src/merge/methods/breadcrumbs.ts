@@ -41,7 +41,7 @@ export const breadcrumbsTies = sparsifyingMethod("elected", {
 });
 
 /** How many of n changes to drop at the bottom and at the top. If gamma + density exceeds 1, the top gets fewer. */
-export function dropCounts(n: number, density: number, gamma: number): { bottom: number; top: number } {
+function dropCounts(n: number, density: number, gamma: number): { bottom: number; top: number } {
   const kept = Math.floor(density * n);
   const top = Math.min(Math.floor(gamma * n), n - kept);
   return { bottom: n - kept - top, top };

@@ -96,3 +96,21 @@ it.each([
   const { out } = await cards.merge({ ...recipe, models: [a, b], base });
   expect(readFileSync(join(out, "README.md"), "utf8")).toContain(line);
 });
+
+it("revert keeps a share of the layers, in each order", async () => {
+  const [base = "", expert = ""] = await bench.models(2, { layers: 5 });
+  const restored = async (fields: object) => {
+    const { plan } = await planRecipe({ method: "revert", expert, base, ...fields } as RecipeInput);
+    const back = plan.steps.filter(({ origin }) => String(origin) === "base");
+    const layers = back.map(({ tensor }) => Number(/layers\.(\d)/.exec(tensor)?.[1] ?? -1));
+    return [...new Set(layers)].sort();
+  };
+  expect(await restored({ keep_share: 0.6, from: "bottom" })).toEqual([0, 1]);
+  expect(await restored({ keep_share: 0.6, from: "top" })).toEqual([3, 4]);
+  expect(await restored({ keep_share: 0.4, from: "middle" })).toEqual([1, 2, 3]);
+  expect(await restored({ keep_share: 0.5, from: "top", layers: "0-1,3" })).toEqual([3]);
+  expect(await restored({ keep_share: 1, from: "top" })).toEqual([]);
+  await expect(restored({ keep_share: 0.5, rows_below: 1 })).rejects.toThrow("both say what is kept");
+  await expect(restored({ keep_share: 0.5, keep: true })).rejects.toThrow("both say what is kept");
+  await expect(restored({ layers: 0, from: "top" })).rejects.toThrow("from needs keep_share");
+});

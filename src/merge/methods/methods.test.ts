@@ -375,6 +375,34 @@ describe.each(["BF16", "F16", "F32"] as const)("in %s", (dtype) => {
     await check({ ...revert, parts: "mlp", layers: [1] }, reverted(both(isPart("mlp"), isLayer(1)), false));
   });
 
+  it.each([0, 0.3, 0.75, 1])("revert: the rows that changed least, all but a share of %d", async (share) => {
+    const { experts, base, models, origin, changes } = kin;
+    const [[expert], [x], [change]] = [experts, models, changes];
+    const chosen = isPart("attention", "outside");
+    const rows = [...x].flatMap(([name, { shape, values }]) => {
+      if (!chosen(name)) return [];
+      const sizes = rowSizes(change.get(name) ?? [], shape, "input");
+      return sizes.map((size, row) => ({ name, row, size, width: values.length / sizes.length }));
+    });
+    const all = rows.reduce((sum, { width }) => sum + width, 0);
+    const kept = new Set<string>();
+    let elements = 0;
+    for (const { name, row, width } of rows.sort((a, b) => b.size - a.size)) {
+      if (elements >= Math.round(share * all)) break;
+      kept.add(`${name} ${row}`);
+      elements += width;
+    }
+    const wanted = each(x, (name, tensor) => {
+      const columns = tensor.shape.length > 1 ? (tensor.shape.at(-1) as number) : tensor.values.length;
+      const isKept = (i: number) => !chosen(name) || kept.has(`${name} ${tensor.shape.length > 1 ? i % columns : 0}`);
+      const values = tensor.values.map((value, i) =>
+        isKept(i) ? value : (tensorOf(origin, name).values[i] as number),
+      );
+      return { ...tensor, values, sizes: [], how: "exact" };
+    });
+    await check({ method: "revert", expert, base, parts: ["attention", "outside"], keep_share: share }, wanted);
+  });
+
   it("passthrough: layers repeated, dropped, in another order, of two models, scaled", async () => {
     const { experts, models } = kin;
     const [[a, b], [x, y]] = [experts, models];

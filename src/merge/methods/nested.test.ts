@@ -14,7 +14,7 @@ import {
 } from "../../../test/support/merging.js";
 import { readFolder, roundTo, toNumbers } from "../../../test/support/numbers.js";
 import type { TensorData } from "../../weights/index.js";
-import { executePlan, planRecipe, planSoup } from "../index.js";
+import { executePlan, planRecipe } from "../index.js";
 
 const bench = new Bench();
 
@@ -116,22 +116,25 @@ describe("weights by magnitude", () => {
         ...rest,
       ],
     });
-    const plan = (models: string[]) => planSoup({ models, base, weights: "magnitude" });
+    const plan = (models: string[]) => planRecipe({ method: "soup", models, base, weights: "magnitude" });
     const run = async (models: string[]) => executePlan(await plan(models), { out: bench.next("out") });
-    await expect(planSoup({ models: experts, weights: "magnitude" })).rejects.toThrow(/need the base .*--base/);
+    await expect(planRecipe({ method: "soup", models: experts, weights: "magnitude" })).rejects.toThrow(
+      /need the base .*--base/,
+    );
     await expect(run([expert, base])).rejects.toThrow(/models\[1\] is identical to the base/);
     await expect(run([expert, nan])).rejects.toThrow(
       /model\.embed_tokens\.weight of models\[1\] has 192 elements whose/,
     );
-    const both = planSoup({ models: [{ model: expert, weight: 2 }], base, weights: "magnitude" });
+    const both = planRecipe({ method: "soup", models: [{ model: expert, weight: 2 }], base, weights: "magnitude" });
     await expect(both).rejects.toThrow(/cannot be combined with weights of single models/);
     // A base may be a recipe: this one is the expert itself.
     const itself = {
+      method: "soup" as const,
       models: [expert, expert],
       base: { method: "soup", models: [expert] },
       weights: "magnitude" as const,
     };
-    await expect(executePlan(await planSoup(itself), { out: bench.next("out") })).rejects.toThrow(
+    await expect(executePlan(await planRecipe(itself), { out: bench.next("out") })).rejects.toThrow(
       /identical to the base/,
     );
   });

@@ -1,4 +1,4 @@
-// Revert: restores layers, parts or little-changed rows of an expert to the base. Bandarkar et al., arXiv 2410.01335,
+// Revert: restores layers, parts, little-changed rows, or a share of an expert to the base. Bandarkar et al., arXiv 2410.01335,
 // section 3.3; "train everything, then revert" of arXiv 2505.18356.
 
 import { z } from "zod";
@@ -7,9 +7,9 @@ import type { Value } from "../expressions/expression.js";
 import { rowsAlong } from "../measurements/row-changes.js";
 import { hasRows } from "../measurements/rows.js";
 import { sourceField } from "./fields.js";
-import { layersField } from "./layers.js";
+import { layersField, parseLayers } from "./layers.js";
 import { defineMethod } from "./method.js";
-import { copyTensor, type OperandTensor, tensorOf } from "./operand.js";
+import { copyTensor, type Operand, type OperandTensor, tensorOf } from "./operand.js";
 import { matcher } from "./parameter.js";
 
 const schema = z.strictObject({
@@ -27,29 +27,56 @@ const schema = z.strictObject({
     .optional()
     .describe("restore only rows with a mean absolute change below this; default whole tensors"),
   rows: z.enum(["input", "output"]).default("input").describe("a row is an input feature or an output feature"),
+  keep_share: z
+    .number()
+    .min(0, "must be from 0 to 1")
+    .max(1, "must be from 0 to 1")
+    .optional()
+    .describe(
+      "share of the chosen parameters, or layers, that stay the expert's; the rest is restored in the order of `from`",
+    ),
+  // Without a default, which would change the identity of recipes without it.
+  from: z
+    .enum(["smallest", "bottom", "middle", "top"], "must be smallest, bottom, middle or top")
+    .optional()
+    .describe(
+      "keep_share: what is restored first, the rows that changed least (smallest, the default) or whole layers from the bottom, middle or top",
+    ),
   keep: z.boolean().default(false).describe("invert the choice: keep what is chosen and restore everything else"),
 });
 
 export const revert = defineMethod({
   name: "revert",
   title: "Revert",
-  summary: "Restores part of an expert from its base: layers, parts, or the rows that changed little.",
+  summary: "Restores part of an expert from its base: layers, parts, the rows that changed little, or all but a share.",
   formula: "theta_base where chosen, else theta_expert; a row is chosen where mean|theta_expert - theta_base| < T",
   reference: "Bandarkar et al., ICLR 2025, arXiv 2410.01335, section 3.3; Bandarkar & Peng, arXiv 2505.18356",
   tag: "sparsification",
   schema,
   example: { method: "revert", expert: "math-expert", base: "base", layers: "0-2,15" },
   tensors: (recipe, sources, context) => {
-    const { layers, parts, rows_below: threshold, rows, keep } = recipe;
-    if (layers === undefined && parts === undefined && threshold === undefined) {
-      throw RecipeError.at(
-        { field: "layers" },
-        "layers, parts and rows_below are all missing. Set at least one to choose what to restore.",
-      );
-    }
+    const { parts, rows, keep, keep_share: share } = recipe;
+    requireChoice(recipe);
     const [expert, base] = [sources.get("expert"), sources.get("base")];
-    const isChosen = layers === undefined && parts === undefined ? () => true : matcher({ layers, parts }, "", expert);
+    const layers = share === undefined || !isByLayer(recipe) ? recipe.layers : restoredLayers(recipe, share, expert);
+    // The matcher needs at least one layer.
+    const isNone = Array.isArray(layers) && layers.length === 0;
+    const isAll = layers === undefined && parts === undefined;
+    const isChosen = isNone ? () => false : isAll ? () => true : matcher({ layers, parts }, "", expert);
     const [chosenFrom, otherFrom] = keep ? [expert, base] : [base, expert];
+    const isMeasured = ([name, { dtype, shape }]: readonly [string, OperandTensor]) =>
+      isChosen(name) && hasRows(dtype, shape);
+    const cut =
+      share === undefined || isByLayer(recipe)
+        ? undefined
+        : context.measure({
+            id: `cut of ${expert.label} that keeps ${share} of ${describePlace(recipe)} (${rows})`,
+            ...{ kind: "row-cut", label: `rows of ${expert.label}`, axis: rows, share },
+            tensors: [...expert.tensors].filter(isMeasured).map(([name, { shape, value }]) => {
+              return { tensor: name, shape, value, base: tensorOf(base, name).value };
+            }),
+          }).measured;
+    const threshold = cut ?? recipe.rows_below;
 
     const selected = (name: string, tensor: OperandTensor): OperandTensor => {
       // A tensor without rows to measure (integer or empty) is taken whole.
@@ -92,9 +119,55 @@ export const revert = defineMethod({
     `${recipe.keep ? `kept and all else back at ${name("base")}` : `back at its base ${name("base")}`}.`,
 });
 
-function describeChoice({ layers, parts, rows_below, rows }: z.output<typeof schema>): string {
+type RevertRecipe = z.output<typeof schema>;
+
+const isByLayer = ({ from = "smallest" }: RevertRecipe) => from !== "smallest";
+
+/** @throws RecipeError if nothing is chosen, or in two ways */
+function requireChoice(recipe: RevertRecipe): void {
+  const { layers, parts, rows_below, keep_share, from, keep } = recipe;
+  if (keep_share === undefined) {
+    if (from !== undefined)
+      throw RecipeError.at({ field: "from" }, "from needs keep_share: it orders what is restored.");
+    if (layers !== undefined || parts !== undefined || rows_below !== undefined) return;
+    throw RecipeError.at(
+      { field: "layers" },
+      "layers, parts, rows_below and keep_share are all missing. Set at least one to choose what to restore.",
+    );
+  }
+  const other = rows_below !== undefined ? "rows_below" : keep ? "keep" : undefined;
+  if (other === undefined) return;
+  throw RecipeError.at({ field: other }, `${other} and keep_share both say what is kept. Remove one of them.`);
+}
+
+/** The layers to restore: of those chosen, the first ones in the recipe's order; half a layer is rounded up to a kept one. */
+function restoredLayers({ layers = "all", from }: RevertRecipe, share: number, { layers: count }: Operand): number[] {
+  const chosen = [...parseLayers(layers, count, "layers")].sort((a, b) => a - b);
+  const middle = (chosen.length - 1) / 2;
+  const places = chosen.map((_, place) => place);
+  const order =
+    from === "top"
+      ? places.reverse()
+      : from === "bottom"
+        ? places
+        : places.sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle));
+  return order.slice(0, chosen.length - Math.round(share * chosen.length)).map((place) => chosen[place] as number);
+}
+
+function describeChoice(recipe: RevertRecipe): string {
+  const { rows_below, rows, keep_share, from } = recipe;
+  const where = describePlace(recipe);
+  const of = where === "" ? "" : ` of ${where}`;
+  if (keep_share !== undefined) {
+    const order =
+      from === undefined || from === "smallest" ? `the ${rows} rows that changed least` : `layers from the ${from}`;
+    return `all but a share of ${keep_share}${of}, ${order} first,`;
+  }
+  return rows_below === undefined ? where : `${rows} rows that changed by less than ${rows_below}${of}`;
+}
+
+function describePlace({ layers, parts }: RevertRecipe): string {
   const where = [
-    ...(rows_below === undefined ? [] : [`${rows} rows that changed by less than ${rows_below}`]),
     ...(layers === undefined ? [] : [`layers ${[layers].flat().join(",")}`]),
     ...(parts === undefined ? [] : [[parts].flat().join(", ")]),
   ];

@@ -5,7 +5,7 @@ import type { ReadTensor } from "../../../test/support/checkpoints.js";
 import { Bench, expectExactly, mean, readFolders, weighted } from "../../../test/support/merging.js";
 import { readFolder, roundTo, toNumbers } from "../../../test/support/numbers.js";
 import type { TensorData } from "../../weights/index.js";
-import { planRecipe, planSoup } from "../index.js";
+import { planRecipe } from "../index.js";
 
 const bench = new Bench();
 
@@ -91,7 +91,7 @@ describe("soup", () => {
   it("rejects weights that sum to zero up to rounding", async () => {
     const folders = await bench.models(3);
     const plan = (weights: number[]) =>
-      planSoup({ models: folders.map((model, i) => ({ model, weight: weights[i] ?? 0 })) });
+      planRecipe({ method: "soup", models: folders.map((model, i) => ({ model, weight: weights[i] ?? 0 })) });
     for (const weights of [
       [0, 0, 0],
       [1, 1, -2],
@@ -119,10 +119,10 @@ describe("other dtypes", () => {
     const soup = (await bench.merge({ method: "soup", models: [a, b] })).tensors.get("model.extra") as ReadTensor;
     const single = (i: number) => (roundTo("F32", x[i] as number) + roundTo("F32", y[i] as number)) / 2;
     expect([soup.dtype, toNumbers(soup)]).toEqual(["F64", [0, 1, 2].map((i) => roundTo("F32", single(i)))]);
-    const { plan } = await planSoup({ models: [a, b] });
+    const { plan } = await planRecipe({ method: "soup", models: [a, b] });
     expect(plan.notes).toEqual(["1 tensor is stored in float64 and computed in float32 (model.extra)"]);
 
-    const copied = await planSoup({ models: [a] });
+    const copied = await planRecipe({ method: "soup", models: [a] });
     expect(copied.plan.notes).toEqual([]);
     const kept = (await bench.merge({ method: "soup", models: [a] })).tensors.get("model.extra") as ReadTensor;
     expect([kept.dtype, toNumbers(kept)]).toEqual(["F64", x]);
@@ -134,7 +134,7 @@ describe("other dtypes", () => {
   ] as const)("takes %s from the first, with a note", async (dtype, width) => {
     const filled = (fill: number) => extra(dtype, new Uint8Array(2 * width).fill(fill), [2]);
     const [first = "", second = ""] = [await bench.model({ edit: filled(1) }), await bench.model({ edit: filled(0) })];
-    const soup = await planSoup({ models: [second, first] });
+    const soup = await planRecipe({ method: "soup", models: [second, first] });
     expect(soup.plan.notes).toEqual(["integer tensors are not averaged but taken from models[0]"]);
     expect(soup.plan.steps.find((step) => step.tensor === "model.extra")).toMatchObject({
       origin: ["models[0]"],
@@ -142,7 +142,7 @@ describe("other dtypes", () => {
     });
     const { tensors } = await bench.merge({ method: "soup", models: [second, first], dtype: "float32" });
     expect(tensors.get("model.extra")).toEqual({ dtype, shape: [2], data: new Uint8Array(2 * width) });
-    const unread = await planSoup({ models: [{ model: second, weight: 0 }, first] }); // "the first" is one that counts
+    const unread = await planRecipe({ method: "soup", models: [{ model: second, weight: 0 }, first] }); // "the first" is one that counts
     expect(unread.plan.steps.find((step) => step.tensor === "model.extra")?.origin).toEqual(["models[1]"]);
     const swap = await planRecipe({ method: "swap", task: first, language: second });
     expect(swap.plan.notes).toEqual(["integer tensors are not averaged but taken from task"]);
@@ -163,13 +163,13 @@ describe("other dtypes", () => {
     const up = (layer: number) => tensors.get(`model.layers.${layer}.mlp.up_proj.weight`) as ReadTensor;
     expect([up(0).dtype, up(0).data]).toEqual(["F8_E4M3", new Uint8Array(96).fill(200)]);
     expect([up(1).dtype, up(1).data]).toEqual(["F8_E4M3", new Uint8Array(96).fill(3)]);
-    await expect(planSoup({ models: [task, language] })).rejects.toThrow(
+    await expect(planRecipe({ method: "soup", models: [task, language] })).rejects.toThrow(
       /2 tensors of dtype F8_E4M3 would need arithmetic.*layers\.0\.mlp\.up_proj/,
     );
   });
 
   it("refuses to average quantised checkpoints", async () => {
     const folders = await bench.models(2, { config: { quantization_config: { quant_method: "gptq" } } });
-    await expect(planSoup({ models: folders })).rejects.toThrow(/quantised \(quantization_config\)/);
+    await expect(planRecipe({ method: "soup", models: folders })).rejects.toThrow(/quantised \(quantization_config\)/);
   });
 });

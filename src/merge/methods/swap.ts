@@ -131,7 +131,7 @@ export function defaultSwapLayers(layers: number): { bottom: number; top: number
 }
 
 /** Fills in the defaults for a depth. @throws RecipeError if the counts exceed the depth */
-export function swapLayers(
+function swapLayers(
   recipe: Pick<SwapRecipe, "bottom" | "top" | "bottom_transition" | "top_transition">,
   layers: number,
 ): SwapLayers {
@@ -157,8 +157,8 @@ export function ownerOfLayer(layer: number, layers: number, counts: SwapLayers):
   return "average";
 }
 
-/** Owner of each layer. */
-function owners(recipe: SwapRecipe, layers: number): ReturnType<typeof ownerOfLayer>[] {
+/** Owner of each layer. @throws RecipeError if the model has fewer layers than the recipe names */
+export function swapOwners(recipe: SwapRecipe, layers: number): ReturnType<typeof ownerOfLayer>[] {
   const { layers: named } = recipe;
   const all = Array.from({ length: layers }, (_, layer) => layer);
   if (!named) {
@@ -187,7 +187,7 @@ function owners(recipe: SwapRecipe, layers: number): ReturnType<typeof ownerOfLa
 function swapTensors(recipe: SwapRecipe, sources: Sources, context: PlanContext): Map<string, OperandTensor> {
   const operands = { task: sources.get("task"), language: sources.get("language") };
   const { task, language } = operands;
-  const ownerOf = owners(recipe, task.layers);
+  const ownerOf = swapOwners(recipe, task.layers);
   const parts = [recipe.parts].flat();
   if (!parts.includes("all")) requireParts(parts, "parts", task);
   const isSwapped = (tensor: OperandTensor) => parts.some((part) => part === "all" || isOfPart(tensor, part));

@@ -82,7 +82,7 @@ function trimModels(recipe: TiesRecipe, { models, base }: Sources, context: Plan
 }
 
 /** Trims with one threshold per tensor. */
-export function trimTensors(
+function trimTensors(
   recipe: { readonly models: readonly (string | object)[] },
   { models }: Sources,
   context: PlanContext,

@@ -21,6 +21,7 @@ import {
   type Progress,
   type RunOptions,
   type RunResult,
+  requireUnchanged,
   resultsByJob,
   runProgram,
 } from "../../weights/index.js";
@@ -149,7 +150,7 @@ class Execution {
 
     // Times at which headers were read: files may have changed since planning.
     const inputs = this.#plannedTimes();
-    await this.#checkInputs(inputs);
+    await this.#checkInputs();
     await this.#folder.open({ resume: earlier !== undefined });
     const begun = { plan: this.#digest, inputs, pins: Object.fromEntries(pinsOf(this.#plan)) };
     try {
@@ -167,7 +168,7 @@ class Execution {
       const outcome = await this.#write(program, state);
       const overflows = overflowsOf(program, outcome);
       for (const [tensor, count] of await this.#writeFactors()) overflows.set(tensor, count);
-      await this.#checkInputs(inputs);
+      await this.#checkInputs();
       const warnings = [...overflowWarnings(overflows), ...(await this.#finish(measured))];
       const { factors = [] } = this.#adapter ?? {};
       const bytesRead = factors.reduce((sum, step) => sum + factorBytes(step), outcome.bytesRead);
@@ -241,18 +242,9 @@ class Execution {
   }
 
   /** @throws LayergraftError if an input file changed */
-  async #checkInputs(then: Readonly<Record<string, number>>): Promise<void> {
-    const changed: string[] = [];
-    for (const path of Object.keys(this.#plannedTimes())) {
-      const now = await stat(path).catch(() => undefined);
-      if (now?.mtimeMs !== then[path]) changed.push(path);
-    }
-    if (changed.length === 0) return;
-    throw new LayergraftError(
-      "changed",
-      `${formatSome(changed)} changed since the run began, so its output would mix old and new. Pass --force to start again.`,
-      { file: changed[0] ?? "" },
-    );
+  #checkInputs(then?: Readonly<Record<string, number>>): Promise<void> {
+    const consequence = "its output would mix old and new. Pass --force to start again.";
+    return requireUnchanged(this.#opened.sources.values(), consequence, then);
   }
 
   /** Bytes fetched of all remote files so far. */

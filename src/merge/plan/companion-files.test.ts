@@ -7,7 +7,7 @@ import { afterAll, expect, test } from "vitest";
 import { writeTiny } from "../../../test/support/checkpoints.js";
 import { CASES } from "../../engine/model/fixtures.test-util.js";
 import { writeCheckpoint } from "../../train/loop/checkpoint-writer.js";
-import { executePlan, planRecipe, planSoup } from "../index.js";
+import { executePlan, planRecipe } from "../index.js";
 
 const DECODERS = join(import.meta.dirname, "../../../test/fixtures/decoders");
 const root = mkdtempSync(join(tmpdir(), "layergraft-companions-"));
@@ -24,11 +24,16 @@ test.each(CASES)("a rewritten config.json of %s keeps the source text of its num
   const wanted = numbersOf(folder, "config.json");
   expect(wanted?.some((number) => /\.0$|e-0/.test(number))).toBe(true);
   const merged = join(root, `${name}-merged`);
-  await executePlan(await planSoup({ models: [folder], dtype: "bfloat16" }), { out: merged });
+  await executePlan(await planRecipe({ method: "soup", models: [folder], dtype: "bfloat16" }), { out: merged });
   expect(numbersOf(merged, "config.json")).toEqual(wanted);
   const trained = join(root, `${name}-trained`);
   await writeCheckpoint(trained, {
-    ...{ base: await planSoup({ models: [folder] }), parameters: new Map(), baseName: folder, provenance: {} },
+    ...{
+      base: await planRecipe({ method: "soup", models: [folder] }),
+      parameters: new Map(),
+      baseName: folder,
+      provenance: {},
+    },
     dtype: "bfloat16",
   });
   expect(numbersOf(trained, "config.json")).toEqual(wanted);
@@ -57,7 +62,7 @@ test.skipIf(process.platform === "win32")(
     const folder = await writeTiny(join(root, "piped"), { layers: 1 });
     execFileSync("mkfifo", [join(folder, "README.md")]);
     const out = join(root, "piped-merged");
-    await executePlan(await planSoup({ models: [folder] }), { out });
+    await executePlan(await planRecipe({ method: "soup", models: [folder] }), { out });
     expect(readFileSync(join(out, "README.md"), "utf8")).toMatch(/^---\n/);
   },
 );

@@ -8,7 +8,7 @@ import { Bench, type Tensors } from "../../../test/support/merging.js";
 import { readFolder, roundTo, toNumbers } from "../../../test/support/numbers.js";
 import { openCheckpoint, openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../weights/index.js";
 import { addLowRank } from "../../weights/kernels/plain-kernels.test-util.js";
-import { executePlan, planSoup } from "../index.js";
+import { executePlan, planRecipe } from "../index.js";
 
 const bench = new Bench();
 const fixture = (...path: string[]) => join(fileURLToPath(new URL("../../../test/fixtures", import.meta.url)), ...path);
@@ -186,7 +186,7 @@ describe("the arithmetic of an adapter", () => {
         const [input, output] = transposed ? [rows, columns] : [columns, rows];
         const config = { r: rank, fan_in_fan_out: transposed };
         const adapter = await writeAdapter(factors({ module, input, output, rank }, 5, dtype), config);
-        const opened = await planSoup({ models: [`${base}+${adapter}`] });
+        const opened = await planRecipe({ method: "soup", models: [`${base}+${adapter}`] });
         const { out } = await executePlan(opened, { out: bench.next("out"), threads: transposed ? 1 : 3 });
         expectAdapted(await readFolder(out), before, await readFolder(adapter), () => 3 / rank, transposed);
       }
@@ -286,7 +286,7 @@ describe("refused adapters", () => {
   const good = factors({ module, input: 8, output: 8, rank: 2 }, 1);
   const [a, b] = good as [TensorData, TensorData];
   const named = (name: string, shape: number[]) => seededTensor(PREFIX + name, shape, 1, "F32");
-  const plan = async (adapter: string) => planSoup({ models: [`${await bench.model()}+${adapter}`] });
+  const plan = async (adapter: string) => planRecipe({ method: "soup", models: [`${await bench.model()}+${adapter}`] });
 
   it.each<[string, Record<string, unknown>, RegExp]>([
     ["DoRA", { use_dora: true }, /uses DoRA, which is not supported; merge the adapter in PEFT/],

@@ -54,14 +54,6 @@ export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {})
   return new Planner(checkRecipe(recipe), options).plan();
 }
 
-/** Plans a soup; see `SoupRecipe` for the options and their defaults. */
-export function planSoup(
-  options: Omit<Extract<RecipeInput, { method: "soup" }>, "method">,
-  folder?: string,
-): Promise<OpenedPlan> {
-  return planRecipe({ method: "soup", ...options }, folder === undefined ? {} : { folder });
-}
-
 class Planner {
   readonly #recipe: Recipe;
   readonly #builder: OperandBuilder;

@@ -153,6 +153,8 @@ function soupOf(board: Board, used: readonly string[]): RecipeValue {
       if (layers.length > 0) rules.push({ layers: rangesOf(layers), parts: [half], value: 1 });
     }
     if (has(board.outside)) rules.push({ parts: ["outside"], value: 1 });
+    // A rule after those that match everything would be refused.
+    if (whole.length === board.rows.length && has(board.outside)) return model;
     return { model, weight: [...rules, { value: 0 }] };
   });
   return { method: "soup", models };

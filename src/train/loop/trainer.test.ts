@@ -18,13 +18,14 @@ import { CancelledError, DiskFullError } from "../../core/errors.js";
 import { takeLock } from "../../core/lock.js";
 import { Random } from "../../core/random.js";
 import { type ModelSource, openEngine, openModelSource } from "../../engine/index.js";
-import { type OpenedPlan, planSoup } from "../../merge/index.js";
+import { type OpenedPlan, planRecipe } from "../../merge/index.js";
 import * as weights from "../../weights/index.js";
 import { readTensor } from "../../weights/index.js";
 import { checkRun } from "../run/run-file.js";
 import { planLora } from "./lora.js";
 import type { TokenBatch } from "./trainable.js";
-import { type BatchSource, type TrainOptions, type TrainProgress, type TrainResult, train } from "./trainer.js";
+import { train } from "./trainer.js";
+import type { BatchSource, TrainOptions, TrainProgress, TrainResult } from "./training-types.js";
 
 vi.mock(import("../../weights/index.js"), async (original) => ({ ...(await original()) }));
 
@@ -40,7 +41,7 @@ let wanted: Record<string, string>;
 
 beforeAll(async () => {
   root = mkdtempSync(join(tmpdir(), "layergraft-trainer-"));
-  base = await planSoup({ models: [BASE] });
+  base = await planRecipe({ method: "soup", models: [BASE] });
   source = await openModelSource(base);
   out = join(root, "whole");
   await go();
@@ -377,7 +378,7 @@ describe("what goes wrong", () => {
     const bytes = readFileSync(path);
     bytes.writeFloatLE(Number.POSITIVE_INFINITY, (table?.offset ?? 0) + VOCABULARY * 16 * 4);
     writeFileSync(path, bytes);
-    const plan = await planSoup({ models: [folder] });
+    const plan = await planRecipe({ method: "soup", models: [folder] });
     return { base: plan, source: await openModelSource(plan) };
   }
 
@@ -440,7 +441,7 @@ describe("what goes wrong", () => {
   it("a folder that is not a run, and a base inside the output folder", async () => {
     const inside = join(out, "checkpoint-2");
     await go({ settings: { ...settings, steps: 1 }, holdout: [] });
-    const plan = await planSoup({ models: [inside] });
+    const plan = await planRecipe({ method: "soup", models: [inside] });
     const inFolder = { base: plan, source: await openModelSource(plan), force: true };
     await expect(go(inFolder)).rejects.toThrow(/checkpoint-2 is inside the output folder .*\. Choose another --out/);
     expect(checkpoints()).toEqual(["checkpoint-2"]);

@@ -3,111 +3,25 @@
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppendLog, CancelledError, exists, formatSome, LayergraftError, Random } from "../../core/index.js";
-import type { ModelSource } from "../../engine/index.js";
-import type { OpenedPlan } from "../../merge/index.js";
-import type { Run } from "../run/run-schema.js";
-import type { RunSettings } from "../run/run-settings.js";
 import { learningRateFactor } from "../run/schedule.js";
 import { writeCheckpoint } from "./checkpoint-writer.js";
-import type { LoraPlan } from "./lora.js";
 import { Optimizer } from "./optimizer.js";
 import { requireSameRun } from "./resume-check.js";
-import { findState, type Progress, restoreParameters, writeState } from "./state.js";
-import { type BatchLoss, type TokenBatch, TrainableDecoder } from "./trainable.js";
+import { keptOf, largestMasks, type Masks } from "./sparse.js";
+import { findState, type Progress, readMasks, restoreParameters, writeState } from "./state.js";
+import { type BatchLoss, TrainableDecoder } from "./trainable.js";
 import { RUN_FILES, TrainingFolder } from "./training-folder.js";
+import type {
+  Json,
+  Rates,
+  TrainingBatch,
+  TrainingStream,
+  TrainOptions,
+  TrainProgress,
+  TrainResult,
+} from "./training-types.js";
 
-/** A batch and its counts. */
-export interface TrainingBatch extends TokenBatch {
-  /** Samples that end in it. */
-  readonly samples: number;
-  /** Tokens, padding not counted. */
-  readonly tokens: number;
-  /** For messages: its number and how its samples begin. */
-  readonly name: string;
-}
-
-type Json = Progress["position"];
-
-/** Endless batches, in an order that depends on the seed alone. */
-export interface BatchSource {
-  readonly name: string;
-  next(): TrainingBatch;
-  /** JSON, for `seek`. */
-  position(): Json;
-  seek(position: Json): void;
-}
-
-/** A stream of batches, and the names of the tensors that it trains; undefined for all. */
-export interface TrainingStream {
-  readonly batches: BatchSource;
-  readonly trained?: ReadonlySet<string> | undefined;
-}
-
-export interface TrainOptions {
-  /** Its data and what it selects are in the fields below. */
-  readonly run: Run;
-  readonly settings: RunSettings;
-  readonly base: OpenedPlan;
-  readonly source: ModelSource;
-  /** What adapters name as their base. */
-  readonly baseName: string;
-  /** Folder of the run. */
-  readonly out: string;
-  /** They take turns, step by step. */
-  readonly streams: readonly TrainingStream[];
-  /** Names of all tensors that are trained. */
-  readonly trained: ReadonlySet<string>;
-  readonly lora?: LoraPlan | undefined;
-  /** Batches of held-out data. */
-  readonly holdout: readonly TokenBatch[];
-  /** Names of the tensors to reset to the base in a checkpoint of their own. */
-  readonly revert?: ReadonlySet<string> | undefined;
-  /** Digests of what is read. */
-  readonly inputs: Readonly<Record<string, string>>;
-  readonly resume?: boolean | undefined;
-  /** Whether to replace an earlier run. */
-  readonly force?: boolean | undefined;
-  readonly signal?: AbortSignal | undefined;
-  readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
-  readonly onCheckpoint?: OnCheckpoint | undefined;
-}
-
-/** Takes the folder of each checkpoint that is due, and how far the run is. Training waits for it. */
-export type OnCheckpoint = (folder: string, at: Pick<TrainProgress, "step" | "steps">) => void | Promise<void>;
-
-interface Rates {
-  readonly tokensPerSecond: number;
-  readonly secondsLeft: number;
-  /** As last measured, in nats. */
-  readonly holdoutLoss?: number;
-}
-
-/** After a step, and after the measurement that followed it. */
-export interface TrainProgress extends Rates {
-  readonly step: number;
-  readonly steps: number;
-  readonly samples: number;
-  /** Mean over the step's labels, in nats. */
-  readonly loss: number;
-  readonly learningRate: number;
-  readonly gradientNorm: number;
-}
-
-export interface TrainResult {
-  readonly steps: number;
-  readonly samples: number;
-  readonly tokens: number;
-  /** Folders of the checkpoints that were kept. */
-  readonly last: string;
-  readonly best: string | null;
-  readonly reverted: string | null;
-  readonly loss: number | null;
-  readonly bestLoss: number | null;
-  readonly stoppedEarly: boolean;
-  readonly resumed: boolean;
-  readonly log: string;
-  readonly seconds: number;
-}
+const NOTHING_YET = { step: 0, samples: 0, tokens: 0, best: null, sinceBest: 0 };
 
 // Seconds between states, and at least this many times what writing one takes.
 const STATE_SECONDS = 20;
@@ -145,6 +59,9 @@ interface TrainerParts {
   readonly optimizer: Optimizer;
   readonly log: AppendLog;
   readonly progress: Progress;
+  /** Positions of the streams at their beginning. */
+  readonly beginning: readonly Json[];
+  readonly masks: Masks | undefined;
   readonly resumed: boolean;
 }
 
@@ -152,6 +69,7 @@ class Trainer {
   readonly #parts: TrainerParts;
   readonly #start = performance.now();
   #progress: Progress;
+  #masks: Masks | undefined;
   #loss = Number.NaN;
   /** The latest held-out loss, and after how many samples. */
   #measured: { readonly loss: number; readonly samples: number } | undefined;
@@ -164,6 +82,7 @@ class Trainer {
   private constructor(parts: TrainerParts) {
     this.#parts = parts;
     this.#progress = parts.progress;
+    this.#masks = parts.masks;
   }
 
   static async open(options: TrainOptions, folder: TrainingFolder): Promise<Trainer> {
@@ -180,13 +99,18 @@ class Trainer {
       else await model.initialise(optimizer, run.seed);
       // Only now, so that a run that cannot start removes nothing.
       if (!saved) await folder.clear();
+      const beginning = streams.map(({ batches }) => batches.position());
       const progress: Progress = saved?.progress ?? {
-        ...{ step: 0, samples: 0, tokens: 0, logBytes: 0, best: null, sinceBest: 0 },
-        position: streams.map(({ batches }) => batches.position()),
+        ...(run.sparse ? { phase: "selection" } : {}),
+        ...{ ...NOTHING_YET, logBytes: 0, position: beginning },
       };
+      const masks = saved && (await readMasks(saved, optimizer.parameters));
       for (const [i, position] of (progress.position as Json[]).entries()) streams[i]?.batches.seek(position);
       const log = new AppendLog(folder.log, progress.logBytes);
-      return new Trainer({ options, folder, model, optimizer, log, progress, resumed: saved !== undefined });
+      return new Trainer({
+        ...{ options, folder, model, optimizer, log, progress, beginning, masks },
+        resumed: saved !== undefined,
+      });
     } catch (error) {
       await model.close();
       throw error;
@@ -195,6 +119,7 @@ class Trainer {
 
   async run(): Promise<TrainResult> {
     const { run, settings, signal, onProgress } = this.#parts.options;
+    if (this.#progress.phase === "selection") await this.#select();
     let stoppedEarly = this.#shouldStopEarly();
     // What is left to do of a run that was killed after its last state.
     if (this.#parts.resumed && (stoppedEarly || this.#progress.step === settings.steps)) await this.#removeOthers();
@@ -214,6 +139,36 @@ class Trainer {
       else await this.#saveWhenDue();
     }
     return this.#result(stoppedEarly);
+  }
+
+  /** Makes the masks of sparse fine-tuning: trains all weights, and goes back to the base. */
+  async #select(): Promise<void> {
+    const { options, optimizer, model, beginning } = this.#parts;
+    const { run, settings, signal, streams, onProgress } = options;
+    while (this.#progress.step < settings.steps) {
+      await nextTurn();
+      if (signal?.aborted) await this.#stop();
+      const done = await this.#step();
+      onProgress?.({ ...done, ...this.#rates() });
+      await this.#saveWhenDue();
+    }
+    await model.subtractBase(optimizer);
+    const changes = new Map([...optimizer.parameters].map(([name, { weights }]) => [name, weights]));
+    const count = [...changes.values()].reduce((sum, { length }) => sum + length, 0);
+    this.#masks = largestMasks(changes, Math.max(1, Math.round((run.sparse?.keep ?? 1) * count)));
+    optimizer.reset();
+    await model.initialise(optimizer, run.seed);
+    for (const [i, { batches }] of streams.entries()) batches.seek(beginning[i] as Json);
+    const { logBytes } = this.#progress;
+    this.#progress = { phase: "retraining", ...NOTHING_YET, logBytes, position: [...beginning] };
+    await this.#saveState();
+  }
+
+  /** Steps made and planned, over both phases of sparse fine-tuning. */
+  #steps(): { readonly step: number; readonly steps: number } {
+    const { run, settings } = this.#parts.options;
+    const before = this.#progress.phase === "retraining" ? settings.steps : 0;
+    return { step: before + this.#progress.step, steps: (run.sparse ? 2 : 1) * settings.steps };
   }
 
   async close(): Promise<void> {
@@ -236,7 +191,9 @@ class Trainer {
     const loss = losses.reduce((sum, one) => sum + one.loss, 0) / labels;
     const learningRate = settings.learningRate * learningRateFactor(settings.schedule, step, settings.steps);
     if (!Number.isFinite(loss)) this.#diverged(`the loss is ${loss}`, batches, losses);
-    const { gradientNorm, applied } = this.#parts.optimizer.step({ learningRate, scale: 1 / labels });
+    const { gradientNorm, applied } = this.#parts.optimizer.step({
+      ...{ learningRate, scale: 1 / labels, masks: this.#masks },
+    });
     if (!applied) this.#diverged(`the loss is ${loss}, and the norm of its gradient ${gradientNorm}`, batches);
     const tokens = batches.reduce((sum, batch) => sum + batch.tokens, 0);
     this.#tokensHere += tokens;
@@ -250,23 +207,26 @@ class Trainer {
     };
     const { samples } = this.#progress;
     const name = streams.length > 1 ? { stream: stream.batches.name } : {};
+    const phase = this.#progress.phase === "selection" ? { phase: "selection" } : {};
     this.#parts.log.add({
       step: step + 1,
       samples,
       tokens: this.#progress.tokens,
       ...name,
+      ...phase,
       loss,
       learningRate,
       gradientNorm,
     });
-    return { step: step + 1, steps: settings.steps, samples, loss, learningRate, gradientNorm };
+    return { ...this.#steps(), samples, loss, learningRate, gradientNorm };
   }
 
   #rates(): Rates {
     const seconds = (performance.now() - this.#start) / 1000;
     const tokensPerSecond = this.#tokensHere / seconds;
     const perStep = this.#progress.tokens / Math.max(1, this.#progress.step);
-    const secondsLeft = ((this.#parts.options.settings.steps - this.#progress.step) * perStep) / tokensPerSecond;
+    const { step, steps } = this.#steps();
+    const secondsLeft = ((steps - step) * perStep) / tokensPerSecond;
     const measured = this.#measured === undefined ? {} : { holdoutLoss: this.#measured.loss };
     return { tokensPerSecond, secondsLeft, ...measured };
   }
@@ -337,7 +297,11 @@ class Trainer {
     const holdoutLoss = this.#measured?.samples === samples ? this.#measured.loss : null;
     await writeCheckpoint(this.#parts.folder.checkpoint(samples), {
       ...{ base, baseName, lora, dtype: run.save_dtype, parameters: this.#parts.optimizer.parameters },
-      provenance: { step, samples, tokens, loss: finite(this.#loss), holdoutLoss, configuration: run },
+      provenance: {
+        ...{ step, samples, tokens, loss: finite(this.#loss), holdoutLoss },
+        ...(this.#masks ? { sparse: keptOf(this.#masks, this.#parts.optimizer.parameters) } : {}),
+        configuration: run,
+      },
     });
     this.#written = samples;
   }
@@ -355,6 +319,7 @@ class Trainer {
       configuration: this.#parts.options.run as Json,
       inputs: this.#parts.options.inputs,
       parameters: this.#parts.optimizer.parameters.values(),
+      masks: this.#masks,
     });
     this.#stateSaved = performance.now();
     this.#stateCost = (this.#stateSaved - begin) / 1000;
@@ -362,13 +327,10 @@ class Trainer {
 
   async #stop(): Promise<never> {
     await this.#saveState();
-    const { step } = this.#progress;
-    throw new CancelledError(
-      `stopped after step ${step} of ${this.#parts.options.settings.steps}; repeat the command with --resume to continue`,
-      {
-        file: this.#parts.options.out,
-      },
-    );
+    const { step, steps } = this.#steps();
+    throw new CancelledError(`stopped after step ${step} of ${steps}; repeat the command with --resume to continue`, {
+      file: this.#parts.options.out,
+    });
   }
 
   #diverged(what: string, batches: readonly TrainingBatch[], losses: readonly BatchLoss[] = []): never {
@@ -399,6 +361,7 @@ class Trainer {
       ...{ steps: step, samples, tokens, stoppedEarly, reverted, resumed: this.#parts.resumed },
       last: this.#parts.folder.checkpoint(samples),
       best: best === undefined ? null : this.#parts.folder.checkpoint(best),
+      sparse: this.#masks ? keptOf(this.#masks, this.#parts.optimizer.parameters) : null,
       loss: finite(this.#loss),
       bestLoss: this.#progress.best?.score ?? null,
       log: this.#parts.folder.log,

@@ -9,7 +9,7 @@ import { CancelledError, LayergraftError, OutputError, RecipeError } from "../..
 import { type ModelSource, openModelSource } from "../../engine/model-source.js";
 import { openSafetensors } from "../../weights/safetensors/reader.js";
 import { planLora } from "../loop/lora.js";
-import type { TrainingBatch, TrainingStream } from "../loop/trainer.js";
+import type { TrainingBatch, TrainingStream } from "../loop/training-types.js";
 import { checkRun } from "../run/run-file.js";
 import { resolveSelection } from "../run/selection.js";
 import { startTrlRun } from "./start.js";

@@ -16,7 +16,7 @@ import {
 import { factorNames } from "../../weights/index.js";
 import { factorShapes, initialFactors, writeAdapter } from "../loop/lora.js";
 import type { TokenBatch } from "../loop/trainable.js";
-import type { TrainingStream, TrainOptions } from "../loop/trainer.js";
+import type { TrainingStream, TrainOptions } from "../loop/training-types.js";
 import { decaySteps, learningRateFactor } from "../run/schedule.js";
 import { accelerateYaml, launchScript, slurmScript, type TrlCluster } from "./launch.js";
 
@@ -105,6 +105,7 @@ function requireSupported(training: TrlRun, { processes = 1, machines = 1 }: Trl
   if (!base || checkpoints.length > 1 || base.adapter) {
     problems.push("base: it is made of several checkpoints or has an adapter; write it with layergraft merge first");
   }
+  if (run.sparse) problems.push("sparse: TRL has no masked optimizer; use --engine embedded");
   const perStep = run.accumulation * (streams[0] ? rowsOf(streams) : 0);
   if (perStep % (processes * machines) !== 0) {
     problems.push(

@@ -17,7 +17,7 @@ const LANES = 8;
 const BLOCK = plain.SUM_BLOCK;
 const STAGES = 4;
 /** Limit of 32-bit WebAssembly memory, less the last page, whose end has no address. */
-export const MOST_TRAINING_BYTES = (65_536 - 1) * PAGE;
+const MOST_TRAINING_BYTES = (65_536 - 1) * PAGE;
 
 /**
  * Training kernels with their own memory for arrays.

@@ -48,7 +48,8 @@ export async function openShards(folder: string, remote?: RemoteFolder): Promise
   } catch (error) {
     if (isSystemError(error, "ENOENT")) throw new CheckpointError(`${folder} does not exist`, { file: folder }, error);
     if (isSystemError(error, "ENOTDIR")) {
-      throw new CheckpointError(`${folder} is a file; give the folder of a checkpoint`, { file: folder }, error);
+      const what = folder.endsWith(".gguf") ? "a GGUF file, which only llama.cpp reads" : "a file";
+      throw new CheckpointError(`${folder} is ${what}; give the folder of a checkpoint`, { file: folder }, error);
     }
     throw error;
   }

@@ -1,0 +1,156 @@
+// What `compare` needs of results, whichever program wrote them.
+
+import { readdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { formatSome, isFile, isObject, isSystemError, own, RecipeError, readJsonObject } from "../../core/index.js";
+import { bleuFromStatistics } from "../metrics/bleu.js";
+import { CHRF_PLUS_PLUS, chrfFromStatistics } from "../metrics/chrf.js";
+import type { JudgedItem } from "../scoring/scores.js";
+import type { Metric } from "../tasks/index.js";
+import { readInspectLog } from "./inspect-log.js";
+import { readLmEval } from "./lm-eval.js";
+import { readResults, readVerdicts } from "./read-results.js";
+import type { Results, StoredMetric } from "./result-types.js";
+
+export interface ComparableSample extends JudgedItem {
+  /** Digests of what was asked, by what they are of: `{ documents, prompts }`. Two results must agree in those they share. */
+  readonly asked: Readonly<Record<string, string>>;
+}
+
+export interface ComparableTask {
+  readonly task: string;
+  readonly title: string;
+  /** Full name and version. */
+  readonly protocol: string;
+  /** Undefined where the program does not store them. */
+  readonly shots: number | undefined;
+  /** How answers are read and scored: a digest, and what a person calls it. */
+  readonly judging?: { readonly digest: string; readonly names: readonly string[] } | undefined;
+  /** Reads samples, and the metrics that they have. */
+  read(): Promise<{ readonly metrics: readonly Metric[]; readonly samples: readonly ComparableSample[] }>;
+}
+
+/** Results that can be compared item by item. */
+export interface ComparableResults {
+  readonly path: string;
+  readonly program: "layergraft" | "lm-eval" | "Inspect";
+  /** What was evaluated, and by what. */
+  readonly name: string;
+  readonly tasks: readonly ComparableTask[];
+  /** What cannot be compared, in sentences. */
+  readonly notes: readonly string[];
+}
+
+// Inspect's logs hold every sample with its transcript.
+const MAX_BYTES = 500_000_000;
+
+/**
+ * Opens results of layergraft, lm-evaluation-harness or Inspect, told apart by what the files hold.
+ * @param path a folder, or the results file in it; Inspect's log
+ * @throws RecipeError if there are no results, or several, or they are of a program that `compare` does not read
+ */
+export async function openComparable(path: string): Promise<ComparableResults> {
+  const file = await resultsFile(path);
+  let value: Readonly<Record<string, unknown>>;
+  try {
+    value = await readJsonObject(file, MAX_BYTES);
+  } catch (error) {
+    throw new RecipeError(`${path} has no results of an evaluation: ${(error as Error).message}`, [], { file });
+  }
+  if (isObject(value.eval) && typeof value.status === "string") return { ...readInspectLog(file, value), path };
+  if (isObject(value.config_general)) {
+    throw new RecipeError(
+      `${file} is of lighteval, whose details compare does not read; run the task with lm-eval`,
+      [],
+      {
+        file,
+      },
+    );
+  }
+  if (isObject(value.results) && value.format === undefined) return { ...(await readLmEval(file, value)), path };
+  return ownResults(path, file, await readResults(file));
+}
+
+/** The file that says what a folder of results holds. */
+async function resultsFile(path: string): Promise<string> {
+  if (path.endsWith(".eval")) {
+    throw new RecipeError(
+      `${path} is a binary log; convert it with: inspect log convert ${path} --to json --output-dir FOLDER`,
+      [],
+      { file: path },
+    );
+  }
+  if (path.endsWith(".jsonl")) {
+    throw new RecipeError(`${path} holds samples; pass its folder, or the results file beside it`, [], { file: path });
+  }
+  if (path.endsWith(".json") || (await isFile(path))) return path;
+  if (await isFile(join(path, "results.json"))) return join(path, "results.json");
+  // lm-eval writes FOLDER/MODEL/results_DATE.json.
+  const inside = await listed(path);
+  const direct = inside.filter((name) => /^results_.*\.json$/.test(name)).map((name) => join(path, name));
+  const below = await Promise.all(
+    inside.slice(0, MAX_FOLDERS).map(async (name) => {
+      const names = await listed(join(path, name));
+      return names.filter((one) => /^results_.*\.json$/.test(one)).map((one) => join(path, name, one));
+    }),
+  );
+  const logs = inside.filter((name) => name.endsWith(".json")).map((name) => join(path, name));
+  const found = [direct, below.flat(), logs].find((files) => files.length > 0) ?? [];
+  if (found.length > 1) {
+    throw new RecipeError(
+      `${path} has ${found.length} results, such as ${formatSome(found, 2)}; pass one of them`,
+      [],
+      {
+        file: path,
+      },
+    );
+  }
+  return found[0] ?? join(path, "results.json");
+}
+
+const MAX_FOLDERS = 100;
+
+async function listed(folder: string): Promise<string[]> {
+  try {
+    return (await readdir(folder)).sort();
+  } catch (error) {
+    if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return [];
+    throw error;
+  }
+}
+
+/** How scores of whole corpora are made of the sums in the verdicts. */
+const CORPUS_SCORES: Readonly<Record<string, (sums: readonly number[]) => number>> = {
+  chrf: (sums) => chrfFromStatistics(sums, {}).score,
+  bleu: (sums) => bleuFromStatistics(sums).score,
+  spbleu: (sums) => bleuFromStatistics(sums).score,
+  "chrf++": (sums) => chrfFromStatistics(sums, CHRF_PLUS_PLUS).score,
+};
+
+function ownResults(path: string, file: string, { source, backend, tasks }: Results): ComparableResults {
+  const who = backend.server ?? backend.backend;
+  return {
+    ...{ path, program: "layergraft", notes: [] },
+    name: `${source} (${backend.model === source ? who : `${backend.model}, ${who}`})`,
+    tasks: tasks.map(({ task, title, protocol, shots, judgingDigest, metrics }): ComparableTask => {
+      const names = metrics.flatMap(({ signature }) => signature ?? []);
+      return {
+        ...{ task, title, protocol, shots },
+        judging: judgingDigest === undefined ? undefined : { digest: judgingDigest, names },
+        read: async () => {
+          const samples = await readVerdicts(dirname(file), task);
+          return {
+            metrics: metrics.flatMap(withScore),
+            samples: samples.map(({ asked, ...judged }) => ({ ...judged, asked: { questions: asked } })),
+          };
+        },
+      };
+    }),
+  };
+}
+
+function withScore(metric: StoredMetric): Metric[] {
+  if (metric.by !== "corpus") return [metric];
+  const score = own(CORPUS_SCORES, metric.of);
+  return score ? [{ ...metric, score }] : [];
+}

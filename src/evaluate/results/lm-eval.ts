@@ -1,0 +1,194 @@
+// Reads what lm-evaluation-harness writes with --log_samples (0.4.2 and later): results_DATE.json, and samples_TASK_DATE.jsonl beside it.
+
+import { readdir } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { digestOfValue, isObject, own, RecipeError } from "../../core/index.js";
+import { type Row, readRows } from "../../data/index.js";
+import type { Metric, Verdict } from "../tasks/index.js";
+import type { ComparableResults, ComparableSample, ComparableTask } from "./comparable.js";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const fieldsOf = (value: unknown): Fields => (isObject(value) ? value : {});
+const textOf = (value: unknown): string | undefined =>
+  typeof value === "string" || typeof value === "number" ? String(value) : undefined;
+
+/** Subtasks of groups, of which MMLU has 57; more than any group has. */
+const MAX_TASKS = 10_000;
+
+/** The results of a file. @param value its JSON */
+export async function readLmEval(file: string, value: Fields): Promise<ComparableResults> {
+  const results = fieldsOf(value.results);
+  const names = Object.keys(results);
+  if (names.length > MAX_TASKS) throw new RecipeError(`${file} has more than ${MAX_TASKS} tasks`, [], { file });
+  const date = /^results_(.*)\.json$/.exec(basename(file))?.[1];
+  const beside = (await readdir(dirname(file))).filter(
+    (name) => name.startsWith("samples_") && name.endsWith(".jsonl"),
+  );
+  // Without a date in its name, the file was renamed, and its samples may have any date.
+  const samplesOf = (task: string) =>
+    beside.filter((name) =>
+      date === undefined ? name.startsWith(`samples_${task}_`) : name === `samples_${task}_${date}.jsonl`,
+    );
+  const tasks: ComparableTask[] = [];
+  const notes: string[] = [];
+  for (const task of names) {
+    const described = describe(value, task);
+    const leaves = leavesOf(fieldsOf(value.group_subtasks), task);
+    if (leaves.length === 0) {
+      const [name, other] = samplesOf(task);
+      if (other !== undefined)
+        throw new RecipeError(`${dirname(file)} has several samples of ${task}; keep one run in the folder`, [], {
+          file,
+        });
+      if (name === undefined)
+        notes.push(`${task} has no samples beside ${basename(file)}; run lm_eval with --log_samples`);
+      else tasks.push({ ...described, read: () => readSamples(file, [{ task, name }], fieldsOf(own(results, task))) });
+      continue;
+    }
+    const parts = leaves.flatMap((leaf) => samplesOf(leaf).map((name) => ({ task: leaf, name })));
+    // A group's score that is no mean over its items is left out by readSamples.
+    if (parts.length === leaves.length)
+      tasks.push({ ...described, read: () => readSamples(file, parts, fieldsOf(own(results, task))) });
+  }
+  if (tasks.length === 0) {
+    throw new RecipeError(`${file} has no samples beside it, which compare needs; run lm_eval with --log_samples`, [], {
+      file,
+    });
+  }
+  const model = textOf(value.model_name) ?? textOf(fieldsOf(value.config).model) ?? basename(dirname(file));
+  const source = textOf(value.model_source) ?? textOf(fieldsOf(value.config).model);
+  return {
+    path: file,
+    program: "lm-eval",
+    name: `${model} (lm-eval${source === undefined ? "" : `, ${source}`})`,
+    tasks,
+    notes,
+  };
+}
+
+function describe(value: Fields, task: string): Omit<ComparableTask, "read"> {
+  const version = textOf(own(fieldsOf(value.versions), task));
+  // Of groups, lm-eval writes 0 shots whatever their tasks have.
+  const isGroup = leavesOf(fieldsOf(value.group_subtasks), task).length > 0;
+  const shots = isGroup ? undefined : own(fieldsOf(value["n-shot"]), task);
+  const alias = textOf(own(fieldsOf(own(fieldsOf(value.results), task)), "alias"));
+  return {
+    task,
+    // Aliases of subtasks are indented: ` - anatomy`.
+    title: alias?.replace(/^[\s-]+/, "") || task,
+    protocol: version === undefined || version === "N/A" ? "lm-eval" : `lm-eval, version ${version}`,
+    shots: typeof shots === "number" ? shots : undefined,
+  };
+}
+
+/** The tasks that a group is made of, subgroups opened; none of a task. */
+function leavesOf(groups: Fields, name: string, seen: Set<string> = new Set()): string[] {
+  const members = own(groups, name);
+  if (!Array.isArray(members) || seen.has(name)) return [];
+  seen.add(name);
+  return members.flatMap((member: unknown) => {
+    if (typeof member !== "string" || seen.size > MAX_TASKS) return [];
+    const inside = own(groups, member);
+    return Array.isArray(inside) && inside.length > 0 ? leavesOf(groups, member, seen) : [member];
+  });
+}
+
+/** A score of the results: `acc,none` is the metric acc after the filter none. */
+interface Wanted {
+  readonly name: string;
+  readonly metric: string;
+  readonly filter: string;
+  readonly value: number;
+}
+
+async function readSamples(
+  file: string,
+  parts: readonly { readonly task: string; readonly name: string }[],
+  scores: Fields,
+): Promise<{ metrics: Metric[]; samples: ComparableSample[] }> {
+  const wanted = Object.entries(scores).flatMap(([name, value]): Wanted[] => {
+    const [, metric, filter] = /^(.+),([^,]*)$/.exec(name) ?? [];
+    if (metric === undefined || filter === undefined || metric.endsWith("_stderr") || typeof value !== "number")
+      return [];
+    return [{ name, metric, filter, value }];
+  });
+  const samples = new Map<
+    string,
+    { group: string | undefined; asked: Record<string, string>; verdict: Record<string, number> }
+  >();
+  for (const { task, name } of parts) {
+    const path = join(dirname(file), name);
+    for await (const { rows, lines } of readRows([path])) {
+      for (const [i, row] of rows.entries()) {
+        const where = `${path}, line ${lines[i]}`;
+        const id = textOf(row.doc_id);
+        if (id === undefined)
+          throw new RecipeError(`${where} is not a sample of lm-eval: doc_id is missing`, [], { file: path });
+        const key = parts.length > 1 ? `${task}/${id}` : id;
+        const asked = askedIn(row);
+        const known = samples.get(key);
+        const sample = known ?? { group: parts.length > 1 ? task : undefined, asked, verdict: {} };
+        if (known && !agree(known.asked, asked)) {
+          throw new RecipeError(`${where} has another document or prompt than the line before of doc_id ${id}`, [], {
+            file: path,
+          });
+        }
+        for (const { name, metric, filter } of wanted) {
+          if (textOf(row.filter ?? "none") !== filter) continue;
+          const found = own(row, metric);
+          if (typeof found !== "number" && typeof found !== "boolean") continue;
+          if (Object.hasOwn(sample.verdict, name)) {
+            throw new RecipeError(
+              `${where} repeats doc_id ${id} of the filter ${filter}; keep one run in the file`,
+              [],
+              { file: path },
+            );
+          }
+          sample.verdict[name] = Number(found);
+        }
+        samples.set(key, sample);
+      }
+    }
+  }
+  const all = [...samples].map(([id, { group, ...sample }]) => ({
+    id,
+    ...(group === undefined ? {} : { group }),
+    ...sample,
+  }));
+  return { metrics: wanted.flatMap((one) => metricOf(one, all)), samples: all };
+}
+
+const agree = (one: Fields, other: Fields) => Object.entries(one).every(([key, value]) => own(other, key) === value);
+
+/** lm-eval's own digests, or of files that have none, digests of the same. */
+function askedIn(row: Row): Record<string, string> {
+  return {
+    documents: textOf(row.doc_hash) ?? digestOfValue(row.doc ?? null),
+    prompts: textOf(row.prompt_hash) ?? digestOfValue(row.arguments ?? null),
+    ...(typeof row.target_hash === "string" ? { targets: row.target_hash } : {}),
+  };
+}
+
+/** The metric as a mean of its values per item, if that is the score that lm-eval reports; none of other scores. */
+function metricOf(
+  { name, metric, filter, value }: Wanted,
+  samples: readonly { readonly group?: string; readonly verdict: Verdict }[],
+): Metric[] {
+  const groups = new Map<string, { sum: number; count: number }>();
+  let isShare = true;
+  for (const { group = "", verdict } of samples) {
+    const found = own(verdict, name);
+    if (typeof found !== "number") continue;
+    const { sum, count } = groups.get(group) ?? { sum: 0, count: 0 };
+    groups.set(group, { sum: sum + found, count: count + 1 });
+    isShare &&= found >= 0 && found <= 1;
+  }
+  const all = [...groups.values()];
+  const mean = all.reduce((total, { sum }) => total + sum, 0) / all.reduce((total, { count }) => total + count, 0);
+  const meanOfGroups = all.reduce((total, { sum, count }) => total + sum / count, 0) / all.length;
+  const isClose = (one: number) => Math.abs(one - value) <= 1e-6 * Math.max(1, Math.abs(value));
+  const by = isClose(mean) ? "mean" : isClose(meanOfGroups) ? "group mean" : undefined;
+  const title = filter === "none" ? metric : `${metric}, ${filter}`;
+  return by === undefined ? [] : [{ name, title, of: name, by, scale: isShare ? "share" : "points" }];
+}

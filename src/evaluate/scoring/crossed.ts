@@ -1,0 +1,244 @@
+// Differences between methods whose models are samples too: experts (or seeds) crossed with items.
+import { Random } from "../../core/index.js";
+import { type BootstrapOptions, type Interval, meanWithError, quantile } from "./statistics.js";
+import { studentQuantile, studentTail } from "./student.js";
+
+/** One of the models that a method is averaged over, such as the merge of one pair of experts. */
+export interface CrossedModel {
+  /**
+   * What it was drawn from: its level of each random factor, such as `{ math: "math-1", swahili: "swahili-3" }` of a
+   * merge, `{ math: "math-1" }` of that expert, and `{}` of the base.
+   */
+  readonly levels: Readonly<Record<string, string>>;
+  /** Values of items by id: shares from 0 to 1, or the pseudo-values of a corpus score (`pseudoValues`). */
+  readonly values: ReadonlyMap<string, number>;
+}
+
+/** The difference of two methods (`crossedDifference`), in the unit of the values. */
+export interface CrossedDifference {
+  /** Mean over the first method's models and items; and the second's. */
+  readonly first: number;
+  readonly second: number;
+  /** Second less first. */
+  readonly difference: number;
+  /** Undefined of fewer than two items, or where the models never differ. */
+  readonly interval: Interval | undefined;
+  /** Two-sided t test with `degrees` of freedom; undefined where there is no interval. */
+  readonly pValue: number | undefined;
+  /** Degrees of freedom (Satterthwaite). */
+  readonly degrees: number;
+  /** What was resampled: the number of levels of each factor, and of items. */
+  readonly over: { readonly factors: Readonly<Record<string, number>>; readonly items: number };
+  /** Items that a model has no value for; they are left out for all. */
+  readonly leftOut: number;
+}
+
+/**
+ * The difference of two methods, each the mean over its models, with an interval that covers other experts as well as
+ * other items: experts of each side and items are crossed random effects, as subjects and items in Baayen, Davidson and
+ * Bates 2008 (Journal of Memory and Language 59).
+ *
+ * Models of both methods that agree in the factors they share are paired: a merge with the expert it was made of, or with
+ * the other merge of the same experts. Where the pairs fill the grid of their factors, each factor with two or more
+ * levels is resampled. Else only the items are, and `over.factors` is empty: the interval is about these models.
+ *
+ * The interval is a crossed bootstrap: levels of each factor and items are drawn with replacement, independently (the
+ * pigeonhole bootstrap: Owen 2007, Annals of Applied Statistics 1; Owen and Eckles 2012, same journal, 6). Its spread is
+ * known to be wrong for small grids: too small by (n - 1) / n for n experts, too large by noise that it counts once per
+ * factor (McCullagh 2000, Bernoulli 6). So its quantiles are scaled to the unbiased variance of a crossed random-effects
+ * design (sums of mean squares; Searle, Casella and McCulloch, Variance Components, 1992, chapter 4) times Student's t with
+ * Satterthwaite's degrees of freedom (1946, Biometrics Bulletin 2). It is never narrower than over items alone.
+ * test/reference/check_statistics.py has its coverage.
+ *
+ * A factor with a single level (one base, one expert of a side) is taken as given.
+ * @param first at least one model; differences are those of the second method less this one
+ * @param options resamples (default 1000), seed (default 0), level (default 0.95)
+ */
+export function crossedDifference(
+  first: readonly CrossedModel[],
+  second: readonly CrossedModel[],
+  { resamples = 1000, seed = 0, level = 0.95 }: BootstrapOptions = {},
+): CrossedDifference {
+  const { items, leftOut } = commonItems([...first, ...second]);
+  const { factors, cells } = gridOf(first, second);
+  const shape = [...factors.map(({ size }) => size), items.length];
+  const table = new Float64Array(cells.length * items.length);
+  for (const [c, { plus, minus }] of cells.entries()) {
+    for (const [i, id] of items.entries()) table[c * items.length + i] = meanOf(plus, id) - meanOf(minus, id);
+  }
+  const [before, after] = [first, second].map((models) => {
+    return items.reduce((sum, id) => sum + meanOf(models, id), 0) / items.length;
+  }) as [number, number];
+  const difference = after - before;
+  const { variance, degrees } = items.length < 2 ? { variance: 0, degrees: 0 } : varianceOfMean(table, shape);
+  const named = Object.fromEntries(factors.map(({ name, size }) => [name, size]));
+  const found = { first: before, second: after, difference, over: { factors: named, items: items.length }, leftOut };
+  // Rounding leaves a trace where all values are equal.
+  if (!(variance > 1e-24)) return { ...found, interval: undefined, pValue: undefined, degrees };
+  const deviation = Math.sqrt(variance);
+  const draws = crossedDraws(table, shape, resamples, seed);
+  const mean = table.reduce((sum, value) => sum + value, 0) / table.length;
+  const drawn = meanWithError([...draws]).standardError * Math.sqrt(resamples);
+  const outside = 1 - level;
+  const scale = (deviation * studentQuantile(outside, degrees)) / (drawn * studentQuantile(outside, Infinity));
+  const end = (share: number) => difference + scale * (quantile(draws, share) - mean);
+  return {
+    ...found,
+    interval: { low: end(outside / 2), high: end(1 - outside / 2), level, deviation, resamples, seed },
+    pValue: studentTail(difference / deviation, degrees),
+    degrees,
+  };
+}
+
+/**
+ * Jackknife pseudo-values (Tukey 1958; Efron and Tibshirani 1993, chapter 11) of a score of sums: how much each item adds to it, so that a
+ * corpus score such as BLEU can be resampled like a mean. Their mean is the score.
+ * @param vectors the sums of each item; at least one
+ * @returns one number for each item; undefined where the score is not finite without one of them
+ */
+export function pseudoValues(
+  vectors: readonly (readonly number[])[],
+  score: (sums: readonly number[]) => number,
+): number[] | undefined {
+  const sums = (vectors[0] ?? []).map((_, entry) => vectors.reduce((sum, vector) => sum + (vector[entry] ?? 0), 0));
+  const whole = score(sums);
+  const count = vectors.length;
+  const without = vectors.map((vector) => score(sums.map((sum, entry) => sum - (vector[entry] ?? 0))));
+  const raw = without.map((rest) => whole + (count - 1) * (whole - rest));
+  const bias = raw.reduce((sum, value) => sum + value, 0) / count - whole;
+  const values = count === 1 ? [whole] : raw.map((value) => value - bias);
+  return values.every(Number.isFinite) ? values : undefined;
+}
+
+const meanOf = (models: readonly CrossedModel[], id: string) =>
+  models.reduce((sum, { values }) => sum + (values.get(id) ?? 0), 0) / models.length;
+
+function commonItems(models: readonly CrossedModel[]): { items: string[]; leftOut: number } {
+  const all = new Set(models.flatMap(({ values }) => [...values.keys()]));
+  const items = [...all].filter((id) => models.every(({ values }) => values.has(id)));
+  return { items, leftOut: all.size - items.length };
+}
+
+interface Cell {
+  readonly plus: readonly CrossedModel[];
+  readonly minus: readonly CrossedModel[];
+}
+
+/** The pairs of models as a grid of factors, the last one fastest; one cell of all models where they do not fill one. */
+function gridOf(
+  first: readonly CrossedModel[],
+  second: readonly CrossedModel[],
+): { factors: { name: string; size: number }[]; cells: Cell[] } {
+  const pairs = second.flatMap((plus) =>
+    first
+      .filter((minus) => Object.entries(minus.levels).every(([name, own]) => (plus.levels[name] ?? own) === own))
+      .map((minus) => ({ plus, minus, levels: { ...minus.levels, ...plus.levels } as Record<string, string> })),
+  );
+  const names = [...new Set(pairs.flatMap(({ levels }) => Object.keys(levels)))].sort();
+  const factors = names
+    .map((name) => ({ name, levels: [...new Set(pairs.map(({ levels }) => levels[name] ?? ""))].sort() }))
+    .filter(({ levels }) => levels.length > 1);
+  const placeOf = (levels: Readonly<Record<string, string>>) =>
+    factors.reduce(
+      (place, factor) => place * factor.levels.length + factor.levels.indexOf(levels[factor.name] ?? ""),
+      0,
+    );
+  const grid = new Map(pairs.map(({ plus, minus, levels }) => [placeOf(levels), { plus: [plus], minus: [minus] }]));
+  const size = factors.reduce((product, { levels }) => product * levels.length, 1);
+  const areUsed = [...first, ...second].every((model) =>
+    pairs.some(({ plus, minus }) => plus === model || minus === model),
+  );
+  if (grid.size !== size || pairs.length !== size || !areUsed) {
+    return { factors: [], cells: [{ plus: second, minus: first }] };
+  }
+  return {
+    factors: factors.map(({ name, levels }) => ({ name, size: levels.length })),
+    cells: [...grid].sort(([a], [b]) => a - b).map(([, cell]) => cell),
+  };
+}
+
+/**
+ * Variance of the mean of a full grid whose axes are all random: of each set of axes S, the mean square of its
+ * interaction over the number of cells estimates the sum of the variance components of all sets that contain S; added
+ * for odd and subtracted for even sizes of S, what remains is each component once.
+ */
+function varianceOfMean(table: Float64Array, shape: readonly number[]): { variance: number; degrees: number } {
+  let [variance, spread, overItems] = [0, 0, 0];
+  let itemDegrees = 0;
+  for (let set = 1; set < 2 ** shape.length; set++) {
+    const isIn = (axis: number) => Math.floor(set / 2 ** axis) % 2 === 1;
+    let effect: { readonly values: Float64Array; readonly shape: readonly number[] } = { values: table, shape };
+    for (const axis of shape.keys()) effect = isIn(axis) ? centered(effect, axis) : averaged(effect, axis);
+    const sizes = shape.filter((_, axis) => isIn(axis));
+    const degrees = sizes.reduce((product, size) => product * (size - 1), 1);
+    const squares = effect.values.reduce((sum, value) => sum + value ** 2, 0);
+    const part = squares / sizes.reduce((product, size) => product * size, degrees);
+    variance += sizes.length % 2 === 1 ? part : -part;
+    spread += part ** 2 / degrees;
+    if (sizes.length === 1 && isIn(shape.length - 1)) [overItems, itemDegrees] = [part, degrees];
+  }
+  if (variance <= overItems) return { variance: overItems, degrees: itemDegrees };
+  return { variance, degrees: Math.max(1, variance ** 2 / spread) };
+}
+
+interface Effect {
+  readonly values: Float64Array;
+  readonly shape: readonly number[];
+}
+
+function averaged({ values, shape }: Effect, axis: number): Effect {
+  const size = shape[axis] ?? 1;
+  const inner = shape.slice(axis + 1).reduce((product, one) => product * one, 1);
+  const means = new Float64Array(values.length / size);
+  for (const [at, value] of values.entries()) {
+    const to = Math.floor(at / (inner * size)) * inner + (at % inner);
+    means[to] = (means[to] ?? 0) + value / size;
+  }
+  return { values: means, shape: shape.map((one, i) => (i === axis ? 1 : one)) };
+}
+
+function centered(effect: Effect, axis: number): Effect {
+  const { values, shape } = effect;
+  const size = shape[axis] ?? 1;
+  const inner = shape.slice(axis + 1).reduce((product, one) => product * one, 1);
+  const means = averaged(effect, axis).values;
+  return {
+    values: values.map((value, at) => value - (means[Math.floor(at / (inner * size)) * inner + (at % inner)] ?? 0)),
+    shape,
+  };
+}
+
+/** Means of resampled grids, sorted. */
+function crossedDraws(table: Float64Array, shape: readonly number[], resamples: number, seed: number): Float64Array {
+  const random = Random.of(seed, "crossed bootstrap");
+  const items = shape.at(-1) ?? 1;
+  const cells = table.length / items;
+  const counts = shape.map((size) => new Float64Array(size));
+  const draw = (): number => {
+    for (const [axis, size] of shape.entries()) {
+      const own = counts[axis] as Float64Array;
+      own.fill(0);
+      for (let i = 0; i < size; i++) {
+        const level = random.below(size);
+        own[level] = (own[level] ?? 0) + 1;
+      }
+    }
+    const itemCounts = counts.at(-1) as Float64Array;
+    let total = 0;
+    for (let cell = 0; cell < cells; cell++) {
+      let [weight, rest] = [1, cell];
+      for (let axis = shape.length - 2; axis >= 0; axis--) {
+        const size = shape[axis] ?? 1;
+        weight *= counts[axis]?.[rest % size] ?? 0;
+        rest = Math.floor(rest / size);
+      }
+      if (weight === 0) continue;
+      let sum = 0;
+      const from = cell * items;
+      for (let i = 0; i < items; i++) sum += (itemCounts[i] ?? 0) * (table[from + i] ?? 0);
+      total += weight * sum;
+    }
+    return total / table.length;
+  };
+  return Float64Array.from({ length: resamples }, draw).sort();
+}

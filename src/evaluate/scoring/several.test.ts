@@ -1,0 +1,112 @@
+// Corrections and detectable differences against scipy 1.17, statsmodels 0.15, and power by enumeration.
+import { describe, expect, it } from "vitest";
+import { detectableDifference, holmAdjust } from "./several.js";
+import { mcnemarExact } from "./statistics.js";
+import { studentQuantile, studentTail } from "./student.js";
+
+describe("Student's t", () => {
+  it.each([
+    // 2 * scipy.stats.t.sf(t, degrees)
+    [2.5, 3.7, 0.07182202291182678],
+    [0.3, 1, 0.8144528418445154],
+    [8, 40.5, 7.237804020221878e-10],
+    [0.001, 2, 0.9992928933955901],
+    [0, 5, 1],
+  ])("has the tail of scipy at %d with %d degrees of freedom", (t, degrees, expected) => {
+    expect(studentTail(t, degrees) / expected).toBeCloseTo(1, 9);
+    expect(studentTail(-t, degrees)).toBe(studentTail(t, degrees));
+  });
+
+  it.each([
+    // scipy.stats.t.isf(outside / 2, degrees); the last one scipy.stats.norm.isf(0.025)
+    [0.05, 3, 3.1824463052837086],
+    [0.05, 249, 1.969536867640351],
+    [0.05, 1, 12.706204736174705],
+    [0.01, 2.6, 6.827186106128829],
+    [0.05, Number.POSITIVE_INFINITY, 1.959963984540054],
+  ])("has the quantile of scipy at %d with %d degrees of freedom", (outside, degrees, expected) => {
+    expect(studentQuantile(outside, degrees) / expected).toBeCloseTo(1, 5);
+  });
+});
+
+describe("holmAdjust", () => {
+  it("is multipletests of statsmodels, method holm", () => {
+    const expected = [0.04, 0.09, 0.09, 0.025, 0.5];
+    const found = holmAdjust([0.01, 0.04, 0.03, 0.005, 0.5]);
+    for (const [i, p] of expected.entries()) expect(found[i]).toBeCloseTo(p, 12);
+  });
+
+  it("leaves out what has no p, and never exceeds 1", () => {
+    expect(holmAdjust([0.01, undefined, 0.6, 0.9])).toEqual([0.03, undefined, 1, 1]);
+    expect(holmAdjust([0.02])).toEqual([0.02]);
+    expect(holmAdjust([])).toEqual([]);
+  });
+});
+
+/** Probability that the exact McNemar test finds p < level, by enumeration of all counts of gained and lost items. */
+function exactPower(items: number, discordance: number, difference: number, level = 0.05): number {
+  const logs = [0];
+  for (let n = 1; n <= items; n++) logs.push((logs[n - 1] ?? 0) + Math.log(n));
+  const log = (n: number) => logs[n] ?? 0;
+  const [up, down] = [(discordance + difference) / 2, (discordance - difference) / 2];
+  let power = 0;
+  for (let gained = 0; gained <= items; gained++) {
+    for (let lost = 0; gained + lost <= items; lost++) {
+      if (mcnemarExact(gained, lost) >= level) continue;
+      const rest = items - gained - lost;
+      const ways = log(items) - log(gained) - log(lost) - log(rest);
+      power += Math.exp(
+        ways + gained * Math.log(up) + lost * Math.log(down) + rest * Math.log(Math.max(1e-300, 1 - discordance)),
+      );
+    }
+  }
+  return power;
+}
+
+describe("detectableDifference", () => {
+  it("says that 250 items of which a tenth flip can show 6 points", () => {
+    expect(detectableDifference({ items: 250, discordance: 0.1 })).toBeCloseTo(0.06, 3);
+  });
+
+  it.each([
+    [250, 0.1, 0.05],
+    [250, 0.3, 0.05],
+    [100, 0.2, 0.05],
+    [250, 0.2, 0.05 / 4],
+  ])(
+    // Not exactly 80: the exact test is discrete, and the discordance of a study varies.
+    "is found by the exact test in 80 of 100 studies: %d items, %d discordant, level %d",
+    (items, discordance, level) => {
+      const difference = detectableDifference({ items, discordance }, { level }) ?? Number.NaN;
+      const power = exactPower(items, discordance, difference, level);
+      expect(power).toBeGreaterThan(0.785);
+      expect(power).toBeLessThan(0.85);
+      const asFamily = detectableDifference({ items, discordance }, { level: 4 * level, comparisons: 4 });
+      expect(asFamily).toBeCloseTo(difference, 9);
+    },
+  );
+
+  it("is undefined where no difference can be shown", () => {
+    expect(detectableDifference({ items: 250, discordance: 0 })).toBeUndefined();
+    expect(detectableDifference({ items: 250, discordance: 0.01 })).toBeUndefined();
+    expect(detectableDifference({ items: 2, discordance: 1 })).toBeUndefined();
+    expect(detectableDifference({ standardError: 0 })).toBeUndefined();
+  });
+
+  it("is a multiple of the standard error of other scores", () => {
+    // 1.959964 + 0.841621
+    expect(detectableDifference({ standardError: 1 })).toBeCloseTo(2.801585, 4);
+    expect(detectableDifference({ standardError: 2 }, { power: 0.5 })).toBeCloseTo(2 * 1.959964, 4);
+    // scipy.stats.t.isf(0.025, 3) + scipy.stats.t.isf(0.2, 3)
+    expect(detectableDifference({ standardError: 1, degrees: 3 })).toBeCloseTo(3.1824463 + 0.9784723, 5);
+  });
+
+  it.each([
+    [{ items: 0, discordance: 0.1 }, {}, /items is 0/],
+    [{ items: 10, discordance: 1.5 }, {}, /discordance is 1.5/],
+    [{ items: 10, discordance: 0.5 }, { power: 1 }, /power is 1/],
+    [{ items: 10, discordance: 0.5 }, { comparisons: 0 }, /comparisons is 0/],
+  ])("refuses %j with %j", (where, options, message) => {
+    expect(() => detectableDifference(where, options)).toThrow(message);
+  });
+});

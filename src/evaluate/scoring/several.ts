@@ -1,0 +1,77 @@
+// Several comparisons at once, and how small a difference the items at hand can show.
+import { RecipeError } from "../../core/index.js";
+import { studentQuantile } from "./student.js";
+
+/**
+ * P values adjusted for as many comparisons (Holm 1979, Scandinavian Journal of Statistics 6): comparing them with 5%
+ * finds a difference that is not there in at most 5% of such families. In the order given; `undefined` stays and does not count.
+ */
+export function holmAdjust<P extends number | undefined>(pValues: readonly P[]): P[] {
+  const adjusted = [...pValues];
+  const known = pValues.flatMap((p, at) => (p === undefined ? [] : [{ p, at }])).sort((a, b) => a.p - b.p);
+  let largest = 0;
+  for (const [rank, { p, at }] of known.entries()) {
+    largest = Math.max(largest, Math.min(1, (known.length - rank) * p));
+    adjusted[at] = largest as P;
+  }
+  return adjusted;
+}
+
+/** What a difference is looked for in. */
+export type DetectableIn =
+  /** Items that are right or wrong: how many, and the share of them, from 0 to 1, that one model has right and the other wrong. */
+  | { readonly items: number; readonly discordance: number }
+  /** Anything else: the standard error of the difference, and its degrees of freedom (default: Infinity). */
+  | { readonly standardError: number; readonly degrees?: number | undefined };
+
+export interface DetectableOptions {
+  /** Probability of finding a difference of this size. Default: 0.8. */
+  readonly power?: number | undefined;
+  /** Level of the two-sided test. Default: 0.05. */
+  readonly level?: number | undefined;
+  /** Comparisons that are made together: the level is divided by them, as in Holm's first step. Default: 1. */
+  readonly comparisons?: number | undefined;
+}
+
+/**
+ * The minimum detectable difference: the smallest true difference between two models on the same items that a test
+ * finds significant with the stated power. For right and wrong answers, the sample size formula of McNemar's test
+ * (Connor 1987, Biometrics 43, equation 3) solved for the difference, and one item more for the exact test's continuity.
+ * 250 items of which 10% flip show 6 points.
+ * @returns the difference in the unit of the score (0.06 for 6 points); undefined where none can be shown: a difference
+ *   is never larger than the discordance
+ * @throws RecipeError if a number is out of its range
+ */
+export function detectableDifference(where: DetectableIn, options: DetectableOptions = {}): number | undefined {
+  const { power = 0.8, level = 0.05, comparisons = 1 } = options;
+  requireShare(power, "power");
+  requireShare(level, "level");
+  if (!(comparisons >= 1)) throw new RecipeError(`comparisons is ${comparisons}; expected 1 or more`);
+  const outside = level / comparisons;
+  if ("standardError" in where) {
+    const { standardError, degrees = Number.POSITIVE_INFINITY } = where;
+    const reach = studentQuantile(outside, degrees) + oneSided(power, degrees);
+    return standardError > 0 ? reach * standardError : undefined;
+  }
+  const { items, discordance } = where;
+  if (!(items >= 1)) throw new RecipeError(`items is ${items}; expected 1 or more`);
+  if (!(discordance >= 0 && discordance <= 1)) {
+    throw new RecipeError(`discordance is ${discordance}; expected a share of the items, from 0 to 1`);
+  }
+  const [alpha, beta] = [studentQuantile(outside, Number.POSITIVE_INFINITY), oneSided(power, Number.POSITIVE_INFINITY)];
+  // difference sqrt(n) = alpha sqrt(psi) + beta sqrt(psi - difference^2), a quadratic equation.
+  const under = items + beta ** 2 - alpha ** 2;
+  if (under < 0) return undefined;
+  const root = Math.sqrt(discordance) * ((alpha * Math.sqrt(items) + beta * Math.sqrt(under)) / (items + beta ** 2));
+  const difference = root + 1 / items;
+  return discordance > 0 && difference <= discordance ? difference : undefined;
+}
+
+/** The quantile below which a share of the distribution is; powers below one half have negative ones. */
+function oneSided(share: number, degrees: number): number {
+  return share < 0.5 ? -studentQuantile(2 * share, degrees) : studentQuantile(2 * (1 - share), degrees);
+}
+
+function requireShare(value: number, name: string): void {
+  if (!(value > 0 && value < 1)) throw new RecipeError(`${name} is ${value}; expected a number between 0 and 1`);
+}

@@ -1,0 +1,100 @@
+// What tasks share whose problems are answered by a number at the end of some text.
+import type { Language } from "../../core/index.js";
+import { flexibleExtract, matchesAsGsm8k, matchesWithoutPunctuation, strictMatch } from "../answers/lm-eval-filters.js";
+import { parseDecimal } from "../answers/numbers.js";
+import type { TaskDeclaration } from "./declare-task.js";
+import type { GenerateItem, Metric, Task } from "./task.js";
+import { type DataAccess, dataError, type LocatedRow, textField } from "./task-data.js";
+
+/** How answers are read and judged. */
+export type NumberReader = Pick<Task, "metrics" | "read" | "score">;
+
+export const EXACT_MATCH: readonly Metric[] = [
+  { name: "strict", title: "exact match, strict", of: "strict", by: "mean", scale: "share" },
+  { name: "flexible", title: "exact match, flexible", of: "flexible", by: "mean", scale: "share" },
+];
+
+/** Stops that lm-eval's declarations have after the one of the question. */
+const LM_EVAL_STOPS = ["</s>", "<|im_end|>"];
+/** lm-eval's default, `max_gen_toks`. */
+export const LM_EVAL_TOKENS = 256;
+
+export const lmEvalStops = (question: string): string[] => [question, ...LM_EVAL_STOPS];
+
+/**
+ * The filters and metrics of lm-eval.
+ * @param strict pattern of `strict-match`; without one, the whole text is the strict answer (`remove_whitespace`)
+ */
+export function lmEvalReader(strict: RegExp | undefined, compares: "gsm8k" | "without punctuation"): NumberReader {
+  const isRight = compares === "gsm8k" ? matchesAsGsm8k : matchesWithoutPunctuation;
+  const name = strict ? "strict-match" : "remove_whitespace";
+  return {
+    metrics: [
+      { name: "strict", title: `exact match, ${name}`, of: "strict", by: "mean", scale: "share" },
+      { name: "flexible", title: "exact match, flexible-extract", of: "flexible", by: "mean", scale: "share" },
+    ],
+    read(_, output) {
+      if (typeof output !== "string") return {};
+      return { strict: strict ? strictMatch(output, strict) : output.trim(), flexible: flexibleExtract(output) };
+    },
+    async score({ gold }, { strict: exact, flexible }) {
+      const verdict = (answer: unknown) => (typeof answer === "string" && isRight(answer, gold) ? 1 : 0);
+      return { strict: verdict(exact), flexible: verdict(flexible) };
+    },
+  };
+}
+
+export interface Problem {
+  readonly question: string;
+  /** In canonical decimal form. */
+  readonly answer: string;
+}
+
+export interface NumberTask {
+  readonly name: string;
+  readonly title: string;
+  readonly published: NonNullable<TaskDeclaration["published"]>;
+  readonly answersIn: Language | undefined;
+  readonly reader: NumberReader;
+  readonly shots: number;
+  /** What a problem is asked with. */
+  readonly ask: (question: string) => string;
+  readonly stop: readonly string[];
+  readonly maxNewTokens: number;
+  problems(data: DataAccess, signal: AbortSignal | undefined): Promise<readonly Problem[]>;
+  /** All solved examples: prompt and answer, without what separates them. */
+  examples(data: DataAccess, signal: AbortSignal | undefined): Promise<readonly string[]>;
+}
+
+export function declareNumberTask(task: NumberTask): TaskDeclaration {
+  const { name, title, published, answersIn, reader, shots, ask, stop, maxNewTokens } = task;
+  return {
+    ...{ name, title, published, answersIn, ...reader },
+    async load(data, signal) {
+      const problems = await task.problems(data, signal);
+      const examples = shots === 0 ? [] : await task.examples(data, signal);
+      if (examples.length < shots) {
+        throw dataError(`${name} has ${examples.length} solved examples here, too few for ${shots} shots`);
+      }
+      const shared = examples
+        .slice(0, shots)
+        .map((example) => `${example}\n\n`)
+        .join("");
+      const items = problems.map(({ question, answer }, i): GenerateItem => {
+        const prompt = { form: "text", shared, own: ask(question) } as const;
+        return { kind: "generate", id: String(i + 1), prompt, gold: answer, stop, maxNewTokens };
+      });
+      return { items };
+    },
+  };
+}
+
+/** A problem of a row whose answer must be a number. @param number takes the number out of the field */
+export function problemOf(located: LocatedRow, field: string, number = (text: string): string => text): Problem {
+  const written = textField(located, field);
+  const answer = parseDecimal(number(written));
+  if (answer === undefined) {
+    throw dataError(`${located.where}: the answer ${JSON.stringify(written)} is not a number`, { field });
+  }
+  return { question: textField(located, "question"), answer };
+}

@@ -1,0 +1,117 @@
+// Controls of layer swaps: merges that show whether any exchange of layers would do.
+import { Random, RecipeError } from "../../core/index.js";
+import { checkRecipe, type SwapRecipe, swapOwners } from "../../merge/index.js";
+import { configurationsOf, withFields } from "./configurations.js";
+import type { ControlKind, ExperimentPlan, Json, Merge } from "./plan-schema.js";
+
+/** A merge of the plan, or a control of one. */
+export interface PlannedMerge extends Merge {
+  /** The swap's name, if it is a control. */
+  readonly controlOf?: string;
+}
+
+const TITLES: Readonly<Record<ControlKind, string>> = {
+  random: "random layers",
+  reverse: "reverse swap",
+  "into-base": "swap into the base",
+  "from-base": "swap from the base",
+  itself: "swap with itself",
+};
+
+/** Draws that are tried for each one that is wanted: a small model has few sets of layers. */
+const TRIES = 100;
+
+/** A plan is expanded many times. */
+const known = new WeakMap<ExperimentPlan, { readonly layers: number | undefined; readonly all: PlannedMerge[] }>();
+
+/** The swaps of a plan that have controls. */
+export function controlledMerges({ merges, controls }: Pick<ExperimentPlan, "merges" | "controls">): Merge[] {
+  if (!controls) return [];
+  const { of } = controls;
+  return merges.filter(({ name, recipe }) => recipe?.method === "swap" && (of === undefined || of.includes(name)));
+}
+
+/**
+ * The merges of a plan, then the controls of its swaps in their default configuration.
+ * @param layers of the base; if undefined, there are no random layers
+ */
+export function mergesOf(plan: ExperimentPlan, layers: number | undefined): readonly PlannedMerge[] {
+  const found = known.get(plan);
+  if (found && found.layers === layers) return found.all;
+  const kinds = plan.controls?.kinds ?? [];
+  const controls = controlledMerges(plan).flatMap((merge) =>
+    kinds.flatMap((kind) => controlOf(merge, kind, plan.controls, layers) ?? []),
+  );
+  const all = [...plan.merges, ...controls];
+  known.set(plan, { layers, all });
+  return all;
+}
+
+function controlOf(
+  merge: Merge,
+  kind: ControlKind,
+  controls: ExperimentPlan["controls"],
+  layers: number | undefined,
+): PlannedMerge | undefined {
+  const { fields = {} } = configurationsOf(merge).find(({ isDefault }) => isDefault) ?? {};
+  const common = { name: `${TITLES[kind]}, control of ${merge.name}`, pairs: merge.pairs, controlOf: merge.name };
+  const made = (recipe: Merge["recipe"], configurations: Merge["configurations"]): PlannedMerge => {
+    return { ...common, recipe, configurations, grid: {} };
+  };
+  const recipe = merge.recipe ?? {};
+  const { task = "", language = "" } = recipe;
+  switch (kind) {
+    case "reverse":
+      return made({ ...recipe, task: language, language: task }, [fields]);
+    case "into-base":
+      return made({ ...recipe, task: "base" }, [fields]);
+    case "from-base":
+      return made({ ...recipe, language: "base" }, [fields]);
+    case "itself":
+      return made({ ...recipe, language: task }, [fields]);
+    default: {
+      const { bottom: _b, top: _t, bottom_transition: _s, top_transition: _u, ...rest } = withFields(recipe, fields);
+      const drawn = layers === undefined ? [] : drawLayers(withFields(recipe, fields), layers, controls);
+      return drawn.length === 0 ? undefined : made(rest, drawn);
+    }
+  }
+}
+
+/** Other layers, as many as a swap takes, by its fields `layers`; fewer than asked for if there are no more sets. */
+function drawLayers(
+  recipe: object,
+  layers: number,
+  { draws, seed }: Pick<NonNullable<ExperimentPlan["controls"]>, "draws" | "seed"> = { draws: 0, seed: 0 },
+): { layers: Record<string, Json> }[] {
+  const owners = ownersOf(recipe, layers);
+  const all = owners.map((_, layer) => layer);
+  const of = (owner: string) => all.filter((layer) => owners[layer] === owner);
+  const [own, averaged] = [of("language"), of("average")];
+  const write = (some: readonly number[]) => some.toSorted((a, b) => a - b).join(",");
+  const fieldsOf = (taken: readonly number[], mixed: readonly number[]) => ({
+    ...(taken.length > 0 ? { language: write(taken) } : {}),
+    ...(mixed.length > 0 ? { average: write(mixed) } : {}),
+  });
+  const random = Random.of(seed, "random layers");
+  const seen = new Set([JSON.stringify(fieldsOf(own, averaged))]);
+  const drawn: { layers: Record<string, Json> }[] = [];
+  for (let tries = 0; drawn.length < draws && tries < draws * TRIES; tries++) {
+    const sample = random.sample(all, own.length + averaged.length);
+    const fields = fieldsOf(sample.slice(0, own.length), sample.slice(own.length));
+    const key = JSON.stringify(fields);
+    if (seen.has(key)) continue;
+    seen.add(key);
+    drawn.push({ layers: fields });
+  }
+  return drawn;
+}
+
+function ownersOf(recipe: object, layers: number): readonly string[] {
+  try {
+    return swapOwners(checkRecipe(recipe) as SwapRecipe, layers);
+  } catch (error) {
+    // The plan's check reports it.
+    if (error instanceof RecipeError) return [];
+    throw error;
+  }
+}

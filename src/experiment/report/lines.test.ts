@@ -1,0 +1,122 @@
+import { describe, expect, it } from "vitest";
+import { drawnPage } from "../../report/drawn-page.test-util.js";
+import { csvLines } from "../../report/render.js";
+import { FakeWorld } from "../plan/fake-world.test-util.js";
+import { parsePlan } from "../plan/plan-file.js";
+import type { EvaluateStep } from "../steps/step.js";
+import { experimentMarkdown } from "./markdown.js";
+import { experimentPage } from "./page.js";
+import { numbersOf, reportOf } from "./report-of.test-util.js";
+
+const plan = (merge: string, more = "") => `
+name: small
+base: b
+experts:
+  math: { role: task, folders: [m1, m2] }
+merges:
+  - { name: kept, figure: line, recipe: { method: revert, expert: math, base: base }, ${merge} }
+evaluate: { tasks: [quiz, other] }
+${more}`;
+
+const GRID = "grid: { keep_share: [1, 0.05, 0.5], from: [smallest, top] }, default: { keep_share: 1, from: smallest }";
+
+/** Right answers of ten: the share that is kept, nothing from the top below one half; the second expert one more. */
+function strength({ model }: EvaluateStep): number {
+  if (typeof model === "string") return model === "id:b" ? 0 : 9;
+  const kept = Number(model.keep_share);
+  const own = model.from === "top" && kept < 0.5 ? 0 : Math.round(8 * kept);
+  return own + (model.expert === "id:m2" ? 1 : 0);
+}
+
+describe("a merge with figure: line", () => {
+  const { report } = reportOf(plan(GRID), strength);
+  const [figure] = report.lines;
+
+  it("has all configurations evaluated on everything, without a search", () => {
+    const world = new FakeWorld(plan(GRID));
+    const { searches, steps } = world.finish();
+    expect(searches).toEqual([]);
+    const merges = steps.filter((step) => step.kind === "evaluate" && typeof step.model === "object");
+    expect(merges).toHaveLength(2 * 2 * 6); // tasks, experts, configurations
+    expect(merges.every((step) => step.kind === "evaluate" && step.items === null)).toBe(true);
+  });
+
+  it("keeps the keys that the steps of the same merge without it have", () => {
+    const keys = (text: string) => new FakeWorld(text).expand().steps.map(({ key }) => key);
+    const one = plan("grid: { keep_share: [0.25, 1] }", "search: { choose_on: test }");
+    expect(keys(one)).toEqual(expect.arrayContaining(keys(one.replace("figure: line, ", "")).slice(0, 4)));
+  });
+
+  it("is a line for each combination of the other fields, with intervals", () => {
+    expect(report.lines.map(({ title }) => title)).toEqual(["kept: quiz by keep share", "kept: other by keep share"]);
+    expect(figure?.lines.map(({ label }) => label)).toEqual(["from smallest", "from top"]);
+    const [smallest, top] = figure?.lines ?? [];
+    // Means of both experts: 8 and 9, 4 and 5, 0 and 1 of ten.
+    expect(smallest?.points.map(({ x, mean }) => [x, Number(mean.toFixed(12))])).toEqual([
+      [0.05, 0.05],
+      [0.5, 0.45],
+      [1, 0.85],
+    ]);
+    expect(smallest?.points.map(({ low, high }) => [low, high])).toEqual([
+      [0, 0.1],
+      [0.4, 0.5],
+      [0.8, 0.9],
+    ]);
+    for (const { mean, interval } of [...(smallest?.points ?? []), ...(top?.points ?? [])]) {
+      expect(interval?.low).toBeLessThanOrEqual(mean);
+      expect(interval?.high).toBeGreaterThanOrEqual(mean);
+    }
+    expect(figure?.references).toEqual([
+      { label: "base", mean: 0 },
+      { label: "math", mean: 0.9 },
+    ]);
+  });
+
+  it("compares each point with the default's value of the field", () => {
+    const [smallest] = figure?.lines ?? [];
+    const half = smallest?.points[1];
+    expect(half?.difference).toBeCloseTo(-0.4, 12);
+    expect(half?.between?.low).toBeLessThan(-0.4);
+    // Of twenty items, ten differ, all one way; sizes are 1 or 1/2, so patterns are drawn. Holm: at least the raw p.
+    expect(half?.pValue).toBeLessThan(0.05);
+    expect(smallest?.points[2]?.pValue).toBeUndefined();
+    expect(figure?.verdict).toBe(
+      "Against keep share 1 (tests on the same items, 5%, Holm's correction): from smallest: significantly lower at 0.05, 0.5. from top: significantly lower at 0.05, 0.5.",
+    );
+    const same = reportOf(plan("grid: { keep_share: [0.5, 1] }, default: { keep_share: 1 }"), () => 5).report;
+    expect(same.lines[0]?.verdict).toMatch(/no significant difference\.$/);
+    expect(same.lines[0]?.lines[0]?.points[0]).toMatchObject({ difference: 0, pValue: 1 });
+  });
+
+  it("has one row in the main table, one recipe for each expert, and its points in a table", () => {
+    expect(report.overviews[0]?.bars.filter(({ label }) => label === "kept")).toHaveLength(1);
+    expect(report.recipes).toHaveLength(2);
+    const table = report.tables.find(({ id }) => id === "line-kept-quiz");
+    expect(table?.rows).toHaveLength(6);
+    expect(numbersOf(table?.rows[1])[0]).toEqual({ value: 0.5, scale: "setting" });
+    expect(csvLines(table ?? { columns: [], rows: [] })[2]).toMatch(/^from smallest,0\.5,0\.45,/);
+    expect(experimentMarkdown(report)).toContain("| from smallest | 0.5 | 45.0 |");
+  });
+
+  it("is drawn with focusable points and a list", async () => {
+    const page = await drawnPage(experimentPage(report));
+    expect(page).toContain('aria-label="from smallest, keep share 0.5: 45.0 (95%: ');
+    expect(page.match(/class="band"/g)).toHaveLength(4);
+    expect(page.match(/class="point" tabindex="0"/g)).toHaveLength(4);
+    expect(page.match(/<li>from /g)).toHaveLength(12);
+    expect(page).not.toContain("NaN");
+  });
+});
+
+it("a line shows what is known so far", async () => {
+  const { report } = reportOf(plan(GRID), strength, { isFinished: false });
+  expect(report.lines).toEqual([]);
+});
+
+it.each([
+  ["grid: { keep_share: [0.5] }", "exactly one field"],
+  ["grid: { keep_share: [0.5, 1], rows_below: [1, 2] }", "exactly one field"],
+  ["configurations: [{ keep_share: 0.5 }], grid: { keep_share: [0.5, 1] }", "move the values of configurations"],
+])("refuses %s", (merge, message) => {
+  expect(() => parsePlan(plan(merge))).toThrow(message);
+});

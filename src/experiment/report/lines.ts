@@ -1,0 +1,197 @@
+// Scores of a merge over one field of its grid, as lines.
+import { groupBy, plural } from "../../core/index.js";
+import { compareItems, holmAdjust } from "../../evaluate/index.js";
+import { type Cell, count, type LinesFigure, type NumberCell, placeLines, type Span } from "../../report/index.js";
+import { lineField } from "../plan/configurations.js";
+import type { MergeModel } from "../plan/plan-models.js";
+import type { ExperimentPlan, Merge } from "../plan/plan-schema.js";
+import { tasksIn } from "./overview.js";
+import type { LinePoint, ReportLines, ReportTable } from "./report-data.js";
+import type { Basis, Sheet } from "./score-sheet.js";
+import { languageName } from "./task-language.js";
+
+/** A figure for each merge with `figure: line`, each of its tasks and each language. */
+export function lineFigures(sheet: Sheet, plan: ExperimentPlan, basis: Basis): ReportLines[] {
+  return plan.merges.flatMap((merge) => {
+    const field = lineField(merge);
+    if (merge.figure !== "line" || field === undefined) return [];
+    return tasksIn(sheet, plan).flatMap((task) => {
+      const models = sheet.merges.filter(
+        (model) => model.merge.name === merge.name && sheet.isEvaluated(model.name, task),
+      );
+      const byLanguage = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
+      return byLanguage.flatMap(([languages, own]) => {
+        const name = byLanguage.length > 1 ? `${merge.name}, ${languages}` : merge.name;
+        return linesOf(name, merge, field, own, task, sheet, basis) ?? [];
+      });
+    });
+  });
+}
+
+function linesOf(
+  name: string,
+  merge: Merge,
+  field: string,
+  models: readonly MergeModel[],
+  task: string,
+  sheet: Sheet,
+  basis: Basis,
+): ReportLines | undefined {
+  const others = Object.keys(merge.grid).filter((other) => other !== field);
+  const inGrid = models.filter(({ configuration: { fields } }) =>
+    others.every((other) => Object.hasOwn(fields, other)),
+  );
+  const xTitle = nameOf(field);
+  const labelOf = ({ configuration: { fields } }: MergeModel) =>
+    others.map((other) => `${nameOf(other)} ${plainly(fields[other])}`).join(", ");
+  const at = ({ configuration }: MergeModel) => configuration.fields[field] as number;
+  const standard = models.find(({ configuration }) => configuration.isDefault);
+  const reference = standard && at(standard);
+  const drawn = [...groupBy(inGrid, labelOf)].map(([label, own]) => {
+    const places = [...groupBy(own, at)].sort(([a], [b]) => a - b);
+    const points = places.flatMap(([x, some]): LinePoint[] => {
+      const names = some.map((model) => model.name);
+      const { value, interval, range } = sheet.cell(names, task, basis);
+      if (typeof value !== "number") return [];
+      const against = own.filter((model) => at(model) === reference).map((model) => model.name);
+      const isOther = x !== reference && against.length > 0;
+      return [
+        {
+          ...{ x, mean: value, interval, low: range?.low ?? value, high: range?.high ?? value, models: names },
+          ...(isOther ? differenceOf(names, against, task, sheet, basis) : {}),
+        },
+      ];
+    });
+    return { label, points };
+  });
+  const lines = adjusted(drawn.filter(({ points }) => points.length > 0));
+  const facts = sheet.task(task);
+  if (lines.length === 0 || !facts) return undefined;
+  const held = basis === "held-out" ? sheet.heldOut(task)?.size : undefined;
+  const families = [...new Set(models.flatMap((model) => model.families))];
+  const references = [
+    { label: "base", models: ["base"] },
+    ...families.map((family) => ({
+      label: family,
+      models: sheet.experts.filter((expert) => expert.family === family).map((expert) => expert.name),
+    })),
+  ].flatMap(({ label, models: named }) => {
+    const { value } = sheet.cell(named, task, basis);
+    return typeof value === "number" ? [{ label, mean: value }] : [];
+  });
+  const several = Math.max(...lines.flatMap(({ points }) => points.map((point) => point.models.length)));
+  return {
+    id: `line-${`${name}-${task.replace(/\.ya?ml$/, "")}`.replace(/\W+/g, "-")}`,
+    title: `${name}: ${facts.title} by ${xTitle}`,
+    ...{ scale: facts.scale, xTitle, lines, references },
+    note: [
+      `On ${held === undefined ? plural(facts.items, "item") : `the ${held} of ${facts.items} items that no search saw`}; ${facts.protocol}.`,
+      ...(several > 1 ? [`Means over ${several} models.`] : []),
+      "Bands are 95% intervals over items.",
+    ].join(" "),
+    ...{ reference, verdict: verdictOf(lines, xTitle, reference) },
+  };
+}
+
+const nameOf = (field: string) => field.replaceAll("_", " ");
+const plainly = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value));
+
+/** How the models of a point compare with those of the reference, on the same items. */
+function differenceOf(
+  models: readonly string[],
+  against: readonly string[],
+  task: string,
+  sheet: Sheet,
+  basis: Basis,
+): Pick<LinePoint, "difference" | "between" | "pValue"> {
+  const [own, other] = [models, against].map((some) => sheet.itemMeans(some, task, basis));
+  if (!own || !other || ![...own.keys()].some((id) => other.has(id))) return {};
+  const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
+  const judged = (means: ReadonlyMap<string, number>) => [...means].map(([id, value]) => ({ id, verdict: { value } }));
+  const { difference, interval, pValue } = compareItems(metric, judged(other), judged(own));
+  // If no item changed, there is no interval, which is not certainty.
+  const between = interval && interval.low < interval.high ? { low: interval.low, high: interval.high } : undefined;
+  return { difference, between, pValue };
+}
+
+/** P values adjusted for all comparisons of a figure. */
+function adjusted(lines: ReportLines["lines"]): ReportLines["lines"] {
+  const all = holmAdjust(lines.flatMap(({ points }) => points.map(({ pValue }) => pValue)));
+  let next = 0;
+  return lines.map(({ label, points }) => ({
+    label,
+    points: points.map((point) => {
+      const pValue = all[next++];
+      return pValue === undefined ? point : { ...point, pValue };
+    }),
+  }));
+}
+
+/** Which points differ from the reference, in sentences. */
+function verdictOf(lines: ReportLines["lines"], xTitle: string, reference: number | undefined): string {
+  if (lines.every(({ points }) => points.every(({ pValue }) => pValue === undefined))) return "";
+  const sentences = lines.map(({ label, points }) => {
+    const found = points.filter(({ pValue }) => pValue !== undefined && pValue < 0.05);
+    const at = (some: readonly LinePoint[]) => some.map(({ x }) => String(x)).join(", ");
+    const lower = found.filter(({ difference = 0 }) => difference < 0);
+    const higher = found.filter(({ difference = 0 }) => difference > 0);
+    const parts = [
+      ...(lower.length > 0 ? [`significantly lower at ${at(lower)}`] : []),
+      ...(higher.length > 0 ? [`significantly higher at ${at(higher)}`] : []),
+    ];
+    const what = parts.length > 0 ? parts.join("; ") : "no significant difference";
+    return label === "" ? what : `${label}: ${what}`;
+  });
+  const isNone = lines.every(({ points }) => points.every(({ pValue = 1 }) => pValue >= 0.05));
+  const what = isNone ? "no significant difference" : sentences.join(". ");
+  return `Against ${xTitle} ${reference} (tests on the same items, 5%, Holm's correction): ${what}.`;
+}
+
+/** The points of a figure. */
+export function linesTable({ id, title, note, verdict, xTitle, scale, lines }: ReportLines): ReportTable {
+  const hasLabels = lines.some(({ label }) => label !== "");
+  const points = lines.flatMap(({ points: own }) => own);
+  const hasSeveral = points.some(({ models }) => models.length > 1);
+  const isCompared = points.some(({ difference }) => difference !== undefined);
+  const number = (value: number | undefined, isSigned = false): NumberCell => ({
+    value: value ?? null,
+    scale,
+    isSigned,
+  });
+  return {
+    ...{ id, kind: "line", title, note: [note, verdict].filter((part) => part !== "").join(" ") },
+    columns: [
+      ...(hasLabels ? ["line"] : []),
+      ...[xTitle, hasSeveral ? "mean" : "score", "95% from", "95% to"],
+      ...(hasSeveral ? ["min", "max", "models"] : []),
+      ...(isCompared ? ["difference", "difference from", "difference to", "p (Holm)"] : []),
+    ],
+    rows: lines.flatMap(({ label, points: own }) =>
+      own.map(({ x, mean, interval, low, high, models, difference, between, pValue }): Cell[] => [
+        ...(hasLabels ? [label] : []),
+        { value: x, scale: "setting" },
+        ...[mean, interval?.low, interval?.high].map((value) => number(value)),
+        ...(hasSeveral ? [number(low), number(high), count(models.length)] : []),
+        ...(isCompared ? [difference, between?.low, between?.high].map((value) => number(value, true)) : []),
+        ...(isCompared ? [{ value: pValue ?? null, scale: "probability" } as const] : []),
+      ]),
+    ),
+  };
+}
+
+/** The figure of the page. */
+export function linesFigure({ title, note, verdict, xTitle, scale, lines, references }: ReportLines): LinesFigure {
+  return {
+    ...{ kind: "lines", title, caption: note, conclusion: verdict },
+    ...placeLines({
+      ...{ xTitle, scale, references: references.map(({ label, mean }) => ({ label, y: mean })) },
+      lines: lines.map(({ label, points }) => ({
+        label,
+        points: points.map(({ x, mean, interval }): { x: number; y: number; interval?: Span } => ({
+          ...{ x, y: mean },
+          ...(interval ? { interval } : {}),
+        })),
+      })),
+    }),
+  };
+}

@@ -1,0 +1,155 @@
+// The recipes of reported models, with which each can be made again.
+import { basename, join, relative } from "node:path";
+import { didYouMean, formatSome, plural, usageError, visible } from "../../core/index.js";
+import type { RecipeInput } from "../../merge/index.js";
+import { hubPlace } from "../../weights/index.js";
+import type { Experiment, ExperimentStatus } from "../experiment.js";
+import type { Model } from "../plan/plan-models.js";
+import type { Store } from "../run/store.js";
+import type { Location, ModelSource } from "../steps/step.js";
+import { withFolders } from "../steps/step-order.js";
+import type { ExperimentReport, ReportRecipe } from "./report-data.js";
+import type { Basis, Sheet } from "./score-sheet.js";
+
+/** Folder of the report, in the experiment's folder, and folder of the recipes, in the report's. */
+export const REPORT = "report";
+export const RECIPES = "recipes";
+
+const MAX_ID = 100;
+
+/** What a list of recipes is, in sentences. */
+export const RECIPES_LEAD =
+  "Each reported merge can be made again. Run a command from the plan's folder to write the model; add --push org/name to " +
+  "publish it, or --format gguf for llama.cpp.";
+
+/** A sentence on the recipes that are not shown; empty if there are none. */
+export const moreRecipes = (count: number) => (count > 0 ? ` ${plural(count, "more recipe")} in report/recipes.` : "");
+
+type Place = Pick<Experiment, "out" | "planFolder" | "file" | "isAsWritten">;
+
+/** Recipes of all reported merges and of trained experts, in the order of the tables. */
+export function reportRecipes(
+  sheet: Sheet,
+  bases: readonly Basis[],
+  overviews: ExperimentReport["overviews"],
+  { place, store }: { readonly place: Place; readonly store: Pick<Store, "locate"> },
+): ReportRecipe[] {
+  const rows = new Map<string, Set<string>>();
+  for (const { bars } of overviews) {
+    for (const { label, models, isSummary } of bars) {
+      if (isSummary) continue;
+      for (const model of models) rows.set(model, (rows.get(model) ?? new Set()).add(label));
+    }
+  }
+  const reported = [
+    ...sheet.experts.filter(({ origin }) => origin !== undefined),
+    ...sheet.merges.filter((model) => bases.some((basis) => sheet.isReported(model, basis))),
+  ];
+  const folder = join(place.out, REPORT, RECIPES);
+  const taken = new Set<string>();
+  return reported.map((model): ReportRecipe => {
+    const id = freeId(model.name, taken);
+    const recipe = recipeIn(model, store, folder);
+    return {
+      ...{ id, model: model.name, rows: [...(rows.get(model.name) ?? [])] },
+      ...{ text: recipeText(recipe, oneLine(model.name)), command: commandOf(id, place) },
+    };
+  });
+}
+
+/** A part of a name that needs no quoting in a shell, unique and fit for a file. */
+function freeId(name: string, taken: Set<string>): string {
+  const plain = name
+    .replace(/[^\p{L}\p{N}.+_-]+/gu, "-")
+    .replace(/^[-.]+|[-.]+$/g, "")
+    .slice(0, MAX_ID);
+  const id = plain === "" ? "recipe" : plain;
+  let free = id;
+  // File names may not differ in case alone.
+  for (let count = 2; taken.has(free.toLowerCase()); count++) free = `${id}-${count}`;
+  taken.add(free.toLowerCase());
+  return free;
+}
+
+/** The command that writes a reported model, from the plan's folder. */
+function commandOf(id: string, { out, planFolder, file, isAsWritten }: Place): string {
+  if (isAsWritten) return `layergraft experiment ${quoted(basename(file))} export ${quoted(id)} --out ${quoted(id)}`;
+  // Options of the run are not known here, and the recipe has what they led to.
+  const recipe = join(relative(planFolder, out), REPORT, RECIPES, `${id}.yaml`);
+  return `layergraft merge ${quoted(recipe)} --out ${quoted(id)}`;
+}
+
+const quoted = (word: string) => (/^[\p{L}\p{N}./+_-]+$/u.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+const oneLine = (text: string) => visible(text.replace(/\s+/g, " "));
+
+/** A model as a recipe; an expert or the base is a copy. @param at where a source is */
+function recipeOf({ source, locations }: Pick<Model, "source" | "locations">, at: (location: Location) => string) {
+  const places = Object.fromEntries(Object.entries(locations).map(([identity, one]) => [identity, at(one)]));
+  const whole: ModelSource = typeof source === "string" ? { method: "soup", models: [source] } : source;
+  return withFolders(whole, places) as RecipeInput;
+}
+
+/**
+ * A source as a recipe in a folder names it: a path relative to the folder, so that both can be moved together, or the name
+ * on the hub with its commit.
+ */
+function relativePlace(
+  location: Location,
+  { locations }: Pick<Model, "locations">,
+  store: Pick<Store, "locate">,
+  folder: string,
+): string {
+  if ("step" in location) {
+    const own = relative(folder, store.locate({ step: location.step, path: location.path }, {}));
+    const base = location.adapterOf === undefined ? undefined : locations[location.adapterOf];
+    return base ? `${relativePlace(base, { locations }, store, folder)}+${own}` : own;
+  }
+  const onHub = hubPlace(location.folder);
+  if (onHub) return `${onHub.name}@${onHub.commit}`;
+  // Where FOLDER+ADAPTER is divided is not known here.
+  return location.folder.includes("+") ? location.folder : relative(folder, location.folder);
+}
+
+/** The recipe of a model with sources relative to a folder. */
+export function recipeIn(model: Model, store: Pick<Store, "locate">, folder: string): RecipeInput {
+  return recipeOf(model, (location) => relativePlace(location, model, store, folder));
+}
+
+/** A recipe as the text of its file: a field a line, with JSON values. @param title for its first line */
+export function recipeText(recipe: RecipeInput, title: string): string {
+  const lines = Object.entries(recipe).map(([field, value]) => `${field}: ${JSON.stringify(value)}`);
+  return `# ${title}\n${lines.join("\n")}\n`;
+}
+
+/**
+ * Finds a model by a row of the report, its own name, or the name of its recipe.
+ * @returns its recipe with absolute folders
+ * @throws LayergraftError code `usage` if there is none, or the row has several
+ */
+export function findRecipe(
+  row: string,
+  report: Pick<ExperimentReport, "recipes" | "overviews">,
+  { expansion, store }: Pick<ExperimentStatus, "expansion" | "store">,
+): { readonly name: string; readonly recipe: RecipeInput } {
+  const models = new Map(expansion.models.map(({ model }) => [model.name, model]));
+  const byId = report.recipes.find(({ id }) => id === row)?.model;
+  const bars = report.overviews.flatMap((overview) => overview.bars).filter(({ isSummary }) => !isSummary);
+  const inRows = [...new Set(bars.filter(({ label }) => label === row).flatMap((bar) => bar.models))];
+  const names = models.has(row) ? [row] : byId === undefined ? inRows : [byId];
+  const [name = ""] = names;
+  const idOf = (model: string) => report.recipes.find((one) => one.model === model)?.id ?? model;
+  if (names.length > 1) {
+    throw usageError(
+      `${row} is the mean of ${names.length} models. Export one of them: ${formatSome(names.map(idOf), 8)}`,
+    );
+  }
+  const model = models.get(name);
+  if (model) return { name, recipe: recipeOf(model, (location) => store.locate(location, model.locations)) };
+  if (report.recipes.length === 0) {
+    throw usageError(`there is no row ${row}: no merge or trained expert is known yet. Run the plan first.`);
+  }
+  const known = [...report.recipes.map(({ id }) => id), ...bars.map(({ label }) => label), ...models.keys()];
+  const hint = didYouMean(row, [...new Set(known)]) || `; there are ${formatSome([...new Set(known)], 8)}`;
+  throw usageError(`there is no row ${row} in the report${hint}`);
+}

@@ -1,0 +1,73 @@
+// The formats of exports, with one interface.
+
+import type { ModelSource } from "../engine/index.js";
+import { planGguf } from "./gguf/plan-gguf.js";
+import { FILE_TYPE_NAMES, type FileType } from "./gguf/tensor-types.js";
+import { type WriteGgufOptions, writeGguf } from "./gguf/write-gguf.js";
+import { ONNX_TYPES, type OnnxType, planOnnx } from "./onnx/plan-onnx.js";
+import { writeOnnx } from "./onnx/write-onnx.js";
+
+/** A planned export. */
+export interface ExportPlan {
+  /** Program that reads it, and what it calls the model. */
+  readonly target: string;
+  /** What the program calls the model. */
+  readonly identity: { readonly architecture: string } | { readonly family: string };
+  readonly digest: string;
+  readonly tensors: readonly { readonly name: string; readonly shape: readonly number[]; readonly encoding: string }[];
+  readonly bytes: number;
+  /** Number and bytes of tensors by encoding. */
+  readonly encodings: Readonly<Record<string, { readonly tensors: number; readonly bytes: number }>>;
+  readonly notes: readonly string[];
+  /** Writes the file or folder; only GGUF can be resumed. */
+  write(options: WriteGgufOptions): Promise<{
+    readonly out: string;
+    readonly bytes: number;
+    readonly warnings: readonly string[];
+    readonly resumed?: boolean;
+  }>;
+}
+
+export interface ExportFormat {
+  readonly types: readonly string[];
+  readonly defaultType: string;
+  /**
+   * @param type one of `types`
+   * @param tensorTypes for GGUF, as in `GgufOptions`
+   * @throws as `planGguf` and `planOnnx`
+   */
+  plan(source: ModelSource, type: string, tensorTypes?: readonly string[]): Promise<ExportPlan>;
+}
+
+export const EXPORT_FORMATS: Readonly<Record<"gguf" | "onnx", ExportFormat>> = {
+  gguf: {
+    types: FILE_TYPE_NAMES,
+    defaultType: "q8_0",
+    async plan(source, type, tensorTypes) {
+      const plan = await planGguf(source, { type: type as FileType, tensorTypes });
+      const { architecture, digest, tensors, layout, encodings, notes } = plan;
+      return {
+        ...{ target: `llama.cpp (${architecture})`, identity: { architecture }, digest, encodings, notes },
+        tensors: tensors.map(({ name, shape, encoding }) => ({ name, shape, encoding })),
+        bytes: layout.bytes,
+        write: (options) => writeGguf(plan, options),
+      };
+    },
+  },
+  onnx: {
+    types: Object.keys(ONNX_TYPES),
+    defaultType: "q8",
+    async plan(source, type) {
+      const plan = planOnnx(source, { type: type as OnnxType });
+      const { family, digest, tensors, bytes, encodings, notes } = plan;
+      return {
+        ...{ target: `transformers.js (${family})`, identity: { family }, digest, bytes, encodings, notes },
+        tensors: tensors.map(({ step: { tensor, shape }, plain, quantized }) => {
+          const encoding = [plain?.dtype, quantized && type.toUpperCase()].filter(Boolean).join(" and ");
+          return { name: tensor, shape, encoding };
+        }),
+        write: (options) => writeOnnx(plan, options),
+      };
+    },
+  },
+};

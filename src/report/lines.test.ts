@@ -1,0 +1,43 @@
+import { expect, it } from "vitest";
+import { placeLines } from "./lines.js";
+
+const place = (points: readonly (readonly [number, number])[], references: readonly number[] = []) =>
+  placeLines({
+    ...{ xTitle: "lambda", scale: "share" },
+    lines: [{ label: "", points: points.map(([x, y]) => ({ x, y })) }],
+    references: references.map((y) => ({ label: "base", y })),
+  });
+
+it("places points between round ticks", () => {
+  const { xTicks, yTicks, lines, references } = place(
+    [
+      [-0.5, 0.12],
+      [0.5, 0.31],
+      [1.5, 0.58],
+    ],
+    [0.2],
+  );
+  expect(xTicks).toEqual([
+    { at: 0, text: "-0.5" },
+    { at: 0.25, text: "0" },
+    { at: 0.5, text: "0.5" },
+    { at: 0.75, text: "1" },
+    { at: 1, text: "1.5" },
+  ]);
+  expect(yTicks.map(({ text }) => text)).toEqual(["10", "20", "30", "40", "50", "60"]);
+  expect(lines[0]?.points.map(({ at }) => at[0])).toEqual([0, 0.5, 1]);
+  expect(lines[0]?.points[0]?.at[1]).toBeCloseTo(0.04, 12);
+  expect(lines[0]?.points[1]?.text).toBe("lambda 0.5: 31.0");
+  expect(references[0]?.at).toBeCloseTo(0.2, 12);
+  expect(references[0]?.text).toBe("base 20.0");
+});
+
+it("places a line of equal values in the middle, and a single point", () => {
+  const { yTicks, lines } = place([
+    [0, 0.5],
+    [1, 0.5],
+  ]);
+  expect(yTicks.map(({ text }) => text)).toEqual(["45", "55"]);
+  for (const { at } of lines[0]?.points ?? []) expect(at[1]).toBeCloseTo(0.5, 12);
+  expect(place([[3, 0.5]]).lines[0]?.points[0]?.at[0]).toBe(0.5);
+});

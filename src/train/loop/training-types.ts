@@ -1,0 +1,103 @@
+// What a training run is given, and what it reports.
+import type { ModelSource } from "../../engine/index.js";
+import type { OpenedPlan } from "../../merge/index.js";
+import type { Run } from "../run/run-schema.js";
+import type { RunSettings } from "../run/run-settings.js";
+import type { LoraPlan } from "./lora.js";
+import type { Progress } from "./state.js";
+import type { TokenBatch } from "./trainable.js";
+
+/** A batch and its counts. */
+export interface TrainingBatch extends TokenBatch {
+  /** Samples that end in it. */
+  readonly samples: number;
+  /** Tokens, padding not counted. */
+  readonly tokens: number;
+  /** For messages: its number and how its samples begin. */
+  readonly name: string;
+}
+
+export type Json = Progress["position"];
+
+/** Endless batches, in an order that depends on the seed alone. */
+export interface BatchSource {
+  readonly name: string;
+  next(): TrainingBatch;
+  /** JSON, for `seek`. */
+  position(): Json;
+  seek(position: Json): void;
+}
+
+/** A stream of batches, and the names of the tensors that it trains; undefined for all. */
+export interface TrainingStream {
+  readonly batches: BatchSource;
+  readonly trained?: ReadonlySet<string> | undefined;
+}
+
+export interface TrainOptions {
+  /** Its data and what it selects are in the fields below. */
+  readonly run: Run;
+  readonly settings: RunSettings;
+  readonly base: OpenedPlan;
+  readonly source: ModelSource;
+  /** What adapters name as their base. */
+  readonly baseName: string;
+  /** Folder of the run. */
+  readonly out: string;
+  /** They take turns, step by step. */
+  readonly streams: readonly TrainingStream[];
+  /** Names of all tensors that are trained. */
+  readonly trained: ReadonlySet<string>;
+  readonly lora?: LoraPlan | undefined;
+  /** Batches of held-out data. */
+  readonly holdout: readonly TokenBatch[];
+  /** Names of the tensors to reset to the base in a checkpoint of their own. */
+  readonly revert?: ReadonlySet<string> | undefined;
+  /** Digests of what is read. */
+  readonly inputs: Readonly<Record<string, string>>;
+  readonly resume?: boolean | undefined;
+  /** Whether to replace an earlier run. */
+  readonly force?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
+  readonly onCheckpoint?: OnCheckpoint | undefined;
+}
+
+/** Takes the folder of each checkpoint that is due, and how far the run is. Training waits for it. */
+export type OnCheckpoint = (folder: string, at: Pick<TrainProgress, "step" | "steps">) => void | Promise<void>;
+
+export interface Rates {
+  readonly tokensPerSecond: number;
+  readonly secondsLeft: number;
+  /** As last measured, in nats. */
+  readonly holdoutLoss?: number;
+}
+
+/** After a step of all phases, and after the measurement that followed it. */
+export interface TrainProgress extends Rates {
+  readonly step: number;
+  readonly steps: number;
+  readonly samples: number;
+  /** Mean over the step's labels, in nats. */
+  readonly loss: number;
+  readonly learningRate: number;
+  readonly gradientNorm: number;
+}
+
+export interface TrainResult {
+  readonly steps: number;
+  readonly samples: number;
+  readonly tokens: number;
+  /** Folders of the checkpoints that were kept. */
+  readonly last: string;
+  readonly best: string | null;
+  readonly reverted: string | null;
+  /** Of sparse fine-tuning: weights that were trained, and how many there are; otherwise null. */
+  readonly sparse: { readonly kept: number; readonly of: number } | null;
+  readonly loss: number | null;
+  readonly bestLoss: number | null;
+  readonly stoppedEarly: boolean;
+  readonly resumed: boolean;
+  readonly log: string;
+  readonly seconds: number;
+}

@@ -1,0 +1,221 @@
+// A stand-in for node-llama-cpp: a model whose logits are a function of the text so far. It is JavaScript, as processes of
+// the built package load it, too: NODE_LLAMA_CPP names this file.
+
+import { readFileSync, writeFileSync } from "node:fs";
+
+/**
+ * @typedef {import("../../src/llama/library.js").Llama} Llama
+ * @typedef {import("../../src/llama/library.js").LlamaContext} LlamaContext
+ * @typedef {import("../../src/llama/library.js").LlamaFile} LlamaFile
+ * @typedef {import("../../src/llama/library.js").LlamaLibrary} LlamaLibrary
+ * @typedef {import("../../src/llama/library.js").LlamaSequence} LlamaSequence
+ * @typedef {import("../../src/llama/library.js").NextResult} NextResult
+ */
+
+/** The value of NODE_LLAMA_CPP. */
+export const FAKE_LLAMA = import.meta.filename;
+
+export const PIECES = ["<s>", "</s>", ..."abcdefgh"];
+const [BOS, EOS] = [0, 1];
+
+/**
+ * Logits after a text: of a size that sums distinguish, and different for every text.
+ * @param {readonly number[]} text
+ * @param {number} [size] number of tokens
+ * @returns {number[]}
+ */
+export function logitsAfter(text, size = PIECES.length) {
+  const seed = text.reduce((sum, token, i) => sum + (i + 1) * (token + 1) * 31, 0);
+  return Array.from({ length: size }, (_, id) => (((seed + 7) * (id + 3) * 2654435761) % 1000) / 250);
+}
+
+/**
+ * Natural log-probabilities after a text.
+ * @param {readonly number[]} text
+ * @param {number} [size] number of tokens
+ * @returns {number[]}
+ */
+export function logprobsAfter(text, size) {
+  const logits = logitsAfter(text, size);
+  const mass = Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit), 0));
+  return logits.map((logit) => logit - mass);
+}
+
+/**
+ * What was asked of the fake.
+ * @typedef {object} FakeRecord
+ * @property {number[]} evaluated number of tokens of each evaluation
+ * @property {number[]} sequences the sequence of each evaluation, by the order in which they were opened
+ * @property {{ sequences: number, contextSize: number, threads: number }[]} contexts
+ * @property {number} open contexts and files that are not closed
+ */
+
+/**
+ * @typedef {object} FakeOptions
+ * @property {(text: readonly number[]) => number[]} [logits]
+ * @property {string} [template]
+ * @property {number} [trainContextSize]
+ * @property {() => void | Promise<void>} [onEvaluate]
+ * @property {string} [refuseFile]
+ * @property {string} [refuseContext]
+ */
+
+/**
+ * @param {FakeOptions} [options]
+ * @returns {{ load: () => Promise<LlamaLibrary>, record: FakeRecord }}
+ */
+export function fakeLlama(options = {}) {
+  /** @type {FakeRecord} */
+  const record = { evaluated: [], sequences: [], contexts: [], open: 0 };
+  /** @type {Llama} */
+  const llama = {
+    gpu: false,
+    llamaCppRelease: { release: "b1" },
+    loadModel: async ({ modelPath }) => {
+      if (options.refuseFile) throw new Error(options.refuseFile);
+      record.open++;
+      return fakeFile(piecesOf(modelPath), options, record);
+    },
+  };
+  return { record, load: async () => ({ getLlama: async () => llama }) };
+}
+
+const { load } = fakeLlama();
+export const { getLlama } = await load();
+
+/**
+ * Those of the stand-in; of an exported model, as many as the file has.
+ * @param {string} path
+ */
+function piecesOf(path) {
+  const bytes = readFileSync(path);
+  // The key, u32 for array, u32 for string, and the count.
+  const key = "tokenizer.ggml.tokens";
+  const count = Number(bytes.readBigUInt64LE(bytes.indexOf(key) + key.length + 8));
+  return Array.from({ length: count }, (_, id) => PIECES[id] ?? `piece ${id}`);
+}
+
+/**
+ * @param {readonly string[]} pieces
+ * @param {FakeOptions} options
+ * @param {FakeRecord} record
+ * @returns {LlamaFile}
+ */
+function fakeFile(pieces, options, record) {
+  return {
+    trainContextSize: options.trainContextSize ?? 4096,
+    architecture: "fake",
+    fileInfo: { metadata: { tokenizer: { chat_template: options.template, ggml: { tokens: pieces } } } },
+    tokens: {
+      ...{ bos: BOS, eos: EOS, bosString: "<s>", eosString: "</s>" },
+      ...{ shouldPrependBosToken: true, shouldAppendEosToken: false },
+    },
+    tokenize: (text) => [...text].map((piece) => pieces.indexOf(piece)),
+    detokenize: (ids, special) => ids.map((id) => (id > EOS || special ? pieces[id] : "")).join(""),
+    isEogToken: (id) => id === EOS,
+    createContext: async ({ sequences, contextSize, threads }) => {
+      if (options.refuseContext) throw new Error(options.refuseContext);
+      record.contexts.push({ sequences, contextSize, threads });
+      record.open++;
+      let left = sequences;
+      return {
+        contextSize,
+        getSequence: () => {
+          if (left === 0) throw new Error("no sequence is left");
+          return fakeSequence(sequences - left--, contextSize, pieces.length, options, record);
+        },
+        dispose: async () => void record.open--,
+      };
+    },
+    dispose: async () => void record.open--,
+  };
+}
+
+/**
+ * @param {number} number
+ * @param {number} contextSize
+ * @param {number} vocabularySize
+ * @param {FakeOptions} options
+ * @param {FakeRecord} record
+ * @returns {LlamaSequence}
+ */
+function fakeSequence(number, contextSize, vocabularySize, options, record) {
+  const logitsOf = options.logits ?? ((text) => logitsAfter(text, vocabularySize));
+  /** @type {number[]} */
+  const state = [];
+  /** @param {readonly number[]} tokens */
+  const common = (tokens) => {
+    let at = 0;
+    while (at < tokens.length && state[at] === tokens[at]) at++;
+    return at;
+  };
+  return {
+    get nextTokenIndex() {
+      return state.length;
+    },
+    compareContextTokens: (tokens) => ({ firstDifferentIndex: common(tokens) }),
+    adaptStateToTokens: async (tokens) => {
+      state.length = common(tokens);
+    },
+    clearHistory: async () => {
+      state.length = 0;
+    },
+    controlledEvaluate: async (input) => {
+      record.evaluated.push(input.length);
+      record.sequences.push(number);
+      await options.onEvaluate?.();
+      return input.map((item) => {
+        const [token, wanted] = typeof item === "number" ? [item, undefined] : item;
+        // The real one drops the beginning here.
+        if (state.push(token) >= contextSize) throw new Error("the context is full");
+        if (!wanted) return undefined;
+        const logits = logitsOf(state);
+        const most = Math.max(...logits);
+        const selected = logits.indexOf(most);
+        const order = [...logits.keys()].sort((a, b) => Number(logits[b]) - Number(logits[a]));
+        const { logits: filter } = wanted.generateNext;
+        const ids =
+          filter === true
+            ? order
+            : typeof filter === "object"
+              ? [
+                  ...order.slice(0, filter.filter.includeTop ?? 0),
+                  ...filter.filter.tokens,
+                  ...(filter.filter.includeSelected ? [selected] : []),
+                ]
+              : [];
+        return {
+          next: {
+            token: selected,
+            totalLogitWeight: logits.reduce((sum, logit) => sum + Math.exp(logit - most), 0),
+            logits: new Map(ids.map((id) => [id, Number(logits[id])])),
+          },
+        };
+      });
+    },
+  };
+}
+
+/**
+ * Writes a GGUF file of the tokens alone.
+ * @param {string} path
+ */
+export function writeStandIn(path) {
+  /** @param {number[]} values */
+  const u32 = (...values) => Buffer.from(Uint32Array.from(values).buffer);
+  /** @param {number[]} values */
+  const u64 = (...values) => Buffer.from(BigUint64Array.from(values, BigInt).buffer);
+  /** @param {string} text */
+  const string = (text) => Buffer.concat([u64(text.length), Buffer.from(text)]);
+  // Version 3, no tensors, one key: an array (9) of strings (8).
+  const header = [
+    Buffer.from("GGUF"),
+    u32(3),
+    u64(0, 1),
+    string("tokenizer.ggml.tokens"),
+    u32(9, 8),
+    u64(PIECES.length),
+  ];
+  writeFileSync(path, Buffer.concat([...header, ...PIECES.map(string)]));
+  return path;
+}
