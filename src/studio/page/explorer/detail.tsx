@@ -36,7 +36,7 @@ export function Detail({ data, names, place, step, own, readRows }: Props) {
       </header>
       {rows === 0 ? null : (
         <>
-          <div class="scroll">
+          <section class="scroll" tabIndex={0} aria-label="Experts">
             <table class="numbers">
               <thead>
                 <tr>
@@ -61,9 +61,9 @@ export function Detail({ data, names, place, step, own, readRows }: Props) {
                 ))}
               </tbody>
             </table>
-          </div>
+          </section>
           {data.pairs.length === 0 ? null : (
-            <div class="scroll">
+            <section class="scroll" tabIndex={0} aria-label="Pairs of experts">
               <table class="numbers">
                 <thead>
                   <tr>
@@ -89,7 +89,7 @@ export function Detail({ data, names, place, step, own, readRows }: Props) {
                   })}
                 </tbody>
               </table>
-            </div>
+            </section>
           )}
           <Rows {...{ data, names, place, step, own, readRows }} />
         </>

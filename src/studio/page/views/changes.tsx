@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { type Analysis, type Job, jobInputs } from "../../protocol.ts";
+import { type Analysis, type Expert, type Job, jobInputs } from "../../protocol.ts";
 import { call } from "../client.ts";
 import { Empty } from "../components/basics.tsx";
 import { JobProgress } from "../components/progress.tsx";
@@ -25,10 +25,8 @@ export function Changes() {
   const done = analyses.filter(({ state }) => state === "done");
   const isCurrent = (job: Job) => {
     const input = inputOf(job);
-    const sources = new Set(input?.experts.map(({ source }) => source));
-    return (
-      input?.base === base && sources.size === fitting.length && fitting.every(({ source }) => sources.has(source))
-    );
+    const sources = (of: readonly Expert[] = []) => JSON.stringify(of.map(({ source }) => source).sort());
+    return input?.base === base && sources(input?.experts) === sources(fitting);
   };
   const shown = done.find(isCurrent) ?? done[0];
   const latest = analyses[0];
@@ -130,11 +128,7 @@ const inputOf = (job: Job) => jobInputs.analyze.safeParse(job.input).data;
 function Found({ job, data }: { job: Job; data: Analysis }) {
   const { experts } = settings.value ?? { experts: [] };
   const input = inputOf(job);
-  // Experts keep colour and name by their source.
-  const places = useMemo(
-    () => data.experts.map((_, i) => experts.findIndex(({ source }) => source === input?.experts[i]?.source)),
-    [data, experts],
-  );
+  const places = useMemo(() => placesOf(input?.experts ?? [], experts), [job.id, experts]);
   const names = useMemo(
     () => data.experts.map((name, i) => experts[places[i] ?? -1]?.name ?? name),
     [data, experts, places],
@@ -160,4 +154,15 @@ function Found({ job, data }: { job: Job; data: Analysis }) {
       </p>
     </>
   );
+}
+
+/** Where measured experts are in the project: they keep colour and name by their source. −1 where one is gone. */
+function placesOf(measured: readonly Expert[], experts: readonly Expert[]): number[] {
+  const taken = new Set<number>();
+  return measured.map(({ name, source }) => {
+    const free = experts.flatMap((one, i) => (one.source === source && !taken.has(i) ? [i] : []));
+    const place = free.find((i) => experts[i]?.name === name) ?? free[0] ?? -1;
+    taken.add(place);
+    return place;
+  });
 }

@@ -1,0 +1,82 @@
+// The pages that analyze and experiments write, opened from the disk in a browser.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { experimentPage } from "../../src/experiment/report/page.js";
+import { reportOf } from "../../src/experiment/report/report-of.test-util.js";
+import { analyze } from "../../src/index.js";
+import { pageWithData } from "../../src/report/index.js";
+import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
+import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
+
+const root = temporaryFolder();
+const at = (...names: string[]) => join(root, ...names);
+const PLAN = `
+name: small
+base: b
+experts:
+  math: { role: task, folders: [m1, m2] }
+  swahili: { role: language, language: sw, folders: [s1] }
+merges:
+  - { name: graft, recipe: { method: swap, task: math, language: swahili }, grid: { bottom: [1, 2], top: [0, 1] } }
+evaluate: { tasks: ["mgsm_{language}"] }
+`;
+
+describe.skipIf(BROWSER === undefined)(`written pages (${BROWSER ?? NO_BROWSER})`, { tags: ["slow"] }, () => {
+  let browser: Browser;
+  let page: Page;
+  const bugs: unknown[] = [];
+  beforeAll(async () => {
+    browser = await openBrowser();
+    page = await browser.newPage();
+    page.on("pageerror", (error) => bugs.push(error));
+  });
+  afterAll(() => browser?.close());
+
+  /** Both schemes, and the width of a desk and a phone. */
+  async function expectAccessible(): Promise<void> {
+    for (const colorScheme of ["light", "dark"] as const) {
+      for (const width of [1400, 400]) {
+        await page.emulateMedia({ colorScheme });
+        await page.setViewportSize({ width, height: 900 });
+        expect(await seriousViolations(page)).toEqual([]);
+        expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBeLessThanOrEqual(0);
+      }
+    }
+    expect(bugs).toEqual([]);
+  }
+
+  it("an analysis answers to the keyboard", async () => {
+    const experts = {
+      math: await writeTiny(at("math"), { seed: 2 }),
+      swahili: await writeTiny(at("swahili"), { seed: 3 }),
+    };
+    await analyze({ base: await writeTiny(at("base"), { seed: 1 }), experts, out: at("out") });
+    await page.goto(pathToFileURL(at("out", "report.html")).href);
+    await page.getByRole("application", { name: "math and swahili" }).focus();
+    await page.keyboard.press("End");
+    await page.keyboard.press("ArrowLeft");
+    await page.getByRole("heading", { name: /^Layer 2, / }).waitFor();
+    expect(await page.getByRole("status").filter({ hasText: "cosine" }).innerText()).toMatch(
+      /overlap \d+.*conflict \d+%/,
+    );
+    await expectAccessible();
+  });
+
+  it("a report begins with its verdict, and shows intervals on request", async () => {
+    const { report } = reportOf(PLAN, ({ model }) => (typeof model === "string" ? 3 : 6));
+    writeFileSync(at("report.html"), await pageWithData("#report-page", experimentPage(report)));
+    await page.goto(pathToFileURL(at("report.html")).href);
+    const { verdict } = report.overviews[0] ?? {};
+    expect(verdict).not.toBe("");
+    expect(await page.locator(".verdicts p").first().innerText()).toBe(verdict);
+    // The axis is around the scores: the outermost interval takes most of it.
+    const [track, range] = await Promise.all(
+      [".track", ".range"].map((selector) => page.locator(selector).first().boundingBox()),
+    );
+    expect((range?.width ?? 0) / (track?.width ?? 1)).toBeGreaterThan(0.3);
+    await expectAccessible();
+  });
+});
