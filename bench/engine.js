@@ -1,5 +1,5 @@
-// The engine on a Llama of 125M parameters: prefill, cached decoding, one training step's forward and backward, against
-// PyTorch eager and llama.cpp on the same weights and threads where they are there. Each figure comes from a process of its own.
+// The engine on a Llama of 125M parameters: prefill, cached decoding, one training step's forward and backward, in float32 and
+// with weights as codes, against PyTorch eager and llama.cpp on the same weights and threads where they are there. Each figure comes from a process of its own.
 import { spawnSync } from "node:child_process";
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,6 +15,8 @@ const PEER = fileURLToPath(new URL("./engine_peer.py", import.meta.url));
 const MODES = ["prefill", "decode", "decode-8", "train"];
 /** Shapes by their names. */
 const SHAPES = { "125m": LLAMA_125M, "1b": LLAMA_1B };
+/** What our engine may hold weights in, besides float32. */
+const WEIGHTS = ["int8", "int4"];
 /** Types of the weights in llama.cpp. */
 const TYPES = ["q8_0", "q4_k_m"];
 
@@ -40,13 +42,12 @@ export async function benchmarkEngine(args) {
   /** @type {Record<string, string[]>} */
   const peers = {
     layergraft: [process.execPath, WORKER],
+    ...Object.fromEntries(WEIGHTS.map((type) => [`layergraft ${type}`, [process.execPath, WORKER]])),
     ...(hasTorch ? { PyTorch: [values.python, PEER] } : {}),
     ...Object.fromEntries(hasLlama ? TYPES.map((type) => [`llama.cpp ${type}`, [process.execPath, WORKER]]) : []),
   };
   console.log(`machine: ${describeMachine()}`);
-  console.log(
-    `model: Llama, ${values.shape} parameters, stored in bfloat16, computed in float32; ${values.threads} threads\n`,
-  );
+  console.log(`model: Llama, ${values.shape} parameters, stored in bfloat16; ${values.threads} threads\n`);
   if (!hasLlama) console.log("(no node-llama-cpp; install it, or name its index.js in NODE_LLAMA_CPP, to compare)\n");
   if (!hasTorch) console.log(`(no torch and transformers for ${values.python}; give --python to compare)\n`);
 
@@ -55,8 +56,8 @@ export async function benchmarkEngine(args) {
   for (let round = -1; round < Number(values.rounds); round++) {
     for (const mode of modes) {
       for (const [name, [command = "", script = ""]] of Object.entries(peers)) {
-        if (mode === "train" && name.startsWith("llama")) continue;
-        const [, type = ""] = /^llama.cpp (.*)/.exec(name) ?? [];
+        const [, type = ""] = /^(?:llama.cpp|layergraft) (.*)/.exec(name) ?? [];
+        if (mode === "train" && type !== "") continue;
         const given = [script, folder, mode, values.threads, ...(type === "" ? [] : [type, join(DATA, "gguf")])];
         const run = spawnSync(command, given, {
           encoding: "utf8",

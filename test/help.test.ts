@@ -34,7 +34,7 @@ test("the overview groups the commands and shows two examples", () => {
     Train: ["train"],
     Run: ["generate", "chat", "serve", "score"],
     Evaluate: ["eval", "compare", "bleu"],
-    Experiment: ["experiment", "demo"],
+    Experiment: ["experiment", "tune", "demo"],
     Help: ["help"],
     Examples: [],
   });

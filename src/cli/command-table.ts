@@ -114,6 +114,10 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       "run experts, merges and evaluations from one plan",
       async () => (await import("./commands/experiment-command.js")).addExperimentCommand,
     ],
+    tune: [
+      "search the best merge of two experts by your own task",
+      async () => (await import("./commands/tune-command.js")).addTuneCommand,
+    ],
     demo: [
       "train, merge and evaluate small models offline",
       async () => (await import("./commands/demo-command.js")).addDemoCommand,

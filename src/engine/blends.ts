@@ -2,10 +2,11 @@
 // models, so that configurations of one pair share equal tensors.
 
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { bytesPerElement, CancelledError, digestOf, digestOfJson, stampOf } from "../core/index.js";
+import { bytesPerElement, CancelledError, digestOf, stampOf } from "../core/index.js";
 import { type Measured, Resolver, type Sources, type Step } from "../merge/index.js";
 import {
   Converter,
+  type Evaluation,
   Evaluator,
   eachBlock,
   InputFiles,
@@ -93,7 +94,7 @@ export async function computeBlends(
   const converter = asFloats ? new Converter() : undefined;
   try {
     for (const job of jobs) {
-      const key = `${keyOf(job, versions)} ${asFloats}`;
+      const key = `${keyOf(job.value, versions)} ${job.to.dtype} ${asFloats}`;
       const bytes = cache.get(key) ?? new Uint8Array(sizeOf(job));
       if (!cache.get(key)) {
         evaluator ??= new Evaluator(program, files);
@@ -124,11 +125,11 @@ export async function computeBlends(
 type WriteJob = Job & { readonly kind: "write" };
 
 /** Digest of a tensor's computation and of its files, whatever their numbers in this program. */
-function keyOf({ value, to }: WriteJob, versions: readonly (readonly string[])[]): string {
+export function keyOf(value: Evaluation, versions: readonly (readonly string[])[]): string {
   const text = JSON.stringify(value, (field, part: unknown) => {
     if (field === "file" && typeof part === "number") return versions[part];
     if (part instanceof Uint8Array) return digestOf(part);
     return part instanceof Int32Array ? digestOf(new Uint8Array(part.buffer, part.byteOffset, part.byteLength)) : part;
   });
-  return digestOfJson([text, to.dtype]);
+  return digestOf(text);
 }

@@ -1,9 +1,10 @@
 // A model opened from a folder, an adapter or a recipe, which generates and scores.
 
-import { LayergraftError, usageError } from "../core/index.js";
+import { digestOfJson, LayergraftError, usageError } from "../core/index.js";
 import type { HubAccess } from "../weights/index.js";
 import { BlendCache } from "./blends.js";
 import { embeddedModel } from "./embedded-model.js";
+import { WEIGHT_TYPES } from "./layered-session.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
 import { type EngineSource, openModelSource } from "./model-source.js";
 import { loadRuntime } from "./runtime/index.js";
@@ -76,10 +77,17 @@ export async function openEngine(source: EngineSource, options: OpenEngineOption
   // First, so that it is not missing only after everything is read.
   await loadRuntime();
   const { folder, hub, ...load } = options;
+  const { weights = "float32" } = load;
+  if (!WEIGHT_TYPES.includes(weights)) {
+    throw usageError(`weights is ${weights}; it must be one of ${WEIGHT_TYPES.join(", ")}`);
+  }
   // Weights are read in no order that streaming could follow, and most models are run again.
   const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
   const decoder = await LoadedDecoder.load(opened, { cache: sharedBlends, ...load });
-  return new Engine(modelTextOf(opened), embeddedModel(decoder));
+  const text = modelTextOf(opened);
+  // Its answers are others, so they are saved apart.
+  const digest = weights === "float32" ? text.digest : digestOfJson([text.digest, weights]);
+  return new Engine({ ...text, digest }, embeddedModel(decoder, weights));
 }
 
 // Shared by the models of a process, so that configurations of one pair compute equal tensors once.
@@ -100,7 +108,7 @@ export class Engine {
   get name(): string {
     return this.#text.name;
   }
-  /** Changes with the model: its sources, adapter and recipe. */
+  /** Changes with the model: its sources, adapter and recipe, and what its weights are held in. */
   get digest(): string {
     return this.#text.digest;
   }

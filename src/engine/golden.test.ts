@@ -38,7 +38,7 @@ describe.each(allGoldens())("$name", (expected: Golden) => {
   beforeAll(async () => {
     const source = await openModelSource(expected.folder);
     decoder = await LoadedDecoder.load(source, { threads: 1 });
-    engine = new Engine(modelTextOf(source), embeddedModel(decoder));
+    engine = new Engine(modelTextOf(source), embeddedModel(decoder, "float32"));
   });
   afterAll(() => engine.close());
 

@@ -13,6 +13,7 @@ export { gradients, reachable, splitRows } from "./graph/gradients.js";
 export { Graph } from "./graph/graph.js";
 export type { Node } from "./graph/node.js";
 export { printGraph } from "./graph/print.js";
+export { WEIGHT_TYPES, type WeightType } from "./layered-session.js";
 export {
   type Adapt,
   buildDecoder,
@@ -27,6 +28,17 @@ export type { Activation, DecoderSpec, RopeSpec, StoredWeight } from "./model/fa
 export { readSpec } from "./model/read-spec.js";
 export { locateWeights, weightsOf } from "./model/weight-names.js";
 export { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
+export {
+  CODE_BITS,
+  fillsBlocks,
+  jobsOf,
+  type PlacedTensor,
+  placedWeights,
+  placeTensors,
+  runJobs,
+  usesOf,
+  type WeightUses,
+} from "./placed-weights.js";
 export { RopeTables } from "./rope-tables.js";
 export { loadRuntime } from "./runtime/load-runtime.js";
 export { type Emitter, lowerGraph, type QuantizedWeight, type Weight } from "./runtime/lower.js";

@@ -1,7 +1,9 @@
 // A decoder with its weights in the runtime: computes logits from new tokens and a cache, and extends the cache.
 
 import type { BlendOptions } from "./blends.js";
+import type { Node } from "./graph/index.js";
 import { KeyValueCache, type NewPositions } from "./key-value-cache.js";
+import { openLayered, WEIGHT_ENCODINGS, type WeightType } from "./layered-session.js";
 import { buildDecoder, type DecoderSpec, FEEDS, readSpec, type StoredWeight } from "./model/index.js";
 import type { ModelSource } from "./model-source.js";
 import { RopeTables } from "./rope-tables.js";
@@ -12,7 +14,13 @@ import { type BoundWeights, bindWeights } from "./weights.js";
  * With `asFloats`, weights stay in the memory of `cache` and are fed at each pass, so models share equal tensors. Otherwise
  * the runtime packs them for itself, which is faster.
  */
-export interface LoadOptions extends BlendOptions, Pick<SessionOptions, "threads" | "providers"> {}
+export interface LoadOptions extends BlendOptions, Pick<SessionOptions, "threads" | "providers"> {
+  /**
+   * What matrices are held in; default float32. int8 and int4 have blocks of 32 with a scale, and models share equal layers
+   * whatever `asFloats` and `cache`.
+   */
+  readonly weights?: WeightType | undefined;
+}
 
 /** A position whose logits are used. */
 export interface Wanted {
@@ -74,18 +82,24 @@ export class LoadedDecoder {
     const decoder = buildDecoder(spec, { cached: true });
     const { graph, logits, keys, values } = decoder;
     const labels = graph.input(LABELS, "i64", ["rows"]);
-    const outputs = {
+    const head = {
       logits,
       logprobs: graph.pick(graph.logSoftmax(logits), labels),
       best: graph.argMax(logits),
       [TOTAL]: graph.sum(logits, [1]),
-      ...Object.fromEntries(keys.map((key, layer) => [newKey(layer), key])),
-      ...Object.fromEntries(values.map((value, layer) => [newValue(layer), value])),
     };
+    const layers = keys.map((key, layer) => ({ [newKey(layer)]: key, [newValue(layer)]: values[layer] as Node }));
+    const { threads, providers, weights } = options;
+    if (weights === "int8" || weights === "int4") {
+      const layered = { ...options, encoding: WEIGHT_ENCODINGS[weights] };
+      const { session, notes } = await openLayered(decoder, [{}, ...layers, head], source, layered);
+      return new LoadedDecoder(spec, notes, session, {});
+    }
     const bound = await bindWeights(decoder, source, options);
     const fed = options.asFloats ? feedsOf(bound.weights, decoder.weights) : {};
+    const outputs = Object.assign({}, head, ...layers) as Readonly<Record<string, Node>>;
     const model = lowerGraph(outputs, options.asFloats ? {} : { weights: bound.weights });
-    const session = await openSession(model, { threads: options.threads, providers: options.providers });
+    const session = await openSession(model, { threads, providers });
     return new LoadedDecoder(spec, bound.notes, session, fed);
   }
 

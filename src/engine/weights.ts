@@ -2,6 +2,7 @@
 // into.
 import { formatShape, formatSome, MismatchError, plural, sameShape } from "../core/index.js";
 import { measureAll, Resolver, type Step } from "../merge/index.js";
+import type { CheckpointTensor } from "../weights/index.js";
 import { type BlendOptions, computeBlends } from "./blends.js";
 import { type Decoder, type DecoderSpec, locateWeights } from "./model/index.js";
 import type { ModelSource } from "./model-source.js";
@@ -33,10 +34,10 @@ export async function bindWeights(
   const signal = options.signal;
   const measured = await measureAll(source.measurements, source.sources, { signal });
   const resolver = new Resolver(source.sources, measured);
-  const inPlace = new Map<Step, NonNullable<ReturnType<Resolver["stored"]>>>();
+  const inPlace = new Map<Step, CheckpointTensor>();
   for (const step of options.asFloats ? [] : new Set(steps.values())) {
-    const stored = resolver.stored(step.value);
-    if (stored && stored.dtype === step.dtype && step.dtype in IN_PLACE) inPlace.set(step, stored);
+    const stored = storedInPlace(step, resolver);
+    if (stored) inPlace.set(step, stored);
   }
   const computed = [...new Set(steps.values())].filter((step) => !inPlace.has(step)).map(inFloats);
   const blends = await computeBlends(computed, source.sources, measured, options);
@@ -67,10 +68,23 @@ export async function bindWeights(
   };
 }
 
+/** The stored tensor of a step, if the runtime reads it in its file. */
+export function storedInPlace(step: Step, resolver: Resolver): CheckpointTensor | undefined {
+  const stored = resolver.stored(step.value);
+  return stored && stored.dtype === step.dtype && step.dtype in IN_PLACE ? stored : undefined;
+}
+
+/** Such a tensor in its file. */
+export async function weightInFile({ dtype, shape, offset, file }: CheckpointTensor): Promise<Weight> {
+  const { location } = await externalLocation(file.path);
+  const readable = dtype as ReadableStep["dtype"];
+  return { dtype: IN_PLACE[readable], values: { location, offset, length: sizeOf(shape, readable) } };
+}
+
 type ReadableStep = Step & { readonly dtype: keyof typeof IN_PLACE };
 
 /** Converts element types that the runtime does not read to float32. */
-function inFloats(step: Step): ReadableStep {
+export function inFloats(step: Step): ReadableStep {
   return { ...step, dtype: step.dtype in IN_PLACE ? (step.dtype as ReadableStep["dtype"]) : "F32" };
 }
 

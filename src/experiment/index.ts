@@ -21,11 +21,12 @@ export type { Expansion } from "./plan/expand-plan.js";
 export { readPlan } from "./plan/plan-file.js";
 export type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
 export { planFields, planJsonSchema } from "./plan/plan-schema.js";
+export { TUNE_METHODS, TUNE_SEARCHES, TUNED, type TuneSettings, tunePlan } from "./plan/tune-plan.js";
 export { adviceOnFailures, outlookLines, statusLines } from "./report/dry-run-and-status.js";
 export { writeReport } from "./report/files.js";
 export { gatherReport } from "./report/gather.js";
 export { noteOf, progressOf } from "./report/progress.js";
-export { findRecipe, REPORT } from "./report/recipes.js";
+export { findRecipe, RECIPES, REPORT } from "./report/recipes.js";
 export type {
   ExperimentReport,
   Flips,

@@ -1,7 +1,7 @@
 // Chooses what runs a model: the embedded engine, or llama.cpp.
 
 import { usageError } from "../core/index.js";
-import type { EngineSource } from "../engine/index.js";
+import type { EngineSource, WeightType } from "../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../export/index.js";
 
 /** Backends that run a model in this process. */
@@ -12,6 +12,7 @@ export interface BackendOptions {
   /** Default: llama for a GGUF file, else engine. */
   readonly backend?: BackendName | undefined;
   readonly type?: FileType | undefined;
+  readonly weights?: WeightType | undefined;
   readonly providers?: readonly string[] | undefined;
 }
 
@@ -23,7 +24,10 @@ export function isGguf(source: EngineSource): source is string {
  * The backend that the options name, or that the source needs.
  * @throws LayergraftError code `usage` for options that do not go together
  */
-export function chooseBackend(source: EngineSource, { backend, type, providers }: BackendOptions): BackendName {
+export function chooseBackend(
+  source: EngineSource,
+  { backend, type, weights, providers }: BackendOptions,
+): BackendName {
   const file = isGguf(source);
   const chosen = backend ?? (file ? "llama" : "engine");
   if (!BACKENDS.includes(chosen)) throw usageError(`backend is ${chosen}; it must be engine or llama`);
@@ -32,6 +36,7 @@ export function chooseBackend(source: EngineSource, { backend, type, providers }
   }
   if (chosen === "llama") {
     if (providers) throw usageError("--provider is for the embedded engine; llama.cpp chooses the GPU itself.");
+    if (weights) throw usageError("--weights is for the embedded engine; llama.cpp takes --type.");
     if (file && type !== undefined)
       throw usageError(`${source} is a GGUF file, which has its own type. Leave out --type.`);
     return chosen;

@@ -46,6 +46,7 @@ export {
   mapValues,
   operationsOf,
   type Payload,
+  type Place,
   type Program,
   partOf,
   requireFloat,

@@ -1,11 +1,11 @@
 import { mkdir, readdir } from "node:fs/promises";
-import { isAbsolute, join, relative, resolve } from "node:path";
+import { join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { stringify } from "yaml";
 import { exists, OutputError, plural, writeFileAtomically } from "../../core/index.js";
 import { analyzeExperts, type Suggestion, suggestRecipes } from "../../merge/index.js";
-import { locateSource } from "../../weights/index.js";
 import { runWithHub } from "../shared/hub-access.js";
+import { sourceFrom } from "../shared/move-source.js";
 import { info, paletteFor, print, printJson, type WorkOptions, warn, withWorkOptions } from "../shared/output.js";
 
 interface SuggestCommandOptions extends WorkOptions {
@@ -71,9 +71,9 @@ async function suggest(options: SuggestCommandOptions): Promise<void> {
   }
   // Paths in a recipe start from the recipe's folder.
   const moved = {
-    base: await fromFolder(base, out),
-    task: await fromFolder(task, out),
-    language: await fromFolder(language, out),
+    base: await sourceFrom(base, out),
+    task: await sourceFrom(task, out),
+    language: await sourceFrom(language, out),
   };
   const suggestions = suggestRecipes({ analysis, sources: moved, tau, alpha, vocabulary });
   await mkdir(out, { recursive: true });
@@ -99,19 +99,6 @@ function describe(suggestions: readonly Suggestion[]): string[] {
 
 function recipeFile({ reason, reference, layers, recipe }: Suggestion): string {
   return `# ${reason}\n# ${reference}\n# ${layers}\n# A configuration to try, not a result.\n${stringify(recipe)}`;
-}
-
-/** The source relative to another folder. Names of models in the hub's cache stay as they are. */
-async function fromFolder(source: string, folder: string): Promise<string> {
-  if (
-    isAbsolute(source) ||
-    (!(await exists(resolve(source.split("+")[0] ?? ""))) && !(await exists(resolve(source))))
-  ) {
-    return source;
-  }
-  const { folder: found, adapter } = await locateSource(source);
-  const path = (absolute: string) => relative(resolve(folder), absolute);
-  return adapter === undefined ? path(found) : `${path(found)}+${path(adapter)}`;
 }
 
 async function requireEmpty(out: string): Promise<void> {

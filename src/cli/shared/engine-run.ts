@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatBytes, isSystemError, readBounded, usageError } from "../../core/index.js";
 import type { Engine, GenerateOptions } from "../../engine/index.js";
-import { type ModelFlags, openModel, typeOption } from "./open-model.js";
+import { type ModelFlags, openModel, typeOption, weightsOption } from "./open-model.js";
 import {
   type CommonOptions,
   elapsed,
@@ -32,6 +32,7 @@ export function withEngineOptions(command: Command): Command {
           parseThreads,
         ),
       )
+      .addOption(weightsOption())
       .addOption(typeOption())
       .option("--provider <name...>", "ONNX Runtime providers in order of preference, such as cuda cpu"),
   );

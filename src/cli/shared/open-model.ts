@@ -2,7 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { formatBytes } from "../../core/index.js";
-import { type Engine, type OpenEngineOptions, openEngine } from "../../engine/index.js";
+import { type Engine, type OpenEngineOptions, openEngine, WEIGHT_TYPES, type WeightType } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { BACKENDS, type BackendName, chooseBackend, isGguf, openLlama } from "../../llama/index.js";
 import { hubAccess } from "./hub-access.js";
@@ -12,6 +12,7 @@ import type { WorkControls, WorkOptions } from "./output.js";
 export interface ModelFlags extends WorkOptions {
   readonly backend?: BackendName;
   readonly type?: FileType;
+  readonly weights?: WeightType;
   readonly provider?: string[];
 }
 
@@ -30,6 +31,11 @@ export function withBackendOption(command: Command): Command {
 /** The option --type, of llama.cpp. */
 export function typeOption(): Option {
   return new Option("--type <type>", "encoding of the weights in llama.cpp (default: q8_0)").choices(FILE_TYPE_NAMES);
+}
+
+/** The option --weights, of the embedded engine. */
+export function weightsOption(): Option {
+  return new Option("--weights <type>", "weights in the embedded engine (default: float32)").choices(WEIGHT_TYPES);
 }
 
 export interface OpenedModel {
@@ -54,23 +60,25 @@ export async function openModel(
   flags: ModelFlags,
   { signal, onProgress, context, ...embedded }: OpenOptions,
 ): Promise<OpenedModel> {
-  const { backend, type, provider, threads } = flags;
-  const chosen = chooseBackend(source, { backend, type, providers: provider });
+  const { backend, type, weights, provider, threads } = flags;
+  const chosen = chooseBackend(source, { backend, type, weights, providers: provider });
   const hub = hubAccess("files", { signal, onProgress });
   if (chosen === "llama") {
     const engine = await openLlama(source, { type, threads, context, hub, signal, onProgress });
     return { engine, facts: [`${engine.program} (${isGguf(source) ? "a GGUF file" : "--backend llama"})`] };
   }
+  const isQuantized = weights !== undefined && weights !== "float32";
   let computed = 0;
   const engine = await openEngine(source, {
-    ...{ signal, hub, ...embedded },
+    ...{ signal, hub, weights, ...embedded },
     onProgress: (doneBytes, totalBytes) => {
       computed = totalBytes;
-      if (totalBytes > 0) onProgress?.({ phase: "merging", doneBytes, totalBytes });
+      if (totalBytes > 0) onProgress?.({ phase: isQuantized ? "quantizing" : "merging", doneBytes, totalBytes });
     },
     ...(threads === undefined ? {} : { threads }),
     ...(provider === undefined ? {} : { providers: provider }),
   });
-  const merged = computed > 0 ? [`${formatBytes(computed)} merged in memory`] : [];
+  const held = isQuantized ? `of ${weights} weights` : "merged in memory";
+  const merged = computed > 0 ? [`${formatBytes(computed)} ${held}`] : [];
   return { engine, facts: [`embedded engine (${backend ? "--backend engine" : "the default"})`, ...merged] };
 }

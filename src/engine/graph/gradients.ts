@@ -43,14 +43,17 @@ function nodesBetween(of: Node, from: readonly Node[]): Node[] {
   });
 }
 
-/** All nodes that these depend on, in the order of computation. */
-export function reachable(outputs: readonly Node[]): Node[] {
+/**
+ * All nodes that these depend on, in the order of computation.
+ * @param given nodes whose operands are left out; default none
+ */
+export function reachable(outputs: readonly Node[], given?: ReadonlyMap<Node, unknown>): Node[] {
   const seen = new Set<Node>();
   const stack = [...outputs];
   for (let node = stack.pop(); node; node = stack.pop()) {
     if (seen.has(node)) continue;
     seen.add(node);
-    stack.push(...node.inputs);
+    if (!given?.has(node)) stack.push(...node.inputs);
   }
   return [...seen].sort((a, b) => a.id - b.id);
 }

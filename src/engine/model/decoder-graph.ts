@@ -39,6 +39,8 @@ export interface Decoder {
   readonly spec: DecoderSpec;
   /** Stored weights by their input names. */
   readonly weights: ReadonlyMap<string, StoredWeight>;
+  /** [B T, D] before each layer, and after the last. */
+  readonly streams: readonly Node[];
   /** [N, V] */
   readonly logits: Node;
   /** Rotated keys of the new positions, by layer: [B, K, T, E]; [B, K, P + T, E] if joined. */
@@ -86,7 +88,11 @@ class Builder {
     const embedding = this.#weight(spec.embedding);
     const ids = graph.reshape(graph.input(FEEDS.ids, "i64", ["batch", "time"]), ["batch*time"]);
     let x = graph.mul(graph.gather(embedding, ids), spec.embeddingScale);
-    for (const [index, layer] of spec.layers.entries()) x = this.#layer(x, layer, index);
+    const streams = [x];
+    for (const [index, layer] of spec.layers.entries()) {
+      x = this.#layer(x, layer, index);
+      streams.push(x);
+    }
     const rows = graph.input(FEEDS.rows, "i64", [this.#options.rows ?? "rows"]);
     const last = this.#norm(graph.gather(x, rows), spec.norm, spec.finalNorm);
     const head = spec.head ? this.#weight(spec.head) : embedding;
@@ -95,6 +101,7 @@ class Builder {
       graph,
       spec,
       weights: this.#weights,
+      streams,
       logits: this.#cap(scaled, spec.logitSoftcap),
       keys: this.#keys,
       values: this.#values,

@@ -26,6 +26,8 @@ export interface LowerOptions {
   readonly weights?: ReadonlyMap<string, Weight>;
   /** Matrices that products read instead of `weights`, where they are the transposed right operand; default none. */
   readonly quantized?: ReadonlyMap<string, QuantizedWeight>;
+  /** Nodes that are fed instead of computed, with the names of their feeds; default none. */
+  readonly given?: ReadonlyMap<Node, string>;
   /** Declares other feeds and computes inputs of the graph from them. Returns values by the names of these inputs. */
   readonly computed?: (emitter: Emitter) => ReadonlyMap<string, string>;
   /** Names of sizes in the model; default their expressions. */
@@ -40,7 +42,7 @@ export interface LowerOptions {
  * @throws RuntimeError if a size cannot be computed from the feeds, or the model is larger than ONNX files can be
  */
 export function lowerGraph(outputs: Readonly<Record<string, Node>>, options: LowerOptions = {}): Uint8Array {
-  const emitter = new Emitter(reachable(Object.values(outputs)), options);
+  const emitter = new Emitter(reachable(Object.values(outputs), options.given), options);
   for (const [name, node] of Object.entries(outputs)) emitter.output(name, node);
   return emitter.encode();
 }
@@ -62,11 +64,13 @@ export class Emitter {
   readonly nodes: readonly Node[];
   #count = 0;
 
-  constructor(nodes: readonly Node[], { weights, quantized, computed, axes = {} }: LowerOptions) {
+  constructor(nodes: readonly Node[], { weights, quantized, given, computed, axes = {} }: LowerOptions) {
     this.nodes = nodes;
     this.#axes = axes;
     const values = computed?.(this);
     for (const node of nodes) {
+      const fed = given?.get(node);
+      if (fed !== undefined) this.#names.set(node, this.feed(fed, node.dtype, node.shape));
       if (node.op !== "input") continue;
       const name = node.attributes.name as string;
       const [value, blocks, weight] = [values?.get(name), quantized?.get(name), weights?.get(name)];

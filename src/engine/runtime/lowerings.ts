@@ -26,10 +26,10 @@ const matmul: Lowering = (emitter, { inputs, attributes }) => {
   if (quantized && transB && !transA) {
     const [N, K] = weight.shape as [number, number];
     const parts = [emitter.value(x), quantized.codes, quantized.scales];
-    const sizes = { N, K, bits: quantized.bits, block_size: quantized.block };
-    // ONNX Runtime has a fast kernel of 8 bits for rounded operands only (4: int8); the other is slower than float32.
-    const accuracy = quantized.bits === 8 ? { accuracy_level: 4 } : {};
-    const product = emitter.node("MatMulNBits", parts, { ...sizes, ...accuracy }, MICROSOFT);
+    // 4: products of integers, for which each operand's blocks are rounded to int8. Those in float32 take twice as long with 4
+    // bits, and are slower than unquantized ones with 8.
+    const sizes = { N, K, bits: quantized.bits, block_size: quantized.block, accuracy_level: 4 };
+    const product = emitter.node("MatMulNBits", parts, sizes, MICROSOFT);
     return alpha === 1 ? product : emitter.node("Mul", [product, emitter.floats([alpha], [])]);
   }
   const operands = inputs.map((input) => emitter.value(input));

@@ -13,6 +13,8 @@ export interface SessionOptions {
   readonly providers?: readonly string[] | undefined;
   /** Entries of ONNX Runtime's session configuration, such as { "session.disable_prepacking": "1" }. */
   readonly config?: Readonly<Record<string, string>>;
+  /** Whether freed memory is kept for the next run, which is faster; default true. */
+  readonly keepsMemory?: boolean;
 }
 
 /** A tensor's values, row-major. */
@@ -57,7 +59,7 @@ export async function openSession(model: Uint8Array, options: SessionOptions = {
       field: "threads",
     });
   }
-  const { providers = ["cpu"], config } = options;
+  const { providers = ["cpu"], config, keepsMemory = true } = options;
   let native: Ort.InferenceSession;
   try {
     native = await ort.InferenceSession.create(model, {
@@ -66,6 +68,7 @@ export async function openSession(model: Uint8Array, options: SessionOptions = {
       executionMode: "sequential",
       // Shapes change from run to run; a memory plan would be kept for each shape.
       enableMemPattern: false,
+      enableCpuMemArena: keepsMemory,
       graphOptimizationLevel: "all",
       executionProviders: [...providers],
       logSeverityLevel: SILENT,

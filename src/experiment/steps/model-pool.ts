@@ -3,7 +3,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { canonicalJson, digestOfValue, elementCount, exists } from "../../core/index.js";
-import { loadChatTemplate, loadTokenizer, openEngine } from "../../engine/index.js";
+import { loadChatTemplate, loadTokenizer, openEngine, type WeightType } from "../../engine/index.js";
 import { type Backend, modelBackend, openOpenAI, rendererOf, startServer } from "../../evaluate/index.js";
 import type { FileType } from "../../export/index.js";
 import { openLlama } from "../../llama/index.js";
@@ -17,6 +17,8 @@ export interface OpenModelOptions {
   readonly backend: string;
   /** llama.cpp: encoding of the weights. */
   readonly type?: FileType | undefined;
+  /** Engine: what weights are held in; default float32. */
+  readonly weights?: WeightType | undefined;
   /** The step's folder, for a server's log and merged model. */
   readonly folder: string;
   readonly threads?: number | undefined;
@@ -56,7 +58,14 @@ export class ModelPool {
    */
   async get(source: ModelSource, options: OpenModelOptions): Promise<OpenedModel> {
     // With the stamps of its files: if one was written to, the open model is another one.
-    const key = canonicalJson([source, options.backend, options.type, options.threads, options.inputs?.stamps]);
+    const key = canonicalJson([
+      source,
+      options.backend,
+      options.type,
+      options.weights,
+      options.threads,
+      options.inputs?.stamps,
+    ]);
     const known = this.#open.get(key);
     this.#open.delete(key);
     if (!known && isServer(options)) await this.close();
@@ -96,7 +105,7 @@ const FLOAT32 = 4;
 /** Opens a model in this process: in the engine, or in llama.cpp. */
 async function openHere(
   source: ModelSource,
-  { backend: chosen, type, threads, identity, signal, onProgress }: OpenModelOptions,
+  { backend: chosen, type, weights, threads, identity, signal, onProgress }: OpenModelOptions,
 ): Promise<Omit<PooledModel, "openSeconds">> {
   const began = performance.now();
   const plan = typeof source === "string" ? undefined : await planRecipe(source as RecipeInput);
@@ -119,6 +128,7 @@ async function openHere(
     });
   const inEngine = () =>
     openEngine(plan ?? (source as string), {
+      weights,
       ...(threads === undefined ? {} : { threads }),
       ...(signal ? { signal } : {}),
       onProgress: merging,

@@ -29,7 +29,7 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
   await inputs.begin(folder, () => rm(out, { recursive: true, force: true }));
   const pool = models ?? new ModelPool();
   const { backend, openSeconds, mergeSeconds } = await pool.get(withFolders(step.model, folders), {
-    ...{ backend: step.backend, type: step.type, folder, signal },
+    ...{ backend: step.backend, type: step.type, weights: step.weights, folder, signal },
     onProgress: (what) => onProgress?.(0, what),
     ...{ threads: settings.threads, inputs, identity: step.model },
   });

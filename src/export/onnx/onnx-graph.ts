@@ -13,6 +13,8 @@ import {
   reachable,
   ropeCos,
   ropeSin,
+  usesOf,
+  type WeightUses,
 } from "../../engine/index.js";
 
 /** Names of sizes. transformers.js finds the batch by its name, to make the first cache. */
@@ -32,10 +34,7 @@ const END = 2 ** 31 - 1;
 export interface OnnxGraph {
   readonly decoder: Decoder;
   readonly outputs: Readonly<Record<string, Node>>;
-  /** Matrices that are the transposed right operand of a product, by input name. */
-  readonly products: ReadonlySet<string>;
-  /** Weights that something else reads: embeddings and vectors. */
-  readonly others: ReadonlySet<string>;
+  readonly uses: WeightUses;
 }
 
 /** Builds the graph of a decoder whose cache is fed and returned whole. */
@@ -49,16 +48,7 @@ export function buildOnnxGraph(spec: DecoderSpec): OnnxGraph {
     outputs[`present.${layer}.key`] = key;
     outputs[`present.${layer}.value`] = values[layer] as Node;
   }
-  const [products, others] = [new Set<string>(), new Set<string>()];
-  for (const { op, inputs, attributes } of reachable(Object.values(outputs))) {
-    for (const [operand, input] of inputs.entries()) {
-      const name = input.op === "input" ? (input.attributes.name as string) : "";
-      if (!weights.has(name)) continue;
-      if (op === "matmul" && operand === 1 && attributes.transB && !attributes.transA) products.add(name);
-      else others.add(name);
-    }
-  }
-  return { decoder, outputs, products, others };
+  return { decoder, outputs, uses: usesOf(reachable(Object.values(outputs)), weights) };
 }
 
 /** The stored tables of a rotation: rows for positions from 0, then, where frequencies depend on the length, others. */

@@ -1,25 +1,18 @@
 // Plans an ONNX folder for transformers.js: where each weight is stored, and the model's graph. Reads headers and
 // configurations, not weights.
-import {
-  CheckpointError,
-  digestOf,
-  digestOfJson,
-  elementCount,
-  formatSome,
-  isObject,
-  usageError,
-} from "../../core/index.js";
+import { CheckpointError, digestOf, digestOfJson, formatSome, isObject, usageError } from "../../core/index.js";
 import {
   type ExternalData,
+  fillsBlocks,
   findSteps,
   lowerGraph,
   type ModelSource,
-  type QuantizedWeight,
+  type PlacedTensor,
+  placedWeights,
+  placeTensors,
   readSpec,
-  type Weight,
 } from "../../engine/index.js";
-import type { Step } from "../../merge/index.js";
-import { BLOCK_COLUMNS, splitBytes } from "../../weights/index.js";
+import { BLOCK_COLUMNS } from "../../weights/index.js";
 import { AXES, buildOnnxGraph, computeFeeds, type RopeTable } from "./onnx-graph.js";
 
 /** Types: the file in transformers.js (its src/utils/dtypes.js), and the encoding of matrices. */
@@ -30,8 +23,6 @@ export const ONNX_TYPES = {
   q4: { file: "model_q4.onnx", encoding: "Q4_0" },
 } as const;
 
-const BITS = { Q8_0: 8, Q4_0: 4 } as const;
-
 export type OnnxType = keyof typeof ONNX_TYPES;
 
 /** Options of `planOnnx`. */
@@ -40,19 +31,6 @@ export interface OnnxOptions {
   readonly type: OnnxType;
   /** Most bytes of a data file, which a larger tensor exceeds. Default 1.9 GB, which browsers can hold in one buffer. */
   readonly fileBytes?: number;
-}
-
-/** A tensor of the checkpoint and how it is stored. */
-export interface OnnxTensor {
-  readonly step: Step;
-  /** As numbers; undefined where only products read it, from codes. */
-  readonly plain?: ExternalData & { readonly dtype: "F32" | "F16" };
-  /** As codes with scales, for products. */
-  readonly quantized?: {
-    readonly encoding: keyof typeof BITS;
-    readonly codes: ExternalData;
-    readonly scales: ExternalData;
-  };
 }
 
 /** An ONNX folder that can be written. */
@@ -66,7 +44,7 @@ export interface OnnxPlan {
   readonly model: Uint8Array;
   /** Files of weights below `onnx/`, with their bytes. */
   readonly data: readonly { readonly name: string; readonly bytes: number }[];
-  readonly tensors: readonly OnnxTensor[];
+  readonly tensors: readonly PlacedTensor[];
   readonly tables: readonly RopeTable[];
   /** config.json. */
   readonly config: Readonly<Record<string, unknown>>;
@@ -100,31 +78,20 @@ export function planOnnx(source: ModelSource, { type, fileBytes = FILE_BYTES }: 
   const { file, encoding } = ONNX_TYPES[type];
   const codes = encoding === "Q8_0" || encoding === "Q4_0" ? encoding : undefined;
   const spec = readSpec(source.config);
-  const { decoder, outputs, products, others } = buildOnnxGraph(spec);
+  const { decoder, outputs, uses } = buildOnnxGraph(spec);
   const { steps, notes } = findSteps(decoder, source);
 
   const places = new Places(`${file}_data`, fileBytes);
-  const tensors = new Map<string, OnnxTensor>();
-  const uneven: string[] = [];
-  for (const step of new Set(steps.values())) {
-    const names = [...steps].flatMap(([name, other]) => (other === step ? [name] : []));
-    const isProduct = names.some((name) => products.has(name));
-    const isEmbedding = names.some((name) => decoder.weights.get(name)?.name === spec.embedding.name);
-    const isWhole = (step.shape.at(-1) ?? 0) % BLOCK_COLUMNS === 0;
-    if (isProduct && !isWhole) uneven.push(step.tensor);
-    const isQuantized = codes && isProduct && isWhole;
-    const isPlain = !isQuantized || names.some((name) => others.has(name));
-    const dtype = encoding !== "F32" && (isProduct || isEmbedding) ? "F16" : "F32";
-    const elements = elementCount(step.shape);
-    const bytes = codes && splitBytes(codes, elements);
-    tensors.set(step.tensor, {
-      step,
-      ...(isPlain ? { plain: { dtype, ...places.take(elements * (dtype === "F16" ? 2 : 4)) } } : {}),
-      ...(isQuantized && bytes
-        ? { quantized: { encoding: codes, codes: places.take(bytes.codes), scales: places.take(bytes.scales) } }
-        : {}),
-    });
-  }
+  const isEmbedding = (name: string) => decoder.weights.get(name)?.name === spec.embedding.name;
+  const isMatrix = (name: string) => uses.products.has(name) || isEmbedding(name);
+  const tensors = placeTensors(steps, uses, {
+    encoding: codes,
+    dtypeOf: (_, names) => (encoding !== "F32" && names.some(isMatrix) ? "F16" : "F32"),
+    take: (bytes) => places.take(bytes),
+  });
+  const uneven = [...steps].flatMap(([name, step]) =>
+    uses.products.has(name) && !fillsBlocks(step) ? [step.tensor] : [],
+  );
   const positions = Math.min(spec.contextLength, MOST_POSITIONS);
   const tables = spec.ropes.map(({ dimensions, long }, rope): RopeTable => {
     const above = long?.above ?? positions;
@@ -133,26 +100,7 @@ export function planOnnx(source: ModelSource, { type, fileBytes = FILE_BYTES }: 
     return { rope, rows, longRows, above, cos: places.take(bytes), sin: places.take(bytes) };
   });
 
-  const weights = new Map<string, Weight>();
-  const quantized = new Map<string, QuantizedWeight>();
-  for (const [name, step] of steps) {
-    const tensor = tensors.get(step.tensor) as OnnxTensor;
-    const { rows, shape } = decoder.weights.get(name) as NonNullable<ReturnType<typeof decoder.weights.get>>;
-    const part = (place: ExternalData): ExternalData => {
-      if (!rows) return place;
-      const rowBytes = place.length / rows.of;
-      return { ...place, offset: place.offset + rows.from * rowBytes, length: (shape[0] as number) * rowBytes };
-    };
-    if (tensor.quantized && products.has(name)) {
-      const { quantized: parts } = tensor;
-      const [bits, block] = [BITS[parts.encoding], BLOCK_COLUMNS];
-      quantized.set(name, { bits, block, codes: part(parts.codes), scales: part(parts.scales) });
-    }
-    if (tensor.plain && (!tensor.quantized || others.has(name))) {
-      const { dtype, ...place } = tensor.plain;
-      weights.set(name, { dtype: dtype === "F16" ? "f16" : "f32", values: part(place) });
-    }
-  }
+  const { weights, quantized } = placedWeights(tensors, steps, decoder.weights, uses);
   const computed = (emitter: Parameters<typeof computeFeeds>[0]) => computeFeeds(emitter, spec, tables);
   const model = lowerGraph(outputs, { weights, quantized, computed, axes: AXES });
   const data = places.files;
@@ -169,13 +117,13 @@ export function planOnnx(source: ModelSource, { type, fileBytes = FILE_BYTES }: 
     file,
     model,
     data,
-    tensors: [...tensors.values()],
+    tensors,
     tables,
     config,
     digest: digestOfJson([FORMAT, source.digest, digestOf(model), config]),
-    encodings: countEncodings([...tensors.values()]),
+    encodings: countEncodings(tensors),
     bytes: data.reduce((sum, { bytes }) => sum + bytes, model.byteLength),
-    notes: [...notes, ...notesOf(spec, positions, data), ...(codes ? unevenNotes(uneven) : [])],
+    notes: [...notes, ...notesOf(spec, positions, data), ...(codes ? unevenNotes([...new Set(uneven)]) : [])],
   };
 }
 
@@ -207,7 +155,7 @@ class Places {
   }
 }
 
-function countEncodings(tensors: readonly OnnxTensor[]): OnnxPlan["encodings"] {
+function countEncodings(tensors: readonly PlacedTensor[]): OnnxPlan["encodings"] {
   const counts = new Map<string, { tensors: number; bytes: number }>();
   const count = (encoding: string, bytes: number) => {
     const before = counts.get(encoding) ?? { tensors: 0, bytes: 0 };

@@ -5,23 +5,15 @@ import {
   CheckpointError,
   exists,
   formatSome,
-  LayergraftError,
   plural,
   readBounded,
   readJsonObject,
   rewriteJson,
   writeFolder,
 } from "../../core/index.js";
-import { type ExternalData, RopeTables, readSpec, type TensorValue } from "../../engine/index.js";
+import { type ExternalData, jobsOf, RopeTables, readSpec, runJobs, type TensorValue } from "../../engine/index.js";
 import { checkFolderOutput, copyTextFiles, measureAll, OutputFolder, Resolver, TEXT_FILES } from "../../merge/index.js";
-import {
-  type Job,
-  type Program,
-  type RunOptions,
-  requireUnchanged,
-  resultsByJob,
-  runProgram,
-} from "../../weights/index.js";
+import { type Program, type RunOptions, requireUnchanged } from "../../weights/index.js";
 import type { OnnxPlan } from "./plan-onnx.js";
 
 /** Options of `writeOnnx`. */
@@ -92,23 +84,11 @@ async function writeWeights(plan: OnnxPlan, folder: string, options: WriteOnnxOp
     file: data.findIndex(({ name }) => name === location),
     offset,
   });
-  const jobs = tensors.flatMap(({ step, plain, quantized }): Job[] => {
-    const [name, value] = [step.tensor, resolver.evaluation(step.value)];
-    const written: Job[] = [];
-    if (plain) written.push({ kind: "write", name, value, to: { ...place(plain), dtype: plain.dtype } });
-    if (quantized) {
-      const { encoding, codes, scales } = quantized;
-      written.push({ kind: "encode", name, value, encoding, to: place(codes), scales: place(scales) });
-    }
-    return written;
-  });
+  const jobs = jobsOf(tensors, resolver, place);
   const program: Program = { inputs: resolver.inputs, outputs, jobs };
-  const outcome = await runProgram(program, { ...bounds, phase: "reading and writing" });
+  const overflows = await runJobs(program, source, { ...bounds, phase: "reading and writing" });
   await requireUnchanged(source.sources.values(), "the export would mix old and new. Run it again.");
-  const broken = resultsByJob(outcome, jobs.length).map((pieces) =>
-    pieces.reduce((sum, piece) => sum + (piece[0] ?? 0), 0),
-  );
-  return overflowWarnings(plan, jobs, broken);
+  return overflowWarnings(plan, overflows);
 }
 
 async function writeTables({ source, tables }: OnnxPlan, folder: string): Promise<void> {
@@ -141,20 +121,12 @@ async function writeTables({ source, tables }: OnnxPlan, folder: string): Promis
   }
 }
 
-/** @param broken by job, how many values or scales are not finite */
-function overflowWarnings({ source, type }: OnnxPlan, jobs: readonly Job[], broken: readonly number[]): string[] {
-  const some = jobs.filter((_, i) => (broken[i] ?? 0) > 0);
-  const names = (kind: Job["kind"]) => formatSome(some.flatMap((job) => (job.kind === kind ? [job.name] : [])));
-  if (some.some(({ kind }) => kind === "encode")) {
-    throw new LayergraftError(
-      "broken-model",
-      `${source.name} has values that are not finite in ${names("encode")}. Find the broken weights with layergraft analyze.`,
-    );
-  }
-  if (some.length === 0) return [];
-  const values = broken.reduce((sum, count) => sum + count, 0);
+/** @param overflows numbers of values by tensor */
+function overflowWarnings({ type }: OnnxPlan, overflows: ReadonlyMap<string, number>): string[] {
+  if (overflows.size === 0) return [];
+  const values = [...overflows.values()].reduce((sum, count) => sum + count, 0);
   return [
-    `${plural(values, "value")} in ${plural(some.length, "tensor")} (${names("write")}) exceed the range of float16 and became infinite, as ${type} stores them. Use --type fp32.`,
+    `${plural(values, "value")} in ${plural(overflows.size, "tensor")} (${formatSome([...overflows.keys()])}) exceed the range of float16 and became infinite, as ${type} stores them. Use --type fp32.`,
   ];
 }
 

@@ -1,0 +1,190 @@
+import { mkdir, readFile } from "node:fs/promises";
+import { join, relative, resolve } from "node:path";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { stringify } from "yaml";
+import { exists, formatShare, isFile, OutputError, usageError, writeFileAtomically } from "../../core/index.js";
+import {
+  adviceOnFailures,
+  type ExperimentReport,
+  gatherReport,
+  openExperiment,
+  outlookLines,
+  previewExperiment,
+  progressOf,
+  RECIPES,
+  REPORT,
+  refuseProblems,
+  runOpened,
+  statusOf,
+  TUNE_METHODS,
+  TUNE_SEARCHES,
+  TUNED,
+  type TuneSettings,
+  tunePlan,
+  writeReport,
+} from "../../experiment/index.js";
+import { formatSpan, SILENT, showProgress } from "../../report/index.js";
+import { locateOrFetch, readConfig } from "../../weights/index.js";
+import { hubAccess } from "../shared/hub-access.js";
+import { sourceFrom } from "../shared/move-source.js";
+import { info, interruptSignal, print, printJson, runWithProgress, warn, withCommonOptions } from "../shared/output.js";
+
+interface TuneFlags extends Omit<TuneSettings, "layers"> {
+  readonly out: string;
+  readonly dryRun?: boolean;
+  readonly json?: boolean;
+  readonly quiet?: boolean;
+}
+
+/** First line of a plan that this command may replace. */
+const HEADER = "# Written by layergraft tune. Change a copy: tune replaces this file.";
+
+const parseWhole = (least: number) => (text: string) => {
+  if (/^\d{1,9}$/.test(text) && Number(text) >= least) return Number(text);
+  throw new InvalidArgumentError(`It must be a whole number from ${least}.`);
+};
+
+export function addTuneCommand(program: Command): void {
+  const command = program
+    .command("tune")
+    .description(
+      "Search the best merge of two experts by a task, without writing any of them. The search sees 40% of the items; the best " +
+        "recipe is scored on the others. Stop it at any time and run it again to resume. --budget can grow later.",
+    )
+    .optionsGroup("Models and task:")
+    .requiredOption("--task <source>", "task expert")
+    .requiredOption("--language <source>", "language expert")
+    .option("--base <source>", "model both were fine-tuned from; ties needs it")
+    .requiredOption("--on <task>", "task that decides: a task file, or a name such as mgsm_sw")
+    .addOption(new Option("--limit <n>", "items of the task (default: all)").argParser(parseWhole(2)))
+    .optionsGroup("Search:")
+    .addOption(
+      new Option("--method <name>", "slerp: share of each expert by layer; swap: layers; ties: density and lambda")
+        .choices(TUNE_METHODS)
+        .default("slerp"),
+    )
+    .addOption(new Option("--how <name>", "way to search").choices(TUNE_SEARCHES).default("cma-es"))
+    .addOption(new Option("--budget <n>", "configurations to evaluate").argParser(parseWhole(2)).default(40))
+    .addOption(new Option("--seed <n>", "random seed").argParser(parseWhole(0)).default(0))
+    .optionsGroup("Output:")
+    .option("-o, --out <folder>", "folder for the plan, results and report", TUNED)
+    .option("--dry-run", "print the plan and its steps, and exit");
+  withCommonOptions(command).action(tune);
+}
+
+async function tune(flags: TuneFlags): Promise<void> {
+  const { out, dryRun } = flags;
+  if (flags.task === flags.language) warn("task and language are the same source; every merge of them is the same");
+  if (/\.ya?ml$/.test(flags.on) && !(await isFile(flags.on))) {
+    throw usageError(`${flags.on} does not exist. Give --on a task file, or the name of a task.`);
+  }
+  const layers = await layersOf(flags);
+  // A plan without a file starts from the working folder.
+  const settings = { ...(dryRun ? flags : await moved(flags, out)), layers };
+  const plan = tunePlan(settings);
+  const text = `${HEADER}\n${stringify(plan)}`;
+  const signal = interruptSignal();
+  if (dryRun) {
+    const experiment = await openExperiment(plan, { out: join(out, plan.out ?? ""), signal });
+    const { expansion, estimate, steps, problems } = await previewExperiment(experiment);
+    if (flags.json) printJson({ plan, estimate, problems });
+    else print([text.trimEnd(), "", ...outlookLines({ expansion, estimate, steps, problems })]);
+    return refuseProblems(problems, "the plan");
+  }
+  const file = await writePlan(out, text);
+  const experiment = await openExperiment(file, { signal });
+  for (const note of experiment.world.notes) warn(note);
+  const display = flags.quiet ? SILENT : showProgress();
+  try {
+    const { failures } = await runOpened(experiment, { signal, onEvent: progressOf(display) });
+    if (failures.length > 0) {
+      process.exitCode = 1;
+      display.stop();
+      if (flags.quiet) for (const { label, reason } of failures) warn(`${label} failed: ${reason}`);
+      warn(adviceOnFailures(failures.length));
+    }
+  } finally {
+    display.stop();
+  }
+  const report = gatherReport(experiment, await statusOf(experiment));
+  const folder = join(experiment.out, REPORT);
+  await writeReport(folder, report);
+  const found = bestOf(report, file, relative(process.cwd(), folder));
+  if (flags.json) return printJson({ plan: file, report: folder, ...found });
+  if (found) print(describe(found));
+  info(flags, `Wrote the report; open ${relative(process.cwd(), join(folder, "index.html"))}`);
+}
+
+/** Layers of the task expert, from its configuration. */
+function layersOf(flags: TuneFlags): Promise<number> {
+  return runWithProgress(flags, async (controls) => {
+    const { folder } = await locateOrFetch(flags.task, ".", hubAccess("stream", controls));
+    return (await readConfig(folder)).layers;
+  });
+}
+
+/** Settings whose paths start from a folder. */
+async function moved(flags: TuneFlags, out: string): Promise<TuneFlags> {
+  const [task, language, base] = await Promise.all(
+    [flags.task, flags.language, flags.base].map((source) => source && sourceFrom(source, out)),
+  );
+  const on = (await isFile(flags.on)) ? relative(resolve(out), resolve(flags.on)) : flags.on;
+  return { ...flags, task: task ?? flags.task, language: language ?? flags.language, base, on };
+}
+
+/** @throws OutputError if the folder has a plan of another origin */
+async function writePlan(out: string, text: string): Promise<string> {
+  const file = join(out, "plan.yaml");
+  if ((await exists(file)) && !(await readFile(file, "utf8")).startsWith(HEADER)) {
+    throw new OutputError(
+      `${file} was not written by tune. Choose another --out, or run it: layergraft experiment ${file}`,
+      {
+        file,
+      },
+    );
+  }
+  await mkdir(out, { recursive: true });
+  await writeFileAtomically(file, text);
+  return file;
+}
+
+interface Best {
+  readonly configuration: string;
+  /** From 0 to 1, on the items that the search did not see. */
+  readonly score: number;
+  readonly interval: { readonly low: number; readonly high: number } | null;
+  readonly items: string;
+  readonly verdict: string;
+  /** Path of its file. */
+  readonly recipe: string;
+  readonly command: string;
+}
+
+/** The chosen recipe; undefined if the search did not end. */
+function bestOf({ searches, overviews, recipes }: ExperimentReport, file: string, folder: string): Best | undefined {
+  const [search] = searches;
+  const [overview] = overviews;
+  const recipe = recipes.find(({ model }) => model.endsWith(`, ${search?.chosen}`));
+  const bar = overview?.bars.find(({ models }) => recipe !== undefined && models.includes(recipe.model));
+  if (search?.chosen === undefined || !overview || !recipe || !bar) return undefined;
+  const command = `layergraft experiment ${file} export ${recipe.id} --out best`;
+  return {
+    ...{ configuration: search.chosen, score: bar.mean, interval: bar.interval ?? null },
+    ...{
+      items: overview.items,
+      verdict: overview.verdict,
+      recipe: join(folder, RECIPES, `${recipe.id}.yaml`),
+      command,
+    },
+  };
+}
+
+function describe({ configuration, recipe, score, interval, items, verdict, command }: Best): string[] {
+  const bounds = interval ? `, 95%: ${formatSpan(interval, { scale: "share" })}` : "";
+  return [
+    `Best: ${configuration}`,
+    `Recipe: ${recipe}`,
+    `Score: ${formatShare(score)}${bounds}, on ${items}. ${verdict}`.trimEnd(),
+    `Write it: ${command}`,
+  ];
+}

@@ -1,0 +1,23 @@
+import { expect, it } from "vitest";
+import { checkPlan } from "./plan-file.js";
+import { checkedConfigurations } from "./spaces.js";
+import { TUNE_METHODS, tunePlan } from "./tune-plan.js";
+
+const settings = { task: "a", language: "b", on: "quiz.yaml", how: "cma-es", budget: 40, seed: 0, layers: 32 } as const;
+
+it.each(TUNE_METHODS)("makes a valid plan with %s", (method) => {
+  const plan = checkPlan(tunePlan({ ...settings, method, base: "base" }));
+  expect(plan.search).toMatchObject({ how: "cma-es", budget: 40, choose_on: "held-out" });
+  expect(plan.merges[0]?.recipe?.method).toBe(method);
+});
+
+it("never swaps more layers than there are", () => {
+  for (const layers of [1, 2, 4, 8, 28, 32, 80]) {
+    const plan = checkPlan(tunePlan({ ...settings, method: "swap", layers }));
+    const all = checkedConfigurations(plan.merges[0] as never).map(({ fields }) =>
+      Object.values(fields).reduce<number>((sum, value) => sum + Number(value), 0),
+    );
+    expect(Math.max(...all)).toBeLessThanOrEqual(layers);
+    expect(Math.max(...all)).toBeGreaterThan(0);
+  }
+});

@@ -1,0 +1,80 @@
+// The plan that searches the best merge of two experts by one task.
+import { usageError } from "../../core/index.js";
+import type { ExperimentInput } from "./plan-schema.js";
+
+export const TUNE_METHODS = ["slerp", "swap", "ties"] as const;
+export const TUNE_SEARCHES = ["cma-es", "random", "halving"] as const;
+
+export interface TuneSettings {
+  /** Paths, or names on the hub. */
+  readonly task: string;
+  readonly language: string;
+  /** Default: the task expert, in a method that needs no base. */
+  readonly base?: string | undefined;
+  /** Task that decides: a name, or a file. */
+  readonly on: string;
+  /** Items of the task (default: all). */
+  readonly limit?: number | undefined;
+  readonly method: (typeof TUNE_METHODS)[number];
+  readonly how: (typeof TUNE_SEARCHES)[number];
+  readonly budget: number;
+  readonly seed: number;
+  /** Layers of the experts. */
+  readonly layers: number;
+}
+
+/** Numbers of a gradient over the layers. */
+const GRADIENT = 4;
+
+/** The plan's only merge. */
+export const TUNED = "tuned";
+
+/** @throws LayergraftError code `usage` if the method needs a base and there is none */
+export function tunePlan(settings: TuneSettings): ExperimentInput {
+  const { task, language, base, on, limit, method, how, budget, seed } = settings;
+  if (method === "ties" && base === undefined)
+    throw usageError("--method ties needs --base, the model both were fine-tuned from.");
+  return {
+    name: TUNED,
+    out: "experiment",
+    title: `The best ${method} of two experts`,
+    ...(base === undefined ? { notes: "No base was given: the row base is the task expert." } : {}),
+    base: base ?? task,
+    experts: {
+      "task-expert": { role: "other", folders: { A: task } },
+      "language-expert": { role: "other", folders: { B: language } },
+    },
+    merges: [{ name: TUNED, ...mergeOf(settings) }],
+    evaluate: { tasks: [limit === undefined ? on : { task: on, limit }] },
+    search: { how, budget, seed },
+  };
+}
+
+function mergeOf({
+  method,
+  layers,
+}: TuneSettings): Pick<NonNullable<ExperimentInput["merges"]>[number], "recipe" | "space"> {
+  if (method === "slerp") {
+    return {
+      recipe: { method, models: ["A", "B"], t: 0.5 },
+      space: { t: { from: 0, to: 1, gradient: GRADIENT } },
+    };
+  }
+  if (method === "ties") {
+    return {
+      recipe: { method, base: "base", models: ["A", "B"] },
+      space: { density: { from: 0.05, to: 1 }, lambda: { from: 0.3, to: 2 } },
+    };
+  }
+  const [bottom, top, transition] = [2, 4, 8].map((part) => Math.floor(layers / part)) as [number, number, number];
+  const upTo = (to: number, field: string) => (to > 0 ? { [field]: { from: 0, to, whole: true } } : {});
+  return {
+    recipe: { method, task: "A", language: "B" },
+    space: {
+      ...upTo(Math.max(1, bottom), "bottom"),
+      ...upTo(top, "top"),
+      ...upTo(Math.min(2, transition), "bottom_transition"),
+      ...upTo(Math.min(2, transition), "top_transition"),
+    },
+  };
+}
