@@ -216,11 +216,14 @@ function compareMethods(
 }
 
 function detectableIn(
-  { items, discordance, interval, degrees }: Comparison & { readonly degrees?: number },
+  { items, discordance, interval, degrees, scale }: Comparison & { readonly degrees?: number },
   comparisons: number,
   stated: number | undefined,
 ): number | undefined {
   if (discordance !== undefined)
     return detectableDifference({ items, discordance: stated ?? discordance }, { comparisons });
-  return interval ? detectableDifference({ standardError: interval.deviation, degrees }, { comparisons }) : undefined;
+  if (!interval) return undefined;
+  const found = detectableDifference({ standardError: interval.deviation, degrees }, { comparisons });
+  // Shares differ by at most 1.
+  return scale === "share" && found !== undefined && found > 1 ? undefined : found;
 }

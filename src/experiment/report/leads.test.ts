@@ -46,6 +46,7 @@ describe("leads", () => {
     expect(width(math)).toBeGreaterThan(0);
     expect(base?.interval?.low).toBeLessThan(0.6 - 2 * 0.058);
     expect(leadOver("soup")?.difference).toBeCloseTo(0.4, 12);
+    for (const { detectable = 0 } of overview?.leads ?? []) expect(detectable).toBeLessThanOrEqual(1);
   });
 
   it("say so in the verdict, the tables, the page and Markdown", () => {

@@ -32,9 +32,12 @@ export function leadsOf(first: LeadRow, others: readonly LeadRow[], task: string
   return found.map(({ detectableIn, ...lead }, i) => ({
     ...lead,
     pValue: adjusted[i],
-    detectable: detectableIn && detectableDifference(detectableIn, { comparisons }),
+    detectable: detectableIn && withinScale(detectableDifference(detectableIn, { comparisons })),
   }));
 }
+
+/** Shares differ by at most 1. */
+const withinScale = (value: number | undefined) => (value !== undefined && value <= 1 ? value : undefined);
 
 const VALUE = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
 
