@@ -9,7 +9,7 @@ export {
   type Figures,
   type LocatedRecipe,
 } from "./analysis/analysis.js";
-export { columnName, heatmapOf } from "./analysis/analysis-views.js";
+export { columnName, heatmapOf, overlapOf } from "./analysis/analysis-views.js";
 export { readShareTable } from "./analysis/csv.js";
 export { type AnalysisPage, type PageCell, type PagePairCell, pageData } from "./analysis/page-data.js";
 export { type ChangedRow, mostChangedRows, readAnalysis } from "./analysis/read-analysis.js";

@@ -142,16 +142,19 @@ function describe(analysis: Analysis): string[] {
   });
   const columns = ["mean row", "largest row", "relative", "unchanged"];
   const above = thresholds.map(({ name }) => `rows above (${name})`);
+  const shared = thresholds.map(({ name }) => `shared rows (${name})`);
   const pairs = pairsOf(experts.length).map(([i, j], index) => {
-    const { cosine = null, conflictShare = 0 } = total.pairs[index] ?? {};
-    return [`${experts[i]} and ${experts[j]}`, cosine === null ? "" : cosine.toFixed(3), formatPercent(conflictShare)];
+    const { cosine = null, conflictShare = 0, overlap = [] } = total.pairs[index] ?? {};
+    const shared = overlap.map((share) => (share === null ? "" : formatPercent(share)));
+    const name = `${experts[i]} and ${experts[j]}`;
+    return [name, cosine === null ? "" : cosine.toFixed(3), formatPercent(conflictShare), ...shared];
   });
   return [
     ...heatmapLines(heatmapOf(analysis), hasColors(process.stdout)),
     "",
     ...terminalLines({ columns: ["expert", ...[...columns, ...above].map(right)], rows }),
     ...(pairs.length > 0
-      ? ["", ...terminalLines({ columns: ["pair", right("cosine"), right("opposed signs")], rows: pairs })]
+      ? ["", ...terminalLines({ columns: ["pair", ...["cosine", "opposed signs", ...shared].map(right)], rows: pairs })]
       : []),
   ];
 }

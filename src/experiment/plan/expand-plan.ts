@@ -13,7 +13,7 @@ import {
 } from "../steps/step.js";
 import { type Configuration, configurationsOf, isAdaptive, isSearched } from "./configurations.js";
 import { mergesOf, type PlannedMerge } from "./controls.js";
-import { type Binding, membersOf } from "./expert-names.js";
+import { type Binding, bindingsOf, membersOf } from "./expert-names.js";
 import { identityOf } from "./merge-identity.js";
 import {
   baseModel,
@@ -53,6 +53,8 @@ export interface Expansion {
   readonly steps: readonly Step[];
   readonly models: readonly EvaluatedModel[];
   readonly searches: readonly SearchOutcome[];
+  /** Pairs of experts whose changed rows are compared, and the key of their analysis. */
+  readonly overlaps: readonly { readonly experts: readonly [string, string]; readonly key: string }[];
   readonly waiting: readonly Waiting[];
 }
 
@@ -97,7 +99,8 @@ class Expander {
         steps: [...new Map(inTask.map((step) => [step.key, step])).values()],
       })),
     }));
-    return { steps: [...this.#steps.values()], models, searches: this.#searches, waiting: this.#waiting };
+    const overlaps = this.#overlaps(experts);
+    return { steps: [...this.#steps.values()], models, searches: this.#searches, overlaps, waiting: this.#waiting };
   }
 
   /** The experts of a family that are known so far. */
@@ -205,6 +208,18 @@ class Expander {
     const names = merge.suggest ?? { task: "", language: "" };
     const [task, language] = [names.task, names.language].map((word) => experts.get(binding.get(word)?.name ?? word));
     if (!task || !language) return undefined;
+    const step = this.#analysis(task, language);
+    const configurations = this.#results.suggested(step.key)?.map(
+      ({ name, recipe }, i): Configuration => ({
+        ...{ label: name, isDefault: i === 0 },
+        fields: renameSources(recipe, names) as Record<string, Json>,
+      }),
+    );
+    return configurations && { recipe: {}, configurations };
+  }
+
+  /** The step that compares the changes of two experts. */
+  #analysis(task: ExpertModel, language: ExpertModel): AnalyzeStep {
     const inputs = {
       base: this.#base.source as string,
       task: task.source as string,
@@ -217,13 +232,22 @@ class Expander {
       locations: { ...this.#base.locations, ...task.locations, ...language.locations },
     };
     this.#add(step);
-    const configurations = this.#results.suggested(step.key)?.map(
-      ({ name, recipe }, i): Configuration => ({
-        ...{ label: name, isDefault: i === 0 },
-        fields: renameSources(recipe, names) as Record<string, Json>,
-      }),
-    );
-    return configurations && { recipe: {}, configurations };
+    return step;
+  }
+
+  /** The analyses of the plan's `overlaps` whose experts are known. */
+  #overlaps(experts: Experts): Expansion["overlaps"] {
+    const members = membersOf(this.#plan);
+    return this.#plan.overlaps.flatMap(([first = "", second = ""]) => {
+      const pairs = bindingsOf({ method: "swap", task: first, language: second }, members).map((binding) =>
+        [first, second].map((word) => binding.get(word)?.name ?? word),
+      );
+      return pairs.flatMap(([one = "", other = ""]) => {
+        const [a, b] = [experts.get(one), experts.get(other)];
+        if (!a || !b) this.#wait(`overlap of ${one} and ${other}`, 1);
+        return a && b && a !== b ? [{ experts: [a.name, b.name] as const, key: this.#analysis(a, b).key }] : [];
+      });
+    });
   }
 
   #evaluateAll(model: Model): void {

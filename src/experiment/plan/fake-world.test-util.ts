@@ -1,6 +1,6 @@
 // Expands and "runs" plans without models or data: tasks have twenty items, and a function gives their values.
 import type { Facts, Results } from "../steps/facts.js";
-import type { EvaluationResult, ItemResult, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
+import type { EvaluationResult, ItemResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
 import type { EvaluateStep, Step } from "../steps/step.js";
 import { type Expansion, expandPlan } from "./expand-plan.js";
 import { parsePlan } from "./plan-file.js";
@@ -27,6 +27,7 @@ export class FakeWorld {
   readonly #worth: (step: EvaluateStep, item: number) => number | null;
   readonly #checkpoints: readonly TrainedCheckpoint[];
   readonly #suggested: readonly SuggestedRecipe[];
+  readonly #overlap: Overlap | undefined;
   readonly #asides: EvaluationResult["asides"];
   readonly #facts: Facts;
 
@@ -36,6 +37,7 @@ export class FakeWorld {
       worth?: (step: EvaluateStep, item: number) => number | null;
       checkpoints?: readonly TrainedCheckpoint[];
       suggested?: readonly SuggestedRecipe[];
+      overlap?: Overlap | undefined;
       asides?: EvaluationResult["asides"];
       facts?: Facts;
     } = {},
@@ -44,6 +46,7 @@ export class FakeWorld {
     this.#worth = options.worth ?? (() => 1);
     this.#checkpoints = options.checkpoints ?? [{ path: "last", samples: 100 }];
     this.#suggested = options.suggested ?? [];
+    this.#overlap = options.overlap;
     this.#asides = options.asides;
     this.#facts = options.facts ?? fakeFacts;
   }
@@ -52,6 +55,7 @@ export class FakeWorld {
     return {
       trained: (key) => (this.#done.has(key) ? this.#checkpoints : undefined),
       suggested: (key) => (this.#done.has(key) ? this.#suggested : undefined),
+      overlap: (key) => (this.#done.has(key) ? this.#overlap : undefined),
       evaluated: (key) => {
         const step = this.#done.get(key);
         if (step?.kind !== "evaluate") return undefined;

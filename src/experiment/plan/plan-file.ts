@@ -115,6 +115,15 @@ function check(value: unknown): Checked<ExperimentPlan> {
     ...inSpaces,
     ...plan.merges.flatMap((merge, i) => mergeProblems(merge, ["merges", i], plan, members)),
     ...controlProblems(plan),
+    ...plan.overlaps.flatMap(([task, language], i) =>
+      nameProblems({ method: "swap", task, language }, members, ["overlaps", i]).map(({ message }) => ({
+        path: ["overlaps", i],
+        message,
+      })),
+    ),
+    ...plan.overlaps.flatMap((pair, i) =>
+      pair.includes("base") ? [{ path: ["overlaps", i], message: "must be experts; the base has no changes" }] : [],
+    ),
     ...evaluationProblems(plan),
     ...averageProblems(plan),
   ];

@@ -366,6 +366,12 @@ export const planSchema = z.strictObject({
     .describe(
       "families of interchangeable experts by name; base, all, task, language, joint and other are reserved names",
     ),
+  overlaps: z
+    .array(z.array(text).length(2, "must be two experts or families"))
+    .default([])
+    .describe(
+      "pairs of experts or families whose changed rows the report compares by layer and part: how many of the rows that one changed both did",
+    ),
   merges: z.array(merge).default([]).describe("merges of the experts"),
   controls: controls
     .optional()

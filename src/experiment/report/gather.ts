@@ -9,6 +9,7 @@ import { PUBLISHED_NOTES } from "../published-scores.js";
 import type { ItemResult } from "../steps/result.js";
 import { gridFigures } from "./grids.js";
 import { lineFigures, linesTable } from "./lines.js";
+import { overlapFigures, overlapTable } from "./overlaps.js";
 import { overviews } from "./overview.js";
 import { paperProblems, paperTables, type TableContext } from "./paper-tables.js";
 import { reportRecipes } from "./recipes.js";
@@ -31,6 +32,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     overviews: bases.flatMap((basis) => overviews(sheet, plan, basis, isBoth)),
     searches: sheet.expansion.searches.map((search) => searchRow(search, sheet, plan)),
     flips: flips(contexts[0] as TableContext),
+    overlaps: overlapFigures(sheet.expansion, status.store),
     lines: lineFigures(sheet, plan, bases[0] ?? "all"),
     cost: cost(status),
   };
@@ -68,10 +70,10 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
   };
 }
 
-type Parts = Pick<ExperimentReport, "overviews" | "lines" | "searches" | "flips" | "cost">;
+type Parts = Pick<ExperimentReport, "overviews" | "lines" | "overlaps" | "searches" | "flips" | "cost">;
 
 function tablesOf(
-  { overviews, lines, searches, flips, cost }: Parts,
+  { overviews, lines, overlaps, searches, flips, cost }: Parts,
   paper: readonly ReportTable[],
   scores: readonly ScoreRow[],
 ): ReportTable[] {
@@ -81,6 +83,7 @@ function tablesOf(
       .flatMap((overview) => [overviewTable(overview), leadsTable(overview) ?? []].flat()),
     ...paper,
     ...lines.map(linesTable),
+    ...overlaps.map(overlapTable),
     ...searches.flatMap(searchTables),
     ...(flips.length > 0 ? [flipsTable(flips)] : []),
     languageTable(scores),

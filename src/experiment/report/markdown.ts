@@ -79,6 +79,7 @@ export function experimentMarkdown(report: ExperimentReport): string {
     ...of("lead"),
     ...of("paper"),
     ...of("line"),
+    ...of("overlap"),
     ...(heatmaps.length > 0 ? ["## Scores over the grid", ""] : []),
     ...heatmaps.flatMap((grid) => section(grid.title, [escapeMarkdown(grid.note)], gridTable(grid), "###")),
     ...(searches.length > 0 ? ["## How configurations were chosen", "", ...of("search", "###")] : []),

@@ -18,6 +18,7 @@ import {
 } from "../../report/index.js";
 import { linesFigure } from "./lines.js";
 import { describeCost, describeProgress } from "./markdown.js";
+import { OVERLAPS_LEAD } from "./overlaps.js";
 import { moreRecipes, RECIPES_LEAD } from "./recipes.js";
 import type {
   ExperimentReport,
@@ -61,6 +62,10 @@ export function experimentPage(report: ExperimentReport): Page {
       ),
     },
     { id: "lines", title: "Scores along one setting", figures: report.lines.map(linesFigure) },
+    {
+      ...{ id: "overlaps", title: "What pairs of experts both changed", lead: OVERLAPS_LEAD },
+      figures: report.overlaps.map((overlap) => ({ ...gridFigure(overlap), isDense: true })),
+    },
     { id: "grids", title: "Scores over the grid", lead: gridsLead(heatmaps), figures: heatmaps.map(gridFigure) },
     { id: "search", title: "How configurations were chosen", figures: searches.flatMap(searchFigures) },
     {

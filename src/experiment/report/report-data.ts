@@ -2,7 +2,7 @@
 import type { NumberCell, Scale, Span, Table } from "../../report/index.js";
 
 export interface ReportTable extends Required<Table> {
-  readonly kind: "scores" | "lead" | "paper" | "search" | "line" | "flips" | "language" | "cost";
+  readonly kind: "scores" | "lead" | "paper" | "search" | "line" | "overlap" | "flips" | "language" | "cost";
 }
 
 /** A row of an overview: the mean over the models of a family or merge. */
@@ -246,6 +246,8 @@ export interface ExperimentReport {
   readonly heatmaps: readonly ReportHeatmap[];
   /** Merges with `figure: line`. */
   readonly lines: readonly ReportLines[];
+  /** Of the rows that one of two experts changed, the share that both did, by layer and part. */
+  readonly overlaps: readonly ReportHeatmap[];
   readonly searches: readonly SearchRow[];
   readonly flips: readonly Flips[];
   readonly scores: readonly ScoreRow[];

@@ -5,7 +5,7 @@ import type { Experiment, ExperimentStatus } from "../experiment.js";
 import { FakeWorld, fakeFacts } from "../plan/fake-world.test-util.js";
 import { Store } from "../run/store.js";
 import type { Facts, Results } from "../steps/facts.js";
-import type { EvaluationResult, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
+import type { EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { gatherReport } from "./gather.js";
 
@@ -33,6 +33,8 @@ export interface ReportOfOptions {
   /** Run only so many rounds of steps that can run. */
   readonly rounds?: number;
   readonly suggested?: readonly SuggestedRecipe[];
+  /** What every pair of experts both changed. */
+  readonly overlap?: Overlap;
   /** What every evaluation measures beside its score. */
   readonly asides?: EvaluationResult["asides"];
   /** Checkpoints of each training run. */
@@ -61,6 +63,7 @@ export function reportOf(
     worth,
     suggested,
     asides: given.asides,
+    overlap: given.overlap,
     facts,
     ...(checkpoints ? { checkpoints } : {}),
   });

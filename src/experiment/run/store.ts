@@ -83,6 +83,11 @@ export class Store implements Results {
     return result?.kind === "analyze" ? result.suggested : undefined;
   }
 
+  overlap(key: string) {
+    const result = this.#results.get(key);
+    return result?.kind === "analyze" ? result.overlap : undefined;
+  }
+
   evaluated(key: string) {
     const result = this.#results.get(key);
     return result?.kind === "evaluate" ? result : undefined;

@@ -1,6 +1,6 @@
 // What expanding a plan depends on: identities of models and data, tasks, and results of steps.
 import type { Task } from "../../evaluate/index.js";
-import type { EvaluationResult, SuggestedRecipe, TrainedCheckpoint } from "./result.js";
+import type { EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "./result.js";
 import type { TaskRequest } from "./step.js";
 
 /** A task of a plan. */
@@ -40,5 +40,6 @@ export interface Facts {
 export interface Results {
   trained(key: string): readonly TrainedCheckpoint[] | undefined;
   suggested(key: string): readonly SuggestedRecipe[] | undefined;
+  overlap(key: string): Overlap | undefined;
   evaluated(key: string): Pick<EvaluationResult, "items" | "score" | "asides"> | undefined;
 }

@@ -37,6 +37,20 @@ export type ItemResult = z.output<typeof item>;
 export type TrainedCheckpoint = z.output<typeof checkpoint>;
 export type SuggestedRecipe = z.output<typeof suggestion>;
 
+/** What two experts both changed, at the automatic threshold. */
+const overlap = z.object({
+  /** Short names of projections. */
+  columns: z.array(z.string()),
+  /** By layer from 0 and column, from 0 to 1; null where neither expert changed a row, or there is no such matrix. */
+  cells: z.array(z.array(z.number().nullable())),
+  /** Over all tensors. */
+  total: z.number().nullable(),
+  /** Share of the rows that each expert changed. */
+  shares: z.array(z.number()),
+});
+
+export type Overlap = z.output<typeof overlap>;
+
 /** Duration of the step; absent from results of earlier versions. */
 const seconds = z.number().optional();
 
@@ -50,6 +64,8 @@ const resultSchema = z.discriminatedUnion("kind", [
     kind: z.literal("analyze"),
     seconds,
     suggested: z.array(suggestion),
+    /** Absent from results of earlier versions. */
+    overlap: overlap.optional(),
   }),
   z.object({
     kind: z.literal("evaluate"),

@@ -3,7 +3,7 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { exists, LayergraftError, LOCK_FILE } from "../../core/index.js";
-import { analyzeExperts, suggestRecipes } from "../../merge/index.js";
+import { analyzeExperts, overlapOf, suggestRecipes } from "../../merge/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
 import { StepInputs } from "./check-inputs.js";
 import type { ModelPool } from "./model-pool.js";
@@ -171,5 +171,10 @@ async function runAnalysis(
   return {
     kind: "analyze",
     suggested: suggested.map(({ name, reason, recipe }) => ({ name, reason, recipe: { ...recipe } })),
+    overlap: {
+      ...overlapOf(analysis),
+      total: analysis.total.pairs[0]?.overlap[0] ?? null,
+      shares: analysis.total.experts.map(({ shares }) => shares[0] ?? 0),
+    },
   };
 }

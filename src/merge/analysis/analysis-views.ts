@@ -40,6 +40,19 @@ function cellsOf<T>(analysis: Analysis, expert: number, pick: (figures: DeltaFig
   );
 }
 
+/**
+ * Of the rows that at least one of two experts changed, the share that both did, by layer and column, at the first threshold.
+ * @param pair place in the order of `Figures.pairs`
+ */
+export function overlapOf(analysis: Analysis, pair = 0): { columns: string[]; cells: (number | null)[][] } {
+  const by = new Map(analysis.parts.map((one) => [`${one.layer} ${one.part}`, one.pairs[pair]?.overlap[0]]));
+  const columns = projectionColumns(analysis);
+  const cells = Array.from({ length: analysis.layers }, (_, layer) =>
+    columns.map((column) => by.get(`${layer} ${column}`) ?? null),
+  );
+  return { columns: columns.map(columnName), cells };
+}
+
 /** The paper's figure of an analysis, at its first threshold. */
 export function heatmapOf(analysis: Analysis): Heatmap {
   const [threshold] = analysis.thresholds;

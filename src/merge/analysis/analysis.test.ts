@@ -317,7 +317,7 @@ describe("warnings and errors", () => {
     expect(analysis.warnings).toEqual(["copy is identical to the base in every tensor"]);
     const zeros = { mean: 0, maximum: 0, largest: 0, norm: 0, relativeNorm: 0, exactZeroShare: 1, shares: [0] };
     expect(analysis.total.experts[0]).toMatchObject(zeros);
-    expect(analysis.total.pairs).toEqual([{ cosine: null, conflictShare: 0 }]);
+    expect(analysis.total.pairs).toEqual([{ cosine: null, conflictShare: 0, overlap: [0] }]);
     expect(analysis.thresholds[0]?.values[0]).toBe(0);
   });
 

@@ -16,7 +16,7 @@ import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import { OperandBuilder } from "../plan/operand-builder.js";
 import { checkRecipe } from "../plan/recipe-file.js";
 import { compareWeights } from "../plan/relatedness.js";
-import { autoThreshold, countRows, type ThresholdSpec } from "./thresholds.js";
+import { autoThreshold, countOverlap, countRows, jaccard, type RowOverlap, type ThresholdSpec } from "./thresholds.js";
 
 export interface AnalyzeOptions extends Omit<RunOptions, "phase" | "done" | "onCheckpoint" | "onPiece"> {
   /** The model that the experts were fine-tuned from: FOLDER, or FOLDER+ADAPTER. */
@@ -69,6 +69,11 @@ export interface PairFigures {
   readonly cosine: number | null;
   /** Share of elements that the experts moved in opposite directions. */
   readonly conflictShare: number;
+  /**
+   * Of the rows that at least one expert changed by more than its threshold, the share that both did (Jaccard index), in the
+   * order of `Analysis.thresholds`; null where neither did.
+   */
+  readonly overlap: readonly (number | null)[];
 }
 
 export interface Figures {
@@ -167,7 +172,13 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
         resolved.map(({ values }) => values[expert] ?? 0),
       ),
     );
-    return { ...delta, counts };
+    const overlaps = pairsOf(names.length).map(([i, j]) =>
+      countOverlap(
+        [delta.experts[i]?.rows ?? new Float32Array(), delta.experts[j]?.rows ?? new Float32Array()],
+        resolved.map(({ values }) => [values[i] ?? 0, values[j] ?? 0] as const),
+      ),
+    );
+    return { ...delta, counts, overlaps };
   });
   const grouped = (of: readonly CountedTensor[], key: (delta: TensorDelta) => string) => {
     return [...groupBy(of, key).values()].map((group) => ({
@@ -253,6 +264,8 @@ function isProjection({ layer, part, shape }: TensorDelta): boolean {
 /** A tensor with its row counts, computed once for all groups that include it. */
 interface CountedTensor extends TensorDelta {
   readonly counts: readonly ReturnType<typeof countRows>[];
+  /** In the order of `pairsOf`. */
+  readonly overlaps: readonly RowOverlap[];
 }
 
 function figures(deltas: readonly CountedTensor[], experts: number): Figures {
@@ -267,7 +280,8 @@ function figures(deltas: readonly CountedTensor[], experts: number): Figures {
         (sum, { pairs, shape }) => sum + (pairs[pair]?.conflictShare ?? 0) * elementCount(shape),
         0,
       );
-      return { cosine: size > 0 ? dot / size : null, conflictShare: conflicts / elements };
+      const overlap = jaccard(deltas.map(({ overlaps }) => overlaps[pair] as RowOverlap));
+      return { cosine: size > 0 ? dot / size : null, conflictShare: conflicts / elements, overlap };
     }),
   };
 }

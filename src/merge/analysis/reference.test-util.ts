@@ -137,6 +137,7 @@ function expectFigures(found: Figures, reference: Reference, names: readonly str
     expectDelta(found.experts[i] as DeltaFigures, of(expert), at);
   });
   const norms = reference.experts.map((expert) => Math.sqrt(total(of(expert).map((one) => one.squares))));
+  const pairs = norms.flatMap((_, i) => norms.slice(i + 1).map((_, j) => [i, i + 1 + j] as const));
   const sizes = norms.flatMap((norm, i) => norms.slice(i + 1).map((other) => norm * other));
   reference.pairs.forEach((pair, i) => {
     const [parts, size] = [of(pair), sizes[i] as number];
@@ -144,6 +145,15 @@ function expectFigures(found: Figures, reference: Reference, names: readonly str
     expectNear("cosine", found.pairs[i]?.cosine, size > 0 ? dot / size : null, 1);
     const share = total(parts.map((one) => one.opposed)) / total(parts.map((one) => one.elements));
     expectShare("share of conflicts", found.pairs[i]?.conflictShare, share);
+    const [x, y] = pairs[i] as [number, number];
+    const [own, other] = [x, y].map((expert) => of(reference.experts[expert] as ReadonlyMap<string, Sums>));
+    const rows = (own ?? []).flatMap((sums, t) => sums.rows.map((row, r) => [row, other?.[t]?.rows[r] as number]));
+    const finite = rows.filter((both) => !both.some(Number.isNaN));
+    const overlap = at.map((t) => {
+      const above = finite.map((both) => both.filter((row) => row > t).length).filter((count) => count > 0);
+      return above.length > 0 ? above.filter((count) => count === 2).length / above.length : null;
+    });
+    expect(found.pairs[i]?.overlap).toEqual(overlap);
   });
 }
 

@@ -43,6 +43,41 @@ export function countRows(rows: Float32Array, thresholds: readonly number[]): { 
   return { finite, above };
 }
 
+/** Rows that two experts changed by more than their thresholds. */
+export interface RowOverlap {
+  /** Rows above the threshold in both experts, by threshold. */
+  readonly both: readonly number[];
+  /** Rows above it in at least one. */
+  readonly either: readonly number[];
+}
+
+/** Counts the rows that two experts both changed; rows that are NaN in one of them are not counted. */
+export function countOverlap(
+  [x, y]: readonly [Float32Array, Float32Array],
+  thresholds: readonly (readonly [x: number, y: number])[],
+): RowOverlap {
+  const [both, either] = [thresholds.map(() => 0), thresholds.map(() => 0)];
+  x.forEach((own, row) => {
+    const other = y[row] ?? Number.NaN;
+    if (Number.isNaN(own) || Number.isNaN(other)) return;
+    thresholds.forEach(([first, second], t) => {
+      const above = Number(own > first) + Number(other > second);
+      if (above === 2) both[t] = (both[t] ?? 0) + 1;
+      if (above > 0) either[t] = (either[t] ?? 0) + 1;
+    });
+  });
+  return { both, either };
+}
+
+/** The Jaccard index of the changed rows of several tensors together, by threshold; null where neither expert changed any. */
+export function jaccard(overlaps: readonly RowOverlap[]): (number | null)[] {
+  return (overlaps[0]?.both ?? []).map((_, t) => {
+    const sum = (field: keyof RowOverlap) => overlaps.reduce((total, one) => total + (one[field][t] ?? 0), 0);
+    const either = sum("either");
+    return either > 0 ? sum("both") / either : null;
+  });
+}
+
 /** The automatic threshold for the rows of an expert's projections; 0 if nothing changed. */
 export function autoThreshold(projections: readonly Float32Array[]): number {
   const finite = concatenate(projections, Float32Array)
