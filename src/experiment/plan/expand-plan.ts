@@ -13,7 +13,7 @@ import {
 } from "../steps/step.js";
 import { type Configuration, configurationsOf, isAdaptive, isSearched } from "./configurations.js";
 import { mergesOf, type PlannedMerge } from "./controls.js";
-import { type Binding, bindingsOf, membersOf } from "./expert-names.js";
+import { type Binding, bindingsOf, type Member, membersOf, nameProblems } from "./expert-names.js";
 import { identityOf } from "./merge-identity.js";
 import {
   baseModel,
@@ -48,7 +48,32 @@ export interface Waiting {
   readonly steps: number;
 }
 
+/** How a family's checkpoints were chosen. */
+export interface Selection {
+  readonly family: string;
+  /** Checkpoints to keep. */
+  readonly top: number;
+  /** Tasks that decided. */
+  readonly by: readonly string[];
+  /** `within`: points; `base`: its score, from 0 to 1. */
+  readonly guards: readonly { readonly task: string; readonly within: number; readonly base: number | undefined }[];
+  /** The best first. Scores are from 0 to 1; `guarded` in the order of the guards; `name` of those that were kept. */
+  readonly checkpoints: readonly {
+    readonly origin: string;
+    readonly score: number;
+    readonly guarded: readonly (number | undefined)[];
+    readonly refusedBy: readonly string[];
+    readonly name?: string;
+  }[];
+}
+
+/** Scores of the same answers differ in their last bits. */
+const TIE = 1e-9;
+const GUARDED_BASE = "base, for guards";
+
 export interface Expansion {
+  /** How checkpoints were chosen, of families with guards or `one_per`. */
+  readonly selections: readonly Selection[];
   /** In an order in which they can run. */
   readonly steps: readonly Step[];
   readonly models: readonly EvaluatedModel[];
@@ -72,6 +97,9 @@ class Expander {
   readonly #evaluated = new Map<Model, EvaluateStep[]>();
   readonly #searches: SearchOutcome[] = [];
   readonly #waiting: Waiting[] = [];
+  readonly #selections: Selection[] = [];
+  /** Experts that guards left out. */
+  readonly #missing = new Set<string>();
   /** Names of models, which are unique. */
   readonly #names: Set<string>;
 
@@ -100,7 +128,14 @@ class Expander {
       })),
     }));
     const overlaps = this.#overlaps(experts);
-    return { steps: [...this.#steps.values()], models, searches: this.#searches, overlaps, waiting: this.#waiting };
+    return {
+      steps: [...this.#steps.values()],
+      models,
+      searches: this.#searches,
+      overlaps,
+      selections: this.#selections,
+      waiting: this.#waiting,
+    };
   }
 
   /** The experts of a family that are known so far. */
@@ -132,31 +167,60 @@ class Expander {
       .flat()
       .flatMap((task) => inLanguages(task, future.languages))
       .map((task) => requestOf(task, this.#plan));
+    const guards = rule.guards.flatMap(({ task, within }) =>
+      inLanguages(task, future.languages).map((name) => ({ request: requestOf(name, this.#plan), within })),
+    );
+    // Its own name and no report: the base may not be evaluated on the task otherwise.
+    const judged = { ...this.#base, name: GUARDED_BASE, isCandidate: true };
+    const floors = guards.map(({ request, within }) => {
+      const base = this.#score(judged, request);
+      return { task: request.task, within, base, least: base === undefined ? undefined : base - within / 100 };
+    });
     const candidates = runs.flatMap((step) =>
       (this.#results.trained(step.key) ?? []).map((checkpoint) => {
         const name = `${step.name}@${checkpoint.samples}`;
         const model = { ...checkpointModel(name, family, this.#plan, step, checkpoint), isCandidate: true };
         const scores = tasks.map((request) => this.#score(model, request));
-        return { step, checkpoint, score: meanOf(scores) };
+        const guarded = guards.map(({ request }) => this.#score(model, request));
+        return { step, checkpoint, origin: model.origin, score: meanOf(scores), guarded };
       }),
     );
     const isTrained = runs.every(({ key }) => this.#results.trained(key));
     if (!isTrained)
       this.#wait(
         `scores of checkpoints of ${family}`,
-        tasks.length * runs.reduce((sum, run) => sum + countCheckpoints(run), 0),
+        (tasks.length + guards.length) * runs.reduce((sum, run) => sum + countCheckpoints(run), 0),
       );
-    if (!isTrained || candidates.some(({ score }) => score === undefined)) {
+    const isKnown = floors.every(({ least }) => least !== undefined);
+    if (!isTrained || !isKnown || candidates.some(({ score, guarded }) => [score, ...guarded].includes(undefined))) {
       this.#wait(`scores of the ${rule.top} best of ${family}`, rule.top * tasksFor(future, this.#plan).length);
       return [];
     }
-    const ranked = candidates.sort((a, b) => (b.score ?? 0) - (a.score ?? 0));
-    const kept = rule.one_per_run
-      ? ranked.filter(({ step }, i) => ranked.findIndex((other) => other.step === step) === i)
-      : ranked;
-    return kept
-      .slice(0, rule.top)
-      .map(({ step, checkpoint }, i) => checkpointModel(`${family}-${i + 1}`, family, this.#plan, step, checkpoint));
+    const ranked = candidates
+      .map((one) => ({
+        ...one,
+        refusedBy: floors.flatMap(({ task, least = 0 }, i) => ((one.guarded[i] ?? 0) < least - TIE ? [task] : [])),
+      }))
+      .sort((a, b) => (b.score ?? 0) - (a.score ?? 0));
+    const groupOf = ({ step }: { step: TrainStep }) =>
+      rule.one_per === "data" ? (step.data ?? step.key) : rule.one_per_run ? step.key : undefined;
+    const fit = ranked.filter(({ refusedBy }) => refusedBy.length === 0);
+    const kept = fit
+      .filter((one, i) => groupOf(one) === undefined || fit.findIndex((other) => groupOf(other) === groupOf(one)) === i)
+      .slice(0, rule.top);
+    const nameOf = (one: (typeof kept)[number]) => `${family}-${kept.indexOf(one) + 1}`;
+    if (guards.length > 0 || rule.one_per !== undefined) {
+      this.#selections.push({
+        ...{ family, top: rule.top, by: tasks.map(({ task }) => task), guards: floors },
+        checkpoints: ranked.map((one) => ({
+          ...{ origin: one.origin ?? "", score: one.score ?? 0, guarded: one.guarded, refusedBy: one.refusedBy },
+          ...(kept.includes(one) ? { name: nameOf(one) } : {}),
+        })),
+      });
+      // Otherwise merges would wait for them forever.
+      for (let i = kept.length + 1; i <= rule.top; i++) this.#missing.add(`${family}-${i}`);
+    }
+    return kept.map((one) => checkpointModel(nameOf(one), family, this.#plan, one.step, one.checkpoint));
   }
 
   #merge(merge: PlannedMerge, experts: Experts): void {
@@ -164,7 +228,9 @@ class Expander {
       merge.recipe
         ? { recipe: merge.recipe, configurations: configurationsOf(merge) }
         : this.#suggested(merge, binding, experts);
-    const { models: made, unknown } = mergeModels(merge, this.#plan, this.#base, experts, making);
+    const { models: made, unknown } = mergeModels(
+      ...([merge, this.#plan, this.#base, experts, making, this.#members()] as const),
+    );
     const named = (models: readonly MergeModel[]) =>
       models.map((model) => ({ ...model, name: this.#freeName(model.name) }));
     const models = named(made);
@@ -181,9 +247,10 @@ class Expander {
       evaluate: (model: Model, request: TaskRequest, items: readonly number[] | null, part?: string) =>
         this.#results.evaluated(this.#evaluate(model, request, items, part).key)?.items,
       make: (group: string, configurations: readonly Configuration[]) => {
-        const { models: more } = mergeModels(merge, this.#plan, this.#base, experts, () => ({
-          ...{ recipe: merge.recipe ?? {}, configurations },
-        }));
+        const again = () => ({ recipe: merge.recipe ?? {}, configurations });
+        const { models: more } = mergeModels(
+          ...([merge, this.#plan, this.#base, experts, again, this.#members()] as const),
+        );
         return named(more.filter((model) => model.group === group));
       },
       countItems: (request: TaskRequest) => this.#facts.task(request).items,
@@ -218,6 +285,11 @@ class Expander {
     return configurations && { recipe: {}, configurations };
   }
 
+  /** The experts that exist, or will. */
+  #members(): Member[] {
+    return membersOf(this.#plan).filter(({ name }) => !this.#missing.has(name));
+  }
+
   /** The step that compares the changes of two experts. */
   #analysis(task: ExpertModel, language: ExpertModel): AnalyzeStep {
     const inputs = {
@@ -237,9 +309,11 @@ class Expander {
 
   /** The analyses of the plan's `overlaps` whose experts are known. */
   #overlaps(experts: Experts): Expansion["overlaps"] {
-    const members = membersOf(this.#plan);
+    const members = this.#members();
     return this.#plan.overlaps.flatMap(([first = "", second = ""]) => {
-      const pairs = bindingsOf({ method: "swap", task: first, language: second }, members).map((binding) =>
+      const named = { method: "swap", task: first, language: second };
+      if (nameProblems(named, members, []).length > 0) return [];
+      const pairs = bindingsOf(named, members).map((binding) =>
         [first, second].map((word) => binding.get(word)?.name ?? word),
       );
       return pairs.flatMap(([one = "", other = ""]) => {

@@ -13,6 +13,7 @@ import {
   memberNames,
   membersIn,
   membersOf,
+  nameProblems,
   placesOf,
   runNames,
 } from "./expert-names.js";
@@ -144,18 +145,23 @@ export interface Making {
   readonly configurations: readonly Configuration[];
 }
 
-/** The models of a merge whose experts are known, and the number of those to come. */
+/**
+ * The models of a merge whose experts are known, and the number of those to come.
+ * @param members the experts that exist, or will
+ */
 export function mergeModels(
   merge: PlannedMerge,
   plan: ExperimentPlan,
   base: Model,
   experts: Experts,
   making: (binding: Binding) => Making | undefined,
+  members: readonly Member[] = membersOf(plan),
 ): { models: MergeModel[]; unknown: number } {
-  const members = membersOf(plan);
   const models: MergeModel[] = [];
   let unknown = 0;
   const named = merge.recipe ?? { method: "swap", ...merge.suggest };
+  // Guards left out all experts that a name means.
+  if (nameProblems(named, members, []).length > 0) return { models, unknown };
   for (const binding of bindingsOf(named, members)) {
     const used = membersIn(named, binding, members);
     if (!isListed(merge, used)) continue;

@@ -81,7 +81,24 @@ const selection = z.strictObject({
   by: z
     .union([text, z.array(text).min(1)], { error: "must be a task, or a list of tasks whose scores are averaged" })
     .describe("task whose score decides, or tasks whose mean score does"),
+  guards: z
+    .array(
+      z.strictObject({
+        task: text.describe("task on which a checkpoint must not be worse than the base"),
+        within: z
+          .number("must be a number")
+          .min(0, "must not be negative")
+          .default(0)
+          .describe("points that it may be below the base"),
+      }),
+    )
+    .default([])
+    .describe("refuse checkpoints that lost more than so many points against the base"),
   one_per_run: flag.default(true).describe("keep at most one checkpoint of each run"),
+  one_per: z
+    .literal("data", "must be data")
+    .optional()
+    .describe("keep at most one checkpoint of all runs with the same data, so that experts differ"),
 });
 
 const family = z.strictObject({

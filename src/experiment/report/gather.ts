@@ -16,6 +16,7 @@ import { reportRecipes } from "./recipes.js";
 import type { CostRow, ExperimentReport, Flips, ReportTable, ScoreRow } from "./report-data.js";
 import { type Basis, Sheet, scoreOf } from "./score-sheet.js";
 import { searchRow } from "./searches.js";
+import { selectionTable } from "./selections.js";
 import { costTable, flipsTable, INTERVALS, languageTable, leadsTable, overviewTable, searchTables } from "./tables.js";
 
 /** Gathers the report of a finished or unfinished experiment. */
@@ -38,6 +39,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
   };
   const every = scores(sheet, bases);
   const paper = contexts.flatMap(paperTables);
+  const selections = sheet.expansion.selections.map((selection) => selectionTable(selection, sheet));
   return {
     name: plan.name,
     title: plan.title ?? plan.name,
@@ -60,7 +62,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     ),
     intervals: INTERVALS,
     ...parts,
-    tables: tablesOf(parts, paper, every),
+    tables: tablesOf(parts, { paper, selections }, every),
     heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
     scores: every,
     recipes: reportRecipes(sheet, bases, parts.overviews, { place: experiment, store: status.store }),
@@ -74,7 +76,7 @@ type Parts = Pick<ExperimentReport, "overviews" | "lines" | "overlaps" | "search
 
 function tablesOf(
   { overviews, lines, overlaps, searches, flips, cost }: Parts,
-  paper: readonly ReportTable[],
+  { paper, selections }: Readonly<Record<"paper" | "selections", readonly ReportTable[]>>,
   scores: readonly ScoreRow[],
 ): ReportTable[] {
   const every = [
@@ -84,6 +86,7 @@ function tablesOf(
     ...paper,
     ...lines.map(linesTable),
     ...overlaps.map(overlapTable),
+    ...selections,
     ...searches.flatMap(searchTables),
     ...(flips.length > 0 ? [flipsTable(flips)] : []),
     languageTable(scores),

@@ -89,6 +89,7 @@ export function experimentMarkdown(report: ExperimentReport): string {
     ...recipeSection(report.recipes),
     ...of("flips"),
     ...of("language"),
+    ...of("selection"),
     ...(experts.length > 0 ? section("The experts", [], expertsTable(report)) : []),
     ...section(
       "Every score",

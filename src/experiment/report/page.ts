@@ -83,7 +83,12 @@ export function experimentPage(report: ExperimentReport): Page {
     },
     {
       ...{ id: "experts", title: "The experts" },
-      figures: experts.length > 0 ? [tableFigure(expertsTable(report), "expert")] : [],
+      figures: [
+        ...(experts.length > 0 ? [tableFigure(expertsTable(report), "expert")] : []),
+        ...report.tables
+          .filter(({ kind }) => kind === "selection")
+          .map((table) => tableFigure(table, "checkpoint", { title: table.title, caption: table.note })),
+      ],
     },
     {
       ...{ id: "scores", title: "Every score" },

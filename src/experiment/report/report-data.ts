@@ -2,7 +2,17 @@
 import type { NumberCell, Scale, Span, Table } from "../../report/index.js";
 
 export interface ReportTable extends Required<Table> {
-  readonly kind: "scores" | "lead" | "paper" | "search" | "line" | "overlap" | "flips" | "language" | "cost";
+  readonly kind:
+    | "scores"
+    | "lead"
+    | "paper"
+    | "search"
+    | "line"
+    | "overlap"
+    | "selection"
+    | "flips"
+    | "language"
+    | "cost";
 }
 
 /** A row of an overview: the mean over the models of a family or merge. */

@@ -119,10 +119,15 @@ function requestsOf(plan: ExperimentPlan): { request: TaskRequest; path: readonl
     return requests.map((request) => ({ request, path: ["evaluate", "tasks", i] }));
   });
   const selecting = Object.entries(plan.experts).flatMap(([family, { select, language }]) =>
-    [select?.by ?? []]
-      .flat()
-      .flatMap((task) => inLanguages(task, language === undefined ? languages : [language]))
-      .map((task) => ({ request: requestOf(task, plan), path: ["experts", family, "select", "by"] })),
+    [
+      ...[select?.by ?? []].flat().map((task) => ({ task, at: ["by"] })),
+      ...(select?.guards ?? []).map(({ task }, i) => ({ task, at: ["guards", i] })),
+    ].flatMap(({ task, at }) =>
+      inLanguages(task, language === undefined ? languages : [language]).map((name) => ({
+        request: requestOf(name, plan),
+        path: ["experts", family, "select", ...at],
+      })),
+    ),
   );
   return [...evaluated, ...selecting];
 }

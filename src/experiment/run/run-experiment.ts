@@ -102,7 +102,7 @@ class Run {
         if (step) this.#emit(step, { event: "progress", share, what });
       },
     });
-    this.#expansion = { steps: [], models: [], searches: [], overlaps: [], waiting: [] };
+    this.#expansion = { steps: [], models: [], searches: [], overlaps: [], selections: [], waiting: [] };
   }
 
   async run(): Promise<RunSummary> {
