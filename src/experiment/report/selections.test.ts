@@ -16,7 +16,7 @@ experts:
         - { name: run-a, seed: 1, data: { sets: [{ source: one.jsonl }] } }
         - { name: run-b, seed: 2, data: { sets: [{ source: one.jsonl }] } }
         - { name: run-c, seed: 3, data: { sets: [{ source: two.jsonl }] } }
-      run: { batch: 1, samples: 8, checkpoints: { every_samples: 4 } }
+      run: { batch: 1, samples: 8, optimizer: { lr: 0.001 }, checkpoints: { every_samples: 4 } }
     select: { ${select} }
 merges: [{ name: souped, recipe: { method: soup, models: [all math] } }]
 evaluate: { tasks: [quiz] }
