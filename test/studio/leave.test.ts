@@ -95,14 +95,7 @@ describe.skipIf(BROWSER === undefined)(`leaving with a result (${BROWSER ?? NO_B
     await plan.write({ out: at("by-library", "mine") });
     expect(filesOf(at("project", "models", "mine"))).toEqual(filesOf(at("by-library", "mine")));
     await way.getByRole("button", { name: "Write the model" }).click();
-    // The same recipe has nothing to do; another one replaces the model when it is asked to.
-    await way.getByText("Written in").waitFor();
-    writeFileSync(
-      at("project", "recipes", "mine.yaml"),
-      `${readFileSync(at("project", "recipes", "mine.yaml"), "utf8")}bottom: 4\n`,
-    );
-    await way.getByRole("button", { name: "Write the model" }).click();
-    await way.getByText("Pass --force").waitFor();
+    await way.getByText("There is already one at this place.").waitFor();
     await way.getByRole("button", { name: "Replace what is there" }).click();
     await way.getByText("Written in").waitFor();
     expect(await seriousViolations(page)).toEqual([]);

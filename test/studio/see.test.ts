@@ -108,7 +108,7 @@ describe.skipIf(BROWSER === undefined)(`the studio in a browser (${BROWSER ?? NO
     // What a screen reader hears at the cell.
     const heard = await page.getByRole("status").filter({ hasText: "layer 1, v" }).innerText();
     expect(heard).toContain(`mean change ${size(figures?.experts[0]?.mean)}`);
-    expect(await text(".top-rows tbody tr")).toHaveLength(8);
+    await expect.poll(() => text(".top-rows tbody tr")).toHaveLength(8);
   });
 
   it("follows the threshold", async () => {

@@ -76,13 +76,13 @@ function Latest({ job, again }: { job: Job | undefined; again: ((force: boolean)
   if (!job) return null;
   const { state, error, started, ended } = job;
   const canResume = again && (state === "interrupted" || state === "cancelled");
-  const exists = again && state === "failed" && /already exists/.test(error ?? "");
+  const exists = again && state === "failed" && /already exists\. Pass --force/.test(error ?? "");
   return (
     <>
       <JobProgress job={job} />
       <p role="status" class={state === "failed" ? "notice problem" : "soft"}>
         {state === "done" ? `Written in ${durationText((ended ?? started) - started)}.` : null}
-        {state === "failed" ? error : null}
+        {state === "failed" ? (exists ? "There is already one at this place." : error) : null}
         {state === "cancelled" ? "Cancelled." : null}
         {state === "interrupted" ? "Interrupted when the studio ended." : null}
       </p>
