@@ -14,7 +14,7 @@ console.log(`Wrote ${folder}:
   base                                a Llama with 16 layers, 0.2M parameters, random weights
   math-expert, math-expert-2          the base, changed most in the upper half
   swahili-expert, swahili-expert-2    the base, changed most in the first and last layers
-  math-adapter                        a LoRA adapter of the base
+  math-adapter, swahili-adapter       LoRA adapters of the base
   recipe.yaml, mergekit.yml           merges
   prompts.txt, tokens.json            prompts
   problems.jsonl, run.yaml            training data and a training run

@@ -32,7 +32,7 @@ const ELSEWHERE: Record<string, string> = {
   "layergraft soup --model org/one --model org/two --out soup --push org/soup": "pushes to the hub",
   "layergraft experiment plan.yaml export soup --out soup-pushed --push org/soup": "pushes to the hub",
   "layergraft export recipe.yaml --type q4_k_m --out model.gguf": "needs a tokenizer that llama.cpp has",
-  "layergraft export task-expert+adapter --type q8_0 --out expert.gguf": "needs a tokenizer that llama.cpp has",
+  "layergraft export base+math-adapter --type q8_0 --out expert.gguf": "needs a tokenizer that llama.cpp has",
   'layergraft export recipe.yaml --type q4_k_m --tensor-type "ffn_down=q8_0" "attn_(q|k)=q5_k" --out model.gguf':
     "needs a tokenizer that llama.cpp has",
   "npm install node-llama-cpp --ignore-scripts": "downloads 700 MB",

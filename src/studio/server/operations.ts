@@ -43,7 +43,7 @@ export const HANDLERS: Handlers = {
     onEvent({ type: "project", revision: changed.revision });
     return changed;
   },
-  browse: ({ folder }, { project }) => browse(folder ?? project.folder),
+  browse: ({ folder }, { project }) => browse(folder ?? dirname(project.folder)),
   inspect: ({ source, base }, { project }) => card(source, base, project.folder),
   methods: () => ({ methods: copyOf(methodReferences()), outputFields: copyOf(outputReferences()) }),
   "recipe.read": ({ name }, { project }) => project.readRecipe(name),
