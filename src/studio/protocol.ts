@@ -113,8 +113,6 @@ export const check = z.strictObject({
       bytesToRead: count,
       bytesToWrite: count,
       bytesToFetch: count,
-      /** Estimated from the bytes, and the speed of this machine's last merge where there was one. */
-      seconds: z.number().nullable(),
       memory: count,
       owners: z.array(owner),
       notes: z.array(z.string()),

@@ -57,7 +57,7 @@ async function planOf(recipe: RecipeInput, folder: string): Promise<Check["plan"
   return {
     recipe: jsonOf(plan.toJSON().recipe),
     ...{ method: recipe.method, layers, tensors, parameters, copied, bytesToRead, bytesToWrite, bytesToFetch },
-    ...{ seconds: null, memory: MEMORY, notes: [...unrelated, ...notes] },
+    ...{ memory: MEMORY, notes: [...unrelated, ...notes] },
     owners: ownership.map(({ layer, origins, combined = false }) => ({
       ...{ layer, combined },
       origins: origins.map((origin) => [...origin]),

@@ -2,7 +2,7 @@
 import { parse, stringify } from "yaml";
 import type { Method, Field as RecipeField } from "../../protocol.ts";
 import type { RecipeValue } from "../../recipe/board.ts";
-import { Field } from "../components/basics.tsx";
+import { Field, ownClass } from "../components/basics.tsx";
 import type { Tower } from "./board-view.tsx";
 import { setFields } from "./recipe-store.ts";
 
@@ -127,7 +127,7 @@ function ModelList({ method, models, value, set }: ListProps) {
         const others = entries.filter((one) => one !== entry);
         return (
           <div key={source} class="row">
-            <label class={`row own-${own === "base" ? "base" : (own % 6) + 1}`}>
+            <label class={`row ${ownClass(own)}`}>
               <input
                 {...{ type: "checkbox", checked: entry !== undefined }}
                 onChange={() => write(entry ? others : [...entries, { model: source }])}

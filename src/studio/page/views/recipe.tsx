@@ -289,7 +289,6 @@ function PlanFigures() {
     ],
     ["Copied", `${plan.copied} of ${plan.tensors} tensors, bit for bit`],
     ["Memory", `at most ${bytesText(plan.memory)} of buffers`],
-    ...(plan.seconds === null ? [] : ([["Time", `about ${Math.ceil(plan.seconds)} s`]] as [string, string][])),
   ];
   return (
     <div class="card">
