@@ -138,7 +138,7 @@ const SLOW = preload(`
   const cell = new Int32Array(new SharedArrayBuffer(4));
   fs.writeSync = (...range) => (Atomics.wait(cell, 0, 0, 20), writeSync(...range));`);
 
-it("killed or stopped wherever and however often, and resumed, makes the same bytes", async () => {
+it("killed or stopped wherever and however often, and resumed, makes the same bytes", { tags: ["slow"] }, async () => {
   const resumed = ["train", "run.yaml", "--resume"];
   // Before the first state: the run begins again.
   expect((await layergraft(["train", "run.yaml"], DEADLY_STEP)).signal).toBe("SIGKILL");

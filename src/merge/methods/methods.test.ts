@@ -89,7 +89,7 @@ it("every method has a test here or in methods-random.test.ts", () => {
   expect(METHODS.map(({ name }) => name as string).sort()).toEqual([...here, ...random].sort());
 });
 
-describe.each(["BF16", "F16", "F32"] as const)("in %s", (dtype) => {
+const inDType = (dtype: "BF16" | "F16" | "F32") => () => {
   let kin: Family;
   beforeAll(async () => {
     kin = await family(bench, [0.3, 0.2, 0.1], { dtype });
@@ -435,7 +435,12 @@ describe.each(["BF16", "F16", "F32"] as const)("in %s", (dtype) => {
     await check({ method, slices: [{ model: b, layers: 1 }] }, stack([y, 1, 1]));
     await check({ method, slices: [{ model: a }, { model: b }] }, stack([x, 0, 1], [x, 1, 1], [y, 0, 1], [y, 1, 1]));
   });
-});
+};
+
+describe("in BF16", inDType("BF16"));
+describe("in F32", inDType("F32"));
+// Its rounding is also tested with every kernel.
+describe("in F16", { tags: ["slow"] }, inDType("F16"));
 
 describe("passthrough", () => {
   const perLayer = (count: number, types: string[]) => ({ num_hidden_layers: count, layer_types: types });
