@@ -61,21 +61,26 @@ export async function takeLock(folder: string): Promise<Lock> {
   throw new LayergraftError("locked", `another process took ${path} at the same moment; try again`, { file: path });
 }
 
-/**
- * Repeats work that needs a lock until no other process has it.
- * @param cancelled message of the `CancelledError` if the signal fires while another process has the lock
- */
+export interface WaitOptions {
+  /** Message of the `CancelledError` if the signal fires while another process has the lock. */
+  readonly cancelled: string;
+  readonly signal?: AbortSignal | undefined;
+  /** Called once, if another process has the lock for longer than a second. */
+  readonly onWait?: (() => void) | undefined;
+}
+
+/** Repeats work that needs a lock until no other process has it. */
 export async function waitWhileLocked<T>(
   work: () => Promise<T>,
-  cancelled: string,
-  signal: AbortSignal | undefined,
+  { cancelled, signal, onWait }: WaitOptions,
 ): Promise<T> {
-  for (;;) {
+  for (let attempt = 0; ; attempt++) {
     try {
       return await work();
     } catch (error) {
       if (!(error instanceof LayergraftError && error.code === "locked")) throw error;
     }
+    if (attempt === 1000 / RETRY_DELAY) onWait?.();
     await sleep(RETRY_DELAY, undefined, { signal }).catch(() => {
       throw new CancelledError(cancelled);
     });

@@ -61,7 +61,7 @@ export async function downloadFiles(files: readonly HubFile[], options: Download
 async function lockWhenFree(folder: string, signal: AbortSignal | undefined): Promise<Lock> {
   await mkdir(folder, { recursive: true });
   const cancelled = "stopped while another process downloads the same model";
-  return waitWhileLocked(() => takeLock(folder), cancelled, signal);
+  return waitWhileLocked(() => takeLock(folder), { cancelled, signal });
 }
 
 async function downloadBlob(file: HubFile, options: DownloadOptions, report: (bytes: number) => void): Promise<void> {

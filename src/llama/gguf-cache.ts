@@ -65,7 +65,7 @@ export async function cachedGguf(
     await makeRoom(folder, mostBytes - bytes, digest);
     await write(path);
   };
-  await waitWhileLocked(writeOnce, "stopped while another process wrote the model", signal);
+  await waitWhileLocked(writeOnce, { cancelled: "stopped while another process wrote the model", signal });
   const now = new Date();
   await utimes(path, now, now);
   return path;

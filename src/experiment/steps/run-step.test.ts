@@ -13,14 +13,13 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { takeLock } from "../../core/lock.js";
+import { isLocked, takeLock } from "../../core/lock.js";
 import { writeInitialModel } from "../demo/world/untrained-model.js";
 import { ReadFacts } from "./facts-reader.js";
 import { ModelPool } from "./model-pool.js";
 import { type StepResult, writeResult } from "./result.js";
 import { type RunStepOptions, runStepFolder } from "./run-step.js";
 import type { EvaluateStep } from "./step.js";
-import { takeStepLock } from "./step-lock.js";
 import type { StepOrder } from "./step-order.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-step-"));
@@ -196,23 +195,22 @@ describe("a step that another process runs", () => {
     await prepare("model");
     const other = await takeLock(folder);
     const result: StepResult = { kind: "evaluate", score: 1, items: [{ index: 0, id: "1", value: 1 }] };
-    let waits = 0;
-    const lock = await takeStepLock(folder, {
-      // Longer than a job may be silent.
-      pause: async (seconds) => {
-        waits += seconds;
-        if (waits > 400) await other.release();
-      },
-    });
-    expect(waits).toBeGreaterThan(400);
-    setTimeout(() => void writeResult(folder, result).then(() => lock.release()), 300);
-    expect(await runStepFolder(folder)).toEqual(result);
+    const said: string[] = [];
+    const onProgress = (_: number, what: string) => {
+      said.push(what);
+      void writeResult(folder, result).then(() => other.release());
+    };
+    expect(await runStepFolder(folder, { onProgress })).toEqual(result);
+    expect(said).toEqual(["waiting for another process that runs this step"]);
   });
 
-  it("stays locked if the waiting process is stopped", async () => {
+  it("keeps its lock if the waiting process is stopped", async () => {
     await prepare("model");
     const other = await takeLock(folder);
-    await expect(runStepFolder(folder, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: "locked" });
+    await expect(runStepFolder(folder, { signal: AbortSignal.abort() })).rejects.toThrow(
+      "stopped while another process ran this step",
+    );
+    expect(await isLocked(folder)).toBe(true);
     await other.release();
   });
 });

@@ -2,7 +2,7 @@
 
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { exists, LayergraftError, LOCK_FILE } from "../../core/index.js";
+import { exists, LayergraftError, LOCK_FILE, takeLock, waitWhileLocked } from "../../core/index.js";
 import { analyzeExperts, overlapOf, suggestRecipes } from "../../merge/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
 import { StepInputs } from "./check-inputs.js";
@@ -10,7 +10,6 @@ import type { ModelPool } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
 import { EVALUATION, runEvaluation } from "./run-evaluation.js";
 import type { AnalyzeStep, Step, TrainStep } from "./step.js";
-import { takeStepLock } from "./step-lock.js";
 import { STEP_FILES, type StepOrder, type StepSettings, withFolders } from "./step-order.js";
 
 export interface RunStepOptions {
@@ -40,7 +39,9 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
   const { step, folders, settings } = JSON.parse(await readFile(join(folder, STEP_FILES.order), "utf8")) as StepOrder;
   const done = await readResult(folder, step.kind);
   if (done) return done;
-  const lock = await takeStepLock(folder, {
+  // Its holder may be a job that Slurm no longer knows, or a process that has yet to notice that its runner is gone.
+  const lock = await waitWhileLocked(() => takeLock(folder), {
+    cancelled: "stopped while another process ran this step",
     signal: options.signal,
     onWait: () => options.onProgress?.(0, "waiting for another process that runs this step"),
   });
