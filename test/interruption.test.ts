@@ -25,7 +25,9 @@ import {
   FAILED,
   INTERRUPTED,
   layergraft,
+  preload,
   type RunOptions,
+  slow,
   snapshot,
   start,
 } from "./support/command.js";
@@ -55,25 +57,8 @@ const swap = (...more: string[]) => [...SWAP, "out", ...more];
 const options: RunOptions = { cwd: work };
 const run = (args: readonly string[]) => layergraft(args, options);
 
-/** What is put into layergraft's process before it starts: a module of a few lines. */
-const preload = (code: string): RunOptions => ({
-  ...options,
-  node: [
-    "--import",
-    `data:text/javascript,${encodeURIComponent(`
-      import fs from "node:fs";
-      import promises from "node:fs/promises";
-      import { syncBuiltinESMExports } from "node:module";
-      ${code};
-      syncBuiltinESMExports();`)}`,
-  ],
-});
 /** Reads that take their time, some thousand of them, so that the journal is written meanwhile. */
-const slowReads = (milliseconds: number) => `
-  const { readSync } = fs;
-  const cell = new Int32Array(new SharedArrayBuffer(4));
-  fs.readSync = (...range) => (Atomics.wait(cell, 0, 0, ${milliseconds}), readSync(...range));`;
-const SLOW = preload(slowReads(2));
+const SLOW = preload(slow("readSync", 2), options);
 
 let whole: Record<string, string>; // what an uninterrupted run writes
 let seconds: number; // and how long that takes
@@ -264,12 +249,15 @@ describe("over an earlier output, with --force", () => {
   });
 
   it("a kill between its two renames loses nothing: the next run gives the old output its name back", async () => {
-    const deadly = preload(`
+    const deadly = preload(
+      `
       const { rename } = promises;
       promises.rename = async (from, to) => {
         await rename(from, to);
         if (to.endsWith("replaced")) process.kill(process.pid, "SIGKILL");
-      }`);
+      }`,
+      options,
+    );
     expect((await layergraft(swap("--force"), deadly)).signal).toBe("SIGKILL");
     expect(existsSync(out)).toBe(false);
     expect(snapshot(replaced)).toEqual(old);
@@ -347,8 +335,11 @@ describe.skipIf(!canMount)("on a disk that is full (needs the right to mount)", 
   });
 
   it("stops when it fills up meanwhile, says so, and goes on when there is room", { tags: ["slow"] }, async () => {
-    const optimist = preload(`${slowReads(8)}
-      promises.statfs = async () => ({ bavail: 1e9, bsize: 4096 });`);
+    const optimist = preload(
+      `${slow("readSync", 8)}
+      promises.statfs = async () => ({ bavail: 1e9, bsize: 4096 });`,
+      options,
+    );
     const { status, stderr } = await layergraft(args(), optimist);
     expect(stderr).toMatch(/^error: the disk is full; free some space, then pass --resume to continue$/m);
     expectReadable(stderr);

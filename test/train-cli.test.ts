@@ -14,7 +14,9 @@ import {
   INTERRUPTED,
   layergraft,
   type Outcome,
+  preload,
   type RunOptions,
+  slow,
   snapshot,
   start,
   WRONG_USAGE,
@@ -105,38 +107,28 @@ it("leaves checkpoints, log and loss curve", () => {
   for (const text of ["Loss of out", "training", "held out", "best held out"]) expect(svg).toContain(text);
 });
 
-/** What is put into layergraft's process before it starts: a module of a few lines. */
-const preload = (code: string): RunOptions => ({
-  ...options,
-  node: [
-    "--import",
-    `data:text/javascript,${encodeURIComponent(`
-      import fs from "node:fs";
-      import promises from "node:fs/promises";
-      import { syncBuiltinESMExports } from "node:module";
-      ${code};
-      syncBuiltinESMExports();`)}`,
-  ],
-});
 /** Kills the process as it gives something a name for the second time, so that there is an earlier one. */
 const deadly = (name: RegExp) =>
-  preload(`
+  preload(
+    `
     const { rename } = promises;
     let times = 0;
     promises.rename = async (from, to) => {
       if (${name}.test(to) && ++times === 2) process.kill(process.pid, "SIGKILL");
       return rename(from, to);
-    }`);
+    }`,
+    options,
+  );
 /** Kills the process as it logs its fifth step. */
-const DEADLY_STEP = preload(`
+const DEADLY_STEP = preload(
+  `
   const { writeSync } = fs;
   let times = 0;
-  fs.writeSync = (...range) => (++times === 5 && process.kill(process.pid, "SIGKILL"), writeSync(...range));`);
+  fs.writeSync = (...range) => (++times === 5 && process.kill(process.pid, "SIGKILL"), writeSync(...range));`,
+  options,
+);
 /** Steps that take their time, so that a signal comes before the end however busy the machine is. */
-const SLOW = preload(`
-  const { writeSync } = fs;
-  const cell = new Int32Array(new SharedArrayBuffer(4));
-  fs.writeSync = (...range) => (Atomics.wait(cell, 0, 0, 20), writeSync(...range));`);
+const SLOW = preload(slow("writeSync", 20), options);
 
 it("killed or stopped wherever and however often, and resumed, makes the same bytes", { tags: ["slow"] }, async () => {
   const resumed = ["train", "run.yaml", "--resume"];

@@ -1,5 +1,5 @@
 // What a page of another origin, a wrong token, or a project by strangers can do to the studio: nothing.
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -169,6 +169,8 @@ describe("models and projects by strangers", () => {
       );
       expect(readFileSync(at("foreign", "studio.json"), "utf8")).toBe(text);
     }
+    truncateSync(at("foreign", "studio.json"), 2 ** 30);
+    await expect(startStudio({ folder: at("foreign"), port: 0, onBug: () => {} })).rejects.toThrow(/is not a project/);
     await expect(startStudio({ folder: at("project"), port: 0, onBug: () => {} })).rejects.toThrow();
   });
 });

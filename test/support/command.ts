@@ -54,6 +54,26 @@ export function start(args: readonly string[], options: RunOptions): { child: Ch
   return { child, ended };
 }
 
+/** Options that put a module of a few lines into layergraft's process before it starts. */
+export const preload = (code: string, options: RunOptions): RunOptions => ({
+  ...options,
+  node: [
+    "--import",
+    `data:text/javascript,${encodeURIComponent(`
+      import fs from "node:fs";
+      import promises from "node:fs/promises";
+      import { syncBuiltinESMExports } from "node:module";
+      ${code};
+      syncBuiltinESMExports();`)}`,
+  ],
+});
+
+/** Calls of a synchronous function of node:fs that take their time, so that something can happen meanwhile. */
+export const slow = (name: "readSync" | "writeSync", milliseconds: number): string => `
+  const { ${name} } = fs;
+  const cell = new Int32Array(new SharedArrayBuffer(4));
+  fs.${name} = (...range) => (Atomics.wait(cell, 0, 0, ${milliseconds}), ${name}(...range));`;
+
 /** Runs layergraft to its end; with options of Node.js in a process of its own. */
 export function layergraft(args: readonly string[], options: RunOptions): Promise<Outcome> {
   if (options.node) return start(args, options).ended;
