@@ -3,12 +3,13 @@ import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { writeWorld } from "../../examples/world.js";
 import { openModel, planMerge } from "../../src/index.js";
 import { type Studio, startStudio } from "../../src/studio/index.js";
 import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder } from "../support/checkpoints.js";
+import { FakeHub } from "../support/fake-hub.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
@@ -99,6 +100,27 @@ describe.skipIf(BROWSER === undefined)(`leaving with a result (${BROWSER ?? NO_B
     await way.getByRole("button", { name: "Replace what is there" }).click();
     await way.getByText("Written in").waitFor();
     expect(await seriousViolations(page)).toEqual([]);
+  });
+
+  it("pushes the written model, and says why if it cannot", async () => {
+    const hub = await FakeHub.start();
+    const hf = { HF_ENDPOINT: hub.endpoint, HF_HOME: at("hf"), HF_HUB_CACHE: "", HF_HUB_OFFLINE: "0" };
+    for (const [variable, value] of Object.entries(hf)) vi.stubEnv(variable, value);
+    const way = page.getByRole("article", { name: "Hub" });
+    await way.getByLabel("Repository").fill("org/mine");
+    vi.stubEnv("HF_TOKEN", "hf_wrong");
+    await way.getByRole("button", { name: "Push" }).click();
+    expect(await way.locator(".notice.problem").innerText()).toMatch(/token/);
+    expect(await way.innerText()).not.toContain("hf_wrong");
+    vi.stubEnv("HF_TOKEN", hub.token);
+    await way.getByRole("button", { name: "Push" }).click();
+    await way.getByText("Pushed to org/mine in").waitFor();
+    const { commits, refs } = hub.repositories.get("org/mine") ?? { commits: new Map(), refs: new Map() };
+    const pushed: ReadonlyMap<string, { content: Buffer }> = commits.get(refs.get("main") ?? "") ?? new Map();
+    for (const name of Object.keys(filesOf(at("project", "models", "mine")))) {
+      expect(pushed.get(name)?.content, name).toEqual(readFileSync(at("project", "models", "mine", name)));
+    }
+    vi.unstubAllEnvs();
   });
 
   it("makes an experiment of the recipe, once", async () => {

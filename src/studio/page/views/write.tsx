@@ -71,8 +71,14 @@ function Way({ title, text, command, children }: WayProps) {
 type Started = Extract<Input<"job.start">, { kind: "merge" | "export" }>;
 const start = (job: Input<"job.start">) => attempt(() => call("job.start", job));
 
+interface LatestProps {
+  readonly job: Job | undefined;
+  readonly again: ((force: boolean) => Started) | undefined;
+  readonly done?: string;
+}
+
 /** The latest job of a kind for a recipe, how it went, and what can follow. */
-function Latest({ job, again }: { job: Job | undefined; again: ((force: boolean) => Started) | undefined }) {
+function Latest({ job, again, done = "Written" }: LatestProps) {
   if (!job) return null;
   const { state, error, started, ended } = job;
   const canResume = again && (state === "interrupted" || state === "cancelled");
@@ -81,7 +87,7 @@ function Latest({ job, again }: { job: Job | undefined; again: ((force: boolean)
     <>
       <JobProgress job={job} />
       <p role="status" class={state === "failed" ? "notice problem" : "soft"}>
-        {state === "done" ? `Written in ${durationText((ended ?? started) - started)}.` : null}
+        {state === "done" ? `${done} in ${durationText((ended ?? started) - started)}.` : null}
         {state === "failed" ? (exists ? "There is already one at this place." : error) : null}
         {state === "cancelled" ? "Cancelled." : null}
         {state === "interrupted" ? "Interrupted when the studio ended." : null}
@@ -217,7 +223,11 @@ function Push({ recipe }: { recipe: string }) {
         </button>
         {folder === undefined ? <p class="soft">Write the model first.</p> : null}
       </form>
-      <Latest job={job} again={undefined} />
+      <Latest
+        job={job}
+        again={undefined}
+        done={`Pushed to ${(job?.input as JobInput<"push"> | undefined)?.repository}`}
+      />
     </Way>
   );
 }
