@@ -27,7 +27,7 @@ it("places points between round ticks", () => {
   expect(yTicks.map(({ text }) => text)).toEqual(["10", "20", "30", "40", "50", "60"]);
   expect(lines[0]?.points.map(({ at }) => at[0])).toEqual([0, 0.5, 1]);
   expect(lines[0]?.points[0]?.at[1]).toBeCloseTo(0.04, 12);
-  expect(lines[0]?.points[1]?.text).toBe("lambda 0.5: 31.0");
+  expect(lines[0]?.points[1]).toMatchObject({ where: "lambda 0.5", value: "31.0" });
   expect(references[0]?.at).toBeCloseTo(0.2, 12);
   expect(references[0]?.text).toBe("base 20.0");
 });

@@ -32,8 +32,10 @@ export interface PlacedLines {
     readonly points: readonly {
       readonly at: readonly [x: number, y: number];
       readonly interval?: readonly [from: number, to: number];
-      /** What the point is, in words. */
-      readonly text: string;
+      /** The line and its place, in words. */
+      readonly where: string;
+      /** Its value with the interval. */
+      readonly value: string;
     }[];
   }[];
   readonly references: readonly Tick[];
@@ -69,9 +71,8 @@ export function placeLines({ xTitle, scale, lines, references }: LinesData): Pla
       points: own.map(({ x, y, interval }) => ({
         at: [xAt(x), yAt(y)] as const,
         ...(interval ? { interval: [yAt(interval.low), yAt(interval.high)] as const } : {}),
-        text:
-          `${label === "" ? "" : `${label}, `}${xTitle} ${x}: ${formatNumber({ value: y, scale })}` +
-          (interval ? ` (95%: ${formatSpan(interval, { scale })})` : ""),
+        where: `${label === "" ? "" : `${label}, `}${xTitle} ${x}`,
+        value: formatNumber({ value: y, scale }) + (interval ? ` (95%: ${formatSpan(interval, { scale })})` : ""),
       })),
     })),
   };

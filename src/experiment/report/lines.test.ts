@@ -4,6 +4,7 @@ import { csvLines } from "../../report/render.js";
 import { FakeWorld } from "../plan/fake-world.test-util.js";
 import { parsePlan } from "../plan/plan-file.js";
 import type { EvaluateStep } from "../steps/step.js";
+import { linesFigure } from "./lines.js";
 import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
 import { numbersOf, reportOf } from "./report-of.test-util.js";
@@ -81,10 +82,10 @@ describe("a merge with figure: line", () => {
     expect(half?.pValue).toBeLessThan(0.05);
     expect(smallest?.points[2]?.pValue).toBeUndefined();
     expect(figure?.verdict).toBe(
-      "Against keep share 1 (tests on the same items, 5%, Holm's correction): from smallest: significantly lower at 0.05, 0.5. from top: significantly lower at 0.05, 0.5.",
+      "Significantly lower than at keep share 1 (tests on the same items, at 5%, with Holm's correction): from smallest at 0.05 and 0.5; from top at 0.05 and 0.5.",
     );
     const same = reportOf(plan("grid: { keep_share: [0.5, 1] }, default: { keep_share: 1 }"), () => 5).report;
-    expect(same.lines[0]?.verdict).toMatch(/no significant difference\.$/);
+    expect(same.lines[0]?.verdict).toMatch(/^No point differs significantly from keep share 1 \(/);
     expect(same.lines[0]?.lines[0]?.points[0]).toMatchObject({ difference: 0, pValue: 1 });
   });
 
@@ -101,10 +102,19 @@ describe("a merge with figure: line", () => {
   it("is drawn with focusable points and a list", async () => {
     const page = await drawnPage(experimentPage(report));
     expect(page).toContain('aria-label="from smallest, keep share 0.5: 45.0 (95%: ');
-    expect(page.match(/class="band"/g)).toHaveLength(4);
-    expect(page.match(/class="point" tabindex="0"/g)).toHaveLength(4);
+    // Two tasks, two lines, two layouts; each of three points has its interval.
+    expect(page.match(/class="whisker" d="(M[^M]+M[^M]+M[^M]+){3}"/g)).toHaveLength(8);
+    expect(page.match(/class="point" tabindex="0"/g)).toHaveLength(8);
     expect(page.match(/<li>from /g)).toHaveLength(12);
     expect(page).not.toContain("NaN");
+    // Two points of one place, one interval of which would hide the other.
+    const places = [...page.matchAll(/class="hit" cx="([\d.]+)"/g)].slice(0, 6).map(([, x]) => Number(x));
+    expect(places.map((x, i) => (i < 3 ? Math.round((places[i + 3] ?? 0) - x) : 7)).every((by) => by === 7)).toBe(true);
+    expect(report.lines[0] && linesFigure(report.lines[0]).caption).toMatch(/keep share are drawn side by side\.$/);
+    const { report: single } = reportOf(plan("grid: { keep_share: [0.5, 1] }, default: { keep_share: 1 }"), strength);
+    const drawn = await drawnPage(experimentPage(single));
+    expect(drawn.match(/class="band"/g)).toHaveLength(4);
+    expect(drawn).not.toContain("whisker");
   });
 });
 

@@ -87,7 +87,7 @@ function linesOf(
     note: [
       `On ${held === undefined ? plural(facts.items, "item") : `the ${held} of ${facts.items} items that no search saw`}; ${facts.protocol}.`,
       ...(several > 1 ? [`Means over ${several} models.`] : []),
-      "Bands are 95% intervals over items.",
+      "Intervals are 95% over items.",
     ].join(" "),
     ...{ reference, verdict: verdictOf(lines, xTitle, reference) },
   };
@@ -130,21 +130,29 @@ function adjusted(lines: ReportLines["lines"]): ReportLines["lines"] {
 /** Which points differ from the reference, in sentences. */
 function verdictOf(lines: ReportLines["lines"], xTitle: string, reference: number | undefined): string {
   if (lines.every(({ points }) => points.every(({ pValue }) => pValue === undefined))) return "";
-  const sentences = lines.map(({ label, points }) => {
-    const found = points.filter(({ pValue }) => pValue !== undefined && pValue < 0.05);
-    const at = (some: readonly LinePoint[]) => some.map(({ x }) => String(x)).join(", ");
-    const lower = found.filter(({ difference = 0 }) => difference < 0);
-    const higher = found.filter(({ difference = 0 }) => difference > 0);
-    const parts = [
-      ...(lower.length > 0 ? [`significantly lower at ${at(lower)}`] : []),
-      ...(higher.length > 0 ? [`significantly higher at ${at(higher)}`] : []),
-    ];
-    const what = parts.length > 0 ? parts.join("; ") : "no significant difference";
-    return label === "" ? what : `${label}: ${what}`;
-  });
-  const isNone = lines.every(({ points }) => points.every(({ pValue = 1 }) => pValue >= 0.05));
-  const what = isNone ? "no significant difference" : sentences.join(". ");
-  return `Against ${xTitle} ${reference} (tests on the same items, 5%, Holm's correction): ${what}.`;
+  const how = "(tests on the same items, at 5%, with Holm's correction)";
+  const differing = (sign: number) =>
+    lines.flatMap(({ label, points }) => {
+      const places = placesOf(points, ({ difference = 0, pValue = 1 }) => pValue < 0.05 && sign * difference > 0);
+      return places === "" ? [] : [label === "" ? places : `${label} at ${places}`];
+    });
+  const [lower, higher] = [differing(-1), differing(1)];
+  const [less, more] = [lower.join("; "), higher.join("; ")];
+  const than = `than at ${xTitle} ${reference} ${how}`;
+  if (less === "" && more === "") return `No point differs significantly from ${xTitle} ${reference} ${how}.`;
+  if (less === "") return `Significantly higher ${than}: ${more}.`;
+  return `Significantly lower ${than}: ${less}.${more === "" ? "" : ` Significantly higher: ${more}.`}`;
+}
+
+/** `0.05 to 0.5 and 0.85`: the places of some points; three or more neighbors are a range. */
+function placesOf(points: readonly LinePoint[], isMeant: (point: LinePoint) => boolean): string {
+  const runs: number[][] = [[]];
+  for (const point of points) {
+    if (isMeant(point)) runs.at(-1)?.push(point.x);
+    else runs.push([]);
+  }
+  const parts = runs.flatMap((run) => (run.length > 2 ? [`${run[0]} to ${run.at(-1)}`] : run.map(String)));
+  return parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
 }
 
 /** The points of a figure. */
@@ -182,7 +190,8 @@ export function linesTable({ id, title, note, verdict, xTitle, scale, lines }: R
 /** The figure of the page. */
 export function linesFigure({ title, note, verdict, xTitle, scale, lines, references }: ReportLines): LinesFigure {
   return {
-    ...{ kind: "lines", title, caption: note, conclusion: verdict },
+    ...{ kind: "lines", title, conclusion: verdict },
+    caption: lines.length > 1 ? `${note} Points of one ${xTitle} are drawn side by side.` : note,
     ...placeLines({
       ...{ xTitle, scale, references: references.map(({ label, mean }) => ({ label, y: mean })) },
       lines: lines.map(({ label, points }) => ({
