@@ -64,6 +64,8 @@ export interface Selection {
     readonly guarded: readonly (number | undefined)[];
     readonly refusedBy: readonly string[];
     readonly name?: string;
+    /** A kept checkpoint in whose place it would be. */
+    readonly sameAs?: { readonly name: string; readonly what: "run" | "data" } | undefined;
   }[];
 }
 
@@ -209,12 +211,18 @@ class Expander {
       .filter((one, i) => groupOf(one) === undefined || fit.findIndex((other) => groupOf(other) === groupOf(one)) === i)
       .slice(0, rule.top);
     const nameOf = (one: (typeof kept)[number]) => `${family}-${kept.indexOf(one) + 1}`;
+    const sameAs = (one: (typeof ranked)[number]) => {
+      const first = kept.find(
+        (other) => other !== one && groupOf(one) !== undefined && groupOf(other) === groupOf(one),
+      );
+      return first && { name: nameOf(first), what: first.step === one.step ? ("run" as const) : ("data" as const) };
+    };
     if (guards.length > 0 || rule.one_per !== undefined) {
       this.#selections.push({
         ...{ family, top: rule.top, by: tasks.map(({ task }) => task), guards: floors },
         checkpoints: ranked.map((one) => ({
           ...{ origin: one.origin ?? "", score: one.score ?? 0, guarded: one.guarded, refusedBy: one.refusedBy },
-          ...(kept.includes(one) ? { name: nameOf(one) } : {}),
+          ...(kept.includes(one) ? { name: nameOf(one) } : { sameAs: sameAs(one) }),
         })),
       });
       // Otherwise merges would wait for them forever.

@@ -18,7 +18,8 @@ export function gridFigures(sheet: Sheet, search: SearchOutcome): ReportHeatmap[
   if (rowField === undefined) return [];
   const items = itemsOfAll(search);
   const pairs = new Set(models.map(({ members }) => members.join(" "))).size;
-  const note = `${pairs > 1 ? `Mean over ${pairs} pairs, on` : "On"} the ${items} items that every configuration was asked.`;
+  const tasks = [...search.splits.keys()].map((task) => sheet.titleOf(task)).join(" and ");
+  const note = `Percent right${pairs > 1 ? `, mean over ${pairs} pairs` : ""}, on the ${items} items of ${tasks} that every configuration was asked.`;
   const restOf = ({ configuration: { fields } }: MergeModel) =>
     Object.entries(fields)
       .filter(([field]) => field !== rowField && field !== columnField)

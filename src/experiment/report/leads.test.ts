@@ -55,6 +55,8 @@ describe("leads", () => {
     expect(table).toMatchObject({ kind: "lead", title: "The lead of swap, own_sw.yaml" });
     expect(table?.rows[0]?.at(-1)).toMatch(/^3 math x 2 swahili x \d+ items$/);
     expect(experimentMarkdown(report)).toContain("## The lead of swap, own\\_sw.yaml");
+    // Differences and both ends of their intervals have signs.
+    expect(experimentMarkdown(report)).toMatch(/\| base \| \+60\.0 \| [+-][\d.]+ \| \+[\d.]+ \|/);
     const titles = experimentPage(report).sections[0]?.figures.map((figure) => figure.title);
     expect(titles).toEqual(["own_sw.yaml", "The lead of swap, own_sw.yaml"]);
   });

@@ -46,7 +46,29 @@ it("reports the overlap as a figure, in Markdown and CSV, with what chance gives
   const table = report.tables.find(({ kind }) => kind === "overlap");
   expect(csvLines(table ?? { columns: [], rows: [] })).toEqual(["layer,q,gate", "1,0.25,0", "0,0.5,"]);
   expect(experimentMarkdown(report)).toContain("| 0 | 50.0 | – |");
-  expect(await drawnPage(experimentPage(report))).toContain("What pairs of experts both changed");
+  const page = await drawnPage(experimentPage(report));
+  expect(page).toContain("What pairs of experts both changed");
+  // Colours begin at zero, also where all cells are equal.
+  expect([...page.matchAll(/class="heat" style="--depth:(\d+)%"/g)].map(([, depth]) => depth)).toEqual([
+    "50",
+    "0",
+    "100",
+  ]);
+  const none = {
+    ...OVERLAP,
+    cells: [
+      [0, null],
+      [0, 0],
+    ],
+    total: 0,
+  };
+  const { report: apart } = reportOf(plan("[[math-1, swahili]]"), () => 5, { overlap: none });
+  const drawn = await drawnPage(experimentPage(apart));
+  expect([...drawn.matchAll(/class="heat" style="--depth:(\d+)%"/g)].map(([, depth]) => depth)).toEqual([
+    "0",
+    "0",
+    "0",
+  ]);
   const { report: earlier } = reportOf(plan("[[math-1, swahili]]"), () => 5);
   expect(earlier.overlaps).toEqual([]);
 });

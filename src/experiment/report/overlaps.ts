@@ -7,7 +7,7 @@ import type { Overlap } from "../steps/result.js";
 import type { ReportHeatmap, ReportTable } from "./report-data.js";
 
 export const OVERLAPS_LEAD =
-  "Of the rows (input features) that at least one of two experts changed by more than its threshold, the share that both did. The threshold is the one that an eighth of the rows of an expert's matrices exceeds.";
+  "Of the rows (input features) that at least one of two experts changed by more than its threshold, the share that both did, in percent. The threshold is the one that an eighth of the rows of an expert's matrices exceeds. A cell has no number where neither changed a row so much.";
 
 /** A figure for each pair whose analysis is done: layers from the top, and projections. */
 export function overlapFigures({ overlaps }: Pick<Expansion, "overlaps">, results: Results): ReportHeatmap[] {
@@ -20,7 +20,7 @@ export function overlapFigures({ overlaps }: Pick<Expansion, "overlaps">, result
         id: `overlap-${`${a}-${b}`.replace(/\W+/g, "-")}`,
         title: `${a} and ${b}`,
         note: describeTotal(found),
-        ...{ rowTitle: "layer", columnTitle: "", columns, marked: [] },
+        ...{ rowTitle: "layer", columnTitle: "projection", columns, marked: [] },
         rows: cells.map((_, layer) => String(layer)).reverse(),
         cells: cells.toReversed(),
       },

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { EvaluateStep } from "../steps/step.js";
 import { reportOf } from "./report-of.test-util.js";
+import { leadsTable } from "./tables.js";
 import { overviewLines } from "./terminal.js";
 
 const HEAD = `
@@ -196,6 +197,19 @@ evaluate: { tasks: ["mgsm_{language}", mgsm_en] }`;
   expect(overviews[2]?.choice).toBe("Configurations were chosen on 8 items of mgsm_sw, 8 items of mgsm_te.");
 });
 
+it("a point of a figure, which may be an expert under another name, is not marked best and ties with none", () => {
+  const { overviews } = reportOf(
+    `${HEAD}
+merges: [{ name: kept, figure: line, recipe: { method: revert, expert: math, base: base }, grid: { keep_share: [0, 1] }, default: { keep_share: 1 } }]
+evaluate: { tasks: [own_sw.yaml] }
+`,
+    ({ model }) => (model === "id:m1" || typeof model === "object" ? 10 : 0),
+  ).report;
+  expect(overviews[0]?.verdict).toMatch(/^math is significantly above every other row except kept \(/);
+  expect(overviews[0]?.bars.filter(({ isBest }) => isBest).map(({ label }) => label)).toEqual(["math"]);
+  expect(overviews[0] && leadsTable(overviews[0])?.title).toMatch(/^The lead of math, /);
+});
+
 describe("controls", () => {
   const plan = `${HEAD.replace("base: b", "base: b\nassume: { parameters: 1, layers: 4, bytes: 1kB }")}
 merges: [{ name: graft, recipe: { method: swap, task: math, language: swahili, top: 0 }, grid: { bottom: [1, 2] } }]
@@ -230,13 +244,14 @@ controls: { kinds: [random, reverse, itself], draws: 2 }
       "graft, first of the grid and chosen on other items",
       "(tests on the same items, at 5%, with Holm's correction)",
     ];
-    expect(overview(10, 1)).toEqual([[label], `${label} is significantly above every other row ${how}.`]);
+    expect(made(10, 1).overviews[0]?.choice).toMatch(/other \d+\. Controls have the default configuration\.$/);
+    expect(overview(10, 1)).toEqual([[label], `“${label}” is significantly above every other row ${how}.`]);
     for (const reverse of [9, 10]) {
       // The swap with itself is significant alone, and not among as many rows.
       const except = "except “reverse swap, control of graft” and “swap with itself, control of graft”";
       expect(overview(9, reverse)).toEqual([
         [label],
-        `${label} is significantly above every other row ${except} ${how}.`,
+        `“${label}” is significantly above every other row ${except} ${how}.`,
       ]);
     }
   });

@@ -18,6 +18,8 @@ interface Row {
   readonly isChosen: boolean;
   /** Whether it is the mean of other rows, and so not a candidate for the best. */
   readonly isSummary?: boolean;
+  /** Whether it is a point of a figure, which may be an expert under another name; like a control, never the best. */
+  readonly isPoint?: boolean;
 }
 
 /** Every task of a reported model, in the order of the plan, then the averages. */
@@ -88,7 +90,10 @@ function mergeRows(name: string, models: readonly MergeModel[], task: string, sh
   // One row of all draws.
   if (models.some(({ merge }) => merge.controlOf !== undefined)) return [row(name, models)];
   if (searched.length === 0) {
-    return [...groupBy(models, ({ configuration }) => configuration.label).values()].map((some) => row(name, some));
+    return [...groupBy(models, ({ configuration }) => configuration.label).values()].map((some) => ({
+      ...row(name, some),
+      ...(some.some(({ merge }) => merge.figure !== undefined) ? { isPoint: true } : {}),
+    }));
   }
   const defaults = models.filter(({ configuration }) => configuration.isDefault);
   const chosen = models.filter(({ configuration, group }) => configuration.label === sheet.chosenLabel(group, basis));
@@ -155,6 +160,7 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
   const facts = known.map(({ row }) => sheet.answers(row.models[0] ?? "", task)?.facts).find((one) => one);
   const means = known.map(({ row, cell }) => ({ row, mean: cell.value as number }));
   const { best, verdict, leads = [] } = compareRows(means, task, sheet, basis);
+  const controlled = rows.some(({ kind }) => kind === "control") ? " Controls have the default configuration." : "";
   const isSearched = sheet.decidingTasks(task).length > 0;
   const suffix = isOneOfTwo && isSearched ? `, chosen on ${basis === "all" ? "the test items" : "held-out items"}` : "";
   return {
@@ -164,17 +170,18 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
     protocol: facts?.protocol ?? "each task counting alike",
     scale: cells[0]?.cell.scale ?? "share",
     items: itemsOf(task, sheet, basis),
-    choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet, basis) : "",
+    choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet, basis) + controlled : "",
     verdict,
     leads,
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
     bars: known.map(
-      ({ row: { label, kind, detail, models, isSummary }, cell: { value, range, interval } }): OverviewBar => {
+      ({ row: { label, kind, detail, models, isSummary, isPoint }, cell: { value, range, interval } }): OverviewBar => {
         const mean = value as number;
         return {
           ...{ label, kind, mean, detail, low: range?.low ?? mean, high: range?.high ?? mean, interval },
           ...{ count: range?.count ?? 1, models, isBest: label === best?.label && detail === best.detail },
           ...(isSummary ? { isSummary } : {}),
+          ...(isPoint ? { isPoint } : {}),
         };
       },
     ),
@@ -232,14 +239,14 @@ function compareRows(
   sheet: Sheet,
   basis: Basis,
 ): { best?: Row; verdict: string; leads?: readonly Lead[] } {
-  const isControl = ({ row }: { readonly row: Row }) => row.kind === "control";
+  const isControl = ({ row }: { readonly row: Row }) => row.kind === "control" || row.isPoint === true;
   const own = rows.filter(({ row }) => !row.isSummary).toSorted((a, b) => b.mean - a.mean);
   const [first, ...rest] = own.filter((one) => !isControl(one));
   if (!first || rest.length === 0) return { verdict: "" };
-  const { label } = first.row;
+  const label = listed([first.row.label]);
   const ties = rest.filter(({ mean }) => Math.abs(mean - first.mean) < 1e-9);
   if (ties.length > 0) {
-    const names = [label, ...ties.map(({ row }) => row.label)];
+    const names = [first.row.label, ...ties.map(({ row }) => row.label)];
     return { verdict: `No row is marked best: ${listed(names)} are tied.` };
   }
   const deciding = sheet.decidingTasks(task);

@@ -64,7 +64,7 @@ export function experimentPage(report: ExperimentReport): Page {
     { id: "lines", title: "Scores along one setting", figures: report.lines.map(linesFigure) },
     {
       ...{ id: "overlaps", title: "What pairs of experts both changed", lead: OVERLAPS_LEAD },
-      figures: report.overlaps.map((overlap) => ({ ...gridFigure(overlap), isDense: true })),
+      figures: report.overlaps.map((overlap) => ({ ...gridFigure(overlap, 0), isDense: true })),
     },
     { id: "grids", title: "Scores over the grid", lead: gridsLead(heatmaps), figures: heatmaps.map(gridFigure) },
     { id: "search", title: "How configurations were chosen", figures: searches.flatMap(searchFigures) },
@@ -79,7 +79,7 @@ export function experimentPage(report: ExperimentReport): Page {
     },
     {
       ...{ id: "language", title: "The language of the answers" },
-      figures: language.map((table) => tableFigure(table, "model", { caption: table.note })),
+      figures: language.map((table) => tableFigure(table, "row", { caption: table.note })),
     },
     {
       ...{ id: "experts", title: "The experts" },
@@ -218,9 +218,11 @@ function gridsLead(heatmaps: readonly ReportHeatmap[]): string {
   return `${isOfLayers ? "A layer swap takes the bottom and top layers of the model from the language expert and the rest from the task expert. " : ""}The stronger a cell's colour, the better its configuration did.`;
 }
 
-function gridFigure({ title, note, rowTitle, columnTitle, rows, columns, cells, marked }: ReportHeatmap): GridFigure {
+/** @param from value without colour (default: the lowest) */
+function gridFigure(heatmap: ReportHeatmap, from?: number): GridFigure {
+  const { title, note, rowTitle, columnTitle, rows, columns, cells, marked } = heatmap;
   const values = cells.flat().filter((value) => value !== null);
-  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const [low, high] = [from ?? Math.min(...values), Math.max(...values)];
   return {
     ...{ kind: "grid", title, caption: note, rowTitle, columnTitle, columns },
     rows: rows.map((label, row) => ({
@@ -229,7 +231,7 @@ function gridFigure({ title, note, rowTitle, columnTitle, rows, columns, cells, 
         const value = cells[row]?.[column] ?? null;
         if (value === null) return null;
         const marks = marked.filter((mark) => mark.row === row && mark.column === column).map(({ what }) => what);
-        const depth = high > low ? (value - low) / (high - low) : 1;
+        const depth = high > low ? (value - low) / (high - low) : 0;
         return { text: formatNumber({ value, scale: "share" }), marks, depth };
       }),
     })),

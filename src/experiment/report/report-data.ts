@@ -35,6 +35,8 @@ export interface OverviewBar {
   readonly isBest: boolean;
   /** Whether it is the mean of a search's configurations, each of which may be a row of its own. */
   readonly isSummary?: boolean;
+  /** Whether it is a point of a figure, which may be an expert under another name. */
+  readonly isPoint?: boolean;
 }
 
 /** How far the highest row is above another. */

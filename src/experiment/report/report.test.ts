@@ -145,8 +145,11 @@ describe("the data of a report", () => {
     const asides = [{ metric: "in_language", title: "in the asked language", value: 0.25, items: 3 }];
     const { report: measured } = reportOf(PLAN, strength, { asides });
     const table = measured.tables.find(({ id }) => id === "language");
-    expect(table?.columns).toEqual(["model", "task", "in the asked language"]);
-    expect(rowOf(table, "base")[0]?.value).toBe(0.25);
+    expect(table?.columns).toEqual(["model", "task", "in the asked language", "of answers"]);
+    // Three answers in one part; the rows of a task are together.
+    expect(rowOf(table, "base").map(({ value }) => value)).toEqual([0.25, 3]);
+    const tasks = table?.rows.map(([, task]) => task) ?? [];
+    expect(tasks.filter((task, i) => task !== tasks[i - 1])).toEqual([...new Set(tasks)]);
     expect(table?.rows).toHaveLength(measured.scores.filter(({ isReported }) => isReported).length);
     expect(experimentMarkdown(measured)).toContain("## The language of the answers");
   });

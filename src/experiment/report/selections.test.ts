@@ -60,12 +60,13 @@ it("refuses checkpoints that lost more than a guard allows", () => {
   expect(souped?.source).toMatchObject({ models: [expect.any(String), expect.any(String)] });
   const table = report.tables.find(({ kind }) => kind === "selection");
   expect(table?.note).toBe(
-    "2 of 6 checkpoints kept; 3 wanted. Best first by gsm. Guards: mmlu: at most 10 below the base's 80.0. They refused 4.",
+    "2 of 6 checkpoints kept; 3 wanted. Best first by gsm; tied ones in the order of the plan. Guards: mmlu: at most 10 below the base's 80.0. They refused 4.",
   );
   const lines = csvLines(table ?? { columns: [], rows: [] });
-  expect(lines[0]).toBe("checkpoint,gsm,mmlu against the base,");
+  expect(lines[0]).toBe("checkpoint,gsm,mmlu against the base,outcome");
   expect(lines[1]).toMatch(/^run-a after 8 samples,0\.9,-0\.2\d*,refused by mmlu$/);
   expect(lines[5]).toMatch(/^run-b after 4 samples,0\.6,-0\.1\d*,kept as math-1$/);
+  expect(lines[6]).toMatch(/^run-a after 4 samples,0\.5,0,kept as math-2$/);
   expect(experimentMarkdown(report)).toContain("| refused by mmlu |");
 });
 
@@ -76,8 +77,20 @@ it("merges nothing where guards leave no expert", () => {
 });
 
 it("keeps one checkpoint of all runs with the same data", () => {
-  const { selection } = run("top: 3, by: gsm, one_per: data");
+  const { selection, report } = run("top: 2, by: gsm, one_per: data");
   expect(names(selection)).toEqual(["math-1: run-a after 8 samples", "math-2: run-c after 8 samples"]);
+  const table = report.tables.find(({ kind }) => kind === "selection");
+  expect(table?.rows.map(([origin, , outcome]) => `${origin}: ${outcome}`)).toEqual([
+    "run-a after 8 samples: kept as math-1",
+    "run-b after 8 samples: same data as math-1",
+    "run-c after 8 samples: kept as math-2",
+    "run-c after 4 samples: same run as math-2",
+    "run-b after 4 samples: same data as math-1",
+    "run-a after 4 samples: same run as math-1",
+  ]);
+  expect(
+    run("top: 1, by: gsm, one_per: data").report.tables.find(({ kind }) => kind === "selection")?.rows[2]?.[2],
+  ).toBe("below the best 1");
 });
 
 it("keeps the keys of plans without guards", () => {

@@ -18,11 +18,11 @@ export function selectionTable({ family, top, by, guards, checkpoints }: Selecti
   return {
     ...{ id: `checkpoints-${family}`, kind: "selection", title: `Checkpoints of ${family}` },
     note: [
-      `${kept} of ${plural(checkpoints.length, "checkpoint")} kept; ${top} wanted. Best first by ${decided}${by.length > 1 ? ", on average" : ""}.`,
+      `${kept} of ${plural(checkpoints.length, "checkpoint")} kept; ${top} wanted. Best first by ${decided}${by.length > 1 ? ", on average" : ""}; tied ones in the order of the plan.`,
       ...(floors.length > 0 ? [`Guards: ${floors.join("; ")}. They refused ${refused}.`] : []),
     ].join(" "),
-    columns: ["checkpoint", decided, ...guards.map(({ task }) => `${sheet.titleOf(task)} against the base`), ""],
-    rows: checkpoints.map(({ origin, score, guarded, refusedBy, name }): Cell[] => [
+    columns: ["checkpoint", decided, ...guards.map(({ task }) => `${sheet.titleOf(task)} against the base`), "outcome"],
+    rows: checkpoints.map(({ origin, score, guarded, refusedBy, name, sameAs }): Cell[] => [
       origin,
       { value: points(score, scaleOf(by[0], sheet)), scale: scaleOf(by[0], sheet) },
       ...guarded.map((value = 0, i): Cell => {
@@ -37,7 +37,9 @@ export function selectionTable({ family, top, by, guards, checkpoints }: Selecti
         ? `kept as ${name}`
         : refusedBy.length > 0
           ? `refused by ${refusedBy.map((task) => sheet.titleOf(task)).join(" and ")}`
-          : "",
+          : sameAs
+            ? `same ${sameAs.what} as ${sameAs.name}`
+            : `below the best ${top}`,
     ]),
   };
 }

@@ -1,5 +1,5 @@
 // The tables of a report. The page, Markdown, CSV and LaTeX are made from them.
-import { plural } from "../../core/index.js";
+import { groupBy, plural } from "../../core/index.js";
 import { type Cell, count, formatNumber, formatSpan, type NumberCell, right, type Table } from "../../report/index.js";
 import type {
   ExperimentReport,
@@ -18,6 +18,8 @@ const number = (value: number | null | undefined, scale: NumberCell["scale"]): N
   value: value !== undefined && Number.isFinite(value) ? value : null,
   scale,
 });
+
+const signed = (value: number | undefined, scale: NumberCell["scale"]) => ({ ...number(value, scale), isSigned: true });
 
 /** The main table of a task. */
 export function overviewTable(overview: Overview): ReportTable {
@@ -46,7 +48,7 @@ export function overviewTable(overview: Overview): ReportTable {
 export function leadsTable({ id, title, scale, bars, leads }: Overview): ReportTable | undefined {
   const first = bars
     .toSorted((a, b) => b.mean - a.mean)
-    .find(({ kind, isSummary }) => kind !== "control" && !isSummary);
+    .find(({ kind, isSummary, isPoint }) => kind !== "control" && !isSummary && !isPoint);
   if (leads.length === 0 || !first) return undefined;
   return {
     ...{ id: `lead-${id}`, kind: "lead", title: `The lead of ${first.label}, ${title}` },
@@ -54,8 +56,7 @@ export function leadsTable({ id, title, scale, bars, leads }: Overview): ReportT
     columns: ["over", "difference", "95% from", "95% to", "p (Holm)", "detectable", "resampled"],
     rows: leads.map(({ over, difference, interval, pValue, detectable, resampled }): Cell[] => [
       over,
-      { ...number(difference, scale), isSigned: true },
-      ...[interval?.low, interval?.high].map((value) => number(value, scale)),
+      ...[difference, interval?.low, interval?.high].map((value) => signed(value, scale)),
       number(pValue, "probability"),
       number(detectable, scale),
       [...Object.entries(resampled.factors), ["items", resampled.items] as const]
@@ -133,7 +134,7 @@ export function flipsTable(flips: readonly Flips[]): ReportTable {
     columns: ["merge", "against", "task", "difference", "95% from", "95% to", "gained", "lost", "p"],
     rows: flips.map(({ model, against, task, scale, difference, interval, gained, lost, pValue }) => [
       ...[model, against, task],
-      ...[difference, interval?.low, interval?.high].map((value) => number(value, scale)),
+      ...[difference, interval?.low, interval?.high].map((value) => signed(value, scale)),
       ...[count(gained.length), count(lost.length), number(pValue, "probability")],
     ]),
   };
@@ -141,15 +142,20 @@ export function flipsTable(flips: readonly Flips[]): ReportTable {
 
 /** How much of the answers of reported models is in the asked language. Without rows if nothing was measured. */
 export function languageTable(scores: readonly ScoreRow[]): ReportTable {
-  const rows = scores.filter(({ asides, isReported }) => isReported && asides.length > 0);
+  const measured = scores.filter(({ asides, isReported }) => isReported && asides.length > 0);
+  // One below the other for comparison.
+  const rows = [...groupBy(measured, ({ task }) => task).values()].flat();
   const titles = [...new Set(rows.flatMap(({ asides }) => asides.map(({ title }) => title)))];
   return {
     ...{ id: "language", kind: "language", title: "The language of the answers" },
     note: "Mean over answers of the share of their letters in passages of the asked language (franc's trigrams) and in its script. Reasoning between think tags is measured apart. Answers without letters, or too short to tell, are left out.",
-    columns: ["model", "task", ...titles],
+    columns: ["model", "task", ...titles.flatMap((title) => [title, "of answers"])],
     rows: rows.map(({ model, task, asides }) => [
       ...[model, task],
-      ...titles.map((title) => number(asides.find((one) => one.title === title)?.value, "share")),
+      ...titles.flatMap((title) => {
+        const found = asides.find((one) => one.title === title);
+        return [number(found?.value, "share"), count(found?.items ?? null)];
+      }),
     ]),
   };
 }
