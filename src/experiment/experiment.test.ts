@@ -9,17 +9,13 @@ import { FAKE_LLAMA } from "../../test/support/fake-llama.js";
 import { RecipeError } from "../core/errors.js";
 import { takeLock } from "../core/lock.js";
 import { planRecipe } from "../merge/index.js";
-import { heldOutProblems, solveProblem, tellProblem } from "./demo/world/problems.js";
-import { ENGLISH, SWAHILI } from "./demo/world/sentences.js";
-import { writeInitialModel } from "./demo/world/untrained-model.js";
-import type { Executor, ExecutorEvents, ReadyStep } from "./execute/executor.js";
 import { openExperiment, previewExperiment, runOpened, statusOf } from "./experiment.js";
 import type { ExperimentInput } from "./plan/plan-schema.js";
 import { outlookLines, statusLines } from "./report/dry-run-and-status.js";
 import { gatherReport } from "./report/gather.js";
 import { experimentPage } from "./report/page.js";
 import { findRecipe } from "./report/recipes.js";
-import { runStepFolder } from "./steps/run-step.js";
+import { runHere, writeSmallWorld } from "./small-world.test-util.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-experiment-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -51,75 +47,11 @@ evaluate: { tasks: ["problems_{language}.yaml"] }
 `;
 
 beforeAll(async () => {
-  const size = { layers: 3, width: 16, heads: 2, feedForward: 32 };
-  await writeInitialModel(file("base"), 1, size);
-  await writeInitialModel(file("language"), 2, size);
-  const { test } = heldOutProblems(0, { test: 6, development: 0 });
-  const lines = (of: (problem: (typeof test)[number]) => object) =>
-    test.map((one) => `${JSON.stringify(of(one))}\n`).join("");
-  writeFileSync(
-    file("problems.jsonl"),
-    lines((one) => ({ prompt: `${tellProblem(one, ENGLISH)} [solve] :`, response: solveProblem(one) })),
-  );
-  writeFileSync(
-    file("items.jsonl"),
-    lines((one) => ({ text: tellProblem(one, SWAHILI), answer: String(one.start) })),
-  );
-  const task = [
-    "task: problems_sw",
-    "data: items.jsonl",
-    'prompt: "{text} [solve] :"',
-    "answer: generate",
-    'gold: "{answer}"',
-  ];
-  writeFileSync(file("problems_sw.yaml"), [...task, "max_new_tokens: 4", "read: number", ""].join("\n"));
+  await writeSmallWorld(root);
   writeFileSync(file("plan.yaml"), PLAN);
 });
 
-/** Runs each step in this process, one at a time. */
-class HereExecutor implements Executor {
-  readonly ran: string[] = [];
-  readonly #events: ExecutorEvents;
-  #isBusy = false;
-
-  constructor(events: ExecutorEvents) {
-    this.#events = events;
-  }
-  get free(): number {
-    return this.#isBusy ? 0 : 1;
-  }
-  async start([step]: readonly ReadyStep[]): Promise<void> {
-    if (!step) return;
-    this.#isBusy = true;
-    this.ran.push(step.label);
-    await this.#events.onStarted(step.key, { kind: "local", host: "here", pid: process.pid });
-    const finish = (outcome: { outcome: "done" } | { outcome: "failed"; reason: string }) => {
-      this.#isBusy = false;
-      this.#events.onFinished({ ...outcome, key: step.key, seconds: 1 });
-    };
-    runStepFolder(step.folder).then(
-      () => finish({ outcome: "done" }),
-      (error: Error) => finish({ outcome: "failed", reason: error.message }),
-    );
-  }
-  async adopt(): Promise<ReadonlySet<string>> {
-    return new Set();
-  }
-  async stop(): Promise<void> {}
-  async close(): Promise<void> {}
-}
-
-async function run(plan: string) {
-  const experiment = await openExperiment(file(plan));
-  let executor: HereExecutor | undefined;
-  const summary = await runOpened(experiment, {
-    executor: (events) => {
-      executor = new HereExecutor(events);
-      return executor;
-    },
-  });
-  return { experiment, summary, ran: executor?.ran ?? [] };
-}
+const run = (plan: string) => runHere(file(plan));
 
 it("goes from a plan to a report, and computes nothing twice", async () => {
   const preview = await previewExperiment(await openExperiment(file("plan.yaml")));

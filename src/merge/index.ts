@@ -42,7 +42,7 @@ export { parseMergekit, readMergekit } from "./mergekit/read-mergekit.js";
 export { METHODS } from "./methods/index.js";
 export type { Method } from "./methods/method.js";
 export { OUTSIDE, type SwapRecipe, swapOwners } from "./methods/swap.js";
-export { checkOutput, type ExecuteResult, executePlan } from "./output/execute-plan.js";
+export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./output/execute-plan.js";
 export { OutputFolder, pinsOfRun, type RunState } from "./output/output-folder.js";
 export { checkPush, type PushOptions, type PushResult, pushFolder } from "./output/push.js";
 export { measuredOwnership, type PlanSummary, sourceLabels, summarizePlan } from "./output/summary.js";

@@ -64,7 +64,7 @@ class FakeSlurm {
 
   /** Ends a task: its script writes the exit code. */
   end(task: string, { folder, kind }: ReadyStep, code: number): void {
-    if (code === 0) writeFileSync(join(folder, "result.json"), JSON.stringify(RESULTS[kind]));
+    if (code === 0) writeFileSync(join(folder, "result.json"), JSON.stringify(RESULTS[kind as keyof typeof RESULTS]));
     writeFileSync(
       join(folder, "exit.json"),
       JSON.stringify({ code, host: "node1", job: task, began: 100, ended: 160 }),

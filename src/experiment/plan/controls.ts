@@ -54,7 +54,12 @@ function controlOf(
   layers: number | undefined,
 ): PlannedMerge | undefined {
   const { fields = {} } = configurationsOf(merge).find(({ isDefault }) => isDefault) ?? {};
-  const common = { name: `${TITLES[kind]}, control of ${merge.name}`, pairs: merge.pairs, controlOf: merge.name };
+  const common = {
+    name: `${TITLES[kind]}, control of ${merge.name}`,
+    pairs: merge.pairs,
+    from: merge.from,
+    controlOf: merge.name,
+  };
   const made = (recipe: Merge["recipe"], configurations: Merge["configurations"]): PlannedMerge => {
     return { ...common, recipe, configurations, grid: {} };
   };

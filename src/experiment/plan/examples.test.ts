@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { digestOfValue } from "../../core/index.js";
 import { presetFields } from "../../train/index.js";
 import type { EvaluatedModel } from "./expand-plan.js";
 import { membersOf } from "./expert-names.js";
@@ -26,6 +27,8 @@ async function finished(name: string, without: RegExp = /^$/) {
   });
   return { plan, world, expansion: world.finish() };
 }
+/** Of all steps in their order. Results of earlier versions stay valid as long as keys do. */
+const keysOf = ({ ran }: FakeWorld) => digestOfValue(ran.map(({ key }) => key)).slice(0, 12);
 const merges = (models: readonly EvaluatedModel[]) =>
   models.flatMap(({ model }) => (model.kind === "merge" ? [model as MergeModel] : []));
 
@@ -64,12 +67,13 @@ describe("the paper's plan", () => {
     expect(expansion.searches.map(({ group }) => group)).toContain("layer swap of math and swahili");
     expect(expansion.searches.every(({ chosen, chosenOnTest }) => chosen && chosenOnTest)).toBe(true);
     expect(world.ran.filter(({ kind }) => kind === "train")).toHaveLength(9);
+    expect(keysOf(world)).toBe("8f236284a61f");
   });
 });
 
 describe("the sequel's plan", () => {
   it("has every framework, for three languages, full and LoRA", async () => {
-    const { plan, expansion } = await finished("sequel-modular-frameworks");
+    const { plan, expansion, world } = await finished("sequel-modular-frameworks");
     const names = merges(expansion.models).map(({ merge }) => merge.name);
     for (const language of ["Swahili", "Bengali", "Telugu"]) {
       for (const way of ["separate", "frozen", "reverted"]) expect(names).toContain(`${way}, full, ${language}`);
@@ -82,14 +86,16 @@ describe("the sequel's plan", () => {
       }
     }
     expect(expansion.waiting).toEqual([]);
+    expect(keysOf(world)).toBe("6667c1f9e922");
   });
 });
 
 describe("the plan for two checkpoints", () => {
   it("sweeps, and takes suggestions", async () => {
-    const { expansion } = await finished("two-checkpoints");
+    const { expansion, world } = await finished("two-checkpoints");
     expect(merges(expansion.models).filter(({ merge }) => merge.name === "layer swap")).toHaveLength(12);
     expect(expansion.steps.some(({ kind }) => kind === "analyze")).toBe(true);
+    expect(keysOf(world)).toBe("a55b31fafe57");
   });
 });
 

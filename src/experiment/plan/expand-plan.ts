@@ -7,29 +7,43 @@ import {
   type AnalyzeStep,
   type EvaluateStep,
   type Step,
+  type StepKind,
   stepKey,
   type TaskRequest,
   type TrainStep,
 } from "../steps/step.js";
 import { type Configuration, configurationsOf, isAdaptive, isSearched } from "./configurations.js";
 import { mergesOf, type PlannedMerge } from "./controls.js";
-import { type Binding, bindingsOf, type Member, membersOf, nameProblems } from "./expert-names.js";
+import {
+  type Binding,
+  bindingsOf,
+  type Member,
+  meaningOf,
+  memberNames,
+  membersOf,
+  nameProblems,
+  placesOf,
+  sourcesIn,
+} from "./expert-names.js";
 import { identityOf } from "./merge-identity.js";
 import {
   baseModel,
   checkpointModel,
   decidingTasks,
   type ExpertModel,
-  type Experts,
   folderModels,
   inLanguages,
   type Making,
   type MergeModel,
+  type MergeParts,
   type Model,
   mergeModels,
+  namingRecipe,
   requestOf,
+  type SourceModel,
   tasksFor,
   trainingSteps,
+  writtenModel,
 } from "./plan-models.js";
 import { type ExperimentPlan, type Family, type Json, type Merge, runnerOf } from "./plan-schema.js";
 import { type SearchOutcome, searchGroup } from "./search-configurations.js";
@@ -46,6 +60,10 @@ export interface Waiting {
   readonly what: string;
   /** About how many. */
   readonly steps: number;
+  /** Default: evaluate. */
+  readonly kind?: StepKind;
+  /** Of training runs, all but what they start from. */
+  readonly runs?: readonly TrainStep[];
 }
 
 /** How a family's checkpoints were chosen. */
@@ -72,6 +90,8 @@ export interface Selection {
 /** Scores of the same answers differ in their last bits. */
 const TIE = 1e-9;
 const GUARDED_BASE = "base, for guards";
+/** Identity of what a run starts from, while that is not known. */
+const UNKNOWN_START = "unknown";
 
 export interface Expansion {
   /** How checkpoints were chosen, of families with guards or `one_per`. */
@@ -95,12 +115,21 @@ class Expander {
   readonly #facts: Facts;
   readonly #results: Results;
   readonly #base: Model;
+  /** Experts that are known so far, by name. */
+  readonly #experts = new Map<string, ExpertModel>();
+  /** What each family started from, as far as that is known. */
+  readonly #starts = new Map<string, Model>();
+  /** Merges of one model, and that model. */
+  readonly #products = new Map<string, MergeModel>();
+  /** Families and merges that were expanded. A family may start from a merge, so they are not expanded in the plan's order. */
+  readonly #expanded = new Set<string | PlannedMerge>();
+  readonly #merges: readonly PlannedMerge[];
   readonly #steps = new Map<string, Step>();
   readonly #evaluated = new Map<Model, EvaluateStep[]>();
   readonly #searches: SearchOutcome[] = [];
   readonly #waiting: Waiting[] = [];
   readonly #selections: Selection[] = [];
-  /** Experts that guards left out. */
+  /** Experts that guards left out, and what would start from them. */
   readonly #missing = new Set<string>();
   /** Names of models, which are unique. */
   readonly #names: Set<string>;
@@ -110,18 +139,18 @@ class Expander {
     this.#facts = facts;
     this.#results = results;
     this.#base = baseModel(plan, facts);
+    this.#merges = mergesOf(plan, facts.modelIdentity(plan.base).layers ?? plan.assume?.layers);
     this.#names = new Set(["base", ...membersOf(plan).map(({ name }) => name)]);
   }
 
   expand(): Expansion {
     this.#evaluateAll(this.#base);
-    const experts = new Map<string, ExpertModel>();
-    for (const family of Object.keys(this.#plan.experts)) {
-      for (const expert of this.#experts(family)) experts.set(expert.name, expert);
+    for (const family of Object.keys(this.#plan.experts)) this.#family(family);
+    for (const { name } of membersOf(this.#plan)) {
+      const expert = this.#experts.get(name);
+      if (expert) this.#evaluateAll(expert);
     }
-    for (const expert of experts.values()) this.#evaluateAll(expert);
-    const layers = this.#facts.modelIdentity(this.#plan.base).layers ?? this.#plan.assume?.layers;
-    for (const merge of mergesOf(this.#plan, layers)) this.#merge(merge, experts);
+    for (const merge of this.#merges) this.#merge(merge);
     const models = [...this.#evaluated].map(([model, steps]) => ({
       model,
       tasks: [...groupBy(steps, ({ request }) => request.task).values()].map((inTask) => ({
@@ -129,7 +158,7 @@ class Expander {
         steps: [...new Map(inTask.map((step) => [step.key, step])).values()],
       })),
     }));
-    const overlaps = this.#overlaps(experts);
+    const overlaps = this.#overlaps();
     return {
       steps: [...this.#steps.values()],
       models,
@@ -140,12 +169,60 @@ class Expander {
     };
   }
 
+  /** A model that a recipe names, if it is known. A merge is written by a step. */
+  #source(member: Member): SourceModel | undefined {
+    const { name, family } = member;
+    if (family !== undefined) {
+      this.#family(family);
+      return this.#experts.get(name);
+    }
+    for (const merge of this.#plan.merges) if (merge.name === name) this.#merge(merge);
+    const product = this.#products.get(name);
+    if (product) return this.#written(product);
+    const what = `writing ${name}`;
+    const isNoted = this.#missing.has(name) || this.#waiting.some((waiting) => waiting.what === what);
+    if (!isNoted) this.#waiting.push({ what, steps: 1, kind: "merge" });
+    return undefined;
+  }
+
+  /** What a family or merge starts from: undefined if it is not known yet, `missing` if guards left it out. */
+  #start(name: string | undefined): Model | undefined | "missing" {
+    const meaning = meaningOf(name ?? "base", sourcesIn(this.#plan));
+    const [member] = meaning && "members" in meaning ? meaning.members : [];
+    if (!member) return this.#base;
+    return this.#source(member) ?? (this.#missing.has(member.name) ? "missing" : undefined);
+  }
+
+  /** The same model in a folder. */
+  #written<M extends Model>(known: M): M {
+    const { model, step } = writtenModel(known);
+    if (step) this.#add(step);
+    return model;
+  }
+
+  #family(family: string): void {
+    if (this.#expanded.has(family)) return;
+    this.#expanded.add(family);
+    for (const expert of this.#expertsIn(family)) this.#experts.set(expert.name, expert);
+  }
+
   /** The experts of a family that are known so far. */
-  #experts(family: string): ExpertModel[] {
+  #expertsIn(family: string): ExpertModel[] {
     const declared = this.#plan.experts[family] as Family;
     if (!declared.train) return folderModels(this.#plan, family, this.#facts);
-    const runs = trainingSteps(this.#plan, family, this.#base, this.#facts);
-    for (const step of runs) this.#add(step);
+    const found = this.#start(declared.train.from);
+    if (found === "missing") {
+      for (const name of memberNames(family, declared)) this.#missing.add(name);
+      return [];
+    }
+    // The base may have an adapter, as before there were other starts.
+    const start = found && found !== this.#base ? this.#written(found) : found;
+    const unknown = { ...this.#base, source: UNKNOWN_START };
+    const runs = trainingSteps(this.#plan, family, start ?? unknown, this.#facts);
+    if (start) {
+      this.#starts.set(family, start);
+      for (const step of runs) this.#add(step);
+    } else this.#waiting.push({ what: `training of ${family}`, steps: runs.length, kind: "train", runs });
     if (declared.select) return this.#selected(family, declared.select, runs);
     return runs.flatMap((step) => {
       const last = this.#results.trained(step.key)?.at(-1);
@@ -231,14 +308,24 @@ class Expander {
     return kept.map((one) => checkpointModel(nameOf(one), family, this.#plan, one.step, one.checkpoint));
   }
 
-  #merge(merge: PlannedMerge, experts: Experts): void {
+  #merge(merge: PlannedMerge): void {
+    if (this.#expanded.has(merge)) return;
+    this.#expanded.add(merge);
+    const base = this.#start(merge.from);
+    // Before its combinations are made, because guards may leave experts out.
+    for (const { word } of placesOf(namingRecipe(merge))) {
+      const meaning = meaningOf(word, this.#members());
+      for (const member of meaning && "members" in meaning ? meaning.members : []) this.#source(member);
+    }
+    const parts: MergeParts = {
+      ...{ plan: this.#plan, base: base === "missing" ? undefined : base },
+      ...{ source: (member) => this.#source(member), members: base === "missing" ? [] : this.#members() },
+    };
     const making = (binding: Binding) =>
       merge.recipe
         ? { recipe: merge.recipe, configurations: configurationsOf(merge) }
-        : this.#suggested(merge, binding, experts);
-    const { models: made, unknown } = mergeModels(
-      ...([merge, this.#plan, this.#base, experts, making, this.#members()] as const),
-    );
+        : this.#suggested(merge, binding);
+    const { models: made, unknown } = mergeModels(merge, parts, making);
     const named = (models: readonly MergeModel[]) =>
       models.map((model) => ({ ...model, name: this.#freeName(model.name) }));
     const models = named(made);
@@ -256,17 +343,24 @@ class Expander {
         this.#results.evaluated(this.#evaluate(model, request, items, part).key)?.items,
       make: (group: string, configurations: readonly Configuration[]) => {
         const again = () => ({ recipe: merge.recipe ?? {}, configurations });
-        const { models: more } = mergeModels(
-          ...([merge, this.#plan, this.#base, experts, again, this.#members()] as const),
-        );
-        return named(more.filter((model) => model.group === group));
+        const more = mergeModels(merge, parts, again).models.filter((model) => model.group === group);
+        models.push(...named(more));
+        return models.slice(models.length - more.length);
       },
       countItems: (request: TaskRequest) => this.#facts.task(request).items,
       wait: (what: string, steps: number) => this.#wait(what, steps),
     };
+    if (made.length === 0 && unknown === 0) this.#missing.add(merge.name);
     for (const inGroup of groupBy(models, ({ group }) => group).values()) {
       const outcome = searchGroup(this.#plan, inGroup, unknown > 0, evaluator);
       if (outcome) this.#searches.push(outcome);
+      const chosen = outcome && (outcome.chosen ?? outcome.chosenOnTest);
+      const product = models.find(({ group, configuration }) => {
+        if (group !== inGroup[0]?.group) return false;
+        return outcome ? configuration.label === chosen : configuration.isDefault;
+      });
+      // Of several combinations there is no one model; the plan's check reports it where one is needed.
+      if (product && unknown === 0) this.#products.set(merge.name, product);
     }
   }
 
@@ -279,9 +373,11 @@ class Expander {
   }
 
   /** The recipes that the analysis of a pair suggests, once it is done. */
-  #suggested(merge: Merge, binding: Binding, experts: Experts): Making | undefined {
+  #suggested(merge: Merge, binding: Binding): Making | undefined {
     const names = merge.suggest ?? { task: "", language: "" };
-    const [task, language] = [names.task, names.language].map((word) => experts.get(binding.get(word)?.name ?? word));
+    const [task, language] = [names.task, names.language].map((word) =>
+      this.#experts.get(binding.get(word)?.name ?? word),
+    );
     if (!task || !language) return undefined;
     const step = this.#analysis(task, language);
     const configurations = this.#results.suggested(step.key)?.map(
@@ -293,31 +389,33 @@ class Expander {
     return configurations && { recipe: {}, configurations };
   }
 
-  /** The experts that exist, or will. */
+  /** Experts and merges that exist, or will. */
   #members(): Member[] {
-    return membersOf(this.#plan).filter(({ name }) => !this.#missing.has(name));
+    return sourcesIn(this.#plan).filter(({ name }) => !this.#missing.has(name));
   }
 
-  /** The step that compares the changes of two experts. */
+  /** The step that compares the changes of two experts, against what both started from. */
   #analysis(task: ExpertModel, language: ExpertModel): AnalyzeStep {
+    const [own = this.#base, other = this.#base] = [task, language].map(({ family }) => this.#starts.get(family));
+    const base = own.source === other.source ? own : this.#base;
     const inputs = {
-      base: this.#base.source as string,
+      base: base.source as string,
       task: task.source as string,
       language: language.source as string,
     };
     const step: AnalyzeStep = {
       ...{ kind: "analyze", key: stepKey("analyze", inputs), label: `analyze ${task.name} and ${language.name}` },
       ...inputs,
-      needs: [...new Set([...task.needs, ...language.needs])],
-      locations: { ...this.#base.locations, ...task.locations, ...language.locations },
+      needs: [...new Set([...base.needs, ...task.needs, ...language.needs])],
+      locations: { ...base.locations, ...task.locations, ...language.locations },
     };
     this.#add(step);
     return step;
   }
 
   /** The analyses of the plan's `overlaps` whose experts are known. */
-  #overlaps(experts: Experts): Expansion["overlaps"] {
-    const members = this.#members();
+  #overlaps(): Expansion["overlaps"] {
+    const members = this.#members().filter(({ family }) => family !== undefined);
     return this.#plan.overlaps.flatMap(([first = "", second = ""]) => {
       const named = { method: "swap", task: first, language: second };
       if (nameProblems(named, members, []).length > 0) return [];
@@ -325,7 +423,7 @@ class Expander {
         [first, second].map((word) => binding.get(word)?.name ?? word),
       );
       return pairs.flatMap(([one = "", other = ""]) => {
-        const [a, b] = [experts.get(one), experts.get(other)];
+        const [a, b] = [this.#experts.get(one), this.#experts.get(other)];
         if (!a || !b) this.#wait(`overlap of ${one} and ${other}`, 1);
         return a && b && a !== b ? [{ experts: [a.name, b.name] as const, key: this.#analysis(a, b).key }] : [];
       });

@@ -1,14 +1,14 @@
-// What names in recipes mean: the base, one expert, each expert of a family or role in turn, or all of them at once.
+// What names in recipes mean: the base, one expert or merge, each expert of a family or role in turn, or all of them at once.
 import { didYouMean, isObject } from "../../core/index.js";
 import { LIST_FIELDS, mapSources, sourcesOf } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
 import type { ExperimentPlan, Family, Role } from "./plan-schema.js";
 
-/** An expert as recipes name it. */
+/** An expert as recipes name it, or a merge, which has no family. */
 export interface Member {
   readonly name: string;
-  readonly family: string;
-  readonly role: Role;
+  readonly family?: string;
+  readonly role?: Role;
 }
 
 type Meaning =
@@ -23,6 +23,11 @@ export function membersOf(plan: ExperimentPlan): Member[] {
   return Object.entries(plan.experts).flatMap(([family, declared]) =>
     memberNames(family, declared).map((name) => ({ name, family, role: declared.role })),
   );
+}
+
+/** What recipes can name: every expert of a plan, then its merges. */
+export function sourcesIn(plan: ExperimentPlan): Member[] {
+  return [...membersOf(plan), ...plan.merges.map(({ name }) => ({ name }))];
 }
 
 /** Names of a family's experts: those given, or FAMILY-1, FAMILY-2, and so on. */
@@ -47,9 +52,12 @@ export function meaningOf(word: string, members: readonly Member[]): Meaning | u
   const named = all ?? word;
   const group = members.filter(({ family, role }) => family === named || role === named);
   if (all !== undefined) return group.length > 0 ? { kind: "all", members: group } : undefined;
-  const member = members.find(({ name }) => name === word);
-  if (member) return { kind: "one", members: [member] };
-  return group.length > 0 ? { kind: "each", members: group } : undefined;
+  const own = members.filter(({ name }) => name === word);
+  const expert = own.find(({ family }) => family !== undefined);
+  if (expert) return { kind: "one", members: [expert] };
+  // A merge may have the name of a family, which comes first.
+  if (group.length > 0) return { kind: "each", members: group };
+  return own[0] && { kind: "one", members: [own[0]] };
 }
 
 /** A name in a recipe. */
@@ -72,7 +80,7 @@ export function placesOf(recipe: unknown, path: readonly PropertyKey[] = []): Pl
 
 /** What is wrong with the names of a recipe. */
 export function nameProblems(recipe: unknown, members: readonly Member[], path: readonly PropertyKey[]): Problem[] {
-  const words = [...new Set(members.flatMap(({ name, family, role }) => [name, family, role])), "base"];
+  const words = wordsFor(members);
   return placesOf(recipe, path).flatMap(({ path: at, word, inList }): Problem[] => {
     const meaning = meaningOf(word, members);
     if (meaning?.kind === "all" && !inList) {
@@ -80,8 +88,15 @@ export function nameProblems(recipe: unknown, members: readonly Member[], path: 
     }
     if (meaning) return [];
     const hint = didYouMean(word, words) || `; there are ${words.join(", ")}`;
-    return [{ path: at, message: `${JSON.stringify(word)} is not an expert, family or role of this plan${hint}` }];
+    return [
+      { path: at, message: `${JSON.stringify(word)} is not an expert, family, role or merge of this plan${hint}` },
+    ];
   });
+}
+
+/** Every name that means something. */
+export function wordsFor(members: readonly Member[]): string[] {
+  return [...new Set(members.flatMap(({ name, family, role }) => [name, family ?? [], role ?? []].flat())), "base"];
 }
 
 /** One combination of experts: by each name that stands for several in turn, one of them. */

@@ -61,7 +61,7 @@ describe("plans", () => {
       .replace("[all math]", "[all maths]")
       .replace("  - name: soup of", "    pairs: [[math-1, swa], [math-9, swa]]\n  - name: soup of");
     expect(problemsOf(text)).toEqual([
-      'line 9: merges[0].recipe.task: "mathh" is not an expert, family or role of this plan; did you mean math?',
+      'line 9: merges[0].recipe.task: "mathh" is not an expert, family, role or merge of this plan; did you mean math?',
       "line 12: merges[0].pairs[1]: there is no expert math-9; did you mean math-1?",
       expect.stringMatching(/^line 14: merges\[1\]\.recipe\.task\.models\[0\]: "all maths" is not an expert/),
     ]);

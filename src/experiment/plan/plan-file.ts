@@ -25,8 +25,9 @@ import {
   memberNames,
   membersOf,
   nameProblems,
+  sourcesIn,
 } from "./expert-names.js";
-import { inLanguages, tasksOfAverage } from "./plan-models.js";
+import { inLanguages, namingRecipe, tasksOfAverage } from "./plan-models.js";
 import {
   type ExperimentInput,
   type ExperimentPlan,
@@ -42,6 +43,7 @@ import {
   RESERVED,
 } from "./plan-schema.js";
 import { checkedConfigurations, settleSpaces } from "./spaces.js";
+import { startProblems } from "./starts.js";
 import { countCheckpoints, runProblems, settleTraining, trainingRun } from "./training-runs.js";
 
 /** A plan that fits its schema, with what is wrong across its fields. It must not run while there are problems. */
@@ -109,11 +111,13 @@ function check(value: unknown): Checked<ExperimentPlan> {
   const { value: written, problems: broken } = checkSchema(planSchema, value);
   if (!written) return { problems: broken };
   const members = membersOf(written);
-  const { plan, problems: inSpaces } = settleSpaces(written, members);
+  const sources = sourcesIn(written);
+  const { plan, problems: inSpaces } = settleSpaces(written, sources);
   const problems = [
     ...expertProblems(plan, members),
     ...inSpaces,
-    ...plan.merges.flatMap((merge, i) => mergeProblems(merge, ["merges", i], plan, members)),
+    ...plan.merges.flatMap((merge, i) => mergeProblems(merge, ["merges", i], plan, sources)),
+    ...startProblems(plan, sources),
     ...controlProblems(plan),
     ...plan.overlaps.flatMap(([task, language], i) =>
       nameProblems({ method: "swap", task, language }, members, ["overlaps", i]).map(({ message }) => ({
@@ -208,16 +212,15 @@ function mergeProblems(merge: Merge, path: Path, plan: ExperimentPlan, members: 
     add(["suggest"], "has its own configurations; remove grid, configurations and default");
   }
   problems.push(...figureProblems(merge, path));
-  // A suggestion names its two experts like a swap.
-  const named = recipe ?? (suggest ? { method: "swap", ...suggest } : {});
+  const named = namingRecipe(merge);
   const wrongNames = nameProblems(named, members, [...path, recipe ? "recipe" : "suggest"]);
   const wrong = [...wrongNames, ...sourceProblems(merge, path)];
   if (wrongNames.length === 0) wrong.push(...countProblems(merge, named, path, plan, members));
   problems.push(...wrong);
-  if (recipe && wrong.length === 0 && members.length > 0) {
+  const known = members.flatMap(({ name, family }) => (family === undefined ? [] : [name]));
+  if (recipe && wrong.length === 0 && known.length > 0) {
     problems.push(...configurationProblems(merge, recipe, path, members));
   }
-  const known = members.map(({ name }) => name);
   for (const [i, pair] of (pairs === "all" ? [] : pairs).entries()) {
     for (const name of pair.filter((one) => !known.includes(one))) {
       const hint = didYouMean(name, known) || `; there are ${formatSome(known, 8)}`;

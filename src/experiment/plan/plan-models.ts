@@ -1,7 +1,16 @@
 // The models of an experiment that are known so far: base, experts, and merges in every configuration.
 import type { Facts } from "../steps/facts.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
-import { type Location, type ModelSource, madeBy, stepKey, type TaskRequest, type TrainStep } from "../steps/step.js";
+import {
+  type Location,
+  type MergeStep,
+  type ModelSource,
+  madeBy,
+  stepKey,
+  type TaskRequest,
+  type TrainStep,
+  WRITTEN_MODEL,
+} from "../steps/step.js";
 import { type Configuration, configurationsOf, withFields } from "./configurations.js";
 import type { PlannedMerge } from "./controls.js";
 import {
@@ -12,17 +21,18 @@ import {
   meaningOf,
   memberNames,
   membersIn,
-  membersOf,
   nameProblems,
   placesOf,
   runNames,
 } from "./expert-names.js";
+import { identityOf } from "./merge-identity.js";
 import {
   decidingTask,
   type ExperimentPlan,
   type Family,
   type Json,
   languagesOf,
+  type Merge,
   type Role,
   type Training,
 } from "./plan-schema.js";
@@ -76,15 +86,15 @@ function withDefaults({ python, processes, precision, gradient_checkpointing }: 
   } as const;
 }
 
-/** The training steps of a family, one for each run. */
-export function trainingSteps(plan: ExperimentPlan, family: string, base: Model, facts: Facts): TrainStep[] {
+/** The training steps of a family, one for each run. @param start the model that they start from, in a folder */
+export function trainingSteps(plan: ExperimentPlan, family: string, start: Model, facts: Facts): TrainStep[] {
   const { train, select } = plan.experts[family] as Family;
   if (!train) return [];
   const names = runNames(family, train);
   const settled = settleTraining(plan, train);
   return names.map((name, i) => {
     const own = train.runs?.[i] ?? (train.seeds ? { seed: train.seeds[i] } : undefined);
-    const { out: _, ...fields } = trainingRun(settled.run, own, base.source as string, select !== undefined);
+    const { out: _, ...fields } = trainingRun(settled.run, own, start.source as string, select !== undefined);
     const run = fields as Record<string, Json>;
     const trl = settled.engine === "trl" ? withDefaults(settled.trl) : undefined;
     // Other settings change speed and memory, not the result.
@@ -93,7 +103,7 @@ export function trainingSteps(plan: ExperimentPlan, family: string, base: Model,
     const { threads: _threads, ...learned } = run;
     const key = stepKey("train", { run: learned, data, trl: engine });
     return {
-      ...{ kind: "train", key, name, label: `train ${name}`, needs: [], locations: base.locations },
+      ...{ kind: "train", key, name, label: `train ${name}`, needs: start.needs, locations: start.locations },
       ...{ run, data },
       ...(trl ? { trl } : {}),
     } as const;
@@ -113,8 +123,11 @@ export function checkpointModel(
   return {
     ...expertParts(name, family, plan),
     source: identity,
-    // An adapter also needs the base, which the step's locations have.
-    locations: { ...step.locations, [identity]: { step: step.key, path: checkpoint.path, ...adapter } },
+    locations: {
+      // An adapter also needs what it was trained on.
+      ...(checkpoint.isAdapter ? step.locations : {}),
+      [identity]: { step: step.key, path: checkpoint.path, ...adapter },
+    },
     needs: [step.key],
     origin: `${step.name} after ${checkpoint.samples.toLocaleString("en-US")} samples`,
   };
@@ -136,8 +149,22 @@ function expertParts(name: string, family: string, plan: ExperimentPlan) {
   return { name, kind: "expert", family, role, languages } as const;
 }
 
-/** Experts that exist so far, by name. */
-export type Experts = ReadonlyMap<string, ExpertModel>;
+/** A model as it must be for training: a merge, or a model with an adapter, is written by a step. */
+export function writtenModel<M extends Model>(model: M): { readonly model: M; readonly step?: MergeStep } {
+  const { name, source, locations, needs } = model;
+  const at = typeof source === "string" ? locations[source] : undefined;
+  const isFolder = at && ("folder" in at ? !at.folder.includes("+") : at.adapterOf === undefined);
+  if (isFolder) return { model };
+  const key = stepKey("merge", { model: identityOf(source) });
+  const identity = madeBy(key, WRITTEN_MODEL);
+  return {
+    model: { ...model, source: identity, locations: { [identity]: { step: key, path: WRITTEN_MODEL } }, needs: [key] },
+    step: { kind: "merge", key, label: `write ${name}`, needs, locations, model: source },
+  };
+}
+
+/** A model that a recipe can name. A merge is in a folder. */
+export type SourceModel = ExpertModel | MergeModel;
 
 /** A recipe of the plan, or suggested recipes for a pair. */
 export interface Making {
@@ -145,42 +172,61 @@ export interface Making {
   readonly configurations: readonly Configuration[];
 }
 
-/**
- * The models of a merge whose experts are known, and the number of those to come.
- * @param members the experts that exist, or will
- */
+/** What a merge is made of. */
+export interface MergeParts {
+  readonly plan: ExperimentPlan;
+  /** What `base` means; undefined if it is not known yet. */
+  readonly base: Model | undefined;
+  /** A model that is named, if it is known. */
+  readonly source: (member: Member) => SourceModel | undefined;
+  /** Experts and merges that exist, or will. */
+  readonly members: readonly Member[];
+}
+
+/** The models of a merge whose parts are known, and the number of those to come. */
 export function mergeModels(
   merge: PlannedMerge,
-  plan: ExperimentPlan,
-  base: Model,
-  experts: Experts,
+  parts: MergeParts,
   making: (binding: Binding) => Making | undefined,
-  members: readonly Member[] = membersOf(plan),
 ): { models: MergeModel[]; unknown: number } {
+  const { base, members, source } = parts;
   const models: MergeModel[] = [];
   let unknown = 0;
-  const named = merge.recipe ?? { method: "swap", ...merge.suggest };
-  // Guards left out all experts that a name means.
-  if (nameProblems(named, members, []).length > 0) return { models, unknown };
-  for (const binding of bindingsOf(named, members)) {
-    const used = membersIn(named, binding, members);
-    if (!isListed(merge, used)) continue;
-    const found = used.map(({ name }) => experts.get(name));
+  for (const { binding, used } of combinationsOf(merge, members)) {
+    const found = used.map(source);
     const made = making(binding);
-    if (!made || !found.every((expert) => expert !== undefined)) {
+    if (!base || !made || !found.every((one) => one !== undefined)) {
       unknown += made?.configurations.length ?? configurationsOf(merge).length;
       continue;
     }
     for (const configuration of made.configurations) {
-      models.push(mergeModel(merge, plan, base, found, { recipe: made.recipe, configuration, binding, members }));
+      models.push(mergeModel(merge, { ...parts, base }, used, found, { recipe: made.recipe, configuration, binding }));
     }
   }
   return { models, unknown };
 }
 
+/** The recipe of a merge as far as it names models: a suggestion names its two experts like a swap. */
+export function namingRecipe({ recipe, suggest }: Merge): Readonly<Record<string, unknown>> {
+  return recipe ?? (suggest ? { method: "swap", ...suggest } : {});
+}
+
+/** The combinations of sources that a merge has models of; none if a name means nothing. */
+export function combinationsOf(
+  merge: PlannedMerge,
+  members: readonly Member[],
+): { readonly binding: Binding; readonly used: readonly Member[] }[] {
+  const named = namingRecipe(merge);
+  // Guards left out all experts that a name means.
+  if (nameProblems(named, members, []).length > 0) return [];
+  return bindingsOf(named, members)
+    .map((binding) => ({ binding, used: membersIn(named, binding, members) }))
+    .filter(({ used }) => isListed(merge, used));
+}
+
 function isListed({ pairs, controlOf }: PlannedMerge, used: readonly Member[]): boolean {
   if (pairs === "all") return true;
-  const names = new Set(used.map(({ name }) => name));
+  const names = new Set(used.flatMap(({ name, family }) => (family === undefined ? [] : [name])));
   // The base takes the place of an expert in some controls.
   return pairs.some(
     (pair) =>
@@ -190,28 +236,24 @@ function isListed({ pairs, controlOf }: PlannedMerge, used: readonly Member[]): 
 
 function mergeModel(
   merge: PlannedMerge,
-  plan: ExperimentPlan,
-  base: Model,
-  found: readonly ExpertModel[],
+  { plan, base, members }: MergeParts & { readonly base: Model },
+  used: readonly Member[],
+  found: readonly SourceModel[],
   {
     recipe,
     configuration,
     binding,
-    members,
-  }: Pick<Making, "recipe"> & {
-    readonly configuration: Configuration;
-    readonly binding: Binding;
-    readonly members: readonly Member[];
-  },
+  }: Pick<Making, "recipe"> & { readonly configuration: Configuration; readonly binding: Binding },
 ): MergeModel {
-  const byName = new Map(found.map((expert) => [expert.name, expert]));
   const source = bindRecipe(withFields(recipe, configuration.fields), binding, members, (model) =>
-    model === "base" ? (base.source as string) : (byName.get(model.name)?.source as string),
+    model === "base" ? (base.source as string) : (found[used.indexOf(model)]?.source as string),
   );
-  const own = found.filter(({ role, family }) => role === "language" && plan.experts[family]?.language !== undefined);
-  const languages = [...new Set(own.flatMap((expert) => expert.languages))];
-  const families = [...new Set(found.map(({ family }) => family))];
-  const names = found.map(({ name }) => name);
+  const families = [...new Set(found.flatMap((one) => (one.kind === "merge" ? one.families : [one.family])))];
+  const languages = families.flatMap((family) => {
+    const { role, language } = plan.experts[family] as Family;
+    return role === "language" && language !== undefined ? [language] : [];
+  });
+  const names = used.map(({ name }) => name);
   const label = labelOf(recipe, names, binding, members);
   return {
     name: [merge.name, label, configuration.label].filter((part) => part !== "").join(", "),
@@ -219,12 +261,12 @@ function mergeModel(
     merge,
     group: `${merge.name} of ${families.join(" and ")}`,
     families,
-    members: names,
+    members: [...new Set(found.flatMap((one) => (one.kind === "merge" ? one.members : [one.name])))],
     configuration,
     source: source as ModelSource,
     locations: Object.assign({}, base.locations, ...found.map(({ locations }) => locations)),
-    needs: [...new Set(found.flatMap(({ needs }) => needs))],
-    languages: languages.length > 0 ? languages : languagesOf(plan),
+    needs: [...new Set([base, ...found].flatMap(({ needs }) => needs))],
+    languages: languages.length > 0 ? [...new Set(languages)] : languagesOf(plan),
   };
 }
 

@@ -53,6 +53,7 @@ const common = {
 };
 
 const training = z.strictObject({
+  from: text.optional().describe("expert or merge to start from; a merge is written once (default: the plan's base)"),
   like: z
     .union([name, z.array(name).min(1)], { error: "must be a name under `training`, or a list of them" })
     .optional()
@@ -152,7 +153,12 @@ const merge = z.strictObject({
   recipe: mapping
     .optional()
     .describe(
-      "recipe of any method, with names for its sources: an expert; a family or role, for each of its experts in turn (two families make all pairs); `all FAMILY` in a list, for all of them at once; `base`",
+      "recipe of any method, with names for its sources: an expert; a family or role, for each of its experts in turn (two families make all pairs); `all FAMILY` in a list, for all of them at once; another merge of one combination; `base`",
+    ),
+  from: text
+    .optional()
+    .describe(
+      "expert or merge that `base` means in the recipe, such as what the experts started from (default: the plan's base)",
     ),
   suggest: z
     .strictObject({

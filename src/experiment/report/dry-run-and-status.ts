@@ -8,7 +8,7 @@ import type { StepState } from "../steps/step-state.js";
 import { describeCounts } from "./progress.js";
 
 const KIND_NAMES: Readonly<Record<StepKind, string>> = {
-  ...{ train: "training", analyze: "analysis", evaluate: "evaluation" },
+  ...{ train: "training", analyze: "analysis", merge: "writing merges", evaluate: "evaluation" },
 };
 
 /** Entries of a list that are printed one by one. */
@@ -77,10 +77,12 @@ function namesOf(names: readonly string[]): string {
 }
 
 function countLines({ steps }: Outlook): string[] {
-  const rows = KINDS.map((kind) => {
+  const rows = KINDS.flatMap((kind) => {
     const own = steps.filter(({ step }) => step.kind === kind);
+    // Few plans write merges.
+    if (kind === "merge" && own.length === 0) return [];
     const done = own.filter(({ state }) => state.state === "done").length;
-    return [KIND_NAMES[kind], String(done), String(own.length - done)];
+    return [[KIND_NAMES[kind], String(done), String(own.length - done)]];
   });
   return terminalLines({ columns: ["step", right("done"), right("now")], rows });
 }
@@ -103,9 +105,11 @@ function stepLines({ steps, expansion }: Outlook): string[] {
       `  evaluate on ${task}: ${namesOf([...of].map(([who, count]) => (count > 1 ? `${count} times ${who}` : who)))}`,
   );
   const trained = steps.flatMap(({ step }) => (step.kind === "train" && left.has(step.key) ? [step.name] : []));
+  const written = steps.flatMap(({ step }) => (step.kind === "merge" && left.has(step.key) ? [step.label] : []));
   const analyzed = steps.filter(({ step }) => step.kind === "analyze" && left.has(step.key)).length;
   return [
     ...(trained.length > 0 ? [`  train ${namesOf(trained)}`] : []),
+    ...(written.length > 0 ? [`  ${namesOf(written)}`] : []),
     ...(analyzed > 0 ? [`  analyze ${plural(analyzed, "pair")}`] : []),
     ...asked.slice(0, MAX_LISTED),
     ...(asked.length > MAX_LISTED ? [`  evaluate on ${plural(asked.length - MAX_LISTED, "more task")}`] : []),

@@ -165,7 +165,12 @@ function unansweredNotes(rows: readonly ScoreRow[]): string[] {
   ];
 }
 
-const COST_NAMES = { train: "training", analyze: "analyses", evaluate: "evaluations" } as const;
+const COST_NAMES = {
+  train: "training",
+  analyze: "analyses",
+  merge: "written merges",
+  evaluate: "evaluations",
+} as const;
 
 function cost({ steps, store }: ExperimentStatus): ExperimentReport["cost"] {
   let [mergeSeconds, seconds] = [0, 0];

@@ -8,7 +8,7 @@ import { checkLlama, type ExportOutlook } from "../../llama/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
 import { isSearched, withFields } from "../plan/configurations.js";
-import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf } from "../plan/expert-names.js";
+import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf, sourcesIn } from "../plan/expert-names.js";
 import type { InspectedPlan } from "../plan/plan-file.js";
 import { inLanguages, requestOf, tasksFor, tasksOfAverage } from "../plan/plan-models.js";
 import { decidingTask, type ExperimentPlan, type Family, languagesOf, runnerOf } from "../plan/plan-schema.js";
@@ -211,14 +211,14 @@ async function mergeProblems(
       await attempt(path, source, { method: "soup", models: [base.folder, expert], ...aligned } as RecipeInput);
     }
   }
-  const members = membersOf(plan);
+  const members = sourcesIn(plan);
   for (const [i, merge] of plan.merges.entries()) {
     const { recipe } = merge;
     if (!recipe || hasProblem(["merges", i])) continue;
     const [binding = new Map()] = bindingsOf(recipe, members);
     const before = problems.length;
     for (const { fields, label } of checkedConfigurations(merge)) {
-      // Every expert has the base's tensors.
+      // Every expert and merge has the base's tensors.
       const whole = bindRecipe(withFields(recipe, fields), binding, members, () => base.folder);
       await attempt(["merges", i], label === "" ? merge.name : `${merge.name}, ${label}`, whole as RecipeInput);
     }
@@ -240,7 +240,9 @@ function familiesIn(plan: ExperimentPlan): ReadonlySet<string> {
     ...(suggest ? [suggest.task, suggest.language] : []),
   ]);
   const meanings = used.map((word) => meaningOf(word, members));
-  return new Set(meanings.flatMap((one) => (one && "members" in one ? one.members.map(({ family }) => family) : [])));
+  return new Set(
+    meanings.flatMap((one) => (one && "members" in one ? one.members.flatMap(({ family = [] }) => family) : [])),
+  );
 }
 
 /** The problem if the disk has less space than these bytes. */

@@ -4,7 +4,7 @@ import type { ExportOutlook } from "../../llama/index.js";
 import type { Expansion } from "../plan/expand-plan.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { countCheckpoints, settledRun } from "../plan/training-runs.js";
-import { KINDS } from "../steps/step.js";
+import { KINDS, type StepKind } from "../steps/step.js";
 
 export interface Estimate {
   /** Seconds to the end. Undefined until one step of each kind that is left is done. */
@@ -36,8 +36,7 @@ export function estimateExperiment({ plan, expansion, secondsOf, base, gguf, wor
   for (const kind of KINDS) {
     const own = expansion.steps.filter((step) => step.kind === kind);
     const known = own.flatMap(({ key }) => secondsOf(key) ?? []);
-    // Nearly all steps that depend on results are evaluations.
-    const left = own.length - known.length + (kind === "evaluate" ? waitingSteps(expansion) : 0);
+    const left = own.length - known.length + waitingSteps(expansion, kind);
     if (left === 0) continue;
     const mean = known.reduce((sum, one) => sum + one, 0) / known.length;
     seconds = seconds === undefined || known.length === 0 ? undefined : seconds + left * mean;
@@ -52,9 +51,10 @@ export function estimateExperiment({ plan, expansion, secondsOf, base, gguf, wor
   };
 }
 
-/** About how many steps depend on results. */
-export function waitingSteps({ waiting }: Expansion): number {
-  return waiting.reduce((sum, { steps }) => sum + steps, 0);
+/** About how many steps depend on results. @param only of this kind; default all */
+export function waitingSteps({ waiting }: Expansion, only?: StepKind): number {
+  const counted = waiting.filter(({ kind = "evaluate" }) => only === undefined || kind === only);
+  return counted.reduce((sum, { steps }) => sum + steps, 0);
 }
 
 /** Size of an adapter at most, as a share of its model. */
@@ -62,17 +62,17 @@ const ADAPTER_SHARE = 1 / 50;
 /** Bytes of training state per parameter: weights and two moments in float32. */
 const STATE_BYTES = 12;
 
-/** Checkpoints, training states of running steps, and merged models of running servers. */
+/** Checkpoints, training states of running steps, written merges, and merged models of running servers. */
 function bytesLeft(
   plan: ExperimentPlan,
-  { steps }: Expansion,
+  expansion: Expansion,
   base: NonNullable<EstimateOptions["base"]>,
   workers: number,
   isDone: (key: string) => boolean,
 ): number {
-  const left = steps.filter(({ key }) => !isDone(key));
-  const runs = left.flatMap((step) => {
-    if (step.kind !== "train") return [];
+  const left = expansion.steps.filter(({ key }) => !isDone(key));
+  const training = left.filter((step) => step.kind === "train");
+  const runs = [...training, ...expansion.waiting.flatMap(({ runs = [] }) => runs)].map((step) => {
     const isAdapter = settledRun(step).method === "lora";
     return {
       checkpoints: countCheckpoints(step) * base.bytes * (isAdapter ? ADAPTER_SHARE : 1),
@@ -80,6 +80,7 @@ function bytesLeft(
     };
   });
   const states = runs.slice(0, workers).reduce((sum, { state }) => sum + state, 0);
+  const written = left.filter(({ kind }) => kind === "merge").length + waitingSteps(expansion, "merge");
   const merged = plan.evaluate.backend.startsWith("serve:") && plan.merges.length > 0 ? workers * base.bytes : 0;
-  return runs.reduce((sum, { checkpoints }) => sum + checkpoints, states + merged);
+  return runs.reduce((sum, { checkpoints }) => sum + checkpoints, states + merged + written * base.bytes);
 }

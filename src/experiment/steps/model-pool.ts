@@ -7,10 +7,11 @@ import { loadChatTemplate, loadTokenizer, openEngine, type WeightType } from "..
 import { type Backend, modelBackend, openOpenAI, rendererOf, startServer } from "../../evaluate/index.js";
 import type { FileType } from "../../export/index.js";
 import { openLlama } from "../../llama/index.js";
-import { executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
+import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import { openCheckpoint, parameterCount } from "../../weights/index.js";
 import type { StepInputs } from "./check-inputs.js";
-import { LLAMA, type ModelSource } from "./step.js";
+import { LLAMA, type ModelSource, WRITTEN_MODEL } from "./step.js";
+import { writeModel } from "./write-model.js";
 
 export interface OpenModelOptions {
   /** `engine`, `llama`, or `serve:COMMAND`. */
@@ -183,13 +184,5 @@ async function openBehindServer(
 /** The folder of a model for a server. A merge, or a model with an adapter, is written into the step's folder. */
 async function asFolder(source: ModelSource, { folder, threads, signal }: OpenModelOptions): Promise<string> {
   if (typeof source === "string" && !source.includes("+")) return source;
-  const recipe = typeof source === "string" ? { method: "soup", models: [source] } : source;
-  const out = join(folder, "model");
-  // A server opens whole models, whatever the recipe would write.
-  await executePlan(await planRecipe({ ...recipe, as: "model" } as RecipeInput), {
-    ...{ out, force: true },
-    ...(threads === undefined ? {} : { threads }),
-    ...(signal ? { signal } : {}),
-  });
-  return out;
+  return writeModel(source, { out: join(folder, WRITTEN_MODEL), threads, signal });
 }

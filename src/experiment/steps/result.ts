@@ -67,6 +67,7 @@ const resultSchema = z.discriminatedUnion("kind", [
     /** Absent from results of earlier versions. */
     overlap: overlap.optional(),
   }),
+  z.object({ kind: z.literal("merge"), seconds }),
   z.object({
     kind: z.literal("evaluate"),
     seconds,

@@ -9,8 +9,9 @@ import { StepInputs } from "./check-inputs.js";
 import type { ModelPool } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
 import { EVALUATION, runEvaluation } from "./run-evaluation.js";
-import type { AnalyzeStep, Step, TrainStep } from "./step.js";
+import { type AnalyzeStep, type MergeStep, type Step, type TrainStep, WRITTEN_MODEL } from "./step.js";
 import { STEP_FILES, type StepOrder, type StepSettings, withFolders } from "./step-order.js";
+import { writeModel } from "./write-model.js";
 
 export interface RunStepOptions {
   /** Models that stay open for the next step. Default: the step closes its own. */
@@ -66,7 +67,30 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
 
 function runKind(step: Step, context: StepContext): Promise<StepResult> {
   if (step.kind === "train") return runTraining(step, context);
+  if (step.kind === "merge") return runMerge(step, context);
   return step.kind === "analyze" ? runAnalysis(step, context) : runEvaluation(step, context);
+}
+
+async function runMerge(
+  step: MergeStep,
+  { folder, folders, settings, inputs, signal, onProgress }: StepContext,
+): Promise<StepResult> {
+  const out = join(folder, WRITTEN_MODEL);
+  const clear = async () => {
+    for (const path of [out, `${out}.partial`]) await rm(path, { recursive: true, force: true });
+  };
+  await inputs.begin(folder, clear);
+  await writeModel(withFolders(step.model, folders), {
+    ...{ out, resume: true, threads: settings.threads, signal },
+    onProgress: ({ doneBytes, totalBytes, phase }) => onProgress?.(doneBytes / Math.max(1, totalBytes), phase),
+  });
+  try {
+    await inputs.check();
+  } catch (error) {
+    await clear();
+    throw error;
+  }
+  return { kind: "merge" };
 }
 
 async function runTraining(

@@ -65,6 +65,13 @@ export interface AnalyzeStep extends StepParts {
   readonly language: string;
 }
 
+/** Writes a merge, or a model with an adapter, that training or another merge starts from. */
+export interface MergeStep extends StepParts {
+  readonly kind: "merge";
+  readonly key: string;
+  readonly model: ModelSource;
+}
+
 export interface EvaluateStep extends StepParts {
   readonly kind: "evaluate";
   readonly key: string;
@@ -81,9 +88,9 @@ export interface EvaluateStep extends StepParts {
   readonly weights?: WeightType;
 }
 
-export type Step = TrainStep | AnalyzeStep | EvaluateStep;
+export type Step = TrainStep | AnalyzeStep | MergeStep | EvaluateStep;
 export type StepKind = Step["kind"];
-export const KINDS: readonly StepKind[] = ["train", "analyze", "evaluate"];
+export const KINDS: readonly StepKind[] = ["train", "analyze", "merge", "evaluate"];
 
 /** The key of a step: a digest of everything that its result depends on. Labels, folders and resources are not part of it. */
 export function stepKey(kind: StepKind, inputs: unknown): string {
@@ -95,6 +102,9 @@ export function stepKey(kind: StepKind, inputs: unknown): string {
 export function kindOf(key: string): StepKind {
   return key.slice(0, key.indexOf("-")) as StepKind;
 }
+
+/** Folder of the model that a merge step writes, in the step's folder. */
+export const WRITTEN_MODEL = "model";
 
 /** The identity of a step's output at a path in its folder. */
 export function madeBy(key: string, path: string): string {
