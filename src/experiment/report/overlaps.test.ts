@@ -54,6 +54,13 @@ it("reports the overlap as a figure, in Markdown and CSV, with what chance gives
     "0",
     "100",
   ]);
+  const { report: two } = reportOf(plan("[[math, swahili]]"), () => 5, { overlap: OVERLAP });
+  const [first, second] = two.overlaps;
+  const halved = second && { ...second, cells: second.cells.map((row) => row.map((share) => share && share / 2)) };
+  const both = await drawnPage(experimentPage({ ...two, overlaps: first && halved ? [first, halved] : [] }));
+  expect([...both.matchAll(/class="heat" style="--depth:(\d+)%"/g)].map(([, depth]) => depth).join(" ")).toBe(
+    "50 0 100 25 0 50",
+  );
   const none = {
     ...OVERLAP,
     cells: [

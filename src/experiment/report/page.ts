@@ -47,6 +47,8 @@ export function experimentPage(report: ExperimentReport): Page {
   const language = report.tables.filter(({ kind }) => kind === "language");
   const cost = report.tables.find(({ kind }) => kind === "cost") ?? { columns: [], rows: [] };
   const scores = scoreList(report, MAX_SCORES);
+  // The same colour in each figure.
+  const shares = { low: 0, high: Math.max(0, ...report.overlaps.flatMap(({ cells }) => cells.flat()).map(Number)) };
   const tasks = [...new Set(flips.map(({ task }) => task))];
   const failed: Table = { columns: ["step", "reason"], rows: failures.map(({ label, reason }) => [label, reason]) };
   const sections: Section[] = [
@@ -64,9 +66,14 @@ export function experimentPage(report: ExperimentReport): Page {
     { id: "lines", title: "Scores along one setting", figures: report.lines.map(linesFigure) },
     {
       ...{ id: "overlaps", title: "What pairs of experts both changed", lead: OVERLAPS_LEAD },
-      figures: report.overlaps.map((overlap) => ({ ...gridFigure(overlap, 0), isDense: true })),
+      figures: report.overlaps.map((overlap) => ({ ...gridFigure(overlap, shares), isDense: true })),
     },
-    { id: "grids", title: "Scores over the grid", lead: gridsLead(heatmaps), figures: heatmaps.map(gridFigure) },
+    {
+      id: "grids",
+      title: "Scores over the grid",
+      lead: gridsLead(heatmaps),
+      figures: heatmaps.map((heatmap) => gridFigure(heatmap)),
+    },
     { id: "search", title: "How configurations were chosen", figures: searches.flatMap(searchFigures) },
     {
       ...{ id: "recipes", title: "Recipes", lead: RECIPES_LEAD + moreRecipes(recipes.length - shownRecipes.length) },
@@ -218,11 +225,11 @@ function gridsLead(heatmaps: readonly ReportHeatmap[]): string {
   return `${isOfLayers ? "A layer swap takes the bottom and top layers of the model from the language expert and the rest from the task expert. " : ""}The stronger a cell's colour, the better its configuration did.`;
 }
 
-/** @param from value without colour (default: the lowest) */
-function gridFigure(heatmap: ReportHeatmap, from?: number): GridFigure {
+/** @param span values without colour and with all of it (default: the lowest and highest) */
+function gridFigure(heatmap: ReportHeatmap, span?: Span): GridFigure {
   const { title, note, rowTitle, columnTitle, rows, columns, cells, marked } = heatmap;
   const values = cells.flat().filter((value) => value !== null);
-  const [low, high] = [from ?? Math.min(...values), Math.max(...values)];
+  const { low, high } = span ?? { low: Math.min(...values), high: Math.max(...values) };
   return {
     ...{ kind: "grid", title, caption: note, rowTitle, columnTitle, columns },
     rows: rows.map((label, row) => ({

@@ -90,6 +90,14 @@ describe("the data of a report", () => {
       [share(3), share(7)],
       [share(5), share(3)],
     ]);
+    // The lowest of each figure, here 3 of ten, is without colour.
+    const page = experimentPage({ ...report, heatmaps: [report.heatmaps, report.heatmaps].flat() });
+    const figures = page.sections.find(({ id }) => id === "grids")?.figures ?? [];
+    expect(figures).toHaveLength(2);
+    for (const figure of figures) {
+      const depths = figure.kind === "grid" ? figure.rows.flatMap(({ cells }) => cells.map((cell) => cell?.depth)) : [];
+      expect(depths).toEqual([0, 1, (share(5) - share(3)) / (share(7) - share(3)), 0]);
+    }
     expect(heatmap?.marked).toEqual([
       { row: 0, column: 1, what: "chosen" },
       { row: 1, column: 0, what: "default" },
