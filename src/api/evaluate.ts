@@ -34,6 +34,8 @@ export interface EvaluateOptions
     Pick<OpenModelOptions, "type" | "weights"> {
   /** Tasks by name, such as `mgsm_sw` or `paper`, and paths of task files. */
   readonly tasks: readonly string[];
+  /** What results call the model. Default: the source, or the name of an opened model. */
+  readonly name?: string | undefined;
   /** Folder with task data. Default: the hub. */
   readonly data?: string | undefined;
   /**
@@ -86,7 +88,7 @@ export async function evaluate(source: ModelInput | Model, options: EvaluateOpti
   const { backend, name, close } = await backendOf(source, options);
   try {
     const { results, samples } = await evaluateTasks({
-      ...{ tasks, backend, source: name, out, resume, limit, seed, resamples, sandbox, signal },
+      ...{ tasks, backend, source: options.name ?? name, out, resume, limit, seed, resamples, sandbox, signal },
       data: { folder: data, loadRows: hubLoader() },
       onProgress:
         onProgress &&

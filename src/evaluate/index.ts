@@ -17,14 +17,16 @@ export { CHRF_PLUS_PLUS, type ChrfScore, corpusChrf } from "./metrics/chrf.js";
 export { loadPieces } from "./metrics/sentencepiece.js";
 export {
   comparisonLines,
+  comparisonVerdict,
   progressDetail,
   SCORE_FORMATS,
   type ScoreFormat,
   scoreLines,
   scoreNotes,
+  scoreTexts,
 } from "./result-tables.js";
 export { ResultFolder, SERVER_LOG } from "./results/folder.js";
-export { readResults } from "./results/read-results.js";
+export { readResults, readSamples, readVerdicts, type StoredSample } from "./results/read-results.js";
 export type { Results, Sample } from "./results/result-types.js";
 export { openSandbox } from "./sandbox/sandbox.js";
 export { averageScore, type ScoredItems } from "./scoring/average-scores.js";
@@ -47,6 +49,7 @@ export {
   MISSING_DATA,
   type OpenTasksOptions,
   openTasks,
+  readDeclaration,
   SUITES,
   TASK_FAMILIES,
   type Task,

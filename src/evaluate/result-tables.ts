@@ -1,5 +1,5 @@
 // Scores, comparisons and progress of evaluations as tables and text.
-import { formatDuration } from "../core/index.js";
+import { formatDuration, plural } from "../core/index.js";
 import {
   csvLines,
   formatNumber,
@@ -25,6 +25,12 @@ function cellOf(value: number | undefined, scale: Score["scale"]): NumberCell {
 }
 
 const spanOf = (interval: Score["interval"], scale: Score["scale"]) => formatSpan(interval, cellOf(0, scale));
+
+/** A score and its interval as tables show them. */
+export const scoreTexts = ({ value, scale, interval }: Pick<Score, "value" | "scale" | "interval">) => ({
+  score: formatNumber(cellOf(value, scale)),
+  interval: spanOf(interval, scale),
+});
 
 const TASK_COLUMNS = [
   { label: "task", isGroup: true },
@@ -146,6 +152,38 @@ export function comparisonLines(comparison: ResultsComparison, format: ScoreForm
     ]),
   };
   return format === "markdown" ? markdownLines(table) : terminalLines(table);
+}
+
+/** Probability below which a difference is called significant. */
+const SIGNIFICANT = 0.05;
+
+/**
+ * What a comparison found, in sentences: the difference, its interval and its test, and the items that flipped.
+ * @param names of the first method and of the other
+ */
+export function comparisonVerdict(one: MethodComparison, [first, other]: readonly [string, string]): string {
+  const { title, scale, difference, interval, discordance, gained, lost, items, pAdjusted: p, detectable } = one;
+  const text = (value: number, isSigned = false) => formatNumber({ ...cellOf(value, scale), isSigned });
+  const excludesZero = interval !== undefined && (interval.low > 0 || interval.high < 0);
+  const isSignificant = p === undefined ? excludesZero : p < SIGNIFICANT;
+  const outcome = isSignificant
+    ? `${other} scores significantly ${difference > 0 ? "higher" : "lower"} than ${first}`
+    : `no significant difference between ${first} and ${other}`;
+  const facts = [
+    `${title} ${text(one.second)} against ${text(one.first)}`,
+    `difference ${text(difference, true)}`,
+    ...(interval ? [`95% interval ${spanOf(interval, scale)}`] : []),
+    ...(p === undefined ? [] : [`p ${formatNumber({ value: p, scale: "probability" }).replace(/^(?!<)/, "= ")}`]),
+  ];
+  return [
+    `${outcome} (${facts.join(", ")}).`,
+    ...(discordance === undefined
+      ? []
+      : [`Of ${plural(items, "item")}, ${gained.length} gained and ${lost.length} lost.`]),
+    ...(isSignificant || detectable === undefined
+      ? []
+      : [`Differences from ${text(detectable)} show with 80% power in as many items.`]),
+  ].join(" ");
 }
 
 /** Items gained and lost; undefined unless each item is right or wrong. */

@@ -2,7 +2,10 @@
 import { basename, join, resolve } from "node:path";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { expert, operations, settings } from "./protocol.js";
+import { WEIGHT_TYPES } from "../engine/index.js";
+import { FILE_TYPE_NAMES } from "../export/index.js";
+import { GGUF_TYPES, WEIGHTS } from "./evaluation-protocol.js";
+import { expert, jobInputs, operations, settings } from "./protocol.js";
 import { forCard } from "./server/operations.js";
 
 const { name } = expert.shape;
@@ -49,4 +52,37 @@ it.each([
   ["models[0] (a) has 28 layers, models[1] (b) has 20", "The base has 28 layers, this model has 20"],
 ])("a card says %s in its own words", (problem, said) => {
   expect(forCard(problem)).toBe(said);
+});
+
+it("results are looked up by names that stay within their folder", () => {
+  const fits = (first: string) =>
+    operations["evaluation.items"].input.safeParse({ first, second: "b", task: "t", metric: "m", ids: ["1"] }).success;
+  expect(["quiz-base-0a1b", "mine 2", "数学"].filter(fits)).toHaveLength(3);
+  expect(["..", "../a", "a/b", "a\\b", ".hidden", "", "a\0", "x".repeat(201)].filter(fits)).toEqual([]);
+});
+
+it("at most a page of items is asked for at once", () => {
+  const ids = (count: number) => Array.from({ length: count }, String);
+  const fits = (count: number) =>
+    operations["evaluation.items"].input.safeParse({ first: "a", second: "b", task: "t", metric: "m", ids: ids(count) })
+      .success;
+  expect([fits(0), fits(50), fits(51)]).toEqual([true, true, false]);
+});
+
+it("what runs models has the command line's names, and is the engine where a job does not say it", () => {
+  const job = { models: [{ name: "base", source: "b" }], task: "quiz.yaml", data: null, limit: 5 };
+  const runners = [{ backend: "engine", weights: "int8" }, { backend: "llama", type: "q4_k_m" }, undefined];
+  expect(runners.map((runner) => jobInputs.evaluate.parse({ ...job, runner }).runner)).toEqual([
+    ...runners.slice(0, 2),
+    { backend: "engine", weights: "float32" },
+  ]);
+  for (const runner of [
+    { backend: "llama", weights: "int8" },
+    { backend: "openai", type: "f16" },
+    { backend: "engine" },
+  ]) {
+    expect(jobInputs.evaluate.safeParse({ ...job, runner }).success).toBe(false);
+  }
+  expect(WEIGHTS).toEqual(WEIGHT_TYPES);
+  expect([...GGUF_TYPES].sort()).toEqual([...FILE_TYPE_NAMES].sort());
 });

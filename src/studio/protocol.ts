@@ -1,6 +1,7 @@
 // What the page and the server say to each other: one schema of every operation, checked on both sides.
 
 import { z } from "zod";
+import { evaluationOperations, GGUF_TYPES, runner } from "./evaluation-protocol.js";
 
 // Far above what people write; what comes back from models is bounded by its own limits.
 const MOST_TEXT = 1_000_000;
@@ -144,6 +145,20 @@ export const jobInputs = {
     maxNewTokens: z.int().min(1).max(4096),
     temperature: z.number().min(0).max(10),
     seed: z.int().min(0),
+    runner,
+  }),
+  /** Scores of several models on a task. */
+  evaluate: z.strictObject({
+    models: list(z.strictObject({ name: z.string().max(200), source }))
+      .min(1)
+      .max(8),
+    /** As `layergraft eval --tasks` takes it; files start from the project. */
+    task: source,
+    /** Folder with the data of tasks; null takes the hub's. */
+    data: source.nullable(),
+    /** Most items; null: all. */
+    limit: z.int().min(1).max(10_000_000).nullable(),
+    runner,
   }),
   /** Writes a recipe's model. */
   merge: z.strictObject({ recipe: name, out: source, resume: z.boolean(), force: z.boolean() }),
@@ -151,7 +166,7 @@ export const jobInputs = {
   export: z.strictObject({
     recipe: name,
     out: source,
-    type: z.enum(["f16", "bf16", "f32", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"]),
+    type: z.enum(GGUF_TYPES),
     resume: z.boolean(),
     force: z.boolean(),
   }),
@@ -220,6 +235,7 @@ const start = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("analyze"), input: jobInputs.analyze }),
   z.strictObject({ kind: z.literal("suggest"), input: jobInputs.suggest }),
   z.strictObject({ kind: z.literal("answer"), input: jobInputs.answer }),
+  z.strictObject({ kind: z.literal("evaluate"), input: jobInputs.evaluate }),
   z.strictObject({ kind: z.literal("merge"), input: jobInputs.merge }),
   z.strictObject({ kind: z.literal("export"), input: jobInputs.export }),
   z.strictObject({ kind: z.literal("push"), input: jobInputs.push }),
@@ -263,6 +279,7 @@ export const operations = {
   },
   /** What a job made; its form depends on the kind. */
   "job.result": { input: z.strictObject({ id: job.shape.id }), output: z.json() },
+  ...evaluationOperations,
 } as const;
 export type Operations = typeof operations;
 export type OperationName = keyof Operations;

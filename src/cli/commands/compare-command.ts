@@ -3,6 +3,7 @@ import { exists, formatSome } from "../../core/index.js";
 import {
   compareResults,
   comparisonLines,
+  comparisonVerdict,
   type ResultsComparison,
   SCORE_FORMATS,
   type ScoreFormat,
@@ -72,6 +73,7 @@ export function addCompareCommand(program: Command): void {
       "",
       palette.dim(header),
       ...rows,
+      ...verdicts(comparison),
       ...(flags.flips ? ["", ...flips(comparison)] : []),
       ...(notes.length > 0 ? ["", ...notes.map((note) => palette.dim(note))] : []),
     ]);
@@ -89,6 +91,15 @@ function parseShare(text: string): number {
     throw new InvalidArgumentError("It must be a share of the items, from 0 to 1.");
   }
   return value;
+}
+
+/** What was found on each task, by its main metric, where there are two results. */
+function verdicts({ tasks, methods }: ResultsComparison): string[] {
+  if (methods.length > 2) return [];
+  const found = tasks.flatMap(({ title, comparisons }) =>
+    comparisons.slice(0, 1).map((one) => `${title}: ${comparisonVerdict(one, ["the first", "the second"])}`),
+  );
+  return ["", ...found];
 }
 
 function leftOut({ tasks }: ResultsComparison): string[] {

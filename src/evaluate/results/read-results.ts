@@ -124,6 +124,18 @@ export async function readResults(path: string): Promise<Results> {
   throw new RecipeError(summary, problems.slice(0, 10).map(formatProblem), { file });
 }
 
+const SAMPLE = VERDICT.extend({
+  prompt: z.union([
+    z.object({ shared: z.string(), own: z.string() }),
+    z.object({ shared: z.string(), messages: z.array(z.object({ role: z.string(), content: z.string() })) }),
+  ]),
+  output: z.union([z.string(), z.array(z.number().nullable())]).nullable(),
+  fault: z.string().optional(),
+  reading: recordOf(z.unknown()).nullable(),
+});
+/** A sample as results have it: prompt, answer and verdict. */
+export type StoredSample = z.output<typeof SAMPLE>;
+
 /** The verdict on a sample, with a digest of its question. */
 export interface JudgedSample extends JudgedItem {
   readonly asked: string;
@@ -135,17 +147,36 @@ export interface JudgedSample extends JudgedItem {
  * @throws LayergraftError if the file is missing, or a line is not a sample
  */
 export async function readVerdicts(folder: string, task: string): Promise<JudgedSample[]> {
+  const samples = await readRows(folder, task, VERDICT);
+  return samples.map(({ prompt, gold, ...judged }) => ({ ...judged, asked: keyOf(prompt, gold) }));
+}
+
+/**
+ * Reads samples of a task.
+ * @param ids of the samples that are wanted
+ * @throws LayergraftError if the file is missing, or a line is not a sample
+ */
+export async function readSamples(folder: string, task: string, ids: ReadonlySet<string>): Promise<StoredSample[]> {
+  return readRows(folder, task, SAMPLE, ({ id }) => ids.has(String(id)));
+}
+
+async function readRows<T extends z.ZodType>(
+  folder: string,
+  task: string,
+  schema: T,
+  isWanted: (row: Readonly<Record<string, unknown>>) => boolean = () => true,
+): Promise<z.output<T>[]> {
   const name = samplesFile(task);
   const file = join(folder, name);
   if (!(await isFile(file))) {
     throw new RecipeError(`${folder} has no ${name}, the samples of ${task}, which compare needs`, [], { file });
   }
-  return (await fileRows(file)).map(({ row, where }): JudgedSample => {
-    const { value, problems } = checkSchema(VERDICT, row);
-    if (!value) {
+  const rows = (await fileRows(file)).filter(({ row }) => isWanted(row));
+  return rows.map(({ row, where }) => {
+    const { value, problems } = checkSchema(schema, row);
+    if (value === undefined) {
       throw new RecipeError(`${where} is not a sample: ${formatSome(problems.map(formatProblem))}`, [], { file });
     }
-    const { prompt, gold, ...judged } = value;
-    return { ...judged, asked: keyOf(prompt, gold) };
+    return value;
   });
 }

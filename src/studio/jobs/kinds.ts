@@ -3,6 +3,7 @@ import { join, resolve } from "node:path";
 import { analyze, exportModel, openModel, type Progress, planMerge, push } from "../../api/index.js";
 import { analyzeExperts, pageData, readAnalysis, suggestRecipes } from "../../merge/index.js";
 import type { JobInput, JobKind } from "../protocol.js";
+import { evaluateModels, runnerOptions } from "./evaluate.js";
 
 /** Folder of an analysis within that of its job. */
 export const ANALYSIS = "analysis";
@@ -38,14 +39,21 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     });
     return suggestRecipes({ analysis, sources }).map(({ name, reason, recipe }) => ({ name, reason, recipe }));
   },
-  async answer({ models, prompt: { text, system }, chat, ...options }, { project }, { signal, onProgress, onText }) {
+  evaluate: evaluateModels,
+  async answer(
+    { models, prompt: { text, system }, chat, runner, ...options },
+    { project },
+    { signal, onProgress, onText },
+  ) {
     const messages = [...(system ? [{ role: "system", content: system }] : []), { role: "user", content: text }];
     const results: Record<string, { readonly text: string; readonly finish: string; readonly tokens: number }> = {};
     for (const { name, source } of models) {
       const loading = ({ done, total, unit }: Progress) => onProgress({ phase: `loading ${name}`, done, total, unit });
       onProgress({ phase: `loading ${name}`, done: 0, total: 0, unit: "bytes" });
       // One at a time, so that the memory is that of the largest.
-      const model = await openModel(source, { folder: project, signal, onProgress: loading });
+      const model = await openModel(source, {
+        ...{ folder: project, ...runnerOptions(runner), signal, onProgress: loading },
+      });
       try {
         onProgress({ phase: `${name} answers`, done: 0, total: 0, unit: "items" });
         const onPart = (part: string) => onText(name, part);

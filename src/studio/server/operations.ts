@@ -1,7 +1,7 @@
 // What each operation does, by the library's calls.
 import { readdir } from "node:fs/promises";
 import { homedir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { inspect, planMerge } from "../../api/index.js";
 import {
   exists,
@@ -19,6 +19,7 @@ import { experimentOf } from "../project/experiment-plan.js";
 import type { ProjectFolder } from "../project/project.js";
 import type { Check, Input, Model, OperationName, Output, StudioEvent } from "../protocol.js";
 import { checkRecipeText } from "./check-recipe.js";
+import { choicesOf, compareEvaluations, itemsOf, listEvaluations } from "./evaluations.js";
 
 /** What handlers work on. */
 export interface Context {
@@ -81,6 +82,10 @@ export const HANDLERS: Handlers = {
     const rows = await mostChangedRows(join(jobs.folderOf(id), ANALYSIS), { layer, column, most: TOP_ROWS });
     return rows.map(({ index, changes }) => ({ index, changes: [...changes] }));
   },
+  "evaluation.choices": (_, { project }) => choicesOf(project.folder),
+  "evaluation.list": (_, { project }) => listEvaluations(project.folder),
+  "evaluation.compare": (input, { project }) => compareEvaluations(input, project.folder),
+  "evaluation.items": (input, { project }) => itemsOf(input, project.folder),
   "job.result": async ({ id }, { jobs }) => (await jobs.result(id)) as Output<"job.result">,
 };
 
@@ -90,6 +95,9 @@ function titleOf(...[kind, input]: [Input<"job.start">["kind"], Input<"job.start
   if (kind === "export" && "type" in input) return `Export ${input.recipe} as ${input.type}`;
   if (kind === "push" && "repository" in input) return `Push to ${input.repository}`;
   if (kind === "answer" && "models" in input) return `Answers of ${input.models.map(({ name }) => name).join(", ")}`;
+  if (kind === "evaluate" && "limit" in input) {
+    return `Evaluation of ${input.models.map(({ name }) => name).join(", ")} on ${basename(input.task)}`;
+  }
   if (kind === "merge" && "recipe" in input) return `Merge ${input.recipe}`;
   return kind;
 }

@@ -72,12 +72,15 @@ export function Segments<T extends string | number>({ label, options, value, onC
 export function Tabs({
   label,
   tabs,
+  start = 0,
 }: {
   label: string;
+  /** Index of the tab that is open at first. */
+  start?: number;
   tabs: readonly { readonly name: string; readonly content: () => ComponentChildren }[];
 }) {
   const id = useId();
-  const [at, setAt] = useState(0);
+  const [at, setAt] = useState(start);
   const list = useRef<HTMLDivElement>(null);
   const go = (to: number) => {
     const next = (to + tabs.length) % tabs.length;

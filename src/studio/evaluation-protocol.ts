@@ -1,0 +1,133 @@
+// What the page and the server say about evaluations: tasks, results in the folder `evaluations`, and comparisons of two.
+
+import { z } from "zod";
+
+const count = z.int().min(0);
+/** Items of which the page asks for the texts at once. */
+export const MOST_ITEMS = 50;
+
+/** Encodings of weights in GGUF files, which llama.cpp runs. */
+export const GGUF_TYPES = ["f16", "bf16", "f32", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"] as const;
+export const WEIGHTS = ["float32", "int8", "int4"] as const;
+
+/** What runs models, by the names of the command line. */
+export const runner = z
+  .discriminatedUnion("backend", [
+    z.strictObject({ backend: z.literal("engine"), weights: z.enum(WEIGHTS) }),
+    z.strictObject({ backend: z.literal("llama"), type: z.enum(GGUF_TYPES) }),
+  ])
+  // Of jobs of earlier versions.
+  .default({ backend: "engine", weights: "float32" });
+export type Runner = z.infer<typeof runner>;
+
+/** The folder of an evaluation within `evaluations`. */
+export const evaluationName = z.string().regex(/^[\p{L}\p{N}][\p{L}\p{N} _.-]{0,199}$/u, "is not the name of a result");
+const taskName = z.string().min(1).max(200);
+const itemId = z.string().max(1000);
+
+/** What evaluations can be made of. */
+export const choices = z.strictObject({
+  /** Task files of the project. */
+  files: z.array(z.strictObject({ file: z.string(), title: z.string(), problem: z.string().nullable() })),
+  families: z.array(z.strictObject({ name: z.string(), summary: z.string(), tasks: z.array(z.string()) })),
+  /** Why llama.cpp cannot run models; null if it can. */
+  llama: z.string().nullable(),
+});
+export type Choices = z.infer<typeof choices>;
+
+export const evaluation = z.strictObject({
+  name: evaluationName,
+  /** The model, as the evaluation was given it. */
+  source: z.string(),
+  /** What ran the model. */
+  runner: z.string(),
+  /** Milliseconds since 1970. */
+  ended: z.number(),
+  limit: count.nullable(),
+  tasks: z.array(
+    z.strictObject({
+      task: z.string(),
+      title: z.string(),
+      protocol: z.string(),
+      /** Equal where the same was asked. */
+      prompts: z.string(),
+      items: count,
+      metric: z.string(),
+      score: z.string(),
+      interval: z.string(),
+      /** The score and its interval from 0 to 1. */
+      value: z.number().nullable(),
+      low: z.number().nullable(),
+      high: z.number().nullable(),
+    }),
+  ),
+});
+export type Evaluation = z.infer<typeof evaluation>;
+
+export const comparison = z.strictObject({
+  tasks: z.array(
+    z.strictObject({
+      task: z.string(),
+      title: z.string(),
+      protocol: z.string(),
+      comparisons: z.array(
+        z.strictObject({
+          metric: z.string(),
+          title: z.string(),
+          /** What was found, in sentences. */
+          verdict: z.string(),
+          /** Whether items are right or wrong, so that they can be gained and lost. */
+          hasFlips: z.boolean(),
+          gained: z.array(itemId),
+          lost: z.array(itemId),
+        }),
+      ),
+      /** All items of both, in their order. */
+      ids: z.array(itemId),
+    }),
+  ),
+  skipped: z.array(z.strictObject({ task: z.string(), reason: z.string() })),
+});
+export type ResultComparison = z.infer<typeof comparison>;
+
+/** An item with the answers of both. */
+export const comparedItem = z.strictObject({
+  id: itemId,
+  prompt: z.string(),
+  /** What other items begin with, too, such as solved examples; may be empty. */
+  beginning: z.string(),
+  gold: z.string(),
+  answers: z
+    .array(
+      z.strictObject({
+        text: z.string(),
+        /** Why there is no answer. */
+        fault: z.string().nullable(),
+        /** What it is worth, from 0 to 1; null where it has no such number. */
+        value: z.number().nullable(),
+      }),
+    )
+    .length(2),
+});
+export type ComparedItem = z.infer<typeof comparedItem>;
+
+const pair = { first: evaluationName, second: evaluationName };
+export const evaluationOperations = {
+  "evaluation.choices": { input: z.strictObject({}), output: choices },
+  /** Finished evaluations, the latest first. */
+  "evaluation.list": { input: z.strictObject({}), output: z.array(evaluation) },
+  /** As `layergraft compare`; the names are those in its sentences. */
+  "evaluation.compare": {
+    input: z.strictObject({ ...pair, names: z.tuple([z.string().max(200), z.string().max(200)]) }),
+    output: comparison,
+  },
+  "evaluation.items": {
+    input: z.strictObject({
+      ...pair,
+      task: taskName,
+      metric: z.string().max(200),
+      ids: z.array(itemId).max(MOST_ITEMS),
+    }),
+    output: z.array(comparedItem),
+  },
+} as const;

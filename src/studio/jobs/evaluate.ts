@@ -1,0 +1,85 @@
+// Evaluates models one after another, so that the memory is that of the largest. Results are folders of `layergraft eval`.
+import { join, resolve } from "node:path";
+import { evaluate, openModel, type Progress } from "../../api/index.js";
+import { digestOfJson, exists, VERSION } from "../../core/index.js";
+import { openModelSource } from "../../engine/index.js";
+import { type DataAccess, hubLoader, judgingDigest, openTasks, promptsDigest } from "../../evaluate/index.js";
+import type { Runner } from "../evaluation-protocol.js";
+import type { JobInput } from "../protocol.js";
+import type { JobControls, JobPlace } from "./kinds.js";
+
+/** Folder of all results within a project. */
+export const EVALUATIONS = "evaluations";
+/** Written when an evaluation is complete. */
+const RESULTS = "results.json";
+
+/** The result of a model in a job. */
+export interface Evaluated {
+  readonly name: string;
+  /** Its folder within `evaluations`. */
+  readonly folder: string;
+  /** Whether it was there before. */
+  readonly isKept: boolean;
+}
+
+/** The options of `openModel` that a choice of the page stands for. */
+export function runnerOptions(runner: Runner) {
+  return runner.backend === "engine"
+    ? ({ backend: "engine", weights: runner.weights } as const)
+    : ({ backend: "llama", type: runner.type } as const);
+}
+
+export async function evaluateModels(
+  { models, task, data, limit, runner }: JobInput<"evaluate">,
+  { project }: Pick<JobPlace, "project">,
+  { signal, onProgress }: Pick<JobControls, "signal" | "onProgress">,
+): Promise<Evaluated[]> {
+  const tasks = [/\.ya?ml$/i.test(task) ? resolve(project, task) : task];
+  const folder = data === null ? undefined : resolve(project, data);
+  onProgress({ phase: "reading the task", done: 0, total: 0, unit: "items" });
+  const asked = await questionsOf(tasks, { folder, loadRows: hubLoader() }, limit ?? undefined, signal);
+  const total = models.length * asked.items;
+  const results: Evaluated[] = [];
+  for (const [i, { name, source }] of models.entries()) {
+    const report = (phase: string, done: number) =>
+      onProgress({ phase: `${name}: ${phase}`, done: i * asked.items + done, total, unit: "items" });
+    report("loading", 0);
+    const hub = { fetch: "stream", signal } as const;
+    const { digest } = await openModelSource(source, { folder: project, hub });
+    const all = digestOfJson([VERSION, source, digest, asked.digests, limit, runner]);
+    const own = `${asked.name}-${name.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60)}-${all.slice(0, 10)}`;
+    const out = join(project, EVALUATIONS, own);
+    const isKept = await exists(join(out, RESULTS));
+    if (!isKept) {
+      const onLoading = ({ done, total: bytes }: Progress) =>
+        report(bytes > 0 ? `loading, ${Math.floor((100 * done) / bytes)}%` : "loading", 0);
+      const options = { folder: project, ...runnerOptions(runner), signal, onProgress: onLoading };
+      const model = await openModel(source, options);
+      try {
+        await evaluate(model, {
+          ...{ name: source, tasks, data: folder, out, resume: true, limit: limit ?? undefined, signal },
+          onProgress: ({ phase, done }) => report(phase, done),
+        });
+      } finally {
+        await model.close();
+      }
+    }
+    results.push({ name, folder: own, isKept });
+  }
+  return results;
+}
+
+/** What tasks ask, in digests that change with every question and with how answers are judged. */
+async function questionsOf(names: readonly string[], data: DataAccess, limit: number | undefined, signal: AbortSignal) {
+  const tasks = await openTasks(names);
+  const digests: string[] = [];
+  let items = 0;
+  for (const task of tasks) {
+    const loaded = await task.load(data, { limit, signal });
+    items += loaded.items.length;
+    digests.push(promptsDigest(loaded.items), judgingDigest(task));
+  }
+  const [first] = tasks;
+  const name = tasks.length === 1 && first ? first.name : (names[0] ?? "");
+  return { name: name.replace(/[^\w-]+/g, "-").slice(0, 60), items, digests };
+}

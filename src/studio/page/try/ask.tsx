@@ -1,0 +1,132 @@
+// One prompt, several models, side by side, before anything is written.
+import { signal } from "@preact/signals";
+import { call } from "../client.ts";
+import { Field, Segments } from "../components/basics.tsx";
+import { NumberField } from "../components/number-field.tsx";
+import { attempt, change, jobs, settings } from "../store.ts";
+import { AnswersOf } from "./answers.tsx";
+import { choices, chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.tsx";
+
+/** What is typed; null until something is. */
+const typed = signal<string | null>(null);
+const system = signal("");
+const chat = signal(true);
+const limit = signal(128);
+const temperature = signal(0);
+const seed = signal(0);
+
+async function ask(text: string): Promise<void> {
+  await attempt(async () => {
+    const prompt = { text, ...(system.value.trim() === "" ? {} : { system: system.value }) };
+    await change(({ prompts: kept }) => ({
+      prompts: [prompt, ...kept.filter((one) => one.text !== text)].slice(0, 50),
+    }));
+    const models = chosen.value.map(({ name, source }) => ({ name, source }));
+    const options = { maxNewTokens: limit.value, temperature: temperature.value, seed: seed.value };
+    await call("job.start", {
+      kind: "answer",
+      input: { models, prompt, chat: chat.value, ...options, runner: runner.value },
+    });
+  });
+}
+
+export function Ask() {
+  const prompts = settings.value?.prompts ?? [];
+  const text = typed.value ?? prompts[0]?.text ?? "";
+  const [shown] = jobs.value.filter(({ kind }) => kind === "answer");
+  const count = chosen.value.length;
+  const canAsk = shown?.state !== "running" && count > 0 && text !== "";
+  return (
+    <div class="stack">
+      <form
+        class="ask"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void ask(text);
+        }}
+      >
+        <div class="stack">
+          <Field label="Prompt">
+            {(attributes) => (
+              <textarea
+                {...{ ...attributes, rows: 4, maxLength: 100_000, value: text }}
+                onInput={({ currentTarget }) => (typed.value = currentTarget.value)}
+                onKeyDown={(event) => {
+                  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && canAsk) void ask(text);
+                }}
+              />
+            )}
+          </Field>
+          {prompts.length > 0 ? (
+            <Field label="Earlier prompts">
+              {(attributes) => (
+                <select
+                  {...attributes}
+                  value=""
+                  onChange={({ currentTarget }) => {
+                    const kept = prompts[Number(currentTarget.value)];
+                    typed.value = kept?.text ?? "";
+                    system.value = kept?.system ?? "";
+                  }}
+                >
+                  <option value="">Choose one</option>
+                  {prompts.map((one, i) => (
+                    <option key={one.text} value={i}>
+                      {one.text.length > 80 ? `${one.text.slice(0, 80)}…` : one.text}
+                    </option>
+                  ))}
+                </select>
+              )}
+            </Field>
+          ) : null}
+        </div>
+        <div class="stack">
+          <ModelList />
+          <Segments
+            label="Form of the prompt"
+            options={[
+              [1, "Chat"],
+              [0, "Text"],
+            ]}
+            value={chat.value ? 1 : 0}
+            onChange={(value) => (chat.value = value === 1)}
+          />
+          <details>
+            <summary>
+              Options <span class="small soft">{runnerText(runner.value)}</span>
+            </summary>
+            <div class="method-form">
+              <RunnerFields />
+              {chat.value ? (
+                <Field label="System message">
+                  {(attributes) => (
+                    <input
+                      {...{ ...attributes, type: "text", value: system.value }}
+                      onInput={({ currentTarget }) => (system.value = currentTarget.value)}
+                    />
+                  )}
+                </Field>
+              ) : null}
+              <NumberField
+                {...{ label: "Most new tokens", value: limit.value, min: 1, max: 4096 }}
+                onChange={(value) => (limit.value = value)}
+              />
+              <NumberField
+                {...{ label: "Temperature", value: temperature.value, min: 0, max: 10, step: 0.1 }}
+                onChange={(value) => (temperature.value = value)}
+              />
+              <NumberField
+                {...{ label: "Seed", value: seed.value, min: 0, max: 2 ** 31 }}
+                onChange={(value) => (seed.value = value)}
+              />
+            </div>
+          </details>
+          <button type="submit" class="primary" disabled={!canAsk}>
+            Ask {count === 1 ? chosen.value[0]?.name : `${count} models`}
+          </button>
+        </div>
+      </form>
+      {shown ? <AnswersOf key={shown.id} job={shown} choices={choices.value} /> : null}
+    </div>
+  );
+}

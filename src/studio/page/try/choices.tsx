@@ -1,0 +1,118 @@
+// What Try runs, in prompts and evaluations alike: models, and what runs them.
+import { computed, signal } from "@preact/signals";
+import { type Choices, GGUF_TYPES, type Runner, WEIGHTS } from "../../evaluation-protocol.ts";
+import { Field, ownClass } from "../components/basics.tsx";
+import { project, settings } from "../store.ts";
+
+export interface Choice {
+  readonly name: string;
+  readonly source: string;
+  /** Its colour; undefined for recipes. */
+  readonly own: number | "base" | undefined;
+}
+
+export const choiceClass = (own: Choice["own"]) => (own === undefined ? "own-merge" : ownClass(own));
+
+export const choices = computed<readonly Choice[]>(() => {
+  const { base = null, experts = [] } = settings.value ?? {};
+  return [
+    ...(base === null ? [] : [{ name: "base", source: base, own: "base" as const }]),
+    ...experts.map(({ name, source }, own) => ({ name, source, own })),
+    ...(project.value?.recipes ?? []).map((name) => ({
+      ...{ name: `recipe ${name}`, source: `recipes/${name}.yaml`, own: undefined },
+    })),
+  ];
+});
+
+/** Choices against the default, which is the models and the open recipe. */
+const changed = signal<ReadonlySet<string>>(new Set());
+const isDefault = ({ name, own }: Choice) => own !== undefined || name === `recipe ${settings.value?.recipe}`;
+const isChosen = (one: Choice) => isDefault(one) !== changed.value.has(one.name);
+export const chosen = computed(() => choices.value.filter(isChosen));
+
+export const runner = signal<Runner>({ backend: "engine", weights: "float32" });
+/** Null until the server has said it. */
+export const known = signal<Choices | null>(null);
+
+function toggle({ name }: Choice): void {
+  const next = new Set(changed.value);
+  if (!next.delete(name)) next.add(name);
+  changed.value = next;
+}
+
+export function ModelList() {
+  return (
+    <fieldset class="model-list">
+      <legend class="label">Models</legend>
+      {choices.value.map((one) => (
+        <label key={one.name} class={`row ${choiceClass(one.own)}`}>
+          <input {...{ type: "checkbox", checked: isChosen(one), onChange: () => toggle(one) }} />
+          <span class="mark" aria-hidden="true" />
+          {one.name}
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+/** `engine, float32`. */
+export const runnerText = (one: Runner) => (one.backend === "engine" ? `engine, ${one.weights}` : `llama, ${one.type}`);
+
+/** The backend and its weights. */
+export function RunnerFields() {
+  const now = runner.value;
+  const missing = known.value?.llama ?? null;
+  const onBackend = (backend: string) => {
+    runner.value = backend === "llama" ? { backend: "llama", type: "q8_0" } : { backend: "engine", weights: "float32" };
+  };
+  return (
+    <>
+      <Field label="Backend" hint={missing ?? undefined}>
+        {(attributes) => (
+          <select {...attributes} value={now.backend} onChange={({ currentTarget }) => onBackend(currentTarget.value)}>
+            <option value="engine">engine</option>
+            <option value="llama" disabled={missing !== null}>
+              llama (llama.cpp)
+            </option>
+          </select>
+        )}
+      </Field>
+      {now.backend === "engine" ? (
+        <Picked
+          label="Weights"
+          options={WEIGHTS}
+          value={now.weights}
+          onChange={(weights) => (runner.value = { backend: "engine", weights })}
+        />
+      ) : (
+        <Picked
+          label="Type"
+          options={GGUF_TYPES}
+          value={now.type}
+          onChange={(type) => (runner.value = { backend: "llama", type })}
+        />
+      )}
+    </>
+  );
+}
+
+interface PickedProps<T extends string> {
+  readonly label: string;
+  readonly options: readonly T[];
+  readonly value: T;
+  readonly onChange: (value: T) => void;
+}
+
+function Picked<T extends string>({ label, options, value, onChange }: PickedProps<T>) {
+  return (
+    <Field label={label}>
+      {(attributes) => (
+        <select {...attributes} value={value} onChange={({ currentTarget }) => onChange(currentTarget.value as T)}>
+          {options.map((one) => (
+            <option key={one}>{one}</option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}

@@ -1,0 +1,203 @@
+// Finished evaluations by what was asked: scores with their intervals, and two of them to compare.
+import { useEffect, useState } from "preact/hooks";
+import type { Evaluation } from "../../evaluation-protocol.ts";
+import { call } from "../client.ts";
+import { Field } from "../components/basics.tsx";
+import { attempt } from "../store.ts";
+import { choiceClass, choices } from "./choices.tsx";
+import { Comparison } from "./comparison.tsx";
+
+type Score = Evaluation["tasks"][number];
+/** A result of a model on one task. */
+export interface Row extends Evaluation {
+  readonly score: Score;
+  /** What the model is called in the project, else its source. */
+  readonly label: string;
+  readonly accent: string;
+}
+
+/** Results of the same questions. */
+interface Group {
+  readonly key: string;
+  readonly score: Score;
+  /** The base first, then as the project lists models; the latest of a model first. */
+  readonly rows: readonly Row[];
+}
+
+function groupsOf(all: readonly Evaluation[]): Group[] {
+  const groups = new Map<string, Row[]>();
+  for (const one of all) {
+    const at = choices.value.findIndex(({ source }) => source === one.source);
+    const known = choices.value[at];
+    for (const score of one.tasks) {
+      const key = JSON.stringify([score.task, score.protocol, score.prompts, score.metric]);
+      const row = { ...one, score, label: known?.name ?? one.source, accent: choiceClass(known?.own) };
+      groups.set(key, [...(groups.get(key) ?? []), row]);
+    }
+  }
+  const place = ({ source }: Row) => {
+    const at = choices.value.findIndex((one) => one.source === source);
+    return at < 0 ? Number.POSITIVE_INFINITY : at;
+  };
+  return [...groups].flatMap(([key, rows]) => {
+    const [latest] = rows;
+    // Not by subtraction: the place of unknown models is infinite.
+    const sorted = rows.sort((a, b) => (place(a) === place(b) ? b.ended - a.ended : place(a) < place(b) ? -1 : 1));
+    return latest ? [{ key, score: latest.score, rows: sorted }] : [];
+  });
+}
+
+/** @param version changes when results may be new */
+export function Results({ version }: { version: string }) {
+  const [all, setAll] = useState<readonly Evaluation[] | null>(null);
+  useEffect(() => {
+    let isCurrent = true;
+    void attempt(async () => {
+      const found = await call("evaluation.list", {});
+      if (isCurrent) setAll(found);
+    });
+    return () => {
+      isCurrent = false;
+    };
+  }, [version]);
+  if (all === null) return null;
+  if (all.length === 0) return <p class="soft">Results appear here, and stay in the project's folder evaluations.</p>;
+  return (
+    <>
+      {groupsOf(all).map((group) => (
+        <ResultGroup key={group.key} group={group} />
+      ))}
+    </>
+  );
+}
+
+function ResultGroup({ group: { score, rows } }: { group: Group }) {
+  const [pair, setPair] = useState<readonly [Row, Row] | null>(null);
+  const [first, setFirst] = useState<string | null>(null);
+  const [second, setSecond] = useState<string | null>(null);
+  const one = rows.find(({ name }) => name === first) ?? rows[0];
+  const rest = rows.filter((row) => row !== one);
+  // A recipe, where there is one: it is what one wants to know about.
+  const other =
+    rest.find(({ name }) => name === second) ?? rest.find(({ accent }) => accent === "own-merge") ?? rest[0];
+  return (
+    <section class="card stack results">
+      <header>
+        <h2>{score.title}</h2>
+        <p class="small soft">
+          {score.items} items, {score.metric}, {score.protocol}
+        </p>
+      </header>
+      <section class="scroll" tabIndex={0} aria-label={`Scores on ${score.title}`}>
+        <ScoreTable rows={rows} />
+      </section>
+      {one && other ? (
+        <form
+          class="row compare-form"
+          onSubmit={(event) => {
+            event.preventDefault();
+            setPair([one, other]);
+          }}
+        >
+          <ResultSelect label="Compare" rows={rows} value={one} onChange={setFirst} />
+          <ResultSelect label="with" rows={rest} value={other} onChange={setSecond} />
+          <button type="submit">Compare item by item</button>
+        </form>
+      ) : null}
+      {pair ? <Comparison key={pair.map(({ name }) => name).join("/")} pair={pair} task={score.task} /> : null}
+    </section>
+  );
+}
+
+interface ResultSelectProps {
+  readonly label: string;
+  readonly rows: readonly Row[];
+  readonly value: Row;
+  readonly onChange: (name: string) => void;
+}
+
+function ResultSelect({ label, rows, value, onChange }: ResultSelectProps) {
+  return (
+    <Field label={label}>
+      {(attributes) => (
+        <select {...attributes} value={value.name} onChange={({ currentTarget }) => onChange(currentTarget.value)}>
+          {rows.map((row) => (
+            <option key={row.name} value={row.name}>
+              {row.label}, {row.score.score}
+              {rows.some((one) => one !== row && one.label === row.label) ? ` (${timeText(row.ended)})` : ""}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+const timeText = (time: number) =>
+  new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+function ScoreTable({ rows }: { rows: readonly Row[] }) {
+  const ends = rows.flatMap(({ score: { value, low, high } }) => [value, low, high].filter((one) => one !== null));
+  // Tens around all intervals, so that they fill the axis.
+  const from = Math.floor(10 * Math.min(1, ...ends)) / 10;
+  const to = Math.max(from + 0.1, Math.ceil(10 * Math.max(0, ...ends)) / 10);
+  const percent = (value: number) => Math.round(100 * value);
+  return (
+    <table class="numbers scores">
+      <thead>
+        <tr>
+          <th scope="col">Model</th>
+          <th scope="col">Score</th>
+          <th scope="col">95% interval</th>
+          <th scope="col" class="axis">
+            <span class="row apart">
+              <span>{percent(from)}</span>
+              <span>{percent(to)}</span>
+            </span>
+          </th>
+          <th scope="col" class="text">
+            Run by
+          </th>
+          <th scope="col" class="text">
+            Finished
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => (
+          <tr key={row.name}>
+            <th scope="row" class={row.accent}>
+              <span class="row">
+                <span class="mark" aria-hidden="true" />
+                {row.label}
+              </span>
+            </th>
+            <td>
+              <strong>{row.score.score}</strong>
+            </td>
+            <td>{row.score.interval}</td>
+            <td class={row.accent}>
+              <IntervalLine score={row.score} from={from} to={to} />
+            </td>
+            <td class="text">{row.runner}</td>
+            <td class="text">
+              <time dateTime={new Date(row.ended).toISOString()}>{timeText(row.ended)}</time>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** The interval as a line with the score on it; the cells beside it have the numbers. */
+function IntervalLine({ score: { value, low, high }, from, to }: { score: Score; from: number; to: number }) {
+  const x = (share: number) => `${(100 * (share - from)) / (to - from)}%`;
+  return (
+    <svg class="interval" aria-hidden="true">
+      <line class="track" x1="0" x2="100%" y1="8" y2="8" />
+      {low !== null && high !== null ? <line class="span" x1={x(low)} x2={x(high)} y1="8" y2="8" /> : null}
+      {value === null ? null : <circle cx={x(value)} cy="8" r="4" />}
+    </svg>
+  );
+}

@@ -1,0 +1,189 @@
+// Evaluations of a project: what can be evaluated, what was, and two results item by item.
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join, relative, resolve } from "node:path";
+import { isAnySystemError, LayergraftError, own, readJsonObject, usageError } from "../../core/index.js";
+import {
+  compareResults,
+  comparisonVerdict,
+  readDeclaration,
+  readResults,
+  readSamples,
+  readVerdicts,
+  type StoredSample,
+  scoreTexts,
+  TASK_FAMILIES,
+} from "../../evaluate/index.js";
+import { loadLibrary } from "../../llama/index.js";
+import {
+  type Choices,
+  type ComparedItem,
+  type Evaluation,
+  evaluationName,
+  type ResultComparison,
+} from "../evaluation-protocol.js";
+import { EVALUATIONS } from "../jobs/evaluate.js";
+import type { Input } from "../protocol.js";
+
+const MOST_FILES = 200;
+const MOST_RESULTS = 500;
+/** Characters of a prompt or an answer that the page shows. */
+const MOST_TEXT = 20_000;
+/** Folders of a project without tasks. */
+const OTHER_FOLDERS = ["recipes", "models", EVALUATIONS];
+
+export async function choicesOf(project: string): Promise<Choices> {
+  const files = await taskFiles(project);
+  const families = TASK_FAMILIES.filter((family) =>
+    // Programs that models write run only where the command line allows it.
+    family.names.some((name) => family.open(name, { protocol: [] })?.every(({ executes }) => !executes)),
+  ).map(({ name, summary, names }) => ({ name, summary, tasks: [...names] }));
+  const llama = await loadLibrary().then(
+    () => null,
+    (error: Error) => error.message,
+  );
+  return { files, families, llama };
+}
+
+/** Task files in the project and in its folders. */
+async function taskFiles(project: string): Promise<Choices["files"]> {
+  const found = [...(await yamlFiles(project))];
+  const folders = await readdir(project, { withFileTypes: true });
+  for (const entry of folders) {
+    if (!entry.isDirectory() || entry.name.startsWith(".") || OTHER_FOLDERS.includes(entry.name)) continue;
+    found.push(...(await yamlFiles(join(project, entry.name))));
+  }
+  const files = await Promise.all(found.slice(0, MOST_FILES).map((path) => taskFile(project, path)));
+  return files.filter((file) => file !== undefined).sort((a, b) => (a.file < b.file ? -1 : 1));
+}
+
+async function yamlFiles(folder: string): Promise<string[]> {
+  const names = await readdir(folder).catch(() => []);
+  return names.filter((name) => /\.ya?ml$/i.test(name)).map((name) => join(folder, name));
+}
+
+async function taskFile(project: string, path: string): Promise<Choices["files"][number] | undefined> {
+  const file = relative(project, path);
+  try {
+    const { task, title = task } = await readDeclaration(path);
+    return { file, title, problem: null };
+  } catch (error) {
+    const text = await readFile(path, "utf8").catch(() => "");
+    // Plans and recipes are YAML, too.
+    if (!/^task:/m.test(text) || !/^(answer|prompt):/m.test(text)) return undefined;
+    return { file, title: file, problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+export async function listEvaluations(project: string): Promise<Evaluation[]> {
+  const folder = join(project, EVALUATIONS);
+  const names = (await readdir(folder).catch(() => [])).filter((name) => evaluationName.safeParse(name).success);
+  const found = await Promise.all(names.slice(0, MOST_RESULTS).map((name) => evaluationOf(folder, name)));
+  return found.filter((one) => one !== undefined).sort((a, b) => b.ended - a.ended || (a.name < b.name ? -1 : 1));
+}
+
+/** Undefined if it is not complete, or not an evaluation. */
+async function evaluationOf(folder: string, name: string): Promise<Evaluation | undefined> {
+  const file = join(folder, name, "results.json");
+  try {
+    const { mtimeMs } = await stat(file);
+    const { source, backend, settings, tasks } = await readResults(file);
+    return {
+      ...{ name, source, ended: mtimeMs, limit: settings.limit },
+      runner: backend.server === null ? backend.backend : `${backend.server} (${backend.backend})`,
+      tasks: tasks.flatMap(({ task, title, protocol, promptsDigest, items, scores: [main] }) => {
+        if (!main) return [];
+        const scale = main.scale === "share" ? 1 : 0.01;
+        const scaled = (value: number | undefined) =>
+          value === undefined || !Number.isFinite(value) ? null : Math.min(1, Math.max(0, scale * value));
+        return {
+          ...{ task, title, protocol, prompts: promptsDigest, items, metric: main.title, ...scoreTexts(main) },
+          ...{ value: scaled(main.value), low: scaled(main.interval?.low), high: scaled(main.interval?.high) },
+        };
+      }),
+    };
+  } catch (error) {
+    if (error instanceof LayergraftError || isAnySystemError(error)) return undefined;
+    throw error;
+  }
+}
+
+export async function compareEvaluations(
+  { first, second, names }: Input<"evaluation.compare">,
+  project: string,
+): Promise<ResultComparison> {
+  const folders = [first, second].map((name) => folderOf(project, name));
+  const { tasks, skipped } = await compareResults({ results: folders });
+  const ids = await Promise.all(tasks.map(({ task }) => commonItems(folders, task)));
+  return {
+    tasks: tasks.map(({ task, title, protocol, comparisons }, i) => ({
+      ...{ task, title, protocol, ids: ids[i] ?? [] },
+      comparisons: comparisons.map((one) => ({
+        ...{ metric: one.metric, title: one.title, verdict: comparisonVerdict(one, names) },
+        ...{ hasFlips: one.discordance !== undefined, gained: [...one.gained], lost: [...one.lost] },
+      })),
+    })),
+    skipped: skipped.map(({ task, reason }) => ({ task, reason })),
+  };
+}
+
+/** Items of all results, in the order of the first. */
+async function commonItems(folders: readonly string[], task: string): Promise<string[]> {
+  const [first = [], ...others] = await Promise.all(
+    folders.map(async (folder) => (await readVerdicts(folder, task)).map(({ id }) => id)),
+  );
+  const known = others.map((ids) => new Set(ids));
+  return first.filter((id) => known.every((ids) => ids.has(id)));
+}
+
+export async function itemsOf(
+  { first, second, task, metric, ids }: Input<"evaluation.items">,
+  project: string,
+): Promise<ComparedItem[]> {
+  const wanted = new Set(ids);
+  const folders = [first, second].map((name) => folderOf(project, name));
+  const [before, after] = await Promise.all(
+    folders.map(async (folder) => new Map((await readSamples(folder, task, wanted)).map((one) => [one.id, one]))),
+  );
+  // The two have the same prompts, or they would not be compared.
+  const shared = await readJsonObject(join(folders[0] ?? "", "shared-prompts.json")).catch(() => ({}));
+  const { tasks } = await readResults(folders[0] ?? "");
+  const { of = "", scale } = tasks.find((one) => one.task === task)?.metrics.find(({ name }) => name === metric) ?? {};
+  const worthOf = (sample: StoredSample | undefined) => {
+    const value = sample?.verdict ? own(sample.verdict, of) : undefined;
+    return typeof value === "number" && scale === "share" ? value : null;
+  };
+  return ids.map((id): ComparedItem => {
+    const samples = [before?.get(id), after?.get(id)];
+    const [sample] = samples.filter((one) => one !== undefined);
+    if (!sample) throw usageError(`The results have no item ${id}. Compare them again.`);
+    return {
+      ...{ id, prompt: cut(promptOf(sample.prompt)), gold: cut(sample.gold) },
+      beginning: cut(textOf(own(shared, sample.prompt.shared))),
+      answers: samples.map((one) => ({ text: cut(answerOf(one)), fault: one?.fault ?? null, value: worthOf(one) })),
+    };
+  });
+}
+
+/** The name was checked by the protocol: it has no separators. */
+const folderOf = (project: string, name: string) => resolve(project, EVALUATIONS, name);
+
+const cut = (text: string) => (text.length > MOST_TEXT ? `${text.slice(0, MOST_TEXT)}…` : text);
+
+function promptOf(prompt: StoredSample["prompt"]): string {
+  return "own" in prompt ? prompt.own : textOf(prompt.messages);
+}
+
+/** The beginning of prompts: a text or messages. */
+function textOf(beginning: unknown): string {
+  if (typeof beginning === "string") return beginning;
+  if (!Array.isArray(beginning)) return "";
+  return beginning.map(({ role, content }) => `${role}: ${content}`).join("\n\n");
+}
+
+/** A text, or the choice that was read. */
+function answerOf(sample: StoredSample | undefined): string {
+  if (!sample) return "";
+  if (typeof sample.output === "string") return sample.output;
+  const label = sample.reading?.label;
+  return typeof label === "string" ? label : "";
+}

@@ -1,0 +1,204 @@
+// The studio's evaluations, driven in a browser: results and comparisons are those of the command line.
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { writeWorld } from "../../examples/world.js";
+import { type Studio, startStudio } from "../../src/studio/index.js";
+import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
+import { temporaryFolder } from "../support/checkpoints.js";
+import { layergraft } from "../support/command.js";
+
+const root = temporaryFolder();
+const at = (...names: string[]) => join(root, ...names);
+const MARKUP = '<img src=x onerror="window.isHurt=1">';
+const MANY = 500;
+
+/** Writes a task of the project that models answer with text. */
+function writeTask(name: string, rows: readonly object[], tokens: number): void {
+  writeFileSync(at("project", `${name}.jsonl`), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+  const lines = [`task: ${name}`, `data: ${name}.jsonl`, "answer: generate", 'prompt: "{text}"', 'gold: "{gold}"'];
+  writeFileSync(at("project", `${name}.yaml`), `${lines.join("\n")}\nid: "{id}"\nmax_new_tokens: ${tokens}\n`);
+}
+
+describe.skipIf(BROWSER === undefined)(`evaluating (${BROWSER ?? NO_BROWSER})`, { tags: ["slow"] }, () => {
+  let browser: Browser;
+  let studio: Studio;
+  let page: Page;
+  const bugs: unknown[] = [];
+
+  beforeAll(async () => {
+    await writeWorld(at("world"));
+    mkdirSync(at("project", "recipes"), { recursive: true });
+    const experts = ["math-expert", "swahili-expert"].map((name) => ({ name, source: at("world", name) }));
+    const settings = { base: at("world", "base"), experts, recipe: "mine", prompts: [] };
+    writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
+    const [task, language] = experts.map(({ source }) => source);
+    writeFileSync(at("project", "recipes", "mine.yaml"), `method: swap\ntask: ${task}\nlanguage: ${language}\n`);
+    for (const name of ["quiz.yaml", "rows.jsonl"]) copyFileSync(at("world", name), at("project", name));
+    const text = "Amina has two eggs . how many eggs has Amina now ?";
+    const items = Array.from({ length: MANY }, (_, id) => ({ id: `item ${id}`, text: `${id} ${text}`, gold: "two" }));
+    writeTask("many", items, 4);
+    writeTask(
+      "markup",
+      [0, 1].map((id) => ({ id: `${MARKUP} ${id}`, text: MARKUP, gold: MARKUP })),
+      4,
+    );
+    writeFileSync(at("project", "broken.yaml"), "task: broken\nanswer: generate\nprompt: x\n");
+    studio = await startStudio({ folder: at("project"), port: 0, onBug: (error) => bugs.push(error) });
+    browser = await openBrowser();
+    page = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
+    page.on("pageerror", (error) => bugs.push(error));
+    await page.goto(studio.url);
+    await page.getByRole("link", { name: "Try" }).click();
+    await page.getByRole("tab", { name: "Evaluate" }).click();
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await studio?.close();
+  });
+
+  const results = (title: string) =>
+    page.locator(".results").filter({ has: page.getByRole("heading", { name: title }) });
+  const folderOf = (task: string, model: string) => {
+    const found = readdirSync(at("project", "evaluations")).find((name) => name.startsWith(`${task}-${model}-`));
+    return join("evaluations", found ?? "");
+  };
+  const idsShown = async () =>
+    (await page.locator(".items h3").allInnerTexts()).map((line) => /^Item (.*?)\s*(?:Gained|Lost)?$/s.exec(line)?.[1]);
+  const evaluateOn = async (task: string) => {
+    await page.getByLabel("Task", { exact: true }).selectOption(task);
+    await page.getByRole("button", { name: /^Evaluate 2 models/ }).click();
+  };
+
+  it("evaluates base and recipe as the command line does", async () => {
+    for (const name of ["math-expert", "swahili-expert"]) await page.getByRole("checkbox", { name }).uncheck();
+    await evaluateOn("quiz.yaml");
+    await page.getByRole("progressbar", { name: "Evaluation of base, recipe mine on quiz.yaml" }).waitFor();
+    await results("quiz").getByRole("row", { name: "recipe mine" }).waitFor();
+    expect(await results("quiz").locator("tbody th").allInnerTexts()).toEqual(["base", "recipe mine"]);
+
+    const cwd = at("project");
+    const options = ["--tasks", "quiz.yaml", "--limit", "100", "--backend", "engine", "--weights", "float32"];
+    await layergraft(["eval", "recipes/mine.yaml", ...options, "--out", "by-command"], { cwd });
+    for (const file of ["results.json", "samples-quiz.jsonl", "settings.json"]) {
+      const ours = readFileSync(join(cwd, folderOf("quiz", "recipe-mine"), file), "utf8");
+      expect(ours).toBe(readFileSync(join(cwd, "by-command", file), "utf8"));
+    }
+    const { tasks } = JSON.parse(readFileSync(join(cwd, "by-command", "results.json"), "utf8")) as {
+      tasks: { scores: { value: number }[] }[];
+    };
+    const score = (100 * (tasks[0]?.scores[0]?.value ?? 0)).toFixed(1);
+    expect(await results("quiz").getByRole("row", { name: "recipe mine" }).locator("td").first().innerText()).toBe(
+      score,
+    );
+  });
+
+  it("compares item by item as the command line does", async () => {
+    await page.getByRole("button", { name: "Compare item by item" }).click();
+    await page.locator(".items > li").first().waitFor();
+    const folders = [folderOf("quiz", "base"), folderOf("quiz", "recipe-mine")];
+    const { stdout } = await layergraft(["compare", ...folders, "--json"], { cwd: at("project") });
+    const { tasks } = JSON.parse(stdout) as {
+      tasks: { comparisons: { gained: string[]; lost: string[]; difference: number }[] }[];
+    };
+    const [{ gained, lost, difference } = { gained: [], lost: [], difference: 0 }] = tasks[0]?.comparisons ?? [];
+    expect(gained.length + lost.length).toBeGreaterThan(0);
+    for (const [name, ids] of Object.entries({ Gained: gained, Lost: lost })) {
+      await page.getByRole("button", { name: `${name} ${ids.length}` }).click();
+      await expect.poll(idsShown).toEqual(ids);
+    }
+    const verdict = await page.locator(".verdict").innerText();
+    expect(verdict).toContain(`difference ${difference > 0 ? "+" : ""}${(100 * difference).toFixed(1)}`);
+    const table = await layergraft(["compare", ...folders], { cwd: at("project") });
+    expect(table.stdout).toContain(verdict.replace(/^.*?\(/s, "("));
+
+    // The item that a person reads is that of the file.
+    await page.getByRole("button", { name: /^All/ }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Item 1", exact: true }).waitFor();
+    const [line = ""] = readFileSync(at("project", folders[1] ?? "", "samples-quiz.jsonl"), "utf8").split("\n");
+    const sample = JSON.parse(line) as { prompt: { own: string }; gold: string; reading: { label: string } };
+    const item = page.locator(".items > li").first();
+    const shown = await item.locator("dd").allInnerTexts();
+    expect(shown[0]).toContain(sample.prompt.own.trim());
+    expect([shown[1], shown[3]]).toEqual([sample.gold, sample.reading.label]);
+    expect(await item.locator(".worth").nth(1).innerText()).toBe(sample.gold === shown[3] ? "right" : "wrong");
+  });
+
+  it("does not evaluate again what has a result", async () => {
+    await evaluateOn("quiz.yaml");
+    await page.getByText("not run again: base, recipe mine").waitFor();
+    expect(readdirSync(at("project", "evaluations"))).toHaveLength(2);
+  });
+
+  it("survives a reload, is cancelled, and resumes where it was", { timeout: 120_000 }, async () => {
+    await page.getByLabel("Most items").fill("");
+    await evaluateOn("many.yaml");
+    await page.getByText(/many, [1-9]\d*%/).waitFor();
+    await page.reload();
+    const bar = page.getByRole("progressbar", { name: "on many.yaml" });
+    await bar.waitFor();
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.getByText("Answers so far are kept.").waitFor();
+    await page.getByRole("button", { name: "Resume" }).click();
+    await results("many").getByRole("row", { name: "recipe mine" }).waitFor({ timeout: 100_000 });
+    const records = ["base", "recipe-mine"].map((model) => {
+      const file = join(at("project"), folderOf("many", model), "run.json");
+      return (JSON.parse(readFileSync(file, "utf8")) as { kept: number }).kept;
+    });
+    expect(Math.max(...records)).toBeGreaterThan(0);
+  });
+
+  it("shows thousands of items by pages", async () => {
+    await results("many").getByRole("button", { name: "Compare item by item" }).click();
+    await page.getByRole("button", { name: `All ${MANY}` }).click();
+    await page.getByText(`Items 1 to 20 of ${MANY}`).waitFor();
+    await page.getByRole("button", { name: "Next" }).focus();
+    await page.keyboard.press("Enter");
+    await expect.poll(async () => (await idsShown())[0]).toBe("item 20");
+    expect(await page.locator(".items > li").count()).toBe(20);
+  });
+
+  it("shows markup of items and answers as text", async () => {
+    for (const name of ["math-expert", "swahili-expert"]) await page.getByRole("checkbox", { name }).uncheck();
+    await evaluateOn("markup.yaml");
+    await results("markup").getByRole("row", { name: "recipe mine" }).waitFor();
+    // Results by strangers.
+    const file = at("project", folderOf("markup", "recipe-mine"), "samples-markup.jsonl");
+    const samples = readFileSync(file, "utf8").replace(/"output":"[^"]*"/g, `"output":${JSON.stringify(MARKUP)}`);
+    writeFileSync(file, samples);
+    await results("markup").getByRole("button", { name: "Compare item by item" }).click();
+    const item = results("markup").locator(".items > li").first();
+    await item.waitFor();
+    expect(await item.locator("h3").innerText()).toContain(MARKUP);
+    const texts = await item.locator("dd").allInnerTexts();
+    expect([texts[0], texts[1], texts[3]]).toEqual([MARKUP, MARKUP, MARKUP]);
+    expect(await page.locator("main img").count()).toBe(0);
+    expect(await page.evaluate("window.isHurt")).toBeUndefined();
+  });
+
+  it("says what is wrong with a task file", async () => {
+    await page.getByLabel("Task", { exact: true }).selectOption("broken.yaml");
+    await page
+      .getByText(/broken\.yaml.*gold/s)
+      .first()
+      .waitFor();
+    expect(await page.getByRole("button", { name: /^Evaluate 2 models/ }).isDisabled()).toBe(true);
+    await page.getByLabel("Task", { exact: true }).selectOption("quiz.yaml");
+  });
+
+  it.each(["light", "dark"] as const)("has no serious accessibility violation, %s", async (colorScheme) => {
+    await page.emulateMedia({ colorScheme });
+    for (const width of [1400, 400]) {
+      await page.setViewportSize({ width, height: 900 });
+      expect(await seriousViolations(page)).toEqual([]);
+      expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBeLessThanOrEqual(0);
+    }
+  });
+
+  it("has shown no error", () => {
+    expect(bugs).toEqual([]);
+  });
+});
