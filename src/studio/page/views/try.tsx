@@ -8,7 +8,7 @@ import { choices, known } from "../try/choices.tsx";
 import { Evaluate } from "../try/evaluate.tsx";
 
 const TABS = [
-  { name: "Prompt", content: () => <Ask /> },
+  { name: "Ask", content: () => <Ask /> },
   { name: "Evaluate", content: () => <Evaluate /> },
 ];
 
