@@ -13,10 +13,13 @@ import {
 } from "../experiment/index.js";
 import type { CallOptions, Progress } from "./options.js";
 
-/** Progress of an experiment; `done` and `total` count the steps known so far. */
+/**
+ * Progress of an experiment. First models on the hub are downloaded, if there are any; then `done` and `total` count the
+ * steps known so far.
+ */
 export interface ExperimentProgress extends Progress {
-  /** Latest event. */
-  readonly event: RunEvent;
+  /** Latest event; undefined during the download. */
+  readonly event?: RunEvent;
 }
 
 /** Options of `runExperiment`. */
@@ -57,6 +60,7 @@ export async function runExperiment(
   const experiment = await openExperiment(plan, { out, base, data, signal });
   const { failures } = await runOpened(experiment, {
     signal,
+    onDownload: onProgress && (({ done, total }) => onProgress({ phase: "downloading", done, total, unit: "bytes" })),
     onEvent:
       onProgress &&
       ((event, { done, running, failed, left, waiting }) => {

@@ -11,4 +11,4 @@ export { previewOf } from "./preview.js";
 export { DataError } from "./read/data-error.js";
 export { type ReadOptions, type Row, readRows } from "./read/index.js";
 export { KNOWN_COLUMNS, mappingOf, requireColumns } from "./recognize-columns.js";
-export { findSource } from "./source.js";
+export { bytesToDownload, findSource } from "./source.js";

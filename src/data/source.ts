@@ -2,7 +2,7 @@
 import { isAbsolute, join } from "node:path";
 import { didYouMean } from "../core/index.js";
 import { type Environment, isHubName } from "../hub/index.js";
-import { hubDataset } from "./hub/index.js";
+import { type HubDatasetOptions, hubDataset, hubDatasetBytes } from "./hub/index.js";
 import { DataError } from "./read/data-error.js";
 import { formatOfName, localFiles } from "./read/files.js";
 import { isPattern, matcherOf } from "./read/glob.js";
@@ -40,12 +40,29 @@ const HUB_PREFIX = /^(hub:|hf:\/\/datasets\/)/;
  * @throws DataError if there is none, or local files are declared with fields for the Hub
  */
 export async function findSource(declaration: SourceDeclaration, options: SourceOptions = {}): Promise<FoundSource> {
+  const place = await placeOf(declaration, options);
+  return "files" in place ? { files: place.files, commit: undefined } : hubDataset(place.hub);
+}
+
+/**
+ * Bytes of a source that are still to be downloaded. Checks that it can be read, and downloads no data.
+ * @throws as `findSource`
+ */
+export async function bytesToDownload(declaration: SourceDeclaration, options: SourceOptions = {}): Promise<number> {
+  const place = await placeOf(declaration, options);
+  return "files" in place ? 0 : hubDatasetBytes(place.hub);
+}
+
+async function placeOf(
+  declaration: SourceDeclaration,
+  options: SourceOptions,
+): Promise<{ readonly files: readonly string[] } | { readonly hub: HubDatasetOptions }> {
   const { source } = declaration;
   const path = options.folder === undefined || isAbsolute(source) ? source : join(options.folder, source);
   const local = HUB_PREFIX.test(source) ? undefined : await findLocal(path, declaration);
   if (local) {
     const field = (["config", "split", "revision"] as const).find((name) => declaration[name] !== undefined);
-    if (field === undefined) return { files: local, commit: undefined };
+    if (field === undefined) return { files: local };
     throw new DataError(
       `${source} is a file or folder, which has no ${field}. Remove ${field}, or write hub:${source} for the data set on the Hub.`,
       { file: source, field },
@@ -62,7 +79,7 @@ export async function findSource(declaration: SourceDeclaration, options: Source
   }
   const { config, split, revision, files, exclude } = declaration;
   const { environment, onProgress, signal } = options;
-  return await hubDataset({ name, config, split, revision, files, exclude, environment, onProgress, signal });
+  return { hub: { name, config, split, revision, files, exclude, environment, onProgress, signal } };
 }
 
 async function findLocal(path: string, { files, exclude }: SourceDeclaration): Promise<string[] | undefined> {

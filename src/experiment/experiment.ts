@@ -4,13 +4,14 @@ import { createRequire } from "node:module";
 import { availableParallelism, hostname } from "node:os";
 import { basename, join, resolve } from "node:path";
 import { CancelledError, isAlive, isLocked } from "../core/index.js";
+import { hubCache } from "../weights/index.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
 import { SlurmExecutor } from "./execute/slurm.js";
 import type { Expansion } from "./plan/expand-plan.js";
 import { inspectPlan } from "./plan/plan-file.js";
 import type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
-import { type CheckedWorld, checkWorld, refuseProblems, spaceProblem } from "./run/check.js";
+import { type CheckedWorld, checkWorld, refuseProblems, spaceProblems } from "./run/check.js";
 import { type Estimate, estimateExperiment } from "./run/estimate.js";
 import {
   type Counts,
@@ -21,6 +22,7 @@ import {
   runExperiment,
 } from "./run/run-experiment.js";
 import { Store } from "./run/store.js";
+import type { FetchOptions } from "./steps/facts-reader.js";
 import type { Step, StepKind } from "./steps/step.js";
 import type { StepSettings } from "./steps/step-order.js";
 import { readAttempt, type StepState } from "./steps/step-state.js";
@@ -87,8 +89,17 @@ interface Progress {
   readonly seconds: number;
 }
 
+/** What a run downloads before its first step, and what its training runs download. */
+export interface Downloads {
+  readonly models: { readonly count: number; readonly bytes: number };
+  readonly dataSets: { readonly count: number; readonly bytes: number };
+  /** The cache of huggingface_hub. */
+  readonly folder: string;
+}
+
 /** What an experiment will do. */
 export interface Outlook extends Pick<Progress, "expansion" | "steps" | "estimate"> {
+  readonly downloads: Downloads;
   /** Why it cannot run. */
   readonly problems: readonly string[];
 }
@@ -96,13 +107,23 @@ export interface Outlook extends Pick<Progress, "expansion" | "steps" | "estimat
 /** Finds out what an experiment will do if it is run or resumed now. */
 export async function previewExperiment(experiment: Experiment): Promise<Outlook> {
   const { expansion, steps, estimate } = await progressOf(experiment);
-  const problems = [...experiment.world.problems, ...(await spaceProblems(experiment, estimate))];
-  return { expansion, steps, estimate, problems };
+  const downloads = await downloadsOf(experiment);
+  const problems = [...experiment.world.problems, ...(await lackOfSpace(experiment, estimate, downloads))];
+  return { expansion, steps, estimate, downloads, problems };
 }
 
-async function spaceProblems({ out }: Experiment, { bytes }: Estimate): Promise<string[]> {
-  const problem = bytes === undefined ? undefined : await spaceProblem(out, bytes);
-  return problem === undefined ? [] : [problem];
+async function downloadsOf({ world: { facts } }: Experiment): Promise<Downloads> {
+  const total = (sizes: readonly number[]) => ({
+    count: sizes.length,
+    bytes: sizes.reduce((sum, bytes) => sum + bytes, 0),
+  });
+  const models = [...facts.models.values()].map(({ bytesToFetch }) => bytesToFetch).filter((bytes) => bytes > 0);
+  return { models: total(models), dataSets: total([...facts.dataSets.values()]), folder: await hubCache() };
+}
+
+function lackOfSpace({ out }: Experiment, { bytes = 0 }: Estimate, { models, dataSets, folder }: Downloads) {
+  const fetched = models.bytes + dataSets.bytes;
+  return spaceProblems(new Map([[out, bytes], ...(fetched > 0 ? [[folder, fetched] as const] : [])]));
 }
 
 async function progressOf({ plan, world, out }: Experiment): Promise<Progress> {
@@ -150,13 +171,15 @@ function localOptions({ executor }: ExperimentPlan) {
 
 export interface RunExperimentOptions {
   readonly signal?: AbortSignal | undefined;
+  /** Called while models on the hub are downloaded, before the first step. */
+  readonly onDownload?: FetchOptions["onProgress"];
   readonly onEvent?: ((event: RunEvent, counts: Counts) => void) | undefined;
   /** For tests. */
   readonly executor?: (events: ExecutorEvents) => Executor;
 }
 
 /**
- * Runs what is left of an experiment.
+ * Downloads the models that are on the hub, and runs what is left of an experiment.
  * @throws RecipeError if models, data, tasks or disk space are missing, with every problem
  * @throws LayergraftError code `locked` if another process runs it
  * @throws CancelledError if the signal fires; run it again to resume
@@ -166,7 +189,8 @@ export async function runOpened(experiment: Experiment, options: RunExperimentOp
   const store = new Store(out);
   refuseProblems(world.problems, basename(file));
   const { estimate } = await progressOf(experiment);
-  refuseProblems(await spaceProblems(experiment, estimate), basename(file));
+  refuseProblems(await lackOfSpace(experiment, estimate, await downloadsOf(experiment)), basename(file));
+  await world.facts.fetchModels({ onProgress: options.onDownload, signal: options.signal });
   return runExperiment({
     ...{ plan, out, facts: world.facts, signal: options.signal, onEvent: options.onEvent },
     attempts: plan.executor.attempts,

@@ -6,6 +6,7 @@ export { swapLayersOf } from "./demo/reported-swap.js";
 export { type DemoResult, runDemo } from "./demo/run-demo.js";
 export { type ShownAnswer, type ShownProblem, shownProblem } from "./demo/shown-answers.js";
 export {
+  type Downloads,
   type Experiment,
   type ExperimentStatus,
   type OpenOptions,
@@ -25,7 +26,7 @@ export { TUNE_METHODS, TUNE_SEARCHES, TUNED, type TuneSettings, tunePlan } from 
 export { adviceOnFailures, outlookLines, statusLines } from "./report/dry-run-and-status.js";
 export { writeReport } from "./report/files.js";
 export { gatherReport } from "./report/gather.js";
-export { noteOf, progressOf } from "./report/progress.js";
+export { downloadsOn, noteOf, progressOf } from "./report/progress.js";
 export { findRecipe, RECIPES, REPORT } from "./report/recipes.js";
 export type {
   ExperimentReport,

@@ -37,10 +37,14 @@ export interface Refusal {
 
 export interface FakeFile {
   readonly content: Buffer;
+  /** Bytes of the file, if it has zeros after its content. */
+  readonly size?: number;
   readonly oid: string;
   /** Of files that are stored elsewhere. */
   readonly sha256: string | undefined;
 }
+
+export type FakeContent = Pick<FakeFile, "content" | "size">;
 
 export type FakeFiles = ReadonlyMap<string, FakeFile>;
 
@@ -52,9 +56,6 @@ export interface FakeRepository {
   readonly private: boolean;
 }
 
-/** Files of a page of a listing. */
-const PAGE = 3;
-
 const sha256 = (content: Buffer) => createHash("sha256").update(content).digest("hex");
 
 /** A file as the hub keeps it: what is not text is stored elsewhere. */
@@ -62,6 +63,13 @@ export function fakeFile(path: string, content: Buffer): FakeFile {
   const oid = createHash("sha1").update(`blob ${content.length}\0`).update(content).digest("hex");
   return { content, oid, sha256: isLarge(path) ? sha256(content) : undefined };
 }
+
+/** A large file of this size, of which only the beginning is held: the rest is zeros, which no test reads whole. */
+export function hollowFile(begin: Buffer, size: number): FakeFile {
+  return { content: begin, size, oid: "0".repeat(40), sha256: sha256(Buffer.concat([begin, Buffer.from(` ${size}`)])) };
+}
+
+const sizeOf = ({ content, size = content.length }: FakeContent) => size;
 
 export const isLarge = (path: string) => /\.(safetensors|bin|parquet|gguf|png)$/.test(path);
 
@@ -84,6 +92,8 @@ export class FakeHub {
   readToken = "hf_token_that_only_reads";
   /** Bytes of a part of an upload in parts; larger files are uploaded so. */
   partBytes = 5_000_000;
+  /** Files of a page of a listing. */
+  pageFiles = 3;
   endpoint = "";
   storage = "";
   /** By name; those of data sets begin with `datasets/`. */
@@ -92,6 +102,8 @@ export class FakeHub {
   readonly renamed = new Map<string, string>();
   /** Uploaded contents by SHA-256. */
   readonly objects = new Map<string, Buffer>();
+  /** Sizes of those with zeros after their content. */
+  readonly #sizes = new Map<string, number>();
 
   /** Starts both servers, which do not keep the process alive. */
   static async start(): Promise<FakeHub> {
@@ -137,7 +149,10 @@ export class FakeHub {
     const { commits, refs } = this.repositories.get(name) as FakeRepository;
     const digest = createHash("sha1").update([...files].map(([path, { oid }]) => `${path} ${oid}`).join("\n"));
     const commit = digest.digest("hex");
-    for (const { content, sha256: hash } of files.values()) if (hash !== undefined) this.objects.set(hash, content);
+    for (const { content, size, sha256: hash } of files.values()) {
+      if (hash !== undefined) this.objects.set(hash, content);
+      if (hash !== undefined && size !== undefined) this.#sizes.set(hash, size);
+    }
     commits.set(commit, files);
     refs.set(branch, commit);
     return commit;
@@ -229,14 +244,15 @@ export class FakeHub {
     if (commit === undefined || !files) return noRevision(revision);
     if (isApi && verb === "tree") {
       const folders = new Set([...files.keys()].map((path) => dirname(path)).filter((folder) => folder !== "."));
-      const listed = [...files].map(([path, { content, oid, sha256: hash }]) => ({
-        ...{ type: "file", path, size: content.length, oid },
-        ...(hash ? { lfs: { oid: hash, size: content.length, pointerSize: 130 } } : {}),
+      const listed = [...files].map(([path, file]) => ({
+        ...{ type: "file", path, size: sizeOf(file), oid: file.oid },
+        ...(file.sha256 ? { lfs: { oid: file.sha256, size: sizeOf(file), pointerSize: 130 } } : {}),
       }));
       const entries = [...[...folders].map((path) => ({ type: "directory", path, size: 0, oid: "0" })), ...listed];
       const from = Number(url.searchParams.get("cursor") ?? 0);
-      const next = `<${this.endpoint}${url.pathname}?recursive=true&cursor=${from + PAGE}>; rel="next"`;
-      return json(200, entries.slice(from, from + PAGE), from + PAGE < entries.length ? { link: next } : {});
+      const next = `<${this.endpoint}${url.pathname}?recursive=true&cursor=${from + this.pageFiles}>; rel="next"`;
+      const to = from + this.pageFiles;
+      return json(200, entries.slice(from, to), to < entries.length ? { link: next } : {});
     }
     if (repository.gated && !isKnown) {
       return json(401, { error: `Access to model ${name} is restricted.` }, { "x-error-code": "GatedRepo" });
@@ -249,7 +265,7 @@ export class FakeHub {
     this.note("hub", request, 0);
     response.writeHead(302, {
       location: `${this.storage}/${file.sha256}?signature=${this.signature}`,
-      "x-linked-size": String(file.content.length),
+      "x-linked-size": String(sizeOf(file)),
       "x-linked-etag": `"${file.sha256}"`,
     });
     return response.end();
@@ -258,23 +274,28 @@ export class FakeHub {
   async #answerStorage(request: IncomingMessage, response: ServerResponse): Promise<unknown> {
     const url = new URL(request.url ?? "", this.storage);
     if (request.method === "PUT") return receiveUpload(this, request, url, response);
-    const content = this.objects.get(url.pathname.slice(1));
+    const hash = url.pathname.slice(1);
+    const content = this.objects.get(hash);
     if (!content) return response.writeHead(404).end();
     if (url.searchParams.get("signature") !== this.signature) return response.writeHead(403).end();
-    return this.#send("storage", request, response, { content }, "an-etag-of-the-storage");
+    const file = { content, size: this.#sizes.get(hash) ?? content.length };
+    return this.#send("storage", request, response, file, "an-etag-of-the-storage");
   }
 
   #send(
     origin: FakeRequest["origin"],
     request: IncomingMessage,
     response: ServerResponse,
-    { content }: Pick<FakeFile, "content">,
+    file: FakeContent,
     etag: string,
   ): unknown {
+    const [{ content }, size] = [file, sizeOf(file)];
     const [, from, to] = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? "") ?? [];
-    const last = to ? Math.min(Number(to), content.length - 1) : content.length - 1;
-    const part = content.subarray(Number(from ?? 0), last + 1);
-    const range = from === undefined ? {} : { "content-range": `bytes ${from}-${last}/${content.length}` };
+    const last = to ? Math.min(Number(to), size - 1) : size - 1;
+    const stored = content.subarray(Number(from ?? 0), last + 1);
+    const zeros = last + 1 - Number(from ?? 0) - stored.length;
+    const part = zeros > 0 ? Buffer.concat([stored, Buffer.alloc(zeros)]) : stored;
+    const range = from === undefined ? {} : { "content-range": `bytes ${from}-${last}/${size}` };
     response.writeHead(from === undefined ? 200 : 206, {
       ...{ etag: `"${etag}"`, "accept-ranges": "bytes", "content-length": part.length },
       ...range,

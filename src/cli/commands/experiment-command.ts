@@ -4,6 +4,7 @@ import { closest, usageError } from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
 import {
   adviceOnFailures,
+  downloadsOn,
   type Experiment,
   type ExperimentStatus,
   findRecipe,
@@ -128,16 +129,17 @@ async function exportRow(plan: string, row: string | undefined, flags: Experimen
 }
 
 async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<void> {
-  const { expansion, estimate, steps, problems } = await previewExperiment(experiment);
+  const outlook = await previewExperiment(experiment);
+  const { expansion, estimate, downloads, steps, problems } = outlook;
   if (flags.json) {
     const models = expansion.models.map(({ model, tasks }) => ({
       name: model.name,
       tasks: tasks.map(({ request }) => request),
     }));
     const states = steps.map(({ step, state }) => ({ ...step, ...state }));
-    printJson({ estimate, problems, steps: states, models, waiting: expansion.waiting });
+    printJson({ estimate, downloads, problems, steps: states, models, waiting: expansion.waiting });
   } else {
-    print(outlookLines({ expansion, estimate, steps, problems }));
+    print(outlookLines(outlook));
   }
   refuseProblems(problems, basename(experiment.file));
 }
@@ -163,6 +165,7 @@ async function run(experiment: Experiment, flags: ExperimentFlags, signal: Abort
   try {
     const { failures } = await runOpened(experiment, {
       signal,
+      onDownload: downloadsOn(display),
       onEvent: progressOf(display),
     });
     if (failures.length === 0) return;

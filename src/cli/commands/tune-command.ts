@@ -5,6 +5,7 @@ import { stringify } from "yaml";
 import { exists, formatShare, isFile, OutputError, usageError, writeFileAtomically } from "../../core/index.js";
 import {
   adviceOnFailures,
+  downloadsOn,
   type ExperimentReport,
   gatherReport,
   openExperiment,
@@ -86,9 +87,10 @@ async function tune(flags: TuneFlags): Promise<void> {
   const signal = interruptSignal();
   if (dryRun) {
     const experiment = await openExperiment(plan, { out: join(out, plan.out ?? ""), signal });
-    const { expansion, estimate, steps, problems } = await previewExperiment(experiment);
-    if (flags.json) printJson({ plan, estimate, problems });
-    else print([text.trimEnd(), "", ...outlookLines({ expansion, estimate, steps, problems })]);
+    const outlook = await previewExperiment(experiment);
+    const { estimate, downloads, problems } = outlook;
+    if (flags.json) printJson({ plan, estimate, downloads, problems });
+    else print([text.trimEnd(), "", ...outlookLines(outlook)]);
     return refuseProblems(problems, "the plan");
   }
   const file = await writePlan(out, text);
@@ -96,7 +98,9 @@ async function tune(flags: TuneFlags): Promise<void> {
   for (const note of experiment.world.notes) warn(note);
   const display = flags.quiet ? SILENT : showProgress();
   try {
-    const { failures } = await runOpened(experiment, { signal, onEvent: progressOf(display) });
+    const { failures } = await runOpened(experiment, {
+      ...{ signal, onDownload: downloadsOn(display), onEvent: progressOf(display) },
+    });
     if (failures.length > 0) {
       process.exitCode = 1;
       display.stop();

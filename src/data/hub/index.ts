@@ -2,6 +2,7 @@
 
 import { createReadStream } from "node:fs";
 import { text } from "node:stream/consumers";
+import { exists } from "../../core/index.js";
 import {
   type Environment,
   type HubSettings,
@@ -79,15 +80,40 @@ function readCard(file: string): Promise<string> {
   return text(createReadStream(file, { end: MAX_CARD_BYTES - 1 }));
 }
 
+/**
+ * Bytes that `hubDataset` would download now. Checks that the data set may be read; downloads only its card.
+ * @throws as `hubDataset`
+ */
+export async function hubDatasetBytes(options: HubDatasetOptions): Promise<number> {
+  const settings = await hubSettings(options.environment);
+  if (settings.offline) {
+    await hubDataset(options);
+    return 0;
+  }
+  const { repository, wanted } = await choose(settings, options);
+  // Anyone may list a gated data set.
+  const [first] = wanted;
+  if (first) await repository.read(first, 0, Math.min(1, first.size));
+  const cache = new RepositoryCache(settings.cache, "dataset", options.name);
+  let bytes = 0;
+  for (const { hash, size } of wanted) if (!(await exists(cache.blob(hash)))) bytes += size;
+  return bytes;
+}
+
 async function download(settings: HubSettings, options: HubDatasetOptions): Promise<HubDataset> {
-  const { name, onProgress } = options;
+  const { repository, wanted } = await choose(settings, options);
+  const downloaded = await repository.download(wanted, options.onProgress);
+  await repository.remember();
+  return { commit: repository.commit, files: downloaded };
+}
+
+/** Opens a data set and chooses its files. */
+async function choose(settings: HubSettings, options: HubDatasetOptions) {
+  const { name } = options;
   const repository = await openRepository(settings, { ...options, type: "dataset" });
-  const { commit, files } = repository;
+  const { files } = repository;
   const cardFile = files.get("README.md");
   const card = cardFile ? await readCard((await repository.download([cardFile]))[0] ?? "") : undefined;
   const chosen = chooseFiles(name, [...files.keys()], card, options);
-  const wanted = chosen.flatMap((path) => files.get(path) ?? []);
-  const downloaded = await repository.download(wanted, onProgress);
-  await repository.remember();
-  return { commit, files: downloaded };
+  return { repository, wanted: chosen.flatMap((path) => files.get(path) ?? []) };
 }

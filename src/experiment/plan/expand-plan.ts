@@ -89,7 +89,7 @@ export interface Selection {
 
 /** Scores of the same answers differ in their last bits. */
 const TIE = 1e-9;
-const GUARDED_BASE = "base, for guards";
+const GUARDED_BASE = "base (for guards)";
 /** Identity of what a run starts from, while that is not known. */
 const UNKNOWN_START = "unknown";
 
@@ -267,7 +267,7 @@ class Expander {
     const isTrained = runs.every(({ key }) => this.#results.trained(key));
     if (!isTrained)
       this.#wait(
-        `scores of checkpoints of ${family}`,
+        `scores of checkpoints of ${family}${guards.length > 0 ? `, and their guards (${[...new Set(guards.map(({ request }) => request.task))].join(", ")})` : ""}`,
         (tasks.length + guards.length) * runs.reduce((sum, run) => sum + countCheckpoints(run), 0),
       );
     const isKnown = floors.every(({ least }) => least !== undefined);

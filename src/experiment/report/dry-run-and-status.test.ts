@@ -28,7 +28,9 @@ function outlookOf(world: FakeWorld, isDone: (key: string) => boolean, gguf?: ty
     (step): StepStatus => ({ step, state: isDone(step.key) ? { state: "done", seconds: 1 } : { state: "pending" } }),
   );
   const counts = countSteps(expansion, (key) => (isDone(key) ? "done" : "left"));
-  return { expansion, estimate, steps, problems: [], counts, seconds: 0, store: undefined as never };
+  const [nothing, folder] = [{ count: 0, bytes: 0 }, "/cache/hub"];
+  const downloads = { models: { count: 3, bytes: 48e9 }, dataSets: nothing, folder };
+  return { expansion, estimate, steps, downloads, problems: [], counts, seconds: 0, store: undefined as never };
 }
 
 describe("an outlook", () => {
@@ -55,7 +57,22 @@ describe("an outlook", () => {
     expect(text).toContain("  about 4 steps: scores of swap\n");
     expect(text).toContain("  about 1 step: scores of math-1\n");
     expect(text).toContain("time left: unknown until a step of each kind is done; up to 2 steps in parallel\n");
-    expect(text).toMatch(/28\.0 MB more on disk$/);
+    expect(text).toMatch(/28\.0 MB more on disk\ndownloads 3 models \(48\.0 GB\) from the hub into \/cache\/hub$/);
+    const outlook = outlookOf(new FakeWorld(PLAN), () => false);
+    const downloads = { ...outlook.downloads, dataSets: { count: 1, bytes: 2e9 } };
+    expect(outlookLines({ ...outlook, downloads }).at(-1)).toBe(
+      "downloads 3 models (48.0 GB) and 1 data set (2.00 GB) from the hub into /cache/hub",
+    );
+  });
+
+  it("names the evaluations of guards, of the base now and of checkpoints later", () => {
+    const guarded = PLAN.replace(
+      "seeds: [1, 2] } }",
+      "seeds: [1, 2] }, select: { by: mgsm_en, guards: [{ task: mmlu }] } }",
+    );
+    const lines = outlookLines(outlookOf(new FakeWorld(guarded), () => false));
+    expect(lines).toContain("  evaluate on mmlu: base (for guards)");
+    expect(lines).toContain("  about 4 steps: scores of checkpoints of math, and their guards (mmlu)");
   });
 
   it("reports that nothing is left", () => {

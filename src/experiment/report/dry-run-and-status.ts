@@ -31,9 +31,19 @@ export function outlookLines(outlook: Outlook): string[] {
       : [
           timeLeft(estimate),
           ...(estimate.bytes ? [`${formatBytes(estimate.bytes)} more on disk`] : []),
+          ...downloadLines(outlook),
           ...exportLines(estimate),
         ]),
   ];
+}
+
+/** What is downloaded from the hub. */
+function downloadLines({ downloads: { models, dataSets, folder } }: Outlook): string[] {
+  const parts = [
+    ...(models.count > 0 ? [`${plural(models.count, "model")} (${formatBytes(models.bytes)})`] : []),
+    ...(dataSets.count > 0 ? [`${plural(dataSets.count, "data set")} (${formatBytes(dataSets.bytes)})`] : []),
+  ];
+  return parts.length > 0 ? [`downloads ${parts.join(" and ")} from the hub into ${folder}`] : [];
 }
 
 /** What is written for llama.cpp. */

@@ -2,6 +2,7 @@
 import { formatDuration } from "../../core/index.js";
 import { formatNumber, type ProgressDisplay } from "../../report/index.js";
 import type { Counts, RunEvent } from "../run/run-experiment.js";
+import type { FetchOptions } from "../steps/facts-reader.js";
 
 /** `12 of about 130 steps done, 2 running, 1 failed` */
 export function describeCounts(counts: Counts): string {
@@ -40,6 +41,12 @@ export function progressOf(
     const detail = [openOf(counts).join(", "), ...running.values()].filter((part) => part !== "").join("  ");
     display.update({ phase: "steps", done: counts.done, total: totalOf(counts), detail });
   };
+}
+
+/** Shows the downloads before the first step on a display. */
+export function downloadsOn(display: ProgressDisplay): NonNullable<FetchOptions["onProgress"]> {
+  return ({ source, done, total }) =>
+    display.update({ phase: "downloading", done, total, unit: "bytes", detail: source });
 }
 
 /** The end of a step. */

@@ -105,10 +105,18 @@ function relativePlace(
     const base = location.adapterOf === undefined ? undefined : locations[location.adapterOf];
     return base ? `${relativePlace(base, { locations }, store, folder)}+${own}` : own;
   }
-  const onHub = hubPlace(location.folder);
-  if (onHub) return `${onHub.name}@${onHub.commit}`;
+  const onHub = placeOnHub(location.folder);
+  if (onHub !== undefined) return onHub;
   // Where FOLDER+ADAPTER is divided is not known here.
   return location.folder.includes("+") ? location.folder : relative(folder, location.folder);
+}
+
+/** `org/name@COMMIT` of a folder in the cache of the hub, or of FOLDER+ADAPTER where both are in it. */
+function placeOnHub(source: string): string | undefined {
+  const places = source.split("+").map(hubPlace);
+  return places.every((place) => place !== undefined)
+    ? places.map((place) => `${place?.name}@${place?.commit}`).join("+")
+    : undefined;
 }
 
 /** The recipe of a model with sources relative to a folder. */
@@ -124,7 +132,7 @@ export function recipeText(recipe: RecipeInput, title: string): string {
 
 /**
  * Finds a model by a row of the report, its own name, or the name of its recipe.
- * @returns its recipe with absolute folders
+ * @returns its recipe with absolute folders, and names and commits of models on the hub
  * @throws LayergraftError code `usage` if there is none, or the row has several
  */
 export function findRecipe(
@@ -145,7 +153,11 @@ export function findRecipe(
     );
   }
   const model = models.get(name);
-  if (model) return { name, recipe: recipeOf(model, (location) => store.locate(location, model.locations)) };
+  if (model) {
+    const at = (location: Location) =>
+      ("folder" in location ? placeOnHub(location.folder) : undefined) ?? store.locate(location, model.locations);
+    return { name, recipe: recipeOf(model, at) };
+  }
   if (report.recipes.length === 0) {
     throw usageError(`there is no row ${row}: no merge or trained expert is known yet. Run the plan first.`);
   }

@@ -54,7 +54,7 @@ it("refuses checkpoints that lost more than a guard allows", () => {
   expect(selection?.guards).toEqual([{ task: "mmlu", within: 10, base: 0.8, least: 0.8 - 0.1 }]);
   expect(selection?.checkpoints.map(({ refusedBy }) => refusedBy.length)).toEqual([1, 1, 1, 1, 0, 0]);
   expect(names(selection)).toEqual(["math-1: run-b after 4 samples", "math-2: run-a after 4 samples"]);
-  expect(steps.filter(({ label }) => label === "evaluate base, for guards on mmlu")).toHaveLength(1);
+  expect(steps.filter(({ label }) => label === "evaluate base (for guards) on mmlu")).toHaveLength(1);
   // There is no third, and nothing waits for it.
   expect(waiting).toEqual([]);
   expect(souped?.source).toMatchObject({ models: [expect.any(String), expect.any(String)] });

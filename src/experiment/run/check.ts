@@ -1,6 +1,6 @@
 // Checks models, data, tasks, merges and disk space of a plan before anything runs. Collects every problem.
 
-import { statfs } from "node:fs/promises";
+import { stat, statfs } from "node:fs/promises";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";
 import { canonicalJson, exists, formatBytes, groupBy, plural, RecipeError } from "../../core/index.js";
@@ -106,7 +106,9 @@ async function readFamily(name: string, family: Family, plan: ExperimentPlan, fa
   const { run } = settleTraining(plan, family.train);
   for (const [i, own] of (family.train.runs ?? [undefined]).entries()) {
     const at = own && "data" in own ? ["runs", i] : ["run", "data"];
-    await facts.readData(trainingRun(run, own, "base"), [...path, "train", ...at]);
+    const [whole, place] = [trainingRun(run, own, "base"), [...path, "train", ...at]];
+    await facts.readData(whole, place);
+    await facts.checkData(whole, place);
   }
 }
 
@@ -195,9 +197,10 @@ async function mergeProblems(
   const base = facts.models.get(plan.base);
   if (!base || base.folder.includes("+")) return [];
   const problems: Problem[] = [];
+  const opened = new Map([...facts.models.values()].map((model) => [model.folder, model.checkpoint]));
   const attempt = async (path: readonly PropertyKey[], what: string, recipe: RecipeInput) => {
     try {
-      await planRecipe(recipe, { folder });
+      await planRecipe(recipe, { folder, opened });
     } catch (error) {
       if (!(error instanceof Error)) throw error;
       problems.push({ path, message: `${what}: ${error.message}` });
@@ -245,14 +248,27 @@ function familiesIn(plan: ExperimentPlan): ReadonlySet<string> {
   );
 }
 
-/** The problem if the disk has less space than these bytes. */
-export async function spaceProblem(out: string, bytes: number): Promise<string | undefined> {
-  let folder = out;
-  while (!(await exists(folder))) folder = dirname(folder);
-  const { bavail, bsize } = await statfs(folder);
-  const free = bavail * bsize;
-  if (bytes <= free) return undefined;
-  return `the experiment needs about ${formatBytes(bytes)} in ${out}, but only ${formatBytes(free)} are free`;
+/** Problems of disks that have less space than the folders on them need. @param needs bytes by absolute folder */
+export async function spaceProblems(needs: ReadonlyMap<string, number>): Promise<string[]> {
+  const located = await Promise.all(
+    [...needs].map(async ([folder, bytes]) => {
+      let at = folder;
+      while (!(await exists(at))) at = dirname(at);
+      return { folder, bytes, at, disk: (await stat(at)).dev };
+    }),
+  );
+  const problems: string[] = [];
+  for (const alike of groupBy(located, ({ disk }) => disk).values()) {
+    const bytes = alike.reduce((sum, one) => sum + one.bytes, 0);
+    const { bavail, bsize } = await statfs(alike[0]?.at ?? "");
+    const free = bavail * bsize;
+    if (bytes <= free) continue;
+    const folders = alike.map(({ folder }) => folder).join(" and ");
+    problems.push(
+      `the experiment needs about ${formatBytes(bytes)} in ${folders}, but only ${formatBytes(free)} are free`,
+    );
+  }
+  return problems;
 }
 
 /** @throws RecipeError with all problems, if there are any */

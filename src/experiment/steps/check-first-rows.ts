@@ -29,16 +29,8 @@ export interface FirstRowsOptions {
 /** Missing columns, and rows that make no example, in the first rows of each data set that is on this machine. */
 export async function firstRowsErrors(data: unknown, { folder, signal }: FirstRowsOptions): Promise<Error[]> {
   const errors: Error[] = [];
-  let plans: SetPlan[];
-  let isStrict: boolean;
-  try {
-    const declaration = checkData(data);
-    isStrict = declaration.on_bad_row === "fail";
-    plans = declaration.sets.map(planSet);
-  } catch {
-    return []; // the plan's check reports it
-  }
-  for (const plan of plans) {
+  const { sets, isStrict } = declared(data);
+  for (const plan of sets) {
     if (!(await exists(resolve(folder, plan.source)))) continue;
     try {
       const { files } = await findSource(plan, { folder, signal });
@@ -49,6 +41,16 @@ export async function firstRowsErrors(data: unknown, { folder, signal }: FirstRo
     }
   }
   return errors;
+}
+
+/** Sets of a declaration; none if it is not valid, which the plan's check reports. */
+export function declared(data: unknown): { readonly sets: readonly SetPlan[]; readonly isStrict: boolean } {
+  try {
+    const declaration = checkData(data);
+    return { sets: declaration.sets.map(planSet), isStrict: declaration.on_bad_row === "fail" };
+  } catch {
+    return { sets: [], isStrict: false };
+  }
 }
 
 async function checkFile(

@@ -3,23 +3,25 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { mkdir, readdir, readFile, stat } from "node:fs/promises";
-import { dirname, join, relative, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { z } from "zod";
 import {
   canonicalJson,
   digestOfValue,
   exists,
+  isObject,
   LayergraftError,
   MismatchError,
   RecipeError,
   stampOf,
   writeFileAtomically,
 } from "../../core/index.js";
+import { bytesToDownload } from "../../data/index.js";
 import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
 import type { Problem } from "../../settings/index.js";
-import { openCheckpoint, parameterCount } from "../../weights/index.js";
-import { firstRowsErrors } from "./check-first-rows.js";
+import { type Checkpoint, type HubAccess, openCheckpoint, parameterCount } from "../../weights/index.js";
+import { declared, firstRowsErrors } from "./check-first-rows.js";
 import type { Facts, TaskFacts } from "./facts.js";
 import { dataAccess, openTask, taskDigest } from "./items.js";
 import type { TaskRequest } from "./step.js";
@@ -30,7 +32,11 @@ export interface ModelFacts {
   readonly folder: string;
   readonly parameters: number;
   readonly bytes: number;
+  /** Bytes of its weight files that are on the hub and not on this machine. */
+  readonly bytesToFetch: number;
   readonly layers: number;
+  /** Headers and configuration. */
+  readonly checkpoint: Checkpoint;
   /** Path of its name in the plan. */
   readonly path: readonly PropertyKey[];
 }
@@ -47,40 +53,54 @@ export interface ReadFactsOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+export interface FetchOptions {
+  /** Called with bytes of all models together, and the model that is downloaded. */
+  readonly onProgress?:
+    | ((state: { readonly source: string; readonly done: number; readonly total: number }) => void)
+    | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
 export class ReadFacts implements Facts {
   readonly problems: Problem[] = [];
   /** Tasks whose data are not in the folder of data sets, with the reason. */
   readonly missing = new Map<string, string>();
   readonly models = new Map<string, ModelFacts>();
+  /** Bytes to download of data sets on the hub that training runs read. */
+  readonly dataSets = new Map<string, number>();
   readonly tasks = new Map<string, TaskFacts>();
   /** Tasks that were read, or failed to be. */
   readonly #requested = new Set<string>();
   readonly #options: ReadFactsOptions;
   readonly #digests: DigestCache;
   readonly #data = new Map<string, string>();
+  readonly #checked = new Set<string>();
 
   constructor(options: ReadFactsOptions) {
     this.#options = options;
     this.#digests = new DigestCache(options.cache);
   }
 
-  /** Reads a model's headers and the digest of its bytes. @param path of its name in the plan */
+  /**
+   * Reads a model's headers and identifies its bytes. Of a model on the hub, the hub says their digests, and only its
+   * configuration and tokenizer are downloaded. @param path of its name in the plan
+   */
   async readModel(source: string, path: readonly PropertyKey[]): Promise<void> {
     if (this.models.has(source)) return;
     try {
-      const checkpoint = await openCheckpoint(source, {
-        base: this.#options.folder,
-        // Steps run models from the cache. A check needs no weights.
-        hub: { fetch: this.#options.readsBytes === false ? "headers" : "files", signal: this.#options.signal },
-      });
-      const folders = [checkpoint.folder, ...(checkpoint.adapter ? [checkpoint.adapter.path] : [])];
-      const digests = await Promise.all(folders.map((folder) => this.#folderDigest(folder)));
+      let checkpoint = await this.#open(source, { fetch: "plan" });
+      // A small file may be stored in git, whose hash is another.
+      if (checkpoint.files.some(({ remote }) => remote && remote.sha256.length !== 64)) {
+        checkpoint = await this.#open(source, { fetch: "files" });
+      }
       this.models.set(source, {
-        identity: `sha256:${digestOfValue(digests)}`,
-        folder: folders.join("+"),
+        identity: await this.#identify(checkpoint),
+        folder: foldersOf(checkpoint).join("+"),
         parameters: parameterCount(checkpoint),
         bytes: checkpoint.files.reduce((sum, { bytes }) => sum + bytes, 0),
+        bytesToFetch: checkpoint.files.reduce((sum, { remote, bytes }) => sum + (remote ? bytes : 0), 0),
         layers: checkpoint.layers,
+        checkpoint,
         path,
       });
     } catch (error) {
@@ -88,16 +108,59 @@ export class ReadFacts implements Facts {
     }
   }
 
-  /** Digest of a model's weights, configuration and tokenizer. */
-  async #folderDigest(folder: string): Promise<string> {
-    const files = (await readdir(folder)).filter(isModelFile);
-    return this.#filesDigest(folder, files);
+  #open(source: string, hub: HubAccess): Promise<Checkpoint> {
+    const { folder, signal } = this.#options;
+    return openCheckpoint(source, { base: folder, hub: { ...hub, signal: hub.signal ?? signal } });
   }
 
-  async #filesDigest(folder: string, names: readonly string[]): Promise<string> {
+  /**
+   * Downloads the models that are not on this machine, from whose cache steps run them.
+   * @throws LayergraftError code `changed` if a model on the hub is another one by now
+   */
+  async fetchModels({ onProgress, signal }: FetchOptions = {}): Promise<void> {
+    const missing = [...this.models].filter(([, { bytesToFetch }]) => bytesToFetch > 0);
+    const total = missing.reduce((sum, [, { bytesToFetch }]) => sum + bytesToFetch, 0);
+    let before = 0;
+    for (const [source, known] of missing) {
+      const hub: HubAccess = {
+        ...{ fetch: "files", signal },
+        onProgress: ({ done }) => onProgress?.({ source, done: before + done, total }),
+      };
+      const checkpoint = await this.#open(source, hub);
+      before += known.bytesToFetch;
+      if ((await this.#identify(checkpoint)) !== known.identity) {
+        throw new LayergraftError("changed", `${source} changed on the hub while it was downloaded. Run it again.`);
+      }
+      this.models.set(source, { ...known, checkpoint, bytesToFetch: 0 });
+    }
+    if (missing.length > 0) await this.save();
+  }
+
+  /** Digest of a model's weights, configuration and tokenizer. */
+  async #identify(checkpoint: Checkpoint): Promise<string> {
+    const onHub = new Map(checkpoint.files.flatMap(({ path, remote }) => (remote ? [[path, remote.sha256]] : [])));
+    const digests = await Promise.all(
+      foldersOf(checkpoint).map(async (folder) => {
+        const remote = [...onHub.keys()].filter((path) => dirname(path) === folder).map((path) => basename(path));
+        const local = (await readdir(folder)).filter(isModelFile);
+        return this.#filesDigest(folder, [...new Set([...local, ...remote])], onHub);
+      }),
+    );
+    return `sha256:${digestOfValue(digests)}`;
+  }
+
+  /** @param known digests by path, of files that are not on this machine */
+  async #filesDigest(
+    folder: string,
+    names: readonly string[],
+    known: ReadonlyMap<string, string> = new Map(),
+  ): Promise<string> {
     if (this.#options.readsBytes === false) return folder;
     const digests: [string, string][] = [];
-    for (const name of names.toSorted()) digests.push([name, await this.#digests.of(join(folder, name))]);
+    for (const name of names.toSorted()) {
+      const path = join(folder, name);
+      digests.push([name, known.get(path) ?? (await this.#digests.of(path))]);
+    }
     return digestOfValue(digests);
   }
 
@@ -132,24 +195,48 @@ export class ReadFacts implements Facts {
     }
   }
 
-  /** Reads the digests of a training run's data files, and their first rows. @param path of the data in the plan */
+  /** Reads the digests of a training run's data files. @param path of the data in the plan */
   async readData(run: Readonly<Record<string, unknown>>, path: readonly PropertyKey[]): Promise<void> {
-    const declared = canonicalJson([run.data, run.partition]);
-    if (this.#data.has(declared)) return;
+    const declaration = canonicalJson([run.data, run.partition]);
+    if (this.#data.has(declaration)) return;
     const digests: [string, string][] = [];
     for (const source of sourcesIn([run.data, run.partition])) {
       const at = resolve(this.#options.folder, source);
       try {
         if (await exists(at)) digests.push([source, await this.#pathDigest(at)]);
-        else if (/^[.~/]|\.(jsonl?|parquet|tsv|csv|txt)(\.gz)?$/.test(source)) {
+        else if (isFileName(source)) {
           throw new LayergraftError("data", `${source} does not exist`, { file: at });
         }
       } catch (error) {
         this.#note(path, error);
       }
     }
-    for (const error of await firstRowsErrors(run.data, this.#options)) this.#note(path, error);
-    this.#data.set(declared, digestOfValue([declared, digests]));
+    this.#data.set(declaration, digestOfValue([declaration, digests]));
+  }
+
+  /**
+   * Checks the first rows of a training run's files, and that its data sets on the hub can be read.
+   * @param path of the data in the plan
+   */
+  async checkData(run: Readonly<Record<string, unknown>>, path: readonly PropertyKey[]): Promise<void> {
+    const { folder } = this.#options;
+    for (const data of dataOf(run)) {
+      const declaration = canonicalJson(data);
+      if (this.#checked.has(declaration)) continue;
+      this.#checked.add(declaration);
+      for (const error of await firstRowsErrors(data, this.#options)) this.#note(path, error);
+      for (const { source, config, split, revision, files, exclude } of declared(data).sets) {
+        const set = { source, config, split, revision, files, exclude };
+        const key = canonicalJson(set);
+        if (this.dataSets.has(key) || isFileName(source) || (await exists(resolve(folder, source)))) continue;
+        this.dataSets.set(key, 0);
+        try {
+          this.dataSets.set(key, await bytesToDownload(set, this.#options));
+        } catch (error) {
+          this.#note(path, error);
+        }
+      }
+    }
   }
 
   async #pathDigest(path: string): Promise<string> {
@@ -197,6 +284,11 @@ export class ReadFacts implements Facts {
   }
 }
 
+/** Folders of a checkpoint and of its adapter. */
+function foldersOf({ folder, adapter }: Checkpoint): string[] {
+  return [folder, ...(adapter ? [adapter.path] : [])];
+}
+
 /** Vocabularies and settings of checkpoints. Other files, such as notes, do not change the model. */
 const TEXT_FILES: ReadonlySet<string> = new Set([
   ...["vocab.txt", "merges.txt", "vocab.json", "added_tokens.json", "special_tokens_map.json"],
@@ -210,6 +302,14 @@ export function isModelFile(name: string): boolean {
     TEXT_FILES.has(name) ||
     /^(config|params|tokenizer.*)\.json$/.test(name)
   );
+}
+
+const isFileName = (source: string) => /^[.~/]|\.(jsonl?|parquet|tsv|csv|txt|gz)$/.test(source);
+
+/** Declarations of data of a run, or of the streams of its partition. */
+function dataOf({ data, partition }: Readonly<Record<string, unknown>>): unknown[] {
+  const streams = Array.isArray(partition) ? partition.map((stream: unknown) => isObject(stream) && stream.data) : [];
+  return [data, ...streams].filter((one) => one !== undefined);
 }
 
 /** Every `source` in a declaration of data. */

@@ -47,11 +47,16 @@ export class OperandBuilder implements PlanContext {
   readonly #places = new Map<string, Place>();
 
   readonly #hub: HubAccess | undefined;
+  readonly #known: ReadonlyMap<string, Checkpoint> | undefined;
 
-  /** @param folder folder that relative paths start from */
-  constructor(folder: string, hub?: HubAccess) {
+  /**
+   * @param folder folder that relative paths start from
+   * @param known checkpoints that are open already, by source
+   */
+  constructor(folder: string, hub?: HubAccess, known?: ReadonlyMap<string, Checkpoint>) {
     this.folder = folder;
     this.#hub = hub;
+    this.#known = known;
   }
 
   note(text: string): void {
@@ -68,7 +73,10 @@ export class OperandBuilder implements PlanContext {
     if (typeof source !== "string") return this.openAll(source, `${label}.`, { folder, isBase: place.isBase });
     this.#places.set(label, place);
     const key = `${folder}\0${source}`;
-    const checkpoint = this.#opened.get(key) ?? (await openCheckpoint(source, { base: folder, hub: this.#hub }));
+    const checkpoint =
+      this.#known?.get(source) ??
+      this.#opened.get(key) ??
+      (await openCheckpoint(source, { base: folder, hub: this.#hub }));
     this.#opened.set(key, checkpoint);
     this.sources.set(label, checkpoint);
   }

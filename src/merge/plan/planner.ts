@@ -41,6 +41,8 @@ export interface PlanOptions {
   readonly folder?: string;
   /** Access to the hub for sources that are not on this machine; none by default. */
   readonly hub?: HubAccess | undefined;
+  /** Checkpoints that are open already, by source. */
+  readonly opened?: ReadonlyMap<string, Checkpoint> | undefined;
 }
 
 /**
@@ -58,9 +60,9 @@ class Planner {
   readonly #recipe: Recipe;
   readonly #builder: OperandBuilder;
 
-  constructor(recipe: Recipe, { folder = ".", hub }: PlanOptions) {
+  constructor(recipe: Recipe, { folder = ".", hub, opened }: PlanOptions) {
     this.#recipe = recipe;
-    this.#builder = new OperandBuilder(folder, hub);
+    this.#builder = new OperandBuilder(folder, hub, opened);
   }
 
   async plan(): Promise<OpenedPlan> {

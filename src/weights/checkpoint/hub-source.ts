@@ -86,6 +86,11 @@ export async function cachedFolder(source: string): Promise<string> {
   return join(cache.folder, "snapshots", parsed.revision, parsed.subfolder);
 }
 
+/** Folder of the cache of huggingface_hub. */
+export async function hubCache(): Promise<string> {
+  return (await hubSettings()).cache;
+}
+
 /** Whether the cache has a repository of this name, so that a folder of the same name may not be what is meant. */
 export async function isCached(text: string): Promise<boolean> {
   const parsed = parseHubName(text);

@@ -1,0 +1,192 @@
+// Every plan and run file of examples/ passes its dry run: against the fake hub with the configurations, headers and sizes of
+// the published models, and made rows in the layouts of the data sets. New files are found in their folders.
+import { cpSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import promises from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { formatBytes } from "../src/core/index.js";
+import { membersOf } from "../src/experiment/plan/expert-names.js";
+import { readPlan } from "../src/experiment/plan/plan-file.js";
+import type { ExperimentPlan } from "../src/experiment/plan/plan-schema.js";
+import { settleTraining, trainingRun } from "../src/experiment/plan/training-runs.js";
+import { readRun } from "../src/train/index.js";
+import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import { DONE, expectReadable, layergraft, type Outcome, WRONG_USAGE } from "./support/command.js";
+import { type Files, taskFiles, taskSets, trainingSets } from "./support/data-sets.js";
+import { FakeHub, fakeFile } from "./support/fake-hub.js";
+import { published, publishedFiles, shapesOf } from "./support/published-models.js";
+
+const EXAMPLES = join(import.meta.dirname, "../examples");
+const root = temporaryFolder();
+const TOKENIZER = join(import.meta.dirname, "fixtures/tokenizers/llama3.json");
+
+const namesIn = (folder: string) => readdirSync(join(EXAMPLES, folder)).filter((name) => name.endsWith(".yaml"));
+const PLANS = namesIn("experiments");
+const RUNS = namesIn("train");
+
+let hub: FakeHub;
+let home: string;
+const plans = new Map<string, ExperimentPlan>();
+
+/** Names of the models that a plan reads, once each. */
+const modelsOf = ({ base, experts }: ExperimentPlan) => [
+  ...new Set([base, ...Object.values(experts).flatMap(({ folders }) => Object.values(folders ?? {}))]),
+];
+const isLocal = (model: string) => model.startsWith("models/");
+
+/** The data of a plan's training runs, as it declares them. */
+function dataOf(plan: ExperimentPlan): unknown[] {
+  return Object.values(plan.experts).flatMap(({ train }) => {
+    if (!train) return [];
+    const { run } = settleTraining(plan, train);
+    return (train.runs ?? [undefined]).map((own) => trainingRun(run, own, "base")).flatMap(dataOfRun);
+  });
+}
+const dataOfRun = ({ data, partition }: { data?: unknown; partition?: unknown }): unknown[] => [
+  ...(data === undefined ? [] : [data]),
+  ...((partition ?? []) as { data: unknown }[]).map((stream) => stream.data),
+];
+
+function write(folder: string, files: Files): void {
+  for (const [path, content] of files) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), content);
+  }
+}
+
+function pushSet(name: string, files: Files): void {
+  hub.create(`datasets/${name}`, { gated: false, private: false });
+  const contents = [...files].map(([path, content]) => [path, fakeFile(path, Buffer.from(content))] as const);
+  hub.commit(`datasets/${name}`, "main", new Map(contents));
+}
+
+const { statfs } = promises;
+/** What plans need of the disk they say; the disk of this machine does not matter. */
+function setRoom(space: typeof statfs): void {
+  Object.assign(promises, { statfs: space });
+  syncBuiltinESMExports();
+}
+afterAll(() => setRoom(statfs));
+
+function run(args: readonly string[], cwd: string, env: Record<string, string> = {}): Promise<Outcome> {
+  const own = { HF_ENDPOINT: hub.endpoint, HF_HOME: home, HF_HUB_OFFLINE: "0", HF_HUB_CACHE: "", HF_TOKEN: "" };
+  return layergraft(args, { cwd, env: { ...own, ...env } });
+}
+
+beforeAll(async () => {
+  setRoom((async () => ({ bavail: 1e15, bsize: 1 })) as never);
+  hub = await FakeHub.start();
+  hub.pageFiles = 1000;
+  home = join(root, "hub-home");
+  for (const folder of ["experiments", "train"])
+    cpSync(join(EXAMPLES, folder), join(root, folder), { recursive: true });
+  for (const name of PLANS) plans.set(name, (await readPlan(join(EXAMPLES, "experiments", name))).plan);
+  const runs = await Promise.all(RUNS.map(async (name) => (await readRun(join(EXAMPLES, "train", name), {})).run));
+
+  const tokenizer = await promises.readFile(TOKENIZER);
+  const models = new Set([...[...plans.values()].flatMap(modelsOf), ...runs.map(({ base }) => base)]);
+  for (const [i, model] of [...models].entries()) {
+    if (isLocal(model)) {
+      await writeTiny(join(root, "experiments", model), { layers: 16, seed: i });
+      continue;
+    }
+    hub.create(model, { gated: false, private: false });
+    hub.commit(model, "main", publishedFiles(model, tokenizer));
+  }
+  const trained = trainingSets([...plans.values()].flatMap(dataOf));
+  const alone = trainingSets(runs.flatMap(dataOfRun));
+  for (const [name, files] of new Map([...taskSets(), ...alone.sets, ...trained.sets])) pushSet(name, files);
+  write(join(root, "experiments"), trained.files);
+  write(join(root, "experiments/data"), taskFiles());
+  write(join(root, "train"), alone.files);
+});
+
+describe("a published model of the fake hub", () => {
+  const names = [
+    "meta-llama/Llama-3.1-8B",
+    "meta-llama/Llama-3.2-1B",
+    "Qwen/Qwen3-8B-Base",
+    "Qwen/Qwen2.5-7B-Instruct",
+  ];
+  it.each([...names, "CohereForAI/aya-expanse-8b", "tiiuae/Falcon3-7B-Instruct"])(
+    "%s has its published size",
+    (name) => {
+      const { config, bytes } = published(name);
+      const sum = shapesOf(config).reduce((all, [, shape]) => all + shape.reduce((one, extent) => one * extent, 2), 0);
+      expect(sum).toBe(bytes);
+    },
+  );
+});
+
+describe.each(PLANS)("examples/experiments/%s", (name) => {
+  const plan = () => plans.get(name) as ExperimentPlan;
+
+  it("passes its dry run, which names steps, downloads and disk space, and fetches no weights", async () => {
+    hub.requests = [];
+    const { status, stdout, stderr } = await run(["experiment", name, "--dry-run"], join(root, "experiments"));
+    expect(stderr).toBe("");
+    expect(status).toBe(DONE);
+    expectReadable(stdout);
+    const onHub = modelsOf(plan()).filter((model) => !isLocal(model));
+    const bytes = onHub.reduce((sum, model) => sum + published(model).bytes, 0);
+    const count = `${onHub.length} model${onHub.length === 1 ? "" : "s"}`;
+    if (onHub.length > 0) expect(stdout).toContain(`downloads ${count} (${formatBytes(bytes)})`);
+    for (const { family } of membersOf(plan())) {
+      if (family !== undefined && !plan().experts[family]?.train)
+        expect(stdout).toMatch(new RegExp(`^ *${family} `, "m"));
+    }
+    expect(stdout).toMatch(/^evaluation +0 +[1-9]\d*$/m);
+    expect(stdout).toMatch(/^time left: unknown until a step of each kind is done/m);
+    const runs = Object.values(plan().experts).flatMap(({ train }) => train?.runs ?? (train ? [undefined] : []));
+    expect(stdout).toMatch(new RegExp(`^training +0 +${runs.length}$`, "m"));
+    if (runs.length > 0) expect(stdout).toMatch(/^[\d.]+ [GT]B more on disk$/m);
+    const read = hub.requests.filter(({ origin, path }) => origin === "storage" && !path.includes("datasets"));
+    expect(read.every(({ bytes: own }) => own <= 200_000)).toBe(true);
+    expect(readdirSync(home, { recursive: true }).filter((file) => String(file).endsWith(".safetensors"))).toEqual([]);
+  });
+
+  it("assumes what its base is", () => {
+    const { base, assume } = plan();
+    if (isLocal(base)) return expect(assume).toBeUndefined();
+    const { config, bytes } = published(base);
+    expect(assume?.layers).toBe(config.num_hidden_layers);
+    expect(assume?.parameters).toBeCloseTo(bytes / 2, -7.7);
+    expect(assume?.bytes).toBeCloseTo(bytes, -8);
+  });
+});
+
+describe("a dry run", () => {
+  it("names models, data sets and files that are missing", async () => {
+    const [model, set] = ["meta-llama/Llama-3.1-8B", "datasets/lelapa/Inkuba-instruct"].map((one) => [
+      one,
+      hub.repositories.get(one),
+    ]) as [string, never][];
+    for (const [one] of [model, set] as [string, never][]) hub.repositories.delete(one);
+    const cwd = join(root, "elsewhere");
+    mkdirSync(cwd);
+    cpSync(join(EXAMPLES, "experiments/paper-mgsm-swahili.yaml"), join(cwd, "plan.yaml"));
+    const outcome = await run(["experiment", "plan.yaml", "--dry-run"], cwd, { HF_HOME: join(root, "other-home") });
+    for (const [one, repository] of [model, set] as [string, never][]) hub.repositories.set(one, repository);
+    expect(outcome.status).toBe(WRONG_USAGE);
+    expect(outcome.stderr).toMatch(
+      /line \d+: base: meta-llama\/Llama-3\.1-8B \(main\) cannot be read: it does not exist, is private, or/,
+    );
+    expect(outcome.stderr).toMatch(
+      /line \d+: experts\.swahili\.train\.run\.data: lelapa\/Inkuba-instruct \(main\) cannot be read/,
+    );
+    expect(outcome.stderr).toMatch(/data\/nllb\/eng_Latn-swh_Latn\.gz does not exist/);
+    expect(outcome.stderr).toMatch(/data does not exist; .*mgsm_sw/);
+  });
+});
+
+describe.each(RUNS)("examples/train/%s", (name) => {
+  it("passes its dry run, which fetches no weights", async () => {
+    const { status, stdout, stderr } = await run(["train", name, "--dry-run"], join(root, "train"));
+    expect(stderr).toBe("");
+    expect(status).toBe(DONE);
+    expect(stdout).toMatch(/trained parameters, in layers \d/);
+    expect(stdout).toMatch(/^[\d,]+ steps? of \d+ sequences of at most \d+ tokens/m);
+    expect(readdirSync(home, { recursive: true }).filter((file) => String(file).endsWith(".safetensors"))).toEqual([]);
+  });
+});
