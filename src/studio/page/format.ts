@@ -9,12 +9,12 @@ export function percentText(share: number | null): string {
 
 /** A small quantity, such as a change: `1.25e-3`; null where there is none. */
 export function sizeText(value: number | null): string {
-  return value === null || Number.isNaN(value) ? "undefined" : value === 0 ? "0" : value.toExponential(2);
+  return value === null || Number.isNaN(value) ? "none" : value === 0 ? "0" : value.toExponential(2);
 }
 
 /** With two decimals and a true minus; null where there is none. */
 export function decimalText(value: number | null, digits = 2): string {
-  if (value === null || Number.isNaN(value)) return "undefined";
+  if (value === null || Number.isNaN(value)) return "none";
   return value
     .toFixed(digits)
     .replace(/^-(?=[0.]*$)/, "")

@@ -1,4 +1,5 @@
 // One matrix in numbers: each expert's change, how experts relate, and its rows.
+import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Analysis } from "../../protocol.ts";
 import { decimalText, percentText, sizeText } from "../format.ts";
@@ -36,64 +37,67 @@ export function Detail({ data, names, place, step, own, readRows }: Props) {
       </header>
       {rows === 0 ? null : (
         <>
-          <section class="scroll" tabIndex={0} aria-label="Experts">
-            <table class="numbers">
-              <thead>
-                <tr>
-                  <th scope="col">Expert</th>
-                  <th scope="col">Changed</th>
-                  <th scope="col">Mean</th>
-                  <th scope="col">Relative</th>
-                  <th scope="col">Untouched</th>
-                </tr>
-              </thead>
-              <tbody>
-                {present.map(({ name, expert, cell }) => (
-                  <tr key={name}>
-                    <th scope="row">
-                      <Own name={name} own={own(expert)} />
-                    </th>
-                    <td>{percentText(shareOf(data, expert, place, step))}</td>
-                    <td>{sizeText(cell?.mean ?? null)}</td>
-                    <td>{sizeText(cell?.relative ?? null)}</td>
-                    <td>{percentText(cell?.zero ?? null)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </section>
+          <Numbers label="Experts" head={["Expert", "Changed", "Mean", "Relative", "Untouched"]}>
+            {present.map(({ name, expert, cell }) => (
+              <tr key={name}>
+                <th scope="row">
+                  <Own name={name} own={own(expert)} />
+                </th>
+                <td>{percentText(shareOf(data, expert, place, step))}</td>
+                <td>{sizeText(cell?.mean ?? null)}</td>
+                <td>{sizeText(cell?.relative ?? null)}</td>
+                <td>{percentText(cell?.zero ?? null)}</td>
+              </tr>
+            ))}
+          </Numbers>
           {data.pairs.length === 0 ? null : (
-            <section class="scroll" tabIndex={0} aria-label="Pairs of experts">
-              <table class="numbers">
-                <thead>
-                  <tr>
-                    <th scope="col">Pair</th>
-                    <th scope="col">Overlap</th>
-                    <th scope="col">Conflict</th>
-                    <th scope="col">Cosine</th>
+            <Numbers label="Pairs of experts" head={["Pair", "Overlap", "Conflict", "Cosine"]}>
+              {data.pairs.map(({ experts: [a, b], cells }) => {
+                const cell = cells[place.layer]?.[place.column];
+                return (
+                  <tr key={`${a} ${b}`}>
+                    <th scope="row">
+                      {names[a]} and {names[b]}
+                    </th>
+                    <td>{percentText(jaccard(data, [a, b], place, step))}</td>
+                    <td>{percentText(cell?.conflict ?? null)}</td>
+                    <td>{decimalText(cell?.cosine ?? null)}</td>
                   </tr>
-                </thead>
-                <tbody>
-                  {data.pairs.map(({ experts: [a, b], cells }) => {
-                    const cell = cells[place.layer]?.[place.column];
-                    return (
-                      <tr key={`${a} ${b}`}>
-                        <th scope="row">
-                          {names[a]} and {names[b]}
-                        </th>
-                        <td>{percentText(jaccard(data, [a, b], place, step))}</td>
-                        <td>{percentText(cell?.conflict ?? null)}</td>
-                        <td>{decimalText(cell?.cosine ?? null)}</td>
-                      </tr>
-                    );
-                  })}
-                </tbody>
-              </table>
-            </section>
+                );
+              })}
+            </Numbers>
           )}
           <Rows {...{ data, names, place, step, own, readRows }} />
         </>
       )}
+    </section>
+  );
+}
+
+interface NumbersProps {
+  readonly label: string;
+  readonly head: readonly string[];
+  readonly name?: string;
+  /** Rows. */
+  readonly children: ComponentChildren;
+}
+
+/** A table that scrolls where it is too wide. */
+function Numbers({ label, head, name = "", children }: NumbersProps) {
+  return (
+    <section class={`scroll ${name}`} tabIndex={0} aria-label={label}>
+      <table class="numbers">
+        <thead>
+          <tr>
+            {head.map((text) => (
+              <th scope="col" key={text}>
+                {text}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
     </section>
   );
 }
@@ -195,33 +199,19 @@ function TopRows({ found, names, own, largest }: TopRowsProps) {
   return (
     <div class="stack tight">
       <h3>Most changed rows</h3>
-      <section class="scroll top-rows" tabIndex={0} aria-label="Most changed rows">
-        <table class="numbers">
-          <thead>
-            <tr>
-              <th scope="col">Row</th>
-              {names.map((name) => (
-                <th scope="col" key={name}>
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {found.map(({ index, changes }) => (
-              <tr key={index}>
-                <th scope="row">{index}</th>
-                {names.map((name, expert) => (
-                  <td key={name} class={`meter ${own(expert)}`}>
-                    <i style={{ width: `${(100 * (changes[expert] ?? 0)) / largest}%` }} />
-                    {sizeText(changes[expert] ?? null)}
-                  </td>
-                ))}
-              </tr>
+      <Numbers label="Most changed rows" head={["Row", ...names]} name="top-rows">
+        {found.map(({ index, changes }) => (
+          <tr key={index}>
+            <th scope="row">{index}</th>
+            {names.map((name, expert) => (
+              <td key={name} class={`meter ${own(expert)}`}>
+                <i style={{ width: `${(100 * (changes[expert] ?? 0)) / largest}%` }} />
+                {sizeText(changes[expert] ?? null)}
+              </td>
             ))}
-          </tbody>
-        </table>
-      </section>
+          </tr>
+        ))}
+      </Numbers>
     </div>
   );
 }

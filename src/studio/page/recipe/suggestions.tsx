@@ -32,7 +32,7 @@ export function Suggestions({ towers }: { towers: readonly Tower[] }) {
     );
   const nameOf = (source: string) => towers.find((tower) => tower.source === source)?.name ?? source;
   return (
-    <div class="card">
+    <div class="card stack">
       <h2>Suggestions</h2>
       {job?.state === "running" ? <JobProgress job={job} /> : null}
       {job === undefined || ["failed", "cancelled", "interrupted"].includes(job.state) ? (
@@ -40,27 +40,31 @@ export function Suggestions({ towers }: { towers: readonly Tower[] }) {
           <p class="soft">
             Measures where {nameOf(task.source)} and {nameOf(language.source)} changed, and proposes merges to try.
           </p>
-          <button type="button" onClick={ask}>
-            Suggest recipes
-          </button>
+          <div class="row">
+            <button type="button" onClick={ask}>
+              Suggest recipes
+            </button>
+          </div>
         </>
       ) : null}
-      <ul class="suggestions">
-        {(job?.state === "done" ? found : []).map(({ name, reason, recipe }) => (
-          <li key={name}>
-            <div>
-              <strong>{name}</strong>
-              <p class="soft">{reason}</p>
-            </div>
-            <button
-              type="button"
-              onClick={() => create(nameFor(name, project.value?.recipes ?? []), stringify(recipe))}
-            >
-              Use
-            </button>
-          </li>
-        ))}
-      </ul>
+      {job?.state === "done" && found.length > 0 ? (
+        <ul class="suggestions">
+          {found.map(({ name, reason, recipe }) => (
+            <li key={name}>
+              <div>
+                <strong>{name}</strong>
+                <p class="soft">{reason}</p>
+              </div>
+              <button
+                type="button"
+                onClick={() => create(nameFor(name, project.value?.recipes ?? []), stringify(recipe))}
+              >
+                Use
+              </button>
+            </li>
+          ))}
+        </ul>
+      ) : null}
     </div>
   );
 }

@@ -291,7 +291,7 @@ function PlanFigures() {
     ["Memory", `at most ${bytesText(plan.memory)} of buffers`],
   ];
   return (
-    <div class="card">
+    <div class="card stack">
       <h2>Plan</h2>
       <dl class="facts">
         {facts.map(([term, value]) => (
