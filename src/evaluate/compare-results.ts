@@ -12,7 +12,7 @@ import type { Metric } from "./tasks/index.js";
 
 export interface CompareResultsOptions {
   /**
-   * Results to compare: folders or files of layergraft, of lm-evaluation-harness, or of Inspect. A list in place of one is
+   * Results to compare: folders or files of layergraft, lm-evaluation-harness, lighteval or Inspect. A list in place of one is
    * a method with several runs, such as seeds. Every method after the first is compared with the first.
    */
   readonly results: readonly (string | readonly string[])[];
@@ -46,7 +46,7 @@ export interface TaskComparison {
 }
 
 export interface ComparedMethod {
-  /** What was evaluated, and by what. */
+  /** What was evaluated, and by what; with the path, if another method has the same. */
   readonly name: string;
   readonly program: ComparableResults["program"];
   /** Results of its runs. */
@@ -96,10 +96,12 @@ export async function compareResults(options: CompareResultsOptions): Promise<Re
       skipped.slice(0, 20).map(({ task, reason }) => `${task}: ${reason}`),
     );
   }
+  const labels = methods.map(([one]) => one?.name ?? "");
   const described = methods.map((runs, i): ComparedMethod => {
-    const [{ name, program } = { name: "", program: "layergraft" }] = runs;
+    const { name, program } = runs[0] as ComparableResults;
     const several = runs.length > 1 ? `, ${runs.length} runs` : "";
-    return { name: `${name}${several}`, program: program as ComparedMethod["program"], runs: paths[i] ?? [] };
+    const at = labels.filter((label) => label === name).length > 1 ? `, ${paths[i]?.[0]}` : "";
+    return { name: `${name}${at}${several}`, program, runs: paths[i] ?? [] };
   });
   return { methods: described, tasks, skipped };
 }
@@ -165,12 +167,13 @@ async function compareTask(
     if (changed !== undefined) return changed;
   }
   const runs = read.flat();
-  const metrics = first.metrics.filter(
+  const shared = first.metrics.filter(
     (metric) =>
       runs.every((run) => run.metrics.some(({ name, by }) => name === metric.name && by === metric.by)) &&
       // Only one of them may have reasoned, or answered in letters.
       (!metric.isAside || haveCommon(metric.of, runs)),
   );
+  const metrics = shared.filter(({ name }, i) => shared.findIndex((other) => other.name === name) === i);
   if (metrics.length === 0) return "has no metric that is a mean over items in all results";
   const comparisons = metrics.flatMap((metric) => {
     const found = others.map((runs) => compareMethods(metric, reference, runs, options));

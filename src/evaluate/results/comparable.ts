@@ -1,5 +1,6 @@
 // What `compare` needs of results, whichever program wrote them.
 
+import type { Dirent } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { formatSome, isFile, isObject, isSystemError, own, RecipeError, readJsonObject } from "../../core/index.js";
@@ -7,8 +8,10 @@ import { bleuFromStatistics } from "../metrics/bleu.js";
 import { CHRF_PLUS_PLUS, chrfFromStatistics } from "../metrics/chrf.js";
 import type { JudgedItem } from "../scoring/scores.js";
 import type { Metric } from "../tasks/index.js";
-import { readInspectLog } from "./inspect-log.js";
+import { readBinaryInspectLog, readInspectLog } from "./inspect-log.js";
+import { readLighteval } from "./lighteval.js";
 import { readLmEval } from "./lm-eval.js";
+import { parsePythonJson } from "./python-json.js";
 import { readResults, readVerdicts } from "./read-results.js";
 import type { Results, StoredMetric } from "./result-types.js";
 
@@ -33,7 +36,7 @@ export interface ComparableTask {
 /** Results that can be compared item by item. */
 export interface ComparableResults {
   readonly path: string;
-  readonly program: "layergraft" | "lm-eval" | "Inspect";
+  readonly program: "layergraft" | "lm-eval" | "lighteval" | "Inspect";
   /** What was evaluated, and by what. */
   readonly name: string;
   readonly tasks: readonly ComparableTask[];
@@ -45,57 +48,32 @@ export interface ComparableResults {
 const MAX_BYTES = 500_000_000;
 
 /**
- * Opens results of layergraft, lm-evaluation-harness or Inspect, told apart by what the files hold.
- * @param path a folder, or the results file in it; Inspect's log
+ * Opens results of layergraft, lm-evaluation-harness, lighteval or Inspect, told apart by what the files hold.
+ * @param path a folder, or the results file in it; a log of Inspect
  * @throws RecipeError if there are no results, or several, or they are of a program that `compare` does not read
  */
 export async function openComparable(path: string): Promise<ComparableResults> {
   const file = await resultsFile(path);
+  if (file.endsWith(".eval")) return { ...(await readBinaryInspectLog(file)), path };
   let value: Readonly<Record<string, unknown>>;
   try {
-    value = await readJsonObject(file, MAX_BYTES);
+    value = await readJsonObject(file, MAX_BYTES, parsePythonJson);
   } catch (error) {
     throw new RecipeError(`${path} has no results of an evaluation: ${(error as Error).message}`, [], { file });
   }
   if (isObject(value.eval) && typeof value.status === "string") return { ...readInspectLog(file, value), path };
-  if (isObject(value.config_general)) {
-    throw new RecipeError(
-      `${file} is of lighteval, whose details compare does not read; run the task with lm-eval`,
-      [],
-      {
-        file,
-      },
-    );
-  }
+  if (isObject(value.config_general)) return { ...(await readLighteval(file, value)), path };
   if (isObject(value.results) && value.format === undefined) return { ...(await readLmEval(file, value)), path };
   return ownResults(path, file, await readResults(file));
 }
 
 /** The file that says what a folder of results holds. */
 async function resultsFile(path: string): Promise<string> {
-  if (path.endsWith(".eval")) {
-    throw new RecipeError(
-      `${path} is a binary log; convert it with: inspect log convert ${path} --to json --output-dir FOLDER`,
-      [],
-      { file: path },
-    );
-  }
   if (path.endsWith(".jsonl")) {
     throw new RecipeError(`${path} holds samples; pass its folder, or the results file beside it`, [], { file: path });
   }
-  if (path.endsWith(".json") || (await isFile(path))) return path;
-  if (await isFile(join(path, "results.json"))) return join(path, "results.json");
-  // lm-eval writes FOLDER/MODEL/results_DATE.json.
-  const inside = await listed(path);
-  const direct = inside.filter((name) => /^results_.*\.json$/.test(name)).map((name) => join(path, name));
-  const below = await Promise.all(
-    inside.slice(0, MAX_FOLDERS).map(async (name) => {
-      const names = await listed(join(path, name));
-      return names.filter((one) => /^results_.*\.json$/.test(one)).map((one) => join(path, name, one));
-    }),
-  );
-  const logs = inside.filter((name) => name.endsWith(".json")).map((name) => join(path, name));
-  const found = [direct, below.flat(), logs].find((files) => files.length > 0) ?? [];
+  if (/\.(json|eval)$/.test(path) || (await isFile(path))) return path;
+  const found = await nearestResults(path);
   if (found.length > 1) {
     throw new RecipeError(
       `${path} has ${found.length} results, such as ${formatSome(found, 2)}; pass one of them`,
@@ -110,9 +88,29 @@ async function resultsFile(path: string): Promise<string> {
 
 const MAX_FOLDERS = 100;
 
-async function listed(folder: string): Promise<string[]> {
+/** lm-eval writes MODEL/results_DATE.json, lighteval results/ORGANIZATION/MODEL/results_DATE.json. */
+const NAMES = [/^results\.json$/, /^results_.*\.json$/, /\.eval$/];
+
+/** The results in a folder, or in the nearest folders inside it. */
+async function nearestResults(path: string): Promise<string[]> {
+  let level = [path];
+  for (let seen = 0; level.length > 0 && seen < MAX_FOLDERS; seen += level.length) {
+    const inside = (await Promise.all(level.slice(0, MAX_FOLDERS).map(listed))).flat();
+    const files = inside.filter((entry) => !entry.isDirectory());
+    const found = NAMES.map((pattern) => files.filter(({ name }) => pattern.test(name))).find(
+      ({ length }) => length > 0,
+    );
+    if (found) return found.map(({ parentPath, name }) => join(parentPath, name));
+    level = inside.filter((entry) => entry.isDirectory()).map(({ parentPath, name }) => join(parentPath, name));
+  }
+  // Logs of Inspect as JSON may have any name.
+  return (await listed(path)).filter(({ name }) => name.endsWith(".json")).map(({ name }) => join(path, name));
+}
+
+async function listed(folder: string): Promise<Dirent[]> {
   try {
-    return (await readdir(folder)).sort();
+    const entries = await readdir(folder, { withFileTypes: true });
+    return entries.sort((one, other) => (one.name < other.name ? -1 : 1));
   } catch (error) {
     if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return [];
     throw error;

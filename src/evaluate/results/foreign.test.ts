@@ -158,9 +158,6 @@ describe("lm-eval", () => {
       /of lm-eval and Inspect, which ask and score/,
     );
     await expect(compareResults({ results: [first] })).rejects.toThrow(/at least two results/);
-    await expect(compareResults({ results: [first, join(root, "x.eval")] })).rejects.toThrow(/inspect log convert/);
-    writeFileSync(join(root, "lighteval.json"), JSON.stringify({ config_general: {}, results: {} }));
-    await expect(compareResults({ results: [first, join(root, "lighteval.json")] })).rejects.toThrow(/is of lighteval/);
   });
 
   it("finds the folder of the model in the folder of the output", async () => {
@@ -231,7 +228,7 @@ describe("Inspect", () => {
       ]),
     );
     const { methods, tasks } = await compareResults({ results: [one, other] });
-    expect(methods[0]).toMatchObject({ name: "mockllm/model (Inspect)", program: "Inspect" });
+    expect(methods[0]).toMatchObject({ name: `mockllm/model (Inspect), ${one}`, program: "Inspect" });
     expect(tasks[0]).toMatchObject({ task: "popularity", protocol: "Inspect, version 0", shots: undefined });
     expect(tasks[0]?.comparisons[0]).toMatchObject({
       first: 0.5,
@@ -288,7 +285,7 @@ describe("Inspect", () => {
     for (const [more, message] of [
       [{ status: "error" }, /status error; finish it with inspect eval-retry/],
       [{ samples: [] }, /has no samples/],
-      [{ samples: [null] }, /samples\[0\] has no id/],
+      [{ samples: [null] }, /sample 1 has no id/],
     ] as const) {
       const broken = write("c.json", inspectLog([["1", "C"]], more));
       await expect(compareResults({ results: [one, broken] })).rejects.toThrow(message);

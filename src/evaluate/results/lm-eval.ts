@@ -4,8 +4,9 @@ import { readdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { digestOfValue, isObject, own, RecipeError } from "../../core/index.js";
 import { type Row, readRows } from "../../data/index.js";
-import type { Metric, Verdict } from "../tasks/index.js";
+import type { Metric } from "../tasks/index.js";
 import type { ComparableResults, ComparableSample, ComparableTask } from "./comparable.js";
+import { meanMetric } from "./mean-metric.js";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -156,7 +157,10 @@ async function readSamples(
     ...(group === undefined ? {} : { group }),
     ...sample,
   }));
-  return { metrics: wanted.flatMap((one) => metricOf(one, all)), samples: all };
+  const metrics = wanted.flatMap(({ name, metric, filter, value }) =>
+    meanMetric({ name, title: filter === "none" ? metric : `${metric}, ${filter}`, value }, all),
+  );
+  return { metrics, samples: all };
 }
 
 const agree = (one: Fields, other: Fields) => Object.entries(one).every(([key, value]) => own(other, key) === value);
@@ -168,27 +172,4 @@ function askedIn(row: Row): Record<string, string> {
     prompts: textOf(row.prompt_hash) ?? digestOfValue(row.arguments ?? null),
     ...(typeof row.target_hash === "string" ? { targets: row.target_hash } : {}),
   };
-}
-
-/** The metric as a mean of its values per item, if that is the score that lm-eval reports; none of other scores. */
-function metricOf(
-  { name, metric, filter, value }: Wanted,
-  samples: readonly { readonly group?: string; readonly verdict: Verdict }[],
-): Metric[] {
-  const groups = new Map<string, { sum: number; count: number }>();
-  let isShare = true;
-  for (const { group = "", verdict } of samples) {
-    const found = own(verdict, name);
-    if (typeof found !== "number") continue;
-    const { sum, count } = groups.get(group) ?? { sum: 0, count: 0 };
-    groups.set(group, { sum: sum + found, count: count + 1 });
-    isShare &&= found >= 0 && found <= 1;
-  }
-  const all = [...groups.values()];
-  const mean = all.reduce((total, { sum }) => total + sum, 0) / all.reduce((total, { count }) => total + count, 0);
-  const meanOfGroups = all.reduce((total, { sum, count }) => total + sum / count, 0) / all.length;
-  const isClose = (one: number) => Math.abs(one - value) <= 1e-6 * Math.max(1, Math.abs(value));
-  const by = isClose(mean) ? "mean" : isClose(meanOfGroups) ? "group mean" : undefined;
-  const title = filter === "none" ? metric : `${metric}, ${filter}`;
-  return by === undefined ? [] : [{ name, title, of: name, by, scale: isShare ? "share" : "points" }];
 }
