@@ -17,6 +17,7 @@ export { CHRF_PLUS_PLUS, type ChrfScore, corpusChrf } from "./metrics/chrf.js";
 export { loadPieces } from "./metrics/sentencepiece.js";
 export {
   comparisonLines,
+  comparisonNotes,
   comparisonVerdict,
   progressDetail,
   SCORE_FORMATS,

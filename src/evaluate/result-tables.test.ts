@@ -1,7 +1,7 @@
 // Tables of scores and comparisons: to the letter, in all three formats.
 import { describe, expect, it } from "vitest";
 import type { ResultsComparison } from "./compare-results.js";
-import { comparisonLines, progressDetail, scoreLines, scoreNotes } from "./result-tables.js";
+import { comparisonLines, comparisonNotes, progressDetail, scoreLines, scoreNotes } from "./result-tables.js";
 import type { Results, TaskResult } from "./results/result-types.js";
 
 const interval = { low: 0.35, high: 0.5, level: 0.95, deviation: 0.03, resamples: 1000, seed: 0 };
@@ -175,17 +175,44 @@ describe("comparisons", () => {
       [
         "task          protocol     metric  first  second  difference   95% interval  gained  lost        p  detectable",
         "MGSM Swahili  p@1, 8-shot  strict   40.0    43.2        +3.2    -1.0 to 7.0       2     1  < 0.001         6.1",
-        "                           BLEU     0.40    0.43       -1.50  -0.01 to 0.07                  0.030            ",
+        "                           BLEU     0.40    0.43       -1.50  -0.01 to 0.07       –     –    0.030        none",
       ].map((line) => line.trimEnd()),
     );
     expect(comparisonLines(compared, "markdown")[3]).toBe(
-      "| MGSM Swahili | p@1, 8-shot | BLEU | 0.40 | 0.43 | -1.50 | -0.01 to 0.07 |  |  | 0.030 |  |",
+      "| MGSM Swahili | p@1, 8-shot | BLEU | 0.40 | 0.43 | -1.50 | -0.01 to 0.07 | – | – | 0.030 | none |",
     );
     expect(comparisonLines(compared, "csv")[1]).toBe(
-      "mgsm_sw,p@1,8,strict,share,other,250,0.4,0.432,0.032,-0.01,0.07,0.95,2,1,0.012,0.0004,0.0004,0.0613,0",
+      "mgsm_sw,p@1,8,strict,share,one,2,other,250,0.4,0.432,0.032,-0.01,0.07,0.95,2,1,0.012,0.0004,0.0004,0.0613,0",
     );
     expect(comparisonLines(compared, "csv")[2]).toBe(
-      "mgsm_sw,p@1,8,bleu,points,other,250,0.4,0.432,-1.5,-0.01,0.07,0.95,,,,0.03,0.03,,1",
+      "mgsm_sw,p@1,8,bleu,points,one,2,other,250,0.4,0.432,-1.5,-0.01,0.07,0.95,,,,0.03,0.03,,1",
+    );
+  });
+
+  it("say where these items show no difference, and where nothing is known", () => {
+    const [task] = compared.tasks;
+    const [strict] = task?.comparisons ?? [];
+    if (!task || !strict) throw new Error("no comparison");
+    const same = { ...strict, gained: [], lost: [], discordance: 0, detectable: undefined };
+    const few = { ...strict, discordance: 0.2, detectable: undefined };
+    const of = (...comparisons: (typeof strict)[]) => ({ ...compared, tasks: [{ ...task, comparisons }] });
+    expect(
+      comparisonLines(of(same, few), "markdown")
+        .slice(2)
+        .map((line) => line.split(" | ").at(-1)),
+    ).toEqual(["– |", "none |"]);
+    expect(comparisonNotes(of(same))).toEqual([]);
+    expect(comparisonNotes(of(few, { ...few, leftOut: 3 }))).toEqual([
+      "mgsm_sw, strict: 3 left out; one evaluation lacks the item or its verdict",
+      "detectable none: these items cannot show a difference of any size in 80 of 100 studies; compare more items",
+    ]);
+  });
+
+  it("are a table of LaTeX with the names of the results", () => {
+    const lines = comparisonLines(compared, "latex");
+    expect(lines).toContain("\\caption{Comparison. 1: one; 2: other.}");
+    expect(lines).toContain(
+      "MGSM Swahili & p@1, 8-shot & strict & 40.0 & 43.2 & +3.2 & -1.0 to 7.0 & 2 & 1 & $<$ 0.001 & 6.1 \\\\",
     );
   });
 
@@ -200,7 +227,7 @@ describe("comparisons", () => {
       "table",
     );
     expect(lines.map((line) => line.replace(/ {2,}/g, " | "))).toEqual([
-      "task | protocol | metric | result | first | result's | difference | 95% interval | gained | lost | p (Holm) | detectable",
+      "task | protocol | metric | result | first | score | difference | 95% interval | gained | lost | p (Holm) | detectable",
       "MGSM Swahili | p@1, 8-shot | strict | 2 | 40.0 | 43.2 | +3.2 | -1.0 to 7.0 | 2 | 1 | < 0.001 | 6.1",
       " | 3 | 40.0 | 43.2 | +3.2 | -1.0 to 7.0 | 2 | 1 | < 0.001 | 6.1",
     ]);

@@ -4,6 +4,7 @@ import {
   csvLines,
   formatNumber,
   formatSpan,
+  latexText,
   markdownLines,
   type NumberCell,
   plainCell,
@@ -16,7 +17,7 @@ import type { Results, TaskResult } from "./results/result-types.js";
 import type { Comparison, Score } from "./scoring/scores.js";
 import type { EvaluationProgress } from "./task-run.js";
 
-export const SCORE_FORMATS = ["table", "markdown", "csv"] as const;
+export const SCORE_FORMATS = ["table", "markdown", "csv", "latex"] as const;
 export type ScoreFormat = (typeof SCORE_FORMATS)[number];
 
 function cellOf(value: number | undefined, scale: Score["scale"]): NumberCell {
@@ -47,6 +48,7 @@ export function scoreLines(results: Results, format: ScoreFormat): string[] {
   const rows = results.tasks.flatMap((task) => task.scores.map((score) => ({ task, score })));
   if (format === "csv") return csvLines(scoreRecords(results, rows));
   const table: Table = {
+    ...{ id: "scores", title: "Scores", note: `${results.source}.` },
     columns: [...TASK_COLUMNS, "metric", "score", "± SE", right("95% interval"), right("items")],
     rows: rows.map(({ task, score: { title, value, scale, standardError, interval, items, unscored } }) => [
       ...taskCells(task),
@@ -57,8 +59,14 @@ export function scoreLines(results: Results, format: ScoreFormat): string[] {
       unscored > 0 ? `${items} (+${unscored} unscored)` : String(items),
     ]),
   };
-  return format === "markdown" ? markdownLines(table) : terminalLines(table);
+  return RENDERERS[format](table);
 }
+
+const RENDERERS = {
+  table: terminalLines,
+  markdown: markdownLines,
+  latex: (table: Table) => latexText(table).trimEnd().split("\n"),
+} as const;
 
 interface ScoreRow {
   readonly task: TaskResult;
@@ -120,25 +128,34 @@ function problemNotes({ problems, items, answeredBy }: TaskResult): string[] {
   ];
 }
 
-/** The comparison of evaluations, a row for each method after the first, on each metric of each task. */
-export function comparisonLines(comparison: ResultsComparison, format: ScoreFormat): string[] {
-  const rows = comparison.tasks.flatMap((task) => task.comparisons.map((one) => ({ task, one })));
-  const nameOf = ({ method }: MethodComparison) => comparison.methods[method]?.name ?? "";
+/**
+ * The comparison of evaluations, a row for each method after the first, on each metric of each task. CSV is unrounded, with
+ * shares from 0 to 1 and metrics by their names in the results; it has an empty field where there is no number.
+ */
+export function comparisonLines({ methods, tasks }: ResultsComparison, format: ScoreFormat): string[] {
+  const rows = tasks.flatMap((task) => task.comparisons.map((one) => ({ task, one })));
   if (format === "csv") {
     const columns =
-      "task,protocol,shots,metric,scale,method,items,first,second,difference,low,high,level,gained,lost,discordance,p_value,p_adjusted,detectable,left_out";
+      "task,protocol,shots,metric,scale,reference,result,method,items,first,second,difference,low,high,level,gained,lost,discordance,p_value,p_adjusted,detectable,left_out";
     const records = rows.map(({ task, one }) => [
-      ...[task.task, task.protocol, task.shots, one.metric, one.scale, nameOf(one), one.items, one.first, one.second],
+      ...[task.task, task.protocol, task.shots, one.metric, one.scale],
+      ...[methods[0]?.name, one.method + 1, methods[one.method]?.name],
+      ...[one.items, one.first, one.second],
       ...[one.difference, one.interval?.low, one.interval?.high, one.interval?.level],
       ...[...flipsOf(one), one.discordance, one.pValue, one.pAdjusted, one.detectable, one.leftOut],
     ]);
     return csvLines({ columns: columns.split(","), rows: records.map((record) => record.map(plainCell)) });
   }
-  const hasSeveral = comparison.methods.length > 2;
+  const hasSeveral = methods.length > 2;
   const table: Table = {
+    ...{
+      id: "comparison",
+      title: "Comparison",
+      note: `${methods.map(({ name }, i) => `${i + 1}: ${name}`).join("; ")}.`,
+    },
     columns: [
       ...[...TASK_COLUMNS, { label: "metric", isGroup: hasSeveral }, ...(hasSeveral ? [right("result")] : [])],
-      ...["first", hasSeveral ? "result's" : "second", "difference", right("95% interval")],
+      ...["first", hasSeveral ? "score" : "second", "difference", right("95% interval")],
       ...["gained", "lost", hasSeveral ? "p (Holm)" : "p", "detectable"].map(right),
     ],
     rows: rows.map(({ task, one }) => [
@@ -146,12 +163,34 @@ export function comparisonLines(comparison: ResultsComparison, format: ScoreForm
       ...[cellOf(one.first, one.scale), cellOf(one.second, one.scale)],
       { ...cellOf(one.difference, one.scale), isSigned: true },
       spanOf(one.interval, one.scale),
-      ...flipsOf(one).map((flips) => (flips === undefined ? "" : String(flips))),
-      one.pAdjusted === undefined ? "" : formatNumber({ value: one.pAdjusted, scale: "probability" }),
-      one.detectable === undefined ? "" : formatNumber(cellOf(one.detectable, one.scale)),
+      ...flipsOf(one).map((flips) => (flips === undefined ? "–" : String(flips))),
+      one.pAdjusted === undefined ? "–" : formatNumber({ value: one.pAdjusted, scale: "probability" }),
+      showsNone(one) ? "none" : formatNumber(cellOf(one.detectable, one.scale)),
     ]),
   };
-  return format === "markdown" ? markdownLines(table) : terminalLines(table);
+  return RENDERERS[format](table);
+}
+
+/** Whether items flip, or vary, but too few are there to show a difference of any size. */
+const showsNone = ({ detectable, discordance, interval }: MethodComparison): boolean =>
+  detectable === undefined && (discordance === undefined ? interval !== undefined : discordance > 0);
+
+/** Notes below a comparison: tasks that were not compared, items that were left out, and where too few items are there. */
+export function comparisonNotes({ methods, tasks, skipped }: ResultsComparison): string[] {
+  const rows = tasks.flatMap(({ task, comparisons }) => comparisons.map((one) => ({ task, one })));
+  const nameOf = (task: string, { title, method }: MethodComparison) =>
+    `${task}, ${title}${methods.length > 2 ? `, result ${method + 1}` : ""}`;
+  return [
+    ...skipped.map(({ task, reason }) => `${task} not compared: ${reason}`),
+    ...rows.flatMap(({ task, one }) =>
+      one.leftOut > 0
+        ? [`${nameOf(task, one)}: ${one.leftOut} left out; one evaluation lacks the item or its verdict`]
+        : [],
+    ),
+    ...(rows.some(({ one }) => showsNone(one))
+      ? ["detectable none: these items cannot show a difference of any size in 80 of 100 studies; compare more items"]
+      : []),
+  ];
 }
 
 /** Probability below which a difference is called significant. */

@@ -3,11 +3,13 @@ import { exists, formatSome } from "../../core/index.js";
 import {
   compareResults,
   comparisonLines,
+  comparisonNotes,
   comparisonVerdict,
   type ResultsComparison,
   SCORE_FORMATS,
   type ScoreFormat,
 } from "../../evaluate/index.js";
+import { escapeMarkdown } from "../../report/index.js";
 import { parsePositive } from "../shared/engine-run.js";
 import {
   type CommonOptions,
@@ -33,10 +35,10 @@ export function addCompareCommand(program: Command): void {
     .command("compare")
     .description(
       "Compare evaluations on the items they share: the difference from the first one, its 95% interval, the items that " +
-        "flipped, an exact test, and the smallest difference that these items can show. Reads results of layergraft, of " +
-        "lm-evaluation-harness and of Inspect. Items are compared only if documents and prompts are the same.",
+        "flipped, an exact test, and the smallest difference that these items can show. Reads results of layergraft, " +
+        "lm-evaluation-harness, lighteval and Inspect. Items are compared only if documents and prompts are the same.",
     )
-    .argument("<first>", "folder that eval --out or lm_eval wrote, or an Inspect log as JSON")
+    .argument("<first>", "folder that eval --out, lm_eval or lighteval wrote, or an Inspect log")
     .argument("<others...>", "more of them; each is compared with the first. Join runs of one method with commas.")
     .addOption(
       new Option(
@@ -55,12 +57,10 @@ export function addCompareCommand(program: Command): void {
     const comparison = await compareResults({ results, seed, resamples, discordance });
     if (flags.json) return printJson(comparison);
     const lines = comparisonLines(comparison, flags.format);
-    const notes = [
-      ...comparison.skipped.map(({ task, reason }) => `${task} not compared: ${reason}`),
-      ...leftOut(comparison),
-    ];
+    const notes = comparisonNotes(comparison);
     if (flags.format !== "table") {
-      print(lines);
+      const legend = comparison.methods.map(({ name }, i) => `${i + 1}. ${escapeMarkdown(name)}`);
+      print(flags.format === "markdown" ? [...legend, "", ...lines] : lines);
       for (const note of notes) info(flags, `note: ${note}`);
       return;
     }
@@ -100,16 +100,6 @@ function verdicts({ tasks, methods }: ResultsComparison): string[] {
     comparisons.slice(0, 1).map((one) => `${title}: ${comparisonVerdict(one, ["the first", "the second"])}`),
   );
   return ["", ...found];
-}
-
-function leftOut({ tasks }: ResultsComparison): string[] {
-  return tasks.flatMap(({ task, comparisons }) =>
-    comparisons
-      .filter(({ leftOut }) => leftOut > 0)
-      .map(
-        ({ title, leftOut }) => `${task}, ${title}: ${leftOut} left out; one evaluation lacks the item or its verdict`,
-      ),
-  );
 }
 
 function flips({ tasks, methods }: ResultsComparison): string[] {
