@@ -18,11 +18,11 @@ describe("binary logs", () => {
     const [task] = await compared("first.eval", "second.eval");
     expect(task).toMatchObject({ task: "sums", protocol: "Inspect, version 0" });
     expect(task?.comparisons.map(({ metric, items, first, second }) => [metric, items, first, second])).toEqual([
+      ["match", 20, 0.55, 0.8],
       // A sample has NaN in place of a score.
       ["digits", 19, 48 / 19, 48 / 19],
-      ["match", 20, 0.55, 0.8],
     ]);
-    expect(task?.comparisons[1]).toMatchObject({
+    expect(task?.comparisons[0]).toMatchObject({
       gained: ["3", "4", "6", "7", "10", "16", "20"],
       lost: ["12", "13"],
       pValue: expect.closeTo(0.1796875, 12),
@@ -33,7 +33,7 @@ describe("binary logs", () => {
 
   it("count each sample once, with the mean of its epochs", async () => {
     const [task] = await compared("first.eval", "epochs.eval");
-    expect(task?.comparisons[1]).toMatchObject({ items: 20, second: expect.closeTo(52 / 60, 12), gained: [] });
+    expect(task?.comparisons[0]).toMatchObject({ items: 20, second: expect.closeTo(52 / 60, 12), gained: [] });
   });
 
   it("are told apart by their paths where models have one name", async () => {

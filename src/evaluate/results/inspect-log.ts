@@ -96,9 +96,10 @@ async function readSamples(file: string, found: Samples): Promise<{ metrics: Met
       { file },
     );
   }
-  const names = [...new Set([...samples.values()].flatMap(({ values }) => [...values.keys()]))].sort();
   // Binary logs have samples as they ended.
   const ordered = [...samples].sort(([one], [other]) => BY_NUMBER.compare(one, other));
+  // The scorers in the order of the task.
+  const names = [...new Set(ordered.flatMap(([, { values }]) => [...values.keys()]))];
   const judged = ordered.map(([id, { asked, values }]) => ({
     ...{ id, asked },
     verdict: Object.fromEntries(
