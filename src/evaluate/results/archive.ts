@@ -2,7 +2,7 @@
 import { buffer } from "node:stream/consumers";
 import { crc32 } from "node:zlib";
 import type { Entry, ZipFile } from "yauzl";
-import { formatBytes, isAnySystemError, RecipeError } from "../../core/index.js";
+import { formatBytes, isAnySystemError, isFile, RecipeError } from "../../core/index.js";
 
 /** One sample with its transcript. Inspect starts another zstd frame at 200 MiB, and the decompressor reads one. */
 const MAX_ENTRY_BYTES = 200_000_000;
@@ -27,6 +27,8 @@ export async function* readArchive(
 ): AsyncGenerator<ArchiveEntry, void> {
   // Names are not paths here: nothing is written, so they need no check.
   const { openPromise } = await import("yauzl");
+  // Opening a pipe waits for its writer.
+  if (!(await isFile(file))) throw new RecipeError(`${file} does not exist or is not a file`, [], { file });
   const zip = await openPromise(file, { autoClose: false, decodeStrings: false }).catch((error: unknown) => {
     throw damaged(file, error);
   });
@@ -85,7 +87,7 @@ async function unpackZstd(packed: Uint8Array, size: number): Promise<Uint8Array>
 
 function damaged(file: string, error: unknown): unknown {
   if (isAnySystemError(error)) return error;
-  const reason = (error as Error).message;
+  const reason = (error as Error).message.replace(/\.$/, "");
   return new RecipeError(`${file} is damaged or is not a log of Inspect (${reason}); copy it again`, [], { file });
 }
 

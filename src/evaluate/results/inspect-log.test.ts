@@ -202,7 +202,12 @@ describe("archives of strangers", () => {
     );
   });
 
-  it("are refused if they do not exist", async () => {
-    await expect(compareResults({ results: [good, join(root, "none.eval")] })).rejects.toThrow(/none\.eval/);
+  it("are refused if they are not files", async () => {
+    mkdirSync(join(root, "folder.eval"));
+    for (const name of ["none.eval", "folder.eval"]) {
+      await expect(compareResults({ results: [good, join(root, name)] })).rejects.toThrow(
+        `${name} does not exist or is not a file`,
+      );
+    }
   });
 });
