@@ -55,7 +55,7 @@ export { groupBy } from "./group.js";
 export { GuardError, guarded, guardedPatterns } from "./guard/index.js";
 export { isDeeperThan, isObject, mergeObjects, own } from "./json.js";
 export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./languages.js";
-export { isAlive, isLocked, LOCK_FILE, type Lock, takeLock, waitWhileLocked } from "./lock.js";
+export { isAlive, isLocked, LOCK_FILE, type Lock, lockHolder, takeLock, waitWhileLocked } from "./lock.js";
 export { processStat } from "./process-stat.js";
 export { Random } from "./random.js";
 export { RunFolder, writeFolder } from "./run-folder.js";

@@ -87,6 +87,12 @@ export async function waitWhileLocked<T>(
   }
 }
 
+/** The process that has a folder's lock; undefined if there is none, it is known to be gone, or it has just started. */
+export async function lockHolder(folder: string): Promise<{ readonly host: string; readonly pid: number } | undefined> {
+  const found = await readLock(join(folder, LOCK_FILE));
+  return found?.isAbandoned ? undefined : found?.holder;
+}
+
 /** Whether a folder has the lock of a process that is not known to be gone. */
 export async function isLocked(folder: string): Promise<boolean> {
   const found = await readLock(join(folder, LOCK_FILE));

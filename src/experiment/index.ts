@@ -19,7 +19,7 @@ export {
   statusOf,
 } from "./experiment.js";
 export type { Expansion } from "./plan/expand-plan.js";
-export { readPlan } from "./plan/plan-file.js";
+export { parsePlan, readPlan } from "./plan/plan-file.js";
 export type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
 export { planFields, planJsonSchema } from "./plan/plan-schema.js";
 export { TUNE_METHODS, TUNE_SEARCHES, TUNED, type TuneSettings, tunePlan } from "./plan/tune-plan.js";

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { evaluationOperations, GGUF_TYPES, runner } from "./evaluation-protocol.js";
+import { experiment, planEntry } from "./experiment-protocol.js";
 
 // Far above what people write; what comes back from models is bounded by its own limits.
 const MOST_TEXT = 1_000_000;
@@ -16,6 +17,11 @@ const name = z
   .string()
   .max(100)
   .regex(/^[\p{L}\p{N}][\p{L}\p{N} _.-]*$/u, "must begin with a letter or digit, and have no / or other signs");
+/** Path of a plan inside the project. */
+const planPath = z
+  .string()
+  .max(MOST_PATH)
+  .regex(/^(?![/\\])(?!(.*[/\\])?\.\.([/\\]|$))[^\0]+\.ya?ml$/, "must be a YAML file in the project");
 const count = z.int().min(0);
 const list = <T extends z.ZodType>(of: T) => z.array(of).max(MOST_ENTRIES);
 
@@ -117,6 +123,8 @@ export const check = z.strictObject({
       memory: count,
       owners: z.array(owner),
       notes: z.array(z.string()),
+      /** About how long writing takes; null where nothing is known. */
+      time: z.strictObject({ seconds: z.number(), basis: z.string() }).nullable(),
     })
     .nullable(),
 });
@@ -126,6 +134,8 @@ export const progress = z.strictObject({
   done: z.number(),
   total: z.number(),
   unit: z.string(),
+  /** What runs in parallel, with shares from 0 to 1. */
+  parts: z.array(z.strictObject({ label: z.string(), share: z.number(), what: z.string() })).optional(),
 });
 
 /** Inputs of long operations, by kind. */
@@ -172,13 +182,16 @@ export const jobInputs = {
   }),
   /** Pushes a merged model to the hub, with the token of the environment. */
   push: z.strictObject({ folder: source, repository: z.string().max(200), isPrivate: z.boolean() }),
+  /** Runs what is left of a plan. */
+  experiment: z.strictObject({ plan: planPath }),
 } as const;
 export type JobKind = keyof typeof jobInputs;
 export type JobInput<K extends JobKind = JobKind> = z.infer<(typeof jobInputs)[K]>;
+const KINDS = Object.keys(jobInputs) as [JobKind, ...JobKind[]];
 
 export const job = z.strictObject({
   id: z.string().regex(/^[\w-]{1,80}$/),
-  kind: z.enum(Object.keys(jobInputs) as [JobKind, ...JobKind[]]),
+  kind: z.enum(KINDS),
   /** A line for people. */
   title: z.string(),
   input: z.json(),
@@ -231,15 +244,13 @@ export type Analysis = z.infer<typeof analysis>;
 
 const folderEntry = z.strictObject({ name: z.string(), kind: z.enum(["folder", "model", "recipe", "adapter"]) });
 
-const start = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("analyze"), input: jobInputs.analyze }),
-  z.strictObject({ kind: z.literal("suggest"), input: jobInputs.suggest }),
-  z.strictObject({ kind: z.literal("answer"), input: jobInputs.answer }),
-  z.strictObject({ kind: z.literal("evaluate"), input: jobInputs.evaluate }),
-  z.strictObject({ kind: z.literal("merge"), input: jobInputs.merge }),
-  z.strictObject({ kind: z.literal("export"), input: jobInputs.export }),
-  z.strictObject({ kind: z.literal("push"), input: jobInputs.push }),
-]);
+/** A kind with its input. */
+export type JobStart = { [K in JobKind]: { kind: K; input: JobInput<K> } }[JobKind];
+const starts = KINDS.map((kind) => z.strictObject({ kind: z.literal(kind), input: jobInputs[kind] as z.ZodType }));
+const start = z.discriminatedUnion(
+  "kind",
+  starts as [(typeof starts)[number], ...typeof starts],
+) as unknown as z.ZodType<JobStart>;
 
 /** Every operation: `POST /api/NAME` with the input as JSON, and the output as JSON. */
 export const operations = {
@@ -266,6 +277,18 @@ export const operations = {
   /** Writes the plan of an experiment: a recipe against its models and their soup, on a task. */
   "recipe.experiment": { input: z.strictObject({ name, task: source }), output: z.strictObject({ file: z.string() }) },
   "recipe.check": { input: z.strictObject({ text }), output: check },
+  /** Plans in the project. */
+  "experiment.list": { input: z.strictObject({}), output: z.array(planEntry) },
+  /** How far an experiment is; null if that is still the version that the page has. */
+  "experiment.read": {
+    input: z.strictObject({ plan: planPath, version: z.string().max(100).nullable() }),
+    output: experiment.nullable(),
+  },
+  /** YAML of a recipe of its report. */
+  "experiment.recipe": {
+    input: z.strictObject({ plan: planPath, id: z.string().max(200) }),
+    output: z.strictObject({ text }),
+  },
   "job.start": { input: start, output: job },
   "job.cancel": { input: z.strictObject({ id: job.shape.id }), output: job },
   "job.remove": { input: z.strictObject({ id: job.shape.id }), output: z.strictObject({}) },

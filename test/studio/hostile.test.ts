@@ -1,5 +1,5 @@
 // What a page of another origin, a wrong token, or a project by strangers can do to the studio: nothing.
-import { mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -137,6 +137,69 @@ describe("input", () => {
       const { problems, plan } = JSON.parse(body) as { problems: unknown[]; plan: unknown };
       expect([status, problems.length > 0, plan]).toEqual([200, true, null]);
     }
+  });
+});
+
+describe("plans by strangers", () => {
+  const EVIL = "<img src=x onerror=alert(1)>";
+  const plan = (more: string) => `name: evil\nbase: nowhere\n${more}\nevaluate: { tasks: [quiz] }\n`;
+  const listed = async () =>
+    JSON.parse((await call("experiment.list", {})).body) as { plan: string; name: string; problem: string | null }[];
+  const read = (name: string) => call("experiment.read", { plan: name, version: null });
+
+  it("stay in the project", async () => {
+    for (const name of ["../x.yaml", "a/../../x.yaml", "/etc/x.yaml", "..\\x.yaml", "x\0.yaml", "studio.json", ""]) {
+      for (const [operation, input] of [
+        ["experiment.read", { plan: name, version: null }],
+        ["experiment.recipe", { plan: name, id: "x" }],
+        ["job.start", { kind: "experiment", input: { plan: name } }],
+      ] as const) {
+        expect([operation, name, (await call(operation, input)).status]).toEqual([operation, name, 400]);
+      }
+    }
+  });
+
+  it("that are broken, huge or have names of markup are listed or left out, and none of them stops the others", async () => {
+    const bomb = `a: &a [x, x]\n${Array.from({ length: 30 }, (_, i) => `b${i}: &b${i} [*a, *a]`).join("\n")}`;
+    const files = {
+      "evil.yaml": plan(`title: "${EVIL}"`),
+      "broken.yaml": plan("merges: ["),
+      "bomb.yaml": plan(bomb),
+      "wrong.yaml": plan("executor: 7"),
+      "huge.yaml": plan(`notes: ${"x".repeat(2_000_000)}`),
+      "recipe.yaml": "method: soup\n",
+      "wide.yaml": plan(`experts:\n${Array.from({ length: 20_000 }, (_, i) => `  e${i}: {}`).join("\n")}`),
+    };
+    for (const [name, text] of Object.entries(files)) writeFileSync(at("project", name), text);
+    mkdirSync(at("project", "folder.yaml"));
+    symlinkSync("/dev/zero", at("project", "endless.yaml"));
+    const found = new Map((await listed()).map((one) => [one.plan, one]));
+    expect([...found.keys()]).toEqual(["bomb.yaml", "broken.yaml", "evil.yaml", "wide.yaml", "wrong.yaml"]);
+    expect(found.get("evil.yaml")).toMatchObject({ name: EVIL, problem: null });
+    for (const name of ["bomb.yaml", "broken.yaml", "wide.yaml", "wrong.yaml"]) {
+      expect(found.get(name)?.problem).toMatch(/./);
+      const reply = await read(name);
+      expect([name, reply.status, messageOf(reply).length < 20_000]).toEqual([name, 400, true]);
+    }
+    const { problems, title } = JSON.parse((await read("evil.yaml")).body) as Record<string, unknown>;
+    expect([title, problems]).toEqual([EVIL, [expect.stringContaining("nowhere"), expect.anything()]]);
+  });
+
+  it("with broken results and reports are described", async () => {
+    const folder = at("project", "evil.experiment");
+    mkdirSync(join(folder, "steps", "evaluate-x"), { recursive: true });
+    writeFileSync(join(folder, "steps", "index.txt"), "../../../etc  x\nevaluate-x  y\n");
+    writeFileSync(join(folder, "steps", "evaluate-x", "result.json"), "{");
+    writeFileSync(join(folder, "steps", "evaluate-x", "attempt.json"), "x".repeat(100_000));
+    mkdirSync(join(folder, "report"));
+    writeFileSync(join(folder, "report", "index.html"), "<script>top.location = 'http://evil.example'</script>");
+    expect((await listed()).find((one) => one.plan === "evil.yaml")).toMatchObject({ steps: { done: 1, known: 1 } });
+    const { reportUrl } = JSON.parse((await read("evil.yaml")).body) as { reportUrl: string };
+    const report = await fetch(`${origin}${reportUrl}`);
+    // A sandbox without allow-same-origin: no storage, so no token; and no connection.
+    const policy = report.headers.get("content-security-policy");
+    expect(policy).toMatch(/^sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; /);
+    expect((await fetch(`${origin}/report/${"x".repeat(32)}`)).status).toBe(404);
   });
 });
 

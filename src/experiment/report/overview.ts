@@ -157,7 +157,7 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
   const cells = rows.map((row) => ({ row, cell: sheet.cell(row.models, task, basis) }));
   const known = cells.filter(({ cell }) => typeof cell.value === "number");
   const missing = cells.filter(({ cell }) => cell.value === undefined).map(({ row }) => row.label);
-  const facts = known.map(({ row }) => sheet.answers(row.models[0] ?? "", task)?.facts).find((one) => one);
+  const facts = cells.map(({ row }) => sheet.answers(row.models[0] ?? "", task)?.facts).find((one) => one);
   const means = known.map(({ row, cell }) => ({ row, mean: cell.value as number }));
   const { best, verdict, leads = [] } = compareRows(means, task, sheet, basis);
   const controlled = rows.some(({ kind }) => kind === "control") ? " Controls have the default configuration." : "";
@@ -174,6 +174,9 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
     verdict,
     leads,
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
+    rows: cells
+      .filter(({ cell }) => cell.value !== null)
+      .map(({ row: { label, kind, detail } }) => ({ label, kind, detail })),
     bars: known.map(
       ({ row: { label, kind, detail, models, isSummary, isPoint }, cell: { value, range, interval } }): OverviewBar => {
         const mean = value as number;

@@ -72,6 +72,8 @@ export interface Overview {
   readonly verdict: string;
   /** Rows without results yet, in a sentence; empty if there are none. */
   readonly missing: string;
+  /** Every row, with or without results; `bars` has those with results, in the same order. */
+  readonly rows: readonly Pick<OverviewBar, "label" | "kind" | "detail">[];
   readonly bars: readonly OverviewBar[];
   /** The lead of the highest row; empty if it is tied, or was chosen on these items. */
   readonly leads: readonly Lead[];

@@ -11,8 +11,8 @@ import type { JobData, JobMessage } from "./worker.js";
 
 const FILE = "job.json";
 const RESULT = "result.json";
-/** Milliseconds a cancelled job has to end by itself. */
-const GRACE = 10_000;
+/** Milliseconds a cancelled job has to end by itself: more than the steps of an experiment have. */
+const GRACE = 20_000;
 
 interface Running {
   readonly worker: Worker;
@@ -83,7 +83,7 @@ export class Jobs {
     return job;
   }
 
-  /** Cancels a job that runs. It ends by itself, or is ended after ten seconds. */
+  /** Cancels a job that runs. It ends by itself, or is ended after a while. */
   async cancel(id: string): Promise<Job> {
     const running = this.#running.get(this.get(id).id);
     if (!running) return this.get(id);

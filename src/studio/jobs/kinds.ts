@@ -1,9 +1,18 @@
 // What jobs do: calls of the library, by kind. This runs in the job's thread.
 import { join, resolve } from "node:path";
-import { analyze, exportModel, openModel, type Progress, planMerge, push } from "../../api/index.js";
+import {
+  analyze,
+  exportModel,
+  type Progress as OneProgress,
+  openModel,
+  planMerge,
+  push,
+  runExperiment,
+} from "../../api/index.js";
 import { analyzeExperts, pageData, readAnalysis, suggestRecipes } from "../../merge/index.js";
 import type { JobInput, JobKind } from "../protocol.js";
 import { evaluateModels, runnerOptions } from "./evaluate.js";
+import { PartsInParallel } from "./parts.js";
 
 /** Folder of an analysis within that of its job. */
 export const ANALYSIS = "analysis";
@@ -13,6 +22,11 @@ export interface JobPlace {
   readonly project: string;
   /** Folder for what the job makes beside its result. */
   readonly folder: string;
+}
+
+/** Progress, and what runs in parallel. */
+export interface Progress extends OneProgress {
+  readonly parts?: { label: string; share: number; what: string }[];
 }
 
 export interface JobControls {
@@ -67,7 +81,9 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   },
   async merge({ recipe, out, resume, force }, { project }, { signal, onProgress }) {
     const plan = await planMerge(join(project, "recipes", `${recipe}.yaml`), { folder: project, signal });
-    return plan.write({ out: resolve(project, out), resume, force, signal, onProgress });
+    const start = performance.now();
+    const written = await plan.write({ out: resolve(project, out), resume, force, signal, onProgress });
+    return { ...written, method: plan.recipe.method, seconds: (performance.now() - start) / 1000 };
   },
   async export({ recipe, out, type, resume, force }, { project }, { signal, onProgress }) {
     const source = join(project, "recipes", `${recipe}.yaml`);
@@ -75,5 +91,16 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   },
   async push({ folder, repository, isPrivate }, { project }, { signal, onProgress }) {
     return push(folder, { folder: project, name: repository, private: isPrivate, signal, onProgress });
+  },
+  async experiment({ plan }, { project }, { signal, onProgress }) {
+    onProgress({ phase: "checking models and data", done: 0, total: 0, unit: "steps" });
+    const running = new PartsInParallel();
+    const { reportFolder, failures } = await runExperiment(join(project, plan), {
+      signal,
+      onProgress({ event, ...progress }) {
+        if (running.update(event)) onProgress({ ...progress, parts: running.list() });
+      },
+    });
+    return { reportFolder, failures };
   },
 };

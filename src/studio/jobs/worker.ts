@@ -1,9 +1,8 @@
 // Entry point of the thread that does a job.
 import { parentPort, workerData } from "node:worker_threads";
-import type { Progress } from "../../api/index.js";
 import { CancelledError, LayergraftError } from "../../core/index.js";
 import type { JobInput, JobKind } from "../protocol.js";
-import { type JobPlace, KINDS } from "./kinds.js";
+import { type JobPlace, KINDS, type Progress } from "./kinds.js";
 
 /** What a job's thread is given. */
 export interface JobData {
@@ -29,7 +28,8 @@ try {
   const work = KINDS[kind] as (typeof KINDS)[JobKind];
   const result = await work(input as never, place, {
     signal: controller.signal,
-    onProgress: ({ phase, done, total, unit }) => send({ type: "progress", progress: { phase, done, total, unit } }),
+    onProgress: ({ phase, done, total, unit, parts }) =>
+      send({ type: "progress", progress: { phase, done, total, unit, ...(parts ? { parts } : {}) } }),
     onText: (stream, text) => send({ type: "text", stream, text }),
   });
   send({ type: "done", result });

@@ -2,6 +2,7 @@ import { signal } from "@preact/signals";
 import { ownClass } from "./components/basics.tsx";
 import { isConnected, jobs, project, trouble } from "./store.ts";
 import { Changes } from "./views/changes.tsx";
+import { Experiments } from "./views/experiments.tsx";
 import { Jobs } from "./views/jobs.tsx";
 import { Models } from "./views/models.tsx";
 import { Recipe } from "./views/recipe.tsx";
@@ -14,6 +15,7 @@ const VIEWS = {
   recipe: { label: "Recipe", view: Recipe },
   try: { label: "Try", view: Try },
   write: { label: "Write", view: Write },
+  experiments: { label: "Experiments", view: Experiments },
   jobs: { label: "Activity", view: Jobs },
 } as const;
 type ViewName = keyof typeof VIEWS;

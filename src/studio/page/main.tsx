@@ -11,6 +11,7 @@ import "./styles/explorer.css";
 import "./styles/models.css";
 import "./styles/recipe.css";
 import "./styles/try.css";
+import "./styles/experiments.css";
 
 const root = document.getElementById("app");
 if (root) render(<App />, root);

@@ -18,23 +18,22 @@ export function experimentOf({ name, recipe, settings: { base, experts }, task }
     [base, "base"],
     ...experts.map((expert): [string, string] => [expert.source, idOf(expert.name)]),
   ]);
-  const roles = new Map<string, string>();
   const rename = (one: object): object =>
-    mapSources(one, (source, field) => {
+    mapSources(one, (source) => {
       if (typeof source === "object") return rename(source);
       const own = names.get(source);
       if (own === undefined) {
         throw new LayergraftError("usage", `${source} is in the recipe, but not among the models. Add it there.`);
       }
-      if (field === "task" || field === "language") roles.set(own, field);
       return own;
     });
   const named = rename(checkRecipe(recipe));
-  const families = experts.map(({ name: expert, source }): [string, object] => {
-    const id = idOf(expert);
-    return [id, { role: roles.get(id) ?? "other", folders: [source] }];
-  });
-  const soup = { name: "soup", recipe: { method: "soup", models: experts.map((expert) => idOf(expert.name)) } };
+  // Other roles need to know more, such as a language.
+  const families = experts.map((expert) => [idOf(expert.name), { role: "other", folders: [expert.source] }]);
+  const soup = {
+    name: name === "soup" ? "soup of experts" : "soup",
+    recipe: { method: "soup", models: experts.map((expert) => idOf(expert.name)) },
+  };
   return {
     ...{ name: idOf(name), base, experts: Object.fromEntries(families) },
     merges: [{ name, recipe: named }, ...(experts.length > 1 ? [soup] : [])],

@@ -8,8 +8,12 @@ import type { Check } from "../protocol.js";
 /** Bytes of the buffers of a merge, by default. */
 const MEMORY = 256e6;
 
+type Timed = NonNullable<Check["plan"]>;
+/** A check without the time that writing takes. */
+export type Untimed = Omit<Check, "plan"> & { plan: Omit<Timed, "time"> | null };
+
 /** @param folder the folder of the recipe, from which its relative paths start */
-export async function checkRecipeText(text: string, folder: string): Promise<Check> {
+export async function checkRecipeText(text: string, folder: string): Promise<Untimed> {
   const { openSettings } = await loadYaml();
   try {
     const document = openSettings(text, "the recipe");
@@ -50,7 +54,7 @@ function problemsIn(error: LayergraftError): readonly string[] {
   return problems.length > 0 ? problems : [error.message];
 }
 
-async function planOf(recipe: RecipeInput, folder: string): Promise<Check["plan"]> {
+async function planOf(recipe: RecipeInput, folder: string): Promise<Untimed["plan"]> {
   const plan = await planMerge(recipe, { folder });
   const { summary, notes, unrelated, layers } = plan;
   const { tensors, parameters, copied, bytesToRead, bytesToWrite, bytesToFetch, ownership } = summary;

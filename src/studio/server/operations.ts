@@ -11,20 +11,36 @@ import {
   usageError,
   writeFileAtomically,
 } from "../../core/index.js";
+import { parsePlan } from "../../experiment/index.js";
 import { methodReferences, mostChangedRows, outputReferences } from "../../merge/index.js";
 import { loadYaml } from "../../settings/index.js";
+import type { Experiments } from "../experiments/ask.js";
 import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
 import { experimentOf } from "../project/experiment-plan.js";
 import type { ProjectFolder } from "../project/project.js";
-import type { Check, Input, Model, OperationName, Output, StudioEvent } from "../protocol.js";
+import type {
+  Check,
+  Input,
+  JobInput,
+  JobKind,
+  JobStart,
+  Model,
+  OperationName,
+  Output,
+  StudioEvent,
+} from "../protocol.js";
 import { checkRecipeText } from "./check-recipe.js";
 import { choicesOf, compareEvaluations, itemsOf, listEvaluations } from "./evaluations.js";
+import { timeOf } from "./merge-time.js";
+import type { Reports } from "./reports.js";
 
 /** What handlers work on. */
 export interface Context {
   readonly project: ProjectFolder;
   readonly jobs: Jobs;
+  readonly experiments: Experiments;
+  readonly reports: Reports;
   readonly onEvent: (event: StudioEvent) => void;
 }
 
@@ -66,11 +82,22 @@ export const HANDLERS: Handlers = {
     const file = join(project.folder, `${name}.plan.yaml`);
     if (await exists(file)) throw usageError(`${file} exists already. Rename it, or delete it.`);
     const { stringify } = await import("yaml");
-    await writeFileAtomically(file, stringify(plan));
+    const planned = stringify(plan);
+    parsePlan(planned);
+    await writeFileAtomically(file, planned);
     return { file };
   },
-  "recipe.check": ({ text }, { project }): Promise<Check> => checkRecipeText(text, join(project.folder, "recipes")),
-  "job.start": ({ kind, input }, { jobs }) => jobs.start(kind, titleOf(kind, input), input),
+  async "recipe.check"({ text }, { project, jobs }): Promise<Check> {
+    const { plan, ...check } = await checkRecipeText(text, join(project.folder, "recipes"));
+    return { ...check, plan: plan && { ...plan, time: await timeOf(plan, jobs) } };
+  },
+  "experiment.list": (_, { experiments }) => experiments.ask("list", {}),
+  async "experiment.read"(input, { experiments, reports }) {
+    const found = await experiments.ask("read", input);
+    return found && { ...found, reportUrl: found.report === null ? null : reports.urlOf(found.report) };
+  },
+  "experiment.recipe": async (input, { experiments }) => ({ text: await experiments.ask("recipe", input) }),
+  "job.start": ({ kind, input }, { jobs }) => jobs.start(kind, titleOf({ kind, input } as JobStart), input),
   "job.cancel": ({ id }, { jobs }) => jobs.cancel(id),
   async "job.remove"({ id }, { jobs }) {
     await jobs.remove(id);
@@ -89,18 +116,18 @@ export const HANDLERS: Handlers = {
   "job.result": async ({ id }, { jobs }) => (await jobs.result(id)) as Output<"job.result">,
 };
 
-function titleOf(...[kind, input]: [Input<"job.start">["kind"], Input<"job.start">["input"]]): string {
-  if (kind === "analyze" && "experts" in input) return `Changes of ${input.experts.map(({ name }) => name).join(", ")}`;
-  if (kind === "suggest") return "Suggestions";
-  if (kind === "export" && "type" in input) return `Export ${input.recipe} as ${input.type}`;
-  if (kind === "push" && "repository" in input) return `Push to ${input.repository}`;
-  if (kind === "answer" && "models" in input) return `Answers of ${input.models.map(({ name }) => name).join(", ")}`;
-  if (kind === "evaluate" && "limit" in input) {
-    return `Evaluation of ${input.models.map(({ name }) => name).join(", ")} on ${basename(input.task)}`;
-  }
-  if (kind === "merge" && "recipe" in input) return `Merge ${input.recipe}`;
-  return kind;
-}
+const TITLES: { readonly [K in JobKind]: (input: JobInput<K>) => string } = {
+  analyze: ({ experts }) => `Changes of ${experts.map(({ name }) => name).join(", ")}`,
+  suggest: () => "Suggestions",
+  answer: ({ models }) => `Answers of ${models.map(({ name }) => name).join(", ")}`,
+  evaluate: ({ models, task }) => `Evaluation of ${models.map(({ name }) => name).join(", ")} on ${basename(task)}`,
+  merge: ({ recipe }) => `Merge ${recipe}`,
+  export: ({ recipe, type }) => `Export ${recipe} as ${type}`,
+  push: ({ repository }) => `Push to ${repository}`,
+  experiment: ({ plan }) => `Experiment ${plan}`,
+};
+
+const titleOf = ({ kind, input }: JobStart) => TITLES[kind](input as never);
 
 /** Data without readonly types and undefined fields. */
 function copyOf<T>(value: unknown): T {

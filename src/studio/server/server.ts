@@ -5,11 +5,13 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { isAnySystemError, isSystemError, LayergraftError, systemMessage, usageError } from "../../core/index.js";
 import { checkKey, checkOrigin, readBody } from "../../serve/index.js";
+import { Experiments } from "../experiments/ask.js";
 import { Jobs } from "../jobs/jobs.js";
 import { ProjectFolder } from "../project/project.js";
 import { type OperationName, operations, type StudioEvent } from "../protocol.js";
 import { type Context, HANDLERS } from "./operations.js";
 import { servePage } from "./page-files.js";
+import { REPORTS, Reports } from "./reports.js";
 
 const HOST = "127.0.0.1";
 const MOST_BODY = 4_000_000;
@@ -45,7 +47,9 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
   };
   const jobs = await Jobs.open({ folder: `${project.private}/jobs`, project: project.folder, onEvent });
   const token = await project.token();
-  const context: Context = { project, jobs, onEvent };
+  const experiments = new Experiments(project.folder);
+  const reports = new Reports();
+  const context: Context = { project, jobs, experiments, reports, onEvent };
   const guard = { isLoopback: true, apiKey: token, origins: [] as string[] };
   const server = createServer({ requestTimeout: 60_000, headersTimeout: 10_000 }, (request, response) => {
     answer(request, response).catch((error: unknown) => {
@@ -59,6 +63,7 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
     setSafeHeaders(response);
     const { pathname } = new URL(request.url ?? "/", "http://studio");
     checkOrigin(request, response, guard);
+    if (pathname.startsWith(REPORTS)) return reports.serve(pathname, request, response);
     if (!pathname.startsWith("/api/")) return servePage(pathname, request, response);
     checkKey(request, guard);
     const name = pathname.slice("/api/".length);
@@ -90,6 +95,7 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
   }
 
   const close = async () => {
+    experiments.close();
     await jobs.close();
     for (const stream of streams) stream.end();
     server.close();

@@ -1,6 +1,7 @@
+import { useState } from "preact/hooks";
 import type { Job } from "../../protocol.ts";
 import { call } from "../client.ts";
-import { attempt } from "../store.ts";
+import { attempt, project } from "../store.ts";
 
 /** How far a job that runs is, and a way to cancel it. */
 export function JobProgress({ job, isBare = false }: { job: Job; isBare?: boolean }) {
@@ -21,10 +22,34 @@ export function JobProgress({ job, isBare = false }: { job: Job; isBare?: boolea
   );
 }
 
-export function CancelButton({ job }: { job: Job }) {
+interface CancelProps {
+  readonly job: Job;
+  readonly label?: string;
+  readonly busyLabel?: string;
+}
+
+export function CancelButton({ job, label = "Cancel", busyLabel = "Cancelling…" }: CancelProps) {
+  const [isAsked, setAsked] = useState(false);
+  const cancel = async () => {
+    setAsked(true);
+    await attempt(() => call("job.cancel", { id: job.id }));
+    setAsked(false);
+  };
   return (
-    <button type="button" onClick={() => attempt(() => call("job.cancel", { id: job.id }))}>
-      Cancel
+    <button type="button" disabled={isAsked} onClick={() => void cancel()}>
+      {isAsked ? busyLabel : label}
     </button>
+  );
+}
+
+/** A word of a command line, quoted where a shell would split it. */
+const wordOf = (text: string) => (/^[\w./:@%+,=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+/** The command that does the same, from the project's folder. */
+export function Command({ words }: { words: readonly string[] }) {
+  return (
+    <pre class="command">
+      <code>{`cd ${wordOf(project.value?.folder ?? "")}\nlayergraft ${words.map(wordOf).join(" ")}`}</code>
+    </pre>
   );
 }

@@ -4,9 +4,10 @@ import { useState } from "preact/hooks";
 import { type Input, type Job, type JobInput, jobInputs } from "../../protocol.ts";
 import { call } from "../client.ts";
 import { Empty, Field } from "../components/basics.tsx";
-import { JobProgress } from "../components/progress.tsx";
+import { Command, JobProgress } from "../components/progress.tsx";
+import { choose } from "../experiments/experiment-store.ts";
 import { durationText } from "../format.ts";
-import { attempt, jobs, project, settings } from "../store.ts";
+import { attempt, jobs, settings } from "../store.ts";
 
 const TYPES = jobInputs.export.shape.type.options;
 
@@ -42,9 +43,6 @@ export function Write() {
   );
 }
 
-/** A word of a command line, quoted where a shell would split it. */
-const word = (text: string) => (/^[\w./:@%+,=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-
 interface WayProps {
   readonly title: string;
   readonly text: string;
@@ -60,9 +58,7 @@ function Way({ title, text, command, children }: WayProps) {
       {children}
       <details>
         <summary>Command</summary>
-        <pre>
-          <code>{`cd ${word(project.value?.folder ?? "")}\nlayergraft ${command.map(word).join(" ")}`}</code>
-        </pre>
+        <Command words={command} />
       </details>
     </article>
   );
@@ -239,7 +235,7 @@ function Experiment({ recipe }: { recipe: string }) {
     <Way
       title="Experiment"
       text="A plan that evaluates this recipe, its models and their soup, with intervals."
-      command={["experiment", file ?? `${recipe}.plan.yaml`, "run"]}
+      command={["experiment", `${recipe}.plan.yaml`, "run"]}
     >
       <form
         class="stack"
@@ -255,6 +251,15 @@ function Experiment({ recipe }: { recipe: string }) {
         <Fragment>
           <p role="status">Wrote the plan.</p>
           <p class="path">{file}</p>
+          <button
+            type="button"
+            onClick={() => {
+              choose(`${recipe}.plan.yaml`);
+              location.hash = "#/experiments";
+            }}
+          >
+            Run and watch it
+          </button>
         </Fragment>
       )}
     </Way>

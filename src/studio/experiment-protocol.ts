@@ -1,0 +1,84 @@
+// What the page is told of experiments. Texts are clipped and lists are cut by the server, as plans may be by strangers.
+import { z } from "zod";
+
+const count = z.int().min(0);
+
+/** A process that runs an experiment. */
+export const runner = z.strictObject({ pid: z.int(), host: z.string(), isStudio: z.boolean() });
+
+/** A plan in the project, as the list shows it. */
+export const planEntry = z.strictObject({
+  /** Path from the project. */
+  plan: z.string(),
+  name: z.string(),
+  /** Why it cannot be opened. */
+  problem: z.string().nullable(),
+  runner: runner.nullable(),
+  /** Steps that are known, and those that are done; null if it was never run. */
+  steps: z.strictObject({ done: count, known: count }).nullable(),
+});
+export type PlanEntry = z.infer<typeof planEntry>;
+
+/** A score as the report prints it, and as shares of its task's axis. */
+const scored = z.strictObject({
+  text: z.string(),
+  /** 95% interval over items. */
+  interval: z.string().nullable(),
+  /** Smallest and largest over the row's models. */
+  range: z.string().nullable(),
+  at: z.number(),
+  from: z.number(),
+  to: z.number(),
+  isBest: z.boolean(),
+});
+export type Scored = z.infer<typeof scored>;
+
+export const experiment = z.strictObject({
+  plan: z.string(),
+  title: z.string(),
+  /** Its folder. */
+  folder: z.string(),
+  /** Changes with what this shows. */
+  version: z.string(),
+  runner: runner.nullable(),
+  counts: z.strictObject({ done: count, running: count, failed: count, left: count, waiting: count }),
+  /** Of all steps that are done. */
+  seconds: z.number(),
+  secondsLeft: z.number().nullable(),
+  /** Steps in parallel. */
+  workers: count,
+  /** Why it cannot run. */
+  problems: z.array(z.string()),
+  notes: z.array(z.string()),
+  /** Columns of the grid. */
+  tasks: z.array(
+    z.strictObject({ title: z.string(), about: z.string(), sentences: z.array(z.string()), axis: z.string() }),
+  ),
+  /** Rows of the grid. A cell is null where the row has no such task. */
+  rows: z.array(
+    z.strictObject({
+      label: z.string(),
+      detail: z.string(),
+      kind: z.enum(["base", "expert", "average", "merge", "swap", "joint", "control"]),
+      /** Recipe of the row's only model. */
+      recipe: z.string().nullable(),
+      cells: z.array(z.union([scored, z.literal("waits"), z.null()])),
+    }),
+  ),
+  moreRows: count,
+  /** What the intervals are. */
+  intervals: z.string(),
+  running: z.array(z.strictObject({ label: z.string(), since: z.string() })),
+  failed: z.array(z.strictObject({ label: z.string(), reason: z.string() })),
+  /** Steps that can run, or that wait for these. */
+  next: z.array(z.strictObject({ label: z.string(), reason: z.string().nullable() })),
+  moreNext: count,
+  /** Steps that depend on results. */
+  later: z.array(z.strictObject({ what: z.string(), steps: count })),
+  cost: z.array(z.strictObject({ what: z.string(), steps: count, seconds: z.number() })),
+  /** Path of the written report. */
+  report: z.string().nullable(),
+  /** Address at which the server shows it. */
+  reportUrl: z.string().nullable(),
+});
+export type Experiment = z.infer<typeof experiment>;

@@ -1,0 +1,33 @@
+// What an experiment runs at the moment, from its events.
+import type { ExperimentProgress } from "../../api/index.js";
+import { labelOf } from "../experiments/summary.js";
+import type { Progress } from "./kinds.js";
+
+type Part = NonNullable<Progress["parts"]>[number];
+
+const MOST_PARTS = 64;
+const MOST_TEXT = 200;
+/** Milliseconds between reports of the same steps. */
+const PAUSE = 200;
+
+export class PartsInParallel {
+  readonly #parts = new Map<string, Part>();
+  #last = 0;
+
+  /** @returns whether to report it now */
+  update(event: ExperimentProgress["event"]): boolean {
+    const label = labelOf(event.label);
+    if (event.event === "started") this.#parts.set(event.key, { label, share: 0, what: "" });
+    else if (event.event === "progress") {
+      this.#parts.set(event.key, { label, share: event.share, what: event.what.slice(0, MOST_TEXT) });
+    } else this.#parts.delete(event.key);
+    const now = performance.now();
+    if (event.event === "progress" && now - this.#last < PAUSE) return false;
+    this.#last = now;
+    return true;
+  }
+
+  list(): Part[] {
+    return [...this.#parts.values()].slice(0, MOST_PARTS);
+  }
+}

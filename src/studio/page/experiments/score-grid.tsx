@@ -1,0 +1,130 @@
+// Scores of an experiment: models by tasks, each with its interval on the axis of its task.
+import type { Experiment, Scored } from "../../experiment-protocol.ts";
+import { call } from "../client.ts";
+import { nameFor } from "../names.ts";
+import { create } from "../recipe/recipe-store.ts";
+import { attempt, project } from "../store.ts";
+
+type Row = Experiment["rows"][number];
+
+export function ScoreGrid({ experiment }: { experiment: Experiment }) {
+  const { tasks, rows, moreRows, intervals } = experiment;
+  if (rows.length === 0) return null;
+  const hasRecipes = rows.some(({ recipe }) => recipe !== null);
+  return (
+    <section class="card stack" aria-labelledby="scores">
+      <h2 id="scores">Scores</h2>
+      <Verdicts tasks={tasks} />
+      <section class="scroll" aria-label="Scores of models on tasks" tabIndex={0}>
+        <table class="score-grid">
+          <thead>
+            <tr>
+              <th scope="col">Model</th>
+              {tasks.map(({ title, about }) => (
+                <th scope="col" key={title}>
+                  {title}
+                  <span class="about">{about}</span>
+                </th>
+              ))}
+              {hasRecipes ? (
+                <th scope="col">
+                  <span class="visually-hidden">Recipe</span>
+                </th>
+              ) : null}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <tr key={`${row.label} ${row.detail}`} class={`kind-${row.kind}`}>
+                <th scope="row">
+                  <span class="own-name">
+                    <span class="mark" aria-hidden="true" />
+                    {row.label}
+                  </span>
+                  {row.detail === "" ? null : <span class="about">{row.detail}</span>}
+                </th>
+                {row.cells.map((cell, i) => (
+                  <Cell key={tasks[i]?.title ?? i} cell={cell} />
+                ))}
+                {hasRecipes ? (
+                  <td class="end">{row.recipe === null ? null : <Open plan={experiment.plan} row={row} />}</td>
+                ) : null}
+              </tr>
+            ))}
+          </tbody>
+          <tfoot>
+            <tr>
+              <th scope="row">Axis</th>
+              {tasks.map(({ title, axis }) => (
+                <td key={title}>{axis}</td>
+              ))}
+              {hasRecipes ? <td /> : null}
+            </tr>
+          </tfoot>
+        </table>
+      </section>
+      {moreRows > 0 ? <p class="soft">{moreRows} more rows are in the report.</p> : null}
+      <p class="soft small">{intervals}</p>
+    </section>
+  );
+}
+
+/** What the report says of each task. */
+function Verdicts({ tasks }: Pick<Experiment, "tasks">) {
+  const said = tasks.flatMap(({ title, sentences }) => sentences.map((sentence) => ({ title, sentence })));
+  if (said.length === 0) return null;
+  return (
+    <ul class="verdicts">
+      {said.map(({ title, sentence }) => (
+        <li key={`${title} ${sentence}`}>
+          {tasks.length > 1 ? <strong>{title}: </strong> : null}
+          {sentence}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Cell({ cell }: { cell: Row["cells"][number] }) {
+  if (cell === null) return <td class="soft">not asked</td>;
+  if (cell === "waits") return <td class="soft waits">waits</td>;
+  const below = [cell.interval, cell.range && `over models ${cell.range}`].filter(Boolean).join("; ");
+  return (
+    <td>
+      <div class="score">
+        <span class={cell.isBest ? "value best" : "value"}>
+          {cell.text}
+          {cell.isBest ? <span class="chip">best</span> : null}
+        </span>
+        <Interval cell={cell} />
+        {below === "" ? null : <span class="about">{below}</span>}
+      </div>
+    </td>
+  );
+}
+
+/** The score and its interval on the axis; the numbers beside it say the same. */
+function Interval({ cell: { at, from, to } }: { cell: Scored }) {
+  return (
+    <svg class="interval" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+      <line class="ground" x1="0" x2="100" y1="9.5" y2="9.5" />
+      <line class="span" x1={100 * from} x2={100 * to} y1="5" y2="5" />
+      <line class="dot" x1={100 * at} x2={100 * at} y1="1" y2="9" />
+    </svg>
+  );
+}
+
+/** Makes a recipe of the project of what a row was merged by. */
+function Open({ plan, row }: { plan: string; row: Row }) {
+  const open = () =>
+    attempt(async () => {
+      const { text } = await call("experiment.recipe", { plan, id: row.recipe ?? "" });
+      await create(nameFor(row.label, project.value?.recipes ?? []), text);
+      location.hash = "#/recipe";
+    });
+  return (
+    <button type="button" class="quiet" aria-label={`Open recipe of ${row.label}`} onClick={open}>
+      Open recipe
+    </button>
+  );
+}

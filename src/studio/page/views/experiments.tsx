@@ -1,0 +1,308 @@
+// Watch: experiments of the project, their scores as they arrive, what runs, and what it costs.
+import { useEffect, useState } from "preact/hooks";
+import type { Experiment, PlanEntry } from "../../experiment-protocol.ts";
+import type { Job } from "../../protocol.ts";
+import { call } from "../client.ts";
+import { Empty } from "../components/basics.tsx";
+import { CancelButton, Command } from "../components/progress.tsx";
+import * as store from "../experiments/experiment-store.ts";
+import { ScoreGrid } from "../experiments/score-grid.tsx";
+import { durationText } from "../format.ts";
+import { attempt, jobs } from "../store.ts";
+
+export function Experiments() {
+  useEffect(store.follow, []);
+  const plans = store.plans.value;
+  if (plans?.length === 0) {
+    return (
+      <section class="view">
+        <h1 class="visually-hidden">Experiments</h1>
+        <Empty
+          title="No experiment in this project"
+          text="Make one of a recipe under Write, or put a plan into the project's folder."
+        >
+          <a class="button primary" href="#/write">
+            Make an experiment
+          </a>
+        </Empty>
+      </section>
+    );
+  }
+  return (
+    <section class="view">
+      <header>
+        <div>
+          <h1>Experiments</h1>
+          <p>Scores appear as steps end. A run that stops keeps what is done.</p>
+        </div>
+      </header>
+      <div class={plans && plans.length > 1 ? "experiments has-list" : "experiments"}>
+        {plans && plans.length > 1 ? <Plans plans={plans} /> : null}
+        <div class="stack">
+          <Shown />
+        </div>
+      </div>
+    </section>
+  );
+}
+
+function Plans({ plans }: { plans: readonly PlanEntry[] }) {
+  return (
+    <nav class="plans" aria-label="Experiments of the project">
+      {plans.map((entry) => {
+        const isShown = entry.plan === store.shown.value;
+        return (
+          <button
+            type="button"
+            key={entry.plan}
+            aria-current={isShown ? "true" : undefined}
+            onClick={() => store.choose(entry.plan)}
+          >
+            <span class="name">{entry.name}</span>
+            <span class="about">{stateOf(entry)}</span>
+          </button>
+        );
+      })}
+    </nav>
+  );
+}
+
+function stateOf({ problem, runner, steps }: PlanEntry): string {
+  if (problem !== null) return "Cannot be read";
+  if (runner) return runner.isStudio ? "Running here" : `Running in process ${runner.pid}`;
+  if (steps === null) return "Not begun";
+  return steps.done >= steps.known ? "Done" : `${steps.done} of ${steps.known} known steps done`;
+}
+
+function Shown() {
+  const experiment = store.experiment.value;
+  const plan = store.shown.value;
+  if (store.problem.value !== null) {
+    return (
+      <div class="card stack">
+        {plan === null ? null : <h2>{plan}</h2>}
+        <div class="notice problem" role="alert">
+          <span class="lines">{store.problem.value}</span>
+          <button type="button" onClick={() => store.read(true)}>
+            Read again
+          </button>
+        </div>
+      </div>
+    );
+  }
+  if (!experiment) return <p class="soft">Reading the plan, its models and its data…</p>;
+  return (
+    <>
+      <Head experiment={experiment} />
+      <ScoreGrid experiment={experiment} />
+      <Steps experiment={experiment} />
+    </>
+  );
+}
+
+/** The latest run of a plan in this project. */
+const jobOf = (plan: string): Job | undefined =>
+  jobs.value.find(({ kind, input }) => kind === "experiment" && (input as { plan?: unknown }).plan === plan);
+
+function Head({ experiment }: { experiment: Experiment }) {
+  const { plan, title, folder, counts, seconds, secondsLeft, workers, problems, notes, cost, reportUrl } = experiment;
+  const { done, running, failed, left, waiting } = counts;
+  const total = done + running + failed + left + waiting;
+  const job = jobOf(plan);
+  const facts: [string, string][] = [
+    ["Steps", `${done} of ${waiting > 0 ? "about " : ""}${total} done${failed > 0 ? `, ${failed} failed` : ""}`],
+    ["Work so far", seconds > 0 ? durationText(1000 * seconds) : "none"],
+    [
+      "Time left",
+      done === total ? "none" : secondsLeft === null ? "not known yet" : `about ${durationText(1000 * secondsLeft)}`,
+    ],
+    ["In parallel", `up to ${workers} ${workers === 1 ? "step" : "steps"}`],
+  ];
+  return (
+    <section class="card stack" aria-labelledby="experiment">
+      <div class="experiment-head">
+        <div class="stack tight">
+          <h2 id="experiment">{title}</h2>
+          <p class="path">{plan}</p>
+        </div>
+        <div class="row">
+          <Run experiment={experiment} job={job} />
+          {reportUrl === null ? null : (
+            <a class="button" href={reportUrl} target="_blank" rel="noopener noreferrer">
+              Open the report
+            </a>
+          )}
+        </div>
+      </div>
+      <p role="status" class="experiment-state">
+        {describe(experiment, job)}
+      </p>
+      <progress max={Math.max(1, total)} value={done} aria-label={`Steps of ${title}`} />
+      <dl class="facts">
+        {facts.map(([term, value]) => (
+          <div key={term}>
+            <dt>{term}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {problems.length > 0 ? (
+        <div class="notice problem">
+          <div class="stack tight">
+            <strong>It cannot run here:</strong>
+            <ul>
+              {problems.map((problem) => (
+                <li key={problem}>{problem}</li>
+              ))}
+            </ul>
+          </div>
+          <button type="button" onClick={() => store.read(true)}>
+            Check again
+          </button>
+        </div>
+      ) : null}
+      {job?.state === "failed" && !experiment.runner ? <p class="notice problem">{job.error}</p> : null}
+      {notes.map((note) => (
+        <p key={note} class="notice caution">
+          {note}
+        </p>
+      ))}
+      <details>
+        <summary>Cost, folder and command</summary>
+        <div class="stack">
+          {cost.length > 0 ? (
+            <table class="cost">
+              <thead>
+                <tr>
+                  <th scope="col">Steps that are done</th>
+                  <th scope="col">Number</th>
+                  <th scope="col">Time</th>
+                </tr>
+              </thead>
+              <tbody>
+                {cost.map(({ what, steps, seconds: each }) => (
+                  <tr key={what}>
+                    <th scope="row">{what}</th>
+                    <td>{steps}</td>
+                    <td>{durationText(1000 * each)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          ) : null}
+          <p class="path">{folder}</p>
+          <Command words={["experiment", plan, "run"]} />
+        </div>
+      </details>
+    </section>
+  );
+}
+
+function describe({ runner, counts, problems }: Experiment, job: Job | undefined): string {
+  const { done, running, failed, left, waiting } = counts;
+  if (runner?.isStudio) return "Running in this studio.";
+  if (runner) return `Running in process ${runner.pid} on ${runner.host}. Stop it where it was started.`;
+  if (job?.state === "running") return "Starting.";
+  if (done + running + failed === 0) return problems.length > 0 ? "Not begun." : "Not begun. It can run.";
+  if (left + waiting + running === 0) return failed === 0 ? "Done." : `Ended; ${failed} failed. Run it again to retry.`;
+  return "Stopped. Resume continues where it stopped.";
+}
+
+function Run({ experiment, job }: { experiment: Experiment; job: Job | undefined }) {
+  const [isAsked, setAsked] = useState(false);
+  const { plan, counts, problems, runner } = experiment;
+  useEffect(() => setAsked(false), [job?.id, job?.state]);
+  if (job?.state === "running") return <CancelButton job={job} label="Stop" busyLabel="Stopping…" />;
+  const { done, failed, left, waiting, running } = counts;
+  if (left + waiting + running + failed === 0) return null;
+  const start = async () => {
+    setAsked(true);
+    const started = await attempt(() => call("job.start", { kind: "experiment", input: { plan } }));
+    if (!started) setAsked(false);
+  };
+  return (
+    <button
+      type="button"
+      class="primary"
+      disabled={isAsked || runner !== null || problems.length > 0}
+      onClick={() => void start()}
+    >
+      {done === 0 ? "Run" : left + waiting + running === 0 ? "Retry what failed" : "Resume"}
+    </button>
+  );
+}
+
+function Steps({ experiment }: { experiment: Experiment }) {
+  const { plan, running, failed, next, moreNext, later } = experiment;
+  const job = jobOf(plan);
+  const parts = job?.state === "running" ? (job.progress?.parts ?? []) : [];
+  const labels = [...new Set([...parts.map(({ label }) => label), ...running.map(({ label }) => label)])];
+  if (labels.length + failed.length + next.length + later.length === 0) return null;
+  return (
+    <div class="step-lists">
+      {labels.length > 0 ? (
+        <section class="card stack" aria-labelledby="now">
+          <h2 id="now">Running now</h2>
+          <ul class="steps">
+            {labels.map((label) => {
+              const part = parts.find((one) => one.label === label);
+              const since = running.find((one) => one.label === label)?.since;
+              return (
+                <li key={label} class="progress">
+                  <span>{label}</span>
+                  <progress max={1} {...(part ? { value: part.share } : {})} aria-label={label} />
+                  <span class="about">
+                    {part
+                      ? [`${Math.floor(100 * part.share)}%`, part.what].filter(Boolean).join(", ")
+                      : sinceText(since)}
+                  </span>
+                </li>
+              );
+            })}
+          </ul>
+        </section>
+      ) : null}
+      {failed.length > 0 ? (
+        <section class="card stack" aria-labelledby="failed">
+          <h2 id="failed">Failed</h2>
+          <ul class="steps">
+            {failed.map(({ label, reason }) => (
+              <li key={label}>
+                <span>{label}</span>
+                <span class="problem about">{reason}</span>
+              </li>
+            ))}
+          </ul>
+          <p class="soft">Fix the cause, then run it again. Steps that are done are kept.</p>
+        </section>
+      ) : null}
+      {next.length + later.length > 0 ? (
+        <section class="card stack" aria-labelledby="next">
+          <h2 id="next">Waiting</h2>
+          <ul class="steps">
+            {next.map(({ label, reason }) => (
+              <li key={label}>
+                <span>{label}</span>
+                {reason === null ? null : <span class="about">stopped: {reason}</span>}
+              </li>
+            ))}
+            {moreNext > 0 ? <li class="soft">{moreNext} more</li> : null}
+            {later.map(({ what, steps }) => (
+              <li key={what}>
+                <span>{what}</span>
+                <span class="about">
+                  about {steps} {steps === 1 ? "step" : "steps"}, depending on results
+                </span>
+              </li>
+            ))}
+          </ul>
+        </section>
+      ) : null}
+    </div>
+  );
+}
+
+function sinceText(since: string | undefined): string {
+  const at = Date.parse(since ?? "");
+  return Number.isNaN(at) ? "" : `since ${new Date(at).toLocaleTimeString()}`;
+}

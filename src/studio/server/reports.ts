@@ -1,0 +1,42 @@
+// Written reports, each at an address that cannot be guessed. A report is a page by whoever wrote the folder, so it gets an
+// origin of its own, without storage and without a connection to anything.
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { LayergraftError, readBounded } from "../../core/index.js";
+
+export const REPORTS = "/report/";
+const MOST_REPORTS = 100;
+const MOST_BYTES = 100_000_000;
+
+const POLICY =
+  "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; " +
+  "font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+export class Reports {
+  readonly #files = new Map<string, string>();
+
+  /** The address of a report, the same each time. */
+  urlOf(file: string): string {
+    const known = [...this.#files].find(([, one]) => one === file)?.[0];
+    if (known !== undefined) return known;
+    const url = `${REPORTS}${randomBytes(24).toString("base64url")}`;
+    this.#files.set(url, file);
+    const [oldest = ""] = this.#files.keys();
+    if (this.#files.size > MOST_REPORTS) this.#files.delete(oldest);
+    return url;
+  }
+
+  /** @throws LayergraftError code `not-found` */
+  async serve(pathname: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const file = this.#files.get(pathname);
+    if (file === undefined || request.method !== "GET") {
+      throw new LayergraftError("not-found", "There is no such report. Open it from the studio.");
+    }
+    const tooLarge = () => new LayergraftError("usage", `${file} is too large for the studio. Open it as a file.`);
+    const page = await readBounded(file, MOST_BYTES, tooLarge);
+    response.setHeader("content-security-policy", POLICY);
+    response.setHeader("cache-control", "no-store");
+    response.setHeader("content-type", "text/html; charset=utf-8");
+    response.end(page);
+  }
+}
