@@ -131,7 +131,8 @@ describe.skipIf(BROWSER === undefined)(`watching (${BROWSER ?? NO_BROWSER})`, { 
         await page.setViewportSize({ width, height: 900 });
         await picture(`watch-done-${width}-${colorScheme}`);
         expect(await seriousViolations(page)).toEqual([]);
-        expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+        const isWhole = await page.evaluate("document.documentElement.scrollWidth <= innerWidth");
+        expect([width, isWhole]).toEqual([width, true]);
       }
     }
     await page.emulateMedia({ colorScheme: "light" });

@@ -1,4 +1,5 @@
 import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import { ownClass } from "./components/basics.tsx";
 import { isConnected, jobs, project, trouble } from "./store.ts";
 import { Changes } from "./views/changes.tsx";
@@ -33,6 +34,10 @@ addEventListener("hashchange", () => {
 
 export function App() {
   const { view: View } = VIEWS[shown.value];
+  useEffect(() => {
+    // On a phone the views are wider than the window.
+    document.querySelector(".views [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [shown.value]);
   const running = jobs.value.filter(({ state }) => state === "running").length;
   return (
     <>
