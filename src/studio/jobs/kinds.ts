@@ -98,7 +98,8 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     const { reportFolder, failures } = await runExperiment(join(project, plan), {
       signal,
       onProgress({ event, ...progress }) {
-        if (running.update(event)) onProgress({ ...progress, parts: running.list() });
+        if (!event) onProgress(progress);
+        else if (running.update(event)) onProgress({ ...progress, parts: running.list() });
       },
     });
     return { reportFolder, failures };

@@ -15,7 +15,7 @@ export class PartsInParallel {
   #last = 0;
 
   /** @returns whether to report it now */
-  update(event: ExperimentProgress["event"]): boolean {
+  update(event: NonNullable<ExperimentProgress["event"]>): boolean {
     const label = labelOf(event.label);
     if (event.event === "started") this.#parts.set(event.key, { label, share: 0, what: "" });
     else if (event.event === "progress") {
