@@ -104,6 +104,32 @@ it("gives the bytes of merging, training and merging by hand", async () => {
   expect(report.cost.rows).toContainEqual(expect.objectContaining({ what: "written merges", steps: 2 }));
 }, 60_000);
 
+it("does so in rounds, and reports the scores over them", async () => {
+  const { math, swahili } = PLAN.experts;
+  const [swap] = PLAN.merges;
+  const plan = { ...PLAN, name: "rounds", experts: { math, swahili }, merges: [swap], rounds: 3 };
+  writeFileSync(at("rounds.yaml"), JSON.stringify(plan));
+  const { experiment, summary } = await runHere(at("rounds.yaml"));
+  expect(summary.failures).toEqual([]);
+  expect(summary.counts).toMatchObject({ failed: 0, left: 0, waiting: 0 });
+  const status = await statusOf(experiment);
+  let base = at("base");
+  for (const name of ["math-1", "math-round-2-1", "math-round-3-1"]) {
+    const task = await trained(`${name} by hand`, base);
+    const { model } = status.expansion.models.find((one) => one.model.name === name) as { model: ExpertModel };
+    const own = status.store.locate(model.locations[model.source as string] as never, model.locations);
+    expect(weightsIn(own)).toEqual(weightsIn(task));
+    base = await merged(`swap after ${name}`, { ...SWAP, task, language: at("language") });
+  }
+  const { lines } = gatherReport(experiment, status);
+  expect(lines.map(({ lines: drawn }) => drawn.map(({ label, points }) => [label, points.length]))).toEqual([
+    [
+      ["swap", 3],
+      ["math", 3],
+    ],
+  ]);
+}, 60_000);
+
 it("shows what it will write", async () => {
   writeFileSync(at("dry.yaml"), JSON.stringify({ ...PLAN, name: "dry" }));
   const lines = outlookLines(await previewExperiment(await openExperiment(at("dry.yaml"))));

@@ -32,6 +32,13 @@ it("places points between round ticks", () => {
   expect(references[0]?.text).toBe("base 20.0");
 });
 
+it("has no ticks between whole numbers", () => {
+  const rounds = [1, 2, 3].map((x) => [x, x / 10] as const);
+  expect(place(rounds).xTicks.map(({ text }) => text)).toEqual(["1", "2", "3"]);
+  const far = [0, 40].map((x) => [x, x / 100] as const);
+  expect(place(far).xTicks.map(({ text }) => text)).toEqual(["0", "5", "10", "15", "20", "25", "30", "35", "40"]);
+});
+
 it("places a line of equal values in the middle, and a single point", () => {
   const { yTicks, lines } = place([
     [0, 0.5],

@@ -53,7 +53,8 @@ export function placeLines({ xTitle, scale, lines, references }: LinesData): Pla
   ];
   const xs = points.map(({ x }) => x);
   const [xTicks, yTicks] = [
-    ticksWithin(Math.min(...xs), Math.max(...xs)),
+    // Such as rounds, which have nothing in between.
+    ticksWithin(Math.min(...xs), Math.max(...xs), xs.every(Number.isInteger) ? 1 : 0),
     ticksAround(Math.min(...ys), Math.max(...ys)),
   ];
   const xAt = placer([Math.min(...xs), Math.max(...xs)]);
@@ -94,9 +95,9 @@ function multiples(from: number, to: number, step: number): number[] {
   return Array.from({ length: to - from + 1 }, (_, i) => Number(((from + i) * step).toPrecision(12)));
 }
 
-function ticksWithin(low: number, high: number): number[] {
+function ticksWithin(low: number, high: number, leastStep: number): number[] {
   if (!(high > low)) return [low];
-  const step = stepOf(low, high);
+  const step = Math.max(leastStep, stepOf(low, high));
   return multiples(Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9), step);
 }
 

@@ -42,6 +42,7 @@ import {
   planSchema,
   RESERVED,
 } from "./plan-schema.js";
+import { settleRounds } from "./rounds.js";
 import { checkedConfigurations, settleSpaces } from "./spaces.js";
 import { startProblems } from "./starts.js";
 import { countCheckpoints, runProblems, settleTraining, trainingRun } from "./training-runs.js";
@@ -131,7 +132,9 @@ function check(value: unknown): Checked<ExperimentPlan> {
     ...evaluationProblems(plan),
     ...averageProblems(plan),
   ];
-  return { value: plan, problems };
+  if (problems.length > 0) return { value: plan, problems };
+  const settled = settleRounds(plan);
+  return { value: settled.plan, problems: settled.problems };
 }
 
 type Path = readonly PropertyKey[];

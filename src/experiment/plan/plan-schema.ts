@@ -362,6 +362,24 @@ const executor = z.strictObject({
     .describe("attempts at a step whose machine fails; a step that fails by itself is not retried in the same run"),
 });
 
+/** Each round is trained and evaluated after the one before. */
+const MAX_ROUNDS = 100;
+const roundCount = count.min(2, "must be at least 2").max(MAX_ROUNDS, `must be at most ${MAX_ROUNDS}`);
+const rounds = z
+  .union(
+    [
+      roundCount,
+      z.strictObject({
+        count: roundCount.describe("number of rounds"),
+        from: text.optional().describe("merge that the next round starts from (default: the plan's only one)"),
+      }),
+    ],
+    { error: `must be a number from 2 to ${MAX_ROUNDS}, or { count, from }` },
+  )
+  .transform((given): { readonly count: number; readonly from?: string | undefined } =>
+    typeof given === "number" ? { count: given } : given,
+  );
+
 export const planSchema = z.strictObject({
   name: name.describe("name of the experiment"),
   out: text.optional().describe("folder of the experiment (default: NAME.experiment beside the plan)"),
@@ -396,6 +414,11 @@ export const planSchema = z.strictObject({
       "pairs of experts or families whose changed rows the report compares by layer and part: how many of the rows that one changed both did",
     ),
   merges: z.array(merge).default([]).describe("merges of the experts"),
+  rounds: rounds
+    .optional()
+    .describe(
+      "rounds of training and merging: each later round trains the merge's experts again, from the merge of the round before; a number, or a mapping",
+    ),
   controls: controls
     .optional()
     .describe(

@@ -52,7 +52,7 @@ function startProblem(word: string, path: Path, plan: ExperimentPlan, sources: r
 }
 
 /** A merge of several combinations where one model is needed. */
-function severalProblem(word: string, path: Path, plan: ExperimentPlan, sources: readonly Member[]): Problem[] {
+export function severalProblem(word: string, path: Path, plan: ExperimentPlan, sources: readonly Member[]): Problem[] {
   const merge = mergeNamed(word, plan, sources);
   if (!merge || countBindings(namingRecipe(merge), sources) > MAX_MODELS) return [];
   const { length } = combinationsOf(merge, sources);

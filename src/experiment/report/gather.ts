@@ -8,7 +8,7 @@ import { decidingTask } from "../plan/plan-schema.js";
 import { PUBLISHED_NOTES } from "../published-scores.js";
 import type { ItemResult } from "../steps/result.js";
 import { gridFigures } from "./grids.js";
-import { lineFigures, linesTable } from "./lines.js";
+import { lineFigures, linesTable, roundFigures } from "./lines.js";
 import { overlapFigures, overlapTable } from "./overlaps.js";
 import { overviews } from "./overview.js";
 import { paperProblems, paperTables, type TableContext } from "./paper-tables.js";
@@ -34,7 +34,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     searches: sheet.expansion.searches.map((search) => searchRow(search, sheet, plan)),
     flips: flips(contexts[0] as TableContext),
     overlaps: overlapFigures(sheet.expansion, status.store),
-    lines: lineFigures(sheet, plan, bases[0] ?? "all"),
+    lines: [roundFigures, lineFigures].flatMap((figuresOf) => figuresOf(sheet, plan, bases[0] ?? "all")),
     cost: cost(status),
   };
   const every = scores(sheet, bases);

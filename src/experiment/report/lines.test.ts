@@ -130,3 +130,35 @@ it.each([
 ])("refuses %s", (merge, message) => {
   expect(() => parsePlan(plan(merge))).toThrow(message);
 });
+
+describe("a plan with rounds", () => {
+  const train =
+    "train: { run: { data: { source: x.jsonl, map: { prompt: p, response: r } }, optimizer: { lr: 1 }, samples: 8 } }";
+  const text = `
+name: rounds
+base: b
+experts:
+  math: { role: task, ${train} }
+  swahili: { role: language, language: sw, folders: [s1] }
+merges: [{ name: swap, recipe: { method: swap, task: math, language: swahili, bottom: 2, top: 0 } }]
+evaluate: { tasks: ["mgsm_{language}", { task: mgsm_en, of: [base, experts] }] }
+rounds: 3
+`;
+  /** The swap is right in 3, 6 and 9 of ten, the expert in 2 in each round. */
+  const { report } = reportOf(text, ({ label }) => {
+    const round = Number(/round.(\d)/.exec(label)?.[1] ?? 1);
+    return label.startsWith("evaluate swap") ? 3 * round : 2;
+  });
+
+  it("has a figure for each task, with a line for each merge and each family that trains again", () => {
+    expect(report.lines.map(({ title }) => title)).toEqual(["mgsm_sw by round", "mgsm_en by round"]);
+    const [first, second] = report.lines;
+    expect(first?.lines.map(({ label, points }) => [label, points.map(({ x, mean }) => [x, mean])])).toEqual([
+      ["swap", [1, 2, 3].map((x) => [x, (3 * x) / 10])],
+      ["math", [1, 2, 3].map((x) => [x, 0.2])],
+    ]);
+    expect(first?.reference).toBe(1);
+    expect(first?.verdict).toMatch(/^Significantly higher than at round 1 .*: swap at 3\.$/);
+    expect(second?.lines.map(({ label }) => label)).toEqual(["math"]);
+  });
+});

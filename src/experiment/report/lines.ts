@@ -1,10 +1,11 @@
-// Scores of a merge over one field of its grid, as lines.
+// Scores of a merge over one field of its grid, or of a plan over its rounds, as lines.
 import { groupBy, plural } from "../../core/index.js";
 import { compareItems, holmAdjust } from "../../evaluate/index.js";
 import { type Cell, count, type LinesFigure, type NumberCell, placeLines, type Span } from "../../report/index.js";
 import { lineField } from "../plan/configurations.js";
 import type { MergeModel } from "../plan/plan-models.js";
 import type { ExperimentPlan, Merge } from "../plan/plan-schema.js";
+import { familyInRound, mergeInRound, repeatedIn } from "../plan/rounds.js";
 import { tasksIn } from "./overview.js";
 import type { LinePoint, ReportLines, ReportTable } from "./report-data.js";
 import type { Basis, Sheet } from "./score-sheet.js";
@@ -22,43 +23,94 @@ export function lineFigures(sheet: Sheet, plan: ExperimentPlan, basis: Basis): R
       const byLanguage = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
       return byLanguage.flatMap(([languages, own]) => {
         const name = byLanguage.length > 1 ? `${merge.name}, ${languages}` : merge.name;
-        return linesOf(name, merge, field, own, task, sheet, basis) ?? [];
+        return linesOf(gridDrawing(name, merge, field, own), task, sheet, basis) ?? [];
       });
     });
   });
 }
 
-function linesOf(
-  name: string,
-  merge: Merge,
-  field: string,
-  models: readonly MergeModel[],
-  task: string,
-  sheet: Sheet,
-  basis: Basis,
-): ReportLines | undefined {
+/** What a figure shows, before its scores. */
+interface Drawing {
+  /** Of the merge; empty if the lines are of several. */
+  readonly name: string;
+  readonly xTitle: string;
+  /** Place that the others are compared with. */
+  readonly reference: number | undefined;
+  /** Models by place, in ascending order. */
+  readonly lines: readonly {
+    readonly label: string;
+    readonly places: readonly { readonly x: number; readonly models: readonly string[] }[];
+  }[];
+  /** Families whose experts are drawn across the figure, beside the base. */
+  readonly families: readonly string[];
+}
+
+function gridDrawing(name: string, merge: Merge, field: string, models: readonly MergeModel[]): Drawing {
   const others = Object.keys(merge.grid).filter((other) => other !== field);
   const inGrid = models.filter(({ configuration: { fields } }) =>
     others.every((other) => Object.hasOwn(fields, other)),
   );
-  const xTitle = nameOf(field);
   const labelOf = ({ configuration: { fields } }: MergeModel) =>
     others.map((other) => `${nameOf(other)} ${plainly(fields[other])}`).join(", ");
   const at = ({ configuration }: MergeModel) => configuration.fields[field] as number;
   const standard = models.find(({ configuration }) => configuration.isDefault);
-  const reference = standard && at(standard);
-  const drawn = [...groupBy(inGrid, labelOf)].map(([label, own]) => {
-    const places = [...groupBy(own, at)].sort(([a], [b]) => a - b);
-    const points = places.flatMap(([x, some]): LinePoint[] => {
-      const names = some.map((model) => model.name);
-      const { value, interval, range } = sheet.cell(names, task, basis);
+  return {
+    ...{ name, xTitle: nameOf(field), reference: standard && at(standard) },
+    lines: [...groupBy(inGrid, labelOf)].map(([label, own]) => ({
+      label,
+      places: [...groupBy(own, at)]
+        .sort(([a], [b]) => a - b)
+        .map(([x, some]) => ({ x, models: some.map((model) => model.name) })),
+    })),
+    families: [...new Set(models.flatMap((model) => model.families))],
+  };
+}
+
+/** A figure for each task of a plan with rounds: its merges and the families that train again, over the rounds. */
+export function roundFigures(sheet: Sheet, plan: ExperimentPlan, basis: Basis): ReportLines[] {
+  const { families, merges } = repeatedIn(plan);
+  const rounds = Array.from({ length: plan.rounds?.count ?? 0 }, (_, i) => i + 1);
+  return tasksIn(sheet, plan).flatMap((task) => {
+    const line = (label: string, modelsIn: (round: number) => readonly { readonly name: string }[]) => ({
+      label,
+      places: rounds.flatMap((x) => {
+        const models = modelsIn(x).flatMap(({ name }) => (sheet.isEvaluated(name, task) ? [name] : []));
+        return models.length > 0 ? [{ x, models }] : [];
+      }),
+    });
+    const lines = [
+      ...merges.map(({ name }) =>
+        line(name, (round) => {
+          const own = sheet.merges.filter(({ merge }) => merge.name === mergeInRound(name, round));
+          return own.filter(({ group, configuration }) =>
+            sheet.searchOf(group) ? configuration.label === sheet.chosenLabel(group, basis) : configuration.isDefault,
+          );
+        }),
+      ),
+      ...families.map((name) =>
+        line(name, (round) => sheet.experts.filter(({ family }) => family === familyInRound(name, round))),
+      ),
+    ];
+    return linesOf({ name: "", xTitle: "round", reference: 1, lines, families: [] }, task, sheet, basis) ?? [];
+  });
+}
+
+function linesOf(
+  { name, xTitle, reference, lines: places, families }: Drawing,
+  task: string,
+  sheet: Sheet,
+  basis: Basis,
+): ReportLines | undefined {
+  const drawn = places.map(({ label, places: own }) => {
+    const against = own.find(({ x }) => x === reference)?.models ?? [];
+    const points = own.flatMap(({ x, models }): LinePoint[] => {
+      const { value, interval, range } = sheet.cell(models, task, basis);
       if (typeof value !== "number") return [];
-      const against = own.filter((model) => at(model) === reference).map((model) => model.name);
       const isOther = x !== reference && against.length > 0;
       return [
         {
-          ...{ x, mean: value, interval, low: range?.low ?? value, high: range?.high ?? value, models: names },
-          ...(isOther ? differenceOf(names, against, task, sheet, basis) : {}),
+          ...{ x, mean: value, interval, low: range?.low ?? value, high: range?.high ?? value, models },
+          ...(isOther ? differenceOf(models, against, task, sheet, basis) : {}),
         },
       ];
     });
@@ -68,7 +120,6 @@ function linesOf(
   const facts = sheet.task(task);
   if (lines.length === 0 || !facts) return undefined;
   const held = basis === "held-out" ? sheet.heldOut(task)?.size : undefined;
-  const families = [...new Set(models.flatMap((model) => model.families))];
   const references = [
     { label: "base", models: ["base"] },
     ...families.map((family) => ({
@@ -81,8 +132,8 @@ function linesOf(
   });
   const several = Math.max(...lines.flatMap(({ points }) => points.map((point) => point.models.length)));
   return {
-    id: `line-${`${name}-${task.replace(/\.ya?ml$/, "")}`.replace(/\W+/g, "-")}`,
-    title: `${name}: ${facts.title} by ${xTitle}`,
+    id: `line-${`${name === "" ? xTitle : name}-${task.replace(/\.ya?ml$/, "")}`.replace(/\W+/g, "-")}`,
+    title: `${name === "" ? "" : `${name}: `}${facts.title} by ${xTitle}`,
     ...{ scale: facts.scale, xTitle, lines, references },
     note: [
       `On ${held === undefined ? plural(facts.items, "item") : `the ${held} of ${facts.items} items that no search saw`}; ${facts.protocol}.`,

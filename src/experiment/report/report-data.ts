@@ -258,7 +258,7 @@ export interface ExperimentReport {
   /** Every table, in the order of the report. */
   readonly tables: readonly ReportTable[];
   readonly heatmaps: readonly ReportHeatmap[];
-  /** Merges with `figure: line`. */
+  /** Rounds, then merges with `figure: line`. */
   readonly lines: readonly ReportLines[];
   /** Of the rows that one of two experts changed, the share that both did, by layer and part. */
   readonly overlaps: readonly ReportHeatmap[];

@@ -12,6 +12,7 @@ import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf, sourcesIn } fro
 import type { InspectedPlan } from "../plan/plan-file.js";
 import { inLanguages, requestOf, tasksFor, tasksOfAverage } from "../plan/plan-models.js";
 import { decidingTask, type ExperimentPlan, type Family, languagesOf, runnerOf } from "../plan/plan-schema.js";
+import { laterMerges } from "../plan/rounds.js";
 import { checkedConfigurations } from "../plan/spaces.js";
 import { settleTraining, trainingRun } from "../plan/training-runs.js";
 import { ReadFacts } from "../steps/facts-reader.js";
@@ -215,9 +216,11 @@ async function mergeProblems(
     }
   }
   const members = sourcesIn(plan);
+  const later = laterMerges(plan);
   for (const [i, merge] of plan.merges.entries()) {
     const { recipe } = merge;
-    if (!recipe || hasProblem(["merges", i])) continue;
+    // A merge of a later round has the problems of the first.
+    if (!recipe || later.has(merge.name) || hasProblem(["merges", i])) continue;
     const [binding = new Map()] = bindingsOf(recipe, members);
     const before = problems.length;
     for (const { fields, label } of checkedConfigurations(merge)) {

@@ -1,0 +1,231 @@
+// Rounds of training and merging: later rounds are more families and merges, which start from the merge before.
+import { didYouMean, formatSome, isObject } from "../../core/index.js";
+import { mapSources } from "../../merge/index.js";
+import type { Problem } from "../../settings/index.js";
+import { meaningOf, memberNames, membersOf, placesOf, sourcesIn } from "./expert-names.js";
+import { namingRecipe } from "./plan-models.js";
+import { type ExperimentPlan, type Family, type Merge, ROLES } from "./plan-schema.js";
+import { severalProblem } from "./starts.js";
+
+/** What a plan with rounds repeats. */
+interface Repeated {
+  /** The merge that the next round starts from. */
+  readonly from: Merge;
+  /** Trained families that it needs. */
+  readonly families: readonly string[];
+  /** Merges of these families and no other trained ones. */
+  readonly merges: readonly Merge[];
+}
+
+/** The name of a merge in a round, from 1. */
+export function mergeInRound(name: string, round: number): string {
+  return round === 1 ? name : `${name}, round ${round}`;
+}
+
+/** The name of a family or of a named run in a round, from 1. */
+export function familyInRound(name: string, round: number): string {
+  return round === 1 ? name : `${name}-round-${round}`;
+}
+
+/** The families and merges that a plan's rounds repeat, by their names in the first; none in a plan without rounds. */
+export function repeatedIn(plan: ExperimentPlan): { families: readonly string[]; merges: readonly Merge[] } {
+  const from = plan.rounds && mergeToStartFrom(plan);
+  return from ? repeatedFor(plan, from) : { families: [], merges: [] };
+}
+
+/** Names of the merges that rounds add to a plan. */
+export function laterMerges(plan: ExperimentPlan): ReadonlySet<string> {
+  const { merges } = repeatedIn(plan);
+  return new Set(laterRounds(plan).flatMap((round) => merges.map(({ name }) => mergeInRound(name, round))));
+}
+
+/** Adds the later rounds to a plan without other problems. @returns the plan, or what is wrong with its rounds */
+export function settleRounds(plan: ExperimentPlan): { readonly plan: ExperimentPlan; readonly problems: Problem[] } {
+  const { rounds } = plan;
+  if (!rounds) return { plan, problems: [] };
+  const path = ["rounds"];
+  const refuse = (message: string, at: readonly PropertyKey[] = path) => ({ plan, problems: [{ path: at, message }] });
+  const names = plan.merges.map(({ name }) => name);
+  const from = mergeToStartFrom(plan);
+  if (!from) {
+    if (names.length === 0) return refuse("needs a merge to start the next round from; add one under merges");
+    const known = formatSome(names, 8);
+    if (rounds.from === undefined) {
+      const example = `{ count: ${rounds.count}, from: ${names[0]} }`;
+      return refuse(`must say which merge the next round starts from, as in ${example}; there are ${known}`);
+    }
+    const hint = didYouMean(rounds.from, names) || `; there are ${known}`;
+    return refuse(`there is no merge ${rounds.from}${hint}`, ["rounds", "from"]);
+  }
+  const several = severalProblem(from.name, path, plan, sourcesIn(plan));
+  if (several.length > 0) return { plan, problems: several };
+  const repeated = repeatedFor(plan, from);
+  if (repeated.families.length === 0) {
+    return refuse(`needs trained experts in ${from.name}; none of its families has train`);
+  }
+  const wide = ambiguousRoles(plan, repeated);
+  if (wide.length > 0) return { plan, problems: wide };
+  const whole = withRounds(withoutRoles(plan, repeated), repeated);
+  const taken = takenName(plan, whole, repeated);
+  return taken === undefined
+    ? { plan: whole, problems: [] }
+    : refuse(`would give the name ${taken} to a second expert or merge; rename the first`);
+}
+
+/** A name of a later round that the plan has already. */
+function takenName(plan: ExperimentPlan, whole: ExperimentPlan, { families }: Repeated): string | undefined {
+  const known = new Set([...Object.keys(plan.experts), ...membersOf(plan).map(({ name }) => name)]);
+  const rounds = laterRounds(plan);
+  const added = new Set(rounds.flatMap((round) => families.map((family) => familyInRound(family, round))));
+  const experts = membersOf(whole).flatMap(({ name, family = "" }) => (added.has(family) ? [name] : []));
+  const merges = whole.merges.map(({ name }) => name);
+  return [...added, ...experts].find((name) => known.has(name)) ?? merges.find((name, i) => merges.indexOf(name) < i);
+}
+
+function laterRounds({ rounds }: ExperimentPlan): number[] {
+  return Array.from({ length: (rounds?.count ?? 1) - 1 }, (_, i) => i + 2);
+}
+
+function mergeToStartFrom({ merges, rounds }: ExperimentPlan): Merge | undefined {
+  if (rounds?.from === undefined) return merges.length === 1 ? merges[0] : undefined;
+  return merges.find(({ name }) => name === rounds.from);
+}
+
+function repeatedFor(plan: ExperimentPlan, from: Merge): Repeated {
+  const sources = sourcesIn(plan);
+  /** Trained families that a merge needs, also through merges and what families start from. */
+  const needed = (merge: Merge): ReadonlySet<string> => {
+    const families = new Set<string>();
+    const words = new Set(wordsOf(merge));
+    // The set grows while it is read.
+    for (const word of words) {
+      const meaning = meaningOf(word, sources);
+      for (const { name, family } of meaning && "members" in meaning ? meaning.members : []) {
+        const train = family === undefined ? undefined : plan.experts[family]?.train;
+        if (train && family !== undefined) families.add(family);
+        const inner = family === undefined ? plan.merges.filter((one) => one.name === name).flatMap(wordsOf) : [];
+        for (const next of [...inner, ...[train?.from ?? []].flat()]) words.add(next);
+      }
+    }
+    return families;
+  };
+  const families = needed(from);
+  const merges = plan.merges.filter((merge) => {
+    const own = [...needed(merge)];
+    return own.length > 0 && own.every((family) => families.has(family));
+  });
+  return { from, families: Object.keys(plan.experts).filter((family) => families.has(family)), merges };
+}
+
+function wordsOf(merge: Merge): string[] {
+  return [...placesOf(namingRecipe(merge)).map(({ word }) => word), ...[merge.from ?? []].flat()];
+}
+
+/** Replaces every name in a recipe, and in the recipes inside it. */
+function renamed(recipe: object, to: (word: string) => string): object {
+  return mapSources(recipe, (source) => (isObject(source) ? renamed(source, to) : to(source as string)));
+}
+
+function withNames(merge: Merge, to: (word: string) => string): Merge {
+  const { recipe, suggest, pairs } = merge;
+  return {
+    ...merge,
+    ...(recipe ? { recipe: renamed(recipe, to) as NonNullable<Merge["recipe"]> } : {}),
+    ...(suggest ? { suggest: { task: to(suggest.task), language: to(suggest.language) } } : {}),
+    pairs: pairs === "all" ? pairs : pairs.map((pair) => pair.map(to)),
+  };
+}
+
+/** Families of each role that has a repeated one. */
+function familiesByRole({ experts }: ExperimentPlan, { families }: Repeated): Map<string, string[]> {
+  const inRole = ROLES.map(
+    (role) => [role, Object.keys(experts).filter((name) => experts[name]?.role === role)] as const,
+  );
+  return new Map(inRole.flatMap(([role, own]) => (own.some((name) => families.includes(name)) ? [[role, own]] : [])));
+}
+
+const PLAIN = /^(all )?(.+)$/;
+const roleIn = (word: string) => PLAIN.exec(word)?.[2] ?? word;
+
+/** A role would also mean the experts of later rounds. */
+function ambiguousRoles(plan: ExperimentPlan, repeated: Repeated): Problem[] {
+  const byRole = familiesByRole(plan, repeated);
+  return plan.merges.flatMap((merge, i) => {
+    const wide = placesOf(namingRecipe(merge)).find(({ word }) => (byRole.get(roleIn(word))?.length ?? 0) > 1);
+    if (!wide) return [];
+    const families = byRole.get(roleIn(wide.word)) ?? [];
+    const what = `${wide.word} means ${families.length} families`;
+    return [{ path: ["merges", i], message: `${what}; with rounds, name one of them: ${formatSome(families, 8)}` }];
+  });
+}
+
+/** The plan with the family in place of a role that means one. */
+function withoutRoles(plan: ExperimentPlan, repeated: Repeated): ExperimentPlan {
+  const byRole = familiesByRole(plan, repeated);
+  const to = (word: string) => {
+    const [family, ...others] = byRole.get(roleIn(word)) ?? [];
+    return family === undefined || others.length > 0 ? word : word.replace(PLAIN, `$1${family}`);
+  };
+  return { ...plan, merges: plan.merges.map((merge) => withNames(merge, to)) };
+}
+
+function withRounds(plan: ExperimentPlan, { from, families, merges }: Repeated): ExperimentPlan {
+  const experts: Record<string, Family> = { ...plan.experts };
+  const rounds = laterRounds(plan);
+  const names = new Set(merges.map(({ name }) => name));
+  const own = families.flatMap((family) => memberNames(family, plan.experts[family] as Family));
+  /** A name in a round: of a repeated family, of one of its experts, or of a repeated merge. */
+  const inRound = (round: number) => (word: string) => {
+    const plain = roleIn(word);
+    const prefix = word.slice(0, word.length - plain.length);
+    if (families.includes(plain)) return prefix + familyInRound(plain, round);
+    if (own.includes(plain)) return expertInRound(plan, families, plain, round);
+    return names.has(word) ? mergeInRound(word, round) : word;
+  };
+  for (const round of rounds) {
+    for (const family of families) {
+      const declared = plan.experts[family] as Family;
+      const { runs, from: first, ...train } = declared.train as NonNullable<Family["train"]>;
+      experts[familyInRound(family, round)] = {
+        ...declared,
+        train: {
+          ...train,
+          from: first === undefined ? mergeInRound(from.name, round - 1) : inRound(round)(first),
+          ...(runs ? { runs: runs.map((run) => ({ ...run, name: familyInRound(run.name, round) })) } : {}),
+        },
+      };
+    }
+  }
+  const again = plan.merges.filter(({ name }) => names.has(name));
+  const later = rounds.flatMap((round) =>
+    again.map((merge): Merge => {
+      const { column: _, ...fields } = withNames(merge, inRound(round));
+      const start = merge.from === undefined ? mergeInRound(from.name, round - 1) : inRound(round)(merge.from);
+      return { ...fields, name: mergeInRound(merge.name, round), from: start };
+    }),
+  );
+  const { controls } = plan;
+  const of = controls?.of?.flatMap((name) => [
+    name,
+    ...(names.has(name) ? rounds.map((r) => mergeInRound(name, r)) : []),
+  ]);
+  const overlaps = rounds.flatMap((round) =>
+    plan.overlaps
+      .map((pair) => pair.map(inRound(round)))
+      .filter((pair, i) => pair.some((word, at) => word !== plan.overlaps[i]?.[at])),
+  );
+  return {
+    ...plan,
+    ...{ experts, merges: [...plan.merges, ...later], overlaps: [...plan.overlaps, ...overlaps] },
+    rounds: { count: rounds.length + 1, from: from.name },
+    ...(controls && of ? { controls: { ...controls, of } } : {}),
+  };
+}
+
+/** Experts that are numbered have the family's name; others have their own. */
+function expertInRound(plan: ExperimentPlan, families: readonly string[], name: string, round: number): string {
+  const family = families.find((one) => memberNames(one, plan.experts[one] as Family).includes(name)) ?? "";
+  const { train, select } = plan.experts[family] as Family;
+  const isNamed = !select && train?.runs !== undefined;
+  return isNamed ? familyInRound(name, round) : `${familyInRound(family, round)}${name.slice(family.length)}`;
+}
