@@ -5,9 +5,11 @@ import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "no
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
+import { parse, stringify } from "yaml";
 import { PAGES as GENERATED, renewed, schemas } from "../docs/generate.js";
 import { recipeTypes, runTypes } from "../docs/generate-types.js";
 import { writeWorld } from "../examples/world.js";
+import { parsePlan } from "../src/experiment/plan/plan-file.js";
 import { analyzeExperts } from "../src/merge/index.js";
 import { temporaryFolder } from "./support/checkpoints.js";
 import { layergraft, type Outcome, start } from "./support/command.js";
@@ -150,6 +152,70 @@ test.each([
   ["docs/experiments.md", "plan.yaml"],
 ])("%s shows the example's %s", (page, file) => {
   expect(blocks(read(page), "yaml")).toContain(readFileSync(join(world, file), "utf8"));
+});
+
+/** A plan with what a guide adds to it: lists and mappings are joined, other values replaced. */
+function joined(own: unknown, more: unknown, field: string | number = ""): unknown {
+  if (Array.isArray(own) && Array.isArray(more) && field !== "tasks") return [...own, ...more];
+  if (typeof own !== "object" || typeof more !== "object" || own === null || more === null) return more;
+  if (Array.isArray(own) || Array.isArray(more)) return more;
+  const before: Record<string, unknown> = { ...own };
+  return {
+    ...own,
+    ...Object.fromEntries(Object.entries(more).map(([key, value]) => [key, joined(before[key], value, key)])),
+  };
+}
+
+describe("what docs/plans.md adds to the example's plan", () => {
+  const added = blocks(read("docs/plans.md"), "yaml");
+  const runnable = added.filter((text) => !text.includes("mgsm"));
+  const whole = () => {
+    const plan = runnable
+      .map((text) => parse(text))
+      .reduce(joined, parse(readFileSync(join(world, "plan.yaml"), "utf8")));
+    plan.evaluate.tasks = plan.evaluate.tasks.map((task: string) => ({ task, limit: 20 }));
+    writeFileSync(join(world, "evidence.yaml"), stringify({ ...plan, name: "evidence" }));
+    return "layergraft experiment evidence.yaml";
+  };
+
+  test.each(added.map((text, i) => [i, text] as const))("block %i is few lines of a valid plan", async (i, text) => {
+    expect(text.trim().split("\n").length).toBeLessThanOrEqual(5);
+    // Averages need the tasks of the first block, except where the tasks are others.
+    const tasks = text.includes("tasks:") && i > 0 && !text.includes("averages") ? undefined : parse(added[0] ?? "");
+    const own = parse(readFileSync(join(world, "plan.yaml"), "utf8"));
+    expect(() => parsePlan(stringify(joined(joined(own, tasks ?? {}), parse(text))))).not.toThrow();
+  });
+
+  test("can run together", async () => {
+    const { status, stdout, stderr } = await run(`${whole()} --dry-run`, world);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    for (const part of ["kept of math", "random layers", "train", "sparse", "all reported, as lines over lambda"]) {
+      expect(stdout).toContain(part);
+    }
+  });
+
+  test("runs, and the report has a table or figure of each", { tags: ["slow"], timeout: 600_000 }, async () => {
+    const { status } = await run(`${whole()} run`, world);
+    expect(status).toBe(0);
+    const report = readFileSync(join(world, "evidence.experiment", "report", "report.md"), "utf8");
+    for (const part of [
+      "quiz-in-words",
+      "## both",
+      "kept: quiz by keep share",
+      "Checkpoints of trained",
+      "sum of sparse",
+    ]) {
+      expect(report).toContain(part);
+    }
+    for (const part of [
+      "Changed rows that math-1 and swahili-1 share",
+      "by lambda",
+      "random layers",
+      "The language of the answers",
+    ]) {
+      expect(report).toContain(part);
+    }
+  });
 });
 
 test("docs/evaluation.md shows rows of the example's quiz", () => {

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { drawnPage } from "./drawn-page.test-util.js";
 import { placeLines } from "./lines.js";
 
 const place = (points: readonly (readonly [number, number])[], references: readonly number[] = []) =>
@@ -47,4 +48,25 @@ it("places a line of equal values in the middle, and a single point", () => {
   expect(yTicks.map(({ text }) => text)).toEqual(["45", "55"]);
   for (const { at } of lines[0]?.points ?? []) expect(at[1]).toBeCloseTo(0.5, 12);
   expect(place([[3, 0.5]]).lines[0]?.points[0]?.at[0]).toBe(0.5);
+});
+
+it("is drawn with the interval of a single point, and long names of references in the legend", async () => {
+  const point = { x: 1, y: 0.5, interval: { low: 0.4, high: 0.6 } };
+  const drawn = async (label: string) => {
+    const placed = placeLines({
+      ...{ xTitle: "lambda", scale: "share", lines: [{ label: "", points: [point] }] },
+      references: [{ label, y: 0.3 }],
+    });
+    const figure = { kind: "lines", title: "t", conclusion: "", ...placed } as const;
+    const section = { id: "s", title: "s", figures: [figure] };
+    return drawnPage({ title: "", lead: "", verdicts: [], notes: [], footer: "", sections: [section] });
+  };
+  const page = await drawn("base");
+  expect(page.match(/class="whisker"/g)).toHaveLength(2);
+  // Beside its line in the wide layout, in the legend in the narrow one.
+  expect(page.match(/<text x="[\d.]+" y="[\d.]+">base 30.0</g)).toHaveLength(1);
+  expect(page.match(/<span class="narrow"><svg.*?<\/svg>base 30.0</g)).toHaveLength(1);
+  const long = await drawn("an expert with a name as long as this one");
+  expect(long).not.toMatch(/<text x="[\d.]+" y="[\d.]+">an expert/);
+  expect(long).toMatch(/<span class=""><svg.*?<\/svg>an expert with a name as long as this one 30.0</);
 });

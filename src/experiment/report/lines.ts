@@ -238,11 +238,15 @@ export function linesTable({ id, title, note, verdict, xTitle, scale, lines }: R
   };
 }
 
+/** The page draws intervals of several lines side by side. */
+const isDodged = (lines: ReportLines["lines"]) =>
+  lines.length > 1 && lines.some(({ points }) => points.some(({ interval }) => interval));
+
 /** The figure of the page. */
 export function linesFigure({ title, note, verdict, xTitle, scale, lines, references }: ReportLines): LinesFigure {
   return {
     ...{ kind: "lines", title, conclusion: verdict },
-    caption: lines.length > 1 ? `${note} Points of one ${xTitle} are drawn side by side.` : note,
+    caption: isDodged(lines) ? `${note} Points of one ${xTitle} are drawn side by side.` : note,
     ...placeLines({
       ...{ xTitle, scale, references: references.map(({ label, mean }) => ({ label, y: mean })) },
       lines: lines.map(({ label, points }) => ({

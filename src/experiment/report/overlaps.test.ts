@@ -41,7 +41,7 @@ it("reports the overlap as a figure, in Markdown and CSV, with what chance gives
   expect(report.overlaps).toMatchObject([{ title: "math-1 and swahili-1", rows: ["1", "0"], columns: ["q", "gate"] }]);
   // 0.2 0.1 / (0.2 + 0.1 - 0.2 0.1)
   expect(report.overlaps[0]?.note).toBe(
-    "Over the whole model, 30.0%; 7.1% if the experts had changed as many rows drawn at random.",
+    "Over the whole model, with embeddings and norms, 30.0%; 7.1% if the experts had changed as many rows drawn at random.",
   );
   const table = report.tables.find(({ kind }) => kind === "overlap");
   expect(csvLines(table ?? { columns: [], rows: [] })).toEqual(["layer,q,gate", "1,0.25,0", "0,0.5,"]);

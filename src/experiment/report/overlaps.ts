@@ -31,7 +31,7 @@ export function overlapFigures({ overlaps }: Pick<Expansion, "overlaps">, result
 function describeTotal({ total, shares: [x = 0, y = 0] }: Overlap): string {
   if (total === null) return "Neither expert changed a row by more than its threshold.";
   const chance = (x * y) / (x + y - x * y);
-  return `Over the whole model, ${formatPercent(total)}; ${formatPercent(chance)} if the experts had changed as many rows drawn at random.`;
+  return `Over the whole model, with embeddings and norms, ${formatPercent(total)}; ${formatPercent(chance)} if the experts had changed as many rows drawn at random.`;
 }
 
 export function overlapTable({ id, title, note, columns, rows, cells, rowTitle }: ReportHeatmap): ReportTable {
