@@ -116,7 +116,8 @@ async function exportRow(plan: string, row: string | undefined, flags: Experimen
     throw usageError(`--${type === undefined ? "tensor-type" : "type"} needs --format.`);
   }
   if (format !== undefined && push !== undefined) {
-    throw usageError("--push sends a checkpoint. Leave out --format, or push its folder yourself.");
+    const upload = `hf upload ${push} ${out ?? "FILE"}`;
+    throw usageError(`--push sends a checkpoint. Leave out --format, or upload the file yourself: ${upload}`);
   }
   const experiment = await openExperiment(plan, { base, data, signal: interruptSignal() });
   const status = await statusOf(experiment);
