@@ -472,6 +472,13 @@ export function runnerOf({ evaluate }: Pick<ExperimentPlan, "evaluate">): {
   return weights === "float32" ? { backend } : { backend, weights };
 }
 
+/** What runs the models, for people: `engine, float32`, `llama.cpp, q8_0`, `vllm serve {model}`. */
+export function describeRunner(plan: Pick<ExperimentPlan, "evaluate">): string {
+  const { backend, type, weights = "float32" } = runnerOf(plan);
+  if (backend === LLAMA) return `llama.cpp, ${type}`;
+  return backend === "engine" ? `engine, ${weights}` : backend.replace(/^serve:/, "").trim();
+}
+
 /** Codes of the languages of a plan's experts. */
 export function languagesOf({ experts }: ExperimentPlan): string[] {
   return [...new Set(Object.values(experts).flatMap(({ language }) => language ?? []))];

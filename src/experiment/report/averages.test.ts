@@ -86,6 +86,34 @@ describe("averages", () => {
     expect(overview?.verdict).toMatch(/^layer swap is significantly above every other row/);
   });
 
+  it("are scores of each model that is asked all tasks, with the tasks' items", () => {
+    const text = plan("[{ name: mean, tasks: [mgsm_sw, mgsm_en] }]", "mgsm_sw, mgsm_en");
+    const { scores, overviews } = reportOf(text, strength, { isSilent: (_, item) => item === 3 }).report;
+    const mean = scores.filter(({ task }) => task === "mean");
+    expect(mean.map(({ model }) => model)).toEqual([...new Set(scores.map(({ model }) => model))]);
+    // One item of twenty has no answer: it was right in English and wrong in Swahili.
+    const base = mean.find(({ model }) => model === "base");
+    expect(base?.cell.value).toBeCloseTo((4 / 19 + 17 / 19) / 2, 12);
+    expect(base).toMatchObject({
+      kind: "base",
+      protocol: "each task counting alike",
+      items: 40,
+      of: 40,
+      unanswered: 2,
+    });
+    const bar = overviews.find(({ task }) => task === "mean")?.bars.find(({ label }) => label === "base");
+    expect(base?.cell.interval).toEqual(bar?.interval);
+    // Telugu is asked of its experts' pairs only.
+    const some = reportOf(plan("[{ name: mean, tasks: [mgsm_sw, mgsm_te] }]"), strength).report.scores;
+    const asked = some.filter(({ task }) => task === "mean").map(({ model }) => model);
+    expect(asked).toEqual(["base", "math-1", "math-2"]);
+    // A search asks some models only a part of the items.
+    const found = reportOf(searched(text), strength).report.scores;
+    const partial = new Set(found.flatMap(({ model, items, of }) => (items < of ? [model] : [])));
+    expect(partial.size).toBe(2);
+    expect(found.filter(({ task, model }) => task === "mean" && partial.has(model))).toEqual([]);
+  });
+
   it("are rows of the paper's tables, beside its numbers only where they are of all languages of MGSM", () => {
     const all = ["bn", "sw", "te"].map((language) => `mgsm_${language}`).concat(MGSM);
     const table = (tasks: readonly string[], id: string) =>

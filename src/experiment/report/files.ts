@@ -23,7 +23,7 @@ export async function writeReport(folder: string, report: ExperimentReport): Pro
   const files: readonly (readonly [name: string, content: string])[] = [
     ["index.html", await pageWithData("#report-page", experimentPage(report))],
     ["report.md", experimentMarkdown(report)],
-    ["scores.csv", csvText(scoresTable(report.scores))],
+    ["scores.csv", csvText(scoresTable(report))],
     ...report.tables.flatMap((table) => [
       [`${table.id}.csv`, csvText(table)] as const,
       [`${table.id}.tex`, latexText(table)] as const,

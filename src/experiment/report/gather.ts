@@ -4,17 +4,17 @@ import { compareItems, type JudgedItem } from "../../evaluate/index.js";
 import { hasPublished } from "../../report/index.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
 import { tasksOfAverage } from "../plan/plan-models.js";
-import { decidingTask } from "../plan/plan-schema.js";
+import { decidingTask, describeRunner } from "../plan/plan-schema.js";
 import { PUBLISHED_NOTES } from "../published-scores.js";
 import type { ItemResult } from "../steps/result.js";
 import { gridFigures } from "./grids.js";
 import { lineFigures, linesTable, roundFigures } from "./lines.js";
 import { overlapFigures, overlapTable } from "./overlaps.js";
-import { overviews } from "./overview.js";
+import { AVERAGE_PROTOCOL, overviews } from "./overview.js";
 import { paperProblems, paperTables, type TableContext } from "./paper-tables.js";
 import { reportRecipes } from "./recipes.js";
 import type { CostRow, ExperimentReport, Flips, ReportTable, ScoreRow } from "./report-data.js";
-import { type Basis, Sheet, scoreOf } from "./score-sheet.js";
+import { type Answers, type Basis, Sheet, scoreOf } from "./score-sheet.js";
 import { searchRow } from "./searches.js";
 import { selectionTable } from "./selections.js";
 import { costTable, flipsTable, INTERVALS, languageTable, leadsTable, overviewTable, searchTables } from "./tables.js";
@@ -37,7 +37,8 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     lines: [roundFigures, lineFigures].flatMap((figuresOf) => figuresOf(sheet, plan, bases[0] ?? "all")),
     cost: cost(status),
   };
-  const every = scores(sheet, bases);
+  const byModel = sheet.models.map((model) => scoresOf(model, sheet, bases));
+  const every = sheet.models.flatMap((model, i) => [...(byModel[i] ?? []), ...averagesOf(model, sheet, bases)]);
   const paper = contexts.flatMap(paperTables);
   const selections = sheet.expansion.selections.map((selection) => selectionTable(selection, sheet));
   return {
@@ -47,10 +48,11 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
       ...(plan.notes === undefined ? [] : [plan.notes]),
       ...paperProblems(contexts[0] as TableContext),
       ...(paper.some(hasPublished) ? PUBLISHED_NOTES : []),
-      ...unansweredNotes(every),
+      ...unansweredNotes(byModel.flat()),
     ],
     layergraft: VERSION,
     base: { name: plan.base, parameters: world.base?.parameters, layers: world.base?.layers },
+    backend: describeRunner(plan),
     progress: {
       done: status.counts.done,
       failed: status.counts.failed,
@@ -128,33 +130,61 @@ function haveCommon(own: readonly ItemResult[], other: readonly ItemResult[]): b
 
 const judged = ({ id, value }: ItemResult): JudgedItem => ({ id, verdict: value === null ? null : { value } });
 
-function scores(sheet: Sheet, bases: readonly Basis[]): ScoreRow[] {
-  return sheet.models.flatMap((model) =>
-    sheet.tasksOf(model.name).flatMap((answers): ScoreRow[] => {
-      const { request, facts, items } = answers;
-      if (items.length === 0) return [];
-      const isCandidate = "isCandidate" in model && model.isCandidate === true;
-      const isControl = "merge" in model && model.merge.controlOf !== undefined;
-      const isWhole = items.length === facts.items;
-      const cell = isWhole
-        ? sheet.cell([model.name], request.task, "all")
-        : { value: scoreOf(answers), scale: facts.scale };
-      return [
-        {
-          ...{
-            model: model.name,
-            kind: isCandidate ? "candidate" : isControl ? "control" : model.kind,
-            task: facts.title,
-          },
-          ...{ protocol: facts.protocol, cell, items: items.length, of: facts.items },
-          asides: answers.asides,
-          unanswered: items.filter(({ value }) => value === null).length,
-          isReported: "merge" in model ? bases.some((basis) => sheet.isReported(model, basis)) : !isCandidate,
-        },
-      ];
-    }),
-  );
+type AnyModel = Sheet["models"][number];
+
+/** What all scores of a model have. */
+function headOf(
+  model: AnyModel,
+  sheet: Sheet,
+  bases: readonly Basis[],
+): Pick<ScoreRow, "model" | "kind" | "isReported"> {
+  const isCandidate = "isCandidate" in model && model.isCandidate === true;
+  const isControl = "merge" in model && model.merge.controlOf !== undefined;
+  return {
+    ...{ model: model.name, kind: isCandidate ? "candidate" : isControl ? "control" : model.kind },
+    isReported: "merge" in model ? bases.some((basis) => sheet.isReported(model, basis)) : !isCandidate,
+  };
 }
+
+function scoresOf(model: AnyModel, sheet: Sheet, bases: readonly Basis[]): ScoreRow[] {
+  return sheet.tasksOf(model.name).flatMap((answers): ScoreRow[] => {
+    const { request, facts, items, asides } = answers;
+    if (items.length === 0) return [];
+    const isWhole = items.length === facts.items;
+    const cell = isWhole
+      ? sheet.cell([model.name], request.task, "all")
+      : { value: scoreOf(answers), scale: facts.scale };
+    return [
+      {
+        ...headOf(model, sheet, bases),
+        ...{ task: facts.title, protocol: facts.protocol, cell, items: items.length, of: facts.items, asides },
+        unanswered: countUnanswered(answers),
+      },
+    ];
+  });
+}
+
+/** The averages of a model whose items are all there. */
+function averagesOf(model: AnyModel, sheet: Sheet, bases: readonly Basis[]): ScoreRow[] {
+  return [...sheet.averages].flatMap(([task, parts]): ScoreRow[] => {
+    const answers = parts.flatMap((part) => sheet.answers(model.name, part) ?? []);
+    if (answers.length < parts.length || answers.some(({ items, facts }) => items.length < facts.items)) return [];
+    const items = answers.reduce((sum, one) => sum + one.items.length, 0);
+    const head = headOf(model, sheet, bases);
+    const cell = head.isReported ? sheet.cell([model.name], task, "all") : plainAverage(model, parts, sheet);
+    const unanswered = answers.reduce((sum, one) => sum + countUnanswered(one), 0);
+    return [{ ...head, task, protocol: AVERAGE_PROTOCOL, cell, items, of: items, unanswered, asides: [] }];
+  });
+}
+
+/** Without an interval, whose bootstrap takes long for thousands of models that are not reported. */
+function plainAverage(model: AnyModel, parts: readonly string[], sheet: Sheet): ScoreRow["cell"] {
+  const cells = parts.map((part) => sheet.cell([model.name], part, "all"));
+  const value = cells.reduce((sum, one) => sum + (one.value ?? Number.NaN), 0) / cells.length;
+  return { value, scale: cells[0]?.scale ?? "share" };
+}
+
+const countUnanswered = ({ items }: Answers) => items.filter(({ value }) => value === null).length;
 
 function unansweredNotes(rows: readonly ScoreRow[]): string[] {
   const lacking = rows.filter(({ unanswered }) => unanswered > 0);

@@ -18,6 +18,11 @@ export function describeProgress({ progress: { done, failed, left, waiting } }: 
   return `Incomplete. Steps: ${parts.join(", ")}. A number that is not known yet is written as …`;
 }
 
+/** What ran the models, in a sentence. */
+export function describeBackend({ backend }: ExperimentReport): string {
+  return `Evaluated with: ${backend}.`;
+}
+
 /** What merging cost, in a sentence. */
 export function describeCost({ cost: { mergeSeconds, seconds } }: ExperimentReport): string {
   if (seconds === 0) return "Nothing has been timed yet.";
@@ -73,7 +78,7 @@ export function experimentMarkdown(report: ExperimentReport): string {
     tables.filter((table) => table.kind === kind).flatMap((table) => tableSection(table, level));
   const scores = scoreList(report, MAX_ROWS);
   const lines = [
-    ...[`# ${escapeMarkdown(report.title)}`, "", describeProgress(report), ""],
+    ...[`# ${escapeMarkdown(report.title)}`, "", describeProgress(report), escapeMarkdown(describeBackend(report)), ""],
     ...report.notes.flatMap((note) => [escapeMarkdown(note), ""]),
     ...of("scores"),
     ...of("lead"),

@@ -7,6 +7,9 @@ import type { Lead, Overview, OverviewBar } from "./report-data.js";
 import { type Basis, type Sheet, UNKNOWN_MODEL } from "./score-sheet.js";
 import { languageName } from "./task-language.js";
 
+/** How an average is formed. */
+export const AVERAGE_PROTOCOL = "each task counting alike";
+
 /** The models of a row, which are averaged. */
 interface Row {
   readonly label: string;
@@ -167,7 +170,7 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
     task,
     id: `main-${task.replace(/\.ya?ml$/, "").replace(/\W+/g, "-")}${isOneOfTwo && basis === "all" ? "-all" : ""}`,
     title: `${facts?.title ?? sheet.titleOf(task)}${suffix}`,
-    protocol: facts?.protocol ?? "each task counting alike",
+    protocol: facts?.protocol ?? AVERAGE_PROTOCOL,
     scale: cells[0]?.cell.scale ?? "share",
     items: itemsOf(task, sheet, basis),
     choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet, basis) + controlled : "",

@@ -17,7 +17,7 @@ import {
   tableFigure,
 } from "../../report/index.js";
 import { linesFigure } from "./lines.js";
-import { describeCost, describeProgress } from "./markdown.js";
+import { describeBackend, describeCost, describeProgress } from "./markdown.js";
 import { OVERLAPS_LEAD } from "./overlaps.js";
 import { moreRecipes, RECIPES_LEAD } from "./recipes.js";
 import type {
@@ -116,7 +116,10 @@ export function experimentPage(report: ExperimentReport): Page {
       .filter(({ verdict }) => verdict !== "")
       .slice(0, MAX_VERDICTS)
       .map(({ title, verdict }) => ({ title: overviews.length > 1 ? title : "", text: verdict })),
-    state: { text: describeProgress(report), isOpen: progress.left + progress.waiting + progress.failed > 0 },
+    state: {
+      text: `${describeProgress(report)} ${describeBackend(report)}`,
+      isOpen: progress.left + progress.waiting + progress.failed > 0,
+    },
     sections: sections.filter(({ figures }) => figures.length > 0),
     footer: `Made by layergraft ${report.layergraft} from the experiment ${report.name}.`,
   };

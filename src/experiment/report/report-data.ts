@@ -157,6 +157,7 @@ export interface ReportRecipe {
 }
 
 /** A score of a model. */
+/** A model's score on a task, or its average of tasks. */
 export interface ScoreRow {
   readonly model: string;
   readonly kind: "base" | "expert" | "merge" | "control" | "candidate";
@@ -166,7 +167,7 @@ export interface ScoreRow {
   readonly protocol: string;
   readonly cell: NumberCell;
   readonly items: number;
-  /** Items of the task. */
+  /** Items of the task, or of all tasks of an average. */
   readonly of: number;
   /** Evaluated items whose answer could not be judged; left out of the score. */
   readonly unanswered: number;
@@ -245,6 +246,8 @@ export interface ExperimentReport {
     readonly parameters?: number | undefined;
     readonly layers?: number | undefined;
   };
+  /** What ran the models, with the type of their weights: `engine, float32`, `llama.cpp, q8_0`, a server's command. */
+  readonly backend: string;
   readonly progress: {
     readonly done: number;
     readonly failed: number;

@@ -186,18 +186,36 @@ describe("formats", () => {
   });
 
   it("are CSV, unrounded", () => {
-    const lines = csvLines(scoresTable(report.scores));
+    const lines = csvLines(scoresTable(report));
     expect(lines).toHaveLength(1 + report.scores.length);
-    expect(lines[0]).toBe("model,kind,task,protocol,scale,score,low,high,items,of,unanswered");
-    expect(lines[1]).toMatch(/^base,base,mgsm_sw,"fake@1, 0-shot",share,0\.1,0\.02\d+,0\.30\d+,20,20,0$/);
+    expect(lines[0]).toBe("model,kind,task,protocol,scale,score,low,high,items,of,unanswered,backend");
+    expect(lines[1]).toMatch(
+      /^base,base,mgsm_sw,"fake@1, 0-shot",share,0\.1,0\.02\d+,0\.30\d+,20,20,0,"engine, float32"$/,
+    );
     const silent = reportOf(PLAN, strength, { isSilent: ({ model }, item) => model === "id:m1" && item < 3 }).report;
-    expect(csvLines(scoresTable(silent.scores)).find((line) => line.startsWith("math-1,"))).toMatch(/,20,20,3$/);
+    expect(csvLines(scoresTable(silent)).find((line) => line.startsWith("math-1,"))).toMatch(
+      /,20,20,3,"engine, float32"$/,
+    );
     expect(experimentMarkdown(silent)).toMatch(/\| math-1 \|.*\| 20, 3 unanswered \|/);
     expect(silent.notes).toContain(
       '6 items in 2 scores had no answer that could be judged, and are left out of means; see "Every score".',
     );
     expect(csvLines(table)[0]).toMatch(/^,base,base \(published\),language expert,/);
     expect(csvLines(table).join("\n")).toContain(`${heldShare(7)},0.328`);
+  });
+
+  it("say what ran the models", () => {
+    const backendOf = (evaluate: string) => {
+      const { report } = reportOf(PLAN.replace(/^evaluate: \{/m, `evaluate: { ${evaluate},`), strength);
+      for (const text of [experimentMarkdown(report).replaceAll("\\", ""), experimentPage(report).state?.text]) {
+        expect(text).toContain(`Evaluated with: ${report.backend}.`);
+      }
+      return report.backend;
+    };
+    expect(backendOf("weights: int4")).toBe("engine, int4");
+    expect(backendOf("backend: llama")).toBe("llama.cpp, q8_0");
+    expect(backendOf("backend: llama, type: q4_0")).toBe("llama.cpp, q4_0");
+    expect(backendOf('backend: "serve:vllm serve {model} --port {port}"')).toBe("vllm serve {model} --port {port}");
   });
 
   it("are LaTeX", () => {

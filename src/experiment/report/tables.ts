@@ -169,13 +169,15 @@ export function costTable({ rows }: ExperimentReport["cost"]): ReportTable {
   };
 }
 
-/** Every score, for CSV. */
-export function scoresTable(scores: readonly ScoreRow[]): Table {
+/** Every score and every average, for CSV. */
+export function scoresTable({ scores, backend }: Pick<ExperimentReport, "scores" | "backend">): Table {
+  const counts = ["low", "high", "items", "of", "unanswered"];
   return {
-    columns: ["model", "kind", "task", "protocol", "scale", "score", "low", "high", "items", "of", "unanswered"],
+    columns: ["model", "kind", "task", "protocol", "scale", "score", ...counts, "backend"],
     rows: scores.map(({ model, kind, task, protocol, cell, items, of, unanswered }): Cell[] => [
       ...[model, kind, task, protocol, cell.scale, cell],
       ...[cell.interval?.low, cell.interval?.high, items, of, unanswered].map(count),
+      backend,
     ]),
   };
 }
