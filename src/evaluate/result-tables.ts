@@ -221,7 +221,7 @@ export function comparisonVerdict(one: MethodComparison, [first, other]: readonl
       : [`Of ${plural(items, "item")}, ${gained.length} gained and ${lost.length} lost.`]),
     ...(isSignificant || detectable === undefined
       ? []
-      : [`Differences from ${text(detectable)} show with 80% power in as many items.`]),
+      : [`A difference of ${text(detectable)} would show in 80 of 100 such comparisons.`]),
   ].join(" ");
 }
 

@@ -1,6 +1,6 @@
 // Evaluates models one after another, so that the memory is that of the largest. Results are folders of `layergraft eval`.
 import { join, resolve } from "node:path";
-import { evaluate, openModel, type Progress } from "../../api/index.js";
+import { type EvaluateProgress, evaluate, openModel, type Progress } from "../../api/index.js";
 import { digestOfJson, exists, VERSION } from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
 import { type DataAccess, hubLoader, judgingDigest, openTasks, promptsDigest } from "../../evaluate/index.js";
@@ -47,7 +47,7 @@ export async function evaluateModels(
     const hub = { fetch: "stream", signal } as const;
     const { digest } = await openModelSource(source, { folder: project, hub });
     const all = digestOfJson([VERSION, source, digest, asked.digests, limit, runner]);
-    const own = `${asked.name}-${name.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60)}-${all.slice(0, 10)}`;
+    const own = `${asked.name}-${inFolderName(name)}-${all.slice(0, 10)}`;
     const out = join(project, EVALUATIONS, own);
     const isKept = await exists(join(out, RESULTS));
     if (!isKept) {
@@ -58,7 +58,7 @@ export async function evaluateModels(
       try {
         await evaluate(model, {
           ...{ name: source, tasks, data: folder, out, resume: true, limit: limit ?? undefined, signal },
-          onProgress: ({ phase, done }) => report(phase, done),
+          onProgress: inAll(report),
         });
       } finally {
         await model.close();
@@ -67,6 +67,16 @@ export async function evaluateModels(
     results.push({ name, folder: own, isKept });
   }
   return results;
+}
+
+/** Progress of one task after another as that of all. */
+function inAll(report: (phase: string, done: number) => void): (progress: EvaluateProgress) => void {
+  let [before, now] = [0, { task: "", total: 0 }];
+  return ({ phase, done, total, task }) => {
+    if (task !== now.task) before += now.total;
+    now = { task, total };
+    report(phase, before + done);
+  };
 }
 
 /** What tasks ask, in digests that change with every question and with how answers are judged. */
@@ -81,5 +91,8 @@ async function questionsOf(names: readonly string[], data: DataAccess, limit: nu
   }
   const [first] = tasks;
   const name = tasks.length === 1 && first ? first.name : (names[0] ?? "");
-  return { name: name.replace(/[^\w-]+/g, "-").slice(0, 60), items, digests };
+  return { name: inFolderName(name), items, digests };
 }
+
+/** Whole characters, as half of one is not a name that a disk takes. */
+const inFolderName = (name: string) => [...name.replace(/[^\p{L}\p{N}_]+/gu, "-")].slice(0, 40).join("");

@@ -1,0 +1,144 @@
+// Evaluations of a project's models: where results are, what is not computed again, and progress over all models.
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { writeByteModel, writeLetters } from "../../../test/support/byte-model.js";
+import { temporaryFolder } from "../../../test/support/checkpoints.js";
+import { FAKE_LLAMA } from "../../../test/support/fake-llama.js";
+import type { Progress } from "../../api/index.js";
+import { CancelledError } from "../../core/index.js";
+import type { JobInput } from "../protocol.js";
+import { choicesOf, listEvaluations } from "../server/evaluations.js";
+import { evaluateModels } from "./evaluate.js";
+
+const project = temporaryFolder();
+const at = (...names: string[]) => join(project, ...names);
+const ONE = { name: "one 😀", source: "one" };
+const TWO = { name: "two", source: "two" };
+
+beforeAll(async () => {
+  await writeByteModel(at("one"), 1);
+  await writeByteModel(at("two"), 2);
+  writeLetters(project);
+});
+afterAll(() => void vi.unstubAllEnvs());
+
+interface Options extends Partial<JobInput<"evaluate">> {
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: Progress) => void;
+}
+const run = ({ signal = new AbortController().signal, onProgress = () => {}, ...input }: Options) =>
+  evaluateModels(
+    {
+      ...{ models: [ONE], task: "letters.yaml", data: null, limit: null },
+      ...{ runner: { backend: "engine", weights: "float32" }, ...input },
+    },
+    { project },
+    { signal, onProgress },
+  );
+const read = (folder: string, file: string) => readFileSync(at("evaluations", folder, file), "utf8");
+
+describe("evaluateModels", () => {
+  it("keeps answers of a cancelled evaluation, and resumes with them", async () => {
+    const controller = new AbortController();
+    const onProgress = ({ done }: Progress) => done === 2 && controller.abort();
+    await expect(run({ signal: controller.signal, onProgress })).rejects.toThrow(CancelledError);
+    expect(await listEvaluations(project)).toEqual([]);
+    const [{ folder, isKept } = { folder: "", isKept: true }] = await run({});
+    expect([readdirSync(at("evaluations")), isKept]).toEqual([[folder], false]);
+    expect(JSON.parse(read(folder, "run.json"))).toMatchObject({ kept: expect.toSatisfy((count) => count >= 2) });
+  });
+
+  it("counts items over all models, and does not run what has a result", async () => {
+    const seen: number[] = [];
+    const onProgress = ({ done, total }: Progress) => {
+      if (total === 0) return;
+      expect(total).toBe(8);
+      seen.push(done);
+    };
+    const results = await run({ models: [ONE, TWO], onProgress });
+    expect(results.map(({ name, isKept }) => [name, isKept])).toEqual([
+      [ONE.name, true],
+      ["two", false],
+    ]);
+    expect(seen).toEqual([...seen].sort((a, b) => a - b));
+    expect(seen.at(-1)).toBe(8);
+    const listed = await listEvaluations(project);
+    expect(listed.map(({ source, tasks: [task] }) => [source, task?.items]).sort()).toEqual([
+      ["one", 4],
+      ["two", 4],
+    ]);
+    expect(new Set(listed.map(({ tasks: [task] }) => task?.prompts)).size).toBe(1);
+  });
+
+  it("has another folder for other questions, models, weights and limits", async () => {
+    const folders = new Set<string>();
+    const add = async (options: Options) => {
+      const [result] = await run(options);
+      expect(result?.isKept).toBe(false);
+      folders.add(result?.folder ?? "");
+    };
+    await add({ limit: 2 });
+    await add({ runner: { backend: "engine", weights: "int8" } });
+    writeFileSync(at("swap.yaml"), "method: soup\nmodels: [one, two]\n");
+    await add({ models: [{ name: "recipe", source: "swap.yaml" }] });
+    writeFileSync(at("swap.yaml"), "method: soup\nmodels: [{ model: one, weight: 2 }, two]\n");
+    await add({ models: [{ name: "recipe", source: "swap.yaml" }] });
+    writeFileSync(at("letters.jsonl"), '{"text":"xy","answer":"xy"}\n');
+    await add({});
+    writeLetters(project);
+    expect(folders.size).toBe(5);
+    expect((await listEvaluations(project)).map(({ runner }) => runner)).toContainEqual(
+      expect.stringMatching(/int8 weights \(engine\)$/),
+    );
+  });
+
+  it("runs models in llama.cpp, where it is installed", async () => {
+    expect((await choicesOf(project)).llama).toMatch(/node-llama-cpp/);
+    vi.stubEnv("NODE_LLAMA_CPP", FAKE_LLAMA);
+    vi.stubEnv("LAYERGRAFT_CACHE", at("cache"));
+    expect((await choicesOf(project)).llama).toBeNull();
+    const [{ folder } = { folder: "" }] = await run({ runner: { backend: "llama", type: "q4_0" } });
+    expect(JSON.parse(read(folder, "results.json"))).toMatchObject({ source: "one", backend: { backend: "llama" } });
+  });
+
+  it("says in a sentence why it cannot", async () => {
+    for (const [options, message] of [
+      [{ task: "none.yaml" }, /none\.yaml/],
+      [{ task: "letter" }, /unknown task letter/],
+      [{ task: "mbpp", data: "." }, /mbpp/],
+      [{ task: "gsm8k", data: "." }, /no data for/],
+      [{ models: [{ name: "gone", source: "gone" }] }, /gone/],
+    ] as const) {
+      await expect(run(options as Options)).rejects.toThrow(message);
+    }
+  });
+});
+
+describe("choicesOf", () => {
+  it("lists task files with their problems, and no other YAML", async () => {
+    writeFileSync(at("wrong.yml"), "task: wrong\nanswer: generate\nprompt: x\n");
+    writeFileSync(at("plan.yaml"), "evaluate: { tasks: [letters.yaml] }\n");
+    const { files, families } = await choicesOf(project);
+    expect(files.map(({ file, problem }) => [file, problem !== null])).toEqual([
+      ["letters.yaml", false],
+      ["wrong.yml", true],
+    ]);
+    // MBPP executes what models write.
+    expect(families.map(({ name }) => name)).toEqual(expect.arrayContaining(["mgsm", "belebele", "mmlu"]));
+    expect(families.map(({ name }) => name)).not.toContain("mbpp");
+  });
+
+  it("results that are none are not listed", async () => {
+    const before = await listEvaluations(project);
+    for (const text of ["{", "[]", "{}", '{"format":1}']) {
+      const [{ name } = { name: "" }] = before;
+      const file = at("evaluations", name, "results.json");
+      expect(existsSync(file)).toBe(true);
+      const kept = readFileSync(file);
+      writeFileSync(file, text);
+      expect(await listEvaluations(project)).toHaveLength(before.length - 1);
+      writeFileSync(file, kept);
+    }
+  });
+});
