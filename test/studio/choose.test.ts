@@ -115,7 +115,11 @@ describe.skipIf(BROWSER === undefined)(`choosing layers (${BROWSER ?? NO_BROWSER
     const values = await method.locator("option").evaluateAll((all) => all.map((one) => one.getAttribute("value")));
     expect(values.length).toBeGreaterThan(18);
     for (const value of values) {
-      const checked = page.waitForResponse(/recipe\.check/);
+      // Not that of the change before.
+      const checked = page.waitForResponse((response) => {
+        const asked = response.request().postData() ?? "";
+        return response.url().endsWith("recipe.check") && new RegExp(`method: ${value}\\b`).test(asked);
+      });
       await method.selectOption(value);
       const { problems } = (await (await checked).json()) as { problems: { message: string }[] };
       const messages = problems.map(({ message }) => message);

@@ -1,4 +1,8 @@
 // Pure parts of the studio's page: names of experts, figures of cells, and numbers for people.
+import { readdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Analysis, expert } from "../protocol.ts";
@@ -107,4 +111,17 @@ it.each([
   [durationText(3_660_000), "1 h 1 min"],
 ])("%s is written %s", (text, expected) => {
   expect(text).toBe(expected);
+});
+
+it("the page has less than 300 kB, and its first view less than 200 kB, as gzip", () => {
+  const index = createRequire(import.meta.url).resolve("#studio-page");
+  const sizeOf = (file: string) => gzipSync(readFileSync(join(dirname(index), file))).length;
+  const files = readdirSync(dirname(index), { recursive: true, encoding: "utf8" }).filter((file) =>
+    /\.\w+$/.test(file),
+  );
+  const all = files.reduce((sum, file) => sum + sizeOf(file), 0);
+  const first = [...readFileSync(index, "utf8").matchAll(/(?:src|href)="\/(assets\/[^"]+)"/g)];
+  expect(first.length).toBeGreaterThan(1);
+  expect(all).toBeLessThan(300_000);
+  expect(first.reduce((sum, [, file = ""]) => sum + sizeOf(file), 0)).toBeLessThan(200_000);
 });

@@ -25,7 +25,9 @@ function startEvaluation(input: unknown): Promise<unknown> {
 export function Evaluate() {
   const { files = [], families = [] } = known.value ?? {};
   const first = files.find(({ problem }) => problem === null)?.file ?? families[0]?.tasks[0] ?? OTHER;
-  const [latest] = jobs.value.filter(({ kind }) => kind === "evaluate");
+  const all = jobs.value.filter(({ kind }) => kind === "evaluate");
+  // Another one may have been refused while it runs.
+  const latest = all.find(({ state }) => state === "running") ?? all[0];
   const { data: before } = jobInputs.evaluate.safeParse(latest?.input);
   const isListed = [...files.map(({ file }) => file), ...families.flatMap(({ tasks }) => tasks)].includes(
     before?.task ?? "",

@@ -7,7 +7,7 @@ import { Empty, Field, Icon, Tip } from "../components/basics.tsx";
 import { bytesText, countText, durationText } from "../format.ts";
 import { nameFor } from "../names.ts";
 import { BoardView, type Tower } from "../recipe/board-view.tsx";
-import { RecipeEditor } from "../recipe/editor.tsx";
+import { LazyEditor } from "../recipe/lazy-editor.tsx";
 import { MethodForm } from "../recipe/method-form.tsx";
 import * as recipe from "../recipe/recipe-store.ts";
 import { Suggestions } from "../recipe/suggestions.tsx";
@@ -152,7 +152,7 @@ function Opened({ towers }: { towers: readonly Tower[] }) {
         ) : null}
       </div>
       <div class="stack recipe-side">
-        <RecipeEditor
+        <LazyEditor
           text={recipe.text.value}
           revision={recipe.revision.value}
           problems={check?.problems ?? []}
