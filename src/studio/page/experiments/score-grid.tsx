@@ -1,6 +1,7 @@
 // Scores of an experiment: models by tasks, each with its interval on the axis of its task.
 import type { Experiment, Scored } from "../../experiment-protocol.ts";
 import { call } from "../client.ts";
+import { Interval } from "../components/interval.tsx";
 import { nameFor } from "../names.ts";
 import { create } from "../recipe/recipe-store.ts";
 import { attempt, project } from "../store.ts";
@@ -96,21 +97,10 @@ function Cell({ cell }: { cell: Row["cells"][number] }) {
           {cell.text}
           {cell.isBest ? <span class="chip">best</span> : null}
         </span>
-        <Interval cell={cell} />
+        <Interval at={cell.at} from={cell.from} to={cell.to} />
         {below === "" ? null : <span class="about">{below}</span>}
       </div>
     </td>
-  );
-}
-
-/** The score and its interval on the axis; the numbers beside it say the same. */
-function Interval({ cell: { at, from, to } }: { cell: Scored }) {
-  return (
-    <svg class="interval" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
-      <line class="ground" x1="0" x2="100" y1="9.5" y2="9.5" />
-      <line class="span" x1={100 * from} x2={100 * to} y1="5" y2="5" />
-      <line class="dot" x1={100 * at} x2={100 * at} y1="1" y2="9" />
-    </svg>
   );
 }
 

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Evaluation } from "../../evaluation-protocol.ts";
 import { call } from "../client.ts";
 import { Field } from "../components/basics.tsx";
+import { Interval } from "../components/interval.tsx";
 import { attempt } from "../store.ts";
 import { choiceClass, choices } from "./choices.tsx";
 import { Comparison } from "./comparison.tsx";
@@ -142,6 +143,7 @@ function ScoreTable({ rows }: { rows: readonly Row[] }) {
   const from = Math.floor(10 * Math.min(1, ...ends)) / 10;
   const to = Math.max(from + 0.1, Math.ceil(10 * Math.max(0, ...ends)) / 10);
   const percent = (value: number) => Math.round(100 * value);
+  const on = (value: number | null) => (value === null ? null : (value - from) / (to - from));
   return (
     <table class="numbers scores">
       <thead>
@@ -177,7 +179,7 @@ function ScoreTable({ rows }: { rows: readonly Row[] }) {
             </td>
             <td>{row.score.interval}</td>
             <td class={row.accent}>
-              <IntervalLine score={row.score} from={from} to={to} />
+              <Interval at={on(row.score.value)} from={on(row.score.low)} to={on(row.score.high)} />
             </td>
             <td class="text">{row.runner}</td>
             <td class="text">
@@ -187,17 +189,5 @@ function ScoreTable({ rows }: { rows: readonly Row[] }) {
         ))}
       </tbody>
     </table>
-  );
-}
-
-/** The interval as a line with the score on it; the cells beside it have the numbers. */
-function IntervalLine({ score: { value, low, high }, from, to }: { score: Score; from: number; to: number }) {
-  const x = (share: number) => `${(100 * (share - from)) / (to - from)}%`;
-  return (
-    <svg class="interval" aria-hidden="true">
-      <line class="track" x1="0" x2="100%" y1="8" y2="8" />
-      {low !== null && high !== null ? <line class="span" x1={x(low)} x2={x(high)} y1="8" y2="8" /> : null}
-      {value === null ? null : <circle cx={x(value)} cy="8" r="4" />}
-    </svg>
   );
 }
