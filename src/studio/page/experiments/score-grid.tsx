@@ -1,5 +1,5 @@
 // Scores of an experiment: models by tasks, each with its interval on the axis of its task.
-import type { Experiment, Scored } from "../../experiment-protocol.ts";
+import type { Experiment } from "../../experiment-protocol.ts";
 import { call } from "../client.ts";
 import { Interval } from "../components/interval.tsx";
 import { nameFor } from "../names.ts";
