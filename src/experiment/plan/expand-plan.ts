@@ -98,6 +98,7 @@ export interface Expansion {
   readonly selections: readonly Selection[];
   /** In an order in which they can run. */
   readonly steps: readonly Step[];
+  /** Base, experts, then merges in the plan's order. */
   readonly models: readonly EvaluatedModel[];
   readonly searches: readonly SearchOutcome[];
   /** Pairs of experts whose changed rows are compared, and the key of their analysis. */
@@ -151,7 +152,10 @@ class Expander {
       if (expert) this.#evaluateAll(expert);
     }
     for (const merge of this.#merges) this.#merge(merge);
-    const models = [...this.#evaluated].map(([model, steps]) => ({
+    const places = new Map(this.#merges.map((merge, i) => [merge, i]));
+    const placeOf = (model: Model | MergeModel) => ("merge" in model ? (places.get(model.merge) ?? 0) : -1);
+    const evaluated = [...this.#evaluated].sort(([a], [b]) => placeOf(a) - placeOf(b));
+    const models = evaluated.map(([model, steps]) => ({
       model,
       tasks: [...groupBy(steps, ({ request }) => request.task).values()].map((inTask) => ({
         request: (inTask[0] as EvaluateStep).request,

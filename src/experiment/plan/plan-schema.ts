@@ -364,7 +364,10 @@ const executor = z.strictObject({
 
 /** Each round is trained and evaluated after the one before. */
 const MAX_ROUNDS = 100;
-const roundCount = count.min(2, "must be at least 2").max(MAX_ROUNDS, `must be at most ${MAX_ROUNDS}`);
+const roundCount = z
+  .int("must be a whole number")
+  .min(2, "must be at least 2")
+  .max(MAX_ROUNDS, `must be at most ${MAX_ROUNDS}`);
 const rounds = z
   .union(
     [

@@ -123,6 +123,11 @@ overlaps: [[math, swa]]
     ]);
     const world = new FakeWorld(plan, { worth });
     const { models } = world.finish();
+    // In the plan's order, although the second round needs the first swap before the other merges.
+    const order = models.flatMap(({ model }) => (model.kind === "merge" ? [(model as MergeModel).merge.name] : []));
+    expect([...new Set(order)].slice(0, 6)).toEqual([
+      ...["swap", "ties", "other", "soup", "swap, round 2", "ties, round 2"],
+    ]);
     const written = world.ran.find(({ kind }) => kind === "merge")?.key;
     const sourceOf = (name: string) =>
       models.map(({ model }) => model as MergeModel).find(({ merge }) => merge?.name === name)?.source;
@@ -154,6 +159,7 @@ overlaps: [[math, swa]]
     expect(problemsOf(two.replace("rounds: 3", "rounds: { count: 3, from: swop }"))).toEqual([
       "line 11: rounds.from: there is no merge swop; did you mean swap?",
     ]);
+    expect(problemsOf(PLAN.replace("rounds: 3", "rounds: 0"))).toEqual(["line 10: rounds: must be at least 2"]);
     expect(problemsOf(PLAN.replace("rounds: 3", "rounds: 1"))).toEqual(["line 10: rounds: must be at least 2"]);
     expect(problemsOf(PLAN.replace("runs: [{ name: swa, seed: 2 }]", "seeds: [1, 2]"))).toEqual([
       expect.stringMatching(/^line 10: rounds: swap makes models of 2 combinations of experts, and one is needed/),
