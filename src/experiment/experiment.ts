@@ -3,12 +3,13 @@
 import { createRequire } from "node:module";
 import { availableParallelism, hostname } from "node:os";
 import { basename, join, resolve } from "node:path";
-import { CancelledError, isAlive, isLocked } from "../core/index.js";
+import { CancelledError, isAlive, isLocked, usageError } from "../core/index.js";
 import { hubCache } from "../weights/index.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
 import { SlurmExecutor } from "./execute/slurm.js";
-import type { Expansion } from "./plan/expand-plan.js";
+import type { Expanded, ExpandedVariant } from "./plan/expand-variants.js";
+import type { Variant } from "./plan/matrix.js";
 import { inspectPlan } from "./plan/plan-file.js";
 import type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
 import { type CheckedWorld, checkWorld, refuseProblems, spaceProblems } from "./run/check.js";
@@ -38,8 +39,11 @@ export interface OpenOptions {
 }
 
 /** A plan, and what its models, data and tasks are. */
-export interface Experiment {
+export interface Experiment extends Variant {
+  /** The plan; with a matrix, that of the first variant. */
   readonly plan: ExperimentPlan;
+  /** With a matrix: each variant as an experiment in the same folder, with its own plan and base. Otherwise empty. */
+  readonly variants: readonly Experiment[];
   /** Path of the plan, for messages. */
   readonly file: string;
   /** Absolute folder that the plan's relative paths start from. */
@@ -62,27 +66,53 @@ export interface Experiment {
  */
 export async function openExperiment(source: string | ExperimentInput, options: OpenOptions = {}): Promise<Experiment> {
   const inspected = await inspectPlan(source);
-  const { file } = inspected;
+  const { file, problems } = inspected;
   const planFolder = resolve(inspected.folder);
-  // Assumed sizes are those of the plan's own base.
-  const plan: ExperimentPlan =
-    options.base === undefined ? inspected.plan : { ...inspected.plan, base: resolve(options.base), assume: undefined };
+  const variants = withBase(inspected.variants, options.base);
+  const { plan } = variants[0] as Variant;
   const out = resolve(options.out ?? join(planFolder, plan.out ?? `${plan.name}.experiment`));
   const planned = plan.evaluate.data && resolve(planFolder, plan.evaluate.data);
   const data = options.data ? resolve(options.data) : planned;
-  const world = await checkWorld({ ...inspected, plan, folder: planFolder }, { out, data, signal: options.signal });
+  const checked = { ...inspected, plan, variants, folder: planFolder };
+  const world = await checkWorld(checked, { out, data, signal: options.signal });
   // Otherwise whatever was being read is reported as a problem of the plan.
   if (options.signal?.aborted) throw new CancelledError("stopped while checking the plan; run it again to resume");
-  if (inspected.problems.length > 0) refuseProblems(world.problems, file, "is not a valid plan");
+  if (problems.flat().length > 0) refuseProblems(world.problems, file, "is not a valid plan");
   const isAsWritten = typeof source === "string" && !(options.base ?? options.out ?? options.data);
-  return { plan, file, planFolder, out, isAsWritten, data, world };
+  const whole = { id: "", title: "", values: {}, plan, file, planFolder, out, isAsWritten, data, world, variants: [] };
+  if (variants[0]?.id === "") return whole;
+  const experiments = variants.map((variant, i) => ({
+    ...whole,
+    ...variant,
+    world: { ...world, ...world.bases[i], problems: [], notes: [] },
+  }));
+  return { ...whole, variants: experiments };
+}
+
+/** The variants with another base. */
+function withBase(variants: readonly Variant[], base: string | undefined): readonly Variant[] {
+  if (base === undefined) return variants;
+  if (new Set(variants.map(({ plan }) => plan.base)).size > 1) {
+    throw usageError(
+      "--base would replace the bases of the plan's matrix. Leave it out, or remove them from the matrix.",
+    );
+  }
+  // Assumed sizes are those of the plan's own base.
+  return variants.map((one) => ({ ...one, plan: { ...one.plan, base: resolve(base), assume: undefined } }));
+}
+
+/** The variants of a matrix, or the experiment itself. */
+function partsOf(experiment: Experiment): readonly Experiment[] {
+  return experiment.variants.length > 0 ? experiment.variants : [experiment];
 }
 
 /** How far an experiment is. */
 interface Progress {
   readonly store: Store;
-  /** Steps and models that are known so far; `waiting` counts those that are not. */
-  readonly expansion: Expansion;
+  /** Steps and models of all variants that are known so far; `waiting` counts those that are not. */
+  readonly expansion: Expanded["expansion"];
+  /** Those of each variant; without a matrix, of the experiment itself. */
+  readonly variants: readonly ExpandedVariant<Experiment>[];
   readonly steps: readonly StepStatus[];
   readonly estimate: Estimate;
   /** Duration of all finished steps together. */
@@ -98,7 +128,7 @@ export interface Downloads {
 }
 
 /** What an experiment will do. */
-export interface Outlook extends Pick<Progress, "expansion" | "steps" | "estimate"> {
+export interface Outlook extends Pick<Progress, "expansion" | "variants" | "steps" | "estimate"> {
   readonly downloads: Downloads;
   /** Why it cannot run. */
   readonly problems: readonly string[];
@@ -106,10 +136,10 @@ export interface Outlook extends Pick<Progress, "expansion" | "steps" | "estimat
 
 /** Finds out what an experiment will do if it is run or resumed now. */
 export async function previewExperiment(experiment: Experiment): Promise<Outlook> {
-  const { expansion, steps, estimate } = await progressOf(experiment);
+  const { expansion, variants, steps, estimate } = await progressOf(experiment);
   const downloads = await downloadsOf(experiment);
   const problems = [...experiment.world.problems, ...(await lackOfSpace(experiment, estimate, downloads))];
-  return { expansion, steps, estimate, downloads, problems };
+  return { expansion, variants, steps, estimate, downloads, problems };
 }
 
 async function downloadsOf({ world: { facts } }: Experiment): Promise<Downloads> {
@@ -126,9 +156,10 @@ function lackOfSpace({ out }: Experiment, { bytes = 0 }: Estimate, { models, dat
   return spaceProblems(new Map([[out, bytes], ...(fetched > 0 ? [[folder, fetched] as const] : [])]));
 }
 
-async function progressOf({ plan, world, out }: Experiment): Promise<Progress> {
+async function progressOf(experiment: Experiment): Promise<Progress> {
+  const { plan, world, out } = experiment;
   const store = new Store(out);
-  const expansion = await expandStored(plan, world.facts, store);
+  const { expansion, variants } = await expandStored(partsOf(experiment), world.facts, store);
   const isRunning = await isLocked(out);
   const steps: StepStatus[] = [];
   for (const step of expansion.steps) steps.push({ step, state: await stateOf(step, store, isRunning) });
@@ -138,10 +169,11 @@ async function progressOf({ plan, world, out }: Experiment): Promise<Progress> {
   const seconds = [...secondsBy.values()].reduce<number>((sum, one) => sum + (one ?? 0), 0);
   const { executor } = plan;
   const estimate = estimateExperiment({
-    ...{ plan, expansion, secondsOf: (key: string) => secondsBy.get(key), base: world.base, gguf: world.gguf },
+    ...{ expansion, secondsOf: (key: string) => secondsBy.get(key) },
+    variants: variants.map(({ variant, expansion: own }) => ({ ...variant.world, plan: variant.plan, expansion: own })),
     workers: executor.kind === "local" ? workersOf(localOptions(plan)) : executor.most_jobs,
   });
-  return { store, expansion, steps, estimate, seconds };
+  return { store, expansion, variants, steps, estimate, seconds };
 }
 
 /** @param isRunning whether a process runs the experiment */
@@ -192,7 +224,7 @@ export async function runOpened(experiment: Experiment, options: RunExperimentOp
   refuseProblems(await lackOfSpace(experiment, estimate, await downloadsOf(experiment)), basename(file));
   await world.facts.fetchModels({ onProgress: options.onDownload, signal: options.signal });
   return runExperiment({
-    ...{ plan, out, facts: world.facts, signal: options.signal, onEvent: options.onEvent },
+    ...{ variants: partsOf(experiment), out, facts: world.facts, signal: options.signal, onEvent: options.onEvent },
     attempts: plan.executor.attempts,
     settings: (kind) => settingsOf(experiment, kind),
     executor: options.executor ?? ((events) => executorOf(plan, store, events)),
@@ -245,10 +277,21 @@ export interface ExperimentStatus extends Progress {
 /** How far an experiment is, whether or not it is running. */
 export async function statusOf(experiment: Experiment): Promise<ExperimentStatus> {
   const progress = await progressOf(experiment);
-  const stateBy = new Map(progress.steps.map(({ step, state }) => [step.key, state.state]));
-  const counts = countSteps(progress.expansion, (key) => {
+  return { ...progress, counts: countsOf(progress) };
+}
+
+/** How far a variant is. */
+export function statusOfVariant(status: ExperimentStatus, one: ExpandedVariant<Experiment>): ExperimentStatus {
+  const { expansion } = one;
+  const keys = new Set(expansion.steps.map(({ key }) => key));
+  const steps = status.steps.filter(({ step }) => keys.has(step.key));
+  return { ...status, expansion, variants: [one], steps, counts: countsOf({ expansion, steps }) };
+}
+
+function countsOf({ expansion, steps }: Pick<Progress, "expansion" | "steps">): Counts {
+  const stateBy = new Map(steps.map(({ step, state }) => [step.key, state.state]));
+  return countSteps(expansion, (key) => {
     const state = stateBy.get(key);
     return state === undefined || state === "pending" ? "left" : state;
   });
-  return { ...progress, counts };
 }

@@ -6,6 +6,8 @@ import { type Cell, columnsOf, formatNumber, formatPublished, formatSpan, type T
 
 /** Data of assets/report.html. */
 export interface Page {
+  /** A link above the title. */
+  readonly up?: { readonly text: string; readonly href: string };
   readonly title: string;
   readonly lead: string;
   /** The conclusions, each in a sentence or two: what one reads if one reads nothing else. */
@@ -43,6 +45,8 @@ export interface TableFigure extends Captioned {
   readonly rows: readonly (readonly PageCell[])[];
   /** Noun for a row, such as `model`, for the link that expands a long table. */
   readonly what: string;
+  /** Whether a long table is shown whole. */
+  readonly isWhole?: boolean;
 }
 
 /** Points on an axis. Positions are shares of the axis. */
@@ -112,6 +116,8 @@ export interface CommandsFigure extends Captioned {
 
 export interface PageCell {
   readonly text: string;
+  /** Of the first cell of a row: target of a link. */
+  readonly href?: string;
   /** A smaller line below. */
   readonly small?: string;
   /** Tooltip. */

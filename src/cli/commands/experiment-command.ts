@@ -22,7 +22,7 @@ import {
   writeReport,
 } from "../../experiment/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
-import { SILENT, showProgress } from "../../report/index.js";
+import { SILENT, showProgress, terminalLines } from "../../report/index.js";
 import { type ExportOptions, runExport, withEncodingOptions } from "../shared/export-run.js";
 import { type MergeOptions, runMerge } from "../shared/merge-run.js";
 import { info, interruptSignal, print, printJson, warn, withWorkOptions } from "../shared/output.js";
@@ -131,12 +131,14 @@ async function exportRow(plan: string, row: string | undefined, flags: Experimen
 
 async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<void> {
   const outlook = await previewExperiment(experiment);
-  const { expansion, estimate, downloads, steps, problems } = outlook;
+  const { variants, expansion, estimate, downloads, steps, problems } = outlook;
   if (flags.json) {
-    const models = expansion.models.map(({ model, tasks }) => ({
-      name: model.name,
-      tasks: tasks.map(({ request }) => request),
-    }));
+    const models = variants.flatMap(({ variant, expansion: { models: known } }) =>
+      known.map(({ model, tasks }) => ({
+        ...(variant.id === "" ? {} : { variant: variant.id }),
+        ...{ name: model.name, tasks: tasks.map(({ request }) => request) },
+      })),
+    );
     const states = steps.map(({ step, state }) => ({ ...step, ...state }));
     printJson({ estimate, downloads, problems, steps: states, models, waiting: expansion.waiting });
   } else {
@@ -194,6 +196,8 @@ async function report(
   const folder = join(experiment.out, REPORT);
   await writeReport(folder, data);
   if (flags.json) return printJson(data);
+  const [compared] = data.tables.filter(({ kind }) => kind === "variants");
+  if (compared) print([compared.title, "", ...terminalLines(compared), "", data.verdict]);
   print(data.overviews.filter(({ bars }) => bars.length > 0).flatMap((overview) => [...overviewLines(overview), ""]));
   if (action === "report") for (const { label, reason } of data.failures) warn(`${label} failed: ${reason}`);
   info(

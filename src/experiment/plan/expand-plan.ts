@@ -1,6 +1,6 @@
 // From a plan to its steps, as far as they are known. More follow as results arrive: which checkpoints are kept and which
 // configurations are chosen depends on them.
-import { groupBy, plural } from "../../core/index.js";
+import { canonicalJson, groupBy, plural } from "../../core/index.js";
 import { mapSources } from "../../merge/index.js";
 import type { Facts, Results } from "../steps/facts.js";
 import {
@@ -64,6 +64,8 @@ export interface Waiting {
   readonly kind?: StepKind;
   /** Of training runs, all but what they start from. */
   readonly runs?: readonly TrainStep[];
+  /** What they depend on, if that is known: variants with the same have the same steps. */
+  readonly of?: string;
 }
 
 /** How a family's checkpoints were chosen. */
@@ -232,7 +234,8 @@ class Expander {
       const last = this.#results.trained(step.key)?.at(-1);
       const { name } = step;
       if (last) return [checkpointModel(name, family, this.#plan, step, last)];
-      this.#wait(`scores of ${name}`, tasksFor(this.#expertOf(family), this.#plan).length);
+      const tasks = tasksFor(this.#expertOf(family), this.#plan);
+      this.#wait(`scores of ${name}`, tasks.length, canonicalJson([step.key, tasks]));
       return [];
     });
   }
@@ -466,8 +469,8 @@ class Expander {
     if (!this.#steps.has(step.key)) this.#steps.set(step.key, step);
   }
 
-  #wait(what: string, steps: number): void {
-    if (steps > 0) this.#waiting.push({ what, steps });
+  #wait(what: string, steps: number, of?: string): void {
+    if (steps > 0) this.#waiting.push({ what, steps, ...(of === undefined ? {} : { of }) });
   }
 }
 

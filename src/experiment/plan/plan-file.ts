@@ -27,6 +27,7 @@ import {
   nameProblems,
   sourcesIn,
 } from "./expert-names.js";
+import { checkVariants, type Variant } from "./matrix.js";
 import { inLanguages, namingRecipe, tasksOfAverage } from "./plan-models.js";
 import {
   type ExperimentInput,
@@ -49,14 +50,18 @@ import { countCheckpoints, runProblems, settleTraining, trainingRun } from "./tr
 
 /** A plan that fits its schema, with what is wrong across its fields. It must not run while there are problems. */
 export interface InspectedPlan {
+  /** The plan; with a matrix, that of the first variant. */
   readonly plan: ExperimentPlan;
-  readonly problems: readonly Problem[];
+  /** The plan of each combination of the matrix's values; without a matrix, the plan alone. */
+  readonly variants: readonly Variant[];
+  /** Problems of each variant. */
+  readonly problems: readonly (readonly Problem[])[];
   /** Path of the plan, for messages. */
   readonly file: string;
   /** Folder that relative paths start from. */
   readonly folder: string;
-  /** Formats problems, with their lines in the file. */
-  readonly inLines: (problems: readonly Problem[]) => readonly string[];
+  /** Formats the problems of each variant where they are written, with their lines in the file, each once. */
+  readonly inLines: (problems: readonly (readonly Problem[])[]) => readonly string[];
 }
 
 /**
@@ -65,7 +70,7 @@ export interface InspectedPlan {
  */
 export async function readPlan(file: string): Promise<Omit<InspectedPlan, "problems">> {
   const { problems, ...located } = await inspectPlan(file);
-  if (problems.length === 0) return located;
+  if (problems.flat().length === 0) return located;
   throw new RecipeError(`${file} is not a valid plan:`, located.inLines(problems), { file });
 }
 
@@ -76,34 +81,48 @@ export async function readPlan(file: string): Promise<Omit<InspectedPlan, "probl
  */
 export async function inspectPlan(source: string | ExperimentInput): Promise<InspectedPlan> {
   if (typeof source !== "string") {
-    const inLines = (problems: readonly Problem[]) => problems.map(formatProblem);
-    return { plan: checkPlan(source), problems: [], file: "the plan", folder: ".", inLines };
+    const variants = checkSettings(source, KIND);
+    const inLines: InspectedPlan["inLines"] = (problems) =>
+      checkVariants(source, check).locate(problems).map(formatProblem);
+    return { ...whole(variants), problems: [], file: "the plan", folder: ".", inLines };
   }
   if ((await exists(source)) && !(await isFile(source))) {
     const message = `${source} is not a regular file. Save the plan as a file, because every resume reads it again.`;
     throw new RecipeError(message, [], { file: source });
   }
   const { value, inLines } = openSettings(await readSettingsText(source, "plan"), source);
-  const { value: plan, problems } = check(value);
-  if (!plan) throw new RecipeError(`${source} is not a valid plan:`, inLines(problems), { file: source });
-  return { plan, problems, file: source, folder: dirname(source), inLines };
+  const { variants, problems, locate } = checkVariants(value, check);
+  const located: InspectedPlan["inLines"] = (all) => inLines(locate(all));
+  if (!variants) throw new RecipeError(`${source} is not a valid plan:`, located(problems), { file: source });
+  return { ...whole(variants), problems, file: source, folder: dirname(source), inLines: located };
+}
+
+/** @throws if there are no variants, which cannot be */
+function whole(variants: readonly Variant[]): Pick<InspectedPlan, "plan" | "variants"> {
+  return { plan: (variants[0] as Variant).plan, variants };
 }
 
 /** Parses the text of a plan; `file` is for messages. @throws RecipeError with every problem and its line */
 export function parsePlan(text: string, file = "plan"): ExperimentPlan {
+  return whole(parseVariants(text, file)).plan;
+}
+
+/** Parses the text of a plan to its variants. @throws RecipeError with every problem and its line */
+export function parseVariants(text: string, file = "plan"): readonly Variant[] {
   return parseSettings(text, file, KIND);
 }
 
 /** Checks a plan given as a value. @throws RecipeError with every problem */
 export function checkPlan(value: unknown): ExperimentPlan {
-  return checkSettings(value, KIND);
+  return whole(checkSettings(value, KIND)).plan;
 }
 
-const KIND: SettingsKind<ExperimentPlan> = {
+const KIND: SettingsKind<readonly Variant[]> = {
   kind: "plan",
   check: (value) => {
-    const checked = check(value);
-    return checked.problems.length === 0 ? checked : { problems: checked.problems };
+    const { variants, problems, locate } = checkVariants(value, check);
+    const located = locate(problems);
+    return variants && located.length === 0 ? { value: variants, problems: [] } : { problems: located };
   },
 };
 

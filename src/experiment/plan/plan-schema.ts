@@ -383,8 +383,38 @@ const rounds = z
     typeof given === "number" ? { count: given } : given,
   );
 
+/** Each variant is a plan that is checked as a whole, with a report of its own. */
+const MAX_VARIANTS = 100;
+
+type Axes = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+
+function variantsIn(matrix: Axes): number {
+  return Object.values(matrix).reduce((product, values) => product * Object.keys(values).length, 1);
+}
+
+const matrix = z
+  .record(
+    text,
+    z
+      .record(text, z.record(z.string(), z.json(), "must be a mapping of fields of the plan; {} if it overrides none"))
+      .refine((values) => Object.keys(values).length > 0, "must have at least one value"),
+  )
+  .refine((axes) => Object.keys(axes).length > 0, "must have at least one axis")
+  .refine((axes) => variantsIn(axes) <= MAX_VARIANTS, {
+    error: ({ input }) =>
+      `has ${formatLimit(variantsIn(input as Axes))} combinations; the limit is ${MAX_VARIANTS}. List fewer values, or split the plan`,
+  });
+
+/** A plan as far as its matrix is concerned. */
+export const matrixPlanSchema = z.looseObject({ matrix });
+
 export const planSchema = z.strictObject({
   name: name.describe("name of the experiment"),
+  matrix: matrix
+    .optional()
+    .describe(
+      "axes with their values, each with the fields of the plan that it overrides; every combination of one value per axis is a variant of the plan, and all are one experiment",
+    ),
   out: text.optional().describe("folder of the experiment (default: NAME.experiment beside the plan)"),
   base: text.describe("pretrained model: a folder, or a name on the hub, downloaded first"),
   assume: z

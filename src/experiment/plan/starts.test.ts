@@ -75,11 +75,13 @@ describe("training from a merge", () => {
 
   it("counts the runs and the written merge that are to come", () => {
     const world = new FakeWorld(PLAN, { worth });
-    const estimate = (w: FakeWorld) =>
-      estimateExperiment({
-        ...{ plan: w.plan, expansion: w.expand(), workers: 1, base: { parameters: 1000, bytes: 2000 } },
+    const estimate = (w: FakeWorld) => {
+      const expansion = w.expand();
+      return estimateExperiment({
+        ...{ variants: [{ plan: w.plan, expansion, base: { parameters: 1000, bytes: 2000 } }], expansion, workers: 1 },
         secondsOf: (key) => (w.ran.some((step) => step.key === key) ? 1 : undefined),
       }).bytes;
+    };
     // Two checkpoints, one state in float32 with two moments, one merge.
     expect(estimate(world)).toBe(2 * 2000 + 12 * 1000 + 2000);
     world.finish();

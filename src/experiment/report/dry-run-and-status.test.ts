@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ExperimentStatus, Outlook, StepStatus } from "../experiment.js";
+import type { Experiment, ExperimentStatus, Outlook, StepStatus } from "../experiment.js";
 import { FakeWorld } from "../plan/fake-world.test-util.js";
 import { estimateExperiment } from "../run/estimate.js";
 import { countSteps } from "../run/run-experiment.js";
@@ -21,8 +21,8 @@ const GGUF = { bytes: 1.5e9, folder: "/cache/gguf", mostBytes: 50e9 };
 function outlookOf(world: FakeWorld, isDone: (key: string) => boolean, gguf?: typeof GGUF): Outlook & ExperimentStatus {
   const expansion = world.expand();
   const estimate = estimateExperiment({
-    ...{ plan: world.plan, expansion, secondsOf: (key: string) => (isDone(key) ? 1 : undefined) },
-    ...{ base: { parameters: 1e6, bytes: 2e6 }, gguf, workers: 2 },
+    ...{ expansion, secondsOf: (key: string) => (isDone(key) ? 1 : undefined), workers: 2 },
+    variants: [{ plan: world.plan, expansion, base: { parameters: 1e6, bytes: 2e6 }, gguf }],
   });
   const steps = expansion.steps.map(
     (step): StepStatus => ({ step, state: isDone(step.key) ? { state: "done", seconds: 1 } : { state: "pending" } }),
@@ -30,7 +30,18 @@ function outlookOf(world: FakeWorld, isDone: (key: string) => boolean, gguf?: ty
   const counts = countSteps(expansion, (key) => (isDone(key) ? "done" : "left"));
   const [nothing, folder] = [{ count: 0, bytes: 0 }, "/cache/hub"];
   const downloads = { models: { count: 3, bytes: 48e9 }, dataSets: nothing, folder };
-  return { expansion, estimate, steps, downloads, problems: [], counts, seconds: 0, store: undefined as never };
+  const variants = [{ variant: { title: "" } as Experiment, expansion }];
+  return {
+    expansion,
+    variants,
+    estimate,
+    steps,
+    downloads,
+    problems: [],
+    counts,
+    seconds: 0,
+    store: undefined as never,
+  };
 }
 
 describe("an outlook", () => {

@@ -61,8 +61,24 @@ function timeLeft({ seconds, workers }: Outlook["estimate"]): string {
     : `time left: about ${formatDuration(seconds)}, ${side}`;
 }
 
+/** The models of the experiment; with a matrix, of variants that have the same ones together. */
+function modelLines({ variants }: Pick<Outlook, "variants">): string[] {
+  const [only] = variants;
+  if (only && variants.length === 1) return knownLines(only.expansion, "models known now");
+  const alike = groupBy(variants, ({ expansion }) => JSON.stringify(knownLines(expansion, "")));
+  return [
+    `${plural(variants.length, "variant")} of the matrix`,
+    ...[...alike.values()].flatMap((some) => {
+      const titles = some.map(({ variant }) => variant.title);
+      const more = titles.length > 2 ? ` and ${titles.length - 1} more` : titles.length > 1 ? ` and ${titles[1]}` : "";
+      const who = some.length === variants.length ? "each variant" : `${titles[0]}${more}`;
+      return some[0] ? ["", ...knownLines(some[0].expansion, `models of ${who} known now`)] : [];
+    }),
+  ];
+}
+
 /** Experts by family, and merges by group. */
-function modelLines({ expansion: { models } }: Outlook): string[] {
+function knownLines({ models }: Outlook["expansion"], what: string): string[] {
   const lines: (readonly [string, string])[] = [];
   for (const [family, of] of groupBy(models, ({ model }) => ("family" in model ? model.family : ""))) {
     const names = of.map(({ model }) => model.name);
@@ -77,7 +93,7 @@ function modelLines({ expansion: { models } }: Outlook): string[] {
     const how = field === undefined ? "" : `, all reported, as lines over ${field.replaceAll("_", " ")}`;
     lines.push([group, `${plural(pairs, "combination")}, ${plural(configurations, "configuration")} of each${how}`]);
   }
-  const first = lines.length === 0 ? "models known now: base" : "models known now: base, and";
+  const first = lines.length === 0 ? `${what}: base` : `${what}: base, and`;
   return [first, ...terminalLines({ columns: ["", ""], rows: lines }).slice(1)];
 }
 

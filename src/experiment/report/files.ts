@@ -1,12 +1,12 @@
 // The folder of an experiment's report.
 
-import { mkdir, readFile, rm } from "node:fs/promises";
+import { mkdir, readFile, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { isObject, isSystemError, writeFileAtomically } from "../../core/index.js";
 import { csvLines, latexText, pageWithData, type Table } from "../../report/index.js";
 import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
-import { RECIPES } from "./recipes.js";
+import { RECIPES, VARIANTS } from "./recipes.js";
 import type { ExperimentReport } from "./report-data.js";
 import { scoresTable } from "./tables.js";
 
@@ -14,14 +14,20 @@ import { scoresTable } from "./tables.js";
 const DATA = "report.json";
 
 /**
- * Writes a report: the page, Markdown, every table as CSV and LaTeX, every score, the recipes, all data as JSON. Removes
- * tables and recipes of the previous report that this one does not have. Other files in the folder stay.
+ * Writes a report: the page, Markdown, every table as CSV and LaTeX, every score, the recipes, all data as JSON; and the same
+ * for each variant of a matrix, in `variants`. Removes tables, recipes and variants of the previous report that this one
+ * does not have. Other files in the folder stay.
  */
 export async function writeReport(folder: string, report: ExperimentReport): Promise<void> {
+  await writeOne(folder, report, false);
+}
+
+/** @param isVariant whether a report of all variants links to it */
+async function writeOne(folder: string, report: ExperimentReport, isVariant: boolean): Promise<void> {
   await mkdir(folder, { recursive: true });
-  const before = await filesBefore(folder);
+  const before = await readBefore(join(folder, DATA));
   const files: readonly (readonly [name: string, content: string])[] = [
-    ["index.html", await pageWithData("#report-page", experimentPage(report))],
+    ["index.html", await pageWithData("#report-page", experimentPage(report, isVariant))],
     ["report.md", experimentMarkdown(report)],
     ["scores.csv", csvText(scoresTable(report))],
     ...report.tables.flatMap((table) => [
@@ -30,20 +36,31 @@ export async function writeReport(folder: string, report: ExperimentReport): Pro
     ]),
     ...report.recipes.map(({ id, text, command }) => [recipeFile(id), `# ${command}\n${text}`] as const),
   ];
-  await mkdir(join(folder, RECIPES), { recursive: true });
+  if (report.variants.length === 0) await mkdir(join(folder, RECIPES), { recursive: true });
   for (const [name, content] of files) await writeFileAtomically(join(folder, name), content);
+  for (const variant of report.variants) await writeOne(join(folder, VARIANTS, variant.id), variant.report, true);
   const written = new Set(files.map(([name]) => name));
-  for (const name of before) if (!written.has(name)) await rm(join(folder, name), { force: true });
+  for (const name of filesOf(before)) if (!written.has(name)) await rm(join(folder, name), { force: true });
+  const kept = new Set(report.variants.map(({ id }) => id));
+  for (const id of idsOf(before.variants)) if (!kept.has(id)) await removeReport(join(folder, VARIANTS, id));
   // Last, so that after an interruption the next report still knows the old tables.
-  await writeFileAtomically(join(folder, DATA), `${JSON.stringify(report, null, 2)}\n`);
+  const data = { ...report, variants: report.variants.map(({ report: _, ...variant }) => variant) };
+  await writeFileAtomically(join(folder, DATA), `${JSON.stringify(data, null, 2)}\n`);
+}
+
+/** Removes the files of a report, and the folders that are empty then. */
+async function removeReport(folder: string): Promise<void> {
+  const names = [...filesOf(await readBefore(join(folder, DATA))), "index.html", "report.md", "scores.csv", DATA];
+  for (const name of names) await rm(join(folder, name), { force: true });
+  // Not if there is anything else in them.
+  for (const empty of [join(folder, RECIPES), folder]) await rmdir(empty).catch(() => undefined);
 }
 
 const recipeFile = (id: string) => join(RECIPES, `${id}.yaml`);
 const csvText = (table: Table) => `${csvLines(table).join("\n")}\n`;
 
-/** Files of tables and recipes of the previous report. */
-async function filesBefore(folder: string): Promise<string[]> {
-  const report = await readBefore(join(folder, DATA));
+/** Files of the tables and recipes of a report. */
+function filesOf(report: Readonly<Record<string, unknown>>): string[] {
   return [
     ...idsOf(report.tables).flatMap((id) => [`${id}.csv`, `${id}.tex`]),
     ...idsOf(report.recipes).map((id) => recipeFile(id)),

@@ -2,7 +2,7 @@
 import { plural, VERSION } from "../../core/index.js";
 import { compareItems, type JudgedItem } from "../../evaluate/index.js";
 import { hasPublished } from "../../report/index.js";
-import type { Experiment, ExperimentStatus } from "../experiment.js";
+import { type Experiment, type ExperimentStatus, statusOfVariant } from "../experiment.js";
 import { tasksOfAverage } from "../plan/plan-models.js";
 import { decidingTask, describeRunner } from "../plan/plan-schema.js";
 import { PUBLISHED_NOTES } from "../published-scores.js";
@@ -13,14 +13,54 @@ import { overlapFigures, overlapTable } from "./overlaps.js";
 import { AVERAGE_PROTOCOL, overviews } from "./overview.js";
 import { paperProblems, paperTables, type TableContext } from "./paper-tables.js";
 import { reportRecipes } from "./recipes.js";
-import type { CostRow, ExperimentReport, Flips, ReportTable, ScoreRow } from "./report-data.js";
+import type { CostRow, ExperimentReport, Flips, ReportTable, ReportVariant, ScoreRow } from "./report-data.js";
 import { type Answers, type Basis, Sheet, scoreOf } from "./score-sheet.js";
 import { searchRow } from "./searches.js";
 import { selectionTable } from "./selections.js";
 import { costTable, flipsTable, INTERVALS, languageTable, leadsTable, overviewTable, searchTables } from "./tables.js";
+import { compareVariants } from "./variants.js";
 
 /** Gathers the report of a finished or unfinished experiment. */
 export function gatherReport(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
+  if (experiment.variants.length === 0) return gatherPlan(experiment, status);
+  const variants = status.variants.map((one): ReportVariant & Pick<Experiment, "plan"> => {
+    const { plan, id, title, values } = one.variant;
+    return { plan, id, title, values, report: gatherPlan(one.variant, statusOfVariant(status, one)) };
+  });
+  const costs = cost(status);
+  const compared = compareVariants(variants);
+  return {
+    ...{ name: experiment.plan.name, title: titleOf(experiment), layergraft: VERSION, intervals: INTERVALS },
+    ...{ notes: experiment.plan.notes === undefined ? [] : [experiment.plan.notes], ...progressIn(status) },
+    base: { name: [...new Set(variants.map(({ plan }) => plan.base))].join(", ") },
+    backend: [...new Set(variants.map(({ plan }) => describeRunner(plan)))].join("; "),
+    variants: variants.map(({ plan: _, ...variant }) => variant),
+    verdict: compared.verdict,
+    tables: tablesOf([...compared.tables, ...(costs.rows.length > 0 ? [costTable(costs)] : [])]),
+    scores: variants.flatMap(({ values, report }) =>
+      report.scores.map((row) => ({ ...row, values, backend: report.backend })),
+    ),
+    cost: costs,
+    ...{ overviews: [], lines: [], overlaps: [], searches: [], flips: [], heatmaps: [], recipes: [], experts: [] },
+  };
+}
+
+function titleOf({ plan, title }: Experiment): string {
+  return [plan.title ?? plan.name, title].filter((part) => part !== "").join(": ");
+}
+
+function progressIn({ counts, steps }: ExperimentStatus): Pick<ExperimentReport, "progress" | "failures"> {
+  const { done, failed, left, running, waiting } = counts;
+  return {
+    progress: { done, failed, left: left + running, waiting },
+    failures: steps.flatMap(({ step, state }) =>
+      state.state === "failed" ? [{ label: step.label, reason: state.reason }] : [],
+    ),
+  };
+}
+
+/** The report of a plan without a matrix, or of a variant. */
+function gatherPlan(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
   const { plan, world } = experiment;
   const averages = plan.averages.map(({ name, tasks }) => [name, tasksOfAverage(tasks, plan)] as const);
   const sheet = new Sheet(status.expansion, world.facts, status.store, new Map(averages));
@@ -43,7 +83,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
   const selections = sheet.expansion.selections.map((selection) => selectionTable(selection, sheet));
   return {
     name: plan.name,
-    title: plan.title ?? plan.name,
+    title: titleOf(experiment),
     notes: [
       ...(plan.notes === undefined ? [] : [plan.notes]),
       ...paperProblems(contexts[0] as TableContext),
@@ -53,18 +93,11 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     layergraft: VERSION,
     base: { name: plan.base, parameters: world.base?.parameters, layers: world.base?.layers },
     backend: describeRunner(plan),
-    progress: {
-      done: status.counts.done,
-      failed: status.counts.failed,
-      left: status.counts.left + status.counts.running,
-      waiting: status.counts.waiting,
-    },
-    failures: status.steps.flatMap(({ step, state }) =>
-      state.state === "failed" ? [{ label: step.label, reason: state.reason }] : [],
-    ),
+    ...progressIn(status),
     intervals: INTERVALS,
     ...parts,
-    tables: tablesOf(parts, { paper, selections }, every),
+    ...{ variants: [], verdict: "" },
+    tables: tablesOf(tablesIn(parts, { paper, selections }, every)),
     heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
     scores: every,
     recipes: reportRecipes(sheet, bases, parts.overviews, { place: experiment, store: status.store }),
@@ -76,12 +109,12 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
 
 type Parts = Pick<ExperimentReport, "overviews" | "lines" | "overlaps" | "searches" | "flips" | "cost">;
 
-function tablesOf(
+function tablesIn(
   { overviews, lines, overlaps, searches, flips, cost }: Parts,
   { paper, selections }: Readonly<Record<"paper" | "selections", readonly ReportTable[]>>,
   scores: readonly ScoreRow[],
 ): ReportTable[] {
-  const every = [
+  return [
     ...overviews
       .filter(({ bars }) => bars.length > 0)
       .flatMap((overview) => [overviewTable(overview), leadsTable(overview) ?? []].flat()),
@@ -94,6 +127,10 @@ function tablesOf(
     languageTable(scores),
     ...(cost.rows.length > 0 ? [costTable(cost)] : []),
   ];
+}
+
+/** Tables with rows, each with an id of its own. */
+function tablesOf(every: readonly ReportTable[]): ReportTable[] {
   const all = every.filter(({ rows }) => rows.length > 0);
   // Each table is a file, and names that differ only in punctuation have the same id.
   return all.map((table, i) => {

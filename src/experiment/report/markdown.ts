@@ -1,7 +1,7 @@
 // An experiment's report as Markdown.
 import { formatDuration, plural } from "../../core/index.js";
 import { escapeMarkdown, hasPublished, markdownLines, PUBLISHED_NOTE, type Table } from "../../report/index.js";
-import { moreRecipes, RECIPES_LEAD } from "./recipes.js";
+import { moreRecipes, RECIPES_LEAD, VARIANTS } from "./recipes.js";
 import type { ExperimentReport, ReportTable } from "./report-data.js";
 import { expertsTable, gridTable, scoreList } from "./tables.js";
 
@@ -71,6 +71,16 @@ function recipeSection(recipes: ExperimentReport["recipes"]): string[] {
   ];
 }
 
+/** Links to the reports of the variants. */
+function variantSection(variants: ExperimentReport["variants"]): string[] {
+  if (variants.length === 0) return [];
+  return [
+    ...["## The variants", ""],
+    ...variants.map(({ id, title }) => `- [${escapeMarkdown(title)}](<${VARIANTS}/${id}/report.md>)`),
+    "",
+  ];
+}
+
 /** The whole report as Markdown. */
 export function experimentMarkdown(report: ExperimentReport): string {
   const { tables, heatmaps, searches, experts, failures } = report;
@@ -80,6 +90,8 @@ export function experimentMarkdown(report: ExperimentReport): string {
   const lines = [
     ...[`# ${escapeMarkdown(report.title)}`, "", describeProgress(report), escapeMarkdown(describeBackend(report)), ""],
     ...report.notes.flatMap((note) => [escapeMarkdown(note), ""]),
+    ...of("variants"),
+    ...variantSection(report.variants),
     ...of("scores"),
     ...of("lead"),
     ...of("paper"),
@@ -96,11 +108,14 @@ export function experimentMarkdown(report: ExperimentReport): string {
     ...of("language"),
     ...of("selection"),
     ...(experts.length > 0 ? section("The experts", [], expertsTable(report)) : []),
-    ...section(
-      "Every score",
-      [report.intervals, scores.note].filter((note) => note !== ""),
-      scores,
-    ),
+    // The variants' own reports list theirs.
+    ...(report.variants.length > 0
+      ? []
+      : section(
+          "Every score",
+          [report.intervals, scores.note].filter((note) => note !== ""),
+          scores,
+        )),
     ...(report.cost.rows.length > 0 ? of("cost") : ["## What it cost", ""]),
     ...[describeCost(report), ""],
     ...(failures.length > 0 ? ["## What failed", ""] : []),

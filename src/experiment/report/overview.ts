@@ -23,6 +23,8 @@ interface Row {
   readonly isSummary?: boolean;
   /** Whether it is a point of a figure, which may be an expert under another name; like a control, never the best. */
   readonly isPoint?: boolean;
+  /** Of a row that stands for two. */
+  readonly labels?: readonly string[];
 }
 
 /** Every task of a reported model, in the order of the plan, then the averages. */
@@ -103,13 +105,15 @@ function mergeRows(name: string, models: readonly MergeModel[], task: string, sh
   const isOpen = searched.some(({ group }) => sheet.chosenLabel(group, basis) === undefined);
   const standard = `${name}, ${defaultName(models)}`;
   const where = `chosen on ${chosenOn(task, models, sheet, basis)}`;
+  const best = `${name}, ${where}`;
   const isDefault =
     chosen.length > 0 && chosen.length === defaults.length && chosen.every((model) => defaults.includes(model));
   const all = configurationsEvaluated(models, task, sheet, basis);
   return [
     ...(isDefault || defaults.length === 0 ? [] : [row(standard, defaults)]),
-    ...(chosen.length === 0 ? [] : [row(isDefault ? `${standard} and ${where}` : `${name}, ${where}`, chosen, true)]),
-    ...(isOpen ? [{ ...row(`${name}, ${where}`, []), models: [UNKNOWN_MODEL], detail: "" }] : []),
+    ...(chosen.length === 0 || isDefault ? [] : [row(best, chosen, true)]),
+    ...(isDefault ? [{ ...row(`${standard} and ${where}`, chosen, true), labels: [standard, best] }] : []),
+    ...(isOpen ? [{ ...row(best, []), models: [UNKNOWN_MODEL], detail: "" }] : []),
     ...(all === 0 ? [] : [{ ...row(`${name}, mean over ${all} configurations`, models), detail: "", isSummary: true }]),
   ];
 }
@@ -180,17 +184,17 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
     rows: cells
       .filter(({ cell }) => cell.value !== null)
       .map(({ row: { label, kind, detail } }) => ({ label, kind, detail })),
-    bars: known.map(
-      ({ row: { label, kind, detail, models, isSummary, isPoint }, cell: { value, range, interval } }): OverviewBar => {
-        const mean = value as number;
-        return {
-          ...{ label, kind, mean, detail, low: range?.low ?? mean, high: range?.high ?? mean, interval },
-          ...{ count: range?.count ?? 1, models, isBest: label === best?.label && detail === best.detail },
-          ...(isSummary ? { isSummary } : {}),
-          ...(isPoint ? { isPoint } : {}),
-        };
-      },
-    ),
+    bars: known.map(({ row, cell: { value, range, interval } }): OverviewBar => {
+      const { label, labels, kind, detail, models, isSummary, isPoint } = row;
+      const mean = value as number;
+      return {
+        ...{ label, kind, mean, detail, low: range?.low ?? mean, high: range?.high ?? mean, interval },
+        ...{ count: range?.count ?? 1, models, isBest: label === best?.label && detail === best.detail },
+        ...(isSummary ? { isSummary } : {}),
+        ...(isPoint ? { isPoint } : {}),
+        ...(labels ? { labels } : {}),
+      };
+    }),
   };
 }
 

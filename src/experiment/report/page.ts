@@ -19,7 +19,7 @@ import {
 import { linesFigure } from "./lines.js";
 import { describeBackend, describeCost, describeProgress } from "./markdown.js";
 import { OVERLAPS_LEAD } from "./overlaps.js";
-import { moreRecipes, RECIPES_LEAD } from "./recipes.js";
+import { moreRecipes, RECIPES_LEAD, VARIANTS } from "./recipes.js";
 import type {
   ExperimentReport,
   Flips,
@@ -27,6 +27,7 @@ import type {
   OverviewBar,
   ReportHeatmap,
   ReportRecipe,
+  ReportTable,
   SearchRow,
 } from "./report-data.js";
 import { progressFigure } from "./searches.js";
@@ -39,7 +40,8 @@ const MAX_SCORES = 400;
 const MAX_VERDICTS = 3;
 const MAX_RECIPES = 60;
 
-export function experimentPage(report: ExperimentReport): Page {
+/** @param isVariant whether the page of all variants links to it */
+export function experimentPage(report: ExperimentReport, isVariant = false): Page {
   const { heatmaps, flips, searches, experts, failures, progress, recipes } = report;
   const shownRecipes = recipes.slice(0, MAX_RECIPES);
   const overviews = report.overviews.filter(({ bars }) => bars.length > 0);
@@ -51,7 +53,12 @@ export function experimentPage(report: ExperimentReport): Page {
   const shares = { low: 0, high: Math.max(0, ...report.overlaps.flatMap(({ cells }) => cells.flat()).map(Number)) };
   const tasks = [...new Set(flips.map(({ task }) => task))];
   const failed: Table = { columns: ["step", "reason"], rows: failures.map(({ label, reason }) => [label, reason]) };
+  const compared = report.tables.filter(({ kind }) => kind === "variants");
   const sections: Section[] = [
+    {
+      ...{ id: "variants", title: "The variants", lead: report.intervals },
+      figures: compared.map((table) => variantsFigure(table, report.variants)),
+    },
     {
       ...{ id: "overview", title: "The result", lead: report.intervals, legend: legendOf(overviews) },
       figures: overviews.flatMap((overview) => [barFigure(overview, shownRecipes), ...leadFigure(overview)]),
@@ -99,7 +106,9 @@ export function experimentPage(report: ExperimentReport): Page {
     },
     {
       ...{ id: "scores", title: "Every score" },
-      figures: report.scores.length > 0 ? [tableFigure(scores, "score", { caption: scores.note })] : [],
+      // The variants' own pages list theirs.
+      figures:
+        scores.rows.length > 0 && compared.length === 0 ? [tableFigure(scores, "score", { caption: scores.note })] : [],
     },
     {
       ...{ id: "cost", title: "What it cost" },
@@ -112,10 +121,11 @@ export function experimentPage(report: ExperimentReport): Page {
   ];
   return {
     ...{ title: report.title, lead: leadOf(report), notes: report.notes },
-    verdicts: overviews
+    ...(isVariant ? { up: { text: "All variants", href: "../../index.html" } } : {}),
+    verdicts: [{ title: compared[0]?.title ?? "", verdict: report.verdict }, ...overviews]
       .filter(({ verdict }) => verdict !== "")
       .slice(0, MAX_VERDICTS)
-      .map(({ title, verdict }) => ({ title: overviews.length > 1 ? title : "", text: verdict })),
+      .map(({ title, verdict }) => ({ title: overviews.length + compared.length > 1 ? title : "", text: verdict })),
     state: {
       text: `${describeProgress(report)} ${describeBackend(report)}`,
       isOpen: progress.left + progress.waiting + progress.failed > 0,
@@ -125,12 +135,37 @@ export function experimentPage(report: ExperimentReport): Page {
   };
 }
 
-function leadOf({ base, overviews }: ExperimentReport): string {
+/** A table of the variants, each with a link to its page. */
+function variantsFigure(table: ReportTable, variants: ExperimentReport["variants"]): Figure {
+  const { id, title, note: caption } = table;
+  const figure = tableFigure(table, "variant", { id, title, caption });
+  const rows = figure.rows.map(([first, ...cells], i): PageCell[] => {
+    const variant = variants[i];
+    if (!first || !variant) return [...(first ? [first] : []), ...cells];
+    const { progress } = variant.report;
+    const isOpen = progress.left + progress.waiting + progress.failed > 0;
+    const href = `${VARIANTS}/${encodeURIComponent(variant.id)}/index.html`;
+    return [{ ...first, href, ...(isOpen ? { small: "incomplete" } : {}) }, ...cells];
+  });
+  return { ...figure, rows, isWhole: true };
+}
+
+function leadOf({ base, overviews, variants }: ExperimentReport): string {
+  if (variants.length > 0) return `${axesOf(variants)}. Each variant has a page of its own.`;
   const size = base.parameters === undefined ? "" : `, ${millions(base.parameters)} parameters`;
   const layers = base.layers === undefined ? "" : `, ${base.layers} layers`;
   const titles = [...new Set(overviews.map(({ title }) => title.replace(/, chosen on .*$/, "")))];
   const what = titles.length > 4 ? `${titles.length} tasks` : titles.join(", ");
   return `Experts fine-tuned from ${shortName(base.name)}${size}${layers}, merged without further training and compared on ${what}.`;
+}
+
+/** `12 variants of one plan: model (llama, aya), how (full, LoRA), language (Swahili, Bengali, Telugu)` */
+function axesOf(variants: ExperimentReport["variants"]): string {
+  const axes = Object.keys(variants[0]?.values ?? {}).map((axis) => {
+    const values = new Set(variants.map(({ values }) => values[axis] ?? ""));
+    return `${axis} (${[...values].join(", ")})`;
+  });
+  return `${variants.length} variants of one plan: ${axes.join(", ")}`;
 }
 
 /** The last two parts: `base/last` of a folder, `meta-llama/Llama-3.1-8B` of the hub. */

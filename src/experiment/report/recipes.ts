@@ -3,7 +3,8 @@ import { basename, join, relative } from "node:path";
 import { didYouMean, formatSome, plural, usageError, visible } from "../../core/index.js";
 import type { RecipeInput } from "../../merge/index.js";
 import { hubPlace } from "../../weights/index.js";
-import type { Experiment, ExperimentStatus } from "../experiment.js";
+import { type Experiment, type ExperimentStatus, statusOfVariant } from "../experiment.js";
+import { freeId } from "../plan/free-id.js";
 import type { Model } from "../plan/plan-models.js";
 import type { Store } from "../run/store.js";
 import type { Location, ModelSource } from "../steps/step.js";
@@ -14,8 +15,8 @@ import type { Basis, Sheet } from "./score-sheet.js";
 /** Folder of the report, in the experiment's folder, and folder of the recipes, in the report's. */
 export const REPORT = "report";
 export const RECIPES = "recipes";
-
-const MAX_ID = 100;
+/** Folder of the reports of a matrix's variants, in the report's. */
+export const VARIANTS = "variants";
 
 /** What a list of recipes is, in sentences. */
 export const RECIPES_LEAD =
@@ -25,7 +26,10 @@ export const RECIPES_LEAD =
 /** A sentence on the recipes that are not shown; empty if there are none. */
 export const moreRecipes = (count: number) => (count > 0 ? ` ${plural(count, "more recipe")} in report/recipes.` : "");
 
-type Place = Pick<Experiment, "out" | "planFolder" | "file" | "isAsWritten">;
+type Place = Pick<Experiment, "out" | "planFolder" | "file" | "isAsWritten" | "id">;
+
+/** Folder of the recipes of an experiment, or of a variant. */
+const recipesIn = ({ out, id }: Place) => join(out, REPORT, ...(id === "" ? [] : [VARIANTS, id]), RECIPES);
 
 /** Recipes of all reported merges and of trained experts, in the order of the tables. */
 export function reportRecipes(
@@ -45,10 +49,10 @@ export function reportRecipes(
     ...sheet.experts.filter(({ origin }) => origin !== undefined),
     ...sheet.merges.filter((model) => bases.some((basis) => sheet.isReported(model, basis))),
   ];
-  const folder = join(place.out, REPORT, RECIPES);
+  const folder = recipesIn(place);
   const taken = new Set<string>();
   return reported.map((model): ReportRecipe => {
-    const id = freeId(model.name, taken);
+    const id = freeId(model.name, taken, "recipe");
     const recipe = recipeIn(model, store, folder);
     return {
       ...{ id, model: model.name, rows: [...(rows.get(model.name) ?? [])] },
@@ -57,25 +61,14 @@ export function reportRecipes(
   });
 }
 
-/** A part of a name that needs no quoting in a shell, unique and fit for a file. */
-function freeId(name: string, taken: Set<string>): string {
-  const plain = name
-    .replace(/[^\p{L}\p{N}.+_-]+/gu, "-")
-    .replace(/^[-.]+|[-.]+$/g, "")
-    .slice(0, MAX_ID);
-  const id = plain === "" ? "recipe" : plain;
-  let free = id;
-  // File names may not differ in case alone.
-  for (let count = 2; taken.has(free.toLowerCase()); count++) free = `${id}-${count}`;
-  taken.add(free.toLowerCase());
-  return free;
-}
-
 /** The command that writes a reported model, from the plan's folder. */
-function commandOf(id: string, { out, planFolder, file, isAsWritten }: Place): string {
-  if (isAsWritten) return `layergraft experiment ${quoted(basename(file))} export ${quoted(id)} --out ${quoted(id)}`;
+function commandOf(id: string, place: Place): string {
+  const row = place.id === "" ? id : `${place.id}/${id}`;
+  if (place.isAsWritten) {
+    return `layergraft experiment ${quoted(basename(place.file))} export ${quoted(row)} --out ${quoted(id)}`;
+  }
   // Options of the run are not known here, and the recipe has what they led to.
-  const recipe = join(relative(planFolder, out), REPORT, RECIPES, `${id}.yaml`);
+  const recipe = join(relative(place.planFolder, recipesIn(place)), `${id}.yaml`);
   return `layergraft merge ${quoted(recipe)} --out ${quoted(id)}`;
 }
 
@@ -131,11 +124,29 @@ export function recipeText(recipe: RecipeInput, title: string): string {
 }
 
 /**
- * Finds a model by a row of the report, its own name, or the name of its recipe.
+ * Finds a model by a row of the report, its own name, or the name of its recipe; with a matrix, after its variant:
+ * `aya-LoRA/soup`.
  * @returns its recipe with absolute folders, and names and commits of models on the hub
  * @throws LayergraftError code `usage` if there is none, or the row has several
  */
 export function findRecipe(
+  row: string,
+  report: Pick<ExperimentReport, "recipes" | "overviews" | "variants">,
+  status: ExperimentStatus,
+): { readonly name: string; readonly recipe: RecipeInput } {
+  if (report.variants.length === 0) return findRow(row, report, status);
+  const i = report.variants.findIndex(({ id }) => row.startsWith(`${id}/`));
+  const [variant, planned] = [report.variants[i], status.variants[i]];
+  if (!variant || !planned) {
+    const ids = report.variants.map(({ id }) => id);
+    const [own = ""] = row.split("/");
+    const hint = didYouMean(own, ids) || `; there are ${formatSome(ids, 8)}`;
+    throw usageError(`Write the variant before the row, as in ${ids[0]}/ROW. There is no variant ${own}${hint}`);
+  }
+  return findRow(row.slice(variant.id.length + 1), variant.report, statusOfVariant(status, planned));
+}
+
+function findRow(
   row: string,
   report: Pick<ExperimentReport, "recipes" | "overviews">,
   { expansion, store }: Pick<ExperimentStatus, "expansion" | "store">,

@@ -3,6 +3,7 @@ import type { NumberCell, Scale, Span, Table } from "../../report/index.js";
 
 export interface ReportTable extends Required<Table> {
   readonly kind:
+    | "variants"
     | "scores"
     | "lead"
     | "paper"
@@ -18,6 +19,8 @@ export interface ReportTable extends Required<Table> {
 /** A row of an overview: the mean over the models of a family or merge. */
 export interface OverviewBar {
   readonly label: string;
+  /** Of a row that stands for two, such as the default that was also chosen: the labels of both. */
+  readonly labels?: readonly string[];
   readonly kind: "base" | "expert" | "average" | "merge" | "swap" | "joint" | "control";
   readonly mean: number;
   /** Smallest and largest over its models. */
@@ -159,6 +162,10 @@ export interface ReportRecipe {
 /** A score of a model. */
 /** A model's score on a task, or its average of tasks. */
 export interface ScoreRow {
+  /** Of a variant of a matrix: the value of each axis. */
+  readonly values?: Readonly<Record<string, string>>;
+  /** Of a variant: what ran its models. */
+  readonly backend?: string;
   readonly model: string;
   readonly kind: "base" | "expert" | "merge" | "control" | "candidate";
   /** False if the model was evaluated only to choose among configurations or checkpoints. */
@@ -234,6 +241,18 @@ export interface CostRow {
   readonly seconds: number;
 }
 
+/** A variant of a matrix. */
+export interface ReportVariant {
+  /** Name of its folder in `variants`. */
+  readonly id: string;
+  /** `aya, LoRA, Swahili` */
+  readonly title: string;
+  /** The value of each axis. */
+  readonly values: Readonly<Record<string, string>>;
+  /** Its report; in report.json, a file of its own. */
+  readonly report: ExperimentReport;
+}
+
 /** The report of an experiment as plain data: tables, scores, failures, cost. */
 export interface ExperimentReport {
   readonly name: string;
@@ -258,6 +277,10 @@ export interface ExperimentReport {
   /** What its 95% intervals are, in a sentence. */
   readonly intervals: string;
   readonly overviews: readonly Overview[];
+  /** With a matrix: each variant with its report. Then this report has the tables that compare them, scores and cost. */
+  readonly variants: readonly ReportVariant[];
+  /** With a matrix: which row is highest in how many variants, in a sentence. */
+  readonly verdict: string;
   /** Every table, in the order of the report. */
   readonly tables: readonly ReportTable[];
   readonly heatmaps: readonly ReportHeatmap[];

@@ -71,7 +71,17 @@ export function reportOf(
   const expansion = isFinished && rounds === undefined ? world.finish() : world.expand();
   const base = { parameters: 1.24e9, bytes: 2.5e9, layers: 16 };
   const out = "/work/small.experiment";
-  const place = { file: "plan.yaml", planFolder: "/work", out, isAsWritten: true, ...given.place };
+  const place = {
+    id: "",
+    title: "",
+    values: {},
+    variants: [],
+    file: "plan.yaml",
+    planFolder: "/work",
+    out,
+    isAsWritten: true,
+    ...given.place,
+  };
   const experiment = { plan: world.plan, world: { facts, problems: [], base }, ...place } as unknown as Experiment;
   const steps = expansion.steps.map((step) => ({
     step,

@@ -171,13 +171,15 @@ export function costTable({ rows }: ExperimentReport["cost"]): ReportTable {
 
 /** Every score and every average, for CSV. */
 export function scoresTable({ scores, backend }: Pick<ExperimentReport, "scores" | "backend">): Table {
+  const axes = [...new Set(scores.flatMap(({ values = {} }) => Object.keys(values)))];
   const counts = ["low", "high", "items", "of", "unanswered"];
   return {
-    columns: ["model", "kind", "task", "protocol", "scale", "score", ...counts, "backend"],
-    rows: scores.map(({ model, kind, task, protocol, cell, items, of, unanswered }): Cell[] => [
+    columns: [...axes, "model", "kind", "task", "protocol", "scale", "score", ...counts, "backend"],
+    rows: scores.map(({ values, model, kind, task, protocol, cell, items, of, unanswered, ...row }): Cell[] => [
+      ...axes.map((axis) => values?.[axis] ?? ""),
       ...[model, kind, task, protocol, cell.scale, cell],
       ...[cell.interval?.low, cell.interval?.high, items, of, unanswered].map(count),
-      backend,
+      row.backend ?? backend,
     ]),
   };
 }

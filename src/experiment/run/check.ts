@@ -18,16 +18,23 @@ import { settleTraining, trainingRun } from "../plan/training-runs.js";
 import { ReadFacts } from "../steps/facts-reader.js";
 import { LLAMA, type TaskRequest } from "../steps/step.js";
 
-export interface CheckedWorld {
+/** What the base of a variant is. */
+export interface CheckedBase {
+  /** Sizes of the base; if it is not on this machine, those that the plan assumes. */
+  readonly base: { readonly parameters: number; readonly bytes: number; readonly layers: number } | undefined;
+  /** The export of the base, where llama.cpp runs the models. */
+  readonly gguf: ExportOutlook | undefined;
+}
+
+export interface CheckedWorld extends CheckedBase {
+  /** Of all variants. */
   readonly facts: ReadFacts;
   /** Problems, each with its line. The experiment must not run while there are any. */
   readonly problems: readonly string[];
   /** Warnings. */
   readonly notes: readonly string[];
-  /** Sizes of the base; if it is not on this machine, those that the plan assumes. */
-  readonly base: { readonly parameters: number; readonly bytes: number; readonly layers: number } | undefined;
-  /** The export of the base, where llama.cpp runs the models. */
-  readonly gguf: ExportOutlook | undefined;
+  /** Of each variant. */
+  readonly bases: readonly CheckedBase[];
 }
 
 export interface CheckOptions {
@@ -38,30 +45,46 @@ export interface CheckOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Checks everything that a plan names. */
+/** Checks everything that the variants of a plan name. */
 export async function checkWorld(inspected: InspectedPlan, options: CheckOptions): Promise<CheckedWorld> {
-  const { plan, folder } = inspected;
+  const { plan, variants, folder } = inspected;
   const { out, data, signal } = options;
   // A plan with problems does not run, so its models need not be identified.
-  const facts = new ReadFacts({ folder, cache: out, data, signal, readsBytes: inspected.problems.length === 0 });
+  const readsBytes = inspected.problems.flat().length === 0;
+  const facts = new ReadFacts({ folder, cache: out, data, signal, readsBytes });
+  const checked: (CheckedBase & { readonly problems: readonly Problem[] })[] = [];
+  for (const [i, variant] of variants.entries()) {
+    checked.push(await checkVariant(variant.plan, inspected.problems[i] ?? [], facts, folder));
+  }
+  const missing = await dataProblems(data, facts);
+  const problems = inspected.inLines(checked.map((one) => [...one.problems, ...missing]));
+  if ((await exists(out)) || (await exists(dirname(out)))) await facts.save().catch(() => undefined); // only a cache
+  const bases = checked.map(({ base, gguf }) => ({ base, gguf }));
+  return { facts, problems, notes: machineNotes(plan), bases, base: bases[0]?.base, gguf: bases[0]?.gguf };
+}
+
+/** @param before problems across its fields */
+async function checkVariant(
+  plan: ExperimentPlan,
+  before: readonly Problem[],
+  facts: ReadFacts,
+  folder: string,
+): Promise<CheckedBase & { readonly problems: readonly Problem[] }> {
   await facts.readModel(plan.base, ["base"]);
-  for (const [name, family] of Object.entries(plan.experts)) await readFamily(name, family, plan, facts);
+  for (const { source, path } of foldersOf(plan)) await facts.readModel(source, path);
+  for (const [name, family] of Object.entries(plan.experts)) await readTraining(name, family, plan, facts);
   for (const { request, path } of requestsOf(plan)) await facts.readTask(request, path);
   const hasProblem = (path: readonly PropertyKey[]) =>
-    inspected.problems.some((problem) => path.every((key, i) => problem.path[i] === key));
+    before.some((problem) => path.every((key, i) => problem.path[i] === key));
   const llama = await checkBackend(plan, facts);
-  const found = [
-    ...inspected.problems,
+  const problems = [
+    ...before,
     ...llama.problems,
-    ...facts.problems,
-    ...(await dataProblems(data, facts)),
+    ...facts.takeProblems(),
     ...taskProblems(plan, facts),
     ...(await mergeProblems(plan, facts, folder, hasProblem)),
   ];
-  const problems = inspected.inLines(found);
-  const base = facts.models.get(plan.base) ?? plan.assume;
-  if ((await exists(out)) || (await exists(dirname(out)))) await facts.save().catch(() => undefined); // only a cache
-  return { facts, problems, notes: machineNotes(plan), base, gguf: llama.gguf };
+  return { problems, base: facts.models.get(plan.base) ?? plan.assume, gguf: llama.gguf };
 }
 
 /** Whether llama.cpp is installed and runs the base, where the plan asks for it. */
@@ -97,12 +120,19 @@ function machineNotes({ executor }: ExperimentPlan): string[] {
   });
 }
 
-async function readFamily(name: string, family: Family, plan: ExperimentPlan, facts: ReadFacts): Promise<void> {
+/** Every folder of experts, and its first path in the plan. */
+function foldersOf(plan: ExperimentPlan) {
+  const all = Object.entries(plan.experts).flatMap(([family, { folders }]) =>
+    Object.entries(folders ?? {}).map(([place, source]) => {
+      const at = Array.isArray(folders) ? Number(place) : place;
+      return { family, source, path: ["experts", family, "folders", at] };
+    }),
+  );
+  return [...groupBy(all, ({ source }) => source).values()].flatMap(([first]) => first ?? []);
+}
+
+async function readTraining(name: string, family: Family, plan: ExperimentPlan, facts: ReadFacts): Promise<void> {
   const path = ["experts", name];
-  for (const [place, folder] of Object.entries(family.folders ?? {})) {
-    const at = Array.isArray(family.folders) ? Number(place) : place;
-    await facts.readModel(folder, [...path, "folders", at]);
-  }
   if (!family.train) return;
   const { run } = settleTraining(plan, family.train);
   for (const [i, own] of (family.train.runs ?? [undefined]).entries()) {
@@ -153,7 +183,9 @@ async function dataProblems(data: string | undefined, { missing }: ReadFacts): P
 
 function taskProblems(plan: ExperimentPlan, facts: ReadFacts): Problem[] {
   const problems: Problem[] = [];
-  const executing = [...facts.tasks.values()].find(({ executes }) => executes);
+  const executing = requestsOf(plan)
+    .flatMap(({ request }) => facts.tasks.get(canonicalJson(request)) ?? [])
+    .find(({ executes }) => executes);
   if (executing && !plan.evaluate.allow_code) {
     const message = `${executing.name} executes programs that models write. Allow it with evaluate.allow_code: true, or remove the task`;
     problems.push({ path: ["evaluate"], message });
@@ -210,9 +242,10 @@ async function mergeProblems(
   if (plan.merges.length > 0) {
     const used = familiesIn(plan);
     const aligned = plan.merges.some(({ recipe }) => recipe?.vocabulary !== undefined) ? { vocabulary: "union" } : {};
-    for (const [source, { folder: expert, path }] of facts.models) {
-      if (source === plan.base || (path[0] === "experts" && !used.has(String(path[1])))) continue;
-      await attempt(path, source, { method: "soup", models: [base.folder, expert], ...aligned } as RecipeInput);
+    for (const { family, source, path } of foldersOf(plan)) {
+      const expert = facts.models.get(source);
+      if (source === plan.base || !expert || !used.has(family)) continue;
+      await attempt(path, source, { method: "soup", models: [base.folder, expert.folder], ...aligned } as RecipeInput);
     }
   }
   const members = sourcesIn(plan);

@@ -20,7 +20,7 @@ const checkpoints = [250, 500, 750, 1000].map((samples) => ({ path: `c${samples}
 const estimate = (world: FakeWorld, seconds: Readonly<Record<string, number>>, workers = 2) => {
   const expansion = world.expand();
   const secondsOf = (key: string) => seconds[expansion.steps.find((step) => step.key === key)?.label ?? ""];
-  return estimateExperiment({ plan: world.plan, expansion, secondsOf, base, workers });
+  return estimateExperiment({ variants: [{ plan: world.plan, expansion, base }], expansion, secondsOf, workers });
 };
 
 it("is unknown until a step of each kind is done", () => {
@@ -40,7 +40,8 @@ it("is zero if all steps are done", () => {
   const world = new FakeWorld(PLAN, { checkpoints });
   world.finish();
   const expansion = world.expand();
-  const done = estimateExperiment({ plan: world.plan, expansion, secondsOf: () => 1, base, workers: 2 });
+  const variants = [{ plan: world.plan, expansion, base }];
+  const done = estimateExperiment({ variants, expansion, secondsOf: () => 1, workers: 2 });
   expect(done).toEqual({ seconds: 0, bytes: 0, workers: 2 });
 });
 
@@ -50,6 +51,7 @@ it("counts the bytes of checkpoints and of states of parallel runs", () => {
   expect(estimate(world, {}, 1).bytes).toBe(2 * 4 * 2e6 + 12e6);
   expect(estimate(world, { "train math-1": 60 }).bytes).toBe(4 * 2e6 + 12e6);
   const expansion = world.expand();
-  const unknown = { plan: world.plan, expansion, secondsOf: () => undefined, base: undefined, workers: 1 };
+  const variants = [{ plan: world.plan, expansion, base: undefined }];
+  const unknown = { variants, expansion, secondsOf: () => undefined, workers: 1 };
   expect(estimateExperiment(unknown).bytes).toBeUndefined();
 });

@@ -17,21 +17,28 @@ export interface Estimate {
   readonly workers: number;
 }
 
-export interface EstimateOptions {
+/** What the estimate of a variant depends on. */
+export interface EstimatedVariant {
   readonly plan: ExperimentPlan;
   readonly expansion: Expansion;
-  /** Duration of a finished step in seconds; undefined for other steps. */
-  readonly secondsOf: (key: string) => number | undefined;
   /** Sizes of the base, if known. */
   readonly base: { readonly parameters: number; readonly bytes: number } | undefined;
   /** The export of the base, where llama.cpp runs the models. */
   readonly gguf?: ExportOutlook | undefined;
+}
+
+export interface EstimateOptions {
+  readonly variants: readonly EstimatedVariant[];
+  /** All variants together. */
+  readonly expansion: Expansion;
+  /** Duration of a finished step in seconds; undefined for other steps. */
+  readonly secondsOf: (key: string) => number | undefined;
   /** Steps that run in parallel. */
   readonly workers: number;
 }
 
 /** For each kind of step: the mean duration of finished steps times the steps left. */
-export function estimateExperiment({ plan, expansion, secondsOf, base, gguf, workers }: EstimateOptions): Estimate {
+export function estimateExperiment({ variants, expansion, secondsOf, workers }: EstimateOptions): Estimate {
   let seconds: number | undefined = 0;
   for (const kind of KINDS) {
     const own = expansion.steps.filter((step) => step.kind === kind);
@@ -41,7 +48,8 @@ export function estimateExperiment({ plan, expansion, secondsOf, base, gguf, wor
     const mean = known.reduce((sum, one) => sum + one, 0) / known.length;
     seconds = seconds === undefined || known.length === 0 ? undefined : seconds + left * mean;
   }
-  const bytes = base && bytesLeft(plan, expansion, base, workers, (key) => secondsOf(key) !== undefined);
+  const bytes = bytesLeft(variants, workers, (key) => secondsOf(key) !== undefined);
+  const gguf = variants.flatMap((one) => one.gguf ?? []).toSorted((a, b) => b.bytes - a.bytes)[0];
   const left = expansion.steps.flatMap((step) =>
     step.kind === "evaluate" && secondsOf(step.key) === undefined ? [canonicalJson(step.model)] : [],
   );
@@ -62,25 +70,29 @@ const ADAPTER_SHARE = 1 / 50;
 /** Bytes of training state per parameter: weights and two moments in float32. */
 const STATE_BYTES = 12;
 
-/** Checkpoints, training states of running steps, written merges, and merged models of running servers. */
+/** Checkpoints, training states of running steps, written merges, and merged models of servers; undefined if a base is unknown. */
 function bytesLeft(
-  plan: ExperimentPlan,
-  expansion: Expansion,
-  base: NonNullable<EstimateOptions["base"]>,
+  variants: readonly EstimatedVariant[],
   workers: number,
   isDone: (key: string) => boolean,
-): number {
-  const left = expansion.steps.filter(({ key }) => !isDone(key));
-  const training = left.filter((step) => step.kind === "train");
-  const runs = [...training, ...expansion.waiting.flatMap(({ runs = [] }) => runs)].map((step) => {
-    const isAdapter = settledRun(step).method === "lora";
-    return {
-      checkpoints: countCheckpoints(step) * base.bytes * (isAdapter ? ADAPTER_SHARE : 1),
-      state: isAdapter ? 0 : STATE_BYTES * base.parameters,
-    };
-  });
-  const states = runs.slice(0, workers).reduce((sum, { state }) => sum + state, 0);
-  const written = left.filter(({ kind }) => kind === "merge").length + waitingSteps(expansion, "merge");
-  const merged = plan.evaluate.backend.startsWith("serve:") && plan.merges.length > 0 ? workers * base.bytes : 0;
-  return runs.reduce((sum, { checkpoints }) => sum + checkpoints, states + merged + written * base.bytes);
+): number | undefined {
+  const counted = new Set<string>();
+  const states: number[] = [];
+  let [written, served] = [0, 0];
+  for (const { plan, expansion, base } of variants) {
+    if (!base) return undefined;
+    const left = expansion.steps.filter(({ key }) => !isDone(key) && !counted.has(key));
+    for (const { key } of left) counted.add(key);
+    const training = left.filter((step) => step.kind === "train");
+    for (const step of [...training, ...expansion.waiting.flatMap(({ runs = [] }) => runs)]) {
+      const isAdapter = settledRun(step).method === "lora";
+      written += countCheckpoints(step) * base.bytes * (isAdapter ? ADAPTER_SHARE : 1);
+      states.push(isAdapter ? 0 : STATE_BYTES * base.parameters);
+    }
+    const merges = left.filter(({ kind }) => kind === "merge").length + waitingSteps(expansion, "merge");
+    written += merges * base.bytes;
+    if (plan.evaluate.backend.startsWith("serve:") && plan.merges.length > 0) served = Math.max(served, base.bytes);
+  }
+  const running = states.toSorted((a, b) => b - a).slice(0, workers);
+  return running.reduce((sum, state) => sum + state, written + workers * served);
 }

@@ -87,7 +87,7 @@ function run(
 ): { executor: () => FakeExecutor; summary: ReturnType<typeof runExperiment> } {
   let executor: FakeExecutor | undefined;
   const summary = runExperiment({
-    ...{ plan: parsePlan(PLAN), facts: fakeFacts, out, attempts: 3 },
+    ...{ variants: [{ title: "", values: {}, plan: parsePlan(PLAN) }], facts: fakeFacts, out, attempts: 3 },
     settings: () => ({ folder: "/plans", allowCode: false }),
     executor: (events) => {
       executor = new FakeExecutor(events, fate);

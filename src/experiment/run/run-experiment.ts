@@ -4,8 +4,8 @@
 import { mkdir } from "node:fs/promises";
 import { CancelledError, takeLock } from "../../core/index.js";
 import type { Executor, ExecutorEvents, Finished, ReadyStep } from "../execute/executor.js";
-import { type Expansion, expandPlan } from "../plan/expand-plan.js";
-import type { ExperimentPlan } from "../plan/plan-schema.js";
+import type { Expansion } from "../plan/expand-plan.js";
+import { type Expanded, expandVariants, type PlannedVariant } from "../plan/expand-variants.js";
 import type { Facts } from "../steps/facts.js";
 import type { Step, StepKind } from "../steps/step.js";
 import type { StepSettings } from "../steps/step-order.js";
@@ -40,7 +40,7 @@ export interface Counts {
 }
 
 export interface RunOptions {
-  readonly plan: ExperimentPlan;
+  readonly variants: readonly PlannedVariant[];
   readonly facts: Facts;
   /** Folder of the experiment. */
   readonly out: string;
@@ -137,9 +137,9 @@ class Run {
   }
 
   async #expand(): Promise<void> {
-    const { plan, facts } = this.#options;
+    const { variants, facts } = this.#options;
     const before = this.#expansion.steps.length;
-    this.#expansion = await expandStored(plan, facts, this.#store, this.#running);
+    this.#expansion = (await expandStored(variants, facts, this.#store, this.#running)).expansion;
     const { steps } = this.#expansion;
     if (steps.length !== before) await this.#store.index(steps);
   }
@@ -265,23 +265,23 @@ class Run {
 }
 
 /**
- * Expands a plan with the results on the disk.
+ * Expands the variants of a plan with the results on the disk.
  * @param running steps whose results are loaded when they end
  */
-export async function expandStored(
-  plan: ExperimentPlan,
+export async function expandStored<V extends PlannedVariant>(
+  variants: readonly V[],
   facts: Facts,
   store: Store,
   running: ReadonlyMap<string, Step> = new Map(),
-): Promise<Expansion> {
+): Promise<Expanded<V>> {
   for (;;) {
-    const expansion = expandPlan(plan, facts, store);
+    const expanded = expandVariants(variants, facts, store);
     let hasNew = false;
-    for (const { key } of expansion.steps) {
+    for (const { key } of expanded.expansion.steps) {
       if (store.result(key) || running.has(key)) continue;
       if (await store.load(key)) hasNew = true;
     }
-    if (!hasNew) return expansion;
+    if (!hasNew) return expanded;
   }
 }
 

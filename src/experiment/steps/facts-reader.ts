@@ -69,16 +69,37 @@ export class ReadFacts implements Facts {
   /** Bytes to download of data sets on the hub that training runs read. */
   readonly dataSets = new Map<string, number>();
   readonly tasks = new Map<string, TaskFacts>();
-  /** Tasks that were read, or failed to be. */
-  readonly #requested = new Set<string>();
+  /** The problems of what was read. */
+  readonly #read = new Map<string, readonly Problem[]>();
+  /** What was asked for since the problems were taken. */
+  readonly #asked = new Set<string>();
   readonly #options: ReadFactsOptions;
   readonly #digests: DigestCache;
   readonly #data = new Map<string, string>();
-  readonly #checked = new Set<string>();
 
   constructor(options: ReadFactsOptions) {
     this.#options = options;
     this.#digests = new DigestCache(options.cache);
+  }
+
+  /** Takes the problems of one variant: the next one that asks for the same has them, too. */
+  takeProblems(): Problem[] {
+    this.#asked.clear();
+    return this.problems.splice(0);
+  }
+
+  /** Reads something once. */
+  async #once(key: string, read: () => Promise<void>): Promise<void> {
+    if (this.#asked.has(key)) return;
+    this.#asked.add(key);
+    const known = this.#read.get(key);
+    if (known) {
+      this.problems.push(...known);
+      return;
+    }
+    const before = this.problems.length;
+    await read();
+    this.#read.set(key, this.problems.slice(before));
   }
 
   /**
@@ -87,6 +108,10 @@ export class ReadFacts implements Facts {
    */
   async readModel(source: string, path: readonly PropertyKey[]): Promise<void> {
     if (this.models.has(source)) return;
+    await this.#once(canonicalJson([source, path.map(String)]), () => this.#readModel(source, path));
+  }
+
+  async #readModel(source: string, path: readonly PropertyKey[]): Promise<void> {
     try {
       let checkpoint = await this.#open(source, { fetch: "plan" });
       // A small file may be stored in git, whose hash is another.
@@ -167,8 +192,10 @@ export class ReadFacts implements Facts {
   /** Reads the items of a task. @param path of its name in the plan */
   async readTask(request: TaskRequest, path: readonly PropertyKey[] = []): Promise<void> {
     const key = canonicalJson(request);
-    if (this.#requested.has(key)) return;
-    this.#requested.add(key);
+    await this.#once(key, () => this.#readTask(request, key, path));
+  }
+
+  async #readTask(request: TaskRequest, key: string, path: readonly PropertyKey[]): Promise<void> {
     try {
       const task = await openTask(request, this.#options.folder);
       const { items } = await task.load(dataAccess(this.#options.data), {
@@ -198,7 +225,14 @@ export class ReadFacts implements Facts {
   /** Reads the digests of a training run's data files. @param path of the data in the plan */
   async readData(run: Readonly<Record<string, unknown>>, path: readonly PropertyKey[]): Promise<void> {
     const declaration = canonicalJson([run.data, run.partition]);
-    if (this.#data.has(declaration)) return;
+    await this.#once(declaration, () => this.#readData(run, declaration, path));
+  }
+
+  async #readData(
+    run: Readonly<Record<string, unknown>>,
+    declaration: string,
+    path: readonly PropertyKey[],
+  ): Promise<void> {
     const digests: [string, string][] = [];
     for (const source of sourcesIn([run.data, run.partition])) {
       const at = resolve(this.#options.folder, source);
@@ -219,22 +253,23 @@ export class ReadFacts implements Facts {
    * @param path of the data in the plan
    */
   async checkData(run: Readonly<Record<string, unknown>>, path: readonly PropertyKey[]): Promise<void> {
-    const { folder } = this.#options;
     for (const data of dataOf(run)) {
-      const declaration = canonicalJson(data);
-      if (this.#checked.has(declaration)) continue;
-      this.#checked.add(declaration);
-      for (const error of await firstRowsErrors(data, this.#options)) this.#note(path, error);
-      for (const { source, config, split, revision, files, exclude } of declared(data).sets) {
-        const set = { source, config, split, revision, files, exclude };
-        const key = canonicalJson(set);
-        if (this.dataSets.has(key) || isFileName(source) || (await exists(resolve(folder, source)))) continue;
-        this.dataSets.set(key, 0);
-        try {
-          this.dataSets.set(key, await bytesToDownload(set, this.#options));
-        } catch (error) {
-          this.#note(path, error);
-        }
+      await this.#once(canonicalJson(["check", data]), () => this.#checkData(data, path));
+    }
+  }
+
+  async #checkData(data: unknown, path: readonly PropertyKey[]): Promise<void> {
+    const { folder } = this.#options;
+    for (const error of await firstRowsErrors(data, this.#options)) this.#note(path, error);
+    for (const { source, config, split, revision, files, exclude } of declared(data).sets) {
+      const set = { source, config, split, revision, files, exclude };
+      const key = canonicalJson(set);
+      if (this.dataSets.has(key) || isFileName(source) || (await exists(resolve(folder, source)))) continue;
+      this.dataSets.set(key, 0);
+      try {
+        this.dataSets.set(key, await bytesToDownload(set, this.#options));
+      } catch (error) {
+        this.#note(path, error);
       }
     }
   }

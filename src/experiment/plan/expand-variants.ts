@@ -1,0 +1,79 @@
+// The steps of all variants of a plan together: what several need is done once.
+import { groupBy } from "../../core/index.js";
+import type { Facts, Results } from "../steps/facts.js";
+import type { Step } from "../steps/step.js";
+import { type Expansion, expandPlan, type Waiting } from "./expand-plan.js";
+import { commonTitle, type Variant } from "./matrix.js";
+
+export type PlannedVariant = Pick<Variant, "title" | "values" | "plan">;
+
+/** A variant, and what it amounts to. */
+export interface ExpandedVariant<V extends PlannedVariant = PlannedVariant> {
+  readonly variant: V;
+  readonly expansion: Expansion;
+}
+
+export interface Expanded<V extends PlannedVariant = PlannedVariant> {
+  /** All variants together. Steps and what waits say which variants they belong to. */
+  readonly expansion: Expansion;
+  readonly variants: readonly ExpandedVariant<V>[];
+}
+
+/** Expands the variants of a plan. Names of models are unique within a variant. */
+export function expandVariants<V extends PlannedVariant>(
+  variants: readonly V[],
+  facts: Facts,
+  results: Results,
+): Expanded<V> {
+  const expanded = variants.map((variant) => ({ variant, expansion: expandPlan(variant.plan, facts, results) }));
+  const [only] = expanded;
+  if (only && expanded.length === 1) return { expansion: only.expansion, variants: expanded };
+  const all = <K extends "models" | "searches" | "overlaps" | "selections">(field: K) =>
+    expanded.flatMap(({ expansion }): readonly Expansion[K][number][] => expansion[field]);
+  const expansion = {
+    ...{ steps: sharedSteps(expanded), models: all("models"), searches: all("searches") },
+    ...{ overlaps: all("overlaps"), selections: all("selections"), waiting: sharedWaiting(expanded) },
+  };
+  return { expansion, variants: expanded };
+}
+
+/** Steps of all variants; their names say which variants they belong to. */
+function sharedSteps(expanded: readonly ExpandedVariant[]): Step[] {
+  const users = new Map<string, { readonly step: Step; readonly variants: PlannedVariant[] }>();
+  for (const { variant, expansion } of expanded) {
+    for (const step of expansion.steps) {
+      const known = users.get(step.key);
+      if (known) known.variants.push(variant);
+      else users.set(step.key, { step, variants: [variant] });
+    }
+  }
+  return [...users.values()].map(({ step, variants }) => {
+    const suffix = suffixOf(variants, expanded);
+    const named = step.kind === "train" ? { name: `${step.name}${suffix}` } : {};
+    return { ...step, ...named, label: `${step.label}${suffix}` };
+  });
+}
+
+/** What waits in several variants, as one. */
+function sharedWaiting(expanded: readonly ExpandedVariant[]): Waiting[] {
+  const all = expanded.flatMap(({ variant, expansion: { waiting } }) => waiting.map((one) => ({ ...one, variant })));
+  return [...groupBy(all, ({ kind, what }) => `${kind} ${what}`).values()].flatMap((some): Waiting[] => {
+    const [first] = some;
+    if (!first) return [];
+    const { what, kind } = first;
+    const distinct = new Map(some.map(({ of, steps }, i) => [of ?? i, steps]));
+    const suffix = suffixOf(
+      some.map(({ variant }) => variant),
+      expanded,
+    );
+    const steps = [...distinct.values()].reduce((sum, own) => sum + own, 0);
+    return [{ what: `${what}${suffix}`, steps, ...(kind === undefined ? {} : { kind }) }];
+  });
+}
+
+/** ` (aya, LoRA)`, or nothing if it is about all variants */
+function suffixOf(some: readonly PlannedVariant[], all: readonly ExpandedVariant[]): string {
+  const every = all.map(({ variant }) => variant);
+  const common = commonTitle(some, every);
+  return common === "" ? "" : ` (${common})`;
+}

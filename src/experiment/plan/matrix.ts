@@ -1,0 +1,190 @@
+// The variants of a plan with `matrix`: one for each combination of its axes' values.
+import { isObject, mergeObjects, plural } from "../../core/index.js";
+import { type Checked, checkSchema, formatProblem, type Problem } from "../../settings/index.js";
+import { freeId } from "./free-id.js";
+import { type ExperimentPlan, matrixPlanSchema } from "./plan-schema.js";
+
+/** A combination of values. */
+export interface Combination {
+  /** For folders and commands: `aya-LoRA-Swahili`. Empty without a matrix. */
+  readonly id: string;
+  /** `aya, LoRA, Swahili`; empty without a matrix. */
+  readonly title: string;
+  /** The value of each axis. */
+  readonly values: Readonly<Record<string, string>>;
+}
+
+export interface Variant extends Combination {
+  readonly plan: ExperimentPlan;
+}
+
+/** Problems of each variant, in their order. */
+type ProblemsByVariant = readonly (readonly Problem[])[];
+
+export interface CheckedVariants {
+  /** Undefined if the matrix or a variant breaks the schema. */
+  readonly variants?: readonly Variant[];
+  /** If a schema is broken, the problems with it, in one list; otherwise what is wrong across the fields of each variant. */
+  readonly problems: ProblemsByVariant;
+  /** Problems where they are written, each once. */
+  readonly locate: (problems: ProblemsByVariant) => readonly Problem[];
+}
+
+type Path = readonly PropertyKey[];
+type Fields = Readonly<Record<string, unknown>>;
+type Matrix = Readonly<Record<string, Readonly<Record<string, Fields>>>>;
+
+/** Fields of the experiment as a whole. */
+const WHOLE: readonly Path[] = [
+  ...["name", "out", "title", "notes", "executor", "matrix"].map((field) => [field]),
+  ...["data", "allow_code", "unsafe_code"].map((field) => ["evaluate", field]),
+];
+
+/** Checks every variant of a plan; the plan itself where it has no matrix. */
+export function checkVariants(value: unknown, check: (value: unknown) => Checked<ExperimentPlan>): CheckedVariants {
+  const locate = (all: ProblemsByVariant) => all.flat();
+  if (!isObject(value) || value.matrix === undefined) {
+    const { value: plan, problems } = check(value);
+    return { ...(plan ? { variants: [{ id: "", title: "", values: {}, plan }] } : {}), problems: [problems], locate };
+  }
+  const { value: declared, problems: broken } = checkSchema(matrixPlanSchema, value);
+  const matrix = declared?.matrix;
+  const wrong = matrix ? overrideProblems(matrix) : broken;
+  if (!matrix || wrong.length > 0) return { problems: [wrong], locate };
+  const { matrix: _, ...shared } = value;
+  const combinations = combinationsOf(matrix);
+  const checked = combinations.map(({ values }) => check(overridesOf(values, matrix).reduce(mergeObjects, shared)));
+  const variants = combinations.flatMap((one, i) => {
+    const plan = checked[i]?.value;
+    return plan ? [{ ...one, plan }] : [];
+  });
+  const isBroken = variants.length < combinations.length;
+  return {
+    ...(isBroken ? {} : { variants }),
+    problems: checked.map(({ value: plan, problems }) => (isBroken && plan ? [] : problems)),
+    locate: (all) => new Locator(shared, matrix, combinations).locate(all),
+  };
+}
+
+function overrideProblems(matrix: Matrix): Problem[] {
+  return Object.entries(matrix).flatMap(([axis, values]) =>
+    Object.entries(values).flatMap(([value, override]) =>
+      WHOLE.filter((field) => depthOf(override, field) === field.length).map((field) => ({
+        path: ["matrix", axis, value, ...field],
+        message: "is the same for all variants; set it outside the matrix",
+      })),
+    ),
+  );
+}
+
+/** All combinations; the last axis changes first. */
+function combinationsOf(matrix: Matrix): Combination[] {
+  let all: Readonly<Record<string, string>>[] = [{}];
+  for (const [axis, values] of Object.entries(matrix)) {
+    all = all.flatMap((one) => Object.keys(values).map((value) => ({ ...one, [axis]: value })));
+  }
+  const taken = new Set<string>();
+  return all.map((values) => {
+    const title = Object.values(values).join(", ");
+    return { id: freeId(title, taken, "variant"), title, values };
+  });
+}
+
+function overridesOf(values: Combination["values"], matrix: Matrix): Fields[] {
+  return Object.entries(values).map(([axis, value]) => matrix[axis]?.[value] ?? {});
+}
+
+/** How many keys of a path exist. */
+function depthOf(value: unknown, path: Path): number {
+  let [inner, depth] = [value, 0];
+  for (const key of path) {
+    if (typeof inner !== "object" || inner === null || !Object.hasOwn(inner, key)) break;
+    inner = (inner as Record<PropertyKey, unknown>)[key];
+    depth++;
+  }
+  return depth;
+}
+
+/**
+ * The values that some variants have in common: `aya, LoRA`; empty if there are none.
+ * @param all all variants: an axis on which they all agree says nothing
+ */
+export function commonTitle(some: readonly Pick<Combination, "values">[], all: readonly Pick<Combination, "values">[]) {
+  return Object.values(commonValues(some, all)).join(", ");
+}
+
+function commonValues(some: readonly Pick<Combination, "values">[], all: readonly Pick<Combination, "values">[]) {
+  const agree = (axis: string, variants: typeof some) => new Set(variants.map(({ values }) => values[axis])).size === 1;
+  const entries = Object.entries(some[0]?.values ?? {}).filter(([axis]) => agree(axis, some) && !agree(axis, all));
+  return Object.fromEntries(entries);
+}
+
+/** Finds where the problems of variants are written: in an override, or in the plan. */
+class Locator {
+  readonly #shared: Fields;
+  readonly #matrix: Matrix;
+  readonly #all: readonly Combination[];
+
+  constructor(shared: Fields, matrix: Matrix, all: readonly Combination[]) {
+    this.#shared = shared;
+    this.#matrix = matrix;
+    this.#all = all;
+  }
+
+  locate(problems: ProblemsByVariant): Problem[] {
+    const groups = new Map<string, { readonly problem: Problem; readonly of: Set<Combination> }>();
+    for (const [i, own] of problems.entries()) {
+      for (const problem of own) {
+        const key = formatProblem(problem);
+        const group = groups.get(key) ?? { problem, of: new Set() };
+        group.of.add(this.#all[i] as Combination);
+        groups.set(key, group);
+      }
+    }
+    return [...groups.values()].flatMap(({ problem, of }) => this.#places(problem, [...of]));
+  }
+
+  /** A problem of some variants at each place that it comes from. */
+  #places(problem: Problem, of: readonly Combination[]): Problem[] {
+    const prefixes = new Map<string, { readonly prefix: Path; readonly of: Combination[] }>();
+    for (const one of of) {
+      const prefix = this.#prefix(problem.at ?? problem.path, one, of.length === this.#all.length);
+      const key = JSON.stringify(prefix);
+      const place = prefixes.get(key) ?? { prefix, of: [] };
+      place.of.push(one);
+      prefixes.set(key, place);
+    }
+    return [...prefixes.values()].map(({ prefix, of: here }) => {
+      const [, axis = "", value] = prefix.map(String);
+      const could = value === undefined ? this.#all : this.#all.filter(({ values }) => values[axis] === value);
+      const { at, path, message, ...rest } = problem;
+      return {
+        ...rest,
+        path: [...prefix, ...path],
+        ...(at ? { at: [...prefix, ...at] } : {}),
+        message: here.length === could.length ? message : `${message} (in ${this.#describe(here)})`,
+      };
+    });
+  }
+
+  /** The path of the override that has most of a path, or of the plan. @param isCommon whether all variants have the problem */
+  #prefix(path: Path, { values }: Combination, isCommon: boolean): Path {
+    let [most, prefix] = [depthOf(this.#shared, path), [] as Path];
+    for (const [axis, value] of Object.entries(values)) {
+      const depth = depthOf(this.#matrix[axis]?.[value], path);
+      const isTie = depth === most && depth > 0 && !(isCommon && prefix.length === 0);
+      if (depth > most || isTie) [most, prefix] = [depth, ["matrix", axis, value]];
+    }
+    return prefix;
+  }
+
+  /** `aya, LoRA`, or `aya, LoRA, Swahili and 2 more variants` */
+  #describe(some: readonly Combination[]): string {
+    const common = commonValues(some, this.#all);
+    const like = this.#all.filter(({ values }) =>
+      Object.entries(common).every(([axis, value]) => values[axis] === value),
+    );
+    if (like.length === some.length) return Object.values(common).join(", ");
+    return `${some[0]?.title}${some.length > 1 ? ` and ${plural(some.length - 1, "more variant")}` : ""}`;
+  }
+}
