@@ -30,7 +30,7 @@ export interface TrainRun {
     /** Share of the trained weights to keep: those that change most in a first run, which a second run from the base trains alone (arXiv 2110.07560). Default: `0.05`. */
     readonly keep?: number | undefined;
   } | undefined;
-  /** Part to train, such as `layers 0-4, 30-31`, `all but layers 0-4` or `attention`; the rest is frozen (default: `all`, with lora `layers`). */
+  /** Part to train, such as `layers 0-4, 30-31`, `layers bottom 5, top 2`, `all but layers 0-4` or `attention`; the rest is frozen (default: `all`, with lora `layers`). */
   readonly train?: string | undefined;
   /** Training data; or give `partition`. */
   readonly data?: DataInput | undefined;

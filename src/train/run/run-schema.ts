@@ -139,7 +139,7 @@ export const runSchema = z.strictObject({
   train: selection
     .optional()
     .describe(
-      "part to train, such as `layers 0-4, 30-31`, `all but layers 0-4` or `attention`; the rest is frozen (default: `all`, with lora `layers`)",
+      "part to train, such as `layers 0-4, 30-31`, `layers bottom 5, top 2`, `all but layers 0-4` or `attention`; the rest is frozen (default: `all`, with lora `layers`)",
     ),
   data: dataSchema.optional().describe("training data; or give `partition`"),
   partition: z

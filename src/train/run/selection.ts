@@ -2,8 +2,8 @@
 import { didYouMean, formatRanges, formatSome, own, RecipeError } from "../../core/index.js";
 import { blockOf, compareParts, type Part } from "../../weights/index.js";
 
-/** Layers from `first` to `last`, both included, counted from 0 at the input. */
-type LayerRange = readonly [first: number, last: number];
+/** Layers from `first` to `last`, both included, counted from 0 at the input; or so many at one end of the model. */
+type LayerRange = readonly [first: number, last: number] | { readonly end: "bottom" | "top"; readonly count: number };
 
 /** Parts of all layers and outside them, or of some layers. Without parts: whole layers. */
 interface SelectionTerm {
@@ -36,7 +36,7 @@ const GROUPS: Readonly<Record<string, (tensor: Selectable, name: string) => bool
   biases: (_, name) => name.endsWith(".bias"),
 };
 
-const KEYWORDS = new Set(["layer", "and", "but", "except", "of", "in", "only"]);
+const KEYWORDS = new Set(["layer", "bottom", "top", "and", "but", "except", "of", "in", "only"]);
 
 // No model has a million layers, and longer numbers would lose precision.
 const MAX_DIGITS = 6;
@@ -48,7 +48,7 @@ const MAX_DIGITS = 6;
  *     list      = term {("," | "and") term}
  *     term      = "layers" range {("," | "and") range}
  *               | word {"and" word} [("of" | "in") "layers" range {("," | "and") range}]
- *     range     = number ["-" number]
+ *     range     = number ["-" number] | ("bottom" | "top") number
  *
  * A word is one of `all`, `layers`, `outside`, `attention`, `mlp`, `embeddings`, `head`, `norms`, `biases`, or a part or
  * module such as `q_proj`. `of layers` applies to all words that `and` joins before it; a comma begins a new term.
@@ -59,6 +59,7 @@ export function parseSelection(text: string, field = "train"): Selection {
   const tokens: readonly string[] = text.match(/[A-Za-z_][\w.]*|\d+|[^\s]/g) ?? [];
   let at = 0;
   const isNumber = (token = "") => /^\d/.test(token);
+  const isRange = (token = "") => isNumber(token) || token === "bottom" || token === "top";
   const isWord = (token = "") => /^[A-Za-z_]/.test(token) && !KEYWORDS.has(token);
   const skip = (...wanted: string[]) => {
     const found = wanted.includes(tokens[at] ?? "");
@@ -82,6 +83,13 @@ export function parseSelection(text: string, field = "train"): Selection {
     return Number(token);
   };
   const range = (): LayerRange => {
+    const end = tokens[at];
+    if (end === "bottom" || end === "top") {
+      at++;
+      const count = number();
+      if (count === 0) throw problem("at least one layer");
+      return { end, count };
+    }
     const first = number();
     const last = skip("-") ? number() : first;
     if (first > last) throw problem(`layers in ascending order, ${last}-${first},`);
@@ -89,11 +97,11 @@ export function parseSelection(text: string, field = "train"): Selection {
   };
   const ranges = () => {
     const found = [range()];
-    while (isNumber(tokens[at + 1]) && skip(",", "and")) found.push(range());
+    while (isRange(tokens[at + 1]) && skip(",", "and")) found.push(range());
     return found;
   };
   const term = (): SelectionTerm => {
-    if (tokens[at] === "layer" || (tokens[at] === "layers" && isNumber(tokens[at + 1]))) {
+    if (tokens[at] === "layer" || (tokens[at] === "layers" && isRange(tokens[at + 1]))) {
       at++;
       return { parts: [], layers: ranges() };
     }
@@ -104,7 +112,7 @@ export function parseSelection(text: string, field = "train"): Selection {
         throw problem("layers, a part such as q_proj, or a word such as attention");
       parts.push(word);
       at++;
-    } while (isWord(tokens[at + 1]) && !(tokens[at + 1] === "layers" && isNumber(tokens[at + 2])) && skip("and"));
+    } while (isWord(tokens[at + 1]) && !(tokens[at + 1] === "layers" && isRange(tokens[at + 2])) && skip("and"));
     if (!skip("of", "in")) return { parts };
     if (!skip("layers", "layer")) throw problem("layers");
     return { parts, layers: ranges() };
@@ -122,8 +130,14 @@ export function parseSelection(text: string, field = "train"): Selection {
   return { terms, but };
 }
 
+function formatRange(range: LayerRange): string {
+  if ("end" in range) return `${range.end} ${range.count}`;
+  const [first, last] = range;
+  return first === last ? `${first}` : `${first}-${last}`;
+}
+
 function formatTerm({ parts, layers }: SelectionTerm): string {
-  const ranges = layers?.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(", ");
+  const ranges = layers?.map(formatRange).join(", ");
   if (parts.length === 0) return `layers ${ranges}`;
   return `${parts.join(" and ")}${ranges === undefined ? "" : ` of layers ${ranges}`}`;
 }
@@ -164,7 +178,16 @@ export function resolveSelection(
 type Model = Required<ResolveSelectionOptions>;
 
 function matches(term: SelectionTerm, { tensors, layers, field }: Model): string[] {
-  const beyond = term.layers?.find(([, last]) => last >= layers)?.[1];
+  const ranges = term.layers?.map((range) => {
+    if (!("end" in range)) return range;
+    const { end, count } = range;
+    return end === "bottom" ? ([0, count - 1] as const) : ([layers - count, layers - 1] as const);
+  });
+  const tooMany = term.layers?.find((range) => "end" in range && range.count > layers);
+  if (tooMany) {
+    throw new RecipeError(`${field}: ${formatRange(tooMany)} is more than the model's ${layers} layers`, [], { field });
+  }
+  const beyond = ranges?.find(([, last]) => last >= layers)?.[1];
   if (beyond !== undefined) {
     throw new RecipeError(`${field}: the model has no layer ${beyond}; its layers are 0 to ${layers - 1}`, [], {
       field,
@@ -173,8 +196,7 @@ function matches(term: SelectionTerm, { tensors, layers, field }: Model): string
     });
   }
   const isInLayers = ({ layer }: Selectable) =>
-    term.layers === undefined ||
-    (layer !== null && term.layers.some(([first, last]) => first <= layer && layer <= last));
+    ranges === undefined || (layer !== null && ranges.some(([first, last]) => first <= layer && layer <= last));
   const parts = term.parts.length > 0 ? term.parts : ["layers"];
   return parts.flatMap((part) => {
     const group = own(GROUPS, part);
@@ -183,8 +205,8 @@ function matches(term: SelectionTerm, { tensors, layers, field }: Model): string
     if (ofPart.length === 0) throw unknownPart(part, tensors, field);
     const found = ofPart.filter(([, tensor]) => isInLayers(tensor));
     if (found.length === 0) {
-      const ranges = formatTerm({ ...term, parts: [part] });
-      throw new RecipeError(`${field}: ${ranges} matches nothing; ${describePlaces(part, ofPart)}`, [], { field });
+      const asked = formatTerm({ ...term, parts: [part] });
+      throw new RecipeError(`${field}: ${asked} matches nothing; ${describePlaces(part, ofPart)}`, [], { field });
     }
     return found.map(([name]) => name);
   });
