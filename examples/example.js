@@ -20,7 +20,7 @@ console.log(`Wrote ${folder}:
   problems.jsonl, run.yaml            training data and a training run
   quiz.yaml, words.yaml, rows.jsonl   evaluation tasks and their questions
   hypotheses.txt, references.txt      translations to score
-  plan.yaml                           an experiment
+  plan.yaml, matrix.yaml              experiments
 
 The models have learned nothing: their answers are random words. Try:
 

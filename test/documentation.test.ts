@@ -150,6 +150,7 @@ test.each([
   ["docs/evaluation.md", "quiz.yaml"],
   ["docs/evaluation.md", "words.yaml"],
   ["docs/experiments.md", "plan.yaml"],
+  ["docs/experiments.md", "matrix.yaml"],
 ])("%s shows the example's %s", (page, file) => {
   expect(blocks(read(page), "yaml")).toContain(readFileSync(join(world, file), "utf8"));
 });

@@ -27,11 +27,17 @@ const RUNS = namesIn("train");
 
 let hub: FakeHub;
 let home: string;
-const plans = new Map<string, ExperimentPlan>();
+/** The variants of each plan. */
+const plans = new Map<string, readonly ExperimentPlan[]>();
 
-/** Names of the models that a plan reads, once each. */
-const modelsOf = ({ base, experts }: ExperimentPlan) => [
-  ...new Set([base, ...Object.values(experts).flatMap(({ folders }) => Object.values(folders ?? {}))]),
+/** Names of the models that a plan's variants read, once each. */
+const modelsOf = (variants: readonly ExperimentPlan[]) => [
+  ...new Set(
+    variants.flatMap(({ base, experts }) => [
+      base,
+      ...Object.values(experts).flatMap(({ folders }) => Object.values(folders ?? {})),
+    ]),
+  ),
 ];
 const isLocal = (model: string) => model.startsWith("models/");
 
@@ -81,7 +87,13 @@ beforeAll(async () => {
   home = join(root, "hub-home");
   for (const folder of ["experiments", "train"])
     cpSync(join(EXAMPLES, folder), join(root, folder), { recursive: true });
-  for (const name of PLANS) plans.set(name, (await readPlan(join(EXAMPLES, "experiments", name))).plan);
+  for (const name of PLANS) {
+    const { variants } = await readPlan(join(EXAMPLES, "experiments", name));
+    plans.set(
+      name,
+      variants.map(({ plan }) => plan),
+    );
+  }
   const runs = await Promise.all(RUNS.map(async (name) => (await readRun(join(EXAMPLES, "train", name), {})).run));
 
   const tokenizer = await promises.readFile(TOKENIZER);
@@ -94,7 +106,7 @@ beforeAll(async () => {
     hub.create(model, { gated: false, private: false });
     hub.commit(model, "main", publishedFiles(model, tokenizer));
   }
-  const trained = trainingSets([...plans.values()].flatMap(dataOf));
+  const trained = trainingSets([...plans.values()].flat().flatMap(dataOf));
   const alone = trainingSets(runs.flatMap(dataOfRun));
   for (const [name, files] of new Map([...taskSets(), ...alone.sets, ...trained.sets])) pushSet(name, files);
   write(join(root, "experiments"), trained.files);
@@ -120,7 +132,7 @@ describe("a published model of the fake hub", () => {
 });
 
 describe.each(PLANS)("examples/experiments/%s", (name) => {
-  const plan = () => plans.get(name) as ExperimentPlan;
+  const variants = () => plans.get(name) as readonly ExperimentPlan[];
 
   it("passes its dry run, which names steps, downloads and disk space, and fetches no weights", async () => {
     hub.requests = [];
@@ -128,31 +140,43 @@ describe.each(PLANS)("examples/experiments/%s", (name) => {
     expect(stderr).toBe("");
     expect(status).toBe(DONE);
     expectReadable(stdout);
-    const onHub = modelsOf(plan()).filter((model) => !isLocal(model));
+    const onHub = modelsOf(variants()).filter((model) => !isLocal(model));
     const bytes = onHub.reduce((sum, model) => sum + published(model).bytes, 0);
-    const count = `${onHub.length} model${onHub.length === 1 ? "" : "s"}`;
-    if (onHub.length > 0) expect(stdout).toContain(`downloads ${count} (${formatBytes(bytes)})`);
-    for (const { family } of membersOf(plan())) {
-      if (family !== undefined && !plan().experts[family]?.train)
-        expect(stdout).toMatch(new RegExp(`^ *${family} `, "m"));
+    const models = `${onHub.length} model${onHub.length === 1 ? "" : "s"}`;
+    if (onHub.length > 0) expect(stdout).toContain(`downloads ${models} (${formatBytes(bytes)})`);
+    for (const plan of variants()) {
+      for (const { family } of membersOf(plan)) {
+        if (family !== undefined && !plan.experts[family]?.train)
+          expect(stdout).toMatch(new RegExp(`^ *${family} `, "m"));
+      }
     }
     expect(stdout).toMatch(/^evaluation +0 +[1-9]\d*$/m);
     expect(stdout).toMatch(/^time left: unknown until a step of each kind is done/m);
-    const runs = Object.values(plan().experts).flatMap(({ train }) => train?.runs ?? (train ? [undefined] : []));
-    expect(stdout).toMatch(new RegExp(`^training +0 +${runs.length}$`, "m"));
+    // Variants share runs with the same settings.
+    const runs = variants().flatMap((plan) =>
+      Object.values(plan.experts).flatMap(({ train }) => {
+        const settled = train && settleTraining(plan, train);
+        return settled
+          ? (train.runs ?? [undefined]).map((own) => JSON.stringify([settled, own, plan.base, train.seeds]))
+          : [];
+      }),
+    );
+    const count = new Set(runs).size;
+    expect(stdout).toMatch(new RegExp(`^training +0 +${count}$`, "m"));
     if (runs.length > 0) expect(stdout).toMatch(/^[\d.]+ [GT]B more on disk$/m);
     const read = hub.requests.filter(({ origin, path }) => origin === "storage" && !path.includes("datasets"));
     expect(read.every(({ bytes: own }) => own <= 200_000)).toBe(true);
     expect(readdirSync(home, { recursive: true }).filter((file) => String(file).endsWith(".safetensors"))).toEqual([]);
   });
 
-  it("assumes what its base is", () => {
-    const { base, assume } = plan();
-    if (isLocal(base)) return expect(assume).toBeUndefined();
-    const { config, bytes } = published(base);
-    expect(assume?.layers).toBe(config.num_hidden_layers);
-    expect(assume?.parameters).toBeCloseTo(bytes / 2, -7.7);
-    expect(assume?.bytes).toBeCloseTo(bytes, -8);
+  it("assumes what its bases are", () => {
+    for (const { base, assume } of variants()) {
+      if (isLocal(base)) return expect(assume).toBeUndefined();
+      const { config, bytes } = published(base);
+      expect(assume?.layers).toBe(config.num_hidden_layers);
+      expect(assume?.parameters).toBeCloseTo(bytes / 2, -7.7);
+      expect(assume?.bytes).toBeCloseTo(bytes, -8);
+    }
   });
 });
 

@@ -5,7 +5,7 @@ import { heldOutProblems, solveProblem, tellProblem } from "./demo/world/problem
 import { ENGLISH, SWAHILI } from "./demo/world/sentences.js";
 import { writeInitialModel } from "./demo/world/untrained-model.js";
 import type { Executor, ExecutorEvents, ReadyStep } from "./execute/executor.js";
-import { openExperiment, runOpened } from "./experiment.js";
+import { openExperiment, type RunExperimentOptions, runOpened } from "./experiment.js";
 import { runStepFolder } from "./steps/run-step.js";
 
 /** Writes the models base and language, training data problems.jsonl, and the task problems_sw.yaml, of six problems. */
@@ -68,10 +68,11 @@ class HereExecutor implements Executor {
 }
 
 /** Runs an experiment to its end. @returns also the labels of the steps that ran */
-export async function runHere(plan: string) {
+export async function runHere(plan: string, options: RunExperimentOptions = {}) {
   const experiment = await openExperiment(plan);
   let executor: HereExecutor | undefined;
   const summary = await runOpened(experiment, {
+    ...options,
     executor: (events) => {
       executor = new HereExecutor(events);
       return executor;

@@ -148,7 +148,7 @@ describe("problems of variants", () => {
     ],
     [
       "in the plan, with some overrides",
-      PLAN.replace("experts: { target: { language: sw } }", "{}"),
+      PLAN.replace("{ experts: { target: { language: sw } } }", "{}"),
       [
         "line 8: experts.target.language: is missing; set it to the language's code in task names, such as sw (in Swahili)",
         "line 11: evaluate.tasks[0]: mgsm_{language} needs experts with a language (in Swahili)",
