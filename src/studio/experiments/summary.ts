@@ -19,7 +19,7 @@ export function summarize(
   place: Place,
 ): Shown {
   const { counts, steps, seconds, estimate, expansion } = status;
-  const overviews = report.overviews.slice(0, MOST_TASKS);
+  const overviews = shownOverviews(report).slice(0, MOST_TASKS);
   const rows = rowsOf(overviews, report);
   const pending = steps.flatMap(({ step, state }) =>
     state.state === "pending" ? [{ label: labelOf(step.label), reason: state.reason ? clip(state.reason) : null }] : [],
@@ -46,6 +46,12 @@ export function summarize(
       .map(({ what, steps: many }) => ({ what: clip(what), steps: Math.round(many) })),
     cost: report.cost.rows.map((row) => ({ ...row })),
   };
+}
+
+/** The main tables; of a matrix, that of each variant's first task. */
+function shownOverviews({ overviews, variants }: ExperimentReport): readonly Overview[] {
+  if (variants.length === 0) return overviews;
+  return variants.flatMap(({ title, report }) => report.overviews.slice(0, 1).map((one) => ({ ...one, title })));
 }
 
 function clip(text: string): string {
