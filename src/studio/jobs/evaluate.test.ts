@@ -1,5 +1,6 @@
 // Evaluations of a project's models: where results are, what is not computed again, and progress over all models.
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { writeByteModel, writeLetters } from "../../../test/support/byte-model.js";
@@ -119,6 +120,10 @@ describe("choicesOf", () => {
   it("lists task files with their problems, and no other YAML", async () => {
     writeFileSync(at("wrong.yml"), "task: wrong\nanswer: generate\nprompt: x\n");
     writeFileSync(at("plan.yaml"), "evaluate: { tasks: [letters.yaml] }\n");
+    writeFileSync(at("huge.yaml"), "task: huge\nanswer: generate\n");
+    truncateSync(at("huge.yaml"), 5e9);
+    execFileSync("mkfifo", [at("pipe.yaml")]);
+    mkdirSync(at("folder.yaml"));
     const { files, families } = await choicesOf(project);
     expect(files.map(({ file, problem }) => [file, problem !== null])).toEqual([
       ["letters.yaml", false],

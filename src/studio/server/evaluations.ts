@@ -1,7 +1,15 @@
 // Evaluations of a project: what can be evaluated, what was, and two results item by item.
-import { readdir, readFile, stat } from "node:fs/promises";
+import { readdir, stat } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
-import { isAnySystemError, LayergraftError, own, readJsonObject, usageError } from "../../core/index.js";
+import {
+  isAnySystemError,
+  isFile,
+  LayergraftError,
+  own,
+  readBounded,
+  readJsonObject,
+  usageError,
+} from "../../core/index.js";
 import {
   compareResults,
   comparisonVerdict,
@@ -61,13 +69,19 @@ async function yamlFiles(folder: string): Promise<string[]> {
   return names.filter((name) => /\.ya?ml$/i.test(name)).map((name) => join(folder, name));
 }
 
+/** Bytes of a file that may be a task with a problem. */
+const MOST_BYTES = 1_000_000;
+
 async function taskFile(project: string, path: string): Promise<Choices["files"][number] | undefined> {
   const file = relative(project, path);
+  // A read of a pipe would wait for its other end.
+  if (!(await isFile(path).catch(() => false))) return undefined;
   try {
     const { task, title = task } = await readDeclaration(path);
     return { file, title, problem: null };
   } catch (error) {
-    const text = await readFile(path, "utf8").catch(() => "");
+    const tooLarge = () => usageError(`${path} is too large to be a task`);
+    const text = await readBounded(path, MOST_BYTES, tooLarge).then(String, () => "");
     // Plans and recipes are YAML, too.
     if (!/^task:/m.test(text) || !/^(answer|prompt):/m.test(text)) return undefined;
     return { file, title: file, problem: error instanceof Error ? error.message : String(error) };
@@ -85,10 +99,11 @@ export async function listEvaluations(project: string): Promise<Evaluation[]> {
 async function evaluationOf(folder: string, name: string): Promise<Evaluation | undefined> {
   const file = join(folder, name, "results.json");
   try {
-    const { mtimeMs } = await stat(file);
+    const stats = await stat(file);
+    if (!stats.isFile()) return undefined;
     const { source, backend, settings, tasks } = await readResults(file);
     return {
-      ...{ name, source, ended: mtimeMs, limit: settings.limit },
+      ...{ name, source, ended: stats.mtimeMs, limit: settings.limit },
       runner: backend.server === null ? backend.backend : `${backend.server} (${backend.backend})`,
       tasks: tasks.flatMap(({ task, title, protocol, promptsDigest, items, scores: [main] }) => {
         if (!main) return [];
@@ -145,7 +160,8 @@ export async function itemsOf(
     folders.map(async (folder) => new Map((await readSamples(folder, task, wanted)).map((one) => [one.id, one]))),
   );
   // The two have the same prompts, or they would not be compared.
-  const shared = await readJsonObject(join(folders[0] ?? "", "shared-prompts.json")).catch(() => ({}));
+  const sharedFile = join(folders[0] ?? "", "shared-prompts.json");
+  const shared = (await isFile(sharedFile)) ? await readJsonObject(sharedFile) : {};
   const { tasks } = await readResults(folders[0] ?? "");
   const { of = "", scale } = tasks.find((one) => one.task === task)?.metrics.find(({ name }) => name === metric) ?? {};
   const worthOf = (sample: StoredSample | undefined) => {

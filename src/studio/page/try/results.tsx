@@ -78,9 +78,10 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
   const [second, setSecond] = useState<string | null>(null);
   const one = rows.find(({ name }) => name === first) ?? rows[0];
   const rest = rows.filter((row) => row !== one);
-  // A recipe, where there is one: it is what one wants to know about.
-  const other =
-    rest.find(({ name }) => name === second) ?? rest.find(({ accent }) => accent === "own-merge") ?? rest[0];
+  // A recipe by the same runner, where there is one: it is what one wants to know about.
+  const fit = (row: Row) => Number(row.accent === "own-merge") + Number(row.runner === one?.runner);
+  const best = rest.reduce<Row | undefined>((found, row) => (found && fit(found) >= fit(row) ? found : row), undefined);
+  const other = rest.find(({ name }) => name === second) ?? best;
   return (
     <section class="card stack results">
       <header>
@@ -125,13 +126,20 @@ function ResultSelect({ label, rows, value, onChange }: ResultSelectProps) {
           {rows.map((row) => (
             <option key={row.name} value={row.name}>
               {row.label}, {row.score.score}
-              {rows.some((one) => one !== row && one.label === row.label) ? ` (${timeText(row.ended)})` : ""}
+              {differenceOf(row, rows)}
             </option>
           ))}
         </select>
       )}
     </Field>
   );
+}
+
+/** What tells a result from others of its model: what ran it, or when. */
+function differenceOf(row: Row, rows: readonly Row[]): string {
+  const others = rows.filter(({ name, label }) => name !== row.name && label === row.label);
+  if (others.length === 0) return "";
+  return others.some(({ runner }) => runner === row.runner) ? ` (${timeText(row.ended)})` : ` (${row.runner})`;
 }
 
 const timeText = (time: number) =>
