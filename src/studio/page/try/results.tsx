@@ -79,8 +79,11 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
   const one = rows.find(({ name }) => name === first) ?? rows[0];
   const rest = rows.filter((row) => row !== one);
   // A recipe by the same runner, where there is one: it is what one wants to know about.
-  const fit = (row: Row) => Number(row.accent === "own-merge") + Number(row.runner === one?.runner);
-  const best = rest.reduce<Row | undefined>((found, row) => (found && fit(found) >= fit(row) ? found : row), undefined);
+  const closeness = (row: Row) => Number(row.accent === "own-merge") + Number(row.runner === one?.runner);
+  const best = rest.reduce<Row | undefined>(
+    (found, row) => (found && closeness(found) >= closeness(row) ? found : row),
+    undefined,
+  );
   const other = rest.find(({ name }) => name === second) ?? best;
   return (
     <section class="card stack results">
@@ -101,8 +104,8 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
             setPair([one, other]);
           }}
         >
-          <ResultSelect label="Compare" rows={rows} value={one} onChange={setFirst} />
-          <ResultSelect label="with" rows={rest} value={other} onChange={setSecond} />
+          <ResultSelect label="Compare" rows={rows} all={rows} value={one} onChange={setFirst} />
+          <ResultSelect label="with" rows={rest} all={rows} value={other} onChange={setSecond} />
           <button type="submit">Compare item by item</button>
         </form>
       ) : null}
@@ -114,11 +117,13 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
 interface ResultSelectProps {
   readonly label: string;
   readonly rows: readonly Row[];
+  /** Results of all, which names tell apart. */
+  readonly all: readonly Row[];
   readonly value: Row;
   readonly onChange: (name: string) => void;
 }
 
-function ResultSelect({ label, rows, value, onChange }: ResultSelectProps) {
+function ResultSelect({ label, rows, all, value, onChange }: ResultSelectProps) {
   return (
     <Field label={label}>
       {(attributes) => (
@@ -126,7 +131,7 @@ function ResultSelect({ label, rows, value, onChange }: ResultSelectProps) {
           {rows.map((row) => (
             <option key={row.name} value={row.name}>
               {row.label}, {row.score.score}
-              {differenceOf(row, rows)}
+              {differenceOf(row, all)}
             </option>
           ))}
         </select>
