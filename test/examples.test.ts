@@ -1,6 +1,6 @@
 // Every plan and run file of examples/ passes its dry run: against the fake hub with the configurations, headers and sizes of
 // the published models, and made rows in the layouts of the data sets. New files are found in their folders.
-import { cpSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import promises from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { dirname, join } from "node:path";
@@ -24,6 +24,16 @@ const TOKENIZER = join(import.meta.dirname, "fixtures/tokenizers/llama3.json");
 const namesIn = (folder: string) => readdirSync(join(EXAMPLES, folder)).filter((name) => name.endsWith(".yaml"));
 const PLANS = namesIn("experiments");
 const RUNS = namesIn("train");
+
+const numberIn = (text: string) => Number(text.replaceAll(",", ""));
+
+/** What docs/plans.md says that a plan takes. */
+function taken(plan: string) {
+  const page = readFileSync(join(EXAMPLES, "../docs/plans.md"), "utf8");
+  const row = page.split("\n").find((line) => line.startsWith(`| ${plan} |`)) ?? "";
+  const [, , runs = "", evaluations = "", downloads = "", disk = ""] = row.split("|").map((cell) => cell.trim());
+  return { runs: numberIn(runs), evaluations: numberIn(evaluations), downloads, disk };
+}
 
 let hub: FakeHub;
 let home: string;
@@ -164,6 +174,13 @@ describe.each(PLANS)("examples/experiments/%s", (name) => {
     const count = new Set(runs).size;
     expect(stdout).toMatch(new RegExp(`^training +0 +${count}$`, "m"));
     if (runs.length > 0) expect(stdout).toMatch(/^[\d.]+ [GT]B more on disk$/m);
+    const listed = taken(name.replace(".yaml", ""));
+    expect(listed.runs).toBe(count);
+    if (onHub.length > 0) expect(stdout).toContain(`(${listed.downloads})`);
+    expect(/^(.*) more on disk$/m.exec(stdout)?.[1] ?? "none").toBe(listed.disk);
+    const steps = [...stdout.matchAll(/^(?:evaluation +0 +| {2}about )([\d,]+)/gm)].map(([, n = ""]) => numberIn(n));
+    const evaluations = steps.reduce((sum, n) => sum + n, 0);
+    expect(Math.abs(evaluations / listed.evaluations - 1)).toBeLessThan(0.05);
     const read = hub.requests.filter(({ origin, path }) => origin === "storage" && !path.includes("datasets"));
     expect(read.every(({ bytes: own }) => own <= 200_000)).toBe(true);
     expect(readdirSync(home, { recursive: true }).filter((file) => String(file).endsWith(".safetensors"))).toEqual([]);
