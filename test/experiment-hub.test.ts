@@ -1,11 +1,21 @@
 // An experiment with models on the hub, from its dry run to the push of one of its rows, through the command line and a fake
 // hub.
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { writeByteModel, writeLetters } from "./support/byte-model.js";
 import { readJson, temporaryFolder } from "./support/checkpoints.js";
-import { DONE, expectReadable, FAILED, layergraft, type Outcome, sha256, WRONG_USAGE } from "./support/command.js";
+import {
+  DONE,
+  expectReadable,
+  FAILED,
+  INTERRUPTED,
+  layergraft,
+  type Outcome,
+  sha256,
+  start,
+  WRONG_USAGE,
+} from "./support/command.js";
 import { FakeHub } from "./support/fake-hub.js";
 
 const root = temporaryFolder();
@@ -82,6 +92,36 @@ describe("an experiment with models on the hub", () => {
     expect(after.steps.every(({ state }: { state: string }) => state === "done")).toBe(true);
     expect(hub.requests).toEqual([]);
   });
+
+  it.each([["SIGKILL", null] as const, ["SIGINT", INTERRUPTED] as const])(
+    "resumes its download after %s",
+    { tags: ["slow"] },
+    async (signal, exitStatus) => {
+      const other = at(`home-${signal}`);
+      const env = { HF_ENDPOINT: hub.endpoint, HF_HOME: other, HF_HUB_OFFLINE: "0", HF_HUB_CACHE: "", HF_TOKEN: "" };
+      hub.slow = { bytes: 1000, ms: 30 };
+      const { child, ended } = start(["experiment", "plan.yaml", "run", "--out", signal], { cwd: root, env });
+      const partial = () =>
+        (existsSync(other) ? readdirSync(other, { recursive: true }) : []).filter((name) =>
+          /incomplete$/.test(`${name}`),
+        );
+      while (!partial().some((name) => statSync(join(other, String(name))).size > 3000)) {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+      child.kill(signal);
+      const outcome = await ended;
+      hub.slow = undefined;
+      expect(outcome.status).toBe(exitStatus);
+      expect(existsSync(at(signal, "steps"))).toBe(false);
+      hub.requests = [];
+      expect((await run(["run", "--out", signal], { HF_HOME: other })).status).toBe(DONE);
+      // From within the weights to their end.
+      const last = statSync(at("source/base/model.safetensors")).size - 1;
+      const resumed = hub.requests.filter(({ range }) => new RegExp(`^bytes=[1-9]\\d*-${last}$`).test(range ?? ""));
+      expect(resumed.length).toBeGreaterThan(0);
+      expect(partial()).toEqual([]);
+    },
+  );
 
   it("stops when a model changes on the hub between check and download", async () => {
     const other = at("other-home");
