@@ -141,7 +141,7 @@ describe("a published model of the fake hub", () => {
   );
 });
 
-describe.each(PLANS)("examples/experiments/%s", (name) => {
+describe.each(PLANS)("examples/experiments/%s", { tags: ["slow"] }, (name) => {
   const variants = () => plans.get(name) as readonly ExperimentPlan[];
 
   it("passes its dry run, which names steps, downloads and disk space, and fetches no weights", async () => {
@@ -221,7 +221,7 @@ describe("a dry run", () => {
   });
 });
 
-describe.each(RUNS)("examples/train/%s", (name) => {
+describe.each(RUNS)("examples/train/%s", { tags: ["slow"] }, (name) => {
   it("passes its dry run, which fetches no weights", async () => {
     const { status, stdout, stderr } = await run(["train", name, "--dry-run"], join(root, "train"));
     expect(stderr).toBe("");

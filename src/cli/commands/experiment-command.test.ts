@@ -46,7 +46,7 @@ describe("actions", () => {
     [[plan, "export", "soup", "--type", "f16"], "--type needs --format."],
     [
       [plan, "export", "soup", "--format", "gguf", "--push", "a/b"],
-      "--push sends a checkpoint. Leave out --format, or push its folder yourself.",
+      "--push sends a checkpoint. Leave out --format, or upload the file yourself: hf upload a/b FILE",
     ],
     [[plan, "run", "soup"], "run takes no row, but there is soup. Use it with export."],
     [[plan, "--push", "a/b"], "--push is an option of export, not of run. Leave it out, or use export."],

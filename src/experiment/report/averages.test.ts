@@ -114,7 +114,9 @@ describe("averages", () => {
     expect(found.filter(({ task, model }) => task === "mean" && partial.has(model))).toEqual([]);
   });
 
-  it("are rows of the paper's tables, beside its numbers only where they are of all languages of MGSM", () => {
+  it("are rows of the paper's tables, beside its numbers only where they are of all languages of MGSM", {
+    tags: ["slow"],
+  }, () => {
     const all = ["bn", "sw", "te"].map((language) => `mgsm_${language}`).concat(MGSM);
     const table = (tasks: readonly string[], id: string) =>
       reportOf(
