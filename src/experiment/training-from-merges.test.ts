@@ -61,53 +61,48 @@ async function trained(name: string, base: string, more: object = {}): Promise<s
   return (await trainRun({ run, folder: root })).last;
 }
 
-it(
-  "gives the bytes of merging, training and merging by hand",
-  { tags: ["slow"] },
-  async () => {
-    writeFileSync(at("from.yaml"), JSON.stringify(PLAN));
-    const { experiment, summary, ran } = await runHere(at("from.yaml"));
-    expect(summary.failures).toEqual([]);
-    expect(summary.counts).toMatchObject({ failed: 0, left: 0, waiting: 0 });
-    expect(ran.filter((label) => label.startsWith("write"))).toEqual([
-      "write swap, math-1 x swahili-1",
-      "write factors-1",
-    ]);
-    const status = await statusOf(experiment);
-    const expert = (name: string) => {
-      const { model } = status.expansion.models.find((one) => one.model.name === name) as { model: ExpertModel };
-      return status.store.locate(model.locations[model.source as string] as never, model.locations);
-    };
+it("gives the bytes of merging, training and merging by hand", { tags: ["slow"] }, async () => {
+  writeFileSync(at("from.yaml"), JSON.stringify(PLAN));
+  const { experiment, summary, ran } = await runHere(at("from.yaml"));
+  expect(summary.failures).toEqual([]);
+  expect(summary.counts).toMatchObject({ failed: 0, left: 0, waiting: 0 });
+  expect(ran.filter((label) => label.startsWith("write"))).toEqual([
+    "write swap, math-1 x swahili-1",
+    "write factors-1",
+  ]);
+  const status = await statusOf(experiment);
+  const expert = (name: string) => {
+    const { model } = status.expansion.models.find((one) => one.model.name === name) as { model: ExpertModel };
+    return status.store.locate(model.locations[model.source as string] as never, model.locations);
+  };
 
-    const math = await trained("math", at("base"));
-    expect(weightsIn(expert("math-1"))).toEqual(weightsIn(math));
-    const swap = await merged("swap", { ...SWAP, task: math, language: at("language") });
-    const again = await trained("again", swap);
-    expect(weightsIn(expert("again-1"))).toEqual(weightsIn(again));
-    expect(weightsIn(again)).not.toEqual(weightsIn(math));
+  const math = await trained("math", at("base"));
+  expect(weightsIn(expert("math-1"))).toEqual(weightsIn(math));
+  const swap = await merged("swap", { ...SWAP, task: math, language: at("language") });
+  const again = await trained("again", swap);
+  expect(weightsIn(expert("again-1"))).toEqual(weightsIn(again));
+  expect(weightsIn(again)).not.toEqual(weightsIn(math));
 
-    const factors = await trained("factors", swap, LORA);
-    const [base = "", adapter = ""] = expert("factors-1").split("+");
-    const factorsIn = (folder: string) => readFileSync(join(folder, "adapter_model.safetensors"));
-    expect(factorsIn(adapter)).toEqual(factorsIn(factors));
-    expect(weightsIn(base)).toEqual(weightsIn(swap));
-    expect(JSON.parse(readFileSync(join(adapter, "adapter_config.json"), "utf8")).base_model_name_or_path).toBe(base);
+  const factors = await trained("factors", swap, LORA);
+  const [base = "", adapter = ""] = expert("factors-1").split("+");
+  const factorsIn = (folder: string) => readFileSync(join(folder, "adapter_model.safetensors"));
+  expect(factorsIn(adapter)).toEqual(factorsIn(factors));
+  expect(weightsIn(base)).toEqual(weightsIn(swap));
+  expect(JSON.parse(readFileSync(join(adapter, "adapter_config.json"), "utf8")).base_model_name_or_path).toBe(base);
 
-    const start = await merged("start", { method: "soup", models: [`${swap}+${factors}`] });
-    expect(weightsIn(expert("folded-1"))).toEqual(weightsIn(await trained("folded", start)));
+  const start = await merged("start", { method: "soup", models: [`${swap}+${factors}`] });
+  expect(weightsIn(expert("folded-1"))).toEqual(weightsIn(await trained("folded", start)));
 
-    const both = { method: "ties", base: swap, models: [again, `${swap}+${factors}`], density: 0.5 };
-    const report = gatherReport(experiment, status);
-    const { recipe } = findRecipe("both", report, status);
-    const exported = weightsIn(await merged("exported", recipe));
-    expect(exported).toEqual(weightsIn(await merged("both", both)));
-    expect(report.recipes.find(({ model }) => model.startsWith("both"))?.text).toMatch(
-      /base: "\.\.\/\.\.\/steps\/merge-/,
-    );
-    expect(report.cost.rows).toContainEqual(expect.objectContaining({ what: "written merges", steps: 2 }));
-  },
-  60_000,
-);
+  const both = { method: "ties", base: swap, models: [again, `${swap}+${factors}`], density: 0.5 };
+  const report = gatherReport(experiment, status);
+  const { recipe } = findRecipe("both", report, status);
+  const exported = weightsIn(await merged("exported", recipe));
+  expect(exported).toEqual(weightsIn(await merged("both", both)));
+  expect(report.recipes.find(({ model }) => model.startsWith("both"))?.text).toMatch(
+    /base: "\.\.\/\.\.\/steps\/merge-/,
+  );
+  expect(report.cost.rows).toContainEqual(expect.objectContaining({ what: "written merges", steps: 2 }));
+});
 
 it("does so in rounds, and reports the scores over them", async () => {
   const { math, swahili } = PLAN.experts;
