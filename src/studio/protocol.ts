@@ -242,7 +242,10 @@ export const analysis = z.strictObject({
 });
 export type Analysis = z.infer<typeof analysis>;
 
-const folderEntry = z.strictObject({ name: z.string(), kind: z.enum(["folder", "model", "recipe", "adapter"]) });
+const folderEntry = z.strictObject({
+  name: z.string(),
+  kind: z.enum(["folder", "model", "recipe", "adapter", "onnx"]),
+});
 
 /** A kind with its input. */
 export type JobStart = { [K in JobKind]: { kind: K; input: JobInput<K> } }[JobKind];

@@ -223,6 +223,19 @@ describe("models and projects by strangers", () => {
     expect([reply.status, messageOf(reply)]).toEqual([400, expect.stringContaining("name")]);
   });
 
+  it("that are exports for other programs are told from models", async () => {
+    for (const name of ["graphs", "both"]) {
+      mkdirSync(at("exports", name, "onnx"), { recursive: true });
+      writeFileSync(at("exports", name, "config.json"), "{}");
+    }
+    writeFileSync(at("exports", "both", "model.safetensors"), "");
+    const { entries } = JSON.parse((await call("browse", { folder: at("exports") })).body) as { entries: unknown };
+    expect(entries).toEqual([
+      { name: "both", kind: "model" },
+      { name: "graphs", kind: "onnx" },
+    ]);
+  });
+
   it("that are no projects are not opened", async () => {
     mkdirSync(at("foreign"));
     for (const text of ["{", "[]", '{"revision":-1}', "x".repeat(6_000_000)]) {

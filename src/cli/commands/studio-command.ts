@@ -36,7 +36,7 @@ export function addStudioCommand(program: Command): void {
         if (signal.aborted) resolve();
         signal.addEventListener("abort", () => resolve());
       });
-      info(flags, "Cancelling what runs. Merges can be resumed.");
+      if (studio.isBusy()) info(flags, "Cancelling what runs. Merges and experiments can be resumed.");
     } finally {
       await studio.close();
     }

@@ -55,6 +55,10 @@ export class Jobs {
     return [...this.#jobs.values()].sort((a, b) => b.started - a.started || (a.id < b.id ? 1 : -1));
   }
 
+  get isBusy(): boolean {
+    return this.#running.size > 0;
+  }
+
   /** @throws LayergraftError code `usage` if there is no such job */
   get(id: string): Job {
     const found = this.#jobs.get(id);

@@ -9,7 +9,7 @@ import {
   push,
   runExperiment,
 } from "../../api/index.js";
-import { analyzeExperts, pageData, readAnalysis, suggestRecipes } from "../../merge/index.js";
+import { pageData, readAnalysis, suggestRecipes } from "../../merge/index.js";
 import type { JobInput, JobKind } from "../protocol.js";
 import { evaluateModels, runnerOptions } from "./evaluate.js";
 import { PartsInParallel } from "./parts.js";
@@ -46,11 +46,8 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     return pageData(await readAnalysis(out));
   },
   async suggest(sources, { project }, { signal, onProgress }) {
-    const { base, task, language } = sources;
-    const { analysis } = await analyzeExperts({
-      ...{ base, experts: { task, language }, folder: project, signal, hub: { fetch: "stream", signal } },
-      onProgress: ({ phase, doneBytes: done, totalBytes: total }) => onProgress({ phase, done, total, unit: "bytes" }),
-    });
+    const { base, ...experts } = sources;
+    const analysis = await analyze({ base, experts, folder: project, signal, onProgress });
     return suggestRecipes({ analysis, sources }).map(({ name, reason, recipe }) => ({ name, reason, recipe }));
   },
   evaluate: evaluateModels,
@@ -83,7 +80,9 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     const plan = await planMerge(join(project, "recipes", `${recipe}.yaml`), { folder: project, signal });
     const start = performance.now();
     const written = await plan.write({ out: resolve(project, out), resume, force, signal, onProgress });
-    return { ...written, method: plan.recipe.method, seconds: (performance.now() - start) / 1000 };
+    const seconds = (performance.now() - start) / 1000;
+    const { bytesToRead, bytesToWrite } = plan.summary;
+    return { ...written, method: plan.recipe.method, bytes: bytesToRead + bytesToWrite, seconds };
   },
   async export({ recipe, out, type, resume, force }, { project }, { signal, onProgress }) {
     const source = join(project, "recipes", `${recipe}.yaml`);

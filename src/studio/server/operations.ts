@@ -145,13 +145,20 @@ async function browse(from: string): Promise<Output<"browse">> {
       const path = join(folder, entry.name);
       if (entry.isFile()) return /\.ya?ml$/.test(entry.name) ? { name: entry.name, kind: "recipe" } : undefined;
       if (await exists(join(path, "adapter_config.json"))) return { name: entry.name, kind: "adapter" };
-      if (await exists(join(path, "config.json"))) return { name: entry.name, kind: "model" };
+      if (await exists(join(path, "config.json"))) return { name: entry.name, kind: await kindOf(path) };
       return (await isFolder(path)) ? { name: entry.name, kind: "folder" } : undefined;
     }),
   );
   const parent = dirname(folder);
   const sorted = entries.filter((entry) => entry !== undefined).sort((a, b) => a.name.localeCompare(b.name));
   return { folder, parent: parent === folder ? null : parent, entries: sorted };
+}
+
+/** What a folder with a configuration is: an export of ONNX graphs has no weights that merges read. */
+async function kindOf(path: string): Promise<"model" | "onnx"> {
+  if (!(await exists(join(path, "onnx")))) return "model";
+  const weights = ["model.safetensors", "model.safetensors.index.json"].map((name) => exists(join(path, name)));
+  return (await Promise.all(weights)).includes(true) ? "model" : "onnx";
 }
 
 async function isFolder(path: string): Promise<boolean> {

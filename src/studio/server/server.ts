@@ -31,6 +31,8 @@ export interface StudioOptions {
 export interface Studio {
   /** Address of the page, with its token. */
   readonly url: string;
+  /** Whether jobs run. */
+  isBusy(): boolean;
   /** Cancels jobs and stops listening. */
   close(): Promise<void>;
 }
@@ -114,7 +116,7 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
   // The fragment of an address is not sent to servers, nor to other pages.
   const origin = `http://${HOST}:${(server.address() as AddressInfo).port}`;
   guard.origins.push(origin);
-  return { url: `${origin}/#token=${token}`, close };
+  return { url: `${origin}/#token=${token}`, isBusy: () => jobs.isBusy, close };
 }
 
 /**

@@ -112,12 +112,11 @@ function Head({ experiment }: { experiment: Experiment }) {
   const facts: [string, string][] = [
     ["Steps", `${done} of ${waiting > 0 ? "about " : ""}${total} done${failed > 0 ? `, ${failed} failed` : ""}`],
     ["Work so far", seconds > 0 ? durationText(1000 * seconds) : "none"],
-    [
-      "Time left",
-      done === total ? "none" : secondsLeft === null ? "not known yet" : `about ${durationText(1000 * secondsLeft)}`,
-    ],
-    ["In parallel", `up to ${workers} ${workers === 1 ? "step" : "steps"}`],
   ];
+  if (done < total) {
+    facts.push(["Time left", secondsLeft === null ? "not known yet" : `about ${durationText(1000 * secondsLeft)}`]);
+    facts.push(["In parallel", `up to ${workers} ${workers === 1 ? "step" : "steps"}`]);
+  }
   return (
     <section class="card stack" aria-labelledby="experiment">
       <div class="experiment-head">
@@ -128,7 +127,12 @@ function Head({ experiment }: { experiment: Experiment }) {
         <div class="row">
           <Run experiment={experiment} job={job} />
           {reportUrl === null ? null : (
-            <a class="button" href={reportUrl} target="_blank" rel="noopener noreferrer">
+            <a
+              class={done === total ? "button primary" : "button"}
+              href={reportUrl}
+              target="_blank"
+              rel="noopener noreferrer"
+            >
               Open the report
             </a>
           )}
@@ -279,7 +283,7 @@ function Steps({ experiment }: { experiment: Experiment }) {
       {next.length + later.length > 0 ? (
         <section class="card stack" aria-labelledby="next">
           <h2 id="next">Waiting</h2>
-          <ul class="steps">
+          <ul class="steps columns">
             {next.map(({ label, reason }) => (
               <li key={label}>
                 <span>{label}</span>

@@ -125,10 +125,10 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
           ) : (
             <Entry
               key={name}
-              kind={kind === "adapter" ? "adapter" : "model"}
+              kind={kind === "adapter" || kind === "onnx" ? kind : "model"}
               label={name}
               source={kind === "adapter" ? `${base ?? ""}+${pathOf(name)}` : pathOf(name)}
-              isBlocked={kind === "adapter" && (what === "base" || base === null)}
+              blocked={blockedBy(kind, what, base)}
               what={what}
               onPick={onPick}
             />
@@ -140,31 +140,39 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
 }
 
 interface EntryProps extends Omit<Props, "onClose"> {
-  readonly kind: "model" | "adapter";
+  readonly kind: "model" | "adapter" | "onnx";
   readonly label: string;
   readonly source: string;
-  readonly isBlocked?: boolean;
+  /** Why it cannot be taken, and what to do. */
+  readonly blocked?: string | undefined;
 }
 
-function Entry({ kind, label, source, isBlocked = false, what, onPick }: EntryProps) {
+function blockedBy(kind: string, what: Props["what"], base: string | null): string | undefined {
+  if (kind === "onnx") return "runs in transformers.js; take the model that it was exported from";
+  if (kind !== "adapter") return undefined;
+  if (what === "base") return "choose the model that it was trained on, then add it as an expert";
+  return base === null ? "choose the base first" : undefined;
+}
+
+function Entry({ kind, label, source, blocked, what, onPick }: EntryProps) {
   const isAdded = what === "experts" && settings.value?.experts.some((expert) => expert.source === source);
   const isBase = what === "experts" && settings.value?.base === source;
   const verb = what === "base" ? "Choose" : "Add";
-  const blocked = what === "base" ? "an adapter needs a base" : "choose the base first";
   return (
     <li class="entry">
       <Icon name="model" />
-      <span>{label}</span>
-      {kind === "adapter" ? <span class="chip">adapter</span> : null}
+      <span>
+        {label}
+        {blocked === undefined ? null : <span class="about">{blocked}</span>}
+      </span>
+      {kind === "model" ? null : <span class="chip">{kind === "onnx" ? "ONNX export" : "adapter"}</span>}
       {isAdded ? (
         <span class="chip">
           <Icon name="check" /> added
         </span>
       ) : isBase ? (
         <span class="chip">the base</span>
-      ) : isBlocked ? (
-        <span class="chip">{blocked}</span>
-      ) : (
+      ) : blocked !== undefined ? null : (
         <button type="button" aria-label={`${verb} ${label}`} onClick={() => onPick(source)}>
           {verb}
         </button>

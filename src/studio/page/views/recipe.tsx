@@ -239,13 +239,20 @@ function MethodChoice({ method, towers, layers, isBoard }: MethodChoiceProps) {
         )}
       </Field>
       {!isBoard && towers[0] && layers > 0 ? (
-        <button
-          type="button"
-          class="quiet"
-          onClick={() => recipe.writeRecipe(recipeOfBoard(boardOfOne(towers.at(-1)?.source ?? "", layers)))}
-        >
-          Choose every layer by hand
-        </button>
+        <div class="stack tight">
+          <button
+            type="button"
+            class="quiet"
+            aria-describedby="board-hint"
+            onClick={() => recipe.writeRecipe(recipeOfBoard(boardOfOne(towers.at(-1)?.source ?? "", layers)))}
+          >
+            Start a board of layers
+          </button>
+          <span id="board-hint" class="about">
+            Replaces this recipe: all layers of {towers.at(-1)?.name}, and you say which to take from others. Undo
+            brings it back.
+          </span>
+        </div>
       ) : null}
     </div>
   );
