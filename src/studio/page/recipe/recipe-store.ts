@@ -58,9 +58,12 @@ async function open(wanted: string | null): Promise<void> {
 async function reread(): Promise<void> {
   const wanted = name.peek();
   if (wanted === null) return;
+  const before = { version, text: text.peek() };
   try {
     const found = await call("recipe.read", { name: wanted });
     if (wanted !== name.peek() || found.version === version) return;
+    // What was changed or saved here in the meantime is newer than what was read.
+    if (version !== before.version || text.peek() !== before.text) return;
     show(found.text, found.version);
     await runCheck();
   } catch (error) {
