@@ -1,5 +1,5 @@
 // The studio's evaluations, driven in a browser: results and comparisons are those of the command line.
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -142,13 +142,15 @@ describe.skipIf(BROWSER === undefined)(`evaluating (${BROWSER ?? NO_BROWSER})`, 
     await bar.waitFor();
     await page.getByRole("button", { name: "Cancel" }).click();
     await page.getByText("Answers so far are kept.").waitFor();
+    // Where the base was through, the recipe may not have begun.
+    const isBaseDone = existsSync(join(at("project"), folderOf("many", "base"), "results.json"));
     await page.getByRole("button", { name: "Resume" }).click();
     await results("many").getByRole("row", { name: "recipe mine" }).waitFor({ timeout: 100_000 });
     const records = ["base", "recipe-mine"].map((model) => {
       const file = join(at("project"), folderOf("many", model), "run.json");
       return (JSON.parse(readFileSync(file, "utf8")) as { kept: number }).kept;
     });
-    expect(Math.max(...records)).toBeGreaterThan(0);
+    expect(isBaseDone || Math.max(...records) > 0).toBe(true);
   });
 
   it("shows thousands of items by pages", async () => {
