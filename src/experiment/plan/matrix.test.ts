@@ -184,6 +184,11 @@ describe("problems of variants", () => {
       ["line 13: matrix.model: must have at least one value"],
     ],
     [
+      "of a value without a name",
+      PLAN.replace("llama: {}", '"": {}'),
+      ["line 13: matrix.model: must not have a value without a name"],
+    ],
+    [
       "of a matrix without axes",
       PLAN.replace(/matrix:.*/s, "matrix: {}"),
       ["line 12: matrix: must have at least one axis"],

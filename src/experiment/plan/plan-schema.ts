@@ -392,13 +392,20 @@ function variantsIn(matrix: Axes): number {
   return Object.values(matrix).reduce((product, values) => product * Object.keys(values).length, 1);
 }
 
+const hasNames = (mapping: object) => Object.keys(mapping).every((key) => key.trim() !== "");
+
 const matrix = z
   .record(
-    text,
+    z.string(),
     z
-      .record(text, z.record(z.string(), z.json(), "must be a mapping of fields of the plan; {} if it overrides none"))
-      .refine((values) => Object.keys(values).length > 0, "must have at least one value"),
+      .record(
+        z.string(),
+        z.record(z.string(), z.json(), "must be a mapping of fields of the plan; {} if it overrides none"),
+      )
+      .refine((values) => Object.keys(values).length > 0, "must have at least one value")
+      .refine(hasNames, "must not have a value without a name"),
   )
+  .refine(hasNames, "must not have an axis without a name")
   .refine((axes) => Object.keys(axes).length > 0, "must have at least one axis")
   .refine((axes) => variantsIn(axes) <= MAX_VARIANTS, {
     error: ({ input }) =>

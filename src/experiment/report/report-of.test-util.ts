@@ -2,7 +2,11 @@
 
 import type { Cell, Table } from "../../report/table.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
+import { expandVariants } from "../plan/expand-variants.js";
 import { FakeWorld, fakeFacts } from "../plan/fake-world.test-util.js";
+import type { Variant } from "../plan/matrix.js";
+import { parseVariants } from "../plan/plan-file.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { Store } from "../run/store.js";
 import type { Facts, Results } from "../steps/facts.js";
 import type { EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
@@ -22,6 +26,17 @@ class FakeStore extends Store {
     super("/work/small.experiment");
     Object.assign(this, results);
   }
+}
+
+/** The results of several worlds, which agree. */
+function anyOf(all: readonly Results[]): Results {
+  const first = <T>(of: (one: Results) => T | undefined) => all.map(of).find((found) => found !== undefined);
+  return {
+    trained: (key) => first((one) => one.trained(key)),
+    suggested: (key) => first((one) => one.suggested(key)),
+    overlap: (key) => first((one) => one.overlap(key)),
+    evaluated: (key) => first((one) => one.evaluated(key)),
+  };
 }
 
 /** How many of ten items in a row a model gets right. */
@@ -59,16 +74,17 @@ export function reportOf(
     ...fakeFacts,
     modelIdentity: (source) => ({ identity: `id:${source}`, folder: folderOf(source) }),
   };
-  const world = new FakeWorld(text, {
-    worth,
-    suggested,
-    asides: given.asides,
-    overlap: given.overlap,
-    facts,
+  const options = {
+    ...{ worth, suggested, asides: given.asides, overlap: given.overlap, facts },
     ...(checkpoints ? { checkpoints } : {}),
-  });
-  for (let round = 0; round < (rounds ?? 0); round++) world.round();
-  const expansion = isFinished && rounds === undefined ? world.finish() : world.expand();
+  };
+  const combinations = parseVariants(text);
+  const worlds = combinations.map(({ plan }) => new FakeWorld(plan, options));
+  for (const world of worlds) {
+    for (let round = 0; round < (rounds ?? 0); round++) world.round();
+    if (isFinished && rounds === undefined) world.finish();
+  }
+  const results = anyOf(worlds.map((world) => world.results));
   const base = { parameters: 1.24e9, bytes: 2.5e9, layers: 16 };
   const out = "/work/small.experiment";
   const place = {
@@ -82,7 +98,12 @@ export function reportOf(
     isAsWritten: true,
     ...given.place,
   };
-  const experiment = { plan: world.plan, world: { facts, problems: [], base }, ...place } as unknown as Experiment;
+  const [first] = combinations as readonly [Variant];
+  const experimentOf = (plan: ExperimentPlan) =>
+    ({ plan, world: { facts, problems: [], base }, ...place }) as unknown as Experiment;
+  const own = first.id === "" ? [] : combinations.map((one) => ({ ...experimentOf(one.plan), ...one }));
+  const experiment = { ...experimentOf(first.plan), variants: own };
+  const { expansion, variants } = expandVariants(own.length > 0 ? own : [experiment], facts, results);
   const steps = expansion.steps.map((step) => ({
     step,
     state: isFinished
@@ -96,6 +117,7 @@ export function reportOf(
     running: 0,
     waiting: isFinished ? 0 : 7,
   };
-  const status = { expansion, steps, counts, store: new FakeStore(world.results) } as unknown as ExperimentStatus;
+  const store = new FakeStore(results);
+  const status = { expansion, variants, steps, counts, store } as unknown as ExperimentStatus;
   return { report: gatherReport(experiment, status), expansion, experiment, status };
 }

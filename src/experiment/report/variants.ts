@@ -42,6 +42,9 @@ function plannedTask(task: string, plan: ExperimentPlan): string {
 /** Whether configurations were chosen on the test items, of two tables of a task. */
 const suffixOf = ({ id }: Overview) => (id.endsWith("-all") ? "-all" : "");
 
+/** Rows that a sentence names. */
+const MAX_NAMED = 3;
+
 /** Rows that are compared: no controls, and no means of other rows. */
 const isCompared = ({ kind, isSummary }: OverviewBar) => kind !== "control" && !isSummary;
 
@@ -61,10 +64,7 @@ function variantsTable(group: readonly Placed[], variants: readonly PlannedVaria
     return { value: known.length === values.length ? mean : null, scale };
   });
   const titles = [...new Set(group.map(({ overview }) => overview.title))];
-  const name = first.task
-    .replace(/\.ya?ml$/, "")
-    .replace(/\W+/g, "-")
-    .replace(/-$/, "");
+  const name = first.task.replace(/\.ya?ml$|[{}]/g, "").replace(/\W+/g, "-");
   return {
     ...{ id: `variants-${name}${suffixOf(first.overview)}`, kind: "variants", title: titles.join(", ") },
     note: `${scale === "share" ? "Percent right" : "Scores"}; a row for each variant. In bold: significantly above every other row of the variant's own table. A mean is of all variants, where all have it. ${describeHighest(group)}`.trim(),
@@ -95,14 +95,14 @@ function describeHighest(group: readonly Placed[]): string {
     return { label: isTied ? "" : (first?.label ?? ""), isBest: first?.isBest === true };
   });
   const counts = [...groupBy(highest, ({ label }) => label)].toSorted(([, a], [, b]) => b.length - a.length);
-  const parts = counts
-    .filter(([label]) => label !== "")
-    .map(([label, some], i) => {
-      const best = some.filter(({ isBest }) => isBest).length;
-      const where = i === 0 ? `is highest in ${some.length} of ${group.length} variants` : `in ${some.length}`;
-      return `${label} ${where}${best > 0 ? ` (significantly in ${best})` : ""}`;
-    });
+  const named = counts.filter(([label]) => label !== "");
+  const others = named.slice(MAX_NAMED).reduce((sum, [, some]) => sum + some.length, 0);
+  const parts = named.slice(0, MAX_NAMED).map(([label, some], i) => {
+    const best = some.filter(({ isBest }) => isBest).length;
+    const where = i === 0 ? `is highest in ${some.length} of ${group.length} variants` : `in ${some.length}`;
+    return `${label} ${where}${best > 0 ? ` (significantly in ${best})` : ""}`;
+  });
   const tied = counts.find(([label]) => label === "")?.[1].length ?? 0;
   if (parts.length === 0) return `The highest rows are tied in ${tied} of ${group.length} variants.`;
-  return `${[...parts, ...(tied > 0 ? [`a tie in ${tied}`] : [])].join(", ")}.`;
+  return `${[...parts, ...(others > 0 ? [`other rows in ${others}`] : []), ...(tied > 0 ? [`a tie in ${tied}`] : [])].join(", ")}.`;
 }
