@@ -1,10 +1,11 @@
 // Scores of an experiment: models by tasks, each with its interval on the axis of its task.
 import type { Experiment } from "../../experiment-protocol.ts";
 import { call } from "../client.ts";
+import { ownClass } from "../components/basics.tsx";
 import { Interval } from "../components/interval.tsx";
 import { nameFor } from "../names.ts";
 import { create } from "../recipe/recipe-store.ts";
-import { attempt, project } from "../store.ts";
+import { attempt, project, settings } from "../store.ts";
 
 type Row = Experiment["rows"][number];
 
@@ -36,7 +37,7 @@ export function ScoreGrid({ experiment }: { experiment: Experiment }) {
           </thead>
           <tbody>
             {rows.map((row) => (
-              <tr key={`${row.label} ${row.detail}`} class={`kind-${row.kind}`}>
+              <tr key={`${row.label} ${row.detail}`} class={ownOf(row)}>
                 <th scope="row">
                   <span class="own-name">
                     <span class="mark" aria-hidden="true" />
@@ -68,6 +69,12 @@ export function ScoreGrid({ experiment }: { experiment: Experiment }) {
       <p class="soft small">{intervals}</p>
     </section>
   );
+}
+
+/** An expert of the project has its colour in every view; other rows have that of their kind. */
+function ownOf({ kind, label }: Row): string {
+  const at = (settings.value?.experts ?? []).findIndex(({ name }) => kind === "expert" && name === label);
+  return at < 0 ? `kind-${kind}` : ownClass(at);
 }
 
 /** What the report says of each task. */
