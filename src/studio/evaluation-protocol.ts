@@ -23,7 +23,8 @@ export type Runner = z.infer<typeof runner>;
 /** The folder of an evaluation within `evaluations`. */
 export const evaluationName = z.string().regex(/^[\p{L}\p{N}][\p{L}\p{N} _.-]{0,199}$/u, "is not the name of a result");
 const taskName = z.string().min(1).max(200);
-const itemId = z.string().max(1000);
+// A task may make its ids of long texts.
+const itemId = z.string();
 
 /** What evaluations can be made of. */
 export const choices = z.strictObject({

@@ -50,6 +50,8 @@ export const experiment = z.strictObject({
   /** Why it cannot run. */
   problems: z.array(z.string()),
   notes: z.array(z.string()),
+  /** What a run starts that is not layergraft. */
+  programs: z.array(z.strictObject({ when: z.string(), what: z.string() })),
   /** Columns of the grid. */
   tasks: z.array(
     z.strictObject({ title: z.string(), about: z.string(), sentences: z.array(z.string()), axis: z.string() }),

@@ -10,10 +10,14 @@ const MOST_PATH = 4096;
 const MOST_ENTRIES = 1000;
 
 const text = z.string().max(MOST_TEXT);
+const path = z
+  .string()
+  .max(MOST_PATH)
+  .regex(/^[^\0]*$/, "must not have a NUL character");
 /** A folder, `FOLDER+ADAPTER`, or the name of a model on the hub. */
-const source = z.string().trim().min(1, "must not be empty").max(MOST_PATH);
+const source = path.trim().min(1, "must not be empty");
 /** A name that is also that of a file in the project. */
-const name = z
+export const name = z
   .string()
   .max(100)
   .regex(/^[\p{L}\p{N}][\p{L}\p{N} _.-]*$/u, "must begin with a letter or digit, and have no / or other signs");
@@ -262,7 +266,7 @@ export const operations = {
   "project.change": { input: z.strictObject({ revision: count, change: settings.partial() }), output: project },
   /** Folders and models in a folder of this machine. */
   browse: {
-    input: z.strictObject({ folder: z.string().max(MOST_PATH).nullable() }),
+    input: z.strictObject({ folder: path.nullable() }),
     output: z.strictObject({ folder: z.string(), parent: z.string().nullable(), entries: z.array(folderEntry) }),
   },
   inspect: { input: z.strictObject({ source, base: source.nullable() }), output: model },

@@ -1,5 +1,16 @@
 // What a page of another origin, a wrong token, or a project by strangers can do to the studio: nothing.
-import { mkdirSync, readdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -87,6 +98,23 @@ describe("paths", () => {
     }
     expect(readdirSync(root)).toEqual(["project"]);
     expect(readdirSync(at("project", "recipes"))).toEqual([]);
+  });
+
+  it("of models and folders have no NUL, and no more characters than a path", async () => {
+    const start = (input: object) => ["job.start", { kind: "evaluate", input }] as const;
+    const given = { models: [{ name: "one", source: "one" }], task: "quiz", data: null, limit: null };
+    for (const bad of ["a\0b", "x".repeat(4097)]) {
+      for (const [operation, input] of [
+        ["browse", { folder: bad }],
+        ["inspect", { source: bad, base: null }],
+        ["project.change", { revision: 0, change: { base: bad } }],
+        start({ ...given, task: bad }),
+        start({ ...given, data: bad }),
+        start({ ...given, models: [{ name: "one", source: bad }] }),
+      ] as const) {
+        expect([operation, (await call(operation, input)).status]).toEqual([operation, 400]);
+      }
+    }
   });
 
   it("of jobs are only looked up", async () => {
@@ -185,6 +213,31 @@ describe("plans by strangers", () => {
     expect([title, problems]).toEqual([EVIL, [expect.stringContaining("nowhere"), expect.anything()]]);
   });
 
+  it("say which programs they start before they run", async () => {
+    const text = (backend: string) =>
+      plan(
+        [
+          "title: programs",
+          "training: { swift: { engine: trl, trl: { python: /tmp/evil } } }",
+          "executor: { kind: slurm, options: [--wrap=evil], setup: curl evil.example }",
+        ].join("\n"),
+      ).replace("tasks: [quiz]", `tasks: [quiz], backend: "serve:${backend} {model} {port}", allow_code: true`);
+    const programs = async () =>
+      (JSON.parse((await read("programs.yaml")).body) as { programs: { when: string; what: string }[] }).programs;
+    writeFileSync(at("project", "programs.yaml"), text("rm -rf \\e[8m~"));
+    expect(await programs()).toEqual([
+      { when: "For each model", what: "rm -rf \u241b[8m~ {model} {port}" },
+      { when: "For each answer", what: "programs that models write, in a sandbox" },
+      { when: "For training", what: "/tmp/evil" },
+      { when: "For jobs", what: "sbatch --wrap=evil" },
+      { when: "Before each job's step", what: "curl evil.example" },
+    ]);
+    writeFileSync(at("project", "programs.yaml"), text("x".repeat(5000)));
+    expect((await programs())[0]?.what).toMatch(/^x{4000}… \(1015 more characters are in the plan\)$/);
+    rmSync(at("project", "programs.yaml"));
+    expect(JSON.parse((await read("evil.yaml")).body)).toMatchObject({ programs: [] });
+  });
+
   it("with broken results and reports are described", async () => {
     const folder = at("project", "evil.experiment");
     mkdirSync(join(folder, "steps", "evaluate-x"), { recursive: true });
@@ -234,6 +287,61 @@ describe("models and projects by strangers", () => {
       { name: "both", kind: "model" },
       { name: "graphs", kind: "onnx" },
     ]);
+  });
+
+  it("with names that no recipe has, and pipes for recipes, are read without them", async () => {
+    const recipe = (name: string) => at("project", "recipes", name);
+    writeFileSync(recipe("-odd (2).yaml"), "");
+    writeFileSync(recipe("good.yaml"), "");
+    execFileSync("mkfifo", [recipe("pipe.yaml")]);
+    symlinkSync("/dev/zero", recipe("endless.yaml"));
+    expect(JSON.parse((await call("project.read", {})).body)).toMatchObject({ recipes: ["endless", "good", "pipe"] });
+    for (const name of ["pipe", "endless"]) {
+      const reply = await call("recipe.read", { name });
+      expect([name, reply.status, messageOf(reply)]).toEqual([name, 400, expect.stringMatching(/is not a file/)]);
+    }
+  });
+
+  it("with settings that someone edits are read again, and never overwritten with older ones", async () => {
+    const file = at("project", "studio.json");
+    const settings = { base: "by hand", experts: [], recipe: null, prompts: [] };
+    writeFileSync(file, JSON.stringify({ revision: 7, settings, recent: [] }));
+    expect((await call("project.change", { revision: 0, change: { recipe: "x" } })).status).toBe(409);
+    expect((await call("project.change", { revision: 7, change: { recipe: "x" } })).status).toBe(200);
+    expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({
+      revision: 8,
+      settings: { ...settings, recipe: "x" },
+    });
+    writeFileSync(file, "{");
+    for (const [operation, input] of [
+      ["project.read", {}],
+      ["project.change", { revision: 8, change: { recipe: "y" } }],
+    ] as const) {
+      expect(messageOf(await call(operation, input))).toMatch(/studio.json is not a project of the studio. Fix it,/);
+    }
+    expect(readFileSync(file, "utf8")).toBe("{");
+  });
+
+  it("that are moved away while they are open are not made again", async () => {
+    const { url, close } = await startStudio({ folder: at("moved"), port: 0, onBug: (error) => bugs.push(error) });
+    const authorization = `Bearer ${new URL(url).hash.replace("#token=", "")}`;
+    renameSync(at("moved"), at("elsewhere"));
+    for (const [operation, input] of [
+      ["project.read", {}],
+      ["project.change", { revision: 0, change: { recipe: "x" } }],
+      ["recipe.write", { name: "x", text: "", version: null }],
+      ["experiment.list", {}],
+      ["job.start", { kind: "merge", input: { recipe: "x", out: "x", resume: false, force: false } }],
+    ] as const) {
+      const sent = { method: "POST", headers: { authorization }, body: JSON.stringify(input) };
+      const body = await (await fetch(`${new URL(url).origin}/api/${operation}`, sent)).text();
+      expect([operation, messageOf({ status: 0, body })]).toEqual([
+        operation,
+        expect.stringMatching(/does not exist$/),
+      ]);
+    }
+    expect(existsSync(at("moved"))).toBe(false);
+    await close();
   });
 
   it("that are no projects are not opened", async () => {

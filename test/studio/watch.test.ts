@@ -77,6 +77,22 @@ describe.skipIf(BROWSER === undefined)(`watching (${BROWSER ?? NO_BROWSER})`, { 
     expect(await seriousViolations(page)).toEqual([]);
   });
 
+  it("asks before a plan starts programs", async () => {
+    const plan = readFileSync(at("project", "mine.plan.yaml"), "utf8");
+    const run = page.getByRole("button", { name: "Run", exact: true });
+    expect(await run.isEnabled()).toBe(true);
+    const serving = plan.replace(/^evaluate:$/m, '$&\n  backend: "serve:<b>serve</b> {model} {port}"');
+    writeFileSync(at("project", "mine.plan.yaml"), serving);
+    await page.getByText("<b>serve</b> {model} {port}").waitFor();
+    expect(await run.isDisabled()).toBe(true);
+    await page.getByLabel("I have read them and trust this plan").check();
+    expect(await run.isEnabled()).toBe(true);
+    await picture("watch-programs");
+    expect(await seriousViolations(page)).toEqual([]);
+    writeFileSync(at("project", "mine.plan.yaml"), plan);
+    await page.getByText("A run starts these programs:").waitFor({ state: "detached" });
+  });
+
   it("shows scores as they arrive, and after a reload", async () => {
     await page.getByRole("button", { name: "Run" }).click();
     await state().getByText("Running in this studio.").waitFor();

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
-import { exists, LayergraftError, stampOf } from "../../core/index.js";
+import { exists, isAnySystemError, LayergraftError, stampOf, systemMessage } from "../../core/index.js";
 import { type Experiment, findRecipe, gatherReport, openExperiment, REPORT, statusOf } from "../../experiment/index.js";
 import type { Experiment as Shown } from "../experiment-protocol.js";
 import type { Answer, Answers, Question, ReaderData } from "./ask.js";
@@ -74,6 +74,7 @@ parentPort?.on("message", async ({ id, kind, input }: Question) => {
   try {
     send({ id, value: await ANSWERS[kind](input as never) });
   } catch (error) {
+    if (isAnySystemError(error)) return send({ id, message: systemMessage(error), isBug: false });
     const message = error instanceof Error ? error.message : String(error);
     send({ id, message, isBug: !(error instanceof LayergraftError) });
   }

@@ -3,6 +3,7 @@ import { visible } from "../../core/index.js";
 import type { Experiment, ExperimentReport, ExperimentStatus, Overview } from "../../experiment/index.js";
 import { formatNumber, formatSpan, type Span } from "../../report/index.js";
 import type { Experiment as Shown } from "../experiment-protocol.js";
+import { programsOf } from "./programs.js";
 
 const MOST_TEXT = 400;
 const MOST_ROWS = 200;
@@ -13,7 +14,7 @@ const MOST_LISTED = 12;
 export type Place = Pick<Shown, "plan" | "version" | "runner" | "report">;
 
 export function summarize(
-  { plan, world, out }: Experiment,
+  { plan, variants, world, out }: Experiment,
   status: ExperimentStatus,
   report: ExperimentReport,
   place: Place,
@@ -31,6 +32,7 @@ export function summarize(
     counts: { ...counts, waiting: Math.round(counts.waiting) },
     ...{ secondsLeft: estimate.seconds ?? null, workers: estimate.workers },
     ...{ problems: world.problems.slice(0, MOST_LISTED).map(clip), notes: world.notes.map(clip) },
+    programs: programsOf(variants.length > 0 ? variants.map((variant) => variant.plan) : [plan]),
     tasks: overviews.map(taskOf),
     ...{ rows: rows.slice(0, MOST_ROWS), moreRows: Math.max(0, rows.length - MOST_ROWS), intervals: report.intervals },
     running: steps.flatMap(({ step, state }) =>

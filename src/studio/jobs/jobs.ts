@@ -75,7 +75,8 @@ export class Jobs {
     // Names sort by time.
     const id = `${Date.now().toString(36).padStart(9, "0")}-${kind}-${randomBytes(3).toString("hex")}`;
     const folder = join(this.#options.folder, id);
-    await mkdir(folder, { recursive: true });
+    // Not recursive: a project that was moved away is not made again.
+    await mkdir(folder);
     const job: Job = {
       ...{ id, kind, title, input: input as Job["input"], state: "running", started: Date.now() },
       ...{ ended: null, progress: null, error: null },

@@ -1,6 +1,6 @@
 // Entry point of the thread that does a job.
 import { parentPort, workerData } from "node:worker_threads";
-import { CancelledError, LayergraftError } from "../../core/index.js";
+import { CancelledError, isAnySystemError, LayergraftError, systemMessage } from "../../core/index.js";
 import type { JobInput, JobKind } from "../protocol.js";
 import { type JobPlace, KINDS, type Progress } from "./kinds.js";
 
@@ -35,6 +35,7 @@ try {
   send({ type: "done", result });
 } catch (error) {
   if (error instanceof CancelledError) send({ type: "cancelled" });
+  else if (isAnySystemError(error)) send({ type: "failed", message: systemMessage(error), isBug: false });
   else {
     const isBug = !(error instanceof LayergraftError);
     send({ type: "failed", message: error instanceof Error ? error.message : String(error), isBug });

@@ -5,6 +5,7 @@ import { basename, join, resolve } from "node:path";
 import { z } from "zod";
 import {
   exists,
+  isFile,
   isSystemError,
   LayergraftError,
   type Lock,
@@ -13,15 +14,16 @@ import {
   usageError,
   writeFileAtomically,
 } from "../../core/index.js";
-import { type Project, type Settings, settings } from "../protocol.js";
+import { name, type Project, project, type Settings, settings } from "../protocol.js";
 
 const SETTINGS_FILE = "studio.json";
 /** Files of the server: its lock, token and jobs. */
 export const PRIVATE_FOLDER = ".layergraft-studio";
 const MOST_BYTES = 5_000_000;
 const MOST_RECENT = 12;
+const MOST_RECIPES = 1000;
 
-const saved = z.strictObject({ revision: z.int().min(0), settings, recent: z.array(z.string()) });
+const saved = z.strictObject({ revision: z.int().min(0), settings, recent: project.shape.recent });
 type Saved = z.infer<typeof saved>;
 
 /** Fields of the settings with new values. */
@@ -40,15 +42,13 @@ export class ProjectFolder {
   readonly folder: string;
   /** Where the server keeps its own files. */
   readonly private: string;
-  #saved: Saved;
   readonly #lock: Lock;
   /** Changes wait for each other. */
   #turn: Promise<unknown> = Promise.resolve();
 
-  private constructor(folder: string, own: string, content: Saved, lock: Lock) {
+  private constructor(folder: string, own: string, lock: Lock) {
     this.folder = folder;
     this.private = own;
-    this.#saved = content;
     this.#lock = lock;
   }
 
@@ -63,7 +63,8 @@ export class ProjectFolder {
     await mkdir(own, { recursive: true, mode: 0o700 });
     const lock = await takeLock(own);
     try {
-      return new ProjectFolder(path, own, await readSaved(join(path, SETTINGS_FILE)), lock);
+      await readSaved(join(path, SETTINGS_FILE));
+      return new ProjectFolder(path, own, lock);
     } catch (error) {
       await lock.release();
       throw error;
@@ -85,10 +86,11 @@ export class ProjectFolder {
   }
 
   async read(): Promise<Project> {
-    const { revision, settings: now, recent } = this.#saved;
+    const { revision, settings: now, recent } = await this.#load();
     const files = await readdir(join(this.folder, "recipes"));
-    const recipes = files.filter((file) => file.endsWith(".yaml")).map((file) => basename(file, ".yaml"));
-    return { folder: this.folder, revision, settings: now, recent, recipes: recipes.sort() };
+    const names = files.filter((file) => file.endsWith(".yaml")).map((file) => basename(file, ".yaml"));
+    const recipes = names.filter((one) => name.safeParse(one).success).sort();
+    return { folder: this.folder, revision, settings: now, recent, recipes: recipes.slice(0, MOST_RECIPES) };
   }
 
   /**
@@ -97,7 +99,7 @@ export class ProjectFolder {
    */
   change(revision: number, change: SettingsChange): Promise<Project> {
     return this.#inTurn(async () => {
-      const now = this.#saved;
+      const now = await this.#load();
       if (revision !== now.revision) throw conflict("The project");
       const next = settings.parse({ ...now.settings, ...change });
       const opened = [next.base, ...next.experts.map(({ source }) => source)].filter((source) => source !== null);
@@ -110,6 +112,9 @@ export class ProjectFolder {
   async readRecipe(name: string): Promise<{ text: string; version: string }> {
     const file = this.recipeFile(name);
     try {
+      // A read of a pipe would wait for its other end.
+      if ((await exists(file)) && !(await isFile(file)))
+        throw usageError(`${file} is not a file. Choose another recipe.`);
       const tooLarge = () => usageError(`${file} is too large to be a recipe`);
       const text = (await readBounded(file, MOST_BYTES, tooLarge)).toString("utf8");
       return { text, version: versionOf(text) };
@@ -143,9 +148,13 @@ export class ProjectFolder {
     return join(this.folder, "recipes", `${name}.yaml`);
   }
 
+  /** What the file says now, as people edit it, too. */
+  #load(): Promise<Saved> {
+    return readSaved(join(this.folder, SETTINGS_FILE));
+  }
+
   async #save(next: Saved): Promise<void> {
     await writeFileAtomically(join(this.folder, SETTINGS_FILE), `${JSON.stringify(next, null, 2)}\n`);
-    this.#saved = next;
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -157,7 +166,7 @@ export class ProjectFolder {
 
 async function readSaved(file: string): Promise<Saved> {
   const wrong = () =>
-    usageError(`${file} is not a project of the studio. Move it away, or open another folder.`, { file });
+    usageError(`${file} is not a project of the studio. Fix it, move it away, or open another folder.`, { file });
   try {
     return saved.parse(JSON.parse((await readBounded(file, MOST_BYTES, wrong)).toString("utf8")));
   } catch (error) {

@@ -26,6 +26,7 @@ import {
   type Choices,
   type ComparedItem,
   type Evaluation,
+  evaluation,
   evaluationName,
   type ResultComparison,
 } from "../evaluation-protocol.js";
@@ -102,7 +103,7 @@ async function evaluationOf(folder: string, name: string): Promise<Evaluation | 
     const stats = await stat(file);
     if (!stats.isFile()) return undefined;
     const { source, backend, settings, tasks } = await readResults(file);
-    return {
+    const found = {
       ...{ name, source, ended: stats.mtimeMs, limit: settings.limit },
       runner: backend.server === null ? backend.backend : `${backend.server} (${backend.backend})`,
       tasks: tasks.flatMap(({ task, title, protocol, promptsDigest, items, scores: [main] }) => {
@@ -116,6 +117,8 @@ async function evaluationOf(folder: string, name: string): Promise<Evaluation | 
         };
       }),
     };
+    // The page refuses all of the list for one result by a stranger, such as one with fewer than no items.
+    return evaluation.safeParse(found).data;
   } catch (error) {
     if (error instanceof LayergraftError || isAnySystemError(error)) return undefined;
     throw error;

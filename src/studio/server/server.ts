@@ -15,6 +15,8 @@ import { REPORTS, Reports } from "./reports.js";
 
 const HOST = "127.0.0.1";
 const MOST_BODY = 4_000_000;
+/** Bytes of events that a page may leave unread. */
+const MOST_UNREAD = 16_000_000;
 /** Milliseconds between comments that keep a stream of events open. */
 const HEARTBEAT = 15_000;
 
@@ -45,7 +47,11 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
   const project = await ProjectFolder.open(folder);
   const streams = new Set<ServerResponse>();
   const onEvent = (event: StudioEvent) => {
-    for (const stream of streams) stream.write(`data: ${JSON.stringify(event)}\n\n`);
+    for (const stream of streams) {
+      // A page that reads again after it was suspended connects again, and loads what it missed.
+      if (stream.writableLength > MOST_UNREAD) stream.destroy();
+      else stream.write(`data: ${JSON.stringify(event)}\n\n`);
+    }
   };
   const jobs = await Jobs.open({ folder: `${project.private}/jobs`, project: project.folder, onEvent });
   const token = await project.token();

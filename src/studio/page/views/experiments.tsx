@@ -109,6 +109,10 @@ function Head({ experiment }: { experiment: Experiment }) {
   const { done, running, failed, left, waiting } = counts;
   const total = done + running + failed + left + waiting;
   const job = jobOf(plan);
+  // Other programs need another consent.
+  const programs = JSON.stringify([plan, experiment.programs]);
+  const [trusted, setTrusted] = useState("");
+  const isTrusted = experiment.programs.length === 0 || trusted === programs;
   const facts: [string, string][] = [
     ["Steps", `${done} of ${waiting > 0 ? "about " : ""}${total} done${failed > 0 ? `, ${failed} failed` : ""}`],
     ["Work so far", seconds > 0 ? durationText(1000 * seconds) : "none"],
@@ -125,7 +129,7 @@ function Head({ experiment }: { experiment: Experiment }) {
           <p class="path">{plan}</p>
         </div>
         <div class="row">
-          <Run experiment={experiment} job={job} />
+          <Run experiment={experiment} job={job} isTrusted={isTrusted} />
           {reportUrl === null ? null : (
             <a
               class={done === total ? "button primary" : "button"}
@@ -163,6 +167,31 @@ function Head({ experiment }: { experiment: Experiment }) {
           <button type="button" onClick={() => store.read(true)}>
             Check again
           </button>
+        </div>
+      ) : null}
+      {experiment.programs.length > 0 && done < total ? (
+        <div class="notice caution">
+          <div class="stack tight">
+            <strong>A run starts these programs:</strong>
+            <dl class="programs">
+              {experiment.programs.map(({ when, what }) => (
+                <div key={`${when} ${what}`}>
+                  <dt>{when}</dt>
+                  <dd tabIndex={0}>
+                    <code>{what}</code>
+                  </dd>
+                </div>
+              ))}
+            </dl>
+            <label class="check">
+              <input
+                type="checkbox"
+                checked={isTrusted}
+                onChange={({ currentTarget }) => setTrusted(currentTarget.checked ? programs : "")}
+              />
+              I have read them and trust this plan
+            </label>
+          </div>
         </div>
       ) : null}
       {job?.state === "failed" && !experiment.runner ? <p class="notice problem">{job.error}</p> : null}
@@ -212,7 +241,14 @@ function describe({ runner, counts, problems }: Experiment, job: Job | undefined
   return "Stopped. Resume continues where it stopped.";
 }
 
-function Run({ experiment, job }: { experiment: Experiment; job: Job | undefined }) {
+interface RunProps {
+  readonly experiment: Experiment;
+  readonly job: Job | undefined;
+  /** Whether it may start the programs of its plan. */
+  readonly isTrusted: boolean;
+}
+
+function Run({ experiment, job, isTrusted }: RunProps) {
   const [isAsked, setAsked] = useState(false);
   const { plan, counts, problems, runner } = experiment;
   useEffect(() => setAsked(false), [job?.id, job?.state]);
@@ -228,7 +264,7 @@ function Run({ experiment, job }: { experiment: Experiment; job: Job | undefined
     <button
       type="button"
       class="primary"
-      disabled={isAsked || runner !== null || problems.length > 0}
+      disabled={isAsked || !isTrusted || runner !== null || problems.length > 0}
       onClick={() => void start()}
     >
       {done === 0 ? "Run" : left + waiting + running === 0 ? "Retry what failed" : "Resume"}
