@@ -199,6 +199,7 @@ async function report(
   const [compared] = data.tables.filter(({ kind }) => kind === "variants");
   if (compared) print([compared.title, "", ...terminalLines(compared), "", data.verdict]);
   print(data.overviews.filter(({ bars }) => bars.length > 0).flatMap((overview) => [...overviewLines(overview), ""]));
+  for (const text of data.warnings) warn(text);
   if (action === "report") for (const { label, reason } of data.failures) warn(`${label} failed: ${reason}`);
   info(
     flags,

@@ -46,6 +46,7 @@ import {
   writtenModel,
 } from "./plan-models.js";
 import { type ExperimentPlan, type Family, type Json, type Merge, runnerOf } from "./plan-schema.js";
+import { describeRefusals } from "./refusals.js";
 import { type SearchOutcome, searchGroup } from "./search-configurations.js";
 import { countCheckpoints } from "./training-runs.js";
 
@@ -106,6 +107,8 @@ export interface Expansion {
   /** Pairs of experts whose changed rows are compared, and the key of their analysis. */
   readonly overlaps: readonly { readonly experts: readonly [string, string]; readonly key: string }[];
   readonly waiting: readonly Waiting[];
+  /** Families and merges that will have no model because guards refused checkpoints, in sentences. */
+  readonly warnings: readonly string[];
 }
 
 /** Expands a plan. */
@@ -172,7 +175,18 @@ class Expander {
       overlaps,
       selections: this.#selections,
       waiting: this.#waiting,
+      warnings: describeRefusals(this.#selections, this.#withoutModel()),
     };
+  }
+
+  /** Families and merges of the plan that guards left without a model. */
+  #withoutModel(): string[] {
+    const { experts, merges } = this.#plan;
+    const families = Object.entries(experts).filter(([name, family]) =>
+      memberNames(name, family).every((member) => this.#missing.has(member)),
+    );
+    const names = [...families.map(([name]) => name), ...merges.map(({ name }) => name)];
+    return names.filter((name, i) => i < families.length || this.#missing.has(name));
   }
 
   /** A model that a recipe names, if it is known. A merge is written by a step. */

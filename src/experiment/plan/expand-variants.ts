@@ -33,6 +33,7 @@ export function expandVariants<V extends PlannedVariant>(
   const expansion = {
     ...{ steps: sharedSteps(expanded), models: all("models"), searches: all("searches") },
     ...{ overlaps: all("overlaps"), selections: all("selections"), waiting: sharedWaiting(expanded) },
+    warnings: sharedWarnings(expanded),
   };
   return { expansion, variants: expanded };
 }
@@ -68,6 +69,18 @@ function sharedWaiting(expanded: readonly ExpandedVariant[]): Waiting[] {
     );
     const steps = [...distinct.values()].reduce((sum, own) => sum + own, 0);
     return [{ what: `${what}${suffix}`, steps, ...(kind === undefined ? {} : { kind }) }];
+  });
+}
+
+/** Warnings of several variants, as one: `Guards refused all 6 checkpoints of math (…). (aya, LoRA)` */
+function sharedWarnings(expanded: readonly ExpandedVariant[]): string[] {
+  const all = expanded.flatMap(({ variant, expansion: { warnings } }) => warnings.map((text) => ({ text, variant })));
+  return [...groupBy(all, ({ text }) => text)].map(([text, some]) => {
+    const of = suffixOf(
+      some.map(({ variant }) => variant),
+      expanded,
+    );
+    return `${text}${of}`;
   });
 }
 

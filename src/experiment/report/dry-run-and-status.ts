@@ -168,6 +168,7 @@ export function statusLines({ counts, steps, expansion, estimate, seconds }: Exp
     ...inState("running").map(({ label, since }) => `running  ${label} (since ${since})`),
     ...failed.map(({ label, reason }) => `failed   ${label}: ${reason}`),
     ...(failed.length > 0 ? [adviceOnFailures(failed.length)] : []),
+    ...expansion.warnings.map((text) => `warning  ${text}`),
     ...stopped.map(({ label, reason }) => `stopped  ${label}: ${reason}; resume continues it`),
     ...others.map(({ label }) => `left     ${label}`),
     ...(more > 0 ? [`left     ${more} more`] : []),

@@ -49,10 +49,15 @@ function titleOf({ plan, title }: Experiment): string {
   return [plan.title ?? plan.name, title].filter((part) => part !== "").join(": ");
 }
 
-function progressIn({ counts, steps }: ExperimentStatus): Pick<ExperimentReport, "progress" | "failures"> {
+function progressIn({
+  counts,
+  steps,
+  expansion,
+}: ExperimentStatus): Pick<ExperimentReport, "progress" | "failures" | "warnings"> {
   const { done, failed, left, running, waiting } = counts;
   return {
     progress: { done, failed, left: left + running, waiting },
+    warnings: expansion.warnings,
     failures: steps.flatMap(({ step, state }) =>
       state.state === "failed" ? [{ label: step.label, reason: state.reason }] : [],
     ),

@@ -89,6 +89,7 @@ export function experimentMarkdown(report: ExperimentReport): string {
   const scores = scoreList(report, MAX_ROWS);
   const lines = [
     ...[`# ${escapeMarkdown(report.title)}`, "", describeProgress(report), escapeMarkdown(describeBackend(report)), ""],
+    ...(report.warnings.length > 0 ? [`**${escapeMarkdown(report.warnings.join(" "))}**`, ""] : []),
     ...report.notes.flatMap((note) => [escapeMarkdown(note), ""]),
     ...of("variants"),
     ...variantSection(report.variants),

@@ -41,7 +41,9 @@ export function overviews(sheet: Sheet, plan: ExperimentPlan, basis: Basis, isOn
   return tasksIn(sheet, plan).flatMap((task): Overview[] => {
     const rows = rowsOf(task, sheet, plan, basis);
     if (isOneOfTwo && basis === "all" && isSame(task, rows, sheet, plan)) return [];
-    return [overview(task, rows, sheet, basis, isOneOfTwo)];
+    const found = overview(task, rows, sheet, basis, isOneOfTwo);
+    const choice = [found.choice, checkpointChoice(task, rows, sheet, plan)].filter((part) => part !== "").join(" ");
+    return [{ ...found, choice }];
   });
 }
 
@@ -240,6 +242,24 @@ export function describeChoice(task: string, sheet: Sheet, basis: Basis): string
     ...others.map(({ name, searched }) => `${searched} items of ${sheet.titleOf(name)}`),
   ];
   return `Configurations were chosen on ${where.join(", ")}.`;
+}
+
+/** Which families' checkpoints were chosen on the items of a task, in a sentence; empty if none were. */
+function checkpointChoice(task: string, rows: readonly Row[], sheet: Sheet, plan: ExperimentPlan): string {
+  const names = new Set(rows.flatMap(({ models }) => models));
+  const merged = sheet.merges.flatMap(({ name, families }) => (names.has(name) ? families : []));
+  const parts = sheet.partsOf(task);
+  const chosen = Object.entries(plan.experts).flatMap(([family, { select, language }]) => {
+    const own = sheet.models.filter((model) => "family" in model && model.family === family);
+    const kept = sheet.experts.filter((expert) => expert.family === family);
+    const isShown = merged.includes(family) || kept.some(({ name }) => names.has(name));
+    const isChoice = own.length > 2 * kept.length; // each kept checkpoint is a candidate, too
+    const languages = language === undefined ? languagesOf(plan) : [language];
+    const by = [select?.by ?? []].flat().flatMap((one) => inLanguages(one, languages));
+    return isShown && isChoice && by.some((one) => parts.includes(one)) ? [family] : [];
+  });
+  if (chosen.length === 0) return "";
+  return `Checkpoints of ${listed(chosen)} were chosen on these items, so their scores and those of their merges are optimistic.`;
 }
 
 /** The highest row, if its lead over each other row is significant on the same items; and a sentence on it. */

@@ -127,8 +127,8 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
       .slice(0, MAX_VERDICTS)
       .map(({ title, verdict }) => ({ title: overviews.length + compared.length > 1 ? title : "", text: verdict })),
     state: {
-      text: `${describeProgress(report)} ${describeBackend(report)}`,
-      isOpen: progress.left + progress.waiting + progress.failed > 0,
+      text: [describeProgress(report), ...report.warnings, describeBackend(report)].join(" "),
+      isOpen: progress.left + progress.waiting + progress.failed > 0 || report.warnings.length > 0,
     },
     sections: sections.filter(({ figures }) => figures.length > 0),
     footer: `Made by layergraft ${report.layergraft} from the experiment ${report.name}.`,

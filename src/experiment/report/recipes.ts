@@ -169,10 +169,14 @@ function findRow(
       ("folder" in location ? placeOnHub(location.folder) : undefined) ?? store.locate(location, model.locations);
     return { name, recipe: recipeOf(model, at) };
   }
-  if (report.recipes.length === 0) {
+  const { warnings } = expansion;
+  if (report.recipes.length === 0 && warnings.length === 0) {
     throw usageError(`there is no row ${row}: no merge or trained expert is known yet. Run the plan first.`);
   }
-  const known = [...report.recipes.map(({ id }) => id), ...bars.map(({ label }) => label), ...models.keys()];
+  // Checkpoints that a selection left out have no row.
+  const offered = [...models.values()].flatMap((one) => ("isCandidate" in one && one.isCandidate ? [] : [one.name]));
+  const known = [...report.recipes.map(({ id }) => id), ...bars.map(({ label }) => label), ...offered];
   const hint = didYouMean(row, [...new Set(known)]) || `; there are ${formatSome([...new Set(known)], 8)}`;
-  throw usageError(`there is no row ${row} in the report${hint}`);
+  const end = hint.endsWith("?") || warnings.length === 0 ? "" : ".";
+  throw usageError([`there is no row ${row} in the report${hint}${end}`, ...warnings].join(" "));
 }

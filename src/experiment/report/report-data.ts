@@ -274,6 +274,8 @@ export interface ExperimentReport {
     readonly waiting: number;
   };
   readonly failures: readonly { readonly label: string; readonly reason: string }[];
+  /** Families and merges without a model because guards refused checkpoints, in sentences. */
+  readonly warnings: readonly string[];
   /** What its 95% intervals are, in a sentence. */
   readonly intervals: string;
   readonly overviews: readonly Overview[];

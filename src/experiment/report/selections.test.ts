@@ -2,7 +2,10 @@ import { expect, it } from "vitest";
 import { csvLines } from "../../report/render.js";
 import { FakeWorld } from "../plan/fake-world.test-util.js";
 import type { EvaluateStep } from "../steps/step.js";
+import { statusLines } from "./dry-run-and-status.js";
 import { experimentMarkdown } from "./markdown.js";
+import { experimentPage } from "./page.js";
+import { findRecipe } from "./recipes.js";
 import { reportOf } from "./report-of.test-util.js";
 
 const plan = (select: string) => `
@@ -39,10 +42,14 @@ function run(select: string) {
   const world = new FakeWorld(plan(select), { checkpoints: CHECKPOINTS, worth: value });
   const { selections, models, waiting, steps } = world.finish();
   const souped = models.find(({ model }) => model.kind === "merge")?.model;
-  const report = reportOf(plan(select), (step) => [...Array(10).keys()].filter((item) => value(step, item)).length, {
-    checkpoints: CHECKPOINTS,
-  }).report;
-  return { selection: selections[0], waiting, souped, report, steps };
+  const { report, status } = reportOf(
+    plan(select),
+    (step) => [...Array(10).keys()].filter((item) => value(step, item)).length,
+    {
+      checkpoints: CHECKPOINTS,
+    },
+  );
+  return { selection: selections[0], waiting, souped, report, status, steps };
 }
 
 const names = (selection: ReturnType<typeof run>["selection"]) =>
@@ -56,7 +63,7 @@ it("refuses checkpoints that lost more than a guard allows", () => {
   expect(names(selection)).toEqual(["math-1: run-b after 4 samples", "math-2: run-a after 4 samples"]);
   expect(steps.filter(({ label }) => label === "evaluate base (for guards) on mmlu")).toHaveLength(1);
   // There is no third, and nothing waits for it.
-  expect(waiting).toEqual([]);
+  expect([waiting, report.warnings]).toEqual([[], []]);
   expect(souped?.source).toMatchObject({ models: [expect.any(String), expect.any(String)] });
   const table = report.tables.find(({ kind }) => kind === "selection");
   expect(table?.note).toBe(
@@ -70,10 +77,27 @@ it("refuses checkpoints that lost more than a guard allows", () => {
   expect(experimentMarkdown(report)).toContain("| refused by mmlu |");
 });
 
-it("merges nothing where guards leave no expert", () => {
-  const { selection, waiting, souped } = run("top: 1, by: gsm, guards: [{ task: mmlu }, { task: gsm, within: 0 }]");
+it("merges nothing where guards leave no expert, and says so", () => {
+  const { selection, waiting, souped, report, status } = run(
+    "top: 1, by: gsm, guards: [{ task: mmlu }, { task: gsm, within: 0 }]",
+  );
   expect(selection?.checkpoints.every(({ name }) => name === undefined)).toBe(true);
   expect([waiting, souped]).toEqual([[], undefined]);
+  const warnings = [
+    "Guards refused all 6 checkpoints of math (5 by mmlu, 3 by gsm), so math has no model.",
+    "Without these checkpoints, there is no model of souped.",
+  ];
+  expect(report.warnings).toEqual(warnings);
+  expect(experimentMarkdown(report).split("\n")[5]).toBe(`**${warnings.join(" ")}**`);
+  expect(experimentPage(report).state).toMatchObject({ isOpen: true });
+  expect(experimentPage(report).state?.text).toContain(warnings.join(" "));
+  expect(statusLines({ ...status, seconds: 0 })).toContain(`warning  ${warnings[0]}`);
+  // Refused checkpoints are not offered.
+  for (const row of ["math", "math-1", "souped"]) {
+    expect(() => findRecipe(row, report, status)).toThrow(
+      `there is no row ${row} in the report; there are base. ${warnings.join(" ")}`,
+    );
+  }
 });
 
 it("keeps one checkpoint of all runs with the same data", () => {
@@ -98,4 +122,20 @@ it("keeps the keys of plans without guards", () => {
     new FakeWorld(plan(select), { checkpoints: CHECKPOINTS }).finish().steps.map(({ key }) => key);
   const guarded = new Set(keys("top: 3, by: gsm, guards: [{ task: mmlu, within: 100 }]"));
   for (const key of keys("top: 3, by: gsm")) expect(guarded.has(key)).toBe(true);
+});
+
+it("says which checkpoints were chosen on the reported items", () => {
+  const reported = (select: string, tasks: string) =>
+    reportOf(plan(select).replace("tasks: [quiz]", `tasks: [${tasks}]`), () => 5, {
+      checkpoints: CHECKPOINTS,
+    }).report.overviews.map(({ task, choice }) => [task, choice]);
+  expect(reported("top: 2, by: gsm", "gsm, quiz")).toEqual([
+    [
+      "gsm",
+      "Checkpoints of math were chosen on these items, so their scores and those of their merges are optimistic.",
+    ],
+    ["quiz", ""],
+  ]);
+  // All are kept, so nothing was chosen.
+  expect(reported("top: 6, by: gsm, one_per_run: false", "gsm")).toEqual([["gsm", ""]]);
 });

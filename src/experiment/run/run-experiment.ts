@@ -102,7 +102,7 @@ class Run {
         if (step) this.#emit(step, { event: "progress", share, what });
       },
     });
-    this.#expansion = { steps: [], models: [], searches: [], overlaps: [], selections: [], waiting: [] };
+    this.#expansion = { steps: [], models: [], searches: [], overlaps: [], selections: [], waiting: [], warnings: [] };
   }
 
   async run(): Promise<RunSummary> {
