@@ -36,6 +36,21 @@ describe("tune", () => {
     expect(existsSync(join(world, "other"))).toBe(false);
   });
 
+  it("says that all configurations tie, continues with a larger budget, and keeps its report from another search", async () => {
+    const own = [...TUNE, "--limit", "5", "--out", "tied"];
+    const first = await layergraft([...own, "--budget", "2"], { cwd: world });
+    expect({ status: first.status, stderr: first.stderr.slice(-3000) }).toMatchObject({ status: 0 });
+    // Every swap of the example scores the same on the two items of this search.
+    expect(first.stdout).toMatch(/^Tied: all 2 configurations scored the same .*\nTaken: bottom \d/);
+    const recipe = join(world, /^Recipe: (.+)$/m.exec(first.stdout)?.[1] ?? "");
+    expect(existsSync(recipe)).toBe(true);
+    const other = await layergraft([...own, "--method", "slerp"], { cwd: world });
+    expect(other.status).toBe(1);
+    expect(other.stderr).toMatch(/tied.experiment.report is of another search.* Choose another --out\.\n$/);
+    expect(existsSync(recipe)).toBe(true);
+    expect((await layergraft([...own, "--budget", "3"], { cwd: world })).status).toBe(0);
+  });
+
   it("ends the same after ten kills as without any, and its command writes the recipe", {
     tags: ["slow"],
   }, async () => {

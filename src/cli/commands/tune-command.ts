@@ -1,11 +1,22 @@
 import { mkdir, readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { stringify } from "yaml";
-import { exists, formatShare, isFile, OutputError, usageError, writeFileAtomically } from "../../core/index.js";
+import { parseDocument, stringify } from "yaml";
+import {
+  canonicalJson,
+  exists,
+  formatShare,
+  isFile,
+  isObject,
+  OutputError,
+  plural,
+  usageError,
+  writeFileAtomically,
+} from "../../core/index.js";
 import {
   adviceOnFailures,
   downloadsOn,
+  type ExperimentInput,
   type ExperimentReport,
   gatherReport,
   openExperiment,
@@ -93,7 +104,7 @@ async function tune(flags: TuneFlags): Promise<void> {
     else print([text.trimEnd(), "", ...outlookLines(outlook)]);
     return refuseProblems(problems, "the plan");
   }
-  const file = await writePlan(out, text);
+  const file = await writePlan(out, text, plan);
   const experiment = await openExperiment(file, { signal });
   for (const note of experiment.world.notes) warn(note);
   const display = flags.quiet ? SILENT : showProgress();
@@ -136,24 +147,42 @@ async function moved(flags: TuneFlags, out: string): Promise<TuneFlags> {
   return { ...flags, task: task ?? flags.task, language: language ?? flags.language, base, on };
 }
 
-/** @throws OutputError if the folder has a plan of another origin */
-async function writePlan(out: string, text: string): Promise<string> {
+/** @throws OutputError if the folder has a plan of another origin, or the report of another search */
+async function writePlan(out: string, text: string, plan: ExperimentInput): Promise<string> {
   const file = join(out, "plan.yaml");
-  if ((await exists(file)) && !(await readFile(file, "utf8")).startsWith(HEADER)) {
+  const before = (await exists(file)) ? await readFile(file, "utf8") : undefined;
+  if (before !== undefined && !before.startsWith(HEADER)) {
     throw new OutputError(
       `${file} was not written by tune. Choose another --out, or run it: layergraft experiment ${file}`,
-      {
-        file,
-      },
+      { file },
     );
+  }
+  const report = join(out, plan.out ?? "", REPORT);
+  if (before !== undefined && !isSameSearch(before, text) && (await exists(report))) {
+    throw new OutputError(`${report} is of another search, and its recipes would be replaced. Choose another --out.`, {
+      file: report,
+    });
   }
   await mkdir(out, { recursive: true });
   await writeFileAtomically(file, text);
   return file;
 }
 
+/** Whether two texts are the plan of one search, with any budget. */
+function isSameSearch(before: string, now: string): boolean {
+  const [one, other] = [before, now].map((text) => {
+    const plan: unknown = parseDocument(text).toJS();
+    if (!isObject(plan) || !isObject(plan.search)) return undefined;
+    return canonicalJson({ ...plan, search: { ...plan.search, budget: 0 } });
+  });
+  return one !== undefined && one === other;
+}
+
 interface Best {
   readonly configuration: string;
+  /** Configurations that scored the same on the items of the search, and all that it compared last. */
+  readonly tied: number;
+  readonly compared: number;
   /** From 0 to 1, on the items that the search did not see. */
   readonly score: number;
   readonly interval: { readonly low: number; readonly high: number } | null;
@@ -173,22 +202,42 @@ function bestOf({ searches, overviews, recipes }: ExperimentReport, file: string
   if (search?.chosen === undefined || !overview || !recipe || !bar) return undefined;
   const command = `layergraft experiment ${file} export ${recipe.id} --out best`;
   return {
-    ...{ configuration: search.chosen, score: bar.mean, interval: bar.interval ?? null },
+    ...{ configuration: search.chosen, tied: search.ties.length, compared: comparedIn(search) },
+    ...{ score: bar.mean, interval: bar.interval ?? null },
     ...{
       items: overview.items,
-      verdict: overview.verdict,
+      // There is one merge here, however it was chosen.
+      verdict: overview.verdict.replaceAll(bar.label, TUNED),
       recipe: join(folder, RECIPES, `${recipe.id}.yaml`),
       command,
     },
   };
 }
 
-function describe({ configuration, recipe, score, interval, items, verdict, command }: Best): string[] {
+/** Configurations that were on the items that decided. */
+function comparedIn({ configurations }: ExperimentReport["searches"][number]): number {
+  const last = Math.max(...configurations.map(({ round }) => round));
+  return configurations.filter(({ round }) => round === last).length;
+}
+
+function describe(best: Best): string[] {
+  const { recipe, score, interval, items, verdict, command } = best;
   const bounds = interval ? `, 95%: ${formatSpan(interval, { scale: "share" })}` : "";
   return [
-    `Best: ${configuration}`,
+    ...headline(best),
     `Recipe: ${recipe}`,
     `Score: ${formatShare(score)}${bounds}, on ${items}. ${verdict}`.trimEnd(),
     `Write it: ${command}`,
+  ];
+}
+
+/** The best configuration; of a tie, that it is one of several. */
+function headline({ configuration, tied, compared }: Best): string[] {
+  if (tied < 2) return [`Best: ${configuration}`];
+  const who =
+    tied === compared ? `all ${plural(tied, "configuration")}` : `${tied} of ${plural(compared, "configuration")}`;
+  return [
+    `Tied: ${who} scored the same on the items of the search, so the choice among them is arbitrary.`,
+    `Taken: ${configuration}`,
   ];
 }

@@ -303,8 +303,8 @@ export class ReadFacts implements Facts {
   }
 
   task(request: TaskRequest): TaskFacts {
-    const { task, limit = 1 } = request;
-    // For a task that failed to be read, so that the rest of the plan can be checked.
+    const { task, limit = ASSUMED_ITEMS } = request;
+    // For a task that failed to be read, so that the rest of the plan can be checked and its steps counted.
     return (
       this.tasks.get(canonicalJson(request)) ?? {
         ...{ name: task, title: task, protocol: "", digest: "", scale: "share", items: limit },
@@ -318,6 +318,9 @@ export class ReadFacts implements Facts {
     return this.#digests.save();
   }
 }
+
+/** Items of a task that failed to be read: with few, a search would have none to see, and its configurations no steps. */
+const ASSUMED_ITEMS = 1000;
 
 /** Folders of a checkpoint and of its adapter. */
 function foldersOf({ folder, adapter }: Checkpoint): string[] {
