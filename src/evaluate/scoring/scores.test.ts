@@ -126,6 +126,9 @@ describe("compareItems", () => {
 
   it("refuses samples of different tasks, and items that stand twice", () => {
     expect(() => compareItems(accuracy, items("10", "x"), items("10", "y"))).toThrow(/no judged items in common/);
+    expect(() => compareItems(accuracy, items("1", "y".repeat(1000)), items(""))).toThrow(
+      `no judged items in common (first: 1 item such as ${"y".repeat(77)}...; second: 0 items). Compare`,
+    );
     expect(() => compareItems(accuracy, [...items("1"), ...items("1")], items("1"))).toThrow(/item 0 twice/);
   });
 });

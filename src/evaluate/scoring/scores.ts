@@ -1,5 +1,5 @@
 // Scores with their uncertainty from verdicts on items, and the comparison of two models on the same items.
-import { formatSome, groupBy, own, plural, RecipeError } from "../../core/index.js";
+import { groupBy, own, plural, RecipeError, shorten } from "../../core/index.js";
 import { sumVectors } from "../metrics/segments.js";
 import type { Metric, Verdict } from "../tasks/task.js";
 import { type CrossedModel, crossedDifference, pseudoValues } from "./crossed.js";
@@ -179,14 +179,12 @@ export function compareItems(
     return other ? [{ id, one, other }] : [];
   });
   if (pairs.length === 0) {
+    const [one, other] = [first, second].map((items) => {
+      const ids = items.slice(0, 2).map(({ id }) => shorten(id));
+      return plural(items.length, "item") + (ids.length > 0 ? ` such as ${ids.join(" and ")}` : "");
+    });
     throw new RecipeError(
-      `the two have no judged items in common (${plural(first.length, "item")}, such as ${formatSome(
-        first.map(({ id }) => id),
-        2,
-      )}; ${plural(second.length, "item")}, such as ${formatSome(
-        second.map(({ id }) => id),
-        2,
-      )}); compare results of the same task and protocol`,
+      `the two have no judged items in common (first: ${one}; second: ${other}). Compare results of the same task and protocol`,
     );
   }
   const width = pairs[0]?.one.vector.length ?? 0;

@@ -166,6 +166,15 @@ describe("signFlipTest", () => {
     // Eleven of a half, a half and a whole lost: in a report, a lead that a bootstrap took for certain.
     expect(signFlipTest([...Array(11).fill(0.5), -0.5, -1])).toBeCloseTo(0.076, 2);
   });
+
+  it("draws a sign for each of more than 32 items", () => {
+    const signs = (plus: number, minus: number, size: number) => [
+      ...Array(plus).fill(size),
+      ...Array(minus).fill(-size),
+    ];
+    // Independent signs of 200 ones and 200 twos have the variance 1000, and even sums: P(|z| >= 61 / sqrt(1000)).
+    expect(signFlipTest([...signs(131, 69, 1), ...signs(100, 100, 2)])).toBeCloseTo(0.0537, 2);
+  });
 });
 
 describe("passAtK", () => {

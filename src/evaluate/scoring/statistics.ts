@@ -159,11 +159,11 @@ const MOST_PATTERNS = 2 ** 14;
  * @param seed of the patterns; default 0
  */
 export function signFlipTest(differences: readonly number[], seed = 0): number {
-  const values = differences.filter((value) => value !== 0);
+  const values = Float64Array.from(differences.filter((value) => value !== 0));
   const found = Math.abs(values.reduce((sum, value) => sum + value, 0));
   // Sums of the same numbers differ in their last bits with the order of their signs.
   const least = found * (1 - 1e-12);
-  const [size = 0] = values.map(Math.abs);
+  const size = Math.abs(values[0] ?? 0);
   // Right or wrong on every item: the sums of all patterns are a binomial distribution, known without drawing any.
   if (values.every((value) => Math.abs(value) === size)) {
     const gained = values.filter((value) => value > 0).length;
@@ -175,9 +175,11 @@ export function signFlipTest(differences: readonly number[], seed = 0): number {
   let asFar = 0;
   for (let pattern = 0; pattern < patterns; pattern++) {
     let sum = 0;
-    for (const [i, value] of values.entries()) {
-      const isFlipped = isExact ? (pattern >> i) & 1 : random.chance(0.5);
-      sum += isFlipped ? -value : value;
+    let signs = pattern;
+    for (let i = 0; i < values.length; i++) {
+      // A word of 32 signs at a time, and a product in place of a branch: of 100,000 items there are 1.6 billion signs.
+      if (!isExact && i % 32 === 0) signs = random.next();
+      sum += (values[i] ?? 0) * (1 - 2 * ((signs >>> (i % 32)) & 1));
     }
     if (Math.abs(sum) >= least) asFar++;
   }
