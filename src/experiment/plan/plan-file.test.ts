@@ -81,6 +81,15 @@ describe("plans", () => {
     ]);
   });
 
+  it("refuse the base's name for a merge, and names that a table cannot show", () => {
+    const named = (name: string) => problemsOf(GOOD.replace("name: soup of", `name: ${name} # `));
+    expect(named("base")).toEqual(["line 12: merges[1].name: base is a reserved name; choose another"]);
+    expect(named("x".repeat(201))).toEqual(["line 12: merges[1].name: must be at most 200 characters"]);
+    expect(named('"a\\nb"')).toEqual([
+      "line 12: merges[1].name: must not contain line breaks or other control characters",
+    ]);
+  });
+
   it("check experts", () => {
     const text = `
 name: e

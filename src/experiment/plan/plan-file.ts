@@ -229,6 +229,7 @@ function mergeProblems(merge: Merge, path: Path, plan: ExperimentPlan, members: 
   if (plan.merges.filter(({ name }) => name === merge.name).length > 1) {
     add(["name"], `several merges are named ${merge.name}; rename them`);
   }
+  if (merge.name === "base") add(["name"], "base is a reserved name; choose another");
   if ((recipe === undefined) === (suggest === undefined)) add([], "must have either recipe or suggest");
   if (suggest && (Object.keys(merge.grid).length > 0 || merge.configurations.length > 0 || merge.default)) {
     add(["suggest"], "has its own configurations; remove grid, configurations and default");

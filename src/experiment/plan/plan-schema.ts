@@ -149,7 +149,11 @@ const range = z
   });
 
 const merge = z.strictObject({
-  name: text.describe("name in tables"),
+  name: text
+    .max(200, "must be at most 200 characters")
+    // Not a pattern: editors that check plans may read it without Unicode's classes.
+    .refine((name) => !/\p{Cc}/u.test(name), "must not contain line breaks or other control characters")
+    .describe("name in tables"),
   recipe: mapping
     .optional()
     .describe(
