@@ -42,8 +42,8 @@ export async function takeLock(folder: string): Promise<Lock> {
   const self: Holder = { host: hostname(), pid: process.pid, born: await startTimeOf(process.pid), space: await SPACE };
   const text = JSON.stringify(self);
   const own = uniqueName(path);
-  await writeFile(own, text);
   try {
+    await writeFile(own, text);
     // The second attempt follows the removal of an abandoned lock.
     for (let attempt = 0; attempt < 2; attempt++) {
       try {

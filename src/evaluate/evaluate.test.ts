@@ -384,6 +384,16 @@ describe("a stopped evaluation", () => {
     expect(readdirSync(out)).not.toContain(".layergraft-lock");
   });
 
+  it("resumes what was killed before it had settings", async () => {
+    const { backend } = await vllm();
+    mkdirSync(out);
+    for (const name of [".layergraft-lock.0a1b.tmp", "settings.json.0a1b.tmp", "server.log"]) {
+      writeFileSync(join(out, name), "");
+    }
+    await run({ tasks: [generateTask(3)], backend, out, resume: true });
+    expect(readdirSync(out)).toContain("results.json");
+  });
+
   it("is not begun in a folder of something else", async () => {
     const { backend } = await vllm();
     mkdirSync(out);

@@ -24,6 +24,9 @@ const SHARED_FILE = "shared-prompts.json";
 /** The output of the user's server. */
 export const SERVER_LOG = "server.log";
 
+/** The settings of a run that was killed while it wrote them. */
+const LEFT_OVER = new RegExp(`^${SETTINGS_FILE}\\.[0-9a-f]+\\.tmp$`);
+
 /** Name of the file with a task's samples. */
 export function samplesFile(task: string): string {
   return `samples-${task.replace(/[^\w.-]/g, "_")}.jsonl`;
@@ -59,7 +62,7 @@ export class ResultFolder {
       if (isSystemError(error, "ENOTDIR")) throw new OutputError(`${path} is a file; choose a folder`, { file: path });
       throw error;
     }
-    const others = names.filter((name) => name !== SERVER_LOG && name !== LOCK_FILE);
+    const others = names.filter((name) => name !== SERVER_LOG && !name.startsWith(LOCK_FILE) && !LEFT_OVER.test(name));
     if (others.length === 0) return;
     if (!names.includes(SETTINGS_FILE)) {
       throw new OutputError(

@@ -5,7 +5,7 @@ import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
-import { usageError, writeFileAtomically } from "../../core/index.js";
+import { isAnySystemError, systemMessage, usageError, writeFileAtomically } from "../../core/index.js";
 import { type Job, type JobInput, type JobKind, job as jobSchema, type StudioEvent } from "../protocol.js";
 import type { JobData, JobMessage } from "./worker.js";
 
@@ -136,7 +136,8 @@ export class Jobs {
       } else if (end.type === "cancelled") await this.#keep({ ...ended, state: "cancelled" });
       else await this.#keep({ ...ended, state: "failed", error: end.message });
     } catch (error) {
-      this.#announce({ ...ended, state: "failed", error: error instanceof Error ? error.message : String(error) });
+      const message = isAnySystemError(error) ? systemMessage(error) : String(error);
+      this.#announce({ ...ended, state: "failed", error: message });
     }
     this.#running.delete(id);
     await worker.terminate();
