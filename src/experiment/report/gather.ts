@@ -17,7 +17,16 @@ import type { CostRow, ExperimentReport, Flips, ReportTable, ReportVariant, Scor
 import { type Answers, type Basis, Sheet, scoreOf } from "./score-sheet.js";
 import { searchRow } from "./searches.js";
 import { selectionTable } from "./selections.js";
-import { costTable, flipsTable, INTERVALS, languageTable, leadsTable, overviewTable, searchTables } from "./tables.js";
+import {
+  controlTables,
+  costTable,
+  flipsTable,
+  INTERVALS,
+  languageTable,
+  leadsTable,
+  overviewTable,
+  searchTables,
+} from "./tables.js";
 import { compareVariants } from "./variants.js";
 
 /** Gathers the report of a finished or unfinished experiment. */
@@ -122,7 +131,7 @@ function tablesIn(
   return [
     ...overviews
       .filter(({ bars }) => bars.length > 0)
-      .flatMap((overview) => [overviewTable(overview), leadsTable(overview) ?? []].flat()),
+      .flatMap((overview) => [overviewTable(overview), leadsTable(overview) ?? [], controlTables(overview)].flat()),
     ...paper,
     ...lines.map(linesTable),
     ...overlaps.map(overlapTable),

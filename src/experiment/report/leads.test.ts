@@ -79,3 +79,47 @@ describe("leads", () => {
     expect(tied.tables.some(({ kind }) => kind === "lead")).toBe(false);
   });
 });
+
+describe("a swap against its controls", () => {
+  const controlled = PLAN.replace("evaluate:", "controls: [into-base, itself]\nevaluate:");
+  /** The soup ties with the swap; the swap into the base lacks three of ten items, the swap with itself one. */
+  const worth = ({ model }: EvaluateStep): number => {
+    if (typeof model === "string" || model.method === "soup") return 6;
+    const { task, language } = model as unknown as Record<string, string>;
+    return task === language ? 5 : task === "id:b" ? 3 : 6;
+  };
+
+  it("has differences, intervals and p with Holm's correction, though the swap is tied", () => {
+    const { report } = reportOf(controlled, worth);
+    const [overview] = report.overviews;
+    expect(overview?.leads).toEqual([]);
+    const [only, ...more] = overview?.controls ?? [];
+    expect([only?.of, more]).toEqual(["swap", []]);
+    const leads = only?.leads ?? [];
+    expect(leads.map(({ over, difference }) => [over, Number(difference.toFixed(9))])).toEqual([
+      ["swap into the base, control of swap", 0.3],
+      ["swap with itself, control of swap", 0.1],
+    ]);
+    for (const { interval, difference } of leads) {
+      expect(interval?.low).toBeLessThan(difference);
+      expect(interval?.high).toBeGreaterThan(difference);
+    }
+    const table = report.tables.find(({ id }) => id === "controls-main-own_sw");
+    expect(table).toMatchObject({ kind: "lead", title: "swap against its controls, own_sw.yaml" });
+    expect(experimentMarkdown(report)).toContain("## swap against its controls, own\\_sw.yaml");
+    const titles = experimentPage(report).sections[0]?.figures.map((figure) => figure.title);
+    expect(titles).toEqual(["own_sw.yaml", "swap against its controls, own_sw.yaml"]);
+  });
+
+  it("is corrected for the controls of one swap", () => {
+    const one = PLAN.replace("[m1, m2, m3]", "[m1]").replace("[s1, s2]", "[s1]");
+    const pOf = (kinds: string) => {
+      const { report } = reportOf(one.replace("evaluate:", `controls: ${kinds}\nevaluate:`), worth);
+      return report.overviews[0]?.controls[0]?.leads.map(({ pValue }) => pValue) ?? [];
+    };
+    const [[base = 0] = [], [itself = 0] = []] = [pOf("[into-base]"), pOf("[itself]")];
+    // Holm: the smaller p times two, and the larger one not below it.
+    expect(pOf("[into-base, itself]")).toEqual([Math.min(1, 2 * base), Math.min(1, Math.max(2 * base, itself))]);
+    expect(base).toBeLessThan(itself);
+  });
+});

@@ -182,6 +182,7 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
     choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet, basis) + controlled : "",
     verdict,
     leads,
+    controls: controlLeads(task, rows, sheet, basis),
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
     rows: cells
       .filter(({ cell }) => cell.value !== null)
@@ -242,6 +243,31 @@ export function describeChoice(task: string, sheet: Sheet, basis: Basis): string
     ...others.map(({ name, searched }) => `${searched} items of ${sheet.titleOf(name)}`),
   ];
   return `Configurations were chosen on ${where.join(", ")}.`;
+}
+
+/** How far each swap is above its controls, which have its default configuration. */
+function controlLeads(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis): Overview["controls"] {
+  const compared = rows.flatMap((row) => {
+    const control = sheet.merges.find(({ name }) => name === row.models[0]);
+    if (row.kind !== "control" || !control || sheet.cell(row.models, task, basis).value === undefined) return [];
+    const swap = control.merge.controlOf ?? "";
+    // A control without a language expert is one of the swaps of all languages.
+    const models = sheet.merges.filter(
+      ({ name, merge, configuration, languages }) =>
+        merge.name === swap &&
+        configuration.isDefault &&
+        languages.every((code) => control.languages.includes(code)) &&
+        sheet.isEvaluated(name, task),
+    );
+    return [{ row, of: { label: swap, models: models.map(({ name }) => name) } }];
+  });
+  return [...groupBy(compared, ({ of }) => of.models.join()).values()].flatMap((some) => {
+    const of = some[0]?.of ?? { label: "", models: [] };
+    const own = rows.find(({ models, isSummary }) => !isSummary && models.join() === of.models.join());
+    const others = some.map(({ row }) => row);
+    const leads = leadsOf(of, others, task, sheet, basis);
+    return leads.length > 0 ? [{ of: own?.label ?? of.label, leads }] : [];
+  });
 }
 
 /** Which families' checkpoints were chosen on the items of a task, in a sentence; empty if none were. */

@@ -31,7 +31,7 @@ import type {
   SearchRow,
 } from "./report-data.js";
 import { progressFigure } from "./searches.js";
-import { expertsTable, leadsTable, scoreList, searchTables } from "./tables.js";
+import { controlTables, expertsTable, leadsTable, scoreList, searchTables } from "./tables.js";
 
 /** Limits of the page for a large report; its files have everything. */
 const MAX_COMPARISONS = 50;
@@ -252,8 +252,8 @@ function recipeCommand({ id, model, rows, text, command }: ReportRecipe): Comman
 }
 
 function leadFigure(overview: Overview): Figure[] {
-  const table = leadsTable(overview);
-  return table ? [tableFigure(table, "row", { id: table.id, title: table.title, caption: table.note })] : [];
+  const tables = [leadsTable(overview) ?? [], controlTables(overview)].flat();
+  return tables.map((table) => tableFigure(table, "row", { id: table.id, title: table.title, caption: table.note }));
 }
 
 function gridsLead(heatmaps: readonly ReportHeatmap[]): string {

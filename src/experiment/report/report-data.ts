@@ -80,6 +80,8 @@ export interface Overview {
   readonly bars: readonly OverviewBar[];
   /** The lead of the highest row; empty if it is tied, or was chosen on these items. */
   readonly leads: readonly Lead[];
+  /** The lead of each swap, in its default configuration, over its controls; `of`: label of its row. */
+  readonly controls: readonly { readonly of: string; readonly leads: readonly Lead[] }[];
 }
 
 /** Scores over two fields of a grid, or over one in a single row. */

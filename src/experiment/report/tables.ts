@@ -50,9 +50,28 @@ export function leadsTable({ id, title, scale, bars, leads }: Overview): ReportT
     .toSorted((a, b) => b.mean - a.mean)
     .find(({ kind, isSummary, isPoint }) => kind !== "control" && !isSummary && !isPoint);
   if (leads.length === 0 || !first) return undefined;
+  return leadTable({ id: `lead-${id}`, title: `The lead of ${first.label}, ${title}`, note: LEADS, scale, leads });
+}
+
+/** Each swap against its controls, whether or not it is highest. */
+export function controlTables({ id, title, scale, controls }: Overview): ReportTable[] {
+  return controls.map(({ of, leads }, i) =>
+    leadTable({
+      ...{ id: `controls-${id}${i > 0 ? `-${i + 1}` : ""}`, title: `${of} against its controls, ${title}` },
+      ...{ note: `The swap less each control, both in the default configuration. ${LEADS}`, scale, leads },
+    }),
+  );
+}
+
+function leadTable({
+  id,
+  title,
+  note,
+  scale,
+  leads,
+}: Pick<ReportTable, "id" | "title" | "note"> & Pick<Overview, "scale" | "leads">): ReportTable {
   return {
-    ...{ id: `lead-${id}`, kind: "lead", title: `The lead of ${first.label}, ${title}` },
-    note: LEADS,
+    ...{ id, kind: "lead", title, note },
     columns: ["over", "difference", "95% from", "95% to", "p (Holm)", "detectable", "resampled"],
     rows: leads.map(({ over, difference, interval, pValue, detectable, resampled }): Cell[] => [
       over,
