@@ -163,9 +163,7 @@ function flips({ sheet, basis }: TableContext): Flips[] {
         if (!own || !other || !facts.isMean || !haveCommon(own, other)) return [];
         const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
         const { difference, interval, gained, lost, pValue } = compareItems(metric, other.map(judged), own.map(judged));
-        // If no item changed, the bootstrap's interval has no width, which is not certainty.
-        const bounds =
-          interval && interval.low < interval.high ? { low: interval.low, high: interval.high } : undefined;
+        const bounds = interval && { low: interval.low, high: interval.high };
         const { title, scale } = facts;
         return [{ model: model.name, against, task: title, scale, difference, interval: bounds, gained, lost, pValue }];
       }),

@@ -8,6 +8,7 @@ import { linesFigure } from "./lines.js";
 import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
 import { numbersOf, reportOf } from "./report-of.test-util.js";
+import { DIFFERENCES } from "./tables.js";
 
 const plan = (merge: string, more = "") => `
 name: small
@@ -87,6 +88,11 @@ describe("a merge with figure: line", () => {
     const same = reportOf(plan("grid: { keep_share: [0.5, 1] }, default: { keep_share: 1 }"), () => 5).report;
     expect(same.lines[0]?.verdict).toMatch(/^No point differs significantly from keep share 1 \(/);
     expect(same.lines[0]?.lines[0]?.points[0]).toMatchObject({ difference: 0, pValue: 1 });
+    // Every table with differences says when there is no interval.
+    for (const kind of ["line", "lead", "flips"]) {
+      for (const { note } of same.tables.filter((table) => table.kind === kind)) expect(note).toContain(DIFFERENCES);
+    }
+    expect(same.tables.filter(({ note }) => note.includes(DIFFERENCES)).map(({ kind }) => kind)).toContain("line");
   });
 
   it("has one row in the main table, one recipe for each expert, and its points in a table", () => {

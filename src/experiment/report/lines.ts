@@ -9,6 +9,7 @@ import { familyInRound, mergeInRound, repeatedIn } from "../plan/rounds.js";
 import { tasksIn } from "./overview.js";
 import type { LinePoint, ReportLines, ReportTable } from "./report-data.js";
 import type { Basis, Sheet } from "./score-sheet.js";
+import { DIFFERENCES } from "./tables.js";
 import { languageName } from "./task-language.js";
 
 /** A figure for each merge with `figure: line`, each of its tasks and each language. */
@@ -160,8 +161,7 @@ function differenceOf(
   const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
   const judged = (means: ReadonlyMap<string, number>) => [...means].map(([id, value]) => ({ id, verdict: { value } }));
   const { difference, interval, pValue } = compareItems(metric, judged(other), judged(own));
-  // If no item changed, there is no interval, which is not certainty.
-  const between = interval && interval.low < interval.high ? { low: interval.low, high: interval.high } : undefined;
+  const between = interval && { low: interval.low, high: interval.high };
   return { difference, between, pValue };
 }
 
@@ -218,7 +218,12 @@ export function linesTable({ id, title, note, verdict, xTitle, scale, lines }: R
     isSigned,
   });
   return {
-    ...{ id, kind: "line", title, note: [note, verdict].filter((part) => part !== "").join(" ") },
+    ...{
+      id,
+      kind: "line",
+      title,
+      note: [note, isCompared ? DIFFERENCES : "", verdict].filter((part) => part !== "").join(" "),
+    },
     columns: [
       ...(hasLabels ? ["line"] : []),
       ...[xTitle, hasSeveral ? "mean" : "score", "95% from", "95% to"],

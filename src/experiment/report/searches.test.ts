@@ -4,7 +4,7 @@ import { csvLines, latexText } from "../../report/render.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
-import { reportOf } from "./report-of.test-util.js";
+import { numbersOf, reportOf } from "./report-of.test-util.js";
 
 const plan = (grid: string, search = "", recipe = "") => `
 name: small
@@ -70,8 +70,22 @@ it("reports an unfinished search", () => {
 });
 
 it("reports a tie with the default", () => {
-  const [search] = reportOf(plan(GRID), ({ model }) => (typeof model === "object" && model.top === 0 ? 5 : 1)).report
-    .searches;
+  const { searches, tables } = reportOf(plan(GRID), ({ model }) =>
+    typeof model === "object" && model.top === 0 ? 5 : 1,
+  ).report;
+  const [search] = searches;
+  // Tied on every item, which is not certainty; the others lack four of ten items.
+  const table = tables.find(({ id }) => id === search?.id);
+  const shown = table?.rows.map((row) => numbersOf(row).slice(1, 3)) ?? [];
+  expect(shown).toHaveLength(9);
+  for (const [behind, margin] of shown.slice(0, 3)) {
+    expect(behind).toMatchObject({ value: 0 });
+    expect(margin).toMatchObject({ value: null });
+  }
+  for (const [behind, margin] of shown.slice(3)) {
+    expect(behind?.value).toBeLessThan(0);
+    expect(margin?.value).toBeGreaterThan(0);
+  }
   expect([...(search?.ties ?? [])].sort()).toEqual(["bottom 1, top 0", "bottom 2, top 0", "bottom 3, top 0"]);
   expect(search?.summary).toMatch(/Tied: bottom ., top 0; bottom ., top 0 scored the same\. The default wins a tie\./);
   const [alone] = reportOf(plan(GRID), strength).report.searches;

@@ -14,6 +14,10 @@ import type {
 export const INTERVALS =
   "Intervals are 95% over items: Wilson's score interval (1927) where each item is right or wrong, else the bootstrap's.";
 
+/** The rule that `compareItems` follows, as `layergraft compare` prints it. */
+export const DIFFERENCES =
+  "Intervals of differences are 95%, on the same items: Newcombe's for paired shares where each item is right or wrong in both, else the bootstrap's, which has none where no item changed.";
+
 const number = (value: number | null | undefined, scale: NumberCell["scale"]): NumberCell => ({
   value: value !== undefined && Number.isFinite(value) ? value : null,
   scale,
@@ -85,8 +89,7 @@ function leadTable({
   };
 }
 
-const LEADS =
-  "Differences on the same items. Where the models of both rows fill a grid of experts, the interval and p are over other experts as well as other items (a crossed bootstrap and Student's t); otherwise over items (McNemar's exact test, or sign flips). p has Holm's correction. Detectable: the smallest difference that 80 of 100 such studies would show.";
+const LEADS = `Differences on the same items. Where the models of both rows fill a grid of experts, the interval and p are over other experts as well as other items (a crossed bootstrap and Student's t); otherwise over items (McNemar's exact test, or sign flips). ${DIFFERENCES} p has Holm's correction. Detectable: the smallest difference that 80 of 100 such studies would show.`;
 
 /** The rounds of a search, if there are several, and its configurations. */
 export function searchTables(search: SearchRow): ReportTable[] {
@@ -100,7 +103,7 @@ export function searchTables(search: SearchRow): ReportTable[] {
 function configurationsTable({ id, group, configurations, rounds, summary }: SearchRow): ReportTable {
   return {
     ...{ id, kind: "search", title: `Configurations of ${group}` },
-    note: `${summary} Differences are from the best of the same round, on the same items; ± is a 95% interval.`,
+    note: `${summary} Differences are from the best of the same round, on the same items; ± is a 95% interval, with none where no item differs.`,
     columns: [
       ...["configuration", "", "mean", "against the best", "± (95%)", "items"],
       ...(rounds.length > 1 ? ["round"] : []),
@@ -108,7 +111,7 @@ function configurationsTable({ id, group, configurations, rounds, summary }: Sea
     rows: configurations.map(({ label, mean, behind, margin, items, round, isChosen, isDefault }) => [
       label,
       [...(isChosen ? ["chosen"] : []), ...(isDefault ? ["default"] : [])].join(", "),
-      ...[mean, behind, margin].map((value) => number(value, "share")),
+      ...[mean, behind, margin > 0 ? margin : null].map((value) => number(value, "share")),
       count(items),
       ...(rounds.length > 1 ? [count(round)] : []),
     ]),
@@ -149,7 +152,7 @@ function progressTable({ id, group, how, evaluated }: SearchRow): ReportTable {
 export function flipsTable(flips: readonly Flips[]): ReportTable {
   return {
     ...{ id: "gained-lost", kind: "flips", title: "What each merge gained and lost" },
-    note: "Items that became right, and that became wrong, against a model that the merge could replace; the difference with its 95% interval (bootstrap over the same items) and the p of McNemar's exact test. No interval is given where no item changed.",
+    note: `Items that became right, and that became wrong, against a model that the merge could replace, and the p of McNemar's exact test, or of sign flips where items are not just right or wrong. ${DIFFERENCES}`,
     columns: ["merge", "against", "task", "difference", "95% from", "95% to", "gained", "lost", "p"],
     rows: flips.map(({ model, against, task, scale, difference, interval, gained, lost, pValue }) => [
       ...[model, against, task],
