@@ -65,11 +65,13 @@ function withHint(problem: Problem, fields: readonly SchemaField[]): Problem {
     return { leaf: keys.at(-1) ?? "", parent: keys.slice(0, -1) };
   });
   const leavesOf = (some: typeof places) => some.map(({ leaf }) => leaf);
+  const siblings = leavesOf(places.filter(({ parent }) => isAt(path, parent)));
+  const inNumber = siblings.find((leaf) => leaf === `${unknown}s` || `${leaf}s` === unknown);
+  if (inNumber !== undefined) return { ...problem, message: `${message}; did you mean ${inNumber}?` };
   const elsewhere = places.filter(({ leaf }) => leaf === unknown).map(({ parent }) => parent);
   const named = [...new Set(elsewhere.map((keys) => keys.join(".").replaceAll(".[]", "[]") || "the top"))].slice(0, 2);
   if (named.length > 0) return { ...problem, message: `${message}; it belongs under ${named.join(" or ")}` };
-  const sibling = didYouMean(unknown, leavesOf(places.filter(({ parent }) => isAt(path, parent))));
-  return { ...problem, message: `${message}${sibling || didYouMean(unknown, leavesOf(places))}` };
+  return { ...problem, message: `${message}${didYouMean(unknown, siblings) || didYouMean(unknown, leavesOf(places))}` };
 }
 
 /** Whether a field's keys match a path. */

@@ -88,6 +88,9 @@ export const mmlu: TaskFamily = {
         { field: "tasks" },
       );
     }
+    if (language.code === "eng_Latn") {
+      throw new RecipeError(`${name}: MMLU in English is named mmlu`, [], { field: "tasks" });
+    }
     const translated = `mmlu_${language.code}`;
     return [
       openMmlu(

@@ -322,6 +322,9 @@ describe("MMLU", () => {
     expect([items.length, task.metrics.length]).toEqual([3, 1]);
     const translated = await open("mmlu_sw");
     expect(translated.name).toBe("mmlu_swh_Latn");
+    for (const name of ["mmlu_en", "mmlu_eng"]) {
+      await expect(open(name)).rejects.toThrow(`${name}: MMLU in English is named mmlu`);
+    }
     await expect(translated.load(data)).rejects.toThrow(/expected one of mmlu_swh_Latn\/test\/SUBJECT_test\.csv/);
     await expect(openTasks(["mmlu_anatomi"])).rejects.toThrow(/did you mean mmlu_anatomy\?/);
   });

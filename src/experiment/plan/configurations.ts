@@ -26,11 +26,17 @@ export function isSearched(merge: Merge): boolean {
 }
 
 /** The one field of a merge's grid whose values are several numbers; undefined if there is none, or more than one. */
-export function lineField({ grid }: Merge): string | undefined {
-  const [field, ...others] = Object.entries(grid).filter(
-    ([, values]) => new Set(values).size > 1 && values.every((value) => typeof value === "number"),
-  );
-  return others.length === 0 ? field?.[0] : undefined;
+export function lineField(merge: Merge): string | undefined {
+  const [field, ...others] = numberFields(merge);
+  return others.length === 0 ? field : undefined;
+}
+
+/** The fields of a merge's grid whose values are several numbers. */
+export function numberFields({ grid }: Merge): string[] {
+  return Object.keys(grid).filter((field) => {
+    const values = grid[field] ?? [];
+    return new Set(values).size > 1 && values.every((value) => typeof value === "number");
+  });
 }
 
 function allOf(merge: Merge): Configuration[] {

@@ -75,6 +75,44 @@ describe("plans", () => {
     ]);
   });
 
+  it.each([
+    [
+      "search: { budget: 5, rounds: 5, keep: 0.2 }",
+      ["budget", "rounds", "keep"].map((field) => `search.${field}: is not used with how: grid`),
+    ],
+    [
+      "search: { how: cma-es, keep: 0.2 }",
+      ["search.keep: is not used with how: cma-es. Remove it, or set how: halving"],
+    ],
+    ["search: { how: random, budget: 1 }", ["search.budget: must be at least 2"]],
+    ["search: { how: halving, rounds: 2, keep: 0.2, budget: 9 }", []],
+    ["search: { how: cmaes }", ["search.how: must be grid, halving, random or cma-es; did you mean cma-es?"]],
+    [
+      "controls: [reversed]",
+      ["controls[0]: must be one of random, reverse, into-base, from-base, itself; did you mean reverse?"],
+    ],
+    ["averages: [{ name: a, task: [mgsm_en] }]", ["tasks: is missing", 'unknown field "task"; did you mean tasks?']],
+    ["overlaps: [[math, soup of soups]]", ["overlaps[0]: soup of soups is a merge; overlaps take experts"]],
+    ["overlaps: [[maths, swahilli]]", ["overlaps[0]: "]],
+    [
+      "overlaps: [[math]]",
+      ["overlaps[0]: must be a list of two experts or families, as in overlaps: [[math, swahili]]"],
+    ],
+    ["overlaps: [[math, swahili]]", []],
+    ["overlaps: [math, swahili]", ["overlaps[0]: must be a list of two", "overlaps[1]: must be a list of two"]],
+  ])("say what is wrong with %s", (line, messages) => {
+    expect(problemsOf(`${GOOD}${line}\n`)).toEqual(messages.map((message) => expect.stringContaining(message)));
+  });
+
+  it("name both fields of numbers of a line, and the weight of a model that is a name", () => {
+    const line = GOOD.replace("default: { bottom: 2, top: 0 }", "figure: line");
+    expect(problemsOf(line)).toEqual([expect.stringContaining("here bottom and top do, so give all but one")]);
+    const soup = `  - { name: soup, recipe: { method: soup, models: [math, swahili] }, space: { "models.0.weight": { from: 0, to: 1 } } }`;
+    expect(problemsOf(`${GOOD.replace("evaluate:", `${soup}\nevaluate:`)}search: { how: cma-es }\n`)).toEqual([
+      expect.stringContaining("models.0 is the name math; write { model: math, weight: 1 } in its place"),
+    ]);
+  });
+
   it("say that several models need a list", () => {
     expect(problemsOf(GOOD.replace("language: swahili }", "language: all swahili }"))).toEqual([
       "line 9: merges[0].recipe.language: all swahili means several models; use a soup with it in the list",

@@ -1,7 +1,7 @@
 // Reads a plan and reports all its problems at once, with their lines. Opens no model and no data.
 
 import { dirname } from "node:path";
-import { didYouMean, exists, formatSome, isFile, RecipeError } from "../../core/index.js";
+import { didYouMean, exists, formatSome, isFile, isObject, RecipeError } from "../../core/index.js";
 import { recipeProblems as checkRecipe, LIST_FIELDS, SOURCE_FIELDS } from "../../merge/index.js";
 import {
   type Checked,
@@ -15,7 +15,7 @@ import {
   type SettingsKind,
 } from "../../settings/index.js";
 import { isStepBackend, LLAMA, type TrainStep } from "../steps/step.js";
-import { configurationsOf, isAdaptive, isSearched, lineField, withFields } from "./configurations.js";
+import { configurationsOf, isAdaptive, isSearched, lineField, numberFields, withFields } from "./configurations.js";
 import { controlledMerges } from "./controls.js";
 import {
   bindingsOf,
@@ -139,16 +139,9 @@ function check(value: unknown): Checked<ExperimentPlan> {
     ...plan.merges.flatMap((merge, i) => mergeProblems(merge, ["merges", i], plan, sources)),
     ...startProblems(plan, sources),
     ...controlProblems(plan),
-    ...plan.overlaps.flatMap(([task, language], i) =>
-      nameProblems({ method: "swap", task, language }, members, ["overlaps", i]).map(({ message }) => ({
-        path: ["overlaps", i],
-        message,
-      })),
-    ),
-    ...plan.overlaps.flatMap((pair, i) =>
-      pair.includes("base") ? [{ path: ["overlaps", i], message: "must be experts; the base has no changes" }] : [],
-    ),
+    ...overlapProblems(plan, members),
     ...evaluationProblems(plan),
+    ...searchProblems(plan, isObject(value) ? value.search : undefined),
     ...averageProblems(plan),
   ];
   if (problems.length > 0) return { value: plan, problems };
@@ -255,10 +248,12 @@ function mergeProblems(merge: Merge, path: Path, plan: ExperimentPlan, members: 
 
 function figureProblems(merge: Merge, path: Path): Problem[] {
   if (merge.figure === undefined || (lineField(merge) !== undefined && merge.configurations.length === 0)) return [];
+  const several = numberFields(merge).join(" and ");
+  const has = several === "" ? "" : `; here ${several} do, so give all but one a single value`;
   const message =
     merge.configurations.length > 0
       ? "line draws a grid; move the values of configurations into the grid"
-      : "line needs a grid in which exactly one field has several numbers, such as keep_share: [0.25, 0.5, 1]";
+      : `line needs a grid in which exactly one field has several numbers, such as keep_share: [0.25, 0.5, 1]${has}`;
   return [{ path: [...path, "figure"], message }];
 }
 
@@ -317,6 +312,37 @@ function configurationProblems(
     }
   }
   return [...found.values()];
+}
+
+/** Fields of a search that only some ways of searching read. */
+const READ_BY: Readonly<Record<string, readonly string[]>> = {
+  ...{ budget: ["random", "cma-es", "halving"], rounds: ["halving"], keep: ["halving"] },
+};
+
+/** @param written the search as the plan has it, without defaults */
+function searchProblems({ search: { how, budget } }: ExperimentPlan, written: unknown): Problem[] {
+  const ignored = Object.keys(isObject(written) ? written : {}).flatMap((field): Problem[] => {
+    const readers = READ_BY[field];
+    if (!readers || readers.includes(how)) return [];
+    const message = `is not used with how: ${how}. Remove it, or set how: ${readers.join(" or ")}`;
+    return [{ path: ["search", field], message }];
+  });
+  const few = how !== "grid" && budget < 2;
+  const message = "must be at least 2; a search of one configuration has nothing to choose";
+  return [...ignored, ...(few ? [{ path: ["search", "budget"], message }] : [])];
+}
+
+/** One problem for each pair. */
+function overlapProblems({ overlaps, merges }: ExperimentPlan, members: readonly Member[]): Problem[] {
+  return overlaps.flatMap((pair, i): Problem[] => {
+    const path = ["overlaps", i];
+    if (pair.includes("base")) return [{ path, message: "must be experts; the base has no changes" }];
+    const [task, language] = pair;
+    const [wrong] = nameProblems({ method: "swap", task, language }, members, path);
+    if (!wrong) return [];
+    const merge = pair.find((name) => merges.some((one) => one.name === name));
+    return [{ path, message: merge === undefined ? wrong.message : `${merge} is a merge; overlaps take experts` }];
+  });
 }
 
 function averageProblems(plan: ExperimentPlan): Problem[] {

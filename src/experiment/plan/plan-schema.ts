@@ -1,7 +1,7 @@
 // The schema of plans: every field with its default and its meaning.
 
 import { z } from "zod";
-import { MOST_THREADS, parseBytes } from "../../core/index.js";
+import { didYouMean, MOST_THREADS, parseBytes } from "../../core/index.js";
 import { WEIGHT_TYPES, type WeightType } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { DEFAULT_TYPE } from "../../llama/index.js";
@@ -26,6 +26,10 @@ const flag = z.boolean("must be true or false");
 const whole = z.int("must be a whole number").min(0, "must not be negative");
 const share = z.number("must be a number").gt(0, "must be above 0").lt(1, "must be below 1");
 const mapping = z.record(z.string(), z.json());
+
+/** One of some words; of a misspelled one, the error suggests which. */
+const oneOf = <const T extends readonly string[]>(words: T, rule: string) =>
+  z.enum(words, { error: ({ input }) => `${rule}${typeof input === "string" ? didYouMean(input, words) : ""}` });
 
 export const ROLES = ["task", "language", "joint", "other"] as const;
 export type Role = (typeof ROLES)[number];
@@ -261,8 +265,7 @@ const evaluation = z.strictObject({
 
 const search = z.strictObject({
   by: text.optional().describe("task that decides (default: the first one)"),
-  how: z
-    .enum(["grid", "halving", "random", "cma-es"], "must be grid, halving, random or cma-es")
+  how: oneOf(["grid", "halving", "random", "cma-es"], "must be grid, halving, random or cma-es")
     .default("grid")
     .describe(
       "grid: evaluate every configuration on all items of the search; halving: evaluate all on a few items, then the better ones on more; random: evaluate configurations drawn from the grid or space; cma-es: let results decide where in the space to look next",
@@ -271,8 +274,7 @@ const search = z.strictObject({
     .max(MAX_CONFIGURATIONS, `must be at most ${formatLimit(MAX_CONFIGURATIONS)}`)
     .default(40)
     .describe("random, cma-es, and halving in a space: configurations to evaluate"),
-  choose_on: z
-    .enum(["held-out", "test", "both"], "must be held-out, test or both")
+  choose_on: oneOf(["held-out", "test", "both"], "must be held-out, test or both")
     .default("held-out")
     .describe(
       "held-out: choose on some items, compare on the others; test: choose on the reported items, as the paper did; both: report both",
@@ -297,7 +299,7 @@ export type ControlKind = (typeof CONTROLS)[number];
 const MAX_DRAWS = 100;
 
 const controlKinds = z
-  .array(z.enum(CONTROLS, `must be one of ${CONTROLS.join(", ")}`))
+  .array(oneOf(CONTROLS, `must be one of ${CONTROLS.join(", ")}`))
   .min(1, "must list at least one control");
 
 const controlFields = z.strictObject({
@@ -419,6 +421,8 @@ const matrix = z
 /** A plan as far as its matrix is concerned. */
 export const matrixPlanSchema = z.looseObject({ matrix });
 
+const PAIR_RULE = "must be a list of two experts or families, as in overlaps: [[math, swahili]]";
+
 export const planSchema = z.strictObject({
   name: name.describe("name of the experiment"),
   matrix: matrix
@@ -452,7 +456,13 @@ export const planSchema = z.strictObject({
       "families of interchangeable experts by name; base, all, task, language, joint and other are reserved names",
     ),
   overlaps: z
-    .array(z.array(text).length(2, "must be two experts or families"))
+    .array(
+      z
+        .array(text, PAIR_RULE)
+        // Text has a length, too.
+        .refine((pair) => pair.length === 2, { error: PAIR_RULE, when: ({ value }) => Array.isArray(value) })
+        .meta({ minItems: 2, maxItems: 2 }),
+    )
     .default([])
     .describe(
       "pairs of experts or families whose changed rows the report compares by layer and part: how many of the rows that one changed both did",

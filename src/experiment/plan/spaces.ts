@@ -120,6 +120,12 @@ function valueProblems(merge: Merge, path: string, value: Fields[string], member
   const recipe = merge.recipe ?? {};
   const whole = withFields(recipe, { [path]: value });
   if (valueAt(whole, path) !== value) {
+    const [, list = "", place = "", field = ""] = /^(\w+)\.(\d+)\.(\w+)$/.exec(path) ?? [];
+    const name = valueAt(recipe, `${list}.${place}`);
+    if (field !== "" && typeof name === "string") {
+      const example = typeof value === "string" ? value : 1;
+      return [`${list}.${place} is the name ${name}; write { model: ${name}, ${field}: ${example} } in its place`];
+    }
     return [
       `${path} is not a field of the recipe: what is before the last dot must be a mapping, or a place in a list`,
     ];

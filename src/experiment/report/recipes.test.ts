@@ -74,6 +74,9 @@ describe("recipes", () => {
   it("are not found by other words", () => {
     const find = (row: string) => () => findRecipe(row, report, status);
     expect(find("math-2")).toThrow("there is no row math-2 in the report; did you mean math-1?");
+    expect(find("layer swap")).toThrow(
+      /^layer swap is a merge with several rows. Export one of them: layer-swap-math-1-x-swahili-1-bottom-2, layer-swap-math-1-x-swahili-2-/,
+    );
     expect(find("tables")).toThrow(/^there is no row tables in the report; there are math-1, layer-swap-/);
     expect(find("layer swap, default and chosen on other items")).toThrow(
       "is the mean of 2 models. Export one of them: layer-swap-math-1-x-swahili-1-bottom-2, layer-swap-math-1-x-swahili-2-bottom-2",

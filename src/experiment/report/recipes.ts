@@ -175,6 +175,14 @@ function findRow(
   }
   // Checkpoints that a selection left out have no row.
   const offered = [...models.values()].flatMap((one) => ("isCandidate" in one && one.isCandidate ? [] : [one.name]));
+  const ofMerge = expansion.models.flatMap(({ model: one }) =>
+    "merge" in one && one.merge.name === row && report.recipes.some((recipe) => recipe.model === one.name)
+      ? [idOf(one.name)]
+      : [],
+  );
+  if (ofMerge.length > 0) {
+    throw usageError(`${row} is a merge with several rows. Export one of them: ${formatSome(ofMerge, 8)}`);
+  }
   const known = [...report.recipes.map(({ id }) => id), ...bars.map(({ label }) => label), ...offered];
   const hint = didYouMean(row, [...new Set(known)]) || `; there are ${formatSome([...new Set(known)], 8)}`;
   const end = hint.endsWith("?") || warnings.length === 0 ? "" : ".";
