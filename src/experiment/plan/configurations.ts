@@ -1,5 +1,6 @@
 // Configurations of a merge: the combinations of its grid, those listed, and the default. Each sets fields of the recipe.
 import { isObject } from "../../core/index.js";
+import { fieldsAt, pointOf, sizeOf } from "../search/space.js";
 import type { Json, Merge, Search } from "./plan-schema.js";
 
 export interface Configuration {
@@ -70,6 +71,14 @@ export function nameConfigurations(
 /** Whether the results of configurations decide which ones follow. */
 export function isAdaptive(merge: Merge, { how }: Pick<Search, "how">): boolean {
   return how === "cma-es" && Object.keys(merge.space ?? {}).length > 0;
+}
+
+/** Configurations that an adaptive search evaluates at most: a small space has fewer than the budget. */
+export function mostEvaluated(merge: Merge, { budget }: Pick<Search, "budget">): number {
+  const { space = {} } = merge;
+  const isOutside = ({ fields }: Configuration) =>
+    identityOf(fieldsAt(space, pointOf(space, fields))) !== identityOf(fields);
+  return Math.min(budget, sizeOf(space) + configurationsOf(merge).filter(isOutside).length);
 }
 
 /** A recipe with fields set. A name with dots is the path of an inner field, such as `models.0.weight`. */

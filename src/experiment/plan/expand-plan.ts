@@ -12,7 +12,7 @@ import {
   type TaskRequest,
   type TrainStep,
 } from "../steps/step.js";
-import { type Configuration, configurationsOf, isAdaptive, isSearched } from "./configurations.js";
+import { type Configuration, configurationsOf, isAdaptive, isSearched, mostEvaluated } from "./configurations.js";
 import { mergesOf, type PlannedMerge } from "./controls.js";
 import {
   type Binding,
@@ -356,7 +356,7 @@ class Expander {
       const { search } = this.#plan;
       const hasChoice = !merge.controlOf && isSearched(merge);
       const tasks = hasChoice ? decidingTasks(future, this.#plan) : tasksFor(future, this.#plan);
-      const more = isAdaptive(merge, search) ? search.budget / configurationsOf(merge).length : 1;
+      const more = isAdaptive(merge, search) ? mostEvaluated(merge, search) / configurationsOf(merge).length : 1;
       this.#wait(`scores of ${merge.name}`, Math.ceil(unknown * more) * tasks.length);
     }
     const evaluator = {

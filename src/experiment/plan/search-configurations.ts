@@ -12,7 +12,13 @@ import {
   splitItems,
   survivors,
 } from "./compare-configurations.js";
-import { type Configuration, configurationsOf, isAdaptive, nameConfigurations } from "./configurations.js";
+import {
+  type Configuration,
+  configurationsOf,
+  isAdaptive,
+  mostEvaluated,
+  nameConfigurations,
+} from "./configurations.js";
 import type { PlannedMerge } from "./controls.js";
 import { decidingTasks, type MergeModel, type Model, tasksFor } from "./plan-models.js";
 import type { ExperimentPlan } from "./plan-schema.js";
@@ -198,7 +204,7 @@ class GroupSearch {
       candidates.push(...found.candidates);
       if (!found.isComplete || isIncomplete) {
         const pairs = new Set(this.#models.map(({ members }) => members.join(" "))).size;
-        const left = budget - generations.size;
+        const left = mostEvaluated(merge, { budget }) - generations.size;
         this.#evaluator.wait(`later generations of ${group}`, this.#deciding.length * pairs * left);
         return { rounds: [], evaluated };
       }

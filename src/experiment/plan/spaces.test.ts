@@ -179,6 +179,11 @@ describe("a search with CMA-ES", () => {
   it("counts a configuration once, and ends where nothing is new", () => {
     const small = `${SWAP}, space: { bottom: { from: 4, to: 7 } }`;
     const world = new FakeWorld(plan(small, "how: cma-es, budget: 30, choose_on: test"), { worth });
+    // Two pairs of experts, and four configurations, however large the budget.
+    const { models, waiting } = world.expand();
+    const known = new Set(models.flatMap(({ model }) => ("configuration" in model ? [model.configuration.label] : [])));
+    const later = waiting.find(({ what }) => what.startsWith("later generations"))?.steps ?? 0;
+    expect(later).toBe(2 * (4 - known.size));
     const { searches } = world.finish();
     expect(searches[0]?.evaluated?.length).toBeLessThanOrEqual(4);
     expect(searches[0]?.chosen).toBe("bottom 6");

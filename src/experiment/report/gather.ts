@@ -4,7 +4,8 @@ import { compareItems, type JudgedItem } from "../../evaluate/index.js";
 import { hasPublished } from "../../report/index.js";
 import { type Experiment, type ExperimentStatus, statusOfVariant } from "../experiment.js";
 import { tasksOfAverage } from "../plan/plan-models.js";
-import { decidingTask, describeRunner } from "../plan/plan-schema.js";
+import { decidingTask, describeRunner, type ExperimentPlan } from "../plan/plan-schema.js";
+import { describeTraining } from "../plan/training-runs.js";
 import { PUBLISHED_NOTES } from "../published-scores.js";
 import type { ItemResult } from "../steps/result.js";
 import { gridFigures } from "./grids.js";
@@ -115,10 +116,18 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
     heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
     scores: every,
     recipes: reportRecipes(sheet, bases, parts.overviews, { place: experiment, store: status.store }),
-    experts: sheet.experts.flatMap(({ name, family, origin }) =>
-      origin === undefined ? [] : [{ name, family, origin }],
-    ),
+    experts: trainedExperts(sheet, plan),
   };
+}
+
+/** Trained experts with what they were trained from, and how. */
+function trainedExperts({ experts, expansion }: Sheet, plan: ExperimentPlan): ExperimentReport["experts"] {
+  const runs = new Map(expansion.steps.flatMap((step) => (step.kind === "train" ? [[step.key, step] as const] : [])));
+  return experts.flatMap(({ name, family, origin, needs }) => {
+    const step = runs.get(needs[0] ?? "");
+    if (origin === undefined || !step) return [];
+    return [{ name, family, from: plan.experts[family]?.train?.from ?? "base", how: describeTraining(step), origin }];
+  });
 }
 
 type Parts = Pick<ExperimentReport, "overviews" | "lines" | "overlaps" | "searches" | "flips" | "cost">;

@@ -150,13 +150,16 @@ function variantsFigure(table: ReportTable, variants: ExperimentReport["variants
   return { ...figure, rows, isWhole: true };
 }
 
-function leadOf({ base, overviews, variants }: ExperimentReport): string {
+function leadOf({ base, overviews, variants, experts }: ExperimentReport): string {
   if (variants.length > 0) return `${axesOf(variants)}. Each variant has a page of its own.`;
   const size = base.parameters === undefined ? "" : `, ${millions(base.parameters)} parameters`;
   const layers = base.layers === undefined ? "" : `, ${base.layers} layers`;
   const titles = [...new Set(overviews.map(({ title }) => title.replace(/, chosen on .*$/, "")))];
   const what = titles.length > 4 ? `${titles.length} tasks` : titles.join(", ");
-  return `Experts fine-tuned from ${shortName(base.name)}${size}${layers}, merged without further training and compared on ${what}.`;
+  const starts = [...new Set(experts.map(({ from }) => from))].filter((from) => from !== "base");
+  const trained = starts.length > 2 ? `${starts.length} models made of such experts` : starts.join(" and ");
+  const merged = starts.length > 0 ? `and then from ${trained}, merged` : "merged without further training";
+  return `Experts fine-tuned from ${shortName(base.name)}${size}${layers}, ${merged} and compared on ${what}.`;
 }
 
 /** `12 variants of one plan: model (llama, aya), how (full, LoRA), language (Swahili, Bengali, Telugu)` */

@@ -27,12 +27,14 @@ it("prints a line for steps that end, stop or are retried", () => {
   show({ ...step, event: "progress", share: 0.42, what: "loss 2.1" }, counts(0));
   show(done("evaluate base on mgsm_sw", 0.2484), counts(1));
   show(done("evaluate base on flores_en-sw", 0.23456, "points"), counts(1));
+  show({ ...done("evaluate soup on quiz", 0.375), items: 40 } as RunEvent, counts(1));
   show({ ...step, event: "lost", reason: "stopped" }, counts(1));
   show({ ...step, event: "lost", reason: "its node failed" }, counts(1));
   show({ ...step, event: "failed", reason: "no room" }, counts(1, { failed: 1, running: 0 }));
   expect(notes).toEqual([
     "done    evaluate base on mgsm_sw (24.8, 1.5 s)",
     "done    evaluate base on flores_en-sw (23.46, 1.5 s)",
+    "done    evaluate soup on quiz (37.5 on 40 items, 1.5 s)",
     "stopped train b",
     "retry   train b: its node failed",
     "failed  train b: no room",

@@ -1,5 +1,5 @@
 // Shows the events of a run: a line for every step that ends, and one bar for all steps.
-import { formatDuration } from "../../core/index.js";
+import { formatDuration, plural } from "../../core/index.js";
 import { formatNumber, type ProgressDisplay } from "../../report/index.js";
 import type { Counts, RunEvent } from "../run/run-experiment.js";
 import type { FetchOptions } from "../steps/facts-reader.js";
@@ -61,6 +61,8 @@ export function noteOf(event: EndEvent): string {
   }
   const { score: share, scale = "share" } = event;
   const value = share === undefined || scale === "share" ? share : 100 * share;
-  const score = value === undefined ? "" : `${formatNumber({ value, scale })}, `;
+  // The report's table may be of fewer items, if a search saw the others.
+  const items = event.items === undefined ? "" : ` on ${plural(event.items, "item")}`;
+  const score = value === undefined ? "" : `${formatNumber({ value, scale })}${items}, `;
   return `done    ${label} (${score}${formatDuration(event.seconds)})`;
 }

@@ -297,8 +297,14 @@ export interface ExperimentReport {
   readonly scores: readonly ScoreRow[];
   /** Recipes of all reported merges and of trained experts. */
   readonly recipes: readonly ReportRecipe[];
-  /** Trained experts, and the checkpoints that they are. */
-  readonly experts: readonly { readonly name: string; readonly family: string; readonly origin: string }[];
+  /** Trained experts: what each was trained from and how (`all weights`, `LoRA`), and the checkpoint that it is. */
+  readonly experts: readonly {
+    readonly name: string;
+    readonly family: string;
+    readonly from: string;
+    readonly how: string;
+    readonly origin: string;
+  }[];
   readonly cost: {
     readonly rows: readonly CostRow[];
     /** Seconds of merging, and of all steps. */

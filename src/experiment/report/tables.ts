@@ -246,7 +246,7 @@ export function gridTable({ rowTitle, columnTitle, rows, columns, cells, marked 
 
 export function expertsTable({ experts }: ExperimentReport): Table {
   return {
-    columns: ["expert", "family", "checkpoint"],
-    rows: experts.map(({ name, family, origin }) => [name, family, origin]),
+    columns: ["expert", "family", "trained from", "training", "checkpoint"],
+    rows: experts.map(({ name, family, from, how, origin }) => [name, family, from, how, origin]),
   };
 }

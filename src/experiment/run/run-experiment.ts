@@ -26,6 +26,8 @@ type RunEventDetail =
       readonly score?: number;
       /** What it is printed as. */
       readonly scale?: "share" | "points";
+      /** Number of items, if the step has all of its task; the label of another says how many. */
+      readonly items?: number;
     }
   | { readonly event: "failed" | "lost"; readonly reason: string };
 
@@ -214,10 +216,11 @@ class Run {
         await this.#fail(step, finished.reason);
       } else if (await this.#store.load(key)) {
         await this.#save(key, undefined);
-        const score = this.#store.evaluated(key)?.score;
+        const { score, items } = this.#store.evaluated(key) ?? {};
         const { seconds } = finished;
         const scale = step.kind === "evaluate" ? this.#options.facts.task(step.request).scale : "share";
-        this.#emit(step, { event: "done", seconds, ...(score === undefined ? {} : { score, scale }) });
+        const count = step.kind === "evaluate" && step.items === null && items ? { items: items.length } : {};
+        this.#emit(step, { event: "done", seconds, ...(score === undefined ? {} : { score, scale, ...count }) });
         this.#isStale = true;
       } else {
         await this.#fail(step, "it ended without a result");
