@@ -61,6 +61,6 @@ it("writes results and samples that agree, once per folder", async () => {
     compared.tasks.map(({ task, comparisons }) => [task, comparisons.map(({ metric, first }) => [metric, first])]),
   ).toEqual([
     ["lengths", [["even,none", even?.value]]],
-    ["letters", [["accuracy,none", results.tasks[1]?.scores[0]?.value]]],
+    ["letters", [["acc,none", results.tasks[1]?.scores[0]?.value]]],
   ]);
 });

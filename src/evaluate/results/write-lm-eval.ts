@@ -16,6 +16,22 @@ export interface AnsweredTask {
 /** Of scores without a filter; lm-eval names one for each. */
 const FILTER = "none";
 
+/** lm-eval's names of metrics that are the same (its api/task.py); others keep ours. */
+const NAMES: ReadonlyMap<string, string> = new Map([
+  ["accuracy", "acc"],
+  ["exact", "exact_match"],
+]);
+
+const nameOf = (metric: string) => NAMES.get(metric) ?? metric;
+
+function withTheirNames(task: TaskResult): TaskResult {
+  return {
+    ...task,
+    metrics: task.metrics.map((metric) => ({ ...metric, name: nameOf(metric.name) })),
+    scores: task.scores.map((score) => ({ ...score, metric: nameOf(score.metric) })),
+  };
+}
+
 /** lm-eval's own rule for the folder of a model. */
 const folderOf = (model: string) => model.replace(/["<>:/|\\?*[\]]+/g, "__").replace(/^\.+$/, "model") || "model";
 
@@ -27,10 +43,11 @@ const folderOf = (model: string) => model.replace(/["<>:/|\\?*[\]]+/g, "__").rep
  */
 export async function writeLmEval(
   folder: string,
-  results: Results,
+  own: Results,
   tasks: readonly AnsweredTask[],
   started: Date,
 ): Promise<string> {
+  const results = { ...own, tasks: own.tasks.map(withTheirNames) };
   const into = join(folder, folderOf(results.source));
   await mkdir(into, { recursive: true });
   const before = (await readdir(into)).map((name) => /^results_([\d.T-]+)\.json$/.exec(name)?.[1]).find((one) => one);
