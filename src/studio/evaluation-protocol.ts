@@ -44,6 +44,8 @@ export const evaluation = z.strictObject({
   runner: z.string(),
   /** Milliseconds since 1970. */
   ended: z.number(),
+  /** Whether the source has changed since: a recipe that was edited, or other weights. */
+  isEarlier: z.boolean(),
   limit: count.nullable(),
   tasks: z.array(
     z.strictObject({

@@ -83,7 +83,7 @@ describe.skipIf(BROWSER === undefined)(`evaluating (${BROWSER ?? NO_BROWSER})`, 
     const options = ["--tasks", "quiz.yaml", "--limit", "100", "--backend", "engine", "--weights", "float32"];
     await layergraft(["eval", "recipes/mine.yaml", ...options, "--out", "by-command"], { cwd });
     for (const file of ["results.json", "samples-quiz.jsonl", "settings.json"]) {
-      const ours = readFileSync(join(cwd, folderOf("quiz", "recipe-mine"), file), "utf8");
+      const ours = readFileSync(join(cwd, folderOf("quiz", "mine"), file), "utf8");
       expect(ours).toBe(readFileSync(join(cwd, "by-command", file), "utf8"));
     }
     const { tasks } = JSON.parse(readFileSync(join(cwd, "by-command", "results.json"), "utf8")) as {
@@ -98,7 +98,7 @@ describe.skipIf(BROWSER === undefined)(`evaluating (${BROWSER ?? NO_BROWSER})`, 
   it("compares item by item as the command line does", async () => {
     await page.getByRole("button", { name: "Compare item by item" }).click();
     await page.locator(".items > li").first().waitFor();
-    const folders = [folderOf("quiz", "base"), folderOf("quiz", "recipe-mine")];
+    const folders = [folderOf("quiz", "base"), folderOf("quiz", "mine")];
     const { stdout } = await layergraft(["compare", ...folders, "--json"], { cwd: at("project") });
     const { tasks } = JSON.parse(stdout) as {
       tasks: { comparisons: { gained: string[]; lost: string[]; difference: number }[] }[];
@@ -146,7 +146,7 @@ describe.skipIf(BROWSER === undefined)(`evaluating (${BROWSER ?? NO_BROWSER})`, 
     const isBaseDone = existsSync(join(at("project"), folderOf("many", "base"), "results.json"));
     await page.getByRole("button", { name: "Resume" }).click();
     await results("many").getByRole("row", { name: "recipe mine" }).waitFor({ timeout: 100_000 });
-    const records = ["base", "recipe-mine"].map((model) => {
+    const records = ["base", "mine"].map((model) => {
       const file = join(at("project"), folderOf("many", model), "run.json");
       return (JSON.parse(readFileSync(file, "utf8")) as { kept: number }).kept;
     });
@@ -168,7 +168,7 @@ describe.skipIf(BROWSER === undefined)(`evaluating (${BROWSER ?? NO_BROWSER})`, 
     await evaluateOn("markup.yaml");
     await results("markup").getByRole("row", { name: "recipe mine" }).waitFor();
     // Results by strangers.
-    const file = at("project", folderOf("markup", "recipe-mine"), "samples-markup.jsonl");
+    const file = at("project", folderOf("markup", "mine"), "samples-markup.jsonl");
     const samples = readFileSync(file, "utf8").replace(/"output":"[^"]*"/g, `"output":${JSON.stringify(MARKUP)}`);
     writeFileSync(file, samples);
     await results("markup").getByRole("button", { name: "Compare item by item" }).click();

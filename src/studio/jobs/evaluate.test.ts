@@ -72,6 +72,12 @@ describe("evaluateModels", () => {
     expect(new Set(listed.map(({ tasks: [task] }) => task?.prompts)).size).toBe(1);
   });
 
+  it("keeps the result of a model that gets another name", async () => {
+    const [first] = await run({});
+    const [renamed] = await run({ models: [{ ...ONE, name: "other name" }] });
+    expect(renamed).toEqual({ name: "other name", folder: first?.folder, isKept: true });
+  });
+
   it("has another folder for other questions, models, weights and limits", async () => {
     const folders = new Set<string>();
     const add = async (options: Options) => {
@@ -83,8 +89,13 @@ describe("evaluateModels", () => {
     await add({ runner: { backend: "engine", weights: "int8" } });
     writeFileSync(at("swap.yaml"), "method: soup\nmodels: [one, two]\n");
     await add({ models: [{ name: "recipe", source: "swap.yaml" }] });
+    const versions = async () => (await listEvaluations(project)).filter(({ source }) => source === "swap.yaml");
+    expect((await versions()).map(({ isEarlier }) => isEarlier)).toEqual([false]);
     writeFileSync(at("swap.yaml"), "method: soup\nmodels: [{ model: one, weight: 2 }, two]\n");
+    expect((await versions()).map(({ isEarlier }) => isEarlier)).toEqual([true]);
     await add({ models: [{ name: "recipe", source: "swap.yaml" }] });
+    expect((await versions()).map(({ isEarlier }) => isEarlier).sort()).toEqual([false, true]);
+    expect((await versions()).find(({ isEarlier }) => !isEarlier)?.name).toBe([...folders].at(-1));
     writeFileSync(at("letters.jsonl"), '{"text":"xy","answer":"xy"}\n');
     await add({});
     writeLetters(project);

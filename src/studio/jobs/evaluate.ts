@@ -1,5 +1,5 @@
 // Evaluates models one after another, so that the memory is that of the largest. Results are folders of `layergraft eval`.
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { type EvaluateProgress, evaluate, openModel, type Progress } from "../../api/index.js";
 import { digestOfJson, exists, VERSION } from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
@@ -12,6 +12,20 @@ import type { JobControls, JobPlace } from "./kinds.js";
 export const EVALUATIONS = "evaluations";
 /** Written when an evaluation is complete. */
 const RESULTS = "results.json";
+
+/** What the name of a result's folder has of its model's digest. */
+const versionPart = (digest: string) => digest.slice(0, 8);
+
+/**
+ * Whether a result is of another version of its model than the source has now: of a recipe that was edited, or of weights
+ * that were replaced.
+ * @param folder name of the result's folder
+ * @param digest of the model now; undefined if it cannot be opened, which says nothing about the result
+ */
+export function isEarlierVersion(folder: string, digest: string | undefined): boolean {
+  const [, version] = /-([0-9a-f]{8})-[0-9a-f]{10}$/.exec(folder) ?? [];
+  return version !== undefined && digest !== undefined && version !== versionPart(digest);
+}
 
 /** The result of a model in a job. */
 export interface Evaluated {
@@ -47,7 +61,9 @@ export async function evaluateModels(
     const hub = { fetch: "stream", signal } as const;
     const { digest } = await openModelSource(source, { folder: project, hub });
     const all = digestOfJson([VERSION, source, digest, asked.digests, limit, runner]);
-    const own = `${asked.name}-${inFolderName(name)}-${all.slice(0, 10)}`;
+    // Named after the source: an expert that gets another name keeps its results.
+    const called = inFolderName(basename(source).replace(/\.ya?ml$/i, ""));
+    const own = `${asked.name}-${called}-${versionPart(digest)}-${all.slice(0, 10)}`;
     const out = join(project, EVALUATIONS, own);
     const isKept = await exists(join(out, RESULTS));
     if (!isKept) {

@@ -10,6 +10,7 @@ import {
   readJsonObject,
   usageError,
 } from "../../core/index.js";
+import { openModelSource } from "../../engine/index.js";
 import {
   compareResults,
   comparisonVerdict,
@@ -30,7 +31,7 @@ import {
   evaluationName,
   type ResultComparison,
 } from "../evaluation-protocol.js";
-import { EVALUATIONS } from "../jobs/evaluate.js";
+import { EVALUATIONS, isEarlierVersion } from "../jobs/evaluate.js";
 import type { Input } from "../protocol.js";
 
 const MOST_FILES = 200;
@@ -93,7 +94,24 @@ export async function listEvaluations(project: string): Promise<Evaluation[]> {
   const folder = join(project, EVALUATIONS);
   const names = (await readdir(folder).catch(() => [])).filter((name) => evaluationName.safeParse(name).success);
   const found = await Promise.all(names.slice(0, MOST_RESULTS).map((name) => evaluationOf(folder, name)));
-  return found.filter((one) => one !== undefined).sort((a, b) => b.ended - a.ended || (a.name < b.name ? -1 : 1));
+  const results = found.filter((one) => one !== undefined);
+  const sources = [...new Set(results.map(({ source }) => source))];
+  const digests = new Map(
+    await Promise.all(sources.map(async (source) => [source, await digestOf(source, project)] as const)),
+  );
+  return results
+    .map((one) => ({ ...one, isEarlier: isEarlierVersion(one.name, digests.get(one.source)) }))
+    .sort((a, b) => b.ended - a.ended || (a.name < b.name ? -1 : 1));
+}
+
+/** Of a model as it is now; undefined if this machine cannot open it without the hub. */
+async function digestOf(source: string, folder: string): Promise<string | undefined> {
+  try {
+    return (await openModelSource(source, { folder })).digest;
+  } catch (error) {
+    if (error instanceof LayergraftError || isAnySystemError(error)) return undefined;
+    throw error;
+  }
 }
 
 /** Undefined if it is not complete, or not an evaluation. */
@@ -104,7 +122,7 @@ async function evaluationOf(folder: string, name: string): Promise<Evaluation | 
     if (!stats.isFile()) return undefined;
     const { source, backend, settings, tasks } = await readResults(file);
     const found = {
-      ...{ name, source, ended: stats.mtimeMs, limit: settings.limit },
+      ...{ name, source, ended: stats.mtimeMs, isEarlier: false, limit: settings.limit },
       runner: backend.server === null ? backend.backend : `${backend.server} (${backend.backend})`,
       tasks: tasks.flatMap(({ task, title, protocol, promptsDigest, items, scores: [main] }) => {
         if (!main) return [];

@@ -21,7 +21,7 @@ export interface Row extends Evaluation {
 interface Group {
   readonly key: string;
   readonly score: Score;
-  /** The base first, then as the project lists models; the latest of a model first. */
+  /** Earlier versions last; the base first, then as the project lists models; the latest of a model first. */
   readonly rows: readonly Row[];
 }
 
@@ -32,7 +32,8 @@ function groupsOf(all: readonly Evaluation[]): Group[] {
     const known = choices.value[at];
     for (const score of one.tasks) {
       const key = JSON.stringify([score.task, score.protocol, score.prompts, score.metric]);
-      const row = { ...one, score, label: known?.name ?? one.source, accent: choiceClass(known?.own) };
+      const label = `${known?.name ?? one.source}${one.isEarlier ? " (earlier version)" : ""}`;
+      const row = { ...one, score, label, accent: choiceClass(known?.own) };
       groups.set(key, [...(groups.get(key) ?? []), row]);
     }
   }
@@ -42,8 +43,11 @@ function groupsOf(all: readonly Evaluation[]): Group[] {
   };
   return [...groups].flatMap(([key, rows]) => {
     const [latest] = rows;
-    // Not by subtraction: the place of unknown models is infinite.
-    const sorted = rows.sort((a, b) => (place(a) === place(b) ? b.ended - a.ended : place(a) < place(b) ? -1 : 1));
+    const sorted = rows.sort((a, b) => {
+      if (a.isEarlier !== b.isEarlier) return a.isEarlier ? 1 : -1;
+      // Not by subtraction: the place of unknown models is infinite.
+      return place(a) === place(b) ? b.ended - a.ended : place(a) < place(b) ? -1 : 1;
+    });
     return latest ? [{ key, score: latest.score, rows: sorted }] : [];
   });
 }
@@ -79,7 +83,8 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
   const one = rows.find(({ name }) => name === first) ?? rows[0];
   const rest = rows.filter((row) => row !== one);
   // A recipe by the same runner, where there is one: it is what one wants to know about.
-  const closeness = (row: Row) => Number(row.accent === "own-merge") + Number(row.runner === one?.runner);
+  const closeness = (row: Row) =>
+    Number(row.accent === "own-merge") + Number(row.runner === one?.runner) - 2 * Number(row.isEarlier);
   const best = rest.reduce<Row | undefined>(
     (found, row) => (found && closeness(found) >= closeness(row) ? found : row),
     undefined,
