@@ -22,6 +22,7 @@ describe.skipIf(BROWSER === undefined)(
   () => {
     let server: ReturnType<typeof start>;
     let port = 0;
+    let address = "";
     let browser: Browser;
     let page: Page;
     const bugs: unknown[] = [];
@@ -48,12 +49,12 @@ describe.skipIf(BROWSER === undefined)(
       mkdirSync(at("project", "recipes"), { recursive: true });
       writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
       writeFileSync(at("project", "recipes", "mine.yaml"), `method: soup\nmodels: [${at("math")}, ${at("swahili")}]\n`);
-      const url = await serve(SLOW);
-      port = Number(new URL(url).port);
+      address = await serve(SLOW);
+      port = Number(new URL(address).port);
       browser = await openBrowser();
       page = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
       page.on("pageerror", (error) => bugs.push(error));
-      await page.goto(url);
+      await page.goto(address);
     });
 
     afterAll(async () => {
@@ -64,6 +65,15 @@ describe.skipIf(BROWSER === undefined)(
 
     const shareDone = async () => Number(await page.getByRole("progressbar").first().getAttribute("value"));
     const isUnderWay = () => expect.poll(shareDone, { timeout: 30_000 }).toBeGreaterThan(0);
+
+    it("says what an address without the key lacks, and takes the printed one in the same tab", async () => {
+      const other = await (await browser.newContext()).newPage();
+      await other.goto(new URL("/", page.url()).href);
+      await other.getByText("This address lacks the project's key.").waitFor();
+      await other.goto(address);
+      await other.getByRole("article", { name: "math", exact: true }).waitFor();
+      await other.close();
+    });
 
     it("finds a measurement again that runs, and cancels it", async () => {
       await page.getByRole("link", { name: "Changes" }).click();

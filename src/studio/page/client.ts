@@ -30,6 +30,12 @@ function tokenOf(): string {
   return sessionStorage.getItem(KEY) ?? "";
 }
 const token = tokenOf();
+// The printed address, opened in a tab that has the page.
+addEventListener("hashchange", () => {
+  if (!location.hash.includes("token=")) return;
+  tokenOf();
+  location.reload();
+});
 
 async function request(path: string, init: RequestInit): Promise<Response> {
   const headers = { ...init.headers, authorization: `Bearer ${token}` };
@@ -37,6 +43,12 @@ async function request(path: string, init: RequestInit): Promise<Response> {
     throw new StudioError("offline", "The studio's server does not answer. Start it again with layergraft studio.");
   });
   if (response.ok) return response;
+  if (response.status === 401) {
+    throw new StudioError(
+      "locked",
+      "This address lacks the project's key. Open the one that layergraft studio printed.",
+    );
+  }
   const { data } = failure.safeParse(await response.json().catch(() => undefined));
   throw new StudioError(
     data?.error.code ?? "internal",
@@ -81,10 +93,11 @@ export async function followEvents(
           if (block.startsWith("data: ")) onEvent(event.parse(JSON.parse(block.slice("data: ".length))));
         }
       }
-    } catch {
+      onState(false);
+    } catch (error) {
       // The server is gone or was never there; the page says so, and tries again.
+      onState(error instanceof StudioError && error.code === "locked");
     }
-    onState(false);
     await new Promise((resolve) => setTimeout(resolve, AGAIN));
   }
 }

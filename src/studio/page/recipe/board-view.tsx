@@ -130,7 +130,7 @@ export function BoardView({ board, towers, onChange }: Props) {
           <span class="hint">
             {adds
               ? "Click or drag: layers are averaged with this model, or no longer."
-              : "Click or drag down a tower to take its layers. Ctrl averages."}
+              : "Click or drag down a tower to take its layers, or use arrow keys and Enter. Ctrl averages. Stripes: averaged. Outside: embeddings, last norm and head."}
           </span>
         </div>
       ) : null}

@@ -1,6 +1,6 @@
 // The recipe as text: CodeMirror with completion from the methods' schemas and problems at their lines.
 import { autocompletion, type CompletionContext, completionKeymap } from "@codemirror/autocomplete";
-import { defaultKeymap, indentWithTab } from "@codemirror/commands";
+import { defaultKeymap } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
 import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
@@ -62,8 +62,8 @@ export function RecipeEditor({ text, revision, problems, methods, sources, onCha
         ...[lineNumbers(), lintGutter(), drawSelection(), highlightActiveLine(), indentOnInput(), bracketMatching()],
         ...[yaml(), syntaxHighlighting(colours), theme, EditorView.lineWrapping],
         autocompletion({ override: [complete], icons: false }),
-        // Undo and redo are the view's, which undoes changes of the board, too. Escape, then Tab, leaves the editor.
-        keymap.of([...completionKeymap, ...defaultKeymap, indentWithTab]),
+        // Undo and redo are the view's, which undoes changes of the board, too. Tab leaves the editor.
+        keymap.of([...completionKeymap, ...defaultKeymap]),
         EditorView.contentAttributes.of({ "aria-label": "Recipe as YAML" }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged && !update.transactions.every((one) => one.isUserEvent("outside"))) {

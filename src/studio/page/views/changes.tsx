@@ -72,8 +72,9 @@ export function Changes() {
           <div>
             <h1>Changes</h1>
             <p>
-              Share of rows that each expert changed
-              {data ? `; ${data.architecture}, an ${data.rowAxis} feature is a row` : ""}.
+              For each layer and matrix, the share of rows that an expert moved by more than the threshold
+              {data ? `; a row is an ${data.rowAxis} feature` : ""}. q, k, v and o are attention; gate, up and down the
+              MLP.
             </p>
           </div>
           {running ? null : button("Measure again", isStale)}

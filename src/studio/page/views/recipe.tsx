@@ -1,5 +1,5 @@
 // Choose: whose each layer is, by board, form or text; what the plan will read and write.
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { parse } from "yaml";
 import { type Board, boardOfOne, boardOfRecipe, type RecipeValue, recipeOfBoard } from "../../recipe/board.ts";
 import { call } from "../client.ts";
@@ -87,6 +87,7 @@ function Heading({ towers }: { towers: readonly Tower[] }) {
               type="button"
               class="quiet danger"
               onClick={() =>
+                confirm(`Delete the recipe ${shown}?`) &&
                 attempt(async () => {
                   await call("recipe.remove", { name: shown });
                   await change(() => ({ recipe: null }));
@@ -119,12 +120,17 @@ function Opened({ towers }: { towers: readonly Tower[] }) {
   const text = recipe.text.value;
   const plan = check?.plan ?? null;
   const layers = plan?.layers ?? layersOfModels(towers);
-  const value = useMemo(() => recipeOf(yamlOf(text)), [text]);
-  const method = recipe.methods.value.find(({ name }) => name === value?.method);
-  const board = useMemo(
-    () => (value && layers > 0 ? boardOfRecipe(withCounts(value, recipeOf(plan?.recipe)), layers) : undefined),
-    [value, layers, plan],
+  const read = useMemo(() => recipeOf(yamlOf(text)), [text]);
+  const made = useMemo(
+    () => (read && layers > 0 ? boardOfRecipe(withCounts(read, recipeOf(plan?.recipe)), layers) : undefined),
+    [read, layers, plan],
   );
+  // While a line is being typed, board and method stay those of the text before.
+  const name = recipe.name.value;
+  const latest = useRef({ name, value: read, board: made });
+  if (read || latest.current.name !== name) latest.current = { name, value: read, board: made };
+  const { value, board } = latest.current;
+  const method = recipe.methods.value.find((one) => one.name === value?.method);
   const named = board ? allTowers(towers, board) : towers;
   const onKeyDown = (event: KeyboardEvent) => {
     if (!(event.ctrlKey || event.metaKey) || !["z", "y", "Z"].includes(event.key)) return;
