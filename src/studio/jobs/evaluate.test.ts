@@ -72,6 +72,14 @@ describe("evaluateModels", () => {
     expect(new Set(listed.map(({ tasks: [task] }) => task?.prompts)).size).toBe(1);
   });
 
+  it("evaluates the others where a model fails, and names it", async () => {
+    writeFileSync(at("broken.yaml"), "method: soup\nmodels: [one, gone]\n");
+    const models = [{ name: "recipe broken", source: "broken.yaml" }, TWO];
+    await expect(run({ models, limit: 3 })).rejects.toThrow(/^recipe broken: .*gone.*\nThe results of two are kept\.$/);
+    const [kept] = await run({ models: [TWO], limit: 3 });
+    expect(kept?.isKept).toBe(true);
+  });
+
   it("keeps the result of a model that gets another name", async () => {
     const [first] = await run({});
     const [renamed] = await run({ models: [{ ...ONE, name: "other name" }] });

@@ -1,7 +1,15 @@
 // Evaluates models one after another, so that the memory is that of the largest. Results are folders of `layergraft eval`.
 import { basename, join, resolve } from "node:path";
 import { type EvaluateProgress, evaluate, openModel, type Progress } from "../../api/index.js";
-import { digestOfJson, exists, VERSION } from "../../core/index.js";
+import {
+  digestOfJson,
+  exists,
+  isAnySystemError,
+  LayergraftError,
+  systemMessage,
+  usageError,
+  VERSION,
+} from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
 import { type DataAccess, hubLoader, judgingDigest, openTasks, promptsDigest } from "../../evaluate/index.js";
 import type { Runner } from "../evaluation-protocol.js";
@@ -43,6 +51,7 @@ export function runnerOptions(runner: Runner) {
     : ({ backend: "llama", type: runner.type } as const);
 }
 
+/** @throws LayergraftError code `usage` that names the models that failed, after the others were evaluated */
 export async function evaluateModels(
   { models, task, data, limit, runner }: JobInput<"evaluate">,
   { project }: Pick<JobPlace, "project">,
@@ -54,10 +63,26 @@ export async function evaluateModels(
   const asked = await questionsOf(tasks, { folder, loadRows: hubLoader() }, limit ?? undefined, signal);
   const total = models.length * asked.items;
   const results: Evaluated[] = [];
+  const failures: string[] = [];
   for (const [i, { name, source }] of models.entries()) {
     const report = (phase: string, done: number) =>
       onProgress({ phase: `${name}: ${phase}`, done: i * asked.items + done, total, unit: "items" });
     report("loading", 0);
+    try {
+      results.push(await evaluateOne(name, source, report));
+    } catch (error) {
+      if (signal.aborted || !(error instanceof LayergraftError || isAnySystemError(error))) throw error;
+      // One model that cannot be run does not stop the others.
+      failures.push(`${name}: ${isAnySystemError(error) ? systemMessage(error) : error.message}`);
+    }
+  }
+  if (failures.length > 0) {
+    const others = results.length > 0 ? [`The results of ${results.map(({ name }) => name).join(", ")} are kept.`] : [];
+    throw usageError([...failures, ...others].join("\n"));
+  }
+  return results;
+
+  async function evaluateOne(name: string, source: string, report: Report): Promise<Evaluated> {
     const hub = { fetch: "stream", signal } as const;
     const { digest } = await openModelSource(source, { folder: project, hub });
     const all = digestOfJson([VERSION, source, digest, asked.digests, limit, runner]);
@@ -80,13 +105,14 @@ export async function evaluateModels(
         await model.close();
       }
     }
-    results.push({ name, folder: own, isKept });
+    return { name, folder: own, isKept };
   }
-  return results;
 }
 
+type Report = (phase: string, done: number) => void;
+
 /** Progress of one task after another as that of all. */
-function inAll(report: (phase: string, done: number) => void): (progress: EvaluateProgress) => void {
+function inAll(report: Report): (progress: EvaluateProgress) => void {
   let [before, now] = [0, { task: "", total: 0 }];
   return ({ phase, done, total, task }) => {
     if (task !== now.task) before += now.total;
