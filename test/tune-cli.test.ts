@@ -40,6 +40,7 @@ describe("tune", () => {
     const own = [...TUNE, "--limit", "5", "--out", "tied"];
     const first = await layergraft([...own, "--budget", "2"], { cwd: world });
     expect({ status: first.status, stderr: first.stderr.slice(-3000) }).toMatchObject({ status: 0 });
+    expect(first.stderr).toContain("the search sees 2 of the 5 items of quiz. Use more, or its choice is chance");
     // Every swap of the example scores the same on the two items of this search.
     expect(first.stdout).toMatch(/^Tied: all 2 configurations scored the same .*\nTaken: bottom \d/);
     const recipe = join(world, /^Recipe: (.+)$/m.exec(first.stdout)?.[1] ?? "");

@@ -186,6 +186,7 @@ it("reports steps whose process is gone, and resources that the machine does not
   expect(experiment.world.notes).toEqual([
     expect.stringMatching(/^executor\.cores is 200, but this machine has \d+ cores?$/),
     expect.stringMatching(/^executor\.memory is 900 TB, but this machine has .* GB$/),
+    expect.stringMatching(/^the search sees \d of the \d+ items of /),
   ]);
   const before = await statusOf(experiment);
   const [step] = before.steps;

@@ -7,6 +7,7 @@ import { canonicalJson, exists, formatBytes, groupBy, plural, RecipeError } from
 import { checkLlama, type ExportOutlook } from "../../llama/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
+import { splitItems } from "../plan/compare-configurations.js";
 import { isSearched, withFields } from "../plan/configurations.js";
 import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf, sourcesIn } from "../plan/expert-names.js";
 import type { InspectedPlan } from "../plan/plan-file.js";
@@ -60,7 +61,14 @@ export async function checkWorld(inspected: InspectedPlan, options: CheckOptions
   const problems = inspected.inLines(checked.map((one) => [...one.problems, ...missing]));
   if ((await exists(out)) || (await exists(dirname(out)))) await facts.save().catch(() => undefined); // only a cache
   const bases = checked.map(({ base, gguf }) => ({ base, gguf }));
-  return { facts, problems, notes: machineNotes(plan), bases, base: bases[0]?.base, gguf: bases[0]?.gguf };
+  return {
+    facts,
+    problems,
+    notes: [...machineNotes(plan), ...searchNotes(variants, facts)],
+    bases,
+    base: bases[0]?.base,
+    gguf: bases[0]?.gguf,
+  };
 }
 
 /** @param before problems across its fields */
@@ -118,6 +126,26 @@ function machineNotes({ executor }: ExperimentPlan): string[] {
     if (set === undefined || set <= available) return [];
     return [`executor.${field} is ${format(set)}, but this machine has ${has}`];
   });
+}
+
+/** A choice by fewer items is mostly chance, whatever the scores. */
+const MIN_SEARCHED = 5;
+
+/** Warnings about searches that see few items. */
+function searchNotes(variants: InspectedPlan["variants"], facts: ReadFacts): string[] {
+  const notes = variants.flatMap(({ plan }) => {
+    if (!plan.merges.some(isSearched)) return [];
+    const names = new Set(inLanguages(decidingTask(plan), languagesOf(plan)));
+    return requestsOf(plan).flatMap(({ request }) => {
+      const task = names.has(request.task) ? facts.tasks.get(canonicalJson(request)) : undefined;
+      const seen = task ? splitItems(task.items, plan.search).rounds.flat().length : MIN_SEARCHED;
+      if (!task || seen >= MIN_SEARCHED) return [];
+      return [
+        `the search sees ${seen} of the ${plural(task.items, "item")} of ${task.name}. Use more, or its choice is chance`,
+      ];
+    });
+  });
+  return [...new Set(notes)];
 }
 
 /** Every folder of experts, and its first path in the plan. */
