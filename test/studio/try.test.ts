@@ -12,7 +12,7 @@ import { layergraft } from "../support/command.js";
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
 const MARKUP = '<img src=x onerror="window.isHurt=1">';
-const MANY = 500;
+const MANY = 1500;
 
 /** Writes a task of the project that models answer with text. */
 function writeTask(name: string, rows: readonly object[], tokens: number): void {

@@ -120,9 +120,16 @@ export function redo(): void {
   apply(after);
 }
 
-/** Saves and checks what was changed, at once. */
-export async function settle(): Promise<void> {
+let saving: Promise<void> = Promise.resolve();
+
+/** Saves and checks what was changed, at once. One save waits for another, as it needs the version that the other makes. */
+export function settle(): Promise<void> {
   clearTimeout(timer);
+  saving = saving.then(save);
+  return saving;
+}
+
+async function save(): Promise<void> {
   const [to, content] = [name.peek(), text.peek()];
   if (to === null || content === saved) return;
   try {
