@@ -282,7 +282,12 @@ export const operations = {
   },
   "recipe.remove": { input: z.strictObject({ name }), output: z.strictObject({}) },
   /** Writes the plan of an experiment: a recipe against its models and their soup, on a task. */
-  "recipe.experiment": { input: z.strictObject({ name, task: source }), output: z.strictObject({ file: z.string() }) },
+  "recipe.experiment": {
+    /** `force` replaces a plan that is there. */
+    input: z.strictObject({ name, task: source, force: z.boolean() }),
+    /** `isThere`: nothing was written, because another plan is there. */
+    output: z.strictObject({ file: z.string(), isThere: z.boolean() }),
+  },
   "recipe.check": { input: z.strictObject({ text }), output: check },
   /** Plans in the project. */
   "experiment.list": { input: z.strictObject({}), output: z.array(planEntry) },

@@ -90,7 +90,7 @@ describe("paths", () => {
         ["recipe.read", { name }],
         ["recipe.write", { name, text: "", version: null }],
         ["recipe.remove", { name }],
-        ["recipe.experiment", { name, task: "quiz" }],
+        ["recipe.experiment", { name, task: "quiz", force: true }],
         ["job.start", { kind: "merge", input: { recipe: name, out: "x", resume: false, force: false } }],
       ] as const) {
         expect([operation, name, (await call(operation, input)).status]).toEqual([operation, name, 400]);

@@ -1,6 +1,6 @@
 // The studio's views Try and Write, driven in a browser: answers and bytes are those of the library.
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -64,7 +64,7 @@ describe.skipIf(BROWSER === undefined)(`leaving with a result (${BROWSER ?? NO_B
     await page.getByRole("link", { name: "Try" }).click();
     await page.getByLabel("Prompt", { exact: true }).fill(QUESTION);
     await page.getByText("Options").click();
-    await page.getByLabel("Most new tokens").fill("12");
+    await page.getByLabel("New tokens, at most").fill("12");
     await page.getByRole("button", { name: "Ask 4 models" }).click();
     await page.getByText("are marked").waitFor();
     const sources = {
@@ -123,16 +123,25 @@ describe.skipIf(BROWSER === undefined)(`leaving with a result (${BROWSER ?? NO_B
     vi.unstubAllEnvs();
   });
 
-  it("makes an experiment of the recipe, once", async () => {
+  it("makes an experiment of the recipe, and replaces it when told to", async () => {
     const way = page.getByRole("article", { name: "Experiment" });
-    await way.getByLabel("Task").fill(at("world", "quiz.yaml"));
+    await way.getByLabel("Task").selectOption("Another task or file");
+    await way.getByLabel("Name or file").fill("mgms_sw");
+    await way.getByRole("button", { name: "Make the plan" }).click();
+    await page.getByText("unknown task mgms_sw").waitFor();
+    await page.getByRole("button", { name: "Dismiss" }).click();
+    expect(existsSync(at("project", "mine.plan.yaml"))).toBe(false);
+    await way.getByLabel("Name or file").fill(at("world", "quiz.yaml"));
     await way.getByRole("button", { name: "Make the plan" }).click();
     await way.getByText("Wrote the plan.").waitFor();
     const plan = readFileSync(at("project", "mine.plan.yaml"), "utf8");
     expect(plan).toContain("task: math-expert\n      language: swahili-expert");
     await way.getByRole("button", { name: "Make the plan" }).click();
-    await page.getByText("exists already").waitFor();
-    await page.getByRole("button", { name: "Dismiss" }).click();
+    await way.getByText("There is already a plan at this place.").waitFor();
+    writeFileSync(at("project", "mine.plan.yaml"), "of another");
+    await way.getByRole("button", { name: "Replace what is there" }).click();
+    await way.getByText("Wrote the plan.").waitFor();
+    expect(readFileSync(at("project", "mine.plan.yaml"), "utf8")).toBe(plan);
   });
 
   it("keeps two tabs in step", async () => {

@@ -134,7 +134,7 @@ describe.skipIf(BROWSER === undefined)(`evaluating (${BROWSER ?? NO_BROWSER})`, 
   });
 
   it("survives a reload, is cancelled, and resumes where it was", { timeout: 120_000 }, async () => {
-    await page.getByLabel("Most items").fill("");
+    await page.getByLabel("Items, at most").fill("");
     await evaluateOn("many.yaml");
     await page.getByText(/many, [1-9]\d*%/).waitFor();
     await page.reload();

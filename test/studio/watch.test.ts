@@ -63,7 +63,8 @@ describe.skipIf(BROWSER === undefined)(`watching (${BROWSER ?? NO_BROWSER})`, { 
   it("makes the plan and opens it", async () => {
     await page.getByRole("link", { name: "Write" }).click();
     const way = page.getByRole("article", { name: "Experiment" });
-    await way.getByLabel("Task").fill(at("world", "quiz.yaml"));
+    await way.getByLabel("Task").selectOption("Another task or file");
+    await way.getByLabel("Name or file").fill(at("world", "quiz.yaml"));
     await way.getByRole("button", { name: "Make the plan" }).click();
     await way.getByText("Wrote the plan.").waitFor();
     const other = JSON.stringify(at("world", "words.yaml"));

@@ -11,6 +11,7 @@ import {
   usageError,
   writeFileAtomically,
 } from "../../core/index.js";
+import { openTasks } from "../../evaluate/index.js";
 import { parsePlan } from "../../experiment/index.js";
 import { methodReferences, mostChangedRows, outputReferences } from "../../merge/index.js";
 import { loadYaml } from "../../settings/index.js";
@@ -74,18 +75,20 @@ export const HANDLERS: Handlers = {
     onEvent({ type: "project", revision: (await project.read()).revision });
     return {};
   },
-  async "recipe.experiment"({ name, task }, { project }) {
+  async "recipe.experiment"({ name, task, force }, { project }) {
     const { settings } = await project.read();
     const { text } = await project.readRecipe(name);
     const { openSettings } = await loadYaml();
     const plan = experimentOf({ name, recipe: openSettings(text, "the recipe").value, settings, task });
     const file = join(project.folder, `${name}.plan.yaml`);
-    if (await exists(file)) throw usageError(`${file} exists already. Rename it, or delete it.`);
+    // A plan with a task that is not one could not run.
+    await openTasks([/\.ya?ml$/i.test(task) ? resolve(project.folder, task) : task]);
+    if (!force && (await exists(file))) return { file, isThere: true };
     const { stringify } = await import("yaml");
     const planned = stringify(plan);
     parsePlan(planned);
     await writeFileAtomically(file, planned);
-    return { file };
+    return { file, isThere: false };
   },
   async "recipe.check"({ text }, { project, jobs }): Promise<Check> {
     const { plan, ...check } = await checkRecipeText(text, join(project.folder, "recipes"));

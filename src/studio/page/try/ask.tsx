@@ -108,7 +108,7 @@ export function Ask() {
                 </Field>
               ) : null}
               <NumberField
-                {...{ label: "Most new tokens", value: limit.value, min: 1, max: 4096 }}
+                {...{ label: "New tokens, at most", value: limit.value, min: 1, max: 4096 }}
                 onChange={(value) => (limit.value = value)}
               />
               <NumberField

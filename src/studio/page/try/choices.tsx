@@ -19,14 +19,22 @@ export const choices = computed<readonly Choice[]>(() => {
     ...(base === null ? [] : [{ name: "base", source: base, own: "base" as const }]),
     ...experts.map(({ name, source }, own) => ({ name, source, own })),
     ...(project.value?.recipes ?? []).map((name) => ({
-      ...{ name: `recipe ${name}`, source: `recipes/${name}.yaml`, own: undefined },
+      ...{ name: recipeLabel(name, experts), source: sourceOf(name), own: undefined },
     })),
   ];
 });
 
+const sourceOf = (recipe: string) => `recipes/${recipe}.yaml`;
+
+/** `recipe mine`; not `recipe recipe-2`, unless an expert has that name. */
+function recipeLabel(name: string, experts: readonly { readonly name: string }[]): string {
+  const isClear = /^recipe/i.test(name) && experts.every((expert) => expert.name !== name);
+  return isClear ? name : `recipe ${name}`;
+}
+
 /** Choices against the default, which is the models and the open recipe. */
 const changed = signal<ReadonlySet<string>>(new Set());
-const isDefault = ({ name, own }: Choice) => own !== undefined || name === `recipe ${settings.value?.recipe}`;
+const isDefault = ({ source, own }: Choice) => own !== undefined || source === sourceOf(settings.value?.recipe ?? "");
 const isChosen = (one: Choice) => isDefault(one) !== changed.value.has(one.name);
 export const chosen = computed(() => choices.value.filter(isChosen));
 

@@ -8,10 +8,10 @@ import { Field } from "../components/basics.tsx";
 import { NumberField } from "../components/number-field.tsx";
 import { JobProgress } from "../components/progress.tsx";
 import { attempt, jobs } from "../store.ts";
-import { chosen, known, ModelList, RunnerFields, runner, runnerText } from "./choices.tsx";
+import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.tsx";
 import { Results } from "./results.tsx";
+import { firstTask, isListed, OTHER, TaskChoice, TaskName, taskOf } from "./task-fields.tsx";
 
-const OTHER = "";
 /** Null until one is chosen: until then that of the latest evaluation, or the first. */
 const picked = signal<string | null>(null);
 const typed = signal("");
@@ -23,20 +23,14 @@ function startEvaluation(input: unknown): Promise<unknown> {
 }
 
 export function Evaluate() {
-  const { files = [], families = [] } = known.value ?? {};
-  const first = files.find(({ problem }) => problem === null)?.file ?? families[0]?.tasks[0] ?? OTHER;
   const all = jobs.value.filter(({ kind }) => kind === "evaluate");
   // Another one may have been refused while it runs.
   const latest = all.find(({ state }) => state === "running") ?? all[0];
   const { data: before } = jobInputs.evaluate.safeParse(latest?.input);
-  const isListed = [...files.map(({ file }) => file), ...families.flatMap(({ tasks }) => tasks)].includes(
-    before?.task ?? "",
-  );
-  const choice = picked.value ?? (isListed ? before?.task : undefined) ?? first;
-  const task = (choice === OTHER ? typed.value : choice).trim();
-  const problem = files.find(({ file }) => file === choice)?.problem ?? null;
+  const choice = picked.value ?? (before && isListed(before.task) ? before.task : firstTask());
+  const task = taskOf(choice, typed.value);
   const count = chosen.value.length;
-  const canStart = latest?.state !== "running" && count > 0 && task !== "" && problem === null;
+  const canStart = latest?.state !== "running" && count > 0 && task !== null;
   const start = () =>
     startEvaluation({
       ...{ models: chosen.value.map(({ name, source }) => ({ name, source })), task, limit: limit.value },
@@ -53,51 +47,13 @@ export function Evaluate() {
       >
         <div class="stack">
           <div class="task-fields">
-            <Field label="Task" hint={summaryOf(choice)} error={problem ?? undefined}>
-              {(attributes) => (
-                <select
-                  {...attributes}
-                  value={choice}
-                  onChange={({ currentTarget }) => (picked.value = currentTarget.value)}
-                >
-                  {files.length > 0 ? (
-                    <optgroup label="Task files of this project">
-                      {files.map(({ file, title }) => (
-                        <option key={file} value={file}>
-                          {title === file ? file : `${title} (${file})`}
-                        </option>
-                      ))}
-                    </optgroup>
-                  ) : null}
-                  {families.map(({ name, tasks }) => (
-                    <optgroup key={name} label={name}>
-                      {tasks.map((one) => (
-                        <option key={one}>{one}</option>
-                      ))}
-                    </optgroup>
-                  ))}
-                  <option value={OTHER}>Another task or file</option>
-                </select>
-              )}
-            </Field>
+            <TaskChoice value={choice} onChange={(value) => (picked.value = value)} />
             <NumberField
-              {...{ label: "Most items", value: limit.value, min: 1, max: 10_000_000, placeholder: "all" }}
+              {...{ label: "Items, at most", value: limit.value, min: 1, max: 10_000_000, placeholder: "all" }}
               onChange={(value) => (limit.value = value)}
             />
           </div>
-          {choice === OTHER ? (
-            <Field
-              label="Name or file"
-              hint="A name such as belebele_swh, or a .yaml file. Paths start from the project."
-            >
-              {(attributes) => (
-                <input
-                  {...{ ...attributes, type: "text", class: "code", value: typed.value, maxLength: 4096 }}
-                  onInput={({ currentTarget }) => (typed.value = currentTarget.value)}
-                />
-              )}
-            </Field>
-          ) : null}
+          {choice === OTHER ? <TaskName value={typed.value} onChange={(value) => (typed.value = value)} /> : null}
           <details>
             <summary>
               Options <span class="small soft">{runnerText(runner.value)}</span>
@@ -126,10 +82,6 @@ export function Evaluate() {
       <Results version={versionOf(latest)} />
     </div>
   );
-}
-
-function summaryOf(task: string): string | undefined {
-  return known.value?.families.find(({ tasks }) => tasks.includes(task))?.summary;
 }
 
 /** Changes whenever a model may be finished. */

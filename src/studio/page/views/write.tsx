@@ -1,13 +1,15 @@
 // Leave: the merge on the disk, as a GGUF file, on the hub, or as an experiment; and each as a command.
 import { type ComponentChildren, Fragment } from "preact";
-import { useState } from "preact/hooks";
-import { type Input, type Job, type JobInput, jobInputs } from "../../protocol.ts";
+import { useEffect, useState } from "preact/hooks";
+import { type Input, type Job, type JobInput, jobInputs, type Output } from "../../protocol.ts";
 import { call } from "../client.ts";
 import { Empty, Field } from "../components/basics.tsx";
 import { Command, JobProgress } from "../components/progress.tsx";
 import { choose } from "../experiments/experiment-store.ts";
 import { durationText } from "../format.ts";
 import { attempt, jobs, settings } from "../store.ts";
+import { known } from "../try/choices.tsx";
+import { firstTask, OTHER, TaskChoice, TaskName, taskOf } from "../try/task-fields.tsx";
 
 const TYPES = jobInputs.export.shape.type.options;
 
@@ -229,8 +231,21 @@ function Push({ recipe }: { recipe: string }) {
 }
 
 function Experiment({ recipe }: { recipe: string }) {
-  const [task, setTask] = useState("mgsm_sw");
-  const [file, setFile] = useState<string | null>(null);
+  const [picked, setPicked] = useState<string | null>(null);
+  const [typed, setTyped] = useState("");
+  const [made, setMade] = useState<Output<"recipe.experiment"> | null>(null);
+  useEffect(() => {
+    void attempt(async () => {
+      known.value = await call("evaluation.choices", {});
+    });
+  }, []);
+  const choice = picked ?? firstTask();
+  const task = taskOf(choice, typed);
+  const make = (force: boolean) =>
+    attempt(async () => {
+      setMade(null);
+      if (task !== null) setMade(await call("recipe.experiment", { name: recipe, task, force }));
+    });
   return (
     <Way
       title="Experiment"
@@ -241,16 +256,24 @@ function Experiment({ recipe }: { recipe: string }) {
         class="stack"
         onSubmit={(event) => {
           event.preventDefault();
-          void attempt(async () => setFile((await call("recipe.experiment", { name: recipe, task })).file));
+          void make(false);
         }}
       >
-        {pathField("Task", task, setTask, "A benchmark such as mgsm_sw, or a task file.")}
-        <button type="submit">Make the plan</button>
+        <TaskChoice value={choice} onChange={setPicked} />
+        {choice === OTHER ? <TaskName value={typed} onChange={setTyped} /> : null}
+        <button type="submit" disabled={task === null}>
+          Make the plan
+        </button>
       </form>
-      {file === null ? null : (
+      {made === null ? null : (
         <Fragment>
-          <p role="status">Wrote the plan.</p>
-          <p class="path">{file}</p>
+          <p role="status">{made.isThere ? "There is already a plan at this place." : "Wrote the plan."}</p>
+          <p class="path">{made.file}</p>
+          {made.isThere ? (
+            <button type="button" class="danger" onClick={() => make(true)}>
+              Replace what is there
+            </button>
+          ) : null}
           <button
             type="button"
             onClick={() => {

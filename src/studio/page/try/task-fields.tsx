@@ -1,0 +1,75 @@
+// A task: one of the project's files, a built-in one, or another by name.
+
+import { Field } from "../components/basics.tsx";
+import { known } from "./choices.tsx";
+
+/** The choice of a task that is not listed. */
+export const OTHER = "";
+
+const problemOf = (choice: string) => known.value?.files.find(({ file }) => file === choice)?.problem ?? null;
+
+/** The first task that can be asked. */
+export function firstTask(): string {
+  const { files = [], families = [] } = known.value ?? {};
+  return files.find(({ problem }) => problem === null)?.file ?? families[0]?.tasks[0] ?? OTHER;
+}
+
+export function isListed(task: string): boolean {
+  const { files = [], families = [] } = known.value ?? {};
+  return files.some(({ file }) => file === task) || families.some(({ tasks }) => tasks.includes(task));
+}
+
+/** The task of a choice and what is typed; null if there is none, or if its file has a problem. */
+export function taskOf(choice: string, typed: string): string | null {
+  const task = (choice === OTHER ? typed : choice).trim();
+  return task === "" || problemOf(choice) !== null ? null : task;
+}
+
+interface ChoiceProps {
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+}
+
+export function TaskChoice({ value, onChange }: ChoiceProps) {
+  const { files = [], families = [] } = known.value ?? {};
+  const summary = families.find(({ tasks }) => tasks.includes(value))?.summary;
+  return (
+    <Field label="Task" hint={summary} error={problemOf(value) ?? undefined}>
+      {(attributes) => (
+        <select {...attributes} value={value} onChange={({ currentTarget }) => onChange(currentTarget.value)}>
+          {files.length > 0 ? (
+            <optgroup label="Task files of this project">
+              {files.map(({ file, title }) => (
+                <option key={file} value={file}>
+                  {title === file ? file : `${title} (${file})`}
+                </option>
+              ))}
+            </optgroup>
+          ) : null}
+          {families.map(({ name, tasks }) => (
+            <optgroup key={name} label={name}>
+              {tasks.map((one) => (
+                <option key={one}>{one}</option>
+              ))}
+            </optgroup>
+          ))}
+          <option value={OTHER}>Another task or file</option>
+        </select>
+      )}
+    </Field>
+  );
+}
+
+/** The name of a task that is not listed. */
+export function TaskName({ value, onChange }: ChoiceProps) {
+  return (
+    <Field label="Name or file" hint="A name such as belebele_swh, or a .yaml file. Paths start from the project.">
+      {(attributes) => (
+        <input
+          {...{ ...attributes, type: "text", class: "code", value, maxLength: 4096 }}
+          onInput={({ currentTarget }) => onChange(currentTarget.value)}
+        />
+      )}
+    </Field>
+  );
+}
