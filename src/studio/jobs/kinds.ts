@@ -9,6 +9,8 @@ import {
   push,
   runExperiment,
 } from "../../api/index.js";
+import { usageError } from "../../core/index.js";
+import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
 import { pageData, readAnalysis, suggestRecipes } from "../../merge/index.js";
 import type { JobInput, JobKind } from "../protocol.js";
 import { evaluateModels, runnerOptions } from "./evaluate.js";
@@ -36,6 +38,22 @@ export interface JobControls {
   readonly onText: (stream: string, text: string) => void;
 }
 
+/** Before any model is loaded, which takes long. @throws LayergraftError code `usage` that names models without a chat template */
+export async function requireTemplates(
+  models: JobInput<"answer">["models"],
+  folder: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const without: string[] = [];
+  for (const { name, source } of models) {
+    const opened = await openModelSource(source, { folder, hub: { fetch: "stream", signal } });
+    if (!(await loadSourceTemplate(opened))) without.push(name);
+  }
+  if (without.length === 0) return;
+  const have = without.length === 1 ? "has" : "have";
+  throw usageError(`${without.join(", ")} ${have} no chat template. Choose Text as the form of the prompt.`);
+}
+
 type Work<K extends JobKind> = (input: JobInput<K>, place: JobPlace, controls: JobControls) => Promise<unknown>;
 
 export const KINDS: { readonly [K in JobKind]: Work<K> } = {
@@ -57,6 +75,7 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     { signal, onProgress, onText },
   ) {
     const messages = [...(system ? [{ role: "system", content: system }] : []), { role: "user", content: text }];
+    if (chat) await requireTemplates(models, project, signal);
     const results: Record<string, { readonly text: string; readonly finish: string; readonly tokens: number }> = {};
     for (const { name, source } of models) {
       const loading = ({ done, total, unit }: Progress) => onProgress({ phase: `loading ${name}`, done, total, unit });
