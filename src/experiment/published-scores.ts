@@ -1,6 +1,6 @@
 // The numbers that the paper prints (Bandarkar et al., arXiv 2410.01335, tables 1, 2, 5 and 6; Llama 3.1 8B), as printed:
 // percentages in tables 1, 2 and 6, shares and BLEU in table 5.
-import type { Role } from "./plan/plan-schema.js";
+import type { Role } from "./plan/plan-values.js";
 
 /** The models of a column in the paper's tables. */
 export interface SettingModels {

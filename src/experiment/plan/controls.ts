@@ -2,7 +2,8 @@
 import { Random, RecipeError } from "../../core/index.js";
 import { checkRecipe, type SwapRecipe, swapOwners } from "../../merge/index.js";
 import { configurationsOf, withFields } from "./configurations.js";
-import type { ControlKind, ExperimentPlan, Json, Merge } from "./plan-schema.js";
+import type { ControlKind } from "./merge-schema.js";
+import type { ExperimentPlan, Json, Merge } from "./plan-schema.js";
 
 /** A merge of the plan, or a control of one. */
 export interface PlannedMerge extends Merge {

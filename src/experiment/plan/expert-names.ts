@@ -2,7 +2,8 @@
 import { didYouMean, isObject } from "../../core/index.js";
 import { LIST_FIELDS, mapSources, sourcesOf } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
-import type { ExperimentPlan, Family, Role } from "./plan-schema.js";
+import type { ExperimentPlan, Family } from "./plan-schema.js";
+import type { Role } from "./plan-values.js";
 
 /** An expert as recipes name it, or a merge, which has no family. */
 export interface Member {

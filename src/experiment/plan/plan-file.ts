@@ -33,16 +33,12 @@ import {
   type ExperimentInput,
   type ExperimentPlan,
   type Family,
-  formatLimit,
   isName,
   languagesOf,
-  MAX_CHECKPOINTS,
-  MAX_MODELS,
   type Merge,
-  NAME_RULE,
   planSchema,
-  RESERVED,
 } from "./plan-schema.js";
+import { formatLimit, MAX_CHECKPOINTS, MAX_MODELS, NAME_RULE, RESERVED } from "./plan-values.js";
 import { settleRounds } from "./rounds.js";
 import { checkedConfigurations, settleSpaces } from "./spaces.js";
 import { startProblems } from "./starts.js";

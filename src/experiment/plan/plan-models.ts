@@ -33,9 +33,9 @@ import {
   type Json,
   languagesOf,
   type Merge,
-  type Role,
   type Training,
 } from "./plan-schema.js";
+import type { Role } from "./plan-values.js";
 import { settleTraining, trainingRun } from "./training-runs.js";
 
 /** A model that can be evaluated. */

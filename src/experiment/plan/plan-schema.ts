@@ -1,220 +1,27 @@
 // The schema of plans: every field with its default and its meaning.
 
 import { z } from "zod";
-import { didYouMean, MOST_THREADS, parseBytes } from "../../core/index.js";
+import { MOST_THREADS, parseBytes } from "../../core/index.js";
 import { WEIGHT_TYPES, type WeightType } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { DEFAULT_TYPE } from "../../llama/index.js";
 import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../settings/index.js";
 import { LLAMA } from "../steps/step.js";
-
-const NAME = /^[A-Za-z0-9][\w.+-]*$/;
-export const NAME_RULE = "must consist of letters, digits, -, _, . and +, and start with a letter or digit";
-
-/** Checkpoints of a run, and of a family's selection. */
-export const MAX_CHECKPOINTS = 1000;
-/** Configurations and models of a merge. More are a mistake, and would fill the memory before anything runs. */
-const MAX_CONFIGURATIONS = 10_000;
-export const MAX_MODELS = 100_000;
-
-export const formatLimit = (number: number) => number.toLocaleString("en-US");
-
-const text = z.string("must be text").min(1, "must not be empty");
-const name = text.regex(NAME, NAME_RULE);
-const count = z.int("must be a whole number").min(1, "must be at least 1");
-const flag = z.boolean("must be true or false");
-const whole = z.int("must be a whole number").min(0, "must not be negative");
-const share = z.number("must be a number").gt(0, "must be above 0").lt(1, "must be below 1");
-const mapping = z.record(z.string(), z.json());
-
-/** One of some words; of a misspelled one, the error suggests which. */
-const oneOf = <const T extends readonly string[]>(words: T, rule: string) =>
-  z.enum(words, { error: ({ input }) => `${rule}${typeof input === "string" ? didYouMean(input, words) : ""}` });
-
-export const ROLES = ["task", "language", "joint", "other"] as const;
-export type Role = (typeof ROLES)[number];
-
-/** Words that recipes use for something else. */
-export const RESERVED = ["base", "all", ...ROLES] as const;
-
-const trl = z.strictObject({
-  python: text.optional().describe("Python interpreter with TRL and PEFT (default: python3)"),
-  processes: count.optional().describe("processes of a run, usually one for each GPU (default: 1)"),
-  precision: z
-    .enum(["float32", "bfloat16"], "must be float32 or bfloat16")
-    .optional()
-    .describe("precision of matrix products; weights and moments are always float32 (default: float32)"),
-  gradient_checkpointing: flag.optional().describe("recompute activations instead of keeping them"),
-});
-
-/** Fields of `training` and of a family's `train`. */
-const common = {
-  engine: z
-    .enum(["embedded", "trl"], "must be embedded or trl")
-    .optional()
-    .describe("embedded: layergraft trains; trl: TRL on PyTorch (default: embedded)"),
-  trl: trl.optional().describe("settings of engine trl"),
-};
-
-const training = z.strictObject({
-  from: text.optional().describe("expert or merge to start from; a merge is written once (default: the plan's base)"),
-  like: z
-    .union([name, z.array(name).min(1)], { error: "must be a name under `training`, or a list of them" })
-    .optional()
-    .describe(
-      "settings under `training` to start from; later ones override earlier ones, the family's own override all",
-    ),
-  run: mapping.default({}).describe("fields of `layergraft train` for all runs; base and out are filled in"),
-  runs: z
-    .array(z.looseObject({ name: name.describe("name of the run; its other fields override the common ones") }))
-    .min(1, "must list at least one run")
-    .optional()
-    .describe("runs that differ in some fields: for each a name and those fields, such as preset, seed or optimizer"),
-  seeds: z
-    .array(whole)
-    .min(1, "must list at least one seed")
-    .optional()
-    .describe("one run for each seed; instead of `runs`"),
-  ...common,
-});
-
-const selection = z.strictObject({
-  top: count
-    .max(MAX_CHECKPOINTS, `must be at most ${formatLimit(MAX_CHECKPOINTS)}`)
-    .default(3)
-    .describe("checkpoints to keep"),
-  by: z
-    .union([text, z.array(text).min(1)], { error: "must be a task, or a list of tasks whose scores are averaged" })
-    .describe("task whose score decides, or tasks whose mean score does"),
-  guards: z
-    .array(
-      z.strictObject({
-        task: text.describe("task on which a checkpoint must not be worse than the base"),
-        within: z
-          .number("must be a number")
-          .min(0, "must not be negative")
-          .default(0)
-          .describe("points that it may be below the base"),
-      }),
-    )
-    .default([])
-    .describe("refuse checkpoints that lost more than so many points against the base"),
-  one_per_run: flag.default(true).describe("keep at most one checkpoint of each run"),
-  one_per: z
-    .literal("data", "must be data")
-    .optional()
-    .describe("keep at most one checkpoint of all runs with the same data, so that experts differ"),
-});
-
-const family = z.strictObject({
-  role: z
-    .enum(ROLES, `must be one of ${ROLES.join(", ")}`)
-    .describe("task: trained on the task; language: trained on a language; joint: trained on both; other"),
-  language: name.optional().describe("language code of a language expert as task names use it, such as sw"),
-  folders: z
-    .union([z.array(text).min(1), z.record(z.string(), text)], {
-      error: "must be a list of folders, or names with a folder each",
-    })
-    .optional()
-    .describe("folders of existing experts: a list (named FAMILY-1, FAMILY-2, ...) or a mapping from names to folders"),
-  train: training.optional().describe("experts to train; instead of `folders`"),
-  select: selection
-    .optional()
-    .describe("how to choose among the checkpoints of all runs (default: the last of each run)"),
-});
-
-type Grid = Readonly<Record<string, readonly unknown[]>>;
-
-function combinationsOf(grid: Grid): number {
-  return Object.values(grid).reduce((product, values) => product * values.length, 1);
-}
-
-const finite = z.number("must be a number");
-
-/** More numbers than a model has layers are a mistake. */
-const MAX_GRADIENT = 200;
-
-const range = z
-  .strictObject({
-    from: finite.describe("least value"),
-    to: finite.describe("greatest value"),
-    whole: flag.optional().describe("whole numbers only (default: where the field takes no others)"),
-    gradient: z
-      .int("must be a whole number")
-      .min(2, "must be at least 2")
-      .max(MAX_GRADIENT, `must be at most ${MAX_GRADIENT}`)
-      .optional()
-      .describe("a gradient of this many numbers over the layers, instead of one number"),
-  })
-  .refine(({ from, to }) => from < to, { path: ["to"], error: "must be above from" })
-  .refine(({ from, to, whole }) => !whole || (Number.isInteger(from) && Number.isInteger(to)), {
-    path: ["whole"],
-    error: "needs whole numbers for from and to",
-  });
-
-const merge = z.strictObject({
-  name: text
-    .max(200, "must be at most 200 characters")
-    // Not a pattern: editors that check plans may read it without Unicode's classes.
-    .refine((name) => !/\p{Cc}/u.test(name), "must not contain line breaks or other control characters")
-    .describe("name in tables"),
-  recipe: mapping
-    .optional()
-    .describe(
-      "recipe of any method, with names for its sources: an expert; a family or role, for each of its experts in turn (two families make all pairs); `all FAMILY` in a list, for all of them at once; another merge of one combination; `base`",
-    ),
-  from: text
-    .optional()
-    .describe(
-      "expert or merge that `base` means in the recipe, such as what the experts started from (default: the plan's base)",
-    ),
-  suggest: z
-    .strictObject({
-      task: text.describe("task expert, or a family of task experts"),
-      language: text.describe("language expert, or a family of language experts"),
-    })
-    .optional()
-    .describe("take the configurations that an analysis of the two experts suggests; instead of `recipe`"),
-  grid: z
-    .record(z.string(), z.array(z.json()).min(1, "must list at least one value"))
-    // Counted before any is made.
-    .refine((grid) => combinationsOf(grid) <= MAX_CONFIGURATIONS, {
-      error: ({ input }) =>
-        `has ${formatLimit(combinationsOf(input as Grid))} combinations; the limit is ${formatLimit(MAX_CONFIGURATIONS)}. List fewer values, or split the merge`,
-    })
-    .default({})
-    .describe("recipe fields with the values to try; all combinations are tried"),
-  space: z
-    .record(
-      z.string(),
-      z.union([z.array(z.json()).min(1, "must list at least one value"), range], {
-        error: "must be a list of values, or { from, to }",
-      }),
-    )
-    .optional()
-    .describe(
-      "recipe fields with a list or range of values, for search.how random, cma-es or halving; a name with dots is an inner field, such as `models.0.weight`",
-    ),
-  configurations: z
-    .array(mapping)
-    .max(MAX_CONFIGURATIONS, `must be at most ${formatLimit(MAX_CONFIGURATIONS)}`)
-    .default([])
-    .describe("more configurations to try; each lists the recipe fields that it sets"),
-  default: mapping.optional().describe("configuration that is always reported, without a search"),
-  pairs: z
-    .union([z.literal("all"), z.array(z.array(text).min(1)).min(1)], {
-      error: "must be all, or a list of lists of experts",
-    })
-    .default("all")
-    .describe("combinations of experts to merge; each is a list of names"),
-  figure: z
-    .literal("line", "must be line")
-    .optional()
-    .describe(
-      "line: evaluate every configuration on all reported items, without a search, and draw the scores over the grid's one field of numbers, with a line for each combination of the others",
-    ),
-  column: name.optional().describe("column of the paper's tables: soup, ties, swap, language or multilingual"),
-});
+import { common, family } from "./expert-schema.js";
+import { controls, merge } from "./merge-schema.js";
+import {
+  count,
+  flag,
+  formatLimit,
+  MAX_CONFIGURATIONS,
+  mapping,
+  NAME,
+  name,
+  oneOf,
+  share,
+  text,
+  whole,
+} from "./plan-values.js";
 
 const modelKinds = ["base", "experts", "merges"] as const;
 
@@ -292,42 +99,6 @@ const average = z.strictObject({
     .min(1, "must list at least one task")
     .describe("tasks to average, each counting alike; `{language}` in a name stands for every language"),
 });
-
-export const CONTROLS = ["random", "reverse", "into-base", "from-base", "itself"] as const;
-export type ControlKind = (typeof CONTROLS)[number];
-
-const MAX_DRAWS = 100;
-
-const controlKinds = z
-  .array(oneOf(CONTROLS, `must be one of ${CONTROLS.join(", ")}`))
-  .min(1, "must list at least one control");
-
-const controlFields = z.strictObject({
-  kinds: controlKinds
-    .default([...CONTROLS])
-    .describe(
-      "random: as many layers, drawn at random; reverse: the experts exchanged; into-base: the base in place of the task expert; from-base: the base in place of the language expert; itself: the task expert with itself",
-    ),
-  of: z
-    .array(text)
-    .min(1, "must list at least one merge")
-    .optional()
-    .describe("names of the merges that get controls (default: every merge with method swap)"),
-  draws: count
-    .max(MAX_DRAWS, `must be at most ${MAX_DRAWS}`)
-    .default(3)
-    .describe("sets of layers to draw, each another one; their scores are averaged"),
-  seed: whole.default(0).describe("random seed for drawing layers"),
-});
-
-const controls = z
-  .union([flag, controlKinds, controlFields], {
-    error: "must be true, a list of controls, or { kinds, of, draws, seed }",
-  })
-  .transform((given) => {
-    if (given === false) return undefined;
-    return controlFields.parse(given === true ? {} : Array.isArray(given) ? { kinds: given } : given);
-  });
 
 const bytes = z.union([z.string(), z.int().positive()]).transform((size, context): number => {
   const found = typeof size === "number" ? size : parseBytes(size);

@@ -4,7 +4,8 @@ import { mapSources } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
 import { meaningOf, memberNames, membersOf, placesOf, sourcesIn } from "./expert-names.js";
 import { namingRecipe } from "./plan-models.js";
-import { type ExperimentPlan, type Family, type Merge, ROLES } from "./plan-schema.js";
+import type { ExperimentPlan, Family, Merge } from "./plan-schema.js";
+import { ROLES } from "./plan-values.js";
 import { severalProblem } from "./starts.js";
 
 /** What a plan with rounds repeats. */

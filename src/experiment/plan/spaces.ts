@@ -5,7 +5,8 @@ import type { Problem } from "../../settings/index.js";
 import { cellsOf, type Fields, fieldsAt, pointOf, type Space, sizeOf, type Variable } from "../search/space.js";
 import { type Configuration, configurationsOf, identityOf, nameConfigurations, withFields } from "./configurations.js";
 import { bindingsOf, bindRecipe, type Member, nameProblems, placesOf } from "./expert-names.js";
-import { type ExperimentPlan, formatLimit, type Merge } from "./plan-schema.js";
+import type { ExperimentPlan, Merge } from "./plan-schema.js";
+import { formatLimit } from "./plan-values.js";
 
 /** Coordinates of a space; a search with more needs more configurations than any budget has. */
 const MAX_COORDINATES = 200;

@@ -3,7 +3,8 @@ import { didYouMean, formatSome } from "../../core/index.js";
 import type { Problem } from "../../settings/index.js";
 import { countBindings, type Member, meaningOf, placesOf, wordsFor } from "./expert-names.js";
 import { combinationsOf, namingRecipe } from "./plan-models.js";
-import { type ExperimentPlan, MAX_MODELS } from "./plan-schema.js";
+import type { ExperimentPlan } from "./plan-schema.js";
+import { MAX_MODELS } from "./plan-values.js";
 
 type Path = readonly PropertyKey[];
 

@@ -82,7 +82,7 @@ it("reports the overlap as a figure, in Markdown and CSV, with what chance gives
 
 it.each([
   ["[[math, base]]", "must be experts"],
-  ["[[math]]", "must be two experts or families"],
+  ["[[math]]", "must be a list of two experts or families"],
   ["[[math, swahilli]]", "did you mean swahili"],
 ])("refuses %s", (overlaps, message) => {
   expect(() => parsePlan(plan(overlaps))).toThrow(message);

@@ -1,7 +1,8 @@
 // The main table of each task: a row for the base, each family of experts and each merge, under the plan's names.
 import { groupBy, plural } from "../../core/index.js";
 import { inLanguages, type MergeModel } from "../plan/plan-models.js";
-import { type ExperimentPlan, languagesOf, type Role } from "../plan/plan-schema.js";
+import { type ExperimentPlan, languagesOf } from "../plan/plan-schema.js";
+import type { Role } from "../plan/plan-values.js";
 import { leadsOf } from "./leads.js";
 import type { Lead, Overview, OverviewBar } from "./report-data.js";
 import { type Basis, type Sheet, UNKNOWN_MODEL } from "./score-sheet.js";
