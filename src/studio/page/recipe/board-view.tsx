@@ -146,7 +146,7 @@ export function BoardView({ board, towers, onChange }: Props) {
           {towers.map(({ name, own, source }) => (
             <span key={source} class={`tower-head ${ownClass(own)}`} role="columnheader" title={source}>
               <span class="mark" aria-hidden="true" />
-              {name}
+              <span class="cut">{name}</span>
             </span>
           ))}
         </div>

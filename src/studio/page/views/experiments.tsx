@@ -35,6 +35,9 @@ export function Experiments() {
           <h1>Experiments</h1>
           <p>Scores appear as steps end. A run that stops keeps what is done.</p>
         </div>
+        <a class="button" href="#/write">
+          New experiment
+        </a>
       </header>
       <div class={plans && plans.length > 1 ? "experiments has-list" : "experiments"}>
         {plans && plans.length > 1 ? <Plans plans={plans} /> : null}

@@ -12,6 +12,18 @@ const STATES: Readonly<Record<Job["state"], string>> = {
   interrupted: "Interrupted when the studio ended",
 };
 
+/** Where what a job made is shown. */
+const VIEWS: Readonly<Record<Job["kind"], string>> = {
+  analyze: "changes",
+  suggest: "recipe",
+  answer: "try",
+  evaluate: "try",
+  merge: "write",
+  export: "write",
+  push: "write",
+  experiment: "experiments",
+};
+
 export function Jobs() {
   const all = jobs.value;
   if (all.length === 0) {
@@ -43,7 +55,13 @@ export function Jobs() {
               <JobProgress job={job} isBare />
               {job.error === null ? null : <p class="notice problem">{job.error}</p>}
             </div>
-            {job.state === "running" ? <CancelButton job={job} /> : null}
+            {job.state === "running" ? (
+              <CancelButton job={job} />
+            ) : (
+              <a class="button quiet" href={`#/${VIEWS[job.kind]}`} aria-label={`Open ${job.title}`}>
+                Open
+              </a>
+            )}
           </li>
         ))}
       </ul>

@@ -34,7 +34,7 @@ export function Models() {
           <header>
             <div>
               <h1>Models</h1>
-              <p>The base, and the experts that were fine-tuned from it. Each expert keeps its colour in every view.</p>
+              <p>The base, and the experts that were fine-tuned from it. Each expert has one colour in all views.</p>
             </div>
             {base !== null && experts.length > 0 ? (
               <a class="button primary" href="#/changes">

@@ -235,7 +235,9 @@ function MethodChoice({ method, towers, layers, isBoard }: MethodChoiceProps) {
       <Field label="Method">
         {(attributes) => (
           <select {...attributes} value={method ?? ""} onChange={({ currentTarget }) => choose(currentTarget.value)}>
-            {method === undefined ? <option value="">unknown</option> : null}
+            {method === undefined ? (
+              <option value="">{recipe.methods.value.length === 0 ? "loading" : "unknown"}</option>
+            ) : null}
             {recipe.methods.value.map(({ name, title }) => (
               <option key={name} value={name}>
                 {title}
