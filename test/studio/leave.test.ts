@@ -5,9 +5,10 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { writeWorld } from "../../examples/world.js";
-import { openModel, planMerge } from "../../src/index.js";
+import { exportModel, openModel, planMerge } from "../../src/index.js";
 import { type Studio, startStudio } from "../../src/studio/index.js";
 import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
+import { writeByteModel } from "../support/byte-model.js";
 import { temporaryFolder } from "../support/checkpoints.js";
 import { FakeHub } from "../support/fake-hub.js";
 
@@ -100,6 +101,31 @@ describe.skipIf(BROWSER === undefined)(`leaving with a result (${BROWSER ?? NO_B
     await way.getByRole("button", { name: "Replace what is there" }).click();
     await way.getByText("Written in").waitFor();
     expect(await seriousViolations(page)).toEqual([]);
+  });
+
+  it("exports the file that the command line exports, and says why if it cannot", async () => {
+    const way = page.getByRole("article", { name: "GGUF file" });
+    await way.getByRole("button", { name: "Export" }).click();
+    expect(await way.locator(".notice.problem").innerText()).toMatch(/tokenizer/);
+    const models = [await writeByteModel(at("bytes-1"), 1), await writeByteModel(at("bytes-2"), 2)];
+    writeFileSync(at("project", "recipes", "bytes.yaml"), `method: soup\nmodels: [${models}]\n`);
+    await page.reload();
+    await page.getByRole("link", { name: "Recipe" }).click();
+    await page.getByLabel("Open a recipe").selectOption("bytes");
+    await page
+      .getByRole("gridcell", { name: /Layer 2 of/ })
+      .first()
+      .waitFor();
+    await page.getByRole("link", { name: "Write" }).click();
+    await way.getByLabel("Encoding").selectOption("f16");
+    await way.getByRole("button", { name: "Export" }).click();
+    await way.getByText("Written in").waitFor();
+    await exportModel({ source: at("project", "recipes", "bytes.yaml"), out: at("bytes.gguf"), type: "f16" });
+    expect(readFileSync(at("project", "models", "bytes.gguf"))).toEqual(readFileSync(at("bytes.gguf")));
+    await page.getByRole("link", { name: "Recipe" }).click();
+    await page.getByLabel("Open a recipe").selectOption("mine");
+    await page.getByRole("gridcell", { name: "Layer 9 of swahili-expert:" }).waitFor();
+    await page.getByRole("link", { name: "Write" }).click();
   });
 
   it("pushes the written model, and says why if it cannot", async () => {
