@@ -4,13 +4,13 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { writeWorld } from "../../examples/world.js";
 import { exportModel, openModel, planMerge } from "../../src/index.js";
 import { type Studio, startStudio } from "../../src/studio/index.js";
 import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
 import { writeByteModel } from "../support/byte-model.js";
 import { temporaryFolder } from "../support/checkpoints.js";
 import { FakeHub } from "../support/fake-hub.js";
+import { writeProjectOfWorld } from "../support/studio-project.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
@@ -27,13 +27,7 @@ describe.skipIf(BROWSER === undefined)(`leaving with a result (${BROWSER ?? NO_B
   };
 
   beforeAll(async () => {
-    await writeWorld(at("world"));
-    mkdirSync(at("project", "recipes"), { recursive: true });
-    const experts = ["math-expert", "swahili-expert"].map((name) => ({ name, source: at("world", name) }));
-    const settings = { base: at("world", "base"), experts, recipe: "mine", prompts: [] };
-    writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
-    const [task, language] = experts.map(({ source }) => source);
-    writeFileSync(at("project", "recipes", "mine.yaml"), `method: swap\ntask: ${task}\nlanguage: ${language}\n`);
+    await writeProjectOfWorld(root);
     await open();
     browser = await openBrowser();
     page = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();

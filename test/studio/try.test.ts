@@ -1,13 +1,13 @@
 // The studio's evaluations, driven in a browser: results and comparisons are those of the command line.
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { writeWorld } from "../../examples/world.js";
 import { type Studio, startStudio } from "../../src/studio/index.js";
 import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder } from "../support/checkpoints.js";
 import { layergraft } from "../support/command.js";
+import { writeProjectOfWorld } from "../support/studio-project.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
@@ -28,13 +28,7 @@ describe.skipIf(BROWSER === undefined)(`evaluating (${BROWSER ?? NO_BROWSER})`, 
   const bugs: unknown[] = [];
 
   beforeAll(async () => {
-    await writeWorld(at("world"));
-    mkdirSync(at("project", "recipes"), { recursive: true });
-    const experts = ["math-expert", "swahili-expert"].map((name) => ({ name, source: at("world", name) }));
-    const settings = { base: at("world", "base"), experts, recipe: "mine", prompts: [] };
-    writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
-    const [task, language] = experts.map(({ source }) => source);
-    writeFileSync(at("project", "recipes", "mine.yaml"), `method: swap\ntask: ${task}\nlanguage: ${language}\n`);
+    await writeProjectOfWorld(root);
     for (const name of ["quiz.yaml", "rows.jsonl"]) copyFileSync(at("world", name), at("project", name));
     const text = "Amina has two eggs . how many eggs has Amina now ?";
     const items = Array.from({ length: MANY }, (_, id) => ({ id: `item ${id}`, text: `${id} ${text}`, gold: "two" }));

@@ -1,13 +1,13 @@
 // An experiment from the studio: made, started, watched, killed and resumed in a browser; its scores are the command line's.
 import type { ChildProcess } from "node:child_process";
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { writeWorld } from "../../examples/world.js";
 import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder } from "../support/checkpoints.js";
 import { layergraft, start } from "../support/command.js";
+import { writeProjectOfWorld } from "../support/studio-project.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
@@ -32,16 +32,10 @@ describe.skipIf(BROWSER === undefined)(`watching (${BROWSER ?? NO_BROWSER})`, { 
   }
 
   beforeAll(async () => {
-    await writeWorld(at("world"));
+    await writeProjectOfWorld(root);
     // Long enough to be watched and killed.
     const rows = readFileSync(at("world", "rows.jsonl"), "utf8");
     writeFileSync(at("world", "rows.jsonl"), rows.repeat(2));
-    mkdirSync(at("project", "recipes"), { recursive: true });
-    const experts = ["math-expert", "swahili-expert"].map((name) => ({ name, source: at("world", name) }));
-    const settings = { base: at("world", "base"), experts, recipe: "mine", prompts: [] };
-    writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
-    const [task, language] = experts.map(({ source }) => source);
-    writeFileSync(at("project", "recipes", "mine.yaml"), `method: swap\ntask: ${task}\nlanguage: ${language}\n`);
     browser = await openBrowser();
     page = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
     page.on("pageerror", (error) => bugs.push(error));
