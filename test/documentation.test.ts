@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import { PAGES as GENERATED, renewed, schemas } from "../docs/generate.js";
 import { recipeTypes, runTypes } from "../docs/generate-types.js";
-import { writeWorld } from "../examples/world.js";
+import { writeExample } from "../src/demo/index.js";
 import { parsePlan } from "../src/experiment/plan/plan-file.js";
 import { analyzeExperts } from "../src/merge/index.js";
 import { temporaryFolder } from "./support/checkpoints.js";
@@ -75,7 +75,7 @@ const argumentsOf = (command: string) =>
 
 const everything = PAGES.flatMap(commandsOf);
 const world = join(temporaryFolder(), "example");
-beforeAll(() => writeWorld(world));
+beforeAll(() => writeExample(world));
 
 function run(command: string, cwd: string): Promise<Outcome> {
   const [program, ...args] = argumentsOf(command);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import OpenAI from "openai";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-import { writeWorld } from "../examples/world.js";
+import { writeExample } from "../src/demo/index.js";
 import { temporaryFolder } from "./support/checkpoints.js";
 import {
   DONE,
@@ -19,7 +19,7 @@ import {
 } from "./support/command.js";
 
 const world = join(temporaryFolder(), "world");
-beforeAll(() => writeWorld(world));
+beforeAll(() => writeExample(world));
 const running = new Set<ChildProcess>();
 // A test that times out does not stop its server.
 afterEach(() => {

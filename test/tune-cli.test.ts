@@ -2,12 +2,12 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { writeWorld } from "../examples/world.js";
+import { writeExample } from "../src/demo/index.js";
 import { temporaryFolder } from "./support/checkpoints.js";
 import { layergraft, start } from "./support/command.js";
 
 const world = join(temporaryFolder(), "world");
-beforeAll(() => writeWorld(world));
+beforeAll(() => writeExample(world));
 
 const TUNE = ["tune", "--task", "math-expert", "--language", "swahili-expert", "--on", "quiz.yaml", "--method", "swap"];
 const BUDGET = ["--budget", "12", "--seed", "3"];

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { writeWorld } from "../../examples/world.js";
+import { writeExample } from "../demo/index.js";
 import { writeByteModel, writeLetters } from "../../test/support/byte-model.js";
 import { temporaryFolder } from "../../test/support/checkpoints.js";
 import { FAKE_LLAMA, logitsAfter } from "../../test/support/fake-llama.js";
@@ -28,7 +28,7 @@ import {
 
 const folder = join(temporaryFolder(), "world");
 const at = (name: string) => join(folder, name);
-beforeAll(() => writeWorld(folder));
+beforeAll(() => writeExample(folder));
 
 const SWAP = { method: "swap", task: "math-expert", language: "swahili-expert" } as const;
 

@@ -118,8 +118,12 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       "search the best merge of two experts by your own task",
       async () => (await import("./commands/tune-command.js")).addTuneCommand,
     ],
+    example: [
+      "write small models, tasks and plans to practice on",
+      async () => (await import("./commands/example-command.js")).addExampleCommand,
+    ],
     demo: [
-      "train, merge and evaluate small models offline",
+      "merge and evaluate small models offline",
       async () => (await import("./commands/demo-command.js")).addDemoCommand,
     ],
   },

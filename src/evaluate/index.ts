@@ -26,7 +26,7 @@ export {
   scoreNotes,
   scoreTexts,
 } from "./result-tables.js";
-export { ResultFolder, SERVER_LOG } from "./results/folder.js";
+export { ResultFolder, SERVER_LOG, samplesFile } from "./results/folder.js";
 export { readResults, readSamples, readVerdicts, type StoredSample } from "./results/read-results.js";
 export type { Results, Sample } from "./results/result-types.js";
 export { openSandbox } from "./sandbox/sandbox.js";

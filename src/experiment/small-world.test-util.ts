@@ -1,9 +1,9 @@
 // Runs small experiments in this process.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { heldOutProblems, solveProblem, tellProblem } from "./demo/world/problems.js";
-import { ENGLISH, SWAHILI } from "./demo/world/sentences.js";
-import { writeInitialModel } from "./demo/world/untrained-model.js";
+import { heldOutProblems, solveProblem, tellProblem } from "../demo/world/problems.js";
+import { ENGLISH, SWAHILI } from "../demo/world/sentences.js";
+import { writeInitialModel } from "../demo/world/untrained-model.js";
 import type { Executor, ExecutorEvents, ReadyStep } from "./execute/executor.js";
 import { openExperiment, type RunExperimentOptions, runOpened } from "./experiment.js";
 import { runStepFolder } from "./steps/run-step.js";
@@ -18,7 +18,7 @@ export async function writeSmallWorld(root: string): Promise<void> {
     test.map((one) => `${JSON.stringify(of(one))}\n`).join("");
   writeFileSync(
     join(root, "problems.jsonl"),
-    lines((one) => ({ prompt: `${tellProblem(one, ENGLISH)} [solve] :`, response: solveProblem(one) })),
+    lines((one) => ({ prompt: `${tellProblem(one, ENGLISH)} Solve:`, response: solveProblem(one) })),
   );
   writeFileSync(
     join(root, "items.jsonl"),
@@ -27,7 +27,7 @@ export async function writeSmallWorld(root: string): Promise<void> {
   const task = [
     "task: problems_sw",
     "data: items.jsonl",
-    'prompt: "{text} [solve] :"',
+    'prompt: "{text} Solve:"',
     "answer: generate",
     'gold: "{answer}"',
   ];

@@ -2,22 +2,22 @@ import { join, relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatPercent, writeFileAtomically } from "../../core/index.js";
 import {
+  allRows,
   type DemoResult,
   demoAnswer,
   demoPage,
-  demoRows,
-  leads,
+  MARKS,
+  MARKS_LEGEND,
+  type ModelAnswers,
+  mainAnswers,
   mainRows,
-  noteOf,
-  otherMerge,
-  progressOf,
   QUICK_WARNING,
   runDemo,
-  type ShownAnswer,
-  type ShownProblem,
-  shownProblem,
+  shownProblems,
   swapLayersOf,
-} from "../../experiment/index.js";
+  type WrittenProblem,
+} from "../../demo/index.js";
+import { noteOf, progressOf } from "../../experiment/index.js";
 import {
   formatSpan,
   layerStrip,
@@ -43,12 +43,12 @@ import {
 
 interface DemoFlags extends CommonOptions {
   readonly out: string;
-  readonly seed: number;
-  readonly pairs: number;
+  readonly train?: boolean;
+  readonly seed?: number;
+  readonly pairs?: number;
   readonly threads?: number;
   readonly quick?: boolean;
   readonly full?: boolean;
-  readonly resume?: boolean;
   readonly force?: boolean;
 }
 
@@ -56,53 +56,55 @@ export function addDemoCommand(program: Command): void {
   const command = program
     .command("demo")
     .description(
-      "See layer swapping work on small models. Generates word problems in English and Swahili and trains a base of 0.8 " +
-        "million parameters. Then trains a math expert and a Swahili expert, merges them with each method the papers " +
-        "compare, and scores every model on held-out problems in Swahili. Needs no network and no GPU; takes a few minutes " +
-        "on two cores.",
+      "See layer swapping work on small models. Merges a math expert and a Swahili expert of 0.9 million parameters with " +
+        "each method that the papers compare, and scores every model on 1,000 held-out word problems in Swahili. The trained " +
+        "experts come with layergraft; --train trains them from nothing. Needs no network and no GPU. Run it again to resume.",
     )
     .optionsGroup("Experiment:")
     .option("-o, --out <folder>", "folder for models, answers and report", "demo-output")
-    .addOption(new Option("--seed <n>", "random seed of weights and data").argParser(parseCount).default(0))
-    .addOption(new Option("--pairs <n>", "experts of each kind; every pair is merged").argParser(parsePairs).default(1))
     .addOption(
       new Option("--threads <n>", "threads for each step (default: 1, fastest for small models)").argParser(
         parseThreads,
       ),
     )
+    .optionsGroup("Training (each implies --train):")
+    .option("--train", "train the base and the experts, in 8 minutes on two cores")
+    .addOption(new Option("--seed <n>", "random seed of weights and data (default: 0)").argParser(parseCount))
+    .addOption(
+      new Option("--pairs <n>", "experts of each kind; every pair is merged (default: 1)").argParser(parsePairs),
+    )
     .option("--full", "train all layers of each expert, not only those meant for the swap")
     .option("--quick", "train for a twentieth of the steps, to check that it runs")
     .optionsGroup("Output:")
-    .option("--resume", "resume an interrupted demo")
-    .option("--force", "replace an existing demo");
+    .option("--force", "replace a demo with other settings");
   withCommonOptions(command).action(async (flags: DemoFlags) => {
     const start = performance.now();
     const signal = interruptSignal();
-    if (!flags.json) info(flags, INTRODUCTION);
     const result = await runWithProgress(flags, signal);
     const page = await writePage(result, signal);
-    const rows = demoRows(result.report);
     if (flags.json) {
-      const { seed, pairs } = flags;
-      return printJson({ seed, pairs, rows, leads: leads(result), answer: demoAnswer(result), page });
+      const { train, seed, pairs } = result;
+      const problems = await shownProblems(flags.out, seed);
+      return printJson({
+        ...{ train, seed, pairs, rows: allRows(result), main: mainRows(result), answer: demoAnswer(result), page },
+        problems: problems.map(({ problem }) => problem),
+        answers: mainAnswers(result, problems),
+      });
     }
     if (flags.quick) warn(QUICK_WARNING);
     print([
       ...(await resultLines(result)),
-      `All methods and controls, problems with answers, and the experts' changes: ${page}`,
+      `All methods and controls, answers, and where the experts changed: ${page}`,
     ]);
+    const [shown] = await shownProblems(flags.out, result.seed);
     info(
       flags,
       `Finished in ${elapsed(start)}. Change the comparison, or prompt the swap:\n` +
         `  npx layergraft experiment ${join(flags.out, "plan.yaml")} run\n` +
-        `  npx layergraft generate ${join(flags.out, "swap.yaml")} --prompt ${JSON.stringify((await shownProblem(flags.out)).prompt)}`,
+        `  npx layergraft generate ${join(flags.out, "swap.yaml")} --prompt ${JSON.stringify(`${shown?.problem.sw} Solve:`)}`,
     );
   });
 }
-
-const INTRODUCTION =
-  "Trains a small model, then two copies of it: a math expert on mathematics in English, and a Swahili expert on Swahili " +
-  "without word problems. A layer swap joins layers of both. Each model is asked word problems in Swahili.\n";
 
 function parsePairs(text: string): number {
   const value = parseCount(text);
@@ -112,7 +114,6 @@ function parsePairs(text: string): number {
 
 async function runWithProgress(flags: DemoFlags, signal: AbortSignal): Promise<DemoResult> {
   const display = flags.quiet || flags.json ? SILENT : showProgress();
-  let isShown = false;
   try {
     return await runDemo({
       ...flags,
@@ -121,48 +122,48 @@ async function runWithProgress(flags: DemoFlags, signal: AbortSignal): Promise<D
         display.update({ phase: "training the base", done: step, total: steps, detail: `loss ${loss.toFixed(3)}` }),
       // Of evaluations, answers are shown instead.
       onEvent: progressOf(display, (event) => (event.event === "done" && event.kind !== "train" ? "" : noteOf(event))),
-      onAnswer: (answer, problem) => {
-        if (!isShown) display.note(describeProblem(problem));
-        isShown = true;
-        display.note(describeAnswer(answer));
-      },
+      onProblems: (problems) => display.note(describeProblems(problems)),
+      onAnswers: (answers) => display.note(describeAnswers(answers)),
     });
   } finally {
     display.stop();
   }
 }
 
-function describeProblem({ swahili, english, gold }: ShownProblem): string {
-  return `One of the Swahili problems, and how the models answer it. No model is trained on it.
-  Swahili: ${swahili}
-  English: ${english}
-  Answer:  ${gold}
-`;
+const ANSWER_WIDTH = 17;
+const inColumns = (cells: readonly string[]) => cells.map((cell) => cell.padEnd(ANSWER_WIDTH)).join("");
+
+function describeProblems(problems: readonly WrittenProblem[]): string {
+  const told = problems.flatMap(({ sw, en }, i) => [`${i + 1}  ${sw}`, `   ${en}`]);
+  return [
+    `A math expert learned mathematics in English, a Swahili expert Swahili without word problems. Each model and each merge`,
+    `of the two is asked 1,000 word problems in Swahili. ${problems.length} of them, drawn before any model answered:`,
+    ...["", ...told, "", `${MARKS_LEGEND}; and the share of all problems solved:`, ""],
+    inColumns(problems.map(({ solution }, i) => `${i + 1}  ${solution}`)),
+  ].join("\n");
 }
 
-/** `math expert: 12 + 0 = 12 . 12 - 5 = 7 . the answer is 7 . (right; 38.4% of all problems)` */
-function describeAnswer({ model, trained, text, isRight, score }: ShownAnswer): string {
-  const who = trained === undefined ? model : `${model}, ${Math.round(100 * trained)}% trained`;
-  const all = score === undefined ? "" : `; ${formatPercent(score)} of all problems`;
-  return `${who}: ${text || "no answer"} (${isRight ? "right" : "wrong"}${all})`;
+/** `✗ 9 + 7 = 16.    ✓ 4 + 8 = 12.      7.3%  math expert` */
+function describeAnswers({ model, answers, score }: ModelAnswers): string {
+  const cells = inColumns(answers.map(({ text, mark }) => `${MARKS[mark]} ${text.slice(0, ANSWER_WIDTH - 4)}`));
+  return `${cells}${formatPercent(score).padStart(6)}  ${model}`;
 }
 
-/** The sentence, the table and the strip of layers. */
+/** The sentences, the table and the strip of layers. */
 async function resultLines(result: DemoResult): Promise<string[]> {
-  const { seed, pairs, status, out } = result;
+  const { seed, pairs, status, out, train } = result;
   const palette = paletteFor(process.stdout);
   const share = (value: number | undefined) => (value === undefined ? "" : ({ value, scale: "share" } as const));
   const rows = mainRows(result).map(({ name, about, bar, english }) => [
     ...[name, about, share(bar.mean), formatSpan(bar.interval, { scale: "share" }), share(english)],
   ]);
   const columns = ["", "", ...["Swahili", "95% interval", "English"].map(right)];
-  const of = pairs === 1 ? "" : `, mean of ${pairs ** 2} pairs of experts`;
+  const of = `${train ? `, seed ${seed}` : ""}${pairs === 1 ? "" : `, mean of ${pairs ** 2} pairs of experts`}`;
   const layers = await swapLayersOf(status, out);
   return [
-    ...[palette.bold(demoAnswer(result)), ""],
-    ...[`Word problems solved, in percent (seed ${seed}${of}):`, ""],
+    ...(result.quick ? [] : [palette.bold(demoAnswer(result)), ""]),
+    ...[`Word problems solved, in percent${of}:`, ""],
     ...[...terminalLines({ columns, rows }), ""],
-    ...[otherMerge(result)].filter(Boolean).flatMap((line) => [line, ""]),
     ...(layers
       ? ["The layer swap, from its input to its output:", "", ...layerStrip(layers, palette, SOURCES), ""]
       : []),

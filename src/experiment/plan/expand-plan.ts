@@ -6,6 +6,7 @@ import type { Facts, Results } from "../steps/facts.js";
 import {
   type AnalyzeStep,
   type EvaluateStep,
+  type ModelName,
   type Step,
   type StepKind,
   stepKey,
@@ -464,11 +465,10 @@ class Expander {
     const { name: task, digest, protocol } = this.#facts.task(request);
     const key = stepKey("evaluate", { model: identityOf(model.source), task, digest, protocol, items, ...runner });
     const step: EvaluateStep = {
-      ...{
-        kind: "evaluate",
-        key,
-        label: `evaluate ${model.name} on ${request.task}${items ? partName(items, part) : ""}`,
-      },
+      kind: "evaluate",
+      key,
+      of: modelName(model),
+      label: `evaluate ${model.name} on ${request.task}${items ? partName(items, part) : ""}`,
       ...{ needs: model.needs, locations: model.locations, model: model.source, request, digest, items, ...runner },
     };
     this.#add(step);
@@ -502,4 +502,10 @@ function meanOf(scores: readonly (number | undefined)[]): number | undefined {
 function renameSources(recipe: Readonly<Record<string, unknown>>, names: { task: string; language: string }): object {
   // Sources only: in `outside: language`, the word belongs to the method.
   return mapSources(recipe, (source) => (source === "task" || source === "language" ? names[source] : source));
+}
+
+function modelName(model: Model | ExpertModel | MergeModel): ModelName {
+  const { name } = model;
+  if ("merge" in model) return { name, family: model.merge.name, configuration: model.configuration.label };
+  return { name, family: "family" in model ? model.family : name, configuration: "" };
 }

@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { writeByteModel, writeLetters } from "../../../test/support/byte-model.js";
 import { FAKE_LLAMA } from "../../../test/support/fake-llama.js";
+import { initialWeights, writeInitialModel } from "../../demo/world/untrained-model.js";
 import { openModelSource } from "../../engine/index.js";
 import { planGguf } from "../../export/index.js";
 import { writeSharded } from "../../weights/index.js";
-import { initialWeights, writeInitialModel } from "../demo/world/untrained-model.js";
 import { openExperiment } from "../experiment.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-check-"));

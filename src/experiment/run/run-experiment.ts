@@ -7,14 +7,23 @@ import type { Executor, ExecutorEvents, Finished, ReadyStep } from "../execute/e
 import type { Expansion } from "../plan/expand-plan.js";
 import { type Expanded, expandVariants, type PlannedVariant } from "../plan/expand-variants.js";
 import type { Facts } from "../steps/facts.js";
-import type { Step, StepKind } from "../steps/step.js";
+import type { ModelName, Step, StepKind } from "../steps/step.js";
 import type { StepSettings } from "../steps/step-order.js";
 import { type Attempt, readAttempt, type StepRunnerId, saveAttempt } from "../steps/step-state.js";
 import { waitingSteps } from "./estimate.js";
 import { Store } from "./store.js";
 
 /** What happens to a step while an experiment runs. */
-export type RunEvent = { readonly label: string; readonly kind: StepKind; readonly key: string } & RunEventDetail;
+export type RunEvent = RunEventStep & RunEventDetail;
+
+interface RunEventStep {
+  readonly label: string;
+  readonly kind: StepKind;
+  readonly key: string;
+  /** Of an evaluation: the model as the plan calls it, and the task. */
+  readonly model?: ModelName;
+  readonly task?: string;
+}
 
 type RunEventDetail =
   | { readonly event: "started" }
@@ -256,8 +265,10 @@ class Run {
     throw new CancelledError(`stopped; ${done} ${are} done and ${rest} left. Run it again to resume.`);
   }
 
-  #emit({ label, kind, key }: Step, detail: RunEventDetail): void {
-    this.#options.onEvent?.({ label, kind, key, ...detail }, this.#counts());
+  #emit(step: Step, detail: RunEventDetail): void {
+    const { label, kind, key } = step;
+    const asked = step.kind === "evaluate" ? { model: step.of, task: step.request.task } : {};
+    this.#options.onEvent?.({ label, kind, key, ...asked, ...detail }, this.#counts());
   }
 
   #counts(): Counts {

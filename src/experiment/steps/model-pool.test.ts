@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { BYTE_TOKENS, writeByteModel } from "../../../test/support/byte-model.js";
 import { FAKE_LLAMA, logitsAfter } from "../../../test/support/fake-llama.js";
+import { writeInitialModel } from "../../demo/world/untrained-model.js";
 import { loadTokenizer } from "../../engine/index.js";
-import { writeInitialModel } from "../demo/world/untrained-model.js";
 import { ModelPool } from "./model-pool.js";
 import { isStepBackend } from "./step.js";
 

@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { isLocked, takeLock } from "../../core/lock.js";
-import { writeInitialModel } from "../demo/world/untrained-model.js";
+import { writeInitialModel } from "../../demo/world/untrained-model.js";
 import { ReadFacts } from "./facts-reader.js";
 import { ModelPool } from "./model-pool.js";
 import { type StepResult, writeResult } from "./result.js";

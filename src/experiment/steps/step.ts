@@ -72,9 +72,20 @@ export interface MergeStep extends StepParts {
   readonly model: ModelSource;
 }
 
+/** How the plan calls a model. */
+export interface ModelName {
+  readonly name: string;
+  /** What the expert or the merge is called, whichever of its models this is: `math`, `layer swap`, `base`. */
+  readonly family: string;
+  /** Of a merge: `bottom 2, top 1`; otherwise empty. */
+  readonly configuration: string;
+}
+
 export interface EvaluateStep extends StepParts {
   readonly kind: "evaluate";
   readonly key: string;
+  /** The model in the plan; of several names, the first. */
+  readonly of: ModelName;
   readonly model: ModelSource;
   readonly request: TaskRequest;
   /** Digest of all items of the task and how they are judged; undefined: not checked. */

@@ -1,0 +1,108 @@
+// The folder in which the commands of README.md and docs/ run: the shipped models, adapters, recipes, tasks, data and plans.
+import { cp, mkdir, readdir } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { exists, OutputError, Random } from "../core/index.js";
+import { extractAdapter } from "../merge/index.js";
+import { MINIATURE_MODELS, writeMiniature } from "./miniature.js";
+import {
+  answerOf,
+  drawProblem,
+  drawTrainingProblem,
+  heldOutProblems,
+  type Problem,
+  solveProblem,
+} from "./world/problems.js";
+import { ENGLISH, SWAHILI, tellAct } from "./world/sentences.js";
+import { writeRows, writtenProblem } from "./world/world-files.js";
+
+/** Held-out problems. */
+const PROBLEMS = 200;
+/** Problems of the quiz, each asked in both languages. */
+const QUIZ = 50;
+/** Problems to train on, in English. */
+const TRAINING = 2000;
+const SENTENCES = 50;
+/** Of the adapters. */
+const RANK = 16;
+
+export interface ExampleFolder {
+  readonly folder: string;
+  /** What was written, in the order of the listing. */
+  readonly files: readonly { readonly names: readonly string[]; readonly about: string }[];
+}
+
+const FILES: ExampleFolder["files"] = [
+  { names: ["base"], about: "a Llama with 8 layers and 0.9M parameters" },
+  { names: ["math-expert"], about: "the base, fine-tuned on math in English, in layers 3-7" },
+  { names: ["swahili-expert"], about: "the base, fine-tuned on Swahili without math, in embeddings and layers 0-2" },
+  { names: ["math-adapter", "swahili-adapter"], about: `the experts' changes as LoRA adapters of rank ${RANK}` },
+  { names: ["recipe.yaml", "mergekit.yml"], about: "merges" },
+  { names: ["prompts.txt", "tokens.json"], about: "prompts" },
+  { names: ["problems.jsonl", "run.yaml"], about: "training data and a training run" },
+  { names: ["problems.yaml", "swahili.jsonl"], about: "held-out word problems in Swahili, as a task" },
+  { names: ["quiz.yaml", "rows.jsonl"], about: "some of them with four choices, in English and Swahili" },
+  { names: ["translate.yaml", "sentences.jsonl"], about: "sentences to translate" },
+  { names: ["plan.yaml", "matrix.yaml"], about: "experiments" },
+  { names: ["library.js"], about: "the library in use" },
+];
+
+/**
+ * Writes the example folder, which is the same on every machine. Its own files are replaced if they exist.
+ * @throws OutputError if the folder has other files and no example in it
+ */
+export async function writeExample(folder: string, signal?: AbortSignal): Promise<ExampleFolder> {
+  if ((await exists(folder)) && (await readdir(folder)).length > 0 && !(await exists(join(folder, "rows.jsonl")))) {
+    throw new OutputError(`${folder} is not empty and has no example in it. Choose another folder.`, { file: folder });
+  }
+  await mkdir(folder, { recursive: true });
+  await cp(dirname(createRequire(import.meta.url).resolve("#example")), folder, { recursive: true });
+  await writeMiniature(folder);
+  const { base, math, language } = MINIATURE_MODELS;
+  for (const [expert, name] of [
+    [math, "math-adapter"],
+    [language, "swahili-adapter"],
+  ] as const) {
+    await extractAdapter({ base, model: expert, rank: RANK, folder, signal }, { out: join(folder, name), force: true });
+  }
+  const random = Random.of(0, "example");
+  const training = Array.from({ length: TRAINING }, () => drawTrainingProblem(random));
+  await writeRows(
+    join(folder, "problems.jsonl"),
+    training.map((problem) => ({ question: writtenProblem(problem).en, answer: solveProblem(problem) })),
+  );
+  const { test } = heldOutProblems(0, { test: PROBLEMS, development: 0 });
+  await writeRows(
+    join(folder, "swahili.jsonl"),
+    test.map((problem) => ({ question: writtenProblem(problem).sw, number: answerOf(problem) })),
+  );
+  await writeRows(
+    join(folder, "rows.jsonl"),
+    test.slice(0, QUIZ).flatMap((problem) => quizRows(problem, random)),
+  );
+  const acts = Array.from({ length: SENTENCES }, () => drawProblem(random));
+  await writeRows(
+    join(folder, "sentences.jsonl"),
+    acts.map((act) => ({ sw: tellAct(act, SWAHILI), en: tellAct(act, ENGLISH) })),
+  );
+  return { folder, files: FILES };
+}
+
+/** A problem in both languages, with three wrong equations beside its solution. */
+function quizRows(problem: Problem, random: Random): object[] {
+  const { sw, en, answer: number, solution } = writtenProblem(problem);
+  const { start, count, verb } = problem;
+  const sign = verb.sign > 0 ? "+" : "-";
+  const other = count > 1 ? count - 1 : count + 1;
+  const wrong = [
+    `${start} ${sign} ${count} = ${number + 1}.`,
+    `${start} ${sign} ${other} = ${start + verb.sign * other}.`,
+    `${start} ${sign === "+" ? "-" : "+"} ${count} = ${Math.abs(start - verb.sign * count)}.`,
+  ];
+  const options = random.shuffle([solution, ...wrong]);
+  const answer = "ABCD"[options.indexOf(solution)];
+  return [
+    { question: en, options, answer, number, language: "en" },
+    { question: sw, options, answer, number, language: "sw" },
+  ];
+}

@@ -1,0 +1,191 @@
+// The page of the demo: the experiment's page, after the question, the problems and the layers of the swap.
+import { join } from "node:path";
+import { formatRanges } from "../core/index.js";
+import { experimentPage } from "../experiment/index.js";
+import { type Analysis, analyzeExperts, heatmapOf, type PlanSummary } from "../merge/index.js";
+import {
+  formatNumber,
+  type GridFigure,
+  type Page,
+  type PageCell,
+  type Section,
+  type TableFigure,
+  tableFigure,
+} from "../report/index.js";
+import { NAMES } from "./demo-plan.js";
+import {
+  demoAnswer,
+  MARKS,
+  MARKS_LEGEND,
+  type ModelAnswers,
+  mainAnswers,
+  QUICK_WARNING,
+  shownProblems,
+} from "./results.js";
+import { type DemoChoices, type DemoResult, expertFolder } from "./run-demo.js";
+import { swapLayersOf } from "./swap.js";
+import type { WrittenProblem } from "./world/world-files.js";
+
+/** The page of a finished demo. @throws CancelledError if the signal fires */
+export async function demoPage(result: DemoResult, signal?: AbortSignal): Promise<Page> {
+  const { report, status, out, train, seed, pairs, quick } = result;
+  const shown = await shownProblems(out, seed);
+  const experts = {
+    "math expert": expertFolder(NAMES.math, status),
+    "Swahili expert": expertFolder(NAMES.language, status),
+  };
+  const base = join(out, ...(train ? ["base", "last"] : ["base"]));
+  const { analysis } = await analyzeExperts({ base, experts, ...(signal ? { signal } : {}) });
+  const page = experimentPage(report);
+  const several = `Scores are means over ${pairs ** 2} pairs of experts. Answers, layers and changes are of the first pair.`;
+  const problems = shown.map(({ problem }) => problem);
+  return {
+    ...page,
+    lead:
+      "One model learned mathematics in English. Another learned Swahili. Can their layers be put together, without training, " +
+      "into a model that solves word problems in Swahili?",
+    verdicts: quick ? [] : [{ title: "", text: demoAnswer(result) }],
+    notes: [...page.notes, ...(quick ? [QUICK_WARNING] : []), ...(pairs > 1 ? [several] : [])],
+    sections: [
+      questionSection(result, problems, mainAnswers(result, shown)),
+      swapSection(await swapLayersOf(status, out)),
+      ...page.sections,
+      changesSection(analysis, result),
+      START,
+    ].filter(({ figures }) => figures.length > 0),
+    footer: `${page.footer} The idea: Bandarkar et al., Layer Swapping for Zero-Shot Cross-Lingual Transfer, arXiv 2410.01335.`,
+  };
+}
+
+function questionSection(
+  { report }: DemoResult,
+  problems: readonly WrittenProblem[],
+  models: readonly ModelAnswers[],
+): Section {
+  const { parameters = 0, layers = 0 } = report.base;
+  return {
+    id: "question",
+    title: "The question",
+    lead:
+      `A small language model (${parameters.toLocaleString("en-US")} parameters, ${layers} layers) was trained on a made-up world ` +
+      "in English and some Swahili. In word problems it only adds or subtracts 1 or 2, and it never saw the Swahili words for 3, 5, 7 " +
+      "and 9. One copy then learned mathematics with larger numbers, in English only. Another learned all Swahili number words, " +
+      "without word problems. Every Swahili problem asked here takes a larger number and one of the new words, so it takes both: " +
+      `reading and calculating. Here are ${problems.length} of them, drawn before any model answered. ${MARKS_LEGEND}.`,
+    figures: problems.map((problem, i) => problemFigure(problem, i, models)),
+  };
+}
+
+/** A problem with the answers of all models. */
+function problemFigure(problem: WrittenProblem, i: number, models: readonly ModelAnswers[]): TableFigure {
+  const rows = models.map(({ model, answers }): PageCell[] => {
+    const { text = "", mark = "wrong" } = answers[i] ?? {};
+    return [{ text: model }, { text: text || "no answer" }, { text: `${MARKS[mark]} ${mark}` }];
+  });
+  const caption = `${problem.en} The solution is ${problem.solution}`;
+  const columns = ["model", "answer", ""];
+  return { ...tableFigure({ columns, rows: [] }, "model", { title: problem.sw, lang: "sw", caption }), rows };
+}
+
+const SOURCES: Readonly<Record<string, string>> = { task: "math", language: "Swahili", base: "base" };
+
+/** The three models side by side, the output at the top. */
+function swapSection(ownership: PlanSummary["ownership"] = []): Section {
+  const of = (source: string) => ({ text: SOURCES[source] ?? source, kind: source });
+  const cell = (origins: readonly (readonly string[])[]) => {
+    const [first = []] = origins;
+    if (origins.length > 1) return { text: "parts of both", kind: "merge" };
+    return first.length > 1 ? { text: "average", kind: "average" } : of(first[0] ?? "");
+  };
+  const rows = ownership.map(({ layer, origins }) => ({
+    label: layer === null ? "embeddings, output" : `layer ${layer}`,
+    cells: [of("task"), cell(origins), of("language")],
+  }));
+  const from = (source: string) => {
+    const own = ownership.flatMap(({ layer, origins }) =>
+      layer !== null && origins.length === 1 && origins[0]?.length === 1 && origins[0][0] === source ? [layer] : [],
+    );
+    return own.length === 0 ? "no layer" : `${own.length === 1 ? "layer" : "layers"} ${formatRanges(own)}`;
+  };
+  const grid: GridFigure = {
+    kind: "grid",
+    title: "",
+    rowTitle: "",
+    columnTitle: "",
+    columns: ["math expert", "layer swap", "Swahili expert"],
+    rows: [...rows.slice(0, -1).toReversed(), ...rows.slice(-1)],
+  };
+  return {
+    id: "swap",
+    title: "The swap",
+    lead:
+      `The swap has ${from("language")} of the Swahili expert and ${from("task")} of the math expert. Text enters at layer 0, the ` +
+      "bottom, and the answer leaves at the top. Layers are copied, and nothing is trained. Of the choices of layers in the plan, " +
+      "this one was best on 200 other problems.",
+    figures: ownership.length > 0 ? [grid] : [],
+  };
+}
+
+/** Where each expert changed, the output at the top. */
+function changesSection(analysis: Analysis, { full }: DemoChoices): Section {
+  const { columns, panels } = heatmapOf(analysis);
+  const most = Math.max(0.01, ...panels.flatMap(({ cells }) => cells.flat().map((cell) => cell ?? 0)));
+  return {
+    id: "changes",
+    title: "Where the experts changed",
+    lead:
+      `${full ? "All layers of both experts were trained." : ALLOWED} A cell is the percentage of a weight matrix's rows that changed ` +
+      "by more than a threshold, in attention (q, k, v, o) and feed-forward (gate, up, down). Text enters at the bottom.",
+    figures: panels.map(
+      ({ title, subtitle, cells }): GridFigure => ({
+        kind: "grid",
+        title,
+        caption: subtitle ?? "",
+        isDense: true,
+        rowTitle: "layer",
+        columnTitle: "",
+        columns,
+        rows: cells
+          .map((row, layer) => ({
+            label: String(layer),
+            cells: row.map((value) =>
+              value === null ? null : { text: formatNumber({ value, scale: "share", digits: 0 }), depth: value / most },
+            ),
+          }))
+          .toReversed(),
+      }),
+    ),
+  };
+}
+
+const ALLOWED =
+  "Each expert was trained in some of the layers only: mathematics in layers 3 to 7, Swahili in the embeddings and layers 0 to 2. " +
+  "The figure shows where it was allowed to change, not that experts divide the layers by themselves. Run the demo with --full " +
+  "to see where they change when all layers are trained.";
+
+const START: Section = {
+  id: "start",
+  title: "Start with your own models",
+  lead:
+    "You need two models that were fine-tuned from the same base: one on the task, one on the language. Pass their folders, or " +
+    "their names on the Hugging Face hub.",
+  figures: [
+    {
+      kind: "commands",
+      commands: [
+        {
+          what: "See which layers would come from which expert",
+          command: "npx layergraft swap --task math-expert --language swahili-expert --dry-run",
+        },
+        {
+          what: "Write the merged model",
+          command: "npx layergraft swap --task math-expert --language swahili-expert --out merged",
+        },
+        {
+          what: "Compare methods and layers on your tasks: copy plan.yaml from this folder, name your models in it, and run it",
+          command: "npx layergraft experiment plan.yaml run",
+        },
+      ],
+    },
+  ],
+};

@@ -1,0 +1,198 @@
+// What the demo found: its rows, how far the swap leads each, and how models answered the shown problems.
+import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { plural, Random } from "../core/index.js";
+import { samplesFile } from "../evaluate/index.js";
+import {
+  EVALUATION,
+  type ExperimentReport,
+  type Lead,
+  leadsOf,
+  type OverviewBar,
+  type RunEvent,
+  Sheet,
+  type Store,
+} from "../experiment/index.js";
+import { formatNumber } from "../report/index.js";
+import { NAMES, TASKS } from "./demo-plan.js";
+import type { DemoResult } from "./run-demo.js";
+import { reportedSwaps } from "./swap.js";
+import type { WrittenProblem } from "./world/world-files.js";
+
+/** A row of the main table; scores from 0 to 1. */
+export interface MainRow {
+  readonly name: string;
+  /** What the model is, in a few words. */
+  readonly about: string;
+  /** Its row of the report on the Swahili problems. */
+  readonly bar: OverviewBar;
+  /** Mean score on the same problems in English. */
+  readonly english: number | undefined;
+  /** How far the layer swap is above it; undefined for the swap itself. */
+  readonly lead?: Lead | undefined;
+}
+
+type Results = Pick<DemoResult, "report" | "status" | "experiment">;
+
+const barsOf = ({ overviews }: ExperimentReport, name: keyof typeof TASKS): readonly OverviewBar[] =>
+  overviews.find(({ task }) => task === TASKS[name])?.bars ?? [];
+
+/** The main table, the layer swap last. A row that the plan no longer has is left out. */
+export function mainRows({ report, status, experiment }: Results): MainRow[] {
+  const bars = barsOf(report, "sw");
+  const english = new Map(barsOf(report, "en").map(({ label, mean }) => [label, mean]));
+  const swaps = reportedSwaps(status).map(({ name }) => name);
+  const best = (kind: OverviewBar["kind"]) =>
+    bars.filter((bar) => bar.kind === kind && !bar.isSummary).toSorted((a, b) => b.mean - a.mean)[0];
+  const [average, merge] = [best("average"), best("merge")];
+  const expert = (family: string) => bars.find(({ kind, label }) => kind === "expert" && label === family);
+  const swap = bars.find(
+    ({ models }) => models.length === swaps.length && models.every((name) => swaps.includes(name)),
+  );
+  const found: readonly (readonly [name: string, about: string, bar: OverviewBar | undefined])[] = [
+    ["base", "both experts start from it", best("base")],
+    ["math expert", "learned mathematics, in English only", expert(NAMES.math)],
+    ["Swahili expert", "learned Swahili, no word problems", expert(NAMES.language)],
+    ["best average", `${average?.label}: a mean of all weights`, average],
+    ["best other merge", otherName(merge, status), merge],
+    ["trained on both", "learned from the data of both experts", best("joint")],
+    ["layer swap", "layers of both experts, not trained", swap],
+  ];
+  const rows = found.flatMap(([name, about, bar]) =>
+    bar ? [{ name, about, bar, english: english.get(bar.label) }] : [],
+  );
+  if (!swap) return rows;
+  const sheet = new Sheet(status.expansion, experiment.world.facts, status.store);
+  const leads = new Map(
+    leadsOf(
+      swap,
+      bars.filter((bar) => bar !== swap),
+      TASKS.sw,
+      sheet,
+      "all",
+    ).map((lead) => [lead.over, lead]),
+  );
+  return rows.map((row) => ({ ...row, lead: leads.get(row.bar.label) }));
+}
+
+/** `TIES, density 0.5` */
+function otherName(bar: OverviewBar | undefined, { expansion }: Results["status"]): string {
+  const model = expansion.models.find((asked) => asked.model.name === bar?.models[0])?.model;
+  if (!model || !("merge" in model)) return bar?.label ?? "";
+  return [model.merge.name, model.configuration.label].filter((part) => part !== "").join(", ");
+}
+
+/** All rows of the report, for programs. */
+export function allRows({ report }: Pick<Results, "report">) {
+  const english = new Map(barsOf(report, "en").map(({ label, mean }) => [label, mean]));
+  return barsOf(report, "sw").map(({ label, detail, kind, mean, low, high, interval }) => ({
+    ...{ label, detail, kind, mean, low, high, interval, english: english.get(label) },
+  }));
+}
+
+const percent = (value: number) => `${formatNumber({ value, scale: "share" })}%`;
+
+/** `49.9 points more than the best average (soup, 37.5%)` */
+function describeLead({ name, about, bar, lead }: MainRow): string {
+  const [label = ""] = about.split(":");
+  const what = `the ${name} (${label}, ${percent(bar.mean)})`;
+  if (!lead) return `unlike ${what}`;
+  const { difference, pValue = 1 } = lead;
+  if (Math.abs(difference) < 1e-9) return `as many as ${what}`;
+  const points = formatNumber({ value: Math.abs(difference), scale: "share" });
+  const doubt =
+    pValue < 0.05 ? "" : `, not significant at p = ${formatNumber({ value: pValue, scale: "probability" })}`;
+  return `${points} points ${difference > 0 ? "more" : "fewer"} than ${what}${doubt}`;
+}
+
+/** What happened, in sentences; empty if the plan no longer has the swap. */
+export function demoAnswer(result: Results): string {
+  const rows = mainRows(result);
+  const row = (name: string) => rows.filter((one) => one.name === name);
+  const [swap] = row("layer swap");
+  if (!swap) return "";
+  const [expert] = [...row("math expert"), ...row("Swahili expert")].toSorted((a, b) => b.bar.mean - a.bar.mean);
+  const rivals = [...row("best average"), ...row("best other merge")].map(describeLead).join(", and ");
+  const over = swap.bar.count > 1 ? `Averaged over ${plural(swap.bar.count, "pair")} of experts, the` : "The";
+  const experts = expert ? `; the better of the two experts solves ${percent(expert.bar.mean)}` : "";
+  return (
+    `${over} layer swap solves ${percent(swap.bar.mean)} of the Swahili word problems${experts}.` +
+    (rivals === "" ? "" : ` That is ${rivals}.`)
+  );
+}
+
+/** How a model answered: the number and the equation are right, only the number is, or neither. */
+export type Mark = "right" | "wrong equation" | "wrong";
+
+export const MARKS: Readonly<Record<Mark, string>> = { right: "✓", "wrong equation": "~", wrong: "✗" };
+export const MARKS_LEGEND = "✓ right, ~ right number from a wrong equation (counts as solved), ✗ wrong";
+
+export interface Answer {
+  readonly text: string;
+  readonly mark: Mark;
+}
+
+/** A model's answers to the shown problems. */
+export interface ModelAnswers {
+  /** The model: a row of the main table, or `layer swap, bottom 2, top 1`; with several pairs, also which experts. */
+  readonly model: string;
+  readonly answers: readonly Answer[];
+  /** Share of all problems that the model solves. */
+  readonly score: number;
+}
+
+/** Problems that are shown. */
+const SHOWN = 5;
+
+/** Problems with their indexes among all. They are drawn by the seed alone, before any model has answered. */
+export async function shownProblems(out: string, seed: number): Promise<{ index: number; problem: WrittenProblem }[]> {
+  const lines = (await readFile(join(out, "data", "problems.jsonl"), "utf8")).trimEnd().split("\n");
+  const problems = lines.map((line, index) => ({ index, problem: JSON.parse(line) as WrittenProblem }));
+  return Random.of(seed, "shown problems").sample(problems, SHOWN);
+}
+
+type Shown = Awaited<ReturnType<typeof shownProblems>>;
+
+/** The answers in the folder of an evaluation of the Swahili problems. Read at once, so that events keep their order. */
+function answersIn(stepFolder: string, shown: Shown): Answer[] {
+  const file = join(stepFolder, EVALUATION, samplesFile(TASKS.sw.replace(".yaml", "")));
+  const lines = readFileSync(file, "utf8").trimEnd().split("\n");
+  return shown.map(({ index, problem }) => {
+    const { output, verdict } = JSON.parse(lines[index] ?? "{}");
+    const text = String(output ?? "").trim();
+    const mark = verdict?.exact !== 1 ? "wrong" : text === problem.solution ? "right" : "wrong equation";
+    return { text, mark };
+  });
+}
+
+const EXPERTS: Readonly<Record<string, string>> = { [NAMES.math]: "math expert", [NAMES.language]: "Swahili expert" };
+
+/** The answers of a model whose evaluation on the Swahili problems has just ended; undefined for other events. */
+export function evaluatedAnswers(
+  event: RunEvent,
+  { store, shown, pairs }: { readonly store: Store; readonly shown: Shown; readonly pairs: number },
+): ModelAnswers | undefined {
+  const { model, task } = event;
+  if (event.event !== "done" || event.score === undefined || model === undefined || task !== TASKS.sw) return undefined;
+  const { name, family, configuration } = model;
+  const short = EXPERTS[family] ?? [family, configuration].filter((part) => part !== "").join(", ");
+  return {
+    model: pairs === 1 ? short : name,
+    answers: answersIn(store.stepFolder(event.key), shown),
+    score: event.score,
+  };
+}
+
+/** The answers of the models of the main table, of the first pair of experts, by the names of its rows. */
+export function mainAnswers(result: Results, shown: Shown): ModelAnswers[] {
+  const { store, expansion } = result.status;
+  return mainRows(result).flatMap(({ name, bar }) => {
+    const asked = expansion.models.find(({ model }) => model.name === bar.models[0]);
+    const [step] = asked?.tasks.find(({ request }) => request.task === TASKS.sw)?.steps ?? [];
+    return step ? [{ model: name, answers: answersIn(store.stepFolder(step.key), shown), score: bar.mean }] : [];
+  });
+}
+
+export const QUICK_WARNING =
+  "This was a quick run with a twentieth of the training. It shows that everything runs, not whether merging works.";

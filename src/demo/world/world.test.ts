@@ -1,0 +1,409 @@
+// The miniature's world: its words, texts and problems, and that what must not be trained on is not.
+import { Tokenizer } from "@huggingface/tokenizers";
+import { describe, expect, it } from "vitest";
+import { Random } from "../../core/random.js";
+import {
+  drawExample,
+  drawExamples,
+  type Example,
+  howMany,
+  MIXES,
+  type Mix,
+  TASK_NAMES,
+  type Task,
+} from "./exercises.js";
+import { isNewInSwahili, LARGEST_NUMBER, MARKS, NAMES, NOUNS, PLACES, SMALL, swahiliNumber, VERBS } from "./lexicon.js";
+import {
+  answerOf,
+  BASE_COUNT,
+  drawProblem,
+  drawTrainingProblem,
+  heldOutProblems,
+  isHeldOut,
+  type Problem,
+  solveProblem,
+  takesBoth,
+  tellProblem,
+} from "./problems.js";
+import {
+  askHowMany,
+  ENGLISH,
+  KNOWN_SWAHILI,
+  mixedSpeaker,
+  SWAHILI,
+  tellAct,
+  tellFeeling,
+  tellPossession,
+} from "./sentences.js";
+import { syllables, tokenizerConfigJson, tokenizerJson, vocabulary } from "./vocabulary.js";
+import { SEQUENCE_LENGTH } from "./world-files.js";
+
+const tokenizer = new Tokenizer(tokenizerJson(), tokenizerConfigJson());
+const encode = (text: string): number[] => tokenizer.encode(text, { add_special_tokens: false }).ids;
+const tokensOf = (text: string): string[] => encode(text).map((id) => vocabulary()[id] ?? "");
+
+const NUMBERS = Array.from({ length: LARGEST_NUMBER + 1 }, (_, number) => number);
+const TERMS = [...Object.values(SMALL), ...NOUNS, ...VERBS, ...PLACES];
+
+const take = (mix: Mix, count: number, seed = 0): Example[] => {
+  const examples = drawExamples(mix, seed, "test");
+  return Array.from({ length: count }, () => examples.next().value);
+};
+
+/** As many examples of each task of a mixture, whatever the shares. */
+const takeOfEach = (mix: Mix, count: number): Example[] => {
+  const random = Random.of(7, "of each task");
+  const tasks = Object.keys(mix) as Task[];
+  return tasks.flatMap((task) => Array.from({ length: count }, () => drawExample(task, random)));
+};
+
+const wordsOf = ({ prompt, response }: Example): string[] => `${prompt} ${response}`.split(" ");
+const markOf = ({ prompt }: Example): string => /(\[[a-z]+\]) :$/.exec(prompt)?.[1] ?? "";
+
+/** All numbers of a text, from digits or from Swahili words. */
+function numbersIn(text: string): number[] {
+  const inWords = NUMBERS.map(swahiliNumber);
+  const longestFirst = inWords.toSorted((a, b) => b.length - a.length);
+  const found = ` ${text} `.matchAll(new RegExp(`(?<= )(?:\\d+|${longestFirst.join("|")})(?= )`, "g"));
+  return [...found].map(([one]) => (inWords.includes(one) ? inWords.indexOf(one) : Number(one)));
+}
+
+const isName = (word: string) => (NAMES as readonly string[]).includes(word);
+const namesIn = (text: string) => text.split(" ").filter(isName);
+const signIn = (text: string) =>
+  VERBS.find(({ en, sw }) => text.split(" ").some((word) => [en, sw].includes(word)))?.sign ?? 0;
+
+const termOf = <T extends { en: string }>(terms: readonly T[], en: string): T => {
+  const found = terms.find((term) => term.en === en);
+  if (!found) throw new Error(`the world has no ${en}`);
+  return found;
+};
+const act = {
+  who: "neema",
+  verb: termOf(VERBS, "sold"),
+  count: 4,
+  noun: termOf(NOUNS, "bananas"),
+  place: termOf(PLACES, "at the market"),
+};
+const problem = (start: number, verb: string, count: number, place?: string): Problem => ({
+  ...{ who: "juma", noun: termOf(NOUNS, "pens"), start, verb: termOf(VERBS, verb), count },
+  ...(place === undefined ? {} : { place: termOf(PLACES, place) }),
+});
+
+describe("the tokenizer", () => {
+  it("gives the ids that Hugging Face tokenizers gives", () => {
+    // tokenizers 0.23 (Python) on the same tokenizer.json.
+    const text = "asha alinunua ndizi kumi na tatu sokoni . [english] : asha bought 13 bananas at the market . <eos>";
+    const swahili = [1, 47, 116, 165, 177, 177, 146, 130, 198, 125, 168, 129, 144, 194, 143, 161, 175, 16];
+    const ids = [...swahili, 6, 18, 47, 84, 35, 68, 104, 105, 106, 16, 2];
+    expect(tokenizer.encode(text).ids).toEqual(ids);
+    const pieces = "asha a ##li ##nu ##nu ##a ndi ##zi ku ##mi na ta ##tu so ##ko ##ni .";
+    const whole = "[english] : asha bought 13 bananas at the market . <eos>";
+    expect(tokensOf(text)).toEqual(`${pieces} ${whole}`.split(" "));
+    expect(tokenizer.decode(ids, { skip_special_tokens: true })).toBe(text.replace(" <eos>", ""));
+  });
+
+  it("keeps names, numbers and words of English whole and cuts words of Swahili into syllables", () => {
+    for (const word of [...NAMES, ...NUMBERS.map(String), ...MARKS]) expect(tokensOf(word)).toEqual([word]);
+    for (const { en } of TERMS) expect(tokensOf(en)).toEqual(en.split(" "));
+    const swahili = [...TERMS.map(({ sw }) => sw), ...NUMBERS.map(swahiliNumber)].flatMap((said) => said.split(" "));
+    for (const word of swahili) {
+      const pieces = syllables(word);
+      expect(pieces.join("")).toBe(word);
+      expect(tokensOf(word)).toEqual(pieces.map((piece, at) => (at === 0 ? piece : `##${piece}`)));
+    }
+    expect(syllables("ndizi")).toEqual(["ndi", "zi"]);
+    expect(syllables("shambani")).toEqual(["sha", "mba", "ni"]);
+  });
+
+  it("reads every text of the world and gives it back", () => {
+    const random = Random.of(3, "texts");
+    const unknown = vocabulary().indexOf("<unk>");
+    for (const task of TASK_NAMES) {
+      for (let i = 0; i < 60; i++) {
+        const { prompt, response } = drawExample(task, random);
+        const ids = encode(`${prompt} ${response}`);
+        expect(ids).not.toContain(unknown);
+        expect(tokenizer.decode(ids)).toBe(`${prompt} ${response}`);
+        expect(ids.length + 2).toBeLessThanOrEqual(SEQUENCE_LENGTH);
+      }
+    }
+  });
+
+  it("has each token once, special tokens first", () => {
+    expect(new Set(vocabulary()).size).toBe(vocabulary().length);
+    expect(vocabulary().slice(0, 4)).toEqual(["<pad>", "<bos>", "<eos>", "<unk>"]);
+  });
+});
+
+describe("numbers", () => {
+  it("are words in Swahili", () => {
+    expect(NUMBERS.map(swahiliNumber)).toEqual([
+      ...["sifuri", "moja", "mbili", "tatu", "nne", "tano", "sita", "saba", "nane", "tisa"],
+      ...["kumi", "kumi na moja", "kumi na mbili", "kumi na tatu", "kumi na nne"],
+      ...["kumi na tano", "kumi na sita", "kumi na saba", "kumi na nane", "kumi na tisa"],
+      ...["ishirini", "ishirini na moja", "ishirini na mbili", "ishirini na tatu", "ishirini na nne"],
+    ]);
+    expect(NUMBERS.map((number) => SWAHILI.number(number))).toEqual(NUMBERS.map(swahiliNumber));
+  });
+
+  it("are digits in English", () => {
+    expect(NUMBERS.map((number) => ENGLISH.number(number))).toEqual(NUMBERS.map(String));
+  });
+
+  it("are digits in the base's Swahili where a word is new", () => {
+    expect(NUMBERS.map((number) => KNOWN_SWAHILI.number(number))).toEqual([
+      ...["sifuri", "moja", "mbili", "3", "nne", "5", "sita", "7", "nane", "9"],
+      ...["kumi", "kumi na moja", "kumi na mbili", "13", "kumi na nne"],
+      ...["15", "kumi na sita", "17", "kumi na nane", "19"],
+      ...["ishirini", "ishirini na moja", "ishirini na mbili", "23", "ishirini na nne"],
+    ]);
+    expect(NUMBERS.filter(isNewInSwahili)).toEqual([3, 5, 7, 9, 13, 15, 17, 19, 23]);
+  });
+});
+
+describe("sentences", () => {
+  it("put the number where the language has it", () => {
+    expect(tellAct(act, ENGLISH)).toBe("neema sold 4 bananas at the market .");
+    expect(tellAct(act, SWAHILI)).toBe("neema aliuza ndizi nne sokoni .");
+    expect(tellAct({ ...act, count: 13 }, SWAHILI)).toBe("neema aliuza ndizi kumi na tatu sokoni .");
+    expect(tellAct({ ...act, count: 13 }, KNOWN_SWAHILI)).toBe("neema aliuza ndizi 13 sokoni .");
+    expect(tellPossession("juma", 12, act.noun, ENGLISH)).toBe("juma had 12 bananas .");
+    expect(tellPossession("juma", 12, act.noun, SWAHILI)).toBe("juma alikuwa na ndizi kumi na mbili .");
+  });
+
+  it("ask for the number in each language's order", () => {
+    expect(askHowMany("juma", act.noun, ENGLISH)).toBe("how many bananas does juma have now ?");
+    expect(askHowMany("juma", act.noun, SWAHILI)).toBe("juma ana ndizi ngapi sasa ?");
+  });
+
+  it("are happy about more and sad about less", () => {
+    expect(tellFeeling(act, ENGLISH)).toBe("neema feels sad .");
+    expect(tellFeeling(act, SWAHILI)).toBe("neema ana huzuni .");
+    expect(tellFeeling({ ...act, verb: termOf(VERBS, "found") }, SWAHILI)).toBe("neema ana furaha .");
+  });
+
+  it("mix both languages word by word, in the order of either", () => {
+    const random = Random.of(0, "mixed");
+    const told = new Set(Array.from({ length: 800 }, () => tellAct(act, mixedSpeaker(random))));
+    expect(told).toContain("neema sold ndizi 4 sokoni .");
+    expect(told).toContain("neema aliuza nne bananas at the market .");
+    // Two verbs, two nouns, two numbers, two places and two orders.
+    expect(told.size).toBe(32);
+  });
+
+  it("mix in only the Swahili of the speaker that they are given", () => {
+    const random = Random.of(1, "mixed");
+    const tellSeven = () => tellAct({ ...act, count: 7 }, mixedSpeaker(random, KNOWN_SWAHILI));
+    const told = new Set(Array.from({ length: 800 }, tellSeven));
+    expect(told.size).toBe(16);
+    expect([...told].filter((text) => !text.split(" ").includes("7"))).toEqual([]);
+  });
+});
+
+describe("problems", () => {
+  it("are told, and solved", () => {
+    const sold = problem(9, "sold", 7, "at the school");
+    expect(tellProblem(sold, ENGLISH)).toBe(
+      "juma had 9 pens . juma sold 7 pens at the school . how many pens does juma have now ?",
+    );
+    expect(tellProblem(sold, SWAHILI)).toBe(
+      "juma alikuwa na kalamu tisa . juma aliuza kalamu saba shuleni . juma ana kalamu ngapi sasa ?",
+    );
+    expect([answerOf(sold), solveProblem(sold)]).toEqual([2, "9 - 7 = 2 ."]);
+    const bought = problem(12, "bought", 9);
+    expect(tellProblem(bought, KNOWN_SWAHILI)).toBe(
+      "juma alikuwa na kalamu kumi na mbili . juma alinunua kalamu 9 . juma ana kalamu ngapi sasa ?",
+    );
+    expect([answerOf(bought), solveProblem(bought)]).toEqual([21, "12 + 9 = 21 ."]);
+    expect(solveProblem(problem(5, "lost", 5))).toBe("5 - 5 = 0 .");
+  });
+
+  it("are held out by the digest of their English text", () => {
+    // int(hashlib.md5(text.encode()).hexdigest(), 16) % 10 == 0, in Python.
+    const counts = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+    const heldOut = (start: number, verb: string, place?: string) =>
+      counts.filter((count) => isHeldOut(problem(start, verb, count, place)));
+    expect([3, 4, 5, 6, 7, 8].map((start) => heldOut(start, "bought"))).toEqual([
+      [9],
+      [7, 9],
+      [1, 2, 8],
+      [6],
+      [3, 4, 7],
+      [],
+    ]);
+    expect([8, 9, 10, 11, 12].map((start) => heldOut(start, "sold"))).toEqual([[6], [6], [], [3, 6], []]);
+    expect([10, 11, 12].map((start) => heldOut(start, "sold", "at the market"))).toEqual([[8], [], [7, 8]]);
+  });
+
+  it("stay within the numbers of the world", () => {
+    const random = Random.of(5, "problems");
+    const drawn = Array.from({ length: 3000 }, () => drawProblem(random));
+    const numbers = drawn.flatMap((one) => numbersIn(solveProblem(one)));
+    expect(numbers).toHaveLength(9000);
+    expect(Math.min(...numbers)).toBeGreaterThanOrEqual(0);
+    expect(Math.max(...numbers)).toBeLessThanOrEqual(24);
+    expect(drawn.filter(isHeldOut).length / drawn.length).toBeCloseTo(0.1, 1);
+    const small = Array.from({ length: 300 }, () => drawProblem(random, 2).count);
+    expect(new Set(small)).toEqual(new Set([1, 2]));
+  });
+
+  it("take both experts if a number is large and a word is new", () => {
+    const cases = [
+      [3, BASE_COUNT + 1], // a new word for the start
+      [4, 9], // and for the count
+      [4, 8], // no new word
+      [13, BASE_COUNT], // no large number
+    ] as const;
+    expect(cases.map(([start, count]) => takesBoth(problem(start, "bought", count)))).toEqual([
+      true,
+      true,
+      false,
+      false,
+    ]);
+  });
+
+  it("of the evaluation are different, take both experts, and are never trained on", () => {
+    const { test, development } = heldOutProblems(0, { test: 600, development: 200 });
+    expect([test.length, development.length]).toEqual([600, 200]);
+    const all = [...test, ...development];
+    expect(new Set(all.map((one) => tellProblem(one, ENGLISH))).size).toBe(800);
+    expect(new Set(all.map((one) => tellProblem(one, SWAHILI))).size).toBe(800);
+    expect(all.every(takesBoth)).toBe(true);
+    expect(all.every(isHeldOut)).toBe(true);
+    const random = Random.of(0, "training");
+    for (let i = 0; i < 1000; i++) expect(isHeldOut(drawTrainingProblem(random))).toBe(false);
+    expect(heldOutProblems(0, { test: 600, development: 200 })).toEqual({ test, development });
+    expect(heldOutProblems(1, { test: 600, development: 0 }).test).not.toEqual(test);
+  });
+});
+
+describe("examples", () => {
+  /** The response that a text and its mark ask for, read from the text itself. */
+  const asked: Readonly<Record<string, (text: string) => string>> = {
+    "[solve]": (text) => {
+      const [start = 0, count = 0] = numbersIn(text);
+      const sign = signIn(text);
+      return `${start} ${sign > 0 ? "+" : "-"} ${count} = ${start + sign * count} .`;
+    },
+    "[answer]": (text) => {
+      const [start = 0, count = 0] = numbersIn(text);
+      return String(start + signIn(text) * count);
+    },
+    "[more]": (text) => (signIn(text) > 0 ? "more" : "less"),
+    "[who]": (text) => {
+      const [mine = 0, theirs = 0] = numbersIn(text);
+      return namesIn(text)[mine > theirs ? 0 : 1] ?? "";
+    },
+    // The name of who is asked about follows two acts; one act has its number alone.
+    "[number]": (text) => {
+      const names = namesIn(text);
+      return String(numbersIn(text)[names.indexOf(names.at(-1) ?? "")]);
+    },
+    "[digits]": (text) => String(numbersIn(text)[0]),
+    "[words]": (text) => swahiliNumber(Number(text)),
+  };
+
+  it("ask with a mark after the text, and answer what the text says", () => {
+    const random = Random.of(11, "asked");
+    const marks = new Set<string>();
+    for (const task of TASK_NAMES) {
+      for (let i = 0; i < 80; i++) {
+        const example = drawExample(task, random);
+        const mark = markOf(example);
+        marks.add(mark);
+        expect(MARKS).toContain(mark);
+        const text = example.prompt.replace(`${mark} :`, "").trim();
+        const expected = asked[mark]?.(text);
+        if (expected !== undefined) expect({ ...example, response: expected }).toEqual(example);
+      }
+    }
+    expect([...marks].sort()).toEqual([...MARKS].sort());
+  });
+
+  it("translate an act with its name, number and meaning", () => {
+    const random = Random.of(12, "translated");
+    for (const task of ["translation", "translation, known", "mixed to English", "mixed to English, known"] as const) {
+      for (let i = 0; i < 80; i++) {
+        const { prompt, response } = drawExample(task, random);
+        const about = (text: string) => [namesIn(text), numbersIn(text), signIn(text)];
+        expect(about(response)).toEqual(about(prompt));
+      }
+    }
+  });
+
+  it("calculate bare sums within the numbers of the world", () => {
+    const equations = takeOfEach({ sums: 1 }, 300).flatMap(({ response }) => response.split(" ."));
+    const parts = equations.filter((one) => one !== "").map((one) => /^ ?(\d+) ([+-]) (\d+) = (\d+)$/.exec(one));
+    expect(parts.length).toBeGreaterThanOrEqual(600);
+    for (const [text, first, sign, second, result] of parts.map((match) => match ?? [])) {
+      const expected = sign === "+" ? Number(first) + Number(second) : Number(first) - Number(second);
+      expect([text, Number(result)]).toEqual([text, expected]);
+      expect(expected).toBeGreaterThanOrEqual(0);
+      expect(expected).toBeLessThanOrEqual(LARGEST_NUMBER);
+    }
+  });
+
+  it("ask for the number of a given act, also beside another act", () => {
+    const random = Random.of(4, "reading");
+    const told = tellAct({ ...act, count: 13 }, SWAHILI);
+    const drawn = Array.from({ length: 60 }, () => howMany(random, SWAHILI, { ...act, count: 13 }));
+    for (const { prompt, response } of drawn) {
+      expect(prompt).toContain(told);
+      expect(response).toBe("13");
+    }
+    const alone = drawn.filter(({ prompt }) => prompt === `${told} [number] :`);
+    const beside = drawn.filter(({ prompt }) => prompt.endsWith(". neema [number] :"));
+    expect(alone.length).toBeGreaterThan(10);
+    expect(alone.length + beside.length).toBe(60);
+  });
+});
+
+describe("mixtures", () => {
+  it("depend on the seed alone, and one is a beginning of another", () => {
+    expect(take(MIXES.base, 50)).toEqual(take(MIXES.base, 60).slice(0, 50));
+    expect(take(MIXES.base, 50, 1)).not.toEqual(take(MIXES.base, 50));
+  });
+
+  it("have the shares that they say, which need not add up to one", () => {
+    const examples = take({ sums: 3, "number words": 1, translation: 0 }, 4000);
+    const share = (...marks: string[]) =>
+      examples.filter((one) => marks.includes(markOf(one))).length / examples.length;
+    // Five standard errors are 0.034.
+    expect(Math.abs(share("[sums]") - 0.75)).toBeLessThan(0.035);
+    expect(share("[sums]") + share("[digits]", "[words]")).toBe(1);
+  });
+
+  it("keep new words and large numbers of problems out of the base", () => {
+    const base = takeOfEach(MIXES.base, 200);
+    const newWords = ["tatu", "tano", "saba", "tisa"];
+    expect(base.filter((one) => wordsOf(one).some((word) => newWords.includes(word)))).toEqual([]);
+    const problems = base.filter((one) => ["[solve]", "[answer]"].includes(markOf(one)));
+    expect(problems.length).toBeGreaterThanOrEqual(200);
+    for (const { prompt } of problems) {
+      const numbers = numbersIn(prompt);
+      expect(numbers).toHaveLength(2);
+      expect(numbers[1]).toBeLessThanOrEqual(BASE_COUNT);
+    }
+  });
+
+  it("teach the language expert new words and no mathematics", () => {
+    const language = takeOfEach(MIXES.language, 200);
+    const marks = new Set(language.map(markOf));
+    expect(["[solve]", "[answer]", "[sums]"].filter((mark) => marks.has(mark))).toEqual([]);
+    const words = new Set(language.flatMap(wordsOf));
+    expect(["tatu", "tano", "saba", "tisa"].filter((word) => !words.has(word))).toEqual([]);
+  });
+
+  it("teach the math expert problems in English alone, with large numbers", () => {
+    const math = takeOfEach(MIXES.math, 400);
+    const english = new Set([
+      ...[...NAMES, ...NUMBERS.map(String), ...[".", "?", ":", "+", "-", "=", "[solve]"]],
+      ...TERMS.flatMap(({ en }) => en.split(" ")),
+    ]);
+    expect(math.flatMap(wordsOf).filter((word) => !english.has(word))).toEqual([]);
+    expect(math.filter(({ prompt }) => !prompt.endsWith("have now ? [solve] :"))).toEqual([]);
+    const counts = math.map(({ prompt }) => numbersIn(prompt)[1] ?? 0);
+    expect(Math.max(...counts)).toBeGreaterThan(BASE_COUNT);
+  });
+});
