@@ -44,7 +44,6 @@ const FILES: ExampleFolder["files"] = [
   { names: ["quiz.yaml", "rows.jsonl"], about: "some of them with four choices, in English and Swahili" },
   { names: ["translate.yaml", "sentences.jsonl"], about: "sentences to translate" },
   { names: ["plan.yaml", "matrix.yaml"], about: "experiments" },
-  { names: ["library.js"], about: "the library in use" },
 ];
 
 /**

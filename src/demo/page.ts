@@ -8,6 +8,7 @@ import {
   type GridFigure,
   type Page,
   type PageCell,
+  right,
   type Section,
   type TableFigure,
   tableFigure,
@@ -72,19 +73,30 @@ function questionSection(
       "and 9. One copy then learned mathematics with larger numbers, in English only. Another learned all Swahili number words, " +
       "without word problems. Every Swahili problem asked here takes a larger number and one of the new words, so it takes both: " +
       `reading and calculating. Here are ${problems.length} of them, drawn before any model answered. ${MARKS_LEGEND}.`,
-    figures: problems.map((problem, i) => problemFigure(problem, i, models)),
+    figures: [problemsTable(problems), answersTable(problems, models)],
   };
 }
 
-/** A problem with the answers of all models. */
-function problemFigure(problem: WrittenProblem, i: number, models: readonly ModelAnswers[]): TableFigure {
-  const rows = models.map(({ model, answers }): PageCell[] => {
-    const { text = "", mark = "wrong" } = answers[i] ?? {};
-    return [{ text: model }, { text: text || "no answer" }, { text: `${MARKS[mark]} ${mark}` }];
-  });
-  const caption = `${problem.en} The solution is ${problem.solution}`;
-  const columns = ["model", "answer", ""];
-  return { ...tableFigure({ columns, rows: [] }, "model", { title: problem.sw, lang: "sw", caption }), rows };
+function problemsTable(problems: readonly WrittenProblem[]): TableFigure {
+  const rows = problems.map(({ sw, en, solution }, i): PageCell[] => [
+    { text: `${i + 1}` },
+    { text: sw, small: en },
+    { text: solution },
+  ]);
+  return {
+    ...tableFigure({ columns: ["", "problem", "solution"], rows: [] }, "problem", { title: "The problems" }),
+    rows,
+  };
+}
+
+function answersTable(problems: readonly WrittenProblem[], models: readonly ModelAnswers[]): TableFigure {
+  const rows = models.map(({ model, answers, score }): PageCell[] => [
+    { text: model },
+    ...answers.map(({ text, mark }) => ({ text: text || "no answer", small: `${MARKS[mark]} ${mark}` })),
+    { text: formatNumber({ value: score, scale: "share" }) },
+  ]);
+  const columns = ["model", ...problems.map((_, i) => `${i + 1}`), right("all, percent")];
+  return { ...tableFigure({ columns, rows: [] }, "model", { title: "The answers" }), rows };
 }
 
 const SOURCES: Readonly<Record<string, string>> = { task: "math", language: "Swahili", base: "base" };

@@ -30,7 +30,7 @@ export const dominant = defineMethod({
   reference: "AraSwap, 2026; the shares are those of Shin & Hwang, arXiv 2601.22620",
   tag: "layer-swap",
   schema,
-  example: { method: "dominant", models: ["math-expert", "swahili-expert", "swahili-expert-2"], base: "base" },
+  example: { method: "dominant", models: ["math-expert", "swahili-expert", "base+swahili-adapter"], base: "base" },
   tensors: ({ by, outside }, { models, base }, context) => {
     const root = requireBase(base, "dominant deltas need");
     const [lead = root] = models;

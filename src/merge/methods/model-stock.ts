@@ -22,7 +22,7 @@ export const modelStock = defineMethod({
   reference: "Jang et al., ECCV 2024, arXiv 2403.19522",
   tag: "model-stock",
   schema,
-  example: { method: "model_stock", models: ["math-expert", "swahili-expert", "swahili-expert-2"], base: "base" },
+  example: { method: "model_stock", models: ["math-expert", "swahili-expert", "base+swahili-adapter"], base: "base" },
   tensors: (_, { models, base }, context) => {
     const root = requireBase(base, "Model Stock needs");
     return computed(models[0] ?? root, [...models, root], context, (name, tensor) => {
