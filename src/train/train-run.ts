@@ -188,6 +188,10 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   const { run, folder, dataFolder = folder, hub, signal, onPrepare } = options;
   const base = await planRecipe({ method: "soup", models: [run.base] }, { ...(folder ? { folder } : {}), hub });
   const source = await openModelSource(base);
+  if (source.sources.size > 1) {
+    const message = `base: ${run.base} is a recipe. Write it first: layergraft merge ${run.base} --out FOLDER`;
+    throw new RecipeError(message, [], { field: "base" });
+  }
   const spec = readSpec(source.config);
   const checkpoint = [...source.sources.values()][0];
   const model = { parameters: checkpoint ? parameterCount(checkpoint) : 0, contextLength: spec.contextLength };

@@ -27,7 +27,6 @@ import {
   warn,
   withWorkOptions,
 } from "../shared/output.js";
-import { sourceOrRecipe } from "../shared/source.js";
 
 interface AnalyzeCommandOptions extends WorkOptions {
   readonly base?: string;
@@ -104,9 +103,7 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
     );
   }
   if (out !== undefined) await checkAnalysisOutput({ out, force }, [base, ...expert.values()]);
-  const experts = Object.fromEntries(
-    await Promise.all([...expert].map(async ([name, source]) => [name, await sourceOrRecipe(source)] as const)),
-  );
+  const experts = Object.fromEntries(expert);
   const result = await runWithHub(options, (controls) =>
     analyzeExperts({
       ...{ base, experts, rows: options.rows, thresholds: options.threshold, vocabulary: options.vocabulary },
