@@ -92,6 +92,8 @@ export interface RunResult extends TrainResult {
   /** The base with the factors merged in (lora.merge). */
   readonly merged: string | null;
   readonly counts: Readonly<Record<string, readonly SetCounts[]>>;
+  /** What the run settled by itself, such as a default learning rate; usually empty. */
+  readonly notes: readonly string[];
 }
 
 /**
@@ -113,6 +115,7 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
       ...result,
       merged: mergeBase === undefined ? null : await mergeAdapter(run, mergeBase, result.last, signal),
       counts: Object.fromEntries(prepared.streams.map(({ name, counts }) => [name, counts])),
+      notes: prepared.notes,
     };
   } finally {
     prepared.close();
