@@ -55,8 +55,10 @@ function parseExpert(text: string, earlier: ReadonlyMap<string, string> = new Ma
 function parseThresholds(text: string, earlier: readonly ThresholdSpec[] = []): readonly ThresholdSpec[] {
   try {
     return [...earlier, parseThreshold(text)];
-  } catch (error) {
-    throw new InvalidArgumentError((error as Error).message);
+  } catch {
+    throw new InvalidArgumentError(
+      `It must be auto, ${Object.keys(THRESHOLD_PRESETS).join(", ")}, or a positive number.`,
+    );
   }
 }
 

@@ -246,12 +246,14 @@ function describe(id: string, checkpoint: Checkpoint): PlanSource {
 /**
  * Opens the sources of a plan that was saved or sent, those on the hub at the same commits.
  * @param hub access to the hub for sources that are not on this machine; none by default
+ * @param advice for the error of a source that changed
  * @returns the opened plan, with notes on branches that have moved
  * @throws LayergraftError if a source's files changed since planning
  */
 export async function openPlan(
   plan: Plan,
   hub?: HubAccess,
+  advice = "Plan again.",
 ): Promise<OpenedPlan & { readonly moved: readonly string[] }> {
   const sources = new Map<string, Checkpoint>();
   const moved = new Set<string>();
@@ -263,7 +265,7 @@ export async function openPlan(
     if (checkpoint.digest !== digest) {
       throw new LayergraftError(
         "changed",
-        `${folder} changed since the plan was made: its weight files differ in size or header. Plan again.`,
+        `${folder} changed since the plan was made: its weight files differ in size or header. ${advice}`,
         {
           file: folder,
           expected: digest,
@@ -276,7 +278,7 @@ export async function openPlan(
   if (plan.recipe.vocabulary === undefined) return { plan, sources, moved: [...moved] };
   const alignment = await alignVocabularies(sources, plan.recipe.vocabulary);
   if (alignment.digest !== plan.vocabulary?.digest) {
-    throw new LayergraftError("changed", "the tokenizers of the sources changed since the plan was made. Plan again.");
+    throw new LayergraftError("changed", `the tokenizers of the sources changed since the plan was made. ${advice}`);
   }
   return { plan, sources: alignment.checkpoints, moved: [...moved] };
 }
