@@ -13,7 +13,8 @@ const MOST_FILES = 100;
 
 /** Whether a source is a recipe's file. A missing YAML file is one, too, as no checkpoint has such a name. */
 export async function isRecipeFile(path: string): Promise<boolean> {
-  if (!/\.(ya?ml|json)$/i.test(path)) return false;
+  // A model's config.json stands for its folder, and opening it says so.
+  if (!/\.(ya?ml|json)$/i.test(path) || basename(path) === "config.json") return false;
   const stats = await stat(path).catch(() => undefined);
   return stats?.isFile() ?? /\.ya?ml$/i.test(path);
 }
