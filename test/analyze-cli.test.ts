@@ -225,8 +225,16 @@ describe("what it refuses", () => {
     ["no source", [...base, "--expert", "math="], /It must be NAME=SOURCE/],
     ["a name that is none", [...base, "--expert", "a/b=math"], /a\/b is not a valid expert name/],
     ["the name of the base", [...base, "--expert", "base=math"], /base is not a valid expert name/],
-    ["a threshold of words", [...base, ...math, "--threshold", "often"], /threshold "often" is neither a positive/],
-    ["a negative threshold", [...base, ...math, "--threshold=-1e-5"], /threshold "-1e-5" is neither a positive/],
+    [
+      "a threshold of words",
+      [...base, ...math, "--threshold", "often"],
+      /must be auto, paper, paper-fine, or a positive number/,
+    ],
+    [
+      "a negative threshold",
+      [...base, ...math, "--threshold=-1e-5"],
+      /argument .-1e-5. is invalid. It must be auto, paper, paper-fine, or a positive number/,
+    ],
     ["another axis", [...base, ...math, "--rows", "columns"], /Allowed choices are input, output/],
     ["a recipe that is not there", [...base, "--expert", "a=no.yaml"], /error: no\.yaml does not exist/],
     ["tables and experts", [...base, "--from-csv", "a.csv"], /remove --base/],

@@ -201,6 +201,14 @@ it("takes a file of data as it is, and prints what it reads of it", async () => 
   );
 });
 
+it("has a default learning rate and prints it", async () => {
+  const { status, stdout } = await train("--base", "../base", "--data", "../data.jsonl", "--out", "out", "--dry-run");
+  expect(status).toBe(DONE);
+  expect(stdout).toMatch(
+    /^note: learning rate 0\.0007 is the default for full fine-tuning of [\d.]+k parameters \(arXiv 2410\.01335, table 4\); set optimizer\.lr to change it$/m,
+  );
+});
+
 describe("before it trains", () => {
   it("--dry-run says what would be trained, flags before the file, and leaves nothing", async () => {
     const args = ["run.yaml", "--dry-run", "--method", "lora", "--lora.rank", "4", "--train", "attention of layers 1"];

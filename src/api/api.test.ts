@@ -190,6 +190,9 @@ test("train takes camelCase and chooses a learning rate where none is given", as
   const run = { base: "base", out: "trained", data: "problems.jsonl", sequenceLength: 48, steps: 2 };
   const result = await train(run, { folder, onProgress: ({ done, total }) => seen.push(done / total) });
   expect({ steps: result.steps, seen }).toEqual({ steps: 2, seen: [0.5, 1] });
+  expect(result.notes).toEqual([
+    expect.stringMatching(/^learning rate [\de.-]+ is the default for full fine-tuning of/),
+  ]);
   expect((await inspect(result.last)).layers).toBe(16);
   await expect(train({ ...run, sequenceLenght: 48 } as typeof run, { folder })).rejects.toThrow(/sequence_lenght/);
 });

@@ -95,9 +95,9 @@ export interface ShareSwapRecipe extends OutputFields {
   readonly by?: "layer" | "module" | undefined;
   /** Difference of shares above which one expert gives the whole unit. Default: `0.001`. */
   readonly tau?: number | undefined;
-  /** Weight of the task expert in a blend. Default: `0.5`. */
+  /** Weight of the task expert where the two are blended or averaged. Default: `0.5`. */
   readonly alpha?: number | undefined;
-  /** Where tensors outside the layers come from. Default: `"average"`. */
+  /** Source of tensors outside the layers; `average` weights the experts by `alpha`. Default: `"average"`. */
   readonly outside?: "average" | "task" | "language" | undefined;
 }
 
@@ -326,18 +326,18 @@ export interface BreadcrumbsRecipe extends OutputFields {
     readonly model: Source;
     /** Factor for its change; default 1. */
     readonly weight?: Parameter | undefined;
-    /** Share of the changes to keep, if gamma leaves that many. */
+    /** Share of the changes to keep. */
     readonly density?: Parameter | undefined;
-    /** Share of the largest changes to drop. */
+    /** Share of the largest changes to drop; at most 1 - density. */
     readonly gamma?: Parameter | undefined;
   } | Source)[];
   /** Model that all were fine-tuned from. */
   readonly base: Source;
   /** Factor for the merged change. Default: `1`. */
   readonly lambda?: Parameter | undefined;
-  /** Share of the changes to keep, if gamma leaves that many. Default: `1`. */
+  /** Share of the changes to keep. Default: `1`. */
   readonly density?: Parameter | undefined;
-  /** Share of the largest changes to drop. Default: `0.01`. */
+  /** Share of the largest changes to drop; at most 1 - density. Default: `0.01`. */
   readonly gamma?: Parameter | undefined;
   /** Divide the sum of the changes by the sum of the weights. Default: `false`. */
   readonly normalize?: boolean | undefined;
@@ -353,18 +353,18 @@ export interface BreadcrumbsTiesRecipe extends OutputFields {
     readonly model: Source;
     /** Factor for its change; default 1. */
     readonly weight?: Parameter | undefined;
-    /** Share of the changes to keep, if gamma leaves that many. */
+    /** Share of the changes to keep. */
     readonly density?: Parameter | undefined;
-    /** Share of the largest changes to drop. */
+    /** Share of the largest changes to drop; at most 1 - density. */
     readonly gamma?: Parameter | undefined;
   } | Source)[];
   /** Model that all were fine-tuned from. */
   readonly base: Source;
   /** Factor for the merged change. Default: `1`. */
   readonly lambda?: Parameter | undefined;
-  /** Share of the changes to keep, if gamma leaves that many. Default: `1`. */
+  /** Share of the changes to keep. Default: `1`. */
   readonly density?: Parameter | undefined;
-  /** Share of the largest changes to drop. Default: `0.01`. */
+  /** Share of the largest changes to drop; at most 1 - density. Default: `0.01`. */
   readonly gamma?: Parameter | undefined;
   /** Average the changes that agree, by weight; `false` adds them up. Default: `true`. */
   readonly normalize?: boolean | undefined;

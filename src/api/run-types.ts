@@ -61,7 +61,7 @@ export interface TrainRun {
   readonly samples?: number | undefined;
   /** AdamW. */
   readonly optimizer?: {
-    /** Peak learning rate; required except with the presets math and language, which derive it from the model's size. */
+    /** Peak learning rate (default at 8B parameters: 4e-8, with lora 5e-6; more for smaller models, up to 7e-4 and 2e-4). */
     readonly lr?: number | undefined;
     /** AdamW decay rates of the averages of gradients and of their squares. Default: `[0.9,0.99]`. */
     readonly betas?: readonly [number, number] | undefined;

@@ -35,8 +35,7 @@ export type TrainResult = RunResult;
 /**
  * Trains a model: all weights, some layers, or a LoRA adapter.
  * @param run what to train, with fields in camelCase or snake_case; or the path of a run file, whose
- *   relative paths start from its folder. A run without a `preset` and
- *   without `optimizer.lr` has the preset `math`, whose learning rate depends on the size of the model
+ *   relative paths start from its folder
  * @returns the folders of the last and the best checkpoint, each a model that all other calls take
  * @throws RecipeError if the run is not valid, with every problem
  * @throws DataError or CheckpointError if the data or the base cannot be read
@@ -47,7 +46,7 @@ export type TrainResult = RunResult;
 export async function train(run: TrainRun | RunInput | string, options: TrainOptions = {}): Promise<TrainResult> {
   const { signal, onProgress, resume, force } = options;
   const { run: checked, folder = "." } =
-    typeof run === "string" ? await readRun(run) : { run: checkRun(withRate(run)), folder: options.folder };
+    typeof run === "string" ? await readRun(run) : { run: checkRun(snakeFields(run)), folder: options.folder };
   const out = isAbsolute(checked.out) ? checked.out : join(folder, checked.out);
   return trainRun({
     ...{ run: { ...checked, out }, folder, signal, resume, force, hub: { fetch: "files", signal } },
@@ -59,9 +58,4 @@ export async function train(run: TrainRun | RunInput | string, options: TrainOpt
           ...{ loss, holdoutLoss, learningRate, gradientNorm, samples, tokensPerSecond },
         })),
   });
-}
-
-function withRate(run: TrainRun | RunInput): unknown {
-  const hasRate = run.preset !== undefined || run.optimizer?.lr !== undefined;
-  return snakeFields(hasRate ? run : { ...run, preset: "math" });
 }

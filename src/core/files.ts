@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { lstat, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
-import { dirname } from "node:path";
+import { dirname, resolve } from "node:path";
 import type { Readable } from "node:stream";
 import { CheckpointError, isAnySystemError, isSystemError } from "./errors.js";
 import { isDeeperThan } from "./json.js";
@@ -52,6 +52,15 @@ export async function exists(path: string, options: { link?: boolean } = {}): Pr
     if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return false;
     throw error;
   }
+}
+
+/**
+ * Whether a missing path was meant for this machine rather than as a name such as `org/name`: the first of its folders is
+ * here.
+ */
+export async function beginsHere(path: string, base = "."): Promise<boolean> {
+  const [first = "", ...rest] = path.split(/[/\\]/);
+  return rest.length > 0 && first !== "" && (await exists(resolve(base, first)));
 }
 
 /** Whether this is a regular file; a pipe or a device could be read without end. */

@@ -26,6 +26,7 @@ export {
   usageError,
 } from "./errors.js";
 export {
+  beginsHere,
   exists,
   isFile,
   readBounded,

@@ -1,6 +1,6 @@
 // The files of a set, on this machine or on the Hub.
 import { isAbsolute, join } from "node:path";
-import { didYouMean } from "../core/index.js";
+import { beginsHere, didYouMean } from "../core/index.js";
 import { type Environment, isHubName } from "../hub/index.js";
 import { type HubDatasetOptions, hubDataset, hubDatasetBytes } from "./hub/index.js";
 import { DataError } from "./read/data-error.js";
@@ -69,9 +69,10 @@ async function placeOf(
     );
   }
   const name = source.replace(HUB_PREFIX, "");
-  // A name such as rows/train.jsonl is a missing file rather than a data set.
+  // A name such as rows/train.jsonl, or one in a folder that is here, is a missing file rather than a data set.
   const isFileName = formatOfName(name) !== undefined || name.endsWith(".gz");
-  if (!isHubName(name) || (name === source && isFileName)) {
+  const isMeantHere = name === source && (isFileName || (await beginsHere(source, options.folder)));
+  if (!isHubName(name) || isMeantHere) {
     throw new DataError(
       `${path} does not exist. Pass a file, a folder, a data set of the Hub (org/name), or one of ${READY_NAMES.join(", ")}${didYouMean(source, READY_NAMES)}`,
       { file: path, field: "source" },

@@ -54,6 +54,7 @@ export { loadTokenizer } from "./text/load-tokenizer.js";
 export { encodePair, type PromptTokenizer, promptEncoder } from "./text/prompt-tokens.js";
 export { renderWithSpans } from "./text/reply-spans.js";
 export { StoppedText } from "./text/stopped-text.js";
+export { bytesOfPart } from "./text/token-decoder.js";
 export type { Tokenizer } from "./text/tokenizer.js";
 export type { AddedToken, Part } from "./text/tokenizer-json.js";
 export type { TokenizerParts } from "./text/tokenizer-parts.js";

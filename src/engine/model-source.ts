@@ -1,10 +1,10 @@
 // Opens what the engine runs: a folder, a folder with an adapter, or a recipe. All have the same form: a value for each
 // tensor, as in merges. Reads headers and configurations, not weights.
 
-import { stat } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 import { digestOfJson, MismatchError, stampOf } from "../core/index.js";
 import {
+  isRecipeFile,
   type Measurement,
   type OpenedPlan,
   outputConfig,
@@ -61,12 +61,6 @@ export async function openModelSource(
   const file = isAbsolute(source) ? source : join(folder, source);
   if (await isRecipeFile(file)) return fromFile(file, hub);
   return fromCheckpoint(await openCheckpoint(source, { base: folder, hub }));
-}
-
-async function isRecipeFile(path: string): Promise<boolean> {
-  if (!/\.(ya?ml|json)$/i.test(path)) return false;
-  const stats = await stat(path).catch(() => undefined);
-  return stats?.isFile() ?? false;
 }
 
 async function fromFile(file: string, hub: HubAccess | undefined): Promise<ModelSource> {

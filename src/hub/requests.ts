@@ -209,7 +209,9 @@ export function explain(error: unknown, settings: HubSettings, asked: Asked): un
   const reason = statusOf(error) === undefined ? networkReason(error, settings) : reasonOf(error, settings);
   if (reason === undefined) return error;
   const advice = asked.isCached ? "; HF_HUB_OFFLINE=1 uses what is in the cache" : "";
-  return of(`${what} is not a folder here, and could not be downloaded from ${endpoint}: ${reason}${advice}`);
+  // Data sets are often named by a task, not by a person who may have meant a folder.
+  const subject = kind === "data set" ? `the data set ${what}` : `${what} is not a folder here, and`;
+  return of(`${subject} could not be downloaded from ${endpoint}: ${reason}${advice}`);
 }
 
 /** The status of a refusal. */

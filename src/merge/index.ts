@@ -7,7 +7,6 @@ export {
   analyzeExperts,
   type DeltaFigures,
   type Figures,
-  type LocatedRecipe,
 } from "./analysis/analysis.js";
 export { columnName, heatmapOf, overlapOf } from "./analysis/analysis-views.js";
 export { readShareTable } from "./analysis/csv.js";
@@ -48,6 +47,7 @@ export { checkPush, type PushOptions, type PushResult, pushFolder } from "./outp
 export { measuredOwnership, type PlanSummary, sourceLabels, summarizePlan } from "./output/summary.js";
 export { type Verification, type VerifyOptions, verifyOutput } from "./output/verify.js";
 export { copyTextFiles, outputConfig, TEXT_FILES, writeCompanions } from "./plan/companion-files.js";
+export { isRecipeFile } from "./plan/inner-recipes.js";
 export { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "./plan/method-reference.js";
 export { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan/plan.js";
 export { type OpenedPlan, openPlan, planRecipe } from "./plan/planner.js";

@@ -7,15 +7,14 @@ import { StoppedText, type TokenScores } from "../engine/index.js";
 import { ApiError, badRequest } from "./api-error.js";
 import type { ChatRequest, CompletionRequest } from "./requests.js";
 import type { ServedModel } from "./served-model.js";
-import type { TokenTexts } from "./token-texts.js";
+import type { TokenText, TokenTexts } from "./token-texts.js";
 
 /** A token with its log-probability, null for the first of a text. */
-export interface ScoredToken {
-  readonly text: string;
+export interface ScoredToken extends Pick<TokenText, "text" | "bytes"> {
   /** Place in the choice's text, in characters. */
   readonly offset: number;
   readonly logprob: number | null;
-  readonly top: readonly { readonly text: string; readonly logprob: number }[];
+  readonly top: readonly (Pick<TokenText, "text" | "bytes"> & { readonly logprob: number })[];
 }
 
 /** New text of a choice; its end has a reason. */
@@ -235,9 +234,9 @@ class ChoiceWriter {
   }
 
   #hold(id: number, scores: TokenScores | undefined): void {
-    const { text, length } = this.#texts.of(id);
-    const top = (scores?.top ?? []).map((other) => ({ text: this.#texts.of(other.id).text, logprob: other.logprob }));
-    this.#held.push({ text, offset: this.#offset, logprob: scores?.logprob ?? null, top });
+    const { text, bytes, length } = this.#texts.of(id);
+    const top = (scores?.top ?? []).map((other) => ({ ...this.#texts.of(other.id), logprob: other.logprob }));
+    this.#held.push({ text, bytes, offset: this.#offset, logprob: scores?.logprob ?? null, top });
     this.#offset += length;
   }
 

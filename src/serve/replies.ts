@@ -101,12 +101,7 @@ function completionScores(tokens: readonly ScoredToken[]) {
   };
 }
 
-function chatScore({ text, logprob, top }: ScoredToken) {
-  const entry = (token: string, value: number) => ({ token, logprob: value, bytes: bytesOf(token) });
-  return { ...entry(text, logprob ?? 0), top_logprobs: top.map((other) => entry(other.text, other.logprob)) };
-}
-
-/** UTF-8; null for a token that is a part of a character. */
-function bytesOf(text: string): number[] | null {
-  return text.includes("\ufffd") ? null : [...Buffer.from(text, "utf8")];
+function chatScore({ text, bytes, logprob, top }: ScoredToken) {
+  const others = top.map((other) => ({ token: other.text, logprob: other.logprob, bytes: other.bytes }));
+  return { token: text, logprob: logprob ?? 0, bytes, top_logprobs: others };
 }

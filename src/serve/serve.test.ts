@@ -109,6 +109,26 @@ describe("completions", () => {
     expect(echoed.choices.map(({ text }) => text)).toEqual(["ab!", "ab!"]);
   });
 
+  it("name the tokens that are parts of characters by their bytes", async () => {
+    const { choices } = await client.completions.create({ ...GREEDY, prompt: "c", max_tokens: 3, logprobs: 20 });
+    const { text, logprobs } = choices[0] ?? {};
+    expect(text).toBe("éST");
+    expect(logprobs?.tokens).toEqual(["bytes:\\xc3", "bytes:\\xa9", "ST"]);
+    expect(logprobs?.text_offset).toEqual([0, 1, 1]);
+    const [first, second] = logprobs?.token_logprobs ?? [];
+    // Both are among the alternatives, each with its own number.
+    expect(logprobs?.top_logprobs?.[0]).toMatchObject({ "bytes:\\xc3": first, "bytes:\\xa9": expect.any(Number) });
+    expect(logprobs?.top_logprobs?.[1]).toMatchObject({ "bytes:\\xa9": second });
+    expect(Object.keys(logprobs?.top_logprobs?.[0] ?? {})).toHaveLength(20);
+    const chat = await client.chat.completions.create({
+      ...{ ...GREEDY, max_completion_tokens: 1, temperature: 0, logprobs: true, top_logprobs: 20 },
+      messages: [{ role: "user", content: "a" }],
+    });
+    const top = chat.choices[0]?.logprobs?.content?.[0]?.top_logprobs ?? [];
+    expect(top.find(({ token }) => token === "bytes:\\xc3")?.bytes).toEqual([0xc3]);
+    expect(top.find(({ token }) => token === "hi")?.bytes).toEqual([104, 105]);
+  });
+
   it("are the same for the same seed, in a stream too, and differ for others", async () => {
     const sampled = { model: "plain", prompt: "a", max_tokens: 12, temperature: 1.5, top_p: 0.9, seed: 3, logprobs: 2 };
     const [first, again, shared, other] = await Promise.all(

@@ -38,7 +38,7 @@ export interface ServedModel {
   readonly contextLength: number;
   /** Answers computed at once. */
   readonly parallel: number;
-  readonly tokenizer: Pick<Tokenizer, "encode" | "decode" | "incremental">;
+  readonly tokenizer: Pick<Tokenizer, "encode" | "decode" | "tokenOf" | "incremental">;
   /**
    * The tokens of a text, or of a conversation through the model's chat template.
    * @param options.bos whether a text begins with the tokenizer's BOS; default true

@@ -3,6 +3,7 @@
 import { dirname } from "node:path";
 import { isDeeperThan, isSystemError, RecipeError, readBounded } from "../core/index.js";
 import { type Checked, formatProblem, MOST_LEVELS, type Problem } from "./check-schema.js";
+import { requireSettings } from "./file-kinds.js";
 
 // Well above real files of a few kB; a wrong argument, such as a weight file, is not read whole.
 const MAX_BYTES = 5_000_000;
@@ -14,8 +15,13 @@ const MAX_BYTES = 5_000_000;
  */
 export async function readSettingsText(file: string, kind: string): Promise<string> {
   try {
-    const tooLarge = () => new RecipeError(`${file} is too large to be a ${kind}`, [], { file });
-    return (await readBounded(file, MAX_BYTES, tooLarge)).toString("utf8");
+    const tooLarge = () => {
+      requireSettings(file, kind);
+      return new RecipeError(`${file} is too large to be a ${kind}`, [], { file });
+    };
+    const bytes = await readBounded(file, MAX_BYTES, tooLarge);
+    requireSettings(file, kind);
+    return bytes.toString("utf8");
   } catch (error) {
     if (isSystemError(error, "ENOENT")) throw new RecipeError(`${file} does not exist`, [], { file });
     if (isSystemError(error, "EISDIR")) throw new RecipeError(`${file} is a folder; give a ${kind} file`, [], { file });

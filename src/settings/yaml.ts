@@ -19,6 +19,7 @@ import {
 } from "yaml";
 import { isDeeperThan, RecipeError, shorten } from "../core/index.js";
 import { formatProblem, MOST_LEVELS, type Problem } from "./check-schema.js";
+import { requireKind } from "./file-kinds.js";
 import type { SettingsKind, SettingsText } from "./settings-file.js";
 
 /** @throws RecipeError for aliases that expand without end */
@@ -168,5 +169,6 @@ export function parseSettings<T>(text: string, file: string, kind: SettingsKind<
 export function checkedIn<T>(document: SettingsText, file: string, { kind, check }: SettingsKind<T>): T {
   const { value, problems } = check(document.value);
   if (value !== undefined) return value;
+  requireKind(document.value, file, kind);
   throw new RecipeError(`${file} is not a valid ${kind}:`, document.inLines(problems), { file });
 }

@@ -92,6 +92,8 @@ export interface RunResult extends TrainResult {
   /** The base with the factors merged in (lora.merge). */
   readonly merged: string | null;
   readonly counts: Readonly<Record<string, readonly SetCounts[]>>;
+  /** What the run settled by itself, such as a default learning rate; usually empty. */
+  readonly notes: readonly string[];
 }
 
 /**
@@ -113,6 +115,7 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
       ...result,
       merged: mergeBase === undefined ? null : await mergeAdapter(run, mergeBase, result.last, signal),
       counts: Object.fromEntries(prepared.streams.map(({ name, counts }) => [name, counts])),
+      notes: prepared.notes,
     };
   } finally {
     prepared.close();
@@ -188,6 +191,10 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   const { run, folder, dataFolder = folder, hub, signal, onPrepare } = options;
   const base = await planRecipe({ method: "soup", models: [run.base] }, { ...(folder ? { folder } : {}), hub });
   const source = await openModelSource(base);
+  if (source.sources.size > 1) {
+    const message = `base: ${run.base} is a recipe. Write it first: layergraft merge ${run.base} --out FOLDER`;
+    throw new RecipeError(message, [], { field: "base" });
+  }
   const spec = readSpec(source.config);
   const checkpoint = [...source.sources.values()][0];
   const model = { parameters: checkpoint ? parameterCount(checkpoint) : 0, contextLength: spec.contextLength };

@@ -27,7 +27,6 @@ import {
   warn,
   withWorkOptions,
 } from "../shared/output.js";
-import { sourceOrRecipe } from "../shared/source.js";
 
 interface AnalyzeCommandOptions extends WorkOptions {
   readonly base?: string;
@@ -56,8 +55,10 @@ function parseExpert(text: string, earlier: ReadonlyMap<string, string> = new Ma
 function parseThresholds(text: string, earlier: readonly ThresholdSpec[] = []): readonly ThresholdSpec[] {
   try {
     return [...earlier, parseThreshold(text)];
-  } catch (error) {
-    throw new InvalidArgumentError((error as Error).message);
+  } catch {
+    throw new InvalidArgumentError(
+      `It must be auto, ${Object.keys(THRESHOLD_PRESETS).join(", ")}, or a positive number.`,
+    );
   }
 }
 
@@ -104,9 +105,7 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
     );
   }
   if (out !== undefined) await checkAnalysisOutput({ out, force }, [base, ...expert.values()]);
-  const experts = Object.fromEntries(
-    await Promise.all([...expert].map(async ([name, source]) => [name, await sourceOrRecipe(source)] as const)),
-  );
+  const experts = Object.fromEntries(expert);
   const result = await runWithHub(options, (controls) =>
     analyzeExperts({
       ...{ base, experts, rows: options.rows, thresholds: options.threshold, vocabulary: options.vocabulary },

@@ -23,7 +23,6 @@ import {
   withWorkOptions,
 } from "../shared/output.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
-import { sourceOrRecipe } from "../shared/source.js";
 
 interface ExtractCommandOptions extends WorkOptions, PushFlags {
   readonly base: string;
@@ -79,8 +78,7 @@ async function extract(options: ExtractCommandOptions): Promise<void> {
     throw usageError("Missing --out. Pass --out FOLDER to write the adapter, or --dry-run to print the plan.");
   }
   await checkPushFlags(options);
-  const model = await sourceOrRecipe(options.model);
-  const settings = { base, model, rank, energy, linearOnly, seed };
+  const settings = { base, model: options.model, rank, energy, linearOnly, seed };
   if (out === undefined || options.dryRun) {
     const plan = await runWithProgress(options, (controls) =>
       planExtraction({ ...settings, hub: hubAccess("plan", controls) }),

@@ -240,13 +240,24 @@ function byteFallback(): TokenStage {
   };
   return {
     push: (token) => {
-      const byte = /^<0x([0-9A-Fa-f]{2})>$/.exec(token)?.[1];
+      const byte = fallbackByte(token);
       if (byte === undefined) return [...flush(), token];
-      run.push(Number.parseInt(byte, 16));
+      run.push(byte);
       return [];
     },
     end: flush,
   };
+}
+
+function fallbackByte(token: string): number | undefined {
+  const byte = /^<0x([0-9A-Fa-f]{2})>$/.exec(token)?.[1];
+  return byte === undefined ? undefined : Number.parseInt(byte, 16);
+}
+
+/** The bytes of a token that is not whole characters, as the vocabulary writes it: `<0xE0>` or byte-level. */
+export function bytesOfPart(token: string): Uint8Array {
+  const byte = fallbackByte(token);
+  return byte === undefined ? bytesOf(token) : Uint8Array.of(byte);
 }
 
 function concatenate(): PieceDecoder {

@@ -118,6 +118,43 @@ describe("readMgsmAnswer", () => {
     ["en", "no number", undefined, undefined],
     ["en", "The answer is 1/2.", undefined, undefined],
     ["en", "The answer is 10/2 = 5.", "5", "5"],
+    ["en", "The answer is about 12.", undefined, "12"],
+    // The value of a name.
+    ["en", "The answer is x = 9.", "9", "9"],
+    ["en", "The answer is $x = 9$.", "9", "9"],
+    ["en", "The answer is n=9", "9", "9"],
+    ["en", "The answer is: **total = $9**", "9", "9"],
+    ["en", "The answer is \\(x_1 = \\boxed{9}\\)", "9", "9"],
+    ["en", "The answer is x = 4 + 5 = 9.", "9", "9"],
+    ["en", "The answer is x = 4 + 5.", undefined, "5"],
+    ["en", "The answer is x = y = 9.", undefined, "9"],
+    ["en", "The answer is found by x = 9.", undefined, "9"],
+    ["de", "Die Antwort lautet x = 9.", "9", "9"],
+    ["de", "Die Antwort ist $n=1.234$.", "1234", "1234"],
+    ["zh", "答案是 x = 9。", "9", "9"],
+    ["zh", "答案是：$n＝９$。", "9", "9"],
+    // Spaces between thousands.
+    ["en", "The answer is 1 234.", "1234", "1234"],
+    ["en", "The answer is $1 234 567.50.", "1234567.5", "1234567.5"],
+    ["en", "The answer is 12 of 34.", "12", "34"],
+    ["de", "Die Antwort lautet 1 234,5.", "1234.5", "1234.5"],
+    ["zh", "答案是1 234。", "1234", "1234"],
+    // Fractions, ratios, times and dates are not numbers.
+    ["en", "The answer is 3/4.", undefined, undefined],
+    ["en", "The answer is 10:30.", undefined, undefined],
+    ["en", "The answer is 2024-05-01.", undefined, undefined],
+    ["en", "The answer is 5/1/2024.", undefined, undefined],
+    ["en", "The answer is 7. It is 10:30 on 2024-05-01.", "7", "7"],
+    ["de", "Die Antwort lautet 3/4.", undefined, undefined],
+    ["de", "Die Antwort lautet 10:30 Uhr.", undefined, undefined],
+    ["de", "Die Antwort lautet 2024-05-01.", undefined, undefined],
+    ["de", "Die Antwort lautet 1.5.2024.", undefined, undefined],
+    ["de", "Die Antwort lautet 10:2=5.", "5", "5"],
+    ["zh", "答案是3/4。", undefined, undefined],
+    ["zh", "答案是10:30。", undefined, undefined],
+    ["zh", "答案是2024-05-01。", undefined, undefined],
+    ["zh", "答案是2024年5月1日。", undefined, undefined],
+    ["zh", "步骤1：10。答案是：8。", "8", "8"],
     // Equations: the side that is a number, the last one of several.
     ["en", "The answer is 5 + 3 = 8.", "8", "8"],
     ["en", "The answer is 5+3=8 apples", "8", "8"],
@@ -166,6 +203,7 @@ describe("readMgsmAnswer", () => {
     expect(direct(" $1,200 in 3 days")).toEqual({ strict: "1200", flexible: "3" });
     expect(direct(" 12")).toEqual({ strict: "12", flexible: "12" });
     expect(direct(" about 12")).toEqual({ strict: undefined, flexible: "12" });
+    expect(direct(" x = 12")).toEqual({ strict: "12", flexible: "12" });
     expect(direct(" 5 + 3 = 8")).toEqual({ strict: "8", flexible: "8" });
   });
 

@@ -4,21 +4,25 @@ import { type FoundNumber, numberAt } from "./numbers.js";
 
 const SIGNS = "[^\\p{L}\\p{M}\\p{N}\\r\\n]";
 /** Between phrase and number: colons, dashes, emphasis, currency, brackets, \boxed; no words, digits or line ends. */
-export const GAP = `${SIGNS}{0,16}?(?:(?:\\\\boxed\\{|\\\\text\\{|${CURRENCY})${SIGNS}{0,8}?)?`;
+const GAP = `${SIGNS}{0,16}?(?:(?:\\\\boxed\\{|\\\\text\\{|${CURRENCY})${SIGNS}{0,8}?)?`;
 /** Where a number, its sign or the sign's currency begins. */
-export const BEGINS = `(?=-(?:${CURRENCY})?\\.?\\d|\\.?\\d)`;
+const BEGINS = `(?=-(?:${CURRENCY})?\\.?\\d|\\.?\\d)`;
 
 const LEADING_SIGN = new RegExp(`^-(?:${CURRENCY})?`, "u");
 
 const BLANK = "[^\\S\\r\\n]";
-// A lone * between blanks or digits multiplies; beside a word or a number's end it is Markdown's emphasis.
+const EQUALS = "[=\\uff1d≈]";
+/** From a phrase to its number: a gap, and one name with an equals sign, as in `x = 9`. */
+export const INTRODUCES = `${GAP}(?:\\p{L}[\\p{L}\\p{M}\\p{N}_]{0,23}${BLANK}{0,3}${EQUALS}${GAP})?${BEGINS}`;
+// A lone * between blanks or digits multiplies; beside a word or a number's end it is Markdown's emphasis. A colon between
+// digits divides, so that 10:30 is an expression without a result.
 const OPERATOR =
-  `(?:[-+×·÷/^\\u2013\\uff0b\\uff0f]|(?<=${BLANK})[*x:](?=${BLANK})|(?<=\\d)[*x](?=[\\d(])|` +
+  `(?:[-+×·÷/^\\u2013\\uff0b\\uff0f]|(?<=${BLANK})[*x:](?=${BLANK})|(?<=\\d)[*x](?=[\\d(])|(?<=\\d)[:\\uff1a](?=\\d)|` +
   "\\\\(?:times|cdot|div)(?!\\p{L}))";
 /** From one number of an equation to the next: brackets, a unit of one word, an operator or an equals sign. */
 const JOINT = new RegExp(
   `[)}\\]%$]{0,3}(?<unit>${BLANK}?[\\p{L}\\p{M}\\p{Sc}]{1,24}\\.?)?[)}\\]]{0,3}${BLANK}{0,3}` +
-    `(?:(?<equals>[=\\uff1d≈])${GAP}|${OPERATOR}${BLANK}{0,3}[({[$]{0,3}(?:${CURRENCY})?)${BEGINS}`,
+    `(?:(?<equals>${EQUALS})${GAP}|${OPERATOR}${BLANK}{0,3}[({[$]{0,3}(?:${CURRENCY})?)${BEGINS}`,
   "uy",
 );
 

@@ -13,13 +13,11 @@ export interface FoundNumber {
 const COMMA_DECIMALS: readonly MgsmLanguage[] = ["de", "es", "fr", "ru"];
 /** Languages in which a single point before three digits separates thousands. */
 const POINT_GROUPS: readonly MgsmLanguage[] = ["de", "es", "ru"];
-/** Languages in which people type a plain space between thousands. */
-const SPACE_GROUPS: readonly MgsmLanguage[] = ["es", "fr", "ru"];
 /** Languages that count in myriads: 2万5千, 1億. */
 const MYRIADS: readonly MgsmLanguage[] = ["ja", "zh"];
 
-// No-break, narrow no-break, thin and figure space.
-const FIXED_SPACES = "\\u00a0\\u202f\\u2009\\u2007";
+// Plain, no-break, narrow no-break, thin and figure space separate thousands in any language (ISO 80000-1, 7.3.1).
+const SPACES = " \\u00a0\\u202f\\u2009\\u2007";
 
 /** Languages that put no space between a word and a number. */
 const UNSPACED: readonly MgsmLanguage[] = ["ja", "th", "zh"];
@@ -29,13 +27,12 @@ const UNSPACED: readonly MgsmLanguage[] = ["ja", "th", "zh"];
  * bracket and a space: `9-5` and `8 -3` are differences, `COVID-19` is a name. Groups have one separator throughout.
  */
 function buildPattern(language: MgsmLanguage): string {
-  const spaces = FIXED_SPACES + (SPACE_GROUPS.includes(language) ? " " : "");
   const letters = UNSPACED.includes(language) ? "A-Za-z" : "\\p{L}\\p{M}";
   const sign = `(?:(?<![${letters}\\d)\\]%])(?<![\\d)\\]%]\\s{1,2})(?<sign>-)(?:${CURRENCY})?)?`;
   const end = "(?!\\d)";
   const groups = [
     // One separator, any number of groups of three; a point only where one group is enough to tell.
-    `[1-9]\\d{0,2}(?<separator>[,'${spaces}]${POINT_GROUPS.includes(language) ? "|\\." : ""})\\d{3}(?:\\k<separator>\\d{3})*${end}`,
+    `[1-9]\\d{0,2}(?<separator>[,'${SPACES}]${POINT_GROUPS.includes(language) ? "|\\." : ""})\\d{3}(?:\\k<separator>\\d{3})*${end}`,
     // A point between two groups or more, or before a decimal comma, is never a decimal point.
     `[1-9]\\d{0,2}(?:\\.\\d{3}){2,}${end}`,
     `[1-9]\\d{0,2}(?:\\.\\d{3})+(?=,\\d)`,
@@ -45,7 +42,7 @@ function buildPattern(language: MgsmLanguage): string {
   ];
   const comma = COMMA_DECIMALS.includes(language) ? "[.,]" : "\\.";
   // After groups the other of the two is decimal in any language; the check is in `read`.
-  const decimals = `(?:${comma}\\d+|,\\d+(?<=[.${FIXED_SPACES} ]\\d{3},\\d+))?`;
+  const decimals = `(?:${comma}\\d+|,\\d+(?<=[.${SPACES}]\\d{3},\\d+))?`;
   return `${sign}(?:(?<whole>${groups.join("|")})(?<decimals>${decimals})|(?<![\\d.,)\\p{L}\\p{M}])(?<bare>[.]\\d+))`;
 }
 
@@ -62,7 +59,7 @@ function patternOf(language: MgsmLanguage): RegExp {
 
 /**
  * The number that begins at a place of a text, whose digits are ASCII; undefined where none does. A quotient of two
- * numbers (1/2) is not one.
+ * numbers (1/2) is not one, nor is a ratio or a time (10:30).
  * @param inExpression whether the number may be a term of a quotient, for callers that read the operators themselves
  */
 export function numberAt(
@@ -92,7 +89,7 @@ function plainAt(text: string, at: number, language: MgsmLanguage, inExpression 
     end -= decimals.length;
     decimals = "";
   }
-  const isQuotient = /^\/\d/.test(text.slice(end, end + 2)) || /\d\/$/.test(text.slice(Math.max(0, at - 2), at));
+  const isQuotient = /^[/:]\d/.test(text.slice(end, end + 2)) || /\d[/:]$/.test(text.slice(Math.max(0, at - 2), at));
   if (isQuotient && !inExpression) return undefined;
   EXPONENT.lastIndex = end;
   const exponent = EXPONENT.exec(text);

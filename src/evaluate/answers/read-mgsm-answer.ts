@@ -2,14 +2,14 @@
 // the other.
 import { RecipeError } from "../../core/index.js";
 import { toAsciiNumbers } from "./digits.js";
-import { BEGINS, GAP, valueAt } from "./equation.js";
+import { INTRODUCES, valueAt } from "./equation.js";
 import { ANSWER_PHRASES, MGSM_LANGUAGES, type MgsmLanguage } from "./mgsm-announcements.js";
 import { lastNumber } from "./numbers.js";
 
 export interface MgsmAnswer {
   /**
-   * The number after the language's answer phrase, the last one that is announced so; of an equation its result. In
-   * plain decimal digits.
+   * The number directly after the language's answer phrase, the last one that is announced so; of an equation its
+   * result. In plain decimal digits.
    */
   readonly strict: string | undefined;
   /** The last number of the text. */
@@ -26,13 +26,16 @@ export interface MgsmAnswerOptions {
   readonly phrase?: string | undefined;
 }
 
+/** 2024-05-01, 1.5.2024 and 2024年5月1日. Dates with slashes are quotients, which are not numbers either. */
+const DATE = /(?<![\d.,])(?:\d{4}-\d{1,2}-\d{1,2}|\d{1,2}\.\d{1,2}\.\d{4})(?!\d)|\d{4}年\d{1,2}月\d{1,2}日/gu;
+
 const phrasePatterns = new Map<string, RegExp>();
 
 function phrasePattern(written: string): RegExp {
   let pattern = phrasePatterns.get(written);
   if (!pattern) {
     const phrase = written.normalize("NFC").replaceAll(" ?", "\\s*").replaceAll(" ", "\\s+");
-    pattern = new RegExp(`(?<!\\p{L})(?:${phrase})(?![\\p{M}])${GAP}${BEGINS}`, "giu");
+    pattern = new RegExp(`(?<!\\p{L})(?:${phrase})(?![\\p{M}])${INTRODUCES}`, "giu");
     phrasePatterns.set(written, pattern);
   }
   return pattern;
@@ -50,7 +53,7 @@ export function readMgsmAnswer(text: string, language: string, options: MgsmAnsw
       field: "language",
     });
   }
-  const plain = toAsciiNumbers(text);
+  const plain = toAsciiNumbers(text).replace(DATE, "\0");
   const strict =
     options.form === "number" ? leadingNumber(plain, language) : announcedNumber(plain, language, options.phrase);
   return { strict, flexible: lastNumber(plain, language)?.value };
@@ -69,6 +72,6 @@ function announcedNumber(text: string, language: MgsmLanguage, phrase = ANSWER_P
 }
 
 function leadingNumber(text: string, language: MgsmLanguage): string | undefined {
-  const match = new RegExp(`^\\s*${GAP}${BEGINS}`, "u").exec(text);
+  const match = new RegExp(`^\\s*${INTRODUCES}`, "u").exec(text);
   return match ? valueAt(text, match[0].length, language) : undefined;
 }

@@ -103,8 +103,13 @@ async function nearestResults(path: string): Promise<string[]> {
     if (found) return found.map(({ parentPath, name }) => join(parentPath, name));
     level = inside.filter((entry) => entry.isDirectory()).map(({ parentPath, name }) => join(parentPath, name));
   }
+  const files = (await listed(path)).filter(({ name }) => name.endsWith(".json"));
+  if (files.some(({ name }) => name === "config.json")) {
+    const message = `${path} is a model, not results. Evaluate it first: layergraft eval ${path} --out FOLDER`;
+    throw new RecipeError(message, [], { file: path });
+  }
   // Logs of Inspect as JSON may have any name.
-  return (await listed(path)).filter(({ name }) => name.endsWith(".json")).map(({ name }) => join(path, name));
+  return files.map(({ name }) => join(path, name));
 }
 
 async function listed(folder: string): Promise<Dirent[]> {

@@ -75,6 +75,21 @@ describe("compareItems", () => {
     expect(found.interval?.high).toBeLessThanOrEqual(1);
   });
 
+  it("has an interval with 0 where the test does not reject it, of few items that are right, wrong or graded", () => {
+    const [first, second] = [items("111111110000"), items("111100000000")];
+    const graded = (from: JudgedItem[]) =>
+      from.map((item) => ({ ...item, verdict: { accuracy: item.verdict?.accuracy ? 0.5 : 0 } }));
+    const whole = compareItems(accuracy, first, second);
+    expect(whole).toMatchObject({ pValue: 0.125, gained: [], lost: ["4", "5", "6", "7"] });
+    expect(whole.interval?.high).toBeCloseTo((2 * 0.602365 - 1) / 3, 5);
+    const half = compareItems(accuracy, graded(first), graded(second));
+    expect(half).toMatchObject({ pValue: 0.125, difference: -2 / 12, interval: { high: 0 } });
+    // Six of twelve lost: p = 1/32.
+    const more = compareItems(accuracy, graded(items("111111000000")), graded(items("000000000000")));
+    expect(more.pValue).toBeCloseTo(1 / 32, 12);
+    expect(more.interval?.high).toBeLessThan(0);
+  });
+
   it("takes the same items of both, in whatever order, and leaves out what one lacks", () => {
     const first = items("1011?");
     const second = [...items("0111")].reverse();

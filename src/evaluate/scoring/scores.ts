@@ -145,8 +145,9 @@ export interface Comparison {
   /** Second less first. */
   readonly difference: number;
   /**
-   * Of the difference: Newcombe's where each item is right or wrong, else a bootstrap of both models on the same
-   * resampled items; undefined where that has no width, or of fewer than two items.
+   * Of the difference: where each item is right or wrong, Newcombe's, at each end as wide as McNemar's exact test; else a
+   * bootstrap of both models on the same resampled items. It includes 0 where `pValue` is 0.05 or more. Undefined where the
+   * bootstrap has no width, or of fewer than two items.
    */
   readonly interval: Interval | undefined;
   /** Items that only the second got right, and that only the first did; of metrics that are right or wrong per item. */
@@ -208,19 +209,25 @@ export function compareItems(
   const flips = (from: number) =>
     isRightOrWrong ? pairs.filter(({ one, other }) => one.vector[0] === from && other.vector[0] === 1 - from) : [];
   const [gained, lost] = [flips(0), flips(1)];
+  const pValue = isRightOrWrong ? mcnemarExact(gained.length, lost.length) : signsOf(metric, pairs, options.seed);
   const intervalOf = (): Interval | undefined => {
     if (isRightOrWrong) {
       const right = strata.map((items) => [items.filter(([one, other]) => one === 1 && other === 1).length]);
       const shares = { first: own, second: others, both: combine(metric, right, counts) };
       const { standardError } = meanWithError(joined.map(({ vector: [one = 0, other = 0] }) => other - one));
-      return { ...pairedInterval(shares, effectiveItems(strata)), level: WILSON_LEVEL, deviation: standardError };
+      const flips = { gained: gained.length, lost: lost.length };
+      const ends = pairedInterval(shares, effectiveItems(strata), flips);
+      return { ...ends, level: WILSON_LEVEL, deviation: standardError };
     }
     const drawn = bootstrapInterval(
       strata,
       (sums, counts) => side(sums, counts, width) - side(sums, counts, 0),
       options,
     );
-    return hasWidth(drawn) ? drawn : undefined;
+    if (!hasWidth(drawn)) return undefined;
+    // Percentiles of few items are too narrow: what the exact test does not reject belongs to the interval.
+    const isRejected = pValue === undefined || pValue < 1 - drawn.level;
+    return isRejected ? drawn : { ...drawn, low: Math.min(0, drawn.low), high: Math.max(0, drawn.high) };
   };
   const ids = new Set([...first, ...second].map(({ id }) => id));
   return {
@@ -235,7 +242,7 @@ export function compareItems(
     gained: gained.map(({ id }) => id),
     lost: lost.map(({ id }) => id),
     discordance: isRightOrWrong ? (gained.length + lost.length) / pairs.length : undefined,
-    pValue: isRightOrWrong ? mcnemarExact(gained.length, lost.length) : signsOf(metric, pairs, options.seed),
+    pValue,
     leftOut: ids.size - pairs.length,
   };
 }

@@ -39,11 +39,33 @@ describe("pairedInterval", () => {
     expect([low, high]).toEqual([expect.closeTo(-high, 12), expect.closeTo(0.0078, 3)]);
   });
 
-  it("is the formula's by hand", () => {
+  it("is the wider end of two formulas by hand", () => {
     // Counts 36, 12, 2, 0 of 50: 48 and 38 right; Wilson's (0.8654, 0.9890) and (0.6259, 0.8570); phi -24 / sqrt(48 * 2 *
     // 38 * 12) = -0.1147; 0.2 - sqrt(0.0946^2 + 2 * 0.1147 * 0.0946 * 0.0970 + 0.0970^2), 0.2 + sqrt(0.0290^2 + ... + 0.1341^2).
     const { low, high } = pairedInterval({ first: 38 / 50, second: 48 / 50, both: 36 / 50 }, 50);
-    expect([low, high]).toEqual([expect.closeTo(0.0569, 3), expect.closeTo(0.3404, 3)]);
+    // The low end is that of 12 gained in 14 flips: 0.28 (2 * 0.5719 - 1), Clopper and Pearson's 0.5719.
+    expect([low, high]).toEqual([expect.closeTo(0.0403, 3), expect.closeTo(0.3404, 3)]);
+  });
+
+  it("excludes 0 where the exact test rejects it, and only there", () => {
+    // 12 items of which 4 are lost: p = 0.125. Newcombe's alone is -0.61 to -0.05; none of four has a chance up to
+    // 1 - 0.025^(1/4) = 0.6024, and a third flip.
+    const few = pairedInterval({ first: 8 / 12, second: 4 / 12, both: 4 / 12 }, 12);
+    expect(mcnemarExact(0, 4)).toBe(0.125);
+    expect(few.high).toBeCloseTo((2 * 0.602365 - 1) / 3, 5);
+    for (const items of [5, 8, 12, 20, 50, 200]) {
+      for (let gained = 0; gained <= Math.min(items, 30); gained++) {
+        for (let lost = 0; lost <= Math.min(items - gained, 30); lost++) {
+          for (const share of [0, 0.5, 1]) {
+            const both = Math.round(share * (items - gained - lost)) / items;
+            const shares = { first: both + lost / items, second: both + gained / items, both };
+            const { low, high } = pairedInterval(shares, items);
+            const where = `${gained} gained, ${lost} lost, ${both * items} in both, of ${items}`;
+            expect(low > 0 || high < 0, where).toBe(mcnemarExact(gained, lost) < 0.05);
+          }
+        }
+      }
+    }
   });
 
   it("holds the true difference in about 95 of 100 samples", () => {

@@ -1,5 +1,6 @@
 // Standard errors, intervals and tests. The same input and seed give the same result on every machine.
 import { Random, RecipeError } from "../../core/index.js";
+import { leastChance } from "./student.js";
 
 /** Mean of values and its standard error: sample deviation (n - 1) / sqrt(n); NaN of fewer than one, two values. */
 export function meanWithError(values: readonly number[]): { readonly mean: number; readonly standardError: number } {
@@ -128,11 +129,21 @@ export interface PairedShares {
 }
 
 /**
- * 95% interval of second less first, two shares of the same items (Newcombe 1998, Statistics in Medicine 17, method 10:
- * Wilson's intervals squared and added, less what the pairing explains). It has a width where the models do alike, too,
- * where a bootstrap has none.
+ * 95% interval of second less first, two shares of the same items: the wider, at each end, of two. Newcombe's (1998,
+ * Statistics in Medicine 17, method 10: Wilson's intervals squared and added, less what the pairing explains) has a width
+ * where the models do alike, too, where a bootstrap has none. The other turns McNemar's exact test around, given the items
+ * that flipped, so that the interval excludes 0 only where `mcnemarExact` is below 5%. With few flips Newcombe's alone
+ * does so at p = 0.125.
+ * @param flips items that only the second, and only the first, got right; default those of the shares
  */
-export function pairedInterval(shares: PairedShares, items: number): { readonly low: number; readonly high: number } {
+export function pairedInterval(
+  shares: PairedShares,
+  items: number,
+  flips: { readonly gained: number; readonly lost: number } = {
+    gained: Math.round((shares.second - shares.both) * items),
+    lost: Math.round((shares.first - shares.both) * items),
+  },
+): { readonly low: number; readonly high: number } {
   const { first, second, both } = shares;
   const [one, other] = [wilsonInterval(first, items), wilsonInterval(second, items)];
   const agreement = both * (1 - first - second + both) - (first - both) * (second - both);
@@ -142,9 +153,16 @@ export function pairedInterval(shares: PairedShares, items: number): { readonly 
   const correlation = scale === 0 ? 0 : corrected / scale;
   const reach = (a: number, b: number) => Math.sqrt(Math.max(0, a * a - 2 * correlation * a * b + b * b));
   const difference = second - first;
+  const flipped = first + second - 2 * both;
   return {
-    low: difference - reach(second - other.low, one.high - first),
-    high: difference + reach(other.high - second, first - one.low),
+    low: Math.min(
+      difference - reach(second - other.low, one.high - first),
+      flipped * (2 * leastChance(flips.gained, flips.lost, 0.025) - 1),
+    ),
+    high: Math.max(
+      difference + reach(other.high - second, first - one.low),
+      flipped * (1 - 2 * leastChance(flips.lost, flips.gained, 0.025)),
+    ),
   };
 }
 

@@ -1,4 +1,4 @@
-// Student's t distribution: tail probabilities and quantiles for a fractional number of degrees of freedom.
+// Student's t distribution, for a fractional number of degrees of freedom, and the binomial: tails and quantiles.
 
 /** From here on, t is the normal distribution to six digits. */
 const MOST_DEGREES = 1e6;
@@ -14,8 +14,11 @@ export function studentTail(t: number, degrees: number): number {
   if (!(v > 0) || Number.isNaN(t)) return Number.NaN;
   if (squared === 0) return 1;
   if (squared === Number.POSITIVE_INFINITY) return 0;
-  const [x, y] = [v / (v + squared), squared / (v + squared)];
-  const [a, b] = [v / 2, 0.5];
+  return incompleteBeta(v / (v + squared), squared / (v + squared), v / 2, 0.5);
+}
+
+/** The regularized incomplete beta function I(x; a, b), with y = 1 - x. */
+function incompleteBeta(x: number, y: number, a: number, b: number): number {
   const front = Math.exp(logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log(y));
   // The fraction converges fast below the mean of the beta distribution; above it, the other tail's does.
   const isBelow = x < (a + 1) / (a + b + 2);
@@ -32,6 +35,23 @@ export function studentQuantile(outside: number, degrees: number): number {
     else high = middle;
   }
   return (low + high) / 2;
+}
+
+/**
+ * The least chance of success with which as many successes as these are not unusual: the lower end of the interval of
+ * Clopper and Pearson 1934 (Biometrika 26), an exact binomial test turned around.
+ * @param outside probability of as many successes or more at that chance
+ */
+export function leastChance(successes: number, failures: number, outside: number): number {
+  if (successes === 0) return 0;
+  let [low, high] = [0, 1];
+  for (let step = 0; step < 60; step++) {
+    const middle = (low + high) / 2;
+    // P(X >= k) = I(x; k, n - k + 1)
+    if (incompleteBeta(middle, 1 - middle, successes, failures + 1) < outside) low = middle;
+    else high = middle;
+  }
+  return low;
 }
 
 /** Continued fraction of the incomplete beta function (Abramowitz and Stegun, 26.5.8), by Lentz's method. */

@@ -29,6 +29,9 @@ interface GsmProtocol extends Protocol {
 const STEPS = "Step-by-Step Answer:";
 const STEPS_TOKENS = 512;
 
+/** 2: reads numbers as version 3 of MGSM's protocols. */
+const READER_VERSION = 2;
+
 /** The number that a phrase announces last, and the last number, both read as in MGSM. */
 function announcedReader(phrase: string): NumberReader {
   return {
@@ -48,7 +51,7 @@ function announcedReader(phrase: string): NumberReader {
 const GSM8K: readonly GsmProtocol[] = [
   {
     name: "layergraft/gsm8k",
-    version: 1,
+    version: READER_VERSION,
     summary: "The first training problems with their steps, then the problem; the answer comes after ####.",
     reference: "Cobbe et al. 2021, arXiv 2110.14168; prompt of lm-evaluation-harness 0.4.13",
     shots: { default: 5, most: 20 },
@@ -156,7 +159,7 @@ const lmEvalAfriMgsm = (folder: string, heading: string, most: number, strict?: 
 const AFRIMGSM: readonly GsmProtocol[] = [
   {
     name: "layergraft/afrimgsm",
-    version: 1,
+    version: READER_VERSION,
     summary: "The training rows of the language with their steps, then the problem; prefixes in English.",
     reference: "Adelani et al. 2024, arXiv 2406.03368; prompt of lm-evaluation-harness 0.4.13",
     shots: { default: 8, most: 8 },

@@ -69,7 +69,7 @@ export const SUITES: Readonly<Record<string, readonly string[]>> = {
 };
 
 export interface OpenTasksOptions {
-  /** Protocols in place of the tasks' own: `mgsm-en-cot` or `layergraft/mgsm-en-cot@2`. Default: none. */
+  /** Protocols in place of the tasks' own: `mgsm-en-cot` or `layergraft/mgsm-en-cot@3`. Default: none. */
   readonly protocols?: readonly string[] | undefined;
   /** Solved examples before each item. Default: as the protocol says. */
   readonly shots?: number | undefined;

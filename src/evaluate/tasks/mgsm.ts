@@ -27,8 +27,11 @@ const CHAT_TOKENS = 1024;
 /** A number in Telugu digits, a currency, and what follows until the line ends. */
 const NUMBER_TOKENS = 48;
 
-/** 2: the strict reading takes the result of an equation, and both readings know 1e3. */
-const VERSION = 2;
+/**
+ * 2: the strict reading takes the result of an equation, and both readings know 1e3. 3: it takes the value of a name
+ * (x = 9); spaces separate thousands in every language; times and dates are not numbers.
+ */
+const VERSION = 3;
 
 const PROTOCOLS: readonly MgsmProtocol[] = [
   {

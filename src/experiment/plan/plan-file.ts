@@ -12,6 +12,7 @@ import {
   type Problem,
   parseSettings,
   readSettingsText,
+  requireKind,
   type SettingsKind,
 } from "../../settings/index.js";
 import { isStepBackend, LLAMA, type TrainStep } from "../steps/step.js";
@@ -89,7 +90,10 @@ export async function inspectPlan(source: string | ExperimentInput): Promise<Ins
   const { value, inLines } = openSettings(await readSettingsText(source, "plan"), source);
   const { variants, problems, locate } = checkVariants(value, check);
   const located: InspectedPlan["inLines"] = (all) => inLines(locate(all));
-  if (!variants) throw new RecipeError(`${source} is not a valid plan:`, located(problems), { file: source });
+  if (!variants) {
+    requireKind(value, source, "plan");
+    throw new RecipeError(`${source} is not a valid plan:`, located(problems), { file: source });
+  }
   return { ...whole(variants), problems, file: source, folder: dirname(source), inLines: located };
 }
 

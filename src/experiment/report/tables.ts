@@ -16,7 +16,7 @@ export const INTERVALS =
 
 /** The rule that `compareItems` follows, as `layergraft compare` prints it. */
 export const DIFFERENCES =
-  "Intervals of differences are 95%, on the same items: Newcombe's for paired shares where each item is right or wrong in both, else the bootstrap's, which has none where no item changed.";
+  "Intervals of differences are 95%, on the same items: where each item is right or wrong in both, Newcombe's for paired shares joined with that of McNemar's exact test, else the bootstrap's, which has none where no item changed.";
 
 const number = (value: number | null | undefined, scale: NumberCell["scale"]): NumberCell => ({
   value: value !== undefined && Number.isFinite(value) ? value : null,

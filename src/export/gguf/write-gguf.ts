@@ -66,7 +66,7 @@ const FILE = "model.gguf";
 export async function writeGguf(plan: GgufPlan, options: WriteGgufOptions): Promise<WrittenGguf> {
   const folder = new OutputFolder(options.out);
   const earlier = await earlierRun(plan, folder, options);
-  await checkPlace(plan, folder, options.force ?? false);
+  await checkPlace(plan, folder, options);
   await folder.open({ resume: earlier !== undefined });
   try {
     const warnings = await fill(plan, folder, earlier, options);
@@ -102,7 +102,11 @@ async function earlierRun(
   );
 }
 
-async function checkPlace({ source, layout }: GgufPlan, folder: OutputFolder, force: boolean): Promise<void> {
+async function checkPlace(
+  { source, layout }: GgufPlan,
+  folder: OutputFolder,
+  { force = false, resume = false }: WriteGgufOptions,
+): Promise<void> {
   const { path } = folder;
   const inputs = [...source.sources.values()].flatMap(({ files }) => files.map((file) => resolve(file.path)));
   if (inputs.includes(path)) {
@@ -122,9 +126,8 @@ async function checkPlace({ source, layout }: GgufPlan, folder: OutputFolder, fo
     throw new OutputError(`${path} is not a regular file. Choose another --out.`, { file: path });
   }
   if (taken && !force) {
-    throw new OutputError(`${path} already exists. Pass --force to replace it, or choose another --out.`, {
-      file: path,
-    });
+    const state = resume ? "is complete, so there is nothing to resume" : "already exists";
+    throw new OutputError(`${path} ${state}. Pass --force to replace it, or choose another --out.`, { file: path });
   }
   await folder.checkSpace(layout.bytes);
 }

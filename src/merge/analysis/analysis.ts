@@ -12,17 +12,17 @@ import {
   type TensorDelta,
   type TensorToAnalyze,
 } from "../measurements/row-changes.js";
-import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
+import type { SourceRecipe } from "../methods/fields.js";
+import { resolveSource } from "../plan/inner-recipes.js";
 import { OperandBuilder } from "../plan/operand-builder.js";
-import { checkRecipe } from "../plan/recipe-file.js";
 import { compareWeights } from "../plan/relatedness.js";
 import { autoThreshold, countOverlap, countRows, jaccard, type RowOverlap, type ThresholdSpec } from "./thresholds.js";
 
 export interface AnalyzeOptions extends Omit<RunOptions, "phase" | "done" | "onCheckpoint" | "onPiece"> {
   /** The model that the experts were fine-tuned from: FOLDER, or FOLDER+ADAPTER. */
   readonly base: string;
-  /** Experts by name: folders, adapters on a folder, or recipes, which are computed on the fly. */
-  readonly experts: Readonly<Record<string, SourceRecipe | LocatedRecipe>>;
+  /** Experts by name: folders, adapters on a folder, or recipes or their files, which are computed on the fly. */
+  readonly experts: Readonly<Record<string, SourceRecipe>>;
   /** Feature that makes a row: input (default, as in the paper) or output. */
   readonly rows?: RowAxis | undefined;
   /** Thresholds of the shares; `auto` by default. */
@@ -33,12 +33,6 @@ export interface AnalyzeOptions extends Omit<RunOptions, "phase" | "done" | "onC
   readonly folder?: string | undefined;
   /** Access to the hub for models that are not on this machine; none by default. */
   readonly hub?: HubAccess | undefined;
-}
-
-/** A recipe whose relative paths start from a folder of its own. */
-export interface LocatedRecipe {
-  readonly recipe: NestedRecipe;
-  readonly folder: string;
 }
 
 /** Figures of one expert over a tensor, a layer's part, a layer, or the whole model. */
@@ -139,12 +133,13 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
 
   const builder = new OperandBuilder(folder, hub);
   await builder.open(base, "base", { isBase: true });
-  const located = names.map((name): [name: string, source: SourceRecipe, folder: string] => {
-    const source = options.experts[name] as SourceRecipe | LocatedRecipe;
-    const [value, from] = isLocated(source) ? [source.recipe, source.folder] : [source, folder];
-    return [name, typeof value === "string" ? value : { ...checkRecipe(value) }, from];
-  });
-  for (const [name, source, from] of located) await builder.open(source, name, { folder: from });
+  const located: [name: string, source: SourceRecipe][] = [];
+  for (const name of names) {
+    const { source, notes } = await resolveSource(options.experts[name] as SourceRecipe, folder);
+    for (const note of notes) builder.note(note);
+    located.push([name, source]);
+  }
+  for (const [name, source] of located) await builder.open(source, name);
   await builder.requireCompatible(vocabulary, "compared");
   const { unrelated } = await compareWeights(builder.sources, (label) => builder.isBase(label));
   const root = builder.operand(base, "base");
@@ -219,10 +214,6 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     ),
   );
   return { analysis, rows };
-}
-
-export function isLocated(source: SourceRecipe | LocatedRecipe): source is LocatedRecipe {
-  return typeof source === "object" && "recipe" in source;
 }
 
 /** Expert names share a namespace with `base` and with sources inside recipes, such as `soup.models[0]`. */

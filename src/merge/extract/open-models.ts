@@ -2,19 +2,18 @@
 
 import { elementCount, isFloatDType, MismatchError, RecipeError } from "../../core/index.js";
 import type { HubAccess, RunOptions } from "../../weights/index.js";
-import { isLocated, type LocatedRecipe } from "../analysis/analysis.js";
 import type { Value } from "../expressions/expression.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import type { Operand, OperandTensor } from "../methods/operand.js";
+import { resolveSource } from "../plan/inner-recipes.js";
 import { OperandBuilder } from "../plan/operand-builder.js";
-import { checkRecipe } from "../plan/recipe-file.js";
 import { compareWeights } from "../plan/relatedness.js";
 
 export interface ExtractOptions extends Pick<RunOptions, "signal" | "onProgress" | "threads"> {
   /** The model that the adapter will be added to: a folder, or the name of a model in the hub's cache. */
   readonly base: string;
-  /** The fine-tune or merge: a folder, FOLDER+ADAPTER, or a recipe, which is computed on the fly. */
-  readonly model: SourceRecipe | LocatedRecipe;
+  /** The fine-tune or merge: a folder, FOLDER+ADAPTER, or a recipe or its file, which is computed on the fly. */
+  readonly model: SourceRecipe;
   /** Largest rank of a weight; 64 by default, without a limit if `energy` is given. */
   readonly rank?: number | undefined;
   /** Share of each weight's squared change to keep with the smallest rank that does, between 0 and 1. */
@@ -59,9 +58,9 @@ export async function openModels(options: ExtractOptions): Promise<OpenedModels>
     throw RecipeError.at({ field: "energy" }, "energy must be above 0 and at most 1");
   const builder = new OperandBuilder(folder, options.hub);
   await builder.open(base, "base", { isBase: true });
-  const [value, from] = isLocated(model) ? [model.recipe, model.folder] : [model, folder];
-  const source: SourceRecipe = typeof value === "string" ? value : { ...checkRecipe(value) };
-  await builder.open(source, "model", { folder: from });
+  const { source, notes } = await resolveSource(model, folder);
+  for (const note of notes) builder.note(note);
+  await builder.open(source, "model");
   const root = builder.operand(base, "base");
   if (root.lead.checkpoint.adapter) {
     throw RecipeError.at(

@@ -6,13 +6,13 @@ import type { Sources } from "./method.js";
 import type { PlanContext } from "./operand.js";
 import { type Change, modelParameter, shareField, sparsifyingMethod, taskVectorFields } from "./task-vectors.js";
 
-const density = shareField.describe("share of the changes to keep, if gamma leaves that many");
-const gamma = shareField.describe("share of the largest changes to drop");
+const density = shareField.describe("share of the changes to keep");
+const gamma = shareField.describe("share of the largest changes to drop; at most 1 - density");
 
 const common = {
   symbol: "b",
   definition:
-    "b_i = tau_i where the rank of |tau_i|, ascending, is from n - int(density n) - int(gamma n) to n - int(gamma n) - 1, else 0",
+    "b_i = tau_i where the rank of |tau_i|, ascending, is from n - int(density n) - g to n - g - 1, else 0; g = min(int(gamma n), n - int(density n))",
   reference: "Davari & Belilovsky, ECCV 2024, arXiv 2312.06795",
   tag: "breadcrumbs",
   fields: {
@@ -40,7 +40,7 @@ export const breadcrumbsTies = sparsifyingMethod("elected", {
   example: { density: 0.9 },
 });
 
-/** How many of n changes to drop at the bottom and at the top. If gamma + density exceeds 1, the top gets fewer. */
+/** How many of n changes to drop at the bottom and at the top. `density` wins where the two add up to more than 1. */
 function dropCounts(n: number, density: number, gamma: number): { bottom: number; top: number } {
   const kept = Math.floor(density * n);
   const top = Math.min(Math.floor(gamma * n), n - kept);

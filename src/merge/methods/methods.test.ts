@@ -176,6 +176,18 @@ const inDType = (dtype: "BF16" | "F16" | "F32") => () => {
     await check({ method: "nuslerp", models: [{ model: a, weight: 3 }, b], rows }, line);
   });
 
+  it.each([false, true])("nuslerp: a zero change counts as at a right angle, by rows %s", async (rows) => {
+    const elementOf = (expert: number | "base", _: number, i: number) =>
+      (((i * 37) % 11) - 5) / 8 + (expert === 1 ? ((i % 7) + 1) / 16 : 0);
+    const { experts, origin, base, changes } = await family(bench, [1, 1], { dtype, elementOf });
+    const [a, b] = experts;
+    const entries = [{ model: a, weight: 2 }, b];
+    // sin(90 / 3 degrees) of the only change
+    const half = addChanges(origin, changes, { weightOf: () => 0.5 });
+    const wanted: typeof half = new Map([...half].map(([name, tensor]) => [name, { ...tensor, how: "near" }]));
+    await check({ method: "nuslerp", base, models: entries, rows }, wanted);
+  });
+
   it("nearswap: one t, by layer, by gradient, by rules", async () => {
     const { experts, models } = kin;
     const [[task, language], [x, y]] = [experts, models];

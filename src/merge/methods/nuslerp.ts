@@ -26,7 +26,8 @@ export const nuslerp = defineMethod({
   name: "nuslerp",
   title: "NuSLERP",
   summary: "SLERP by weights: of two models or of their changes from a base, by tensor or by row.",
-  formula: "slerp(theta_1, theta_2; t) with t = w_2 / (w_1 + w_2); with a base: theta_base + slerp(tau_1, tau_2; t)",
+  formula:
+    "slerp(theta_1, theta_2; t) with t = w_2 / (w_1 + w_2); with a base: theta_base + slerp(tau_1, tau_2; t); a zero vector counts as at a right angle to the other",
   reference: "mergekit, method nuslerp; Shoemake, SIGGRAPH 1985",
   tag: "slerp",
   schema,

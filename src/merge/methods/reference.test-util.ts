@@ -157,7 +157,7 @@ export const choose = (models: readonly Model[], weightsOf: (name: string, place
 /** Weights of two vectors on the arc between them at t; linear if |cos| is above `straight`. */
 function arc(a: readonly number[], b: readonly number[], t: number, straight: number): [number, number] {
   const norms = Math.sqrt(square(a)) * Math.sqrt(square(b));
-  const cosine = norms > 0 ? Math.max(-1, Math.min(1, dot(a, b) / norms)) : 1;
+  const cosine = norms > 0 ? Math.max(-1, Math.min(1, dot(a, b) / norms)) : 0;
   if (Math.abs(cosine) > straight) return [1 - t, t];
   const angle = Math.acos(cosine);
   return [Math.sin((1 - t) * angle) / Math.sin(angle), Math.sin(t * angle) / Math.sin(angle)];

@@ -23,7 +23,7 @@ export const sce = defineMethod({
   summary:
     "Keeps elements where experts differ most, weights experts by the size of their changes and drops minority signs.",
   formula:
-    "theta_base + lambda sum_{i: sign(s_i) = sign(sum_j s_j)} w_i s_i / sum of these w_i; s_i = tau_i where var_i(tau_i) is among the largest int(select nonzero); w_i = mean(s_i^2) / sum_j mean(s_j^2)",
+    "theta_base + lambda sum_{i: sign(s_i) = sign(sum_j s_j), + if that is 0} w_i s_i / sum of these w_i; s_i = tau_i where var_i(tau_i) is among the largest int(select nonzero); w_i = mean(s_i^2) / sum_j mean(s_j^2)",
   reference: "Wan et al., 2024, arXiv 2408.07990",
   tag: "sce",
   schema,

@@ -16,11 +16,16 @@ const schema = z.strictObject({
     .default("module")
     .describe("unit to decide on: a whole layer, or its attention and its feed-forward separately"),
   tau: z.number().min(0).default(0.001).describe("difference of shares above which one expert gives the whole unit"),
-  alpha: z.number().min(0).max(1).default(0.5).describe("weight of the task expert in a blend"),
+  alpha: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.5)
+    .describe("weight of the task expert where the two are blended or averaged"),
   outside: z
     .enum(["average", "task", "language"])
     .default("average")
-    .describe("where tensors outside the layers come from"),
+    .describe("source of tensors outside the layers; `average` weights the experts by `alpha`"),
 });
 
 export const shareSwap = defineMethod({
@@ -28,7 +33,7 @@ export const shareSwap = defineMethod({
   title: "Share swap",
   summary: "Takes each layer or module from the expert that changed it most in proportion, or blends the two.",
   formula:
-    "share = s / sum(s), s of a layer = sum over its tensors of ||theta_i - theta_base|| / ||theta_base|| (of a module: root of the sum of squares); task where share_task - share_language > tau, language where < -tau, else alpha theta_task + (1 - alpha) theta_language",
+    "share = s / sum(s), s of a layer = sum over its tensors of ||theta_i - theta_base|| / ||theta_base|| (of a module: root of the sum of squares); task where share_task - share_language > tau, language where < -tau, else, and outside: alpha theta_task + (1 - alpha) theta_language",
   reference: "Shin & Hwang, EACL 2026, arXiv 2601.22620",
   tag: "layer-swap",
   schema,

@@ -21,7 +21,7 @@ export const slerp = defineMethod({
   title: "SLERP",
   summary: "Interpolates two models along the arc between their tensors.",
   formula:
-    "(sin((1 - t) W) theta_1 + sin(t W) theta_2) / sin W, W the angle between the flattened tensors; linear where |cos W| > 0.9995",
+    "(sin((1 - t) W) theta_1 + sin(t W) theta_2) / sin W, W the angle between the flattened tensors; linear where |cos W| > 0.9995; a right angle where one is zero",
   reference: "Shoemake, SIGGRAPH 1985",
   tag: "slerp",
   schema,

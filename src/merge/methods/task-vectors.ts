@@ -75,7 +75,7 @@ export function sparsifyingMethod<const Name extends string, Shape extends z.Zod
   });
   const formula = isAdded
     ? `theta_base + lambda sum(w_i ${symbol}_i), ${definition}`
-    : `theta_base + lambda mean_{i: sign(${symbol}_i) = s} ${symbol}_i, s = sign(sum(w_i ${symbol}_i)), ${definition}`;
+    : `theta_base + lambda mean_{i: sign(${symbol}_i) = s} ${symbol}_i, s = sign(sum(w_i ${symbol}_i)), + if that is 0, ${definition}`;
   const method: Method = {
     ...about,
     formula,

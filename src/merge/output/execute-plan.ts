@@ -186,7 +186,17 @@ class Execution {
     const { resume = false, force = false } = this.#options;
     await this.#folder.recover();
     const earlier = await this.#earlierRun();
-    if (resume && earlier === undefined && (await this.#isComplete())) return { earlier, isComplete: true };
+    if (resume && earlier === undefined) {
+      const obstacle = await this.#obstacle();
+      if (obstacle === undefined) return { earlier, isComplete: true };
+      const { path } = this.#folder;
+      if (obstacle !== "missing" && !force) {
+        throw new OutputError(
+          `${path} is complete, so there is nothing to resume, but ${obstacle}. Pass --force to write it again, or choose another --out.`,
+          { file: path },
+        );
+      }
+    }
     const { unrelated = [] } = this.#plan;
     if (unrelated.length > 0 && !force && !earlier) {
       throw new MismatchError(
@@ -227,12 +237,15 @@ class Execution {
     return state;
   }
 
-  /** Whether the output already exists, complete and made by this plan. */
-  async #isComplete(): Promise<boolean> {
-    if ((await this.#folder.planDigest()) !== this.#digest) return false;
+  /** Why the output is not this plan's, complete; undefined if it is, `missing` if there is none of ours. */
+  async #obstacle(): Promise<string | undefined> {
+    const digest = await this.#folder.planDigest();
+    if (digest === undefined) return "missing";
+    if (digest !== this.#digest) return "another recipe, other options or other sources wrote it";
     // Newer sources may have other values under the same headers.
     const { mtimeMs } = await stat(join(this.#folder.path, PROVENANCE_FILE));
-    return Object.values(this.#plannedTimes()).every((modified) => modified <= mtimeMs);
+    const newer = Object.entries(this.#plannedTimes()).find(([, modified]) => modified > mtimeMs);
+    return newer && `${newer[0]} was saved after it`;
   }
 
   /** Modification times of the input files on the disk when they were opened. A commit on the hub never changes. */

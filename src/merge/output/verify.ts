@@ -68,7 +68,8 @@ export interface VerifyOptions extends Omit<RunOptions, "phase" | "done" | "onCh
  */
 export async function verifyOutput(folder: string, options: VerifyOptions = {}): Promise<Verification> {
   const { plan, measured, companions } = await readProvenance(folder, options.moved);
-  const { sources, moved } = await openPlan(plan, options.hub).catch((error: unknown) => {
+  const advice = `${folder} cannot be verified against it: restore the source, or merge again.`;
+  const { sources, moved } = await openPlan(plan, options.hub, advice).catch((error: unknown) => {
     if (!(error instanceof CheckpointError)) throw error;
     throw new LayergraftError(
       "moved",

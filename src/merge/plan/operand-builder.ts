@@ -30,11 +30,6 @@ interface Place {
   readonly isBase?: boolean | undefined;
 }
 
-interface OpenOptions extends Place {
-  /** Folder that relative paths start from; the builder's by default. */
-  readonly folder?: string;
-}
-
 export class OperandBuilder implements PlanContext {
   /** Opened checkpoints by label, which is their path within the recipe. */
   readonly sources = new Map<string, Checkpoint>();
@@ -42,7 +37,7 @@ export class OperandBuilder implements PlanContext {
   readonly measurements = new Map<string, Measurement>();
   readonly notes: string[] = [];
   readonly folder: string;
-  /** Opened checkpoints by folder and name; slices of one model open it once. */
+  /** Opened checkpoints by source; slices of one model open it once. */
   readonly #opened = new Map<string, Checkpoint>();
   readonly #places = new Map<string, Place>();
 
@@ -69,15 +64,14 @@ export class OperandBuilder implements PlanContext {
   }
 
   /** Opens a checkpoint, or all checkpoints of a recipe. */
-  async open(source: SourceRecipe, label: string, { folder = this.folder, ...place }: OpenOptions): Promise<void> {
-    if (typeof source !== "string") return this.openAll(source, `${label}.`, { folder, isBase: place.isBase });
+  async open(source: SourceRecipe, label: string, place: Place = {}): Promise<void> {
+    if (typeof source !== "string") return this.openAll(source, `${label}.`, place.isBase);
     this.#places.set(label, place);
-    const key = `${folder}\0${source}`;
     const checkpoint =
       this.#known?.get(source) ??
-      this.#opened.get(key) ??
-      (await openCheckpoint(source, { base: folder, hub: this.#hub }));
-    this.#opened.set(key, checkpoint);
+      this.#opened.get(source) ??
+      (await openCheckpoint(source, { base: this.folder, hub: this.#hub }));
+    this.#opened.set(source, checkpoint);
     this.sources.set(label, checkpoint);
   }
 
@@ -98,14 +92,10 @@ export class OperandBuilder implements PlanContext {
   }
 
   /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */
-  async openAll(
-    recipe: AnyRecipe,
-    prefix: string,
-    options: { folder?: string; isBase?: boolean | undefined } = {},
-  ): Promise<void> {
+  async openAll(recipe: AnyRecipe, prefix: string, isWithinBase = false): Promise<void> {
     for (const [name, source, [field]] of sourcesOf(recipe)) {
-      const isBase = options.isBase === true || field === "base";
-      await this.open(source, `${prefix}${name}`, { ...options, recipe: prefix, field: String(field), isBase });
+      const isBase = isWithinBase || field === "base";
+      await this.open(source, `${prefix}${name}`, { recipe: prefix, field: String(field), isBase });
     }
   }
 

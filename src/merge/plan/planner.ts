@@ -24,6 +24,7 @@ import { measuredSources, placeholders } from "../measurements/measure-all.js";
 import type { OperandTensor } from "../methods/operand.js";
 import { planAdapter } from "./adapter-plan.js";
 import { tokenizerNotes } from "./companion-files.js";
+import { resolveSources } from "./inner-recipes.js";
 import { OperandBuilder } from "./operand-builder.js";
 import { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan.js";
 import { mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
@@ -53,7 +54,8 @@ export interface PlanOptions {
  * @throws CheckpointError or FormatError if a source cannot be used
  */
 export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {}): Promise<OpenedPlan> {
-  return new Planner(checkRecipe(recipe), options).plan();
+  const { source, notes } = await resolveSources(checkRecipe(recipe), options.folder ?? ".");
+  return new Planner(source, options).plan(notes);
 }
 
 class Planner {
@@ -65,8 +67,9 @@ class Planner {
     this.#builder = new OperandBuilder(folder, hub, opened);
   }
 
-  async plan(): Promise<OpenedPlan> {
+  async plan(notes: readonly string[]): Promise<OpenedPlan> {
     const builder = this.#builder;
+    for (const note of notes) builder.note(note);
     await builder.openAll(this.#recipe, "");
     const alignment = await builder.requireCompatible(this.#recipe.vocabulary);
     const merged = builder.merge(this.#recipe, "");
@@ -77,8 +80,8 @@ class Planner {
     for (const labels of builder.duplicates()) {
       builder.note(`${labels.length > 3 ? formatSome(labels) : labels.join(" and ")} are the same model`);
     }
-    const { unrelated, notes } = await compareWeights(builder.sources, (label) => builder.isBase(label));
-    for (const note of notes) builder.note(note);
+    const related = await compareWeights(builder.sources, (label) => builder.isBase(label));
+    for (const note of related.notes) builder.note(note);
     const packed = steps.filter((step) => recipe.dtype !== "keep" && /^F[468](_|$)/.test(step.dtype));
     if (packed.length > 0) {
       builder.note(
@@ -101,7 +104,7 @@ class Planner {
       configFrom: merged.lead.id,
       tokenizerFrom,
       notes: builder.notes,
-      ...(unrelated.length > 0 ? { unrelated } : {}),
+      ...(related.unrelated.length > 0 ? { unrelated: related.unrelated } : {}),
     };
     const opened = { plan, sources: builder.sources };
     if (recipe.as === "adapter") planAdapter(opened, placeholders(plan.measurements), { assumed: true });
@@ -243,12 +246,14 @@ function describe(id: string, checkpoint: Checkpoint): PlanSource {
 /**
  * Opens the sources of a plan that was saved or sent, those on the hub at the same commits.
  * @param hub access to the hub for sources that are not on this machine; none by default
+ * @param advice for the error of a source that changed
  * @returns the opened plan, with notes on branches that have moved
  * @throws LayergraftError if a source's files changed since planning
  */
 export async function openPlan(
   plan: Plan,
   hub?: HubAccess,
+  advice = "Plan again.",
 ): Promise<OpenedPlan & { readonly moved: readonly string[] }> {
   const sources = new Map<string, Checkpoint>();
   const moved = new Set<string>();
@@ -260,7 +265,7 @@ export async function openPlan(
     if (checkpoint.digest !== digest) {
       throw new LayergraftError(
         "changed",
-        `${folder} changed since the plan was made: its weight files differ in size or header. Plan again.`,
+        `${folder} changed since the plan was made: its weight files differ in size or header. ${advice}`,
         {
           file: folder,
           expected: digest,
@@ -273,7 +278,7 @@ export async function openPlan(
   if (plan.recipe.vocabulary === undefined) return { plan, sources, moved: [...moved] };
   const alignment = await alignVocabularies(sources, plan.recipe.vocabulary);
   if (alignment.digest !== plan.vocabulary?.digest) {
-    throw new LayergraftError("changed", "the tokenizers of the sources changed since the plan was made. Plan again.");
+    throw new LayergraftError("changed", `the tokenizers of the sources changed since the plan was made. ${advice}`);
   }
   return { plan, sources: alignment.checkpoints, moved: [...moved] };
 }

@@ -36,12 +36,16 @@ const PAPER: Readonly<Record<string, Row>> = {
 const PAPER_SAMPLES = 40_000;
 const PAPER_CHECKPOINT = 5_000;
 
-/** How a kind of expert's defaults depend on the size of the model. */
-interface Scaling {
-  /** The paper's median rate, at the size of Llama 3.1 8B. */
+/** A learning rate that depends on the size of the model. */
+interface ScaledRate {
+  /** At the size of Llama 3.1 8B. */
   readonly rate: number;
-  /** The rate that worked at 0.46 million parameters, and the most that is taken. */
+  /** The most that is taken, by small models. */
   readonly most: number;
+}
+
+/** How a kind of expert's defaults depend on the model. The rate is the paper's median, the most what worked at 0.46 million parameters. */
+interface Scaling extends ScaledRate {
   /** Positions, or as many as the model has. */
   readonly length: number;
 }
@@ -117,7 +121,28 @@ export function scaledPreset(
   model: { readonly parameters: number; readonly contextLength: number },
 ): { readonly lr: number; readonly sequenceLength: number } | undefined {
   if (name !== "math" && name !== "language") return undefined;
-  const { rate, most, length } = SCALED[name];
-  const lr = Math.min(most, Number(((rate * LLAMA_8B) / model.parameters).toPrecision(2)));
-  return { lr, sequenceLength: Math.min(length, model.contextLength) };
+  const { length } = SCALED[name];
+  return { lr: rateFor(SCALED[name], model.parameters), sequenceLength: Math.min(length, model.contextLength) };
+}
+
+function rateFor({ rate, most }: ScaledRate, parameters: number): number {
+  return Math.min(most, Number(((rate * LLAMA_8B) / parameters).toPrecision(2)));
+}
+
+/**
+ * Rates of runs that have none, by method. full: that of the preset `math`. lora: 5e-6 at 8B, as the other defaults of LoRA
+ * from a public reproduction of arXiv 2505.18356, and at most that of QLoRA for 7B (arXiv 2305.14314, table 9).
+ */
+const DEFAULT_RATES: Readonly<Record<"full" | "lora", ScaledRate & { readonly source: string }>> = {
+  full: { ...SCALED.math, source: "arXiv 2410.01335, table 4" },
+  lora: { rate: 5e-6, most: 2e-4, source: "arXiv 2505.18356 and 2305.14314" },
+};
+
+/** The learning rate of a run that has none, and where it comes from. */
+export function defaultRate(
+  method: "full" | "lora",
+  { parameters }: { readonly parameters: number },
+): { readonly lr: number; readonly source: string } {
+  const { source } = DEFAULT_RATES[method];
+  return { lr: rateFor(DEFAULT_RATES[method], parameters), source };
 }

@@ -77,7 +77,6 @@ describe("parseRun", () => {
         'line 13: lora: unknown field "alfa"',
         "line 13: lora: is for method: lora",
         "line 15: optimizer.betas: must be two numbers, such as [0.9, 0.99]",
-        "line 14: optimizer.lr: is missing",
         "line 16: optimizer.clip: must be a positive number, or false for no clipping",
         "line 17: schedule.warmup: must be a number of steps, or a share of all steps such as 10%",
         "line 17: schedule.kind: must be one of linear, wsd, cosine, constant",
@@ -93,9 +92,8 @@ describe("parseRun", () => {
     expect(problemsOf("out: o")).toEqual([
       "line 1: base: is missing",
       "line 1: data: is missing; set data, or partition with streams of data",
-      "line 1: optimizer.lr: is missing; set it, or use a preset",
     ]);
-    expect(problemsOf("early_stopping: {}").at(-2)).toContain("early_stopping: needs a holdout");
+    expect(problemsOf("early_stopping: {}").join()).toContain("early_stopping: needs a holdout");
     expect(problemsOf("- 1")).toEqual(["line 1: must be a mapping with base, out and data"]);
     expect(problemsOf("a: [")[0]).toMatch(/^line 1: /);
     const circular: Record<string, unknown> = {};
@@ -210,6 +208,31 @@ describe("presets", () => {
 });
 
 describe("settleRun", () => {
+  it("has a default rate for each method, scaled by the size of the model, and names it", () => {
+    const rateAt = (parameters: number, fields: object) =>
+      settle(checkRun({ base: "b", out: "o", data: DATA, ...fields }), { parameters, contextLength: 4096 });
+    expect(rateAt(LLAMA.parameters, {})).toMatchObject({
+      learningRate: 4e-8,
+      sequenceLength: 1024,
+      schedule: { warmup: 0 },
+      notes: [
+        "learning rate 4e-8 is the default for full fine-tuning of 8.03B parameters (arXiv 2410.01335, table 4); set optimizer.lr to change it",
+      ],
+    });
+    expect(rateAt(1.2e9, {}).learningRate).toBe(2.7e-7);
+    expect(rateAt(1e5, {}).learningRate).toBe(7e-4);
+    expect(rateAt(LLAMA.parameters, { method: "lora" })).toMatchObject({
+      learningRate: 5e-6,
+      notes: [
+        "learning rate 0.000005 is the default for LoRA of 8.03B parameters (arXiv 2505.18356 and 2305.14314); set optimizer.lr to change it",
+      ],
+    });
+    expect(rateAt(1.2e9, { method: "lora" }).learningRate).toBe(3.3e-5);
+    expect(rateAt(1e8, { method: "lora" }).learningRate).toBe(2e-4);
+    expect(rateAt(1e8, { optimizer: { lr: 0.001 } }).notes).toEqual([]);
+    expect(rateAt(1e8, { preset: "math" }).notes).toEqual([]);
+  });
+
   it("counts steps from samples, epochs and packed sequences", () => {
     const steps = (fields: object, samples: number, sequences: number) =>
       settleRun(checkRun({ ...SMALL, batch: 4, accumulation: 2, ...fields }), LLAMA, { samples, sequences }).steps;

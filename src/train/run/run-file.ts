@@ -107,10 +107,6 @@ function acrossFields(run: Mapping): Problem[] {
     const isRepeated = typeof name === "string" && names.indexOf(name) < i;
     if (isRepeated) problems.push({ path: ["partition", i, "name"], message: `${name} is the name of another stream` });
   });
-  const isScaled = run.preset === "math" || run.preset === "language";
-  const hasRate = isObject(run.optimizer) && run.optimizer.lr !== undefined;
-  if (!hasRate && !isScaled)
-    problems.push({ path: ["optimizer", "lr"], message: "is missing; set it, or use a preset" });
   return problems;
 }
 

@@ -1,6 +1,7 @@
 // Rates, lengths and steps of a run, once its base and data are known.
 
-import { scaledPreset } from "./presets.js";
+import { formatCount } from "../../core/index.js";
+import { defaultRate, scaledPreset } from "./presets.js";
 import { type Run, type Schedule, warmupSteps } from "./run-schema.js";
 
 /** What of a run depends on the base and on the data. */
@@ -25,7 +26,7 @@ const DEFAULT_LENGTH = 1024;
 
 /** What a run depends on of the base. */
 export interface RunModel {
-  /** Number of parameters, for the presets that scale the rate. */
+  /** Number of parameters, by which default rates are scaled. */
   readonly parameters: number;
   /** Positions that the model was trained on. */
   readonly contextLength: number;
@@ -49,7 +50,12 @@ export function trainedSelection(run: Run): string | undefined {
 export function settleRun(run: Run, model: RunModel, data: RunData): RunSettings {
   const scaled = scaledPreset(run.preset, model);
   const notes: string[] = [];
-  const learningRate = run.optimizer.lr ?? scaled?.lr ?? 0;
+  const usual = defaultRate(run.method, model);
+  const learningRate = run.optimizer.lr ?? scaled?.lr ?? usual.lr;
+  if (run.optimizer.lr === undefined && !scaled) {
+    const what = `${run.method === "lora" ? "LoRA" : "full fine-tuning"} of ${formatCount(model.parameters)} parameters`;
+    notes.push(`learning rate ${usual.lr} is the default for ${what} (${usual.source}); set optimizer.lr to change it`);
+  }
   const sequenceLength = run.sequence_length ?? scaled?.sequenceLength ?? Math.min(DEFAULT_LENGTH, model.contextLength);
   if (sequenceLength > model.contextLength) {
     notes.push(

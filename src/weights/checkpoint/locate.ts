@@ -2,7 +2,7 @@
 
 import { homedir } from "node:os";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
-import { CheckpointError, exists } from "../../core/index.js";
+import { beginsHere, CheckpointError, exists } from "../../core/index.js";
 import type { RemoteFolder } from "../safetensors/sharded.js";
 import {
   type FoundFolder,
@@ -84,7 +84,13 @@ async function locateFolder(
   if (path === "") return undefined;
   // The shell expands ~ only at the start of an argument: not in a recipe, and not after the '+' of an adapter.
   const folder = /^~(?=[/\\]|$)/.test(path) ? join(homedir(), path.slice(1)) : resolve(base, path);
-  if (path.startsWith(HUB_PREFIX) || !(await exists(folder))) return findOnHub(path, role, hub);
+  if (path.startsWith(HUB_PREFIX)) return findOnHub(path, role, hub);
+  if (!(await exists(folder))) {
+    const isMeantHere = hub && parseHubName(path) && !(await isCached(path)) && (await beginsHere(path, base));
+    if (!isMeantHere) return findOnHub(path, role, hub);
+    const message = `${path} does not exist, but its folder ${path.split("/")[0]} does. For the model on the hub, write ${HUB_PREFIX}${path}`;
+    throw new CheckpointError(message, { file: path });
+  }
   return { folder, notes: hub && (await isCached(path)) ? [ambiguityNote(path)] : [] };
 }
 

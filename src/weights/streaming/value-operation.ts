@@ -275,8 +275,9 @@ function eachMatrix(
 
 /**
  * Weights of v0 and v1 in their spherical interpolation: sin((1 - t) W) / sin W and sin(t W) / sin W with W the angle
- * between them; (1 - t) and t where |cos W| > `straight`, as the sine is too small to divide by, or where one of them is
- * zero. Shoemake 1985.
+ * between them; (1 - t) and t where |cos W| > `straight`, as the sine is too small to divide by. A zero vector has no
+ * direction and counts as a right angle, as in mergekit: a change of few elements is nearly at right angles to another.
+ * Shoemake 1985.
  */
 export function slerpWeights(
   dot: number,
@@ -286,7 +287,7 @@ export function slerpWeights(
   straight: number,
 ): readonly [number, number] {
   const size = Math.sqrt(square0) * Math.sqrt(square1);
-  const cosine = size > 0 ? dot / size : 1;
+  const cosine = size > 0 ? dot / size : 0;
   if (!(Math.abs(cosine) <= straight)) return [1 - t, t];
   const angle = Math.acos(cosine);
   return [Math.sin((1 - t) * angle) / Math.sin(angle), Math.sin(t * angle) / Math.sin(angle)];

@@ -1,0 +1,114 @@
+// Recipe files as sources: each becomes the recipe that it holds, so that all other code meets one value.
+
+import { realpath, stat } from "node:fs/promises";
+import { basename, isAbsolute, relative, resolve } from "node:path";
+import { exists, RecipeError } from "../../core/index.js";
+import { parseHubName } from "../../weights/index.js";
+import type { SourceRecipe } from "../methods/fields.js";
+import { mapSources, outputFields, sourcesOf } from "./recipe.js";
+import { checkRecipe, readRecipe } from "./recipe-file.js";
+
+/** Recipe files in one recipe, repetitions included. It also bounds how deep they nest. */
+const MOST_FILES = 100;
+
+/** Whether a source is a recipe's file. A missing YAML file is one, too, as no checkpoint has such a name. */
+export async function isRecipeFile(path: string): Promise<boolean> {
+  // A model's config.json stands for its folder, and opening it says so.
+  if (!/\.(ya?ml|json)$/i.test(path) || basename(path) === "config.json") return false;
+  const stats = await stat(path).catch(() => undefined);
+  return stats?.isFile() ?? /\.ya?ml$/i.test(path);
+}
+
+/** A source without recipe files. Relative paths start from the folder that was given. */
+export interface ResolvedSource<S> {
+  readonly source: S;
+  /** On fields of the files that do not apply. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * Reads the recipe files that a source names: itself, or those inside a recipe. Paths in a file start from its folder.
+ * @param folder folder that relative paths start from
+ * @throws RecipeError with every problem of a recipe, or if files name each other in a circle
+ */
+export async function resolveSource(source: SourceRecipe, folder: string): Promise<ResolvedSource<SourceRecipe>> {
+  const reader = new InnerRecipes(folder);
+  const checked = typeof source === "string" ? source : { ...checkRecipe(source) };
+  return { source: await reader.resolve(checked, folder, []), notes: reader.notes };
+}
+
+/** The same for the sources of a checked recipe, whose own fields for the output apply. */
+export async function resolveSources<R extends object>(recipe: R, folder: string): Promise<ResolvedSource<R>> {
+  const reader = new InnerRecipes(folder);
+  return { source: await reader.resolveAll(recipe, folder, []), notes: reader.notes };
+}
+
+/** A file as a person would name it: from the working folder, if it is inside. */
+function named(file: string): string {
+  const path = relative("", file);
+  return path.startsWith("..") ? file : path;
+}
+
+class InnerRecipes {
+  readonly notes: string[] = [];
+  readonly #root: string;
+  #files = 0;
+
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  /** @param trail files that are being read, the outermost first */
+  async resolve(source: SourceRecipe, folder: string, trail: readonly string[]): Promise<SourceRecipe> {
+    if (typeof source !== "string") return this.resolveAll(source, folder, trail);
+    const file = resolve(folder, source);
+    return (await isRecipeFile(file)) ? this.#read(file, trail) : this.#fromRoot(source, folder);
+  }
+
+  async resolveAll<R extends object>(recipe: R, folder: string, trail: readonly string[]): Promise<R> {
+    const resolved = new Map<string, SourceRecipe>();
+    for (const [label, source] of sourcesOf(recipe)) resolved.set(label, await this.resolve(source, folder, trail));
+    return mapSources(recipe, (_, label) => resolved.get(label));
+  }
+
+  async #read(file: string, trail: readonly string[]): Promise<SourceRecipe> {
+    const shown = named(file);
+    const { recipe, folder } = await readRecipe(shown);
+    const path = await realpath(file);
+    if (trail.includes(path)) {
+      const circle = [...trail.slice(trail.indexOf(path)), path].map(named);
+      throw RecipeError.at({ file: shown }, `recipes name each other in a circle: ${circle.join(" > ")}. Break it.`);
+    }
+    this.#files++;
+    if (this.#files > MOST_FILES) {
+      throw RecipeError.at(
+        { file: shown },
+        `the recipe reads more than ${MOST_FILES} recipe files. Merge one part first.`,
+      );
+    }
+    const { dtype, ...given } = recipe as typeof recipe & Record<string, unknown>;
+    const ignored = Object.keys(given).filter((field) => field in outputFields);
+    if (dtype !== "keep") ignored.unshift("dtype");
+    if (ignored.length > 0) {
+      this.notes.push(`${ignored.join(", ")} of ${basename(file)} ignored: the outer recipe sets the output`);
+    }
+    const inner = Object.fromEntries(Object.entries(given).filter(([field]) => !(field in outputFields)));
+    return this.resolveAll(inner, folder, [...trail, path]) as Promise<SourceRecipe & object>;
+  }
+
+  /** A source in a folder, written from the root folder. */
+  async #fromRoot(source: string, folder: string): Promise<string> {
+    if (resolve(folder) === resolve(this.#root)) return source;
+    const isHere = (path: string) => exists(resolve(folder, path));
+    const moved = async (path: string) =>
+      isAbsolute(path) || path.startsWith("~") || (parseHubName(path) && !(await isHere(path)))
+        ? path
+        : relative(this.#root, resolve(folder, path)) || ".";
+    if (parseHubName(source) || (await isHere(source))) return moved(source);
+    for (let plus = source.lastIndexOf("+"); plus > 0; plus = source.lastIndexOf("+", plus - 1)) {
+      const [model, adapter] = [source.slice(0, plus), source.slice(plus + 1)];
+      if (parseHubName(model) || (await isHere(model))) return `${await moved(model)}+${await moved(adapter)}`;
+    }
+    return moved(source);
+  }
+}
