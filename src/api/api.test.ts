@@ -2,10 +2,10 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { writeExample } from "../demo/index.js";
 import { writeByteModel, writeLetters } from "../../test/support/byte-model.js";
 import { temporaryFolder } from "../../test/support/checkpoints.js";
 import { FAKE_LLAMA, logitsAfter } from "../../test/support/fake-llama.js";
+import { writeExample } from "../demo/index.js";
 import {
   analyze,
   CancelledError,

@@ -1,5 +1,6 @@
 // Looking at checkpoints: verify, inspect, diff.
-import { type CheckpointComparison, compareCheckpoints, type Verification, verifyOutput } from "../merge/index.js";
+import { type Verification, verifyOutput } from "../merge/index.js";
+import { type CheckpointComparison, compareCheckpoints } from "../values/index.js";
 import {
   type Inspection,
   inspectCheckpoint,

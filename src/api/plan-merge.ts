@@ -4,16 +4,14 @@ import {
   executePlan,
   type OpenedPlan,
   openPlan as openSaved,
-  PLAN_FORMAT,
   type Plan,
-  type PlanSource,
   type PlanSummary,
   planRecipe,
   planRecipeFile,
   type RecipeInput,
-  type Step,
   summarizePlan,
 } from "../merge/index.js";
+import { PLAN_FORMAT, type PlanSource, type Step } from "../values/index.js";
 import { camelFields, snakeFields } from "./field-names.js";
 import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./options.js";
 import type { MergeRecipe } from "./recipe-types.js";

@@ -3,7 +3,7 @@
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { bytesPerElement, CancelledError, digestOf, stampOf } from "../core/index.js";
-import { type Measured, Resolver, type Sources, type Step } from "../merge/index.js";
+import { type Measured, Resolver, type Sources, type Step } from "../values/index.js";
 import {
   Converter,
   type Evaluation,

@@ -4,7 +4,7 @@ import { mkdtemp, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CancelledError, digestOf, digestOfJson, stampOf } from "../core/index.js";
-import { measureAll, Resolver, type Step } from "../merge/index.js";
+import { measureAll, Resolver, type Step } from "../values/index.js";
 import { countBytes } from "../weights/index.js";
 import { type BlendOptions, keyOf } from "./blends.js";
 import { type Node, reachable } from "./graph/index.js";

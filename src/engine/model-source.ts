@@ -3,17 +3,8 @@
 
 import { isAbsolute, join } from "node:path";
 import { digestOfJson, MismatchError, stampOf } from "../core/index.js";
-import {
-  isRecipeFile,
-  type Measurement,
-  type OpenedPlan,
-  outputConfig,
-  planRecipe,
-  planRecipeFile,
-  type RecipeInput,
-  type Sources,
-  type Step,
-} from "../merge/index.js";
+import { isRecipeFile, type OpenedPlan, planRecipe, planRecipeFile, type RecipeInput } from "../merge/index.js";
+import { type Measurement, outputConfig, type Sources, type Step } from "../values/index.js";
 import {
   type AddedToken,
   type Checkpoint,

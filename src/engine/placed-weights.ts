@@ -1,7 +1,7 @@
 // Where the tensors of a model go that are stored anew, in files or in memory: matrices of products as codes in blocks with
 // scales, other weights as numbers.
 import { elementCount, formatSome, LayergraftError } from "../core/index.js";
-import type { Resolver, Step } from "../merge/index.js";
+import type { Resolver, Step } from "../values/index.js";
 import {
   BLOCK_COLUMNS,
   type Job,

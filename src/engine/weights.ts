@@ -1,7 +1,7 @@
 // Binds the weights of a decoder to bytes: to a file in place where it has them, else to memory that they are computed
 // into.
 import { formatShape, formatSome, MismatchError, plural, sameShape } from "../core/index.js";
-import { measureAll, Resolver, type Step } from "../merge/index.js";
+import { measureAll, Resolver, type Step } from "../values/index.js";
 import type { CheckpointTensor } from "../weights/index.js";
 import { type BlendOptions, computeBlends } from "./blends.js";
 import { type Decoder, type DecoderSpec, locateWeights } from "./model/index.js";

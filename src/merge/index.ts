@@ -21,35 +21,22 @@ export {
   writeAnalysis,
   writeHeatmap,
 } from "./analysis/write-analysis.js";
-export { packBits, unpackBits } from "./expressions/bits.js";
-export type { Measured } from "./expressions/expression.js";
-export { packMeasured, unpackMeasured } from "./expressions/measured.js";
-export { Resolver, type Sources } from "./expressions/resolve.js";
 export { extractAdapter } from "./extract/extract.js";
 export type { ExtractedModule, ExtractedPart, Extraction } from "./extract/extraction.js";
 export type { ExtractOptions } from "./extract/open-models.js";
 export { DEFAULT_RANK, type ExtractionPlan, planExtraction } from "./extract/plan-extraction.js";
-export {
-  type CheckpointComparison,
-  compareCheckpoints,
-  type TensorComparison,
-} from "./measurements/compare-checkpoints.js";
-export type { Measurement } from "./measurements/measure-all.js";
-export { measureAll } from "./measurements/measure-all.js";
 export { planRecipeFile } from "./mergekit/plan-recipe-file.js";
 export { parseMergekit, readMergekit } from "./mergekit/read-mergekit.js";
 export { METHODS } from "./methods/index.js";
 export type { Method } from "./methods/method.js";
 export { OUTSIDE, type SwapRecipe, swapOwners } from "./methods/swap.js";
 export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./output/execute-plan.js";
-export { OutputFolder, pinsOfRun, type RunState } from "./output/output-folder.js";
 export { checkPush, type PushOptions, type PushResult, pushFolder } from "./output/push.js";
 export { measuredOwnership, type PlanSummary, sourceLabels, summarizePlan } from "./output/summary.js";
 export { type Verification, type VerifyOptions, verifyOutput } from "./output/verify.js";
-export { copyTextFiles, outputConfig, TEXT_FILES, writeCompanions } from "./plan/companion-files.js";
 export { isRecipeFile } from "./plan/inner-recipes.js";
 export { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "./plan/method-reference.js";
-export { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan/plan.js";
+export type { Plan } from "./plan/plan.js";
 export { type OpenedPlan, openPlan, planRecipe } from "./plan/planner.js";
 export type { MergeRecipe, Recipe, RecipeInput } from "./plan/recipe.js";
 export {

@@ -1,7 +1,8 @@
 import type { Command } from "commander";
 import { formatPercent, formatRanges, formatSome, plural } from "../../core/index.js";
-import { type CheckpointComparison, columnName, compareCheckpoints, type TensorComparison } from "../../merge/index.js";
+import { columnName } from "../../merge/index.js";
 import { type Palette, right, terminalLines } from "../../report/index.js";
+import { type CheckpointComparison, compareCheckpoints, type TensorComparison } from "../../values/index.js";
 import { compareParts, openCheckpoint } from "../../weights/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { paletteFor, print, printJson, type WorkOptions, withWorkOptions } from "../shared/output.js";

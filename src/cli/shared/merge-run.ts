@@ -11,13 +11,13 @@ import {
   OUTPUT_DTYPES,
   OUTPUT_FORMS,
   type PlanSummary,
-  pinsOfRun,
   planRecipe,
   type RecipeInput,
   sourceLabels,
   summarizePlan,
 } from "../../merge/index.js";
 import { layerStrip, type Palette } from "../../report/index.js";
+import { pinsOfRun } from "../../values/index.js";
 import type { HubAccess } from "../../weights/index.js";
 import { DOWNLOAD_HELP, hubAccess } from "./hub-access.js";
 import {

@@ -20,7 +20,7 @@ import {
   type RunState,
   unpackBits,
   unpackMeasured,
-} from "../../merge/index.js";
+} from "../../values/index.js";
 import {
   cutIntoPieces,
   type EncodeJob,

@@ -12,7 +12,8 @@ import {
   writeFolder,
 } from "../../core/index.js";
 import { type ExternalData, jobsOf, RopeTables, readSpec, runJobs, type TensorValue } from "../../engine/index.js";
-import { checkFolderOutput, copyTextFiles, measureAll, OutputFolder, Resolver, TEXT_FILES } from "../../merge/index.js";
+import { checkFolderOutput } from "../../merge/index.js";
+import { copyTextFiles, measureAll, OutputFolder, Resolver, TEXT_FILES } from "../../values/index.js";
 import { type Program, type RunOptions, requireUnchanged } from "../../weights/index.js";
 import type { OnnxPlan } from "./plan-onnx.js";
 

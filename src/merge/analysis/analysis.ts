@@ -1,17 +1,18 @@
 // Measures where experts changed from their base (Bandarkar et al., arXiv 2410.01335, section 3.2).
 
 import { elementCount, groupBy, plural, RecipeError, type Shape } from "../../core/index.js";
-import { blockOf, compareParts, type HubAccess, type Part, pairsOf, type RunOptions } from "../../weights/index.js";
-import { type Leaf, leavesOf } from "../expressions/expression.js";
-import { measureAll } from "../measurements/measure-all.js";
 import {
   analyzeTensors,
   type ExpertDelta,
   isAnalyzable,
+  type Leaf,
+  leavesOf,
+  measureAll,
   type RowAxis,
   type TensorDelta,
   type TensorToAnalyze,
-} from "../measurements/row-changes.js";
+} from "../../values/index.js";
+import { blockOf, compareParts, type HubAccess, type Part, pairsOf, type RunOptions } from "../../weights/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import { resolveSource } from "../plan/inner-recipes.js";
 import { OperandBuilder } from "../plan/operand-builder.js";

@@ -1,7 +1,7 @@
 // Data for the interactive page of an analysis.
 import { groupBy } from "../../core/index.js";
+import { concatenate } from "../../values/index.js";
 import { type Part, pairsOf } from "../../weights/index.js";
-import { concatenate } from "../measurements/row-changes.js";
 import type { Analysis, AnalysisWithRows } from "./analysis.js";
 import { columnName, projectionColumns } from "./analysis-views.js";
 

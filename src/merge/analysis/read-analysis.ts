@@ -1,8 +1,8 @@
 // Reads the folder of an analysis: figures, and single rows without the rest.
 import { join } from "node:path";
 import { FormatError, readBounded, usageError } from "../../core/index.js";
+import { concatenate } from "../../values/index.js";
 import { openSafetensors, readTensor } from "../../weights/index.js";
-import { concatenate } from "../measurements/row-changes.js";
 import type { Analysis, AnalysisWithRows } from "./analysis.js";
 import { columnName } from "./analysis-views.js";
 

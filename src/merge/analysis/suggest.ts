@@ -1,8 +1,8 @@
 // Suggests recipes for two experts from the model's depth and from where the experts changed.
 
 import { formatRanges, groupBy, RecipeError } from "../../core/index.js";
+import { sharesOf, shareWeights } from "../../values/index.js";
 import { blockOf } from "../../weights/index.js";
-import { sharesOf, shareWeights } from "../measurements/ownership.js";
 import { defaultSwapLayers, ownerOfLayer, PAPER_DEPTH } from "../methods/swap.js";
 import type { RecipeInput } from "../plan/recipe.js";
 import type { Analysis } from "./analysis.js";

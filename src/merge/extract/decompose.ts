@@ -2,6 +2,7 @@
 
 import { type FileHandle, open } from "node:fs/promises";
 import { CheckpointError, elementCount } from "../../core/index.js";
+import type { Resolver } from "../../values/index.js";
 import {
   type Job,
   type LowRankFactors,
@@ -13,7 +14,6 @@ import {
   runProgram,
   totalStatistics,
 } from "../../weights/index.js";
-import type { Resolver } from "../expressions/resolve.js";
 import { changeOf, type ExtractOptions, type Pair } from "./open-models.js";
 import { mostRank } from "./plan-extraction.js";
 

@@ -3,6 +3,8 @@
 import { open, rm, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { CheckpointError, elementCount, MismatchError, writeFolder } from "../../core/index.js";
+import type { Measured } from "../../values/index.js";
+import { compileWrite, measureAll, Resolver } from "../../values/index.js";
 import {
   ADAPTER_CONFIG,
   ADAPTER_WEIGHTS,
@@ -13,10 +15,6 @@ import {
   runProgram,
 } from "../../weights/index.js";
 import { checkFolderOutput, drawHeatmap } from "../analysis/write-analysis.js";
-import type { Measured } from "../expressions/expression.js";
-import { Resolver } from "../expressions/resolve.js";
-import { measureAll } from "../measurements/measure-all.js";
-import { compileWrite } from "../output/compile.js";
 import { extractionCard } from "../output/model-card.js";
 import { type ChangedPair, decompose, measureChanges, type StoredFactors } from "./decompose.js";
 import { type Extraction, sharesHeatmap, summarize } from "./extraction.js";

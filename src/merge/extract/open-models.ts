@@ -1,8 +1,8 @@
 // Opens a base and a model to extract, and pairs their tensors.
 
 import { elementCount, isFloatDType, MismatchError, RecipeError } from "../../core/index.js";
+import type { Value } from "../../values/index.js";
 import type { HubAccess, RunOptions } from "../../weights/index.js";
-import type { Value } from "../expressions/expression.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import type { Operand, OperandTensor } from "../methods/operand.js";
 import { resolveSource } from "../plan/inner-recipes.js";

@@ -1,7 +1,7 @@
 // Breadcrumbs: drops the largest and the smallest changes of each tensor; sums the rest, or elects signs.
 
 import { elementCount } from "../../core/index.js";
-import type { Value } from "../expressions/expression.js";
+import type { Value } from "../../values/index.js";
 import type { Sources } from "./method.js";
 import type { PlanContext } from "./operand.js";
 import { type Change, modelParameter, shareField, sparsifyingMethod, taskVectorFields } from "./task-vectors.js";

@@ -1,6 +1,6 @@
 // DARE: drops changes at random and rescales the rest; then sums them (DARE linear) or elects signs (DARE TIES).
 import { z } from "zod";
-import type { Value } from "../expressions/expression.js";
+import type { Value } from "../../values/index.js";
 import { seedField } from "./fields.js";
 import type { Sources } from "./method.js";
 import { type PlanContext, seedOf } from "./operand.js";

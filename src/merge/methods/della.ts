@@ -1,7 +1,7 @@
 // DELLA: drops changes at random, larger ones less often, and rescales the rest; sums them (linear) or elects signs.
 
 import { RecipeError } from "../../core/index.js";
-import type { Value } from "../expressions/expression.js";
+import type { Value } from "../../values/index.js";
 import { seedField } from "./fields.js";
 import type { Sources } from "./method.js";
 import { seedOf } from "./operand.js";

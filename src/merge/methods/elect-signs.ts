@@ -1,6 +1,6 @@
 // Sign election of TIES: averages the changes that agree with each element's elected sign.
 import { z } from "zod";
-import type { Value, Weight } from "../expressions/expression.js";
+import type { Value, Weight } from "../../values/index.js";
 
 export const normalizeElected = z
   .boolean()

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { RecipeError } from "../../core/index.js";
-import type { Value, WeightedValue } from "../expressions/expression.js";
+import type { Value, WeightedValue } from "../../values/index.js";
 import { modelsField, parametersOf, sourceField, weightField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, type Operand, plus, tensorOf } from "./operand.js";

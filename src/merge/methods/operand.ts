@@ -10,9 +10,8 @@ import {
   type Shape,
   sameShape,
 } from "../../core/index.js";
+import type { Measurement, Value, Weight, WeightedValue } from "../../values/index.js";
 import type { Checkpoint, Part, Seed } from "../../weights/index.js";
-import type { Value, Weight, WeightedValue } from "../expressions/expression.js";
-import type { Measurement } from "../measurements/measure-all.js";
 
 export interface OperandTensor {
   readonly dtype: DType;

@@ -3,9 +3,8 @@
 
 import { z } from "zod";
 import { RecipeError } from "../../core/index.js";
-import type { Value } from "../expressions/expression.js";
-import { rowsAlong } from "../measurements/row-changes.js";
-import { hasRows } from "../measurements/rows.js";
+import type { Value } from "../../values/index.js";
+import { hasRows, rowsAlong } from "../../values/index.js";
 import { sourceField } from "./fields.js";
 import { layersField, parseLayers } from "./layers.js";
 import { defineMethod } from "./method.js";

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { plural } from "../../core/index.js";
-import type { Value } from "../expressions/expression.js";
+import type { Value } from "../../values/index.js";
 import { lambdaField, modelsField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";

@@ -1,6 +1,6 @@
 // SLERP: interpolates two models along the arc between their tensors.
 import { z } from "zod";
-import type { Value, WeightedValue } from "../expressions/expression.js";
+import type { Value, WeightedValue } from "../../values/index.js";
 import { modelsField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, isEmpty, type Operand, type PlanContext, tensorOf } from "./operand.js";

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { plural, RecipeError } from "../../core/index.js";
-import { sumOfWeights, type Weight } from "../expressions/expression.js";
+import { sumOfWeights, type Weight } from "../../values/index.js";
 import { modelsField, parametersOf, sourceField, weightField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import {

@@ -3,7 +3,7 @@
 
 import { z } from "zod";
 import { formatRanges, RecipeError } from "../../core/index.js";
-import { sumOfWeights, type Weight } from "../expressions/expression.js";
+import { sumOfWeights, type Weight } from "../../values/index.js";
 import { sourceField, weightField } from "./fields.js";
 import { layersField, parseLayers } from "./layers.js";
 import { defineMethod, type Sources } from "./method.js";

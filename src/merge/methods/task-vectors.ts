@@ -3,7 +3,7 @@
 
 import { z } from "zod";
 import { plural } from "../../core/index.js";
-import { sumOfWeights, type Value, type Weight } from "../expressions/expression.js";
+import { sumOfWeights, type Value, type Weight } from "../../values/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { lambdaField, modelsField, parametersOf, sourceField, weightField } from "./fields.js";
 import type { Method, Sources } from "./method.js";

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { elementCount, RecipeError } from "../../core/index.js";
-import type { Value } from "../expressions/expression.js";
+import type { Value } from "../../values/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { parametersOf } from "./fields.js";
 import { defineMethod, type Sources } from "./method.js";

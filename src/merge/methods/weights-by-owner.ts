@@ -1,9 +1,8 @@
 // Measures which expert owns each layer or module, as weights of the experts.
 
 import { groupBy } from "../../core/index.js";
+import type { OwnershipMeasurement, Weight } from "../../values/index.js";
 import { blockOf } from "../../weights/index.js";
-import type { Weight } from "../expressions/expression.js";
-import type { OwnershipMeasurement } from "../measurements/ownership.js";
 import { isMeasurable, type Operand, type OperandTensor, type PlanContext, tensorOf } from "./operand.js";
 
 /** Unit of ownership: a layer, or its attention and its feed-forward separately. */

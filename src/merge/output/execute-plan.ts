@@ -12,6 +12,23 @@ import {
   OutputError,
   plural,
 } from "../../core/index.js";
+import type { Measured } from "../../values/index.js";
+import {
+  compileWrite,
+  digestCompanions,
+  measureAll,
+  OutputFolder,
+  PROVENANCE_FILE,
+  packBits,
+  packMeasured,
+  placeholders,
+  type RunState,
+  type Step,
+  unpackBits,
+  unpackMeasured,
+  writeAdapterCompanions,
+  writeCompanions,
+} from "../../values/index.js";
 import {
   ADAPTER_WEIGHTS,
   cutIntoPieces,
@@ -25,18 +42,11 @@ import {
   resultsByJob,
   runProgram,
 } from "../../weights/index.js";
-import { packBits, unpackBits } from "../expressions/bits.js";
-import type { Measured } from "../expressions/expression.js";
-import { packMeasured, unpackMeasured } from "../expressions/measured.js";
-import { measureAll, placeholders } from "../measurements/measure-all.js";
 import { type AdapterPlan, type FactorStep, planAdapter } from "../plan/adapter-plan.js";
-import { digestCompanions, writeAdapterCompanions, writeCompanions } from "../plan/companion-files.js";
-import { type Plan, PROVENANCE_FILE, type Step } from "../plan/plan.js";
+import type { Plan } from "../plan/plan.js";
 import { type OpenedPlan, pinsOf } from "../plan/planner.js";
 import { factorBytes, tensorBytes, writeFactors } from "./adapter-factors.js";
-import { compileWrite } from "./compile.js";
 import { modelCard } from "./model-card.js";
-import { OutputFolder, type RunState } from "./output-folder.js";
 import { placeOf, provenanceOf } from "./provenance.js";
 import { changedShare } from "./summary.js";
 

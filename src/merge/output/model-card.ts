@@ -3,9 +3,9 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { formatPercent, isFile, VERSION, visible } from "../../core/index.js";
+import { leavesOf, PROVENANCE_FILE } from "../../values/index.js";
 import { type Checkpoint, folderName, hubPlace } from "../../weights/index.js";
-import { leavesOf } from "../expressions/expression.js";
-import { type Plan, PROVENANCE_FILE } from "../plan/plan.js";
+import type { Plan } from "../plan/plan.js";
 import { type MergeRecipe, mapSources, methodOf } from "../plan/recipe.js";
 
 export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpoint>, title: string): Promise<string> {

@@ -4,13 +4,19 @@ import { join, relative, resolve } from "node:path";
 import { z } from "zod";
 import { exists, isDType, LayergraftError, readJsonObject, VERSION } from "../../core/index.js";
 import { checkSchema, formatProblem, recordOf } from "../../settings/index.js";
+import type { Measured } from "../../values/index.js";
+import {
+  MOST_PROVENANCE_BYTES,
+  PLAN_FORMAT,
+  PROVENANCE_FILE,
+  packedResult,
+  packResult,
+  unpackResult,
+  valueSchema,
+} from "../../values/index.js";
 import { cachedFolder, folderName, hubPlace, locateSource } from "../../weights/index.js";
-import type { Measured } from "../expressions/expression.js";
-import { packedResult, packResult, unpackResult } from "../expressions/measured.js";
-import { valueSchema } from "../expressions/value-schema.js";
-import { PLAN_FORMAT, type Plan, PROVENANCE_FILE } from "../plan/plan.js";
+import type { Plan } from "../plan/plan.js";
 import { publicRecipe } from "./model-card.js";
-import { MOST_PROVENANCE_BYTES } from "./output-folder.js";
 
 /** Characters above which the file is written without indentation. */
 const LARGE = 5_000_000;

@@ -12,6 +12,7 @@ import {
   rewrittenJson,
 } from "../../core/index.js";
 import type { UploadFile } from "../../hub/index.js";
+import { isCompanionName, leadsElsewhere, PROVENANCE_FILE } from "../../values/index.js";
 import {
   ADAPTER_CONFIG,
   ADAPTER_WEIGHTS,
@@ -20,8 +21,6 @@ import {
   openSafetensors,
   openShards,
 } from "../../weights/index.js";
-import { isCompanionName, leadsElsewhere } from "../plan/companion-files.js";
-import { PROVENANCE_FILE } from "../plan/plan.js";
 import { publicProvenance } from "./provenance.js";
 
 export interface PublishedFiles {

@@ -1,15 +1,27 @@
 // Summarizes a plan: tensors copied and computed, bytes to read and write, and the source of each layer.
 import { DTYPE_BITS, elementCount, groupBy } from "../../core/index.js";
+import type { PlanSource, Step } from "../../values/index.js";
+import {
+  compileWrite,
+  copied,
+  flatten,
+  hasOperation,
+  isLeaf,
+  type Measured,
+  type MeasuringProgram,
+  measuringBytes,
+  measuringPrograms,
+  placeholders,
+  Resolver,
+  type Sources,
+  type Value,
+} from "../../values/index.js";
 import { countBytes, countFetched, type Job, layoutFolder, type SafetensorsFile } from "../../weights/index.js";
-import { flatten, hasOperation, isLeaf, type Measured, type Value } from "../expressions/expression.js";
-import { Resolver, type Sources } from "../expressions/resolve.js";
-import { type MeasuringProgram, measuringBytes, measuringPrograms, placeholders } from "../measurements/measure-all.js";
 import { planAdapter } from "../plan/adapter-plan.js";
-import type { Plan, PlanSource, Step } from "../plan/plan.js";
+import type { Plan } from "../plan/plan.js";
 import type { OpenedPlan } from "../plan/planner.js";
 import { sourcesOf } from "../plan/recipe.js";
 import { factorBytes, isCopied, tensorBytes } from "./adapter-factors.js";
-import { compileWrite, copied } from "./compile.js";
 
 /** Where the tensors of one layer, or those outside all layers, come from. */
 export interface Ownership {

@@ -10,6 +10,20 @@ import {
   sameShape,
 } from "../../core/index.js";
 import {
+  compileCompare,
+  digestFiles,
+  hasOperation,
+  leavesOf,
+  type Measured,
+  measurementsOf,
+  PROVENANCE_FILE,
+  Resolver,
+  type Sources,
+  type Step,
+  type Value,
+  type WrittenTensor,
+} from "../../values/index.js";
+import {
   ADAPTER_WEIGHTS,
   type Evaluation,
   type HubAccess,
@@ -22,14 +36,10 @@ import {
   type TensorInfo,
   totalDifferences,
 } from "../../weights/index.js";
-import { hasOperation, leavesOf, type Measured, measurementsOf, type Value } from "../expressions/expression.js";
-import { Resolver, type Sources } from "../expressions/resolve.js";
 import { type FactorStep, planAdapter } from "../plan/adapter-plan.js";
-import { digestFiles } from "../plan/companion-files.js";
-import { type Plan, PROVENANCE_FILE, type Step } from "../plan/plan.js";
+import type { Plan } from "../plan/plan.js";
 import { openPlan } from "../plan/planner.js";
 import { compareFactor, factorBytes, tensorBytes } from "./adapter-factors.js";
-import { compileCompare, type WrittenTensor } from "./compile.js";
 import { readProvenance } from "./provenance.js";
 
 /** How one tensor of an output deviates from its plan. */

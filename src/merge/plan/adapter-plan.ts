@@ -1,6 +1,17 @@
 // Derives a PEFT LoRA adapter from a plan whose tensors are weighted sums of one base's adapted tensors.
 
 import { formatSome, groupBy, MismatchError, RecipeError } from "../../core/index.js";
+import type { Step } from "../../values/index.js";
+import {
+  flatten,
+  hasOperation,
+  isLeaf,
+  leavesOf,
+  type Measured,
+  measurementsOf,
+  type Value,
+  type WeightedValue,
+} from "../../values/index.js";
 import {
   adapterConfig,
   type Checkpoint,
@@ -11,17 +22,7 @@ import {
   type SafetensorsFile,
   type TensorInfo,
 } from "../../weights/index.js";
-import {
-  flatten,
-  hasOperation,
-  isLeaf,
-  leavesOf,
-  type Measured,
-  measurementsOf,
-  type Value,
-  type WeightedValue,
-} from "../expressions/expression.js";
-import type { Plan, Step } from "./plan.js";
+import type { Plan } from "./plan.js";
 import { methodOf } from "./recipe.js";
 
 /** An adapter factor to write: factors of experts, joined along the rank. */

@@ -1,6 +1,8 @@
 // Opens the sources of recipes and builds operands from them. Collects measurements and notes on the way.
 
 import { groupBy, RecipeError } from "../../core/index.js";
+import type { Measurement } from "../../values/index.js";
+import { childrenOf, isLeaf, type Value } from "../../values/index.js";
 import {
   type Alignment,
   alignVocabularies,
@@ -11,8 +13,6 @@ import {
   openCheckpoint,
   requireCompatible,
 } from "../../weights/index.js";
-import { childrenOf, isLeaf, type Value } from "../expressions/expression.js";
-import type { Measurement } from "../measurements/measure-all.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import { type Operand, type OperandTensor, type PlanContext, requireSameShape } from "../methods/operand.js";
 import { isListField, type MergeRecipe, methodOf, sourcesOf } from "./recipe.js";

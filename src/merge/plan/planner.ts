@@ -11,6 +11,16 @@ import {
   RecipeError,
 } from "../../core/index.js";
 import {
+  hasOperation,
+  leavesOf,
+  measuredSources,
+  PLAN_FORMAT,
+  type PlanSource,
+  placeholders,
+  type Step,
+  tokenizerNotes,
+} from "../../values/index.js";
+import {
   alignVocabularies,
   type Checkpoint,
   HUB_PREFIX,
@@ -19,14 +29,11 @@ import {
   openCheckpoint,
   pinKey,
 } from "../../weights/index.js";
-import { hasOperation, leavesOf } from "../expressions/expression.js";
-import { measuredSources, placeholders } from "../measurements/measure-all.js";
 import type { OperandTensor } from "../methods/operand.js";
 import { planAdapter } from "./adapter-plan.js";
-import { tokenizerNotes } from "./companion-files.js";
 import { resolveSources } from "./inner-recipes.js";
 import { OperandBuilder } from "./operand-builder.js";
-import { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan.js";
+import type { Plan } from "./plan.js";
 import { mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
 import { checkRecipe } from "./recipe-file.js";
 import { compareWeights } from "./relatedness.js";

@@ -5,7 +5,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DTYPE_BY_TORCH_NAME, isFloatDType, plural, RecipeError, writeFolder } from "../../core/index.js";
 import { computeBlends } from "../../engine/index.js";
-import { type OpenedPlan, Resolver, type Step, writeCompanions } from "../../merge/index.js";
+import type { OpenedPlan } from "../../merge/index.js";
+import { Resolver, type Step, writeCompanions } from "../../values/index.js";
 import {
   Converter,
   factorNames,

@@ -19,7 +19,7 @@ import {
   splitRows,
   type TensorValue,
 } from "../../engine/index.js";
-import { measureAll } from "../../merge/index.js";
+import { measureAll } from "../../values/index.js";
 import { factorNames } from "../../weights/index.js";
 import { factorShapes, initialFactors, type LoraModule, type LoraPlan } from "./lora.js";
 import type { Optimizer, ParameterShape } from "./optimizer.js";

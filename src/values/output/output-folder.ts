@@ -15,7 +15,7 @@ import {
 } from "../../core/index.js";
 import type { ShardLayout } from "../../weights/index.js";
 import { type PackedMeasured, packedMeasured } from "../expressions/measured.js";
-import { PROVENANCE_FILE } from "../plan/plan.js";
+import { PROVENANCE_FILE } from "../plan.js";
 
 /** A plan of 70,000 tensors (a mixture of experts) with an operation each takes about 300 MB. */
 export const MOST_PROVENANCE_BYTES = 500_000_000;

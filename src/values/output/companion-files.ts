@@ -4,7 +4,7 @@ import { copyFile, lstat, readdir, readFile, realpath, stat, writeFile } from "n
 import { basename, dirname, join, sep } from "node:path";
 import { digestOf, exists, isFile, readJsonObject, rewriteJson, type TorchDTypeName } from "../../core/index.js";
 import { ADAPTER_CONFIG, type AddedToken, type Checkpoint } from "../../weights/index.js";
-import { type Plan, PROVENANCE_FILE } from "./plan.js";
+import { PROVENANCE_FILE, type TensorPlan } from "../plan.js";
 
 /** Tokenizer files of transformers, sentencepiece and Mistral. */
 const TOKENIZER_FILES = [
@@ -41,7 +41,7 @@ const INHERITED = /^(LICENSE|LICENCE|NOTICE|USE_POLICY)(\.(md|txt))?$/i;
  * @returns warnings, such as a missing tokenizer
  */
 export async function writeCompanions(
-  plan: Plan,
+  plan: TensorPlan,
   sources: ReadonlyMap<string, Checkpoint>,
   folder: string,
 ): Promise<string[]> {
@@ -81,7 +81,7 @@ export async function copyTextFiles(
 
 /** Writes the companions of an adapter: its configuration, and the tokenizer files that its experts were saved with. */
 export async function writeAdapterCompanions(
-  plan: Plan,
+  plan: TensorPlan,
   sources: ReadonlyMap<string, Checkpoint>,
   config: object,
   folder: string,
@@ -140,14 +140,14 @@ async function copyFiles(from: string, to: string, isWanted: (name: string) => b
 }
 
 /** Writes the lead's configuration, byte for byte if nothing changes. */
-async function writeConfig({ config }: Checkpoint, plan: Plan, path: string): Promise<void> {
+async function writeConfig({ config }: Checkpoint, plan: TensorPlan, path: string): Promise<void> {
   if (outputConfig(plan, config) === config.json) return copyFile(config.file, path);
   await rewriteJson(config.file, path, (json) => outputConfig(plan, { ...config, json }));
 }
 
 /** The configuration of a plan's output: the lead's, with the plan's layers, vocabulary and dtype. */
 export function outputConfig(
-  { recipe, layerOrder, vocabulary }: Plan,
+  { recipe, layerOrder, vocabulary }: TensorPlan,
   config: Checkpoint["config"],
 ): Readonly<Record<string, unknown>> {
   let { json } = config;

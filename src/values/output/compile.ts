@@ -12,7 +12,7 @@ import type {
 } from "../../weights/index.js";
 import type { Measured } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
-import type { Step } from "../plan/plan.js";
+import type { Step } from "../plan.js";
 
 /** What writing needs to know of a step. */
 export type WrittenStep = Pick<Step, "tensor" | "dtype" | "value">;

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { writeTiny } from "../../../test/support/checkpoints.js";
 import { CASES } from "../../engine/model/fixtures.test-util.js";
+import { executePlan, planRecipe } from "../../merge/index.js";
 import { writeCheckpoint } from "../../train/loop/checkpoint-writer.js";
-import { executePlan, planRecipe } from "../index.js";
 
 const DECODERS = join(import.meta.dirname, "../../../test/fixtures/decoders");
 const root = mkdtempSync(join(tmpdir(), "layergraft-companions-"));

@@ -1,0 +1,60 @@
+// The door of values/: what a tensor is made of, what must be measured for it, and how a plan of tensors is executed.
+export { packBits, unpackBits } from "./expressions/bits.js";
+export {
+  childrenOf,
+  flatten,
+  hasOperation,
+  isLeaf,
+  type Leaf,
+  leavesOf,
+  type Measured,
+  measurementsOf,
+  sumOfWeights,
+  type Value,
+  type Weight,
+  type WeightedValue,
+} from "./expressions/expression.js";
+export { packedResult, packMeasured, packResult, unpackMeasured, unpackResult } from "./expressions/measured.js";
+export { Resolver, type Sources } from "./expressions/resolve.js";
+export { valueSchema } from "./expressions/value-schema.js";
+export {
+  type CheckpointComparison,
+  compareCheckpoints,
+  type TensorComparison,
+} from "./measurements/compare-checkpoints.js";
+export {
+  type Measurement,
+  type MeasuringProgram,
+  measureAll,
+  measuredSources,
+  measuringBytes,
+  measuringPrograms,
+  placeholders,
+} from "./measurements/measure-all.js";
+export { type OwnershipMeasurement, sharesOf, shareWeights } from "./measurements/ownership.js";
+export {
+  analyzeTensors,
+  concatenate,
+  type ExpertDelta,
+  isAnalyzable,
+  type RowAxis,
+  rowsAlong,
+  type TensorDelta,
+  type TensorToAnalyze,
+} from "./measurements/row-changes.js";
+export { hasRows } from "./measurements/rows.js";
+export {
+  copyTextFiles,
+  digestCompanions,
+  digestFiles,
+  isCompanionName,
+  leadsElsewhere,
+  outputConfig,
+  TEXT_FILES,
+  tokenizerNotes,
+  writeAdapterCompanions,
+  writeCompanions,
+} from "./output/companion-files.js";
+export { compileCompare, compileWrite, copied, type WrittenTensor } from "./output/compile.js";
+export { MOST_PROVENANCE_BYTES, OutputFolder, pinsOfRun, type RunState } from "./output/output-folder.js";
+export { PLAN_FORMAT, type PlanSource, PROVENANCE_FILE, type Step, type TensorPlan } from "./plan.js";
