@@ -129,3 +129,25 @@ it("llama.cpp is missing, or does not run the models", async () => {
     ),
   ]);
 });
+
+it("experts that look unrelated to the base are refused, unless the plan allows them", async () => {
+  await writeInitialModel(file("stranger"), 2, { layers: 3, width: 16, heads: 2, feedForward: 32 });
+  const problemsWith = async (allowed: string) => {
+    const plan = `
+name: strangers
+base: base
+${allowed}
+experts:
+  math: { role: task, folders: [stranger] }
+merges:
+  - { name: soup, recipe: { method: soup, models: [math, base] } }
+evaluate: { tasks: [one.yaml] }
+`;
+    writeFileSync(file("strangers.yaml"), plan);
+    return (await openExperiment(file("strangers.yaml"))).world.problems.join("\n");
+  };
+  expect(await problemsWith("")).toMatch(
+    /^line 6: experts\.math\.folders\[0\]: the weights of models\[1\] \(stranger\) and models\[0\] \(base\) look unrelated: .*\. Check the folder, or set allow_unrelated: true$/,
+  );
+  expect(await problemsWith("allow_unrelated: true")).toBe("");
+});

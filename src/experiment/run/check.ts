@@ -261,10 +261,12 @@ async function mergeProblems(
   const opened = new Map([...facts.models.values()].map((model) => [model.folder, model.checkpoint]));
   const attempt = async (path: readonly PropertyKey[], what: string, recipe: RecipeInput) => {
     try {
-      await planRecipe(recipe, { folder, opened });
+      const { unrelated = [] } = (await planRecipe(recipe, { folder, opened })).plan;
+      return unrelated;
     } catch (error) {
       if (!(error instanceof Error)) throw error;
       problems.push({ path, message: `${what}: ${error.message}` });
+      return [];
     }
   };
   if (plan.merges.length > 0) {
@@ -273,7 +275,10 @@ async function mergeProblems(
     for (const { family, source, path } of foldersOf(plan)) {
       const expert = facts.models.get(source);
       if (source === plan.base || !expert || !used.has(family)) continue;
-      await attempt(path, source, { method: "soup", models: [base.folder, expert.folder], ...aligned } as RecipeInput);
+      const pair = { method: "soup", models: [base.folder, expert.folder], ...aligned } as RecipeInput;
+      for (const sentence of plan.allow_unrelated ? [] : await attempt(path, source, pair)) {
+        problems.push({ path, message: `${sentence}. Check the folder, or set allow_unrelated: true` });
+      }
     }
   }
   const members = sourcesIn(plan);

@@ -124,6 +124,7 @@ async function checkPlace({ source, layout }: GgufPlan, folder: OutputFolder, fo
   if (taken && !force) {
     throw new OutputError(`${path} already exists. Pass --force to replace it, or choose another --out.`, {
       file: path,
+      option: "force",
     });
   }
   await folder.checkSpace(layout.bytes);

@@ -74,6 +74,6 @@ export interface Plan {
   readonly tokenizerFrom: string;
   /** Notes to read before executing. */
   readonly notes: readonly string[];
-  /** Why sources look unrelated; if set, executing the plan needs `force`. */
+  /** Why sources look unrelated; if set, executing the plan needs `allowUnrelated`. */
   readonly unrelated?: readonly string[];
 }
