@@ -2,7 +2,7 @@
 import type { Tokenizer } from "./tokenizer.js";
 
 /** The part of a tokenizer that prompts need. */
-export type PromptTokenizer = Pick<Tokenizer, "bos" | "eos" | "encode" | "tokenOf">;
+export type PromptTokenizer = Pick<Tokenizer, "bos" | "eos" | "encode" | "tokenOf" | "unknown">;
 
 /**
  * Makes the encoder of prompts. With `specialTokens`, a text gets the tokens of the tokenizer's post-processor (BOS), with

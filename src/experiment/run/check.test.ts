@@ -130,6 +130,18 @@ it("llama.cpp is missing, or does not run the models", async () => {
   ]);
 });
 
+it("warns of choices that the base's tokenizer cannot tell apart", async () => {
+  writeFileSync(file("quiz.jsonl"), '{"text":"asha","choices":["qqq","zzz"],"right":1}\n');
+  const task = ["task: quiz", "data: quiz.jsonl", 'prompt: "{text}"', "answer: choose", "choices: choices"];
+  writeFileSync(file("quiz.yaml"), [...task, 'correct: "{right}"', ""].join("\n"));
+  writeFileSync(file("choices.yaml"), "name: choices\nbase: base\nevaluate: { tasks: [quiz.yaml] }\n");
+  const { notes, problems } = (await openExperiment(file("choices.yaml"))).world;
+  expect(problems).toEqual([]);
+  expect(notes.slice(0, 1)).toEqual([
+    'quiz: choices with the same tokens in 1 of 1 items, such as "qqq" and "zzz" of item 1; the model cannot tell them apart',
+  ]);
+});
+
 it("experts that look unrelated to the base are refused, unless the plan allows them", async () => {
   await writeInitialModel(file("stranger"), 2, { layers: 3, width: 16, heads: 2, feedForward: 32 });
   const problemsWith = async (allowed: string) => {

@@ -214,6 +214,7 @@ export class ReadFacts implements Facts {
         executes: task.executes,
         metric: headline,
         ...(headline?.by === "group mean" ? { groups: items.map(({ group }) => group) } : {}),
+        choices: items.flatMap((item) => (item.kind === "choose" ? [{ id: item.id, choices: item.choices }] : [])),
       });
     } catch (error) {
       const isMissing = error instanceof LayergraftError && error.code === MISSING_DATA;
