@@ -6,6 +6,7 @@ export {
   type AnalyzeOptions,
   analyzeExperts,
   type DeltaFigures,
+  type ExpertFigures,
   type Figures,
   type LocatedRecipe,
 } from "./analysis/analysis.js";

@@ -21,6 +21,14 @@ export function promptEncoder(tokenizer: PromptTokenizer): (text: string, specia
   };
 }
 
+/**
+ * The token before a text that has no context: BOS, or EOS where there is none, as in lm-evaluation-harness (0.4.13,
+ * models/huggingface.py, `prefix_token_id`).
+ */
+export function tokenBeforeText({ bos, eos }: Pick<Tokenizer, "bos" | "eos">): number[] {
+  return [bos ?? eos ?? []].flat();
+}
+
 /** A context, its continuation, and whether the context begins with BOS (default true). */
 export interface TextPair {
   readonly context: string;
