@@ -1,7 +1,7 @@
 // A run from base and data to its result.
 
 import { join, resolve } from "node:path";
-import { CheckpointError, exists, formatSome, RecipeError } from "../core/index.js";
+import { CheckpointError, digestOfFile, exists, formatSome, RecipeError } from "../core/index.js";
 import {
   type Batch,
   type BatchOptions,
@@ -179,7 +179,7 @@ async function trainOptions(
       }),
     ),
     holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
-    inputs: inputsOf(prepared),
+    inputs: await inputsOf(prepared),
   };
 }
 
@@ -341,8 +341,14 @@ function parametersOf({ trained }: PreparedStream, lora: LoraPlan | undefined): 
   );
 }
 
-function inputsOf({ base, streams }: PreparedRun): Record<string, string> {
-  const sources = base.plan.sources.map(({ name, digest }) => [`base ${name}`, digest]);
+/** Digests of the base's weights, as fine-tuned models of one base have the same headers, and of the examples. */
+async function inputsOf({ base, streams }: PreparedRun): Promise<Record<string, string>> {
+  const sources = await Promise.all(
+    [...base.sources.values()].map(async ({ name, files }) => {
+      const digests = await Promise.all(files.map(({ path }) => digestOfFile(path)));
+      return [`base ${name}`, digests.join(" ")];
+    }),
+  );
   const data = streams.map(({ name, data: { train: examples } }) => [`data ${name}`, examples.digest]);
   return Object.fromEntries([...sources, ...data]) as Record<string, string>;
 }
