@@ -206,7 +206,9 @@ describe("adapters", () => {
     const card = String(pushed.get("README.md"));
     expect(card).toContain("base_model_relation: adapter\nlibrary_name: peft");
     expect(card).toMatch(/A LoRA adapter of rank 2 that keeps \d+.*% of the squared change/);
-    expect(card).toMatch(/- task, a local folder \(digest [0-9a-f]{12}\)\n- language, a local folder/);
+    expect(card).toMatch(
+      /- task, a local folder \(SHA-256 of its weights `[0-9a-f]{64}`\)\n- language, a local folder/,
+    );
     expect([...pushed.keys()]).not.toContain("config.json");
   });
 });

@@ -25,6 +25,7 @@ import {
   train,
   verify,
 } from "./index.js";
+import { loadTokenizer } from "./subpaths/engine.js";
 
 const folder = join(temporaryFolder(), "world");
 const at = (name: string) => join(folder, name);
@@ -133,6 +134,7 @@ test("analyze measures experts, recipes among them; suggest gives recipes that p
   await expect(analyze({ base: "base", experts, folder, out: join(folder, "base") })).rejects.toThrow(OutputError);
   const [math] = total.experts;
   expect({ layers, experts: total.experts.length }).toEqual({ layers: 16, experts: 2 });
+  expect(total.experts.map(({ name }) => name)).toEqual(Object.keys(experts));
   expect(math?.relativeNorm).toBeGreaterThan(0.03);
   expect(math?.relativeNorm).toBeLessThan(0.06);
   const suggestions = await suggest({ base: "base", task: "math-expert", language: "swahili-expert", folder });
@@ -171,6 +173,19 @@ describe("a model", () => {
     expect(logprob).toBeCloseTo(
       tokenLogprobs.reduce((sum, one) => sum + one, 0),
       10,
+    );
+  });
+
+  test("scores a text without a context after EOS, as its tokenizer has no BOS", async () => {
+    const text = "Amina ana maembe";
+    const tokenizer = await loadTokenizer(at("base"));
+    expect(tokenizer.bos).toBeUndefined();
+    const end = tokenizer.tokenOf(tokenizer.eos ?? -1) ?? "";
+    const alone = await model.score(text);
+    expect(alone).toEqual(await model.score(text, { context: end }));
+    expect(alone.tokenLogprobs).toHaveLength(tokenizer.encode(text).length);
+    await expect(model.score(text, { bos: false })).rejects.toThrow(
+      "nothing predicts the first token of the text: bos is false. Pass a context.",
     );
   });
 

@@ -1,4 +1,6 @@
 // A model that generates and scores text: from a folder, an adapter, a recipe or a plan.
+
+import { usageError } from "../core/index.js";
 import {
   brokenModel,
   type ChatMessage,
@@ -9,6 +11,7 @@ import {
   type OpenEngineOptions,
   openEngine,
   promptEncoder,
+  tokenBeforeText,
 } from "../engine/index.js";
 import type { FileType } from "../export/index.js";
 import { type BackendName, chooseBackend, openLlama } from "../llama/index.js";
@@ -80,7 +83,10 @@ export interface Answer {
 
 /** Options of `Model.score`. */
 export interface ScoreOptions {
-  /** Text before the scored text; its own tokens are not scored. Default: only BOS. */
+  /**
+   * Text before the scored text; its own tokens are not scored. Default: only BOS, or EOS where the tokenizer has no BOS, as
+   * in lm-evaluation-harness.
+   */
   readonly context?: string | undefined;
   /** Whether to prepend the tokenizer's BOS token to the context. Default: true. */
   readonly bos?: boolean | undefined;
@@ -160,15 +166,24 @@ export class Model {
   }
 
   /**
-   * Scores a text after a context.
-   * @throws LayergraftError if context and text do not fit into the model's context, or nothing comes before the text
+   * Scores a text, after a context if there is one.
+   * @throws LayergraftError if context and text do not fit into the model's context, or with `bos: false` if there is no
+   *   context
    * @throws CheckpointError if the model has no tokenizer that can be read
    * @throws CancelledError if the signal fires
    */
   async score(text: string, options: ScoreOptions = {}): Promise<TextScore> {
     const { context = "", bos = true, signal } = options;
-    const encode = promptEncoder(await this.#engine.tokenizer());
-    const pair = await encodePair(encode, { context, continuation: text, specialTokens: bos });
+    const tokenizer = await this.#engine.tokenizer();
+    const encoded = { context, continuation: text, specialTokens: bos };
+    let pair = await encodePair(promptEncoder(tokenizer), encoded);
+    if (pair.context.length === 0) {
+      if (bos) pair = { ...pair, context: tokenBeforeText(tokenizer) };
+      if (pair.context.length === 0) {
+        const why = bos ? "the tokenizer has neither BOS nor EOS" : "bos is false";
+        throw usageError(`nothing predicts the first token of the text: ${why}. Pass a context.`, { field: "context" });
+      }
+    }
     const [score] = await this.#engine.scoreContinuations([pair], signal ? { signal } : {});
     const { logprob = 0, tokens = [], greedy = true } = score ?? {};
     return { logprob, tokenLogprobs: tokens, greedy };

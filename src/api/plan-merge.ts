@@ -28,8 +28,10 @@ export interface WriteOptions extends StreamOptions {
   readonly out: string;
   /** Resume an interrupted run into `out`; start over if there is none. Default: false. */
   readonly resume?: boolean | undefined;
-  /** Replace an earlier output, discard an interrupted run, merge models that look unrelated. Default: false. */
+  /** Replace an earlier output, discard an interrupted run. Default: false. */
   readonly force?: boolean | undefined;
+  /** Merge models that look unrelated. Default: false. */
+  readonly allowUnrelated?: boolean | undefined;
 }
 
 /** Result of `MergePlan.write`. */
@@ -64,7 +66,7 @@ export class MergePlan {
   readonly steps: readonly Step[];
   /** Notes to read before writing. */
   readonly notes: readonly string[];
-  /** Why sources look unrelated; `write` then needs `force`. Empty for models of one base. */
+  /** Why sources look unrelated; `write` then needs `allowUnrelated`. Empty for models of one base. */
   readonly unrelated: readonly string[];
   /** Summary of the plan: tensors, parameters, bytes to read and write, and the source of each layer. */
   readonly summary: PlanSummary;
@@ -93,13 +95,13 @@ export class MergePlan {
    * Writes the merged model. An interrupted run leaves `OUT.partial`, which `resume` completes to the same bytes.
    * @throws OutputError if the folder cannot be written, or exists and `force` is not set
    * @throws DiskFullError if the disk fills up
-   * @throws MismatchError if the models look unrelated and `force` is not set
+   * @throws MismatchError if the models look unrelated and `allowUnrelated` is not set
    * @throws CancelledError if the signal fires
    * @throws LayergraftError with code `changed` if a source changes during the write
    */
   async write(options: WriteOptions): Promise<WriteResult> {
-    const { out, resume, force } = options;
-    const result = await executePlan(this.#opened, { out, resume, force, ...controlsOf(options) });
+    const { out, resume, force, allowUnrelated } = options;
+    const result = await executePlan(this.#opened, { out, resume, force, allowUnrelated, ...controlsOf(options) });
     const { files, bytesRead, bytesWritten, resumed, alreadyComplete, warnings } = result;
     return { out: result.out, files, bytesRead, bytesWritten, resumed, alreadyComplete, warnings };
   }

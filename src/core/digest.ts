@@ -1,8 +1,17 @@
 // SHA-256 of bytes, texts and JSON values, in hexadecimal.
 import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { pipeline } from "node:stream/promises";
 
 export function digestOf(content: string | Uint8Array): string {
   return createHash("sha256").update(content).digest("hex");
+}
+
+/** Digest of a file's content, as `sha256sum` prints it. */
+export async function digestOfFile(path: string): Promise<string> {
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(path, { highWaterMark: 2 ** 22 }), hash);
+  return hash.digest("hex");
 }
 
 /** Digest of a value's JSON; depends on the order of fields. */

@@ -12,6 +12,8 @@ export interface ErrorWhere {
   readonly expected?: string;
   /** What was found. */
   readonly actual?: string;
+  /** Option of the library that allows what was refused, such as `force`. */
+  readonly option?: string;
 }
 
 /** Base of all errors of layergraft. `code` is stable across versions; the message is for people. */
@@ -63,8 +65,8 @@ function listed(summary: string, problems: readonly string[]): string {
 export class MismatchError extends LayergraftError {
   readonly problems: readonly string[];
 
-  constructor(summary: string, problems: readonly string[]) {
-    super("mismatch", listed(summary, problems));
+  constructor(summary: string, problems: readonly string[], where: ErrorWhere = {}) {
+    super("mismatch", listed(summary, problems), where);
     this.problems = problems;
   }
 }

@@ -1,5 +1,5 @@
 export { AppendLog, readLog } from "./append-log.js";
-export { canonicalJson, digestOf, digestOfJson, digestOfValue } from "./digest.js";
+export { canonicalJson, digestOf, digestOfFile, digestOfJson, digestOfValue } from "./digest.js";
 export {
   bytesPerElement,
   DTYPE_BITS,

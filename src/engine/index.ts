@@ -40,7 +40,7 @@ export {
   type WeightUses,
 } from "./placed-weights.js";
 export { RopeTables } from "./rope-tables.js";
-export { loadRuntime } from "./runtime/load-runtime.js";
+export { requireRuntime } from "./runtime/load-runtime.js";
 export { type Emitter, lowerGraph, type QuantizedWeight, type Weight } from "./runtime/lower.js";
 export type { ExternalData } from "./runtime/onnx.js";
 export { openSession, type Session, type TensorValue } from "./runtime/session.js";
@@ -51,7 +51,7 @@ export { loadSourceTemplate, loadSourceTokenizer, loadSourceTokenizerParts } fro
 export { type ChatMessage, type ChatTemplate, makeChatTemplate, TemplateError } from "./text/chat-template.js";
 export { loadChatTemplate } from "./text/load-template.js";
 export { loadTokenizer } from "./text/load-tokenizer.js";
-export { encodePair, type PromptTokenizer, promptEncoder } from "./text/prompt-tokens.js";
+export { encodePair, type PromptTokenizer, promptEncoder, tokenBeforeText } from "./text/prompt-tokens.js";
 export { renderWithSpans } from "./text/reply-spans.js";
 export { StoppedText } from "./text/stopped-text.js";
 export { bytesOfPart } from "./text/token-decoder.js";

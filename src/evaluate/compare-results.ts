@@ -42,6 +42,8 @@ export interface TaskComparison {
   readonly title: string;
   readonly protocol: string;
   readonly shots: number | undefined;
+  /** Items with tied choices, in the result that has most of them. */
+  readonly tied: number;
   readonly comparisons: readonly MethodComparison[];
 }
 
@@ -152,7 +154,7 @@ async function compareTask(
   methods: readonly (readonly ComparableTask[])[],
   options: CompareResultsOptions,
 ): Promise<TaskComparison | string> {
-  const read: { metrics: readonly Metric[]; samples: readonly ComparableSample[] }[][] = [];
+  const read: Awaited<ReturnType<ComparableTask["read"]>>[][] = [];
   for (const runs of methods) {
     const found: (typeof read)[number] = [];
     for (const run of runs) found.push(await run.read());
@@ -185,7 +187,8 @@ async function compareTask(
       }),
     );
   });
-  return { task, title, protocol, shots, comparisons };
+  const tied = Math.max(...runs.map(({ tied = 0 }) => tied));
+  return { task, title, protocol, shots, tied, comparisons };
 }
 
 /** Whether an item has this verdict in all runs. */

@@ -2,6 +2,7 @@
 import { LayergraftError, RecipeError, VERSION } from "../core/index.js";
 import { checkAbilities } from "./ask-items.js";
 import type { Backend } from "./backends/backend.js";
+import { choiceNotes } from "./choice-notes.js";
 import { ResultFolder } from "./results/folder.js";
 import { type EvaluationSettings, FORMAT, type Results, type Sample, type TaskResult } from "./results/result-types.js";
 import { writeLmEval } from "./results/write-lm-eval.js";
@@ -33,6 +34,8 @@ export interface EvaluateOptions {
   /** Server URL, stored in `run.json`. */
   readonly url?: string | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Called before the model is asked, with what makes scores mean little. The notes of the results have the same. */
+  readonly onNote?: ((note: string) => void) | undefined;
   readonly onProgress?: ((progress: EvaluationProgress) => void) | undefined;
   /** Called with each sample, and its index among the items, when its verdict is known. */
   readonly onSample?: ((task: Task, sample: Sample, item: Item, index: number) => void) | undefined;
@@ -72,7 +75,10 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     const { items, notes } = await task.load(options.data, { limit: options.limit, signal });
     if (items.length === 0) throw new LayergraftError("data", `${task.name} has no items`);
     checkAbilities(task, items, backend);
-    loaded.push({ task, items, notes });
+    const asked = items.filter((item) => item.kind === "choose");
+    const found = backend.tokenizer ? choiceNotes(asked, backend.tokenizer) : [];
+    for (const note of found) options.onNote?.(`${task.name}: ${note}`);
+    loaded.push({ task, items, notes: [...notes, ...found] });
   }
   const common = {
     format: FORMAT,

@@ -8,6 +8,7 @@ export { openLlamaCpp } from "./backends/llamacpp.js";
 export { openOllama } from "./backends/ollama.js";
 export { openOpenAI, type ServerOptions } from "./backends/openai.js";
 export { startServer } from "./backends/serve.js";
+export { choiceNotes } from "./choice-notes.js";
 export { compareResults, type ResultsComparison } from "./compare-results.js";
 export { type EvaluateOptions, type Evaluation, evaluate } from "./evaluate.js";
 export type { BleuSmoothing } from "./metrics/bleu.js";
@@ -45,6 +46,7 @@ export {
 } from "./scoring/statistics.js";
 export { hubLoader } from "./task-rows.js";
 export {
+  type ChooseItem,
   type DataAccess,
   type Item,
   MISSING_DATA,
@@ -57,5 +59,6 @@ export {
   taskFields,
   taskJsonSchema,
 } from "./tasks/index.js";
+export { isTie } from "./tasks/multiple-choice.js";
 export { judgingDigest, promptsDigest, protocolId, protocolTitle } from "./tasks/protocol.js";
 export { readLines } from "./tasks/task-data.js";

@@ -21,7 +21,7 @@ const task = (more: Partial<TaskResult>): TaskResult => ({
   items: 250,
   notes: [],
   answeredBy: { generation: 250 },
-  problems: { refused: 0, missing: 0, unscored: 0, cut: 0 },
+  problems: { refused: 0, missing: 0, tied: 0, unscored: 0, cut: 0 },
   metrics: [],
   scores: [
     {
@@ -108,7 +108,7 @@ describe("scores", () => {
     const troubled = task({
       notes: ["cut short"],
       answeredBy: { "next token": 3, "log-likelihood": 247 },
-      problems: { refused: 1, missing: 2, unscored: 3, cut: 4, executions: { timeout: 5 } },
+      problems: { refused: 1, missing: 2, tied: 6, unscored: 3, cut: 4, executions: { timeout: 5 } },
     });
     const sandbox = {
       python: "3.12",
@@ -125,12 +125,16 @@ describe("scores", () => {
       "mgsm_sw: 3 of 250 scored by the log-probabilities of the next token",
       "mgsm_sw: 1 of 250 refused by the server, or too long for the model; see the samples",
       "mgsm_sw: 2 of 250 have a choice that is missing from the server's list of likely next tokens",
+      "mgsm_sw: 6 of 250 have tied choices; a tie of k choices is worth 1/k",
       "mgsm_sw: 3 of 250 have no verdict and are not in the scores",
       "mgsm_sw: 4 of 250 answers reached the limit of new tokens",
       "mgsm_sw: 5 of 250 programs: timeout",
       "sandbox: only Python keeps programs from your files, not the kernel; this stops accidents, not attacks",
       "sandbox: nothing keeps programs from using unlimited memory",
     ]);
+    expect(scoreNotes({ ...RESULTS, tasks: [{ ...troubled, ties: "first" }] })).toContain(
+      "mgsm_sw: 6 of 250 have tied choices; the first one counts",
+    );
     expect(scoreNotes(RESULTS)).toEqual(["BLEU: nrefs:1|x"]);
   });
 });
@@ -152,6 +156,7 @@ describe("comparisons", () => {
         title: "MGSM Swahili",
         protocol: "p@1",
         shots: 8,
+        tied: 0,
         comparisons: [
           {
             ...comparison,
@@ -209,6 +214,9 @@ describe("comparisons", () => {
         .map((line) => line.split(" | ").at(-1)),
     ).toEqual(["– |", "none |"]);
     expect(comparisonNotes(of(same))).toEqual([]);
+    expect(comparisonNotes({ ...compared, tasks: [{ ...task, comparisons: [same], tied: 1 }] })).toEqual([
+      "mgsm_sw: 1 item with tied choices",
+    ]);
     expect(comparisonNotes(of(few, { ...few, leftOut: 3 }))).toEqual([
       "mgsm_sw, strict: 3 left out; one evaluation lacks the item or its verdict",
       "detectable none: these items cannot show a difference of any size in 80 of 100 studies; compare more items",

@@ -115,13 +115,17 @@ const WEAK = {
   memory: "using unlimited memory",
 } as const;
 
-function problemNotes({ problems, items, answeredBy }: TaskResult): string[] {
+function problemNotes({ problems, ties, items, answeredBy }: TaskResult): string[] {
   const of = (count: number, what: string): string[] => (count > 0 ? [`${count} of ${items} ${what}`] : []);
   const nextToken = answeredBy["next token"] ?? 0;
   return [
     ...of(nextToken, "scored by the log-probabilities of the next token"),
     ...of(problems.refused, "refused by the server, or too long for the model; see the samples"),
     ...of(problems.missing, "have a choice that is missing from the server's list of likely next tokens"),
+    ...of(
+      problems.tied,
+      `have tied choices; ${ties === "first" ? "the first one counts" : "a tie of k choices is worth 1/k"}`,
+    ),
     ...of(problems.unscored, "have no verdict and are not in the scores"),
     ...of(problems.cut, "answers reached the limit of new tokens"),
     ...Object.entries(problems.executions ?? {}).flatMap(([outcome, count]) => of(count, `programs: ${outcome}`)),
@@ -182,6 +186,7 @@ export function comparisonNotes({ methods, tasks, skipped }: ResultsComparison):
     `${task}, ${title}${methods.length > 2 ? `, result ${method + 1}` : ""}`;
   return [
     ...skipped.map(({ task, reason }) => `${task} not compared: ${reason}`),
+    ...tasks.flatMap(({ task, tied }) => (tied > 0 ? [`${task}: ${plural(tied, "item")} with tied choices`] : [])),
     ...rows.flatMap(({ task, one }) =>
       one.leftOut > 0
         ? [`${nameOf(task, one)}: ${one.leftOut} left out; one evaluation lacks the item or its verdict`]

@@ -12,6 +12,7 @@ import type { EvaluationSettings, Sample, TaskResult } from "./results/result-ty
 import type { SandboxIdentity } from "./sandbox/sandbox.js";
 import { scoreItems } from "./scoring/scores.js";
 import type { Executor, Item, Metric, Task, Verdict } from "./tasks/index.js";
+import { isTie } from "./tasks/multiple-choice.js";
 import { judgingDigest, promptsDigest, protocolId } from "./tasks/protocol.js";
 
 /** A sandbox: executes, and says how it is confined. */
@@ -267,10 +268,12 @@ export class TaskRun {
       problems: {
         refused: this.#refused,
         missing: samples.filter(({ output }) => Array.isArray(output) && output.includes(null)).length,
+        tied: samples.filter(({ output }) => isTie(output)).length,
         unscored: samples.filter(({ verdict }) => verdict === null).length,
         cut: samples.filter(({ finish }) => finish === "length").length,
         ...(task.executes ? { executions } : {}),
       },
+      ...(task.protocol.ties === undefined ? {} : { ties: task.protocol.ties }),
       metrics: metrics.map(({ score: _, ...metric }) => metric),
       scores: scoreItems(metrics, samples, { seed, resamples }),
     };

@@ -44,6 +44,7 @@ merges:
     grid: { bottom: [1, 2] }
   - { name: suggested, suggest: { task: math, language: swahili } }
 evaluate: { tasks: ["problems_{language}.yaml"] }
+allow_unrelated: true
 `;
 
 beforeAll(async () => {

@@ -19,6 +19,7 @@ it("runs a matrix as one experiment, with the results of separate plans", async 
   const plan = (name: string, samples: number) => `
 name: ${name}
 base: base
+allow_unrelated: true
 training:
   common:
     run:

@@ -31,6 +31,7 @@ const train = (more: object) => ({ role: "task", train: more });
 const PLAN = {
   name: "from",
   base: "base",
+  allow_unrelated: true,
   experts: {
     math: train({ run: RUN }),
     swahili: { role: "language", language: "sw", folders: ["language"] },
@@ -51,7 +52,7 @@ const PLAN = {
 
 /** Merges by hand. */
 async function merged(name: string, recipe: object): Promise<string> {
-  await executePlan(await planRecipe(recipe as RecipeInput), { out: at(name), force: true });
+  await executePlan(await planRecipe(recipe as RecipeInput), { out: at(name), force: true, allowUnrelated: true });
   return at(name);
 }
 

@@ -6,6 +6,7 @@ export {
   type AnalyzeOptions,
   analyzeExperts,
   type DeltaFigures,
+  type ExpertFigures,
   type Figures,
 } from "./analysis/analysis.js";
 export { columnName, heatmapOf, overlapOf } from "./analysis/analysis-views.js";

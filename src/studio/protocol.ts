@@ -175,7 +175,13 @@ export const jobInputs = {
     runner,
   }),
   /** Writes a recipe's model. */
-  merge: z.strictObject({ recipe: name, out: source, resume: z.boolean(), force: z.boolean() }),
+  merge: z.strictObject({
+    recipe: name,
+    out: source,
+    resume: z.boolean(),
+    force: z.boolean(),
+    allowUnrelated: z.boolean(),
+  }),
   /** Writes a recipe's model for llama.cpp. */
   export: z.strictObject({
     recipe: name,
@@ -205,6 +211,8 @@ export const job = z.strictObject({
   ended: z.number().nullable(),
   progress: progress.nullable(),
   error: z.string().nullable(),
+  /** Option of the input that allows what the job refused: force, allowUnrelated. */
+  option: z.string().optional(),
 });
 export type Job = z.infer<typeof job>;
 

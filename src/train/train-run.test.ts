@@ -116,6 +116,17 @@ describe("LoRA", () => {
     optimizer: { lr: 1e-2 },
   };
 
+  it("does not resume on a base with other weights", async () => {
+    cpSync(join(root, "base"), join(root, "edited"), { recursive: true });
+    const run = runOf({ base: "edited", sequence_length: 32, batch: 8, samples: 16 });
+    await trainRun({ run, folder: root });
+    const weights = join(root, "edited", "model.safetensors");
+    const bytes = readFileSync(weights);
+    bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1;
+    writeFileSync(weights, bytes);
+    await expect(trainRun({ run, folder: root, resume: true })).rejects.toThrow(/base edited has changed since/);
+  });
+
   it("writes an adapter that opens on its base, and the base with it folded in", async () => {
     const { last, merged } = await go(fields);
     const config = JSON.parse(readFileSync(join(last, "adapter_config.json"), "utf8")) as Record<string, unknown>;

@@ -1,7 +1,7 @@
 // A run from base and data to its result.
 
 import { join, resolve } from "node:path";
-import { CheckpointError, exists, formatSome, RecipeError } from "../core/index.js";
+import { CheckpointError, digestOfFile, exists, formatSome, RecipeError } from "../core/index.js";
 import {
   type Batch,
   type BatchOptions,
@@ -15,13 +15,13 @@ import {
   type SetCounts,
 } from "../data/index.js";
 import {
-  loadRuntime,
   loadSourceTemplate,
   loadSourceTokenizer,
   locateWeights,
   type ModelSource,
   openModelSource,
   readSpec,
+  requireRuntime,
   type Tokenizer,
 } from "../engine/index.js";
 import { executePlan, type OpenedPlan, planRecipe } from "../merge/index.js";
@@ -104,7 +104,7 @@ export interface RunResult extends TrainResult {
 export async function trainRun(options: RunOptions): Promise<RunResult> {
   const { run, resume, force, signal, onProgress, onCheckpoint, onReady } = options;
   // Fails here if it is missing, before base and data are read.
-  await loadRuntime();
+  await requireRuntime();
   const prepared = await prepareRun(options);
   try {
     onReady?.(prepared);
@@ -182,7 +182,7 @@ async function trainOptions(
       }),
     ),
     holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
-    inputs: inputsOf(prepared),
+    inputs: await inputsOf(prepared),
   };
 }
 
@@ -348,8 +348,14 @@ function parametersOf({ trained }: PreparedStream, lora: LoraPlan | undefined): 
   );
 }
 
-function inputsOf({ base, streams }: PreparedRun): Record<string, string> {
-  const sources = base.plan.sources.map(({ name, digest }) => [`base ${name}`, digest]);
+/** Digests of the base's weights, as fine-tuned models of one base have the same headers, and of the examples. */
+async function inputsOf({ base, streams }: PreparedRun): Promise<Record<string, string>> {
+  const sources = await Promise.all(
+    [...base.sources.values()].map(async ({ name, files }) => {
+      const digests = await Promise.all(files.map(({ path }) => digestOfFile(path)));
+      return [`base ${name}`, digests.join(" ")];
+    }),
+  );
   const data = streams.map(({ name, data: { train: examples } }) => [`data ${name}`, examples.digest]);
   return Object.fromEntries([...sources, ...data]) as Record<string, string>;
 }

@@ -78,6 +78,6 @@ export interface TensorPlan<R extends Planned = Planned> {
   readonly tokenizerFrom: string;
   /** Notes to read before executing. */
   readonly notes: readonly string[];
-  /** Why sources look unrelated; if set, executing the plan needs `force`. */
+  /** Why sources look unrelated; if set, executing the plan needs `allowUnrelated`. */
   readonly unrelated?: readonly string[];
 }

@@ -91,7 +91,10 @@ describe("paths", () => {
         ["recipe.write", { name, text: "", version: null }],
         ["recipe.remove", { name }],
         ["recipe.experiment", { name, task: "quiz", force: true }],
-        ["job.start", { kind: "merge", input: { recipe: name, out: "x", resume: false, force: false } }],
+        [
+          "job.start",
+          { kind: "merge", input: { recipe: name, out: "x", resume: false, force: false, allowUnrelated: false } },
+        ],
       ] as const) {
         expect([operation, name, (await call(operation, input)).status]).toEqual([operation, name, 400]);
       }
@@ -331,7 +334,10 @@ describe("models and projects by strangers", () => {
       ["project.change", { revision: 0, change: { recipe: "x" } }],
       ["recipe.write", { name: "x", text: "", version: null }],
       ["experiment.list", {}],
-      ["job.start", { kind: "merge", input: { recipe: "x", out: "x", resume: false, force: false } }],
+      [
+        "job.start",
+        { kind: "merge", input: { recipe: "x", out: "x", resume: false, force: false, allowUnrelated: false } },
+      ],
     ] as const) {
       const sent = { method: "POST", headers: { authorization }, body: JSON.stringify(input) };
       const body = await (await fetch(`${new URL(url).origin}/api/${operation}`, sent)).text();

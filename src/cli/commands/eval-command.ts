@@ -183,6 +183,7 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
         const phase = tasks.length > 1 ? `${number}/${tasks.length} ${title}` : title;
         display.update({ phase, done, total, detail: progressDetail(progress) });
       },
+      onNote: (note) => display.note(`warning: ${note}`),
       onSample: shower(flags, display),
     }));
   } finally {

@@ -1,5 +1,6 @@
 import { type Command, Option } from "commander";
 import { usageError } from "../../core/index.js";
+import { tokenBeforeText } from "../../engine/index.js";
 import { right, terminalLines } from "../../report/index.js";
 import {
   type EngineOptions,
@@ -48,8 +49,9 @@ export function addScoreCommand(program: Command): void {
         if (flags.json) return printJsonLine({ logprobs });
         return print(logprobs.map((list) => list.map((logprob) => logprob.toFixed(4)).join(" ")));
       }
-      const context = await engine.encode(flags.prompt ?? "", { bos: flags.bos });
       const tokenizer = await engine.tokenizer();
+      const encoded = await engine.encode(flags.prompt ?? "", { bos: flags.bos });
+      const context = encoded.length === 0 && flags.bos ? tokenBeforeText(tokenizer) : encoded;
       const result: Record<string, unknown> = {};
       if (flags.continuation) {
         const requests = flags.continuation.map((text) => ({ context, continuation: tokenizer.encode(text) }));

@@ -46,6 +46,7 @@ export interface MergeOptions extends WorkOptions, PushFlags {
   readonly download?: boolean;
   readonly resume?: boolean;
   readonly force?: boolean;
+  readonly allowUnrelated?: boolean;
 }
 
 /** Adds the options of `MergeOptions`. */
@@ -71,7 +72,8 @@ export function withMergeOptions(command: Command): Command {
         .option("--dry-run", "print the plan and exit; reads headers and a sample of weights")
         .option("--download", DOWNLOAD_HELP)
         .option("--resume", "resume an interrupted run")
-        .option("--force", "replace an existing output or interrupted run; merge unrelated models"),
+        .option("--force", "replace an existing output or interrupted run")
+        .option("--allow-unrelated", "merge models that look unrelated"),
     ),
   );
 }
@@ -110,6 +112,7 @@ export async function runMerge(
     out: options.out ?? "",
     resume: options.resume,
     force: options.force,
+    allowUnrelated: options.allowUnrelated,
   };
   // Checked before the plan is shown: an impossible output is the first message.
   if (options.out) await checkOutput(opened, execution);

@@ -1,27 +1,16 @@
 // Loads ONNX Runtime when it is first needed, as merging and analysis work without it.
 
-import type * as Ort from "onnxruntime-node";
 import { isSystemError } from "../../core/index.js";
 import { RuntimeMissingError } from "./errors.js";
 
-export type { Ort };
-
-let loaded: Promise<typeof Ort> | undefined;
-
 /**
- * The package onnxruntime-node, loaded once.
+ * Loads the package onnxruntime-node. No type here names it, as programs that omit it are type-checked, too.
  * @param load how to import it; for tests
  * @throws RuntimeMissingError if it is not installed or has no binary that runs here.
  */
-export function loadRuntime(load?: () => Promise<typeof Ort>): Promise<typeof Ort> {
-  if (load) return explained(load);
-  loaded ??= explained(() => import("onnxruntime-node"));
-  return loaded;
-}
-
-async function explained(load: () => Promise<typeof Ort>): Promise<typeof Ort> {
+export async function requireRuntime(load: () => Promise<unknown> = () => import("onnxruntime-node")): Promise<void> {
   try {
-    return await load();
+    await load();
   } catch (error) {
     throw missing(error);
   }

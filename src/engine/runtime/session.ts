@@ -1,10 +1,11 @@
 // A graph loaded into ONNX Runtime, and runs of it on plain typed arrays. A run blocks JavaScript until it is done.
 
 import { availableParallelism } from "node:os";
+import type * as Ort from "onnxruntime-node";
 import { MOST_THREADS } from "../../core/index.js";
 import { RuntimeError } from "./errors.js";
 import { externalRoot } from "./external-paths.js";
-import { loadRuntime, type Ort } from "./load-runtime.js";
+import { requireRuntime } from "./load-runtime.js";
 
 export interface SessionOptions {
   /** Threads that share the work of one operator; default the machine's available cores. With one, sums are reproducible. */
@@ -52,7 +53,8 @@ const SILENT = 4;
  * @throws RuntimeError if it refuses the graph
  */
 export async function openSession(model: Uint8Array, options: SessionOptions = {}): Promise<Session> {
-  const ort = await loadRuntime();
+  await requireRuntime();
+  const ort = await import("onnxruntime-node");
   const { threads = availableParallelism() } = options;
   if (!Number.isInteger(threads) || threads < 1 || threads > MOST_THREADS) {
     throw new RuntimeError(`threads is ${threads}; it must be a whole number from 1 to ${MOST_THREADS}`, {

@@ -12,6 +12,8 @@ export class Encoder {
   /** Ids that the post-processor puts before and after a text. */
   readonly before: readonly number[];
   readonly after: readonly number[];
+  /** Id of the unknown token. */
+  readonly unknown: number | undefined;
   readonly #added: AddedTokens;
   readonly #vocabulary: ReadonlyMap<string, number>;
   readonly #tokens: string[] = [];
@@ -26,7 +28,8 @@ export class Encoder {
     for (const [token, id] of json.vocabulary) this.#tokens[id] = token;
     this.#normalize = makeNormalizer(json.normalizer, json.normalizer && translateNormalizer(json.normalizer));
     this.#split = makeSplitter(json.preTokenizer, json.preTokenizer && translatePreTokenizer(json.preTokenizer));
-    this.#idsOf = idsByModel(json);
+    this.unknown = unknownOf(json);
+    this.#idsOf = idsByModel(json, this.unknown);
     added.normalizeWith(this.#normalize);
     [this.before, this.after] = surroundings(json, (token) => added.byContent.get(token)?.id ?? this.idOf(token));
   }
@@ -59,9 +62,8 @@ export class Encoder {
 }
 
 /** How the model turns a word (a piece of split text) into ids. */
-function idsByModel(json: CheckedJson): (word: string) => number[] {
+function idsByModel(json: CheckedJson, unknown: number | undefined): (word: string) => number[] {
   const { model: settings, vocabulary } = json;
-  const unknown = unknownOf(json);
   const orUnknown = (id: number | undefined, word: string): number => {
     if (id !== undefined) return id;
     if (unknown !== undefined) return unknown;

@@ -2,7 +2,7 @@
 import type { Tokenizer } from "./tokenizer.js";
 
 /** The part of a tokenizer that prompts need. */
-export type PromptTokenizer = Pick<Tokenizer, "bos" | "eos" | "encode" | "tokenOf">;
+export type PromptTokenizer = Pick<Tokenizer, "bos" | "eos" | "encode" | "tokenOf" | "unknown">;
 
 /**
  * Makes the encoder of prompts. With `specialTokens`, a text gets the tokens of the tokenizer's post-processor (BOS), with
@@ -19,6 +19,14 @@ export function promptEncoder(tokenizer: PromptTokenizer): (text: string, specia
     const ids = tokenizer.encode(text, { specialTokens: true });
     return hasEnd ? ids.slice(0, -1) : ids;
   };
+}
+
+/**
+ * The token before a text that has no context: BOS, or EOS where there is none, as in lm-evaluation-harness (0.4.13,
+ * models/huggingface.py, `prefix_token_id`).
+ */
+export function tokenBeforeText({ bos, eos }: Pick<Tokenizer, "bos" | "eos">): number[] {
+  return [bos ?? eos ?? []].flat();
 }
 
 /** A context, its continuation, and whether the context begins with BOS (default true). */

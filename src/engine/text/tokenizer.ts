@@ -30,6 +30,8 @@ export interface Tokenizer {
   readonly bos: number | undefined;
   readonly eos: number | undefined;
   readonly pad: number | undefined;
+  /** Id of the token that stands for text without tokens; absent where every text has tokens. */
+  readonly unknown?: number | undefined;
   /**
    * The ids of a text. Special tokens in it are recognized.
    * @param options.specialTokens whether the tokenizer's post-processor adds tokens such as BOS; default false
@@ -62,6 +64,7 @@ export class JsonTokenizer implements Tokenizer {
   readonly bos: number | undefined;
   readonly eos: number | undefined;
   readonly pad: number | undefined;
+  readonly unknown: number | undefined;
   readonly #encoder: Encoder;
   readonly #added: AddedTokens;
   readonly #openDecoder: () => PieceDecoder;
@@ -76,6 +79,7 @@ export class JsonTokenizer implements Tokenizer {
     const named = namedTokens(settings);
     this.#added = new AddedTokens(json, named, settings);
     this.#encoder = new Encoder(json, this.#added);
+    this.unknown = this.#encoder.unknown;
     this.vocabularySize = 1 + Math.max(json.highestId, this.#added.highestId);
     // As in transformers: the clean-up is for word pieces, and would damage decoded byte pairs.
     const cleanUp =

@@ -75,7 +75,9 @@ export async function openServer(
   options: HttpOptions,
   open: (
     http: HttpClient,
-  ) => Promise<Pick<Backend, "identity" | "incapacities" | "renderChat"> & { readonly answers: ServerAnswers }>,
+  ) => Promise<
+    Pick<Backend, "identity" | "incapacities" | "renderChat" | "tokenizer"> & { readonly answers: ServerAnswers }
+  >,
 ): Promise<Backend> {
   const http = new HttpClient(options);
   try {

@@ -118,6 +118,8 @@ export interface Backend {
    * resumed run must compute it in the same one.
    */
   readonly batches?: ((requests: readonly { readonly prefix?: string | undefined }[]) => number[][]) | undefined;
+  /** The model's tokenizer, where it is on this machine. */
+  readonly tokenizer?: Encoder | undefined;
   /** Closes connections, or frees the engine's memory. */
   close(): Promise<void>;
 }

@@ -158,6 +158,7 @@ export function engineBackend(options: EngineBackendOptions): Backend {
       bos: "tokenizer",
     },
     incapacities: {},
+    tokenizer: options.tokenizer,
     batches,
     generate: (requests, answering) =>
       inBatches(requests, (batch, onAnswer) => generate(batch, onAnswer, answering?.signal), answering),

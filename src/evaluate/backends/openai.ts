@@ -56,6 +56,7 @@ export function openOpenAI(options: ServerOptions): Promise<Backend> {
       incapacities,
       answers: new CompletionServer(http, { ...known, topCount: typeof top === "number" ? top : 0 }),
       renderChat: options.renderChat,
+      tokenizer: options.tokenizer,
     };
   });
 }

@@ -30,7 +30,12 @@ export interface ComparableTask {
   /** How answers are read and scored: a digest, and what a person calls it. */
   readonly judging?: { readonly digest: string; readonly names: readonly string[] } | undefined;
   /** Reads samples, and the metrics that they have. */
-  read(): Promise<{ readonly metrics: readonly Metric[]; readonly samples: readonly ComparableSample[] }>;
+  read(): Promise<{
+    readonly metrics: readonly Metric[];
+    readonly samples: readonly ComparableSample[];
+    /** Items whose highest log-likelihood several choices have. */
+    readonly tied?: number;
+  }>;
 }
 
 /** Results that can be compared item by item. */
@@ -135,7 +140,7 @@ function ownResults(path: string, file: string, { source, backend, tasks }: Resu
   return {
     ...{ path, program: "layergraft", notes: [] },
     name: `${source} (${backend.model === source ? who : `${backend.model}, ${who}`})`,
-    tasks: tasks.map(({ task, title, protocol, shots, judgingDigest, metrics }): ComparableTask => {
+    tasks: tasks.map(({ task, title, protocol, shots, judgingDigest, metrics, problems }): ComparableTask => {
       const names = metrics.flatMap(({ signature }) => signature ?? []);
       return {
         ...{ task, title, protocol, shots },
@@ -145,6 +150,7 @@ function ownResults(path: string, file: string, { source, backend, tasks }: Resu
           return {
             metrics: metrics.flatMap(withScore),
             samples: samples.map(({ asked, ...judged }) => ({ ...judged, asked: { questions: asked } })),
+            tied: problems.tied,
           };
         },
       };

@@ -64,6 +64,22 @@ describe("lm-eval", () => {
     expect(found.at(-1)?.gained.filter((id) => id.startsWith("sums_large/"))).toHaveLength(4);
   });
 
+  it("counts items whose choices are tied, which lm-eval gives to the first", async () => {
+    const before = await compareResults({ results: [first, copy] });
+    expect(before.tasks.map(({ tied }) => tied)).toEqual([0, 0, 0, 0]);
+    edit("sums_small", (sample, line) => {
+      const answers = sample.filtered_resps as [string, string][];
+      return line > 1 ? sample : { ...sample, filtered_resps: answers.map(([, greedy]) => ["-1.5", greedy]) };
+    });
+    const { tasks } = await compareResults({ results: [first, copy] });
+    expect(tasks.map(({ task, tied }) => [task, tied])).toEqual([
+      ["sums_words", 0],
+      ["sums_small", 2],
+      ["sums_large", 0],
+      ["sums", 2],
+    ]);
+  });
+
   it("corrects for the number of results, and says what the items can show", async () => {
     const [two] = await flat(first, second);
     const three = await flat(first, second, first);

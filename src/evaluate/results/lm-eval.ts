@@ -5,6 +5,7 @@ import { basename, dirname, join } from "node:path";
 import { digestOfValue, isObject, own, RecipeError } from "../../core/index.js";
 import { type Row, readRows } from "../../data/index.js";
 import type { Metric } from "../tasks/index.js";
+import { isTie } from "../tasks/multiple-choice.js";
 import type { ComparableResults, ComparableSample, ComparableTask } from "./comparable.js";
 import { meanMetric } from "./mean-metric.js";
 
@@ -107,7 +108,7 @@ async function readSamples(
   file: string,
   parts: readonly { readonly task: string; readonly name: string }[],
   scores: Fields,
-): Promise<{ metrics: Metric[]; samples: ComparableSample[] }> {
+): Promise<{ metrics: Metric[]; samples: ComparableSample[]; tied: number }> {
   const wanted = Object.entries(scores).flatMap(([name, value]): Wanted[] => {
     const [, metric, filter] = /^(.+),([^,]*)$/.exec(name) ?? [];
     if (metric === undefined || filter === undefined || metric.endsWith("_stderr") || typeof value !== "number")
@@ -118,6 +119,7 @@ async function readSamples(
     string,
     { group: string | undefined; asked: Record<string, string>; verdict: Record<string, number> }
   >();
+  const tied = new Set<string>();
   for (const { task, name } of parts) {
     const path = join(dirname(file), name);
     for await (const { rows, lines } of readRows([path])) {
@@ -135,6 +137,7 @@ async function readSamples(
             file: path,
           });
         }
+        if (isTie(logLikelihoodsIn(row))) tied.add(key);
         for (const { name, metric, filter } of wanted) {
           if (textOf(row.filter ?? "none") !== filter) continue;
           const found = own(row, metric);
@@ -160,7 +163,13 @@ async function readSamples(
   const metrics = wanted.flatMap(({ name, metric, filter, value }) =>
     meanMetric({ name, title: filter === "none" ? metric : `${metric}, ${filter}`, value }, all),
   );
-  return { metrics, samples: all };
+  return { metrics, samples: all, tied: tied.size };
+}
+
+/** Log-likelihoods of the choices, of which lm-eval stores `[value, is greedy]` as numbers or texts; null for other answers. */
+function logLikelihoodsIn({ filtered_resps: answers }: Row): number[] | null {
+  if (!Array.isArray(answers) || !answers.every((answer) => Array.isArray(answer) && answer.length === 2)) return null;
+  return answers.map(([value]: unknown[]) => Number(value));
 }
 
 const agree = (one: Fields, other: Fields) => Object.entries(one).every(([key, value]) => own(other, key) === value);

@@ -58,10 +58,12 @@ const TASK = z.object({
   problems: z.object({
     refused: z.number(),
     missing: z.number(),
+    tied: z.number().default(0),
     unscored: z.number(),
     cut: z.number(),
     executions: recordOf(z.number()).optional(),
   }),
+  ties: z.literal("first").optional(),
   metrics: z.array(METRIC),
   scores: z.array(SCORE),
 });

@@ -13,6 +13,8 @@ export interface ProblemCounts {
   readonly refused: number;
   /** Items with a choice that is missing from the server's list of likely next tokens. */
   readonly missing: number;
+  /** Items whose highest log-likelihood several choices have. */
+  readonly tied: number;
   /** Items without a verdict; they are not in the scores. */
   readonly unscored: number;
   /** Answers that reached the limit of new tokens. */
@@ -37,6 +39,8 @@ export interface TaskResult {
   /** How many items were answered how: generation, log-likelihood, next token (a choice among the likeliest ones). */
   readonly answeredBy: Readonly<Record<string, number>>;
   readonly problems: ProblemCounts;
+  /** first: the first of tied choices was the answer. Absent: a tie of k choices was worth 1/k. */
+  readonly ties?: "first" | undefined;
   readonly metrics: readonly StoredMetric[];
   readonly scores: readonly Score[];
 }

@@ -4,6 +4,7 @@ import { bleuStatistics, corpusBleu } from "../metrics/bleu.js";
 import { bleuMetric } from "../tasks/flores.js";
 import type { Metric } from "../tasks/index.js";
 import { compareItems, type JudgedItem, scoreItems } from "./scores.js";
+import { wilsonInterval } from "./statistics.js";
 
 const accuracy: Metric = { name: "accuracy", title: "accuracy", of: "accuracy", by: "mean", scale: "share" };
 const bySubject: Metric = { ...accuracy, name: "by_subject", by: "group mean" };
@@ -137,6 +138,20 @@ describe("compareItems", () => {
     const better = compareItems(metric, judged(lines), judged(lines.map(() => "a b c d e f")));
     // All six items add more: 2 of 64 patterns of signs are as far.
     expect(better.pValue).toBe(2 / 64);
+  });
+
+  it("tests verdicts between right and wrong by their signs, and has intervals of items that are all tied", () => {
+    const worth = (...values: number[]) => values.map((value, i) => ({ id: String(i), verdict: { accuracy: value } }));
+    const third = 1 / 3;
+    const found = compareItems(accuracy, worth(third, third, third, 0, 0.5, 1), worth(1, 1, 1, 1, 1, 1));
+    // Five items are better and none is worse: 2 of 32 patterns of signs are as far.
+    expect(found).toMatchObject({ gained: [], lost: [], discordance: undefined, pValue: 2 / 32 });
+    expect(found.interval?.low).toBeGreaterThan(0);
+    const same = compareItems(accuracy, worth(third, third), worth(third, third));
+    expect(same).toMatchObject({ difference: 0, pValue: 1, interval: undefined });
+    const [score] = scoreItems([accuracy], worth(third, third, third, third));
+    const { low, high } = wilsonInterval(third, 4);
+    expect(score).toMatchObject({ value: third, interval: { low, high } });
   });
 
   it("refuses samples of different tasks, and items that stand twice", () => {

@@ -2,7 +2,7 @@
 // arXiv 2308.16884.
 import { type Language, plural, requireLanguage } from "../../core/index.js";
 import { declareTask } from "./declare-task.js";
-import { LETTERS, letterItem, readChoice, scoreChoice } from "./multiple-choice.js";
+import { choiceJudging, LETTERS, letterItem } from "./multiple-choice.js";
 import type { Protocol } from "./protocol.js";
 import type { OpenOptions, Task, TaskFamily } from "./task.js";
 import { type DataAccess, dataError, type LocatedRow, taskRows, textField } from "./task-data.js";
@@ -17,7 +17,7 @@ const QUESTIONS = 900;
 const PROTOCOLS: readonly BelebeleProtocol[] = [
   {
     name: "layergraft/belebele",
-    version: 1,
+    version: 2,
     summary: "Shots are the first rows of the same language, never the row itself; log-likelihood of the letters.",
     reference: "prompt and shots of lm-evaluation-harness 0.4.13",
     shots: { default: 5, most: 20 },
@@ -26,7 +26,7 @@ const PROTOCOLS: readonly BelebeleProtocol[] = [
   },
   {
     name: "layergraft/belebele-english-shots",
-    version: 1,
+    version: 2,
     summary: "As layergraft/belebele, with the shots in English and never on the passage that is asked about.",
     reference: "Bandarkar et al. 2023, arXiv 2308.16884, section 4: English shots; rows instead of its training set",
     shots: { default: 5, most: 20 },
@@ -36,10 +36,12 @@ const PROTOCOLS: readonly BelebeleProtocol[] = [
   {
     name: "lm-eval/belebele",
     version: 0,
-    summary: "As in lm-evaluation-harness: first rows of the same language; BOS as the tokenizer adds it.",
+    summary:
+      "As in lm-evaluation-harness: first rows of the same language; BOS as the tokenizer adds it; the first of tied choices.",
     reference: "lm-evaluation-harness 0.4.13, tasks/belebele, version 0.0",
     shots: { default: 5, most: 20 },
     specialTokens: true,
+    ties: "first",
     shotsIn: "native",
   },
 ];
@@ -57,12 +59,13 @@ export const belebele: TaskFamily = {
 };
 
 function openBelebele({ code, name }: Language, options: OpenOptions): Task {
-  return declareTask(options, PROTOCOLS, ({ shotsIn }, shots) => ({
+  return declareTask(options, PROTOCOLS, (protocol, shots) => ({
     name: `belebele_${code}`,
     title: `Belebele ${name}`,
     metrics: [{ name: "accuracy", title: "accuracy", of: "accuracy", by: "mean", scale: "share" }],
     published: { what: `Belebele ${code}`, count: QUESTIONS, unit: "question" },
     async load(data, signal) {
+      const { shotsIn } = protocol;
       const rows = await readQuestions(data, code, signal);
       const pool = shots === 0 || shotsIn === "native" ? rows : await readQuestions(data, shotsIn, signal);
       if (pool.length <= shots) {
@@ -80,8 +83,7 @@ function openBelebele({ code, name }: Language, options: OpenOptions): Task {
       });
       return { items };
     },
-    read: readChoice,
-    score: scoreChoice,
+    ...choiceJudging(protocol),
   }));
 }
 

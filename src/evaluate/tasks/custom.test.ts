@@ -139,6 +139,19 @@ describe("choices", () => {
     expect(await judge(task, 0, [-2, null, -8.1])).toEqual({ reading: { missing: ["B"] }, verdict: undefined });
   });
 
+  it("that are tied are worth 1/k, wherever the right one stands", async () => {
+    for (const right of [0, 1, 2]) {
+      const row = { question: "?", options: ["ab", "cd", "efg"], right };
+      writeFileSync(join(root, "ties.jsonl"), `${JSON.stringify(row)}\n`);
+      const task = await open(CHOOSE.replace("rows.jsonl", "ties.jsonl").replace(/group.*\n/, ""));
+      const { reading, verdict } = await judge(task, 0, [-6, -6, -6]);
+      expect(reading).toEqual({ choice: [0, 1, 2], label: "A, B, C", acc_norm: 2, acc_bytes: 2 });
+      const ofLength = right === 2 ? 1 : 0;
+      expect(verdict).toEqual({ accuracy: 1 / 3, acc_norm: ofLength, acc_bytes: ofLength });
+      expect((await judge(task, 0, [-4, -4, -9])).verdict).toMatchObject({ acc_norm: right === 2 ? 0 : 0.5 });
+    }
+  });
+
   it("may be numbers: the right one is the one that says so, and what could be two is refused", async () => {
     const rows = (right: unknown) => `${JSON.stringify({ question: "2 + 3?", options: ["5", "1", "0"], right })}\n`;
     const declaration = CHOOSE.replace("rows.jsonl", "numbers.jsonl").replace(/group.*\n/, "");

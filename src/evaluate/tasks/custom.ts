@@ -20,7 +20,7 @@ import { CHRF_PLUS_PLUS, chrfStatistics } from "../metrics/chrf.js";
 import { type ChooseDeclaration, type Declaration, type GenerateDeclaration, readDeclaration } from "./custom-file.js";
 import { bleuMetric, chrfMetric } from "./flores.js";
 import { withFidelity } from "./language-fidelity.js";
-import { LETTERS, readChoiceOfLength, scoreChoiceOfLength } from "./multiple-choice.js";
+import { choiceJudging, LETTERS } from "./multiple-choice.js";
 import { type Protocol, shotsOf } from "./protocol.js";
 import { type Item, limitItems, type Metric, type OpenOptions, type Prompt, type Task, type Verdict } from "./task.js";
 import { type DataAccess, dataError, fileRows, findFile, type LocatedRow } from "./task-data.js";
@@ -57,12 +57,15 @@ export function customTask(declaration: Declaration, folder: string, options: Op
   };
   const answersIn = declaration.answer === "generate" && declaration.answers_in !== undefined ? "by item" : undefined;
   return declaration.answer === "choose"
-    ? { ...common, metrics: CHOICE_METRICS, read: readChoiceOfLength, score: scoreChoiceOfLength }
+    ? { ...common, metrics: CHOICE_METRICS, judging: CHOICE_READER, ...choiceJudging({ perLength: true }) }
     : { ...common, judging: judgingOf(declaration), ...withFidelity(readingOf(declaration, options), answersIn) };
 }
 
 /** Version of how numbers are read; raised whenever an answer could be read differently. */
 const NUMBER_READER = 2;
+
+/** As `NUMBER_READER`, of choices. 2: ties are worth 1/k; before, the first of tied choices was the answer. */
+const CHOICE_READER = 2;
 
 /** Of a declaration what decides a verdict, metrics aside. */
 function judgingOf({ read, language, score }: GenerateDeclaration): unknown {

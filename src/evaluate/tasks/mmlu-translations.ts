@@ -4,7 +4,7 @@ import { didYouMean, findLanguage, groupBy, RecipeError } from "../../core/index
 import { declareTask } from "./declare-task.js";
 import { africanCode, africanName } from "./gsm.js";
 import { formatQuestion, headingOf, MMLU_METRICS, type Question } from "./mmlu.js";
-import { indexOfLetter, LETTERS, letterItem, readChoice, scoreChoice } from "./multiple-choice.js";
+import { choiceJudging, indexOfLetter, LETTERS, letterItem } from "./multiple-choice.js";
 import type { Protocol } from "./protocol.js";
 import { parsePythonList } from "./python-literal.js";
 import type { ChooseItem, OpenOptions, Task, TaskFamily } from "./task.js";
@@ -29,7 +29,7 @@ const letters = (isStripped: boolean): Pick<TranslationProtocol, "item" | "solve
 
 const mmluProtocol = (name: string, reference: string): TranslationProtocol => ({
   name,
-  version: 1,
+  version: 2,
   summary: "Five questions of the subject in the same language, then the question; log-likelihood of the letters.",
   reference,
   shots: { default: 5, most: 5 },
@@ -45,10 +45,12 @@ const GLOBAL: readonly TranslationProtocol[] = [
   {
     name: "lm-eval/global-mmlu-full",
     version: 0,
-    summary: "As in lm-evaluation-harness: no heading, questions without white space around them.",
+    summary:
+      "As in lm-evaluation-harness: no heading, questions without white space around them; the first of tied choices.",
     reference: "lm-evaluation-harness 0.4.13, tasks/global_mmlu/full, version 0.0",
     shots: { default: 0, most: 5 },
     specialTokens: true,
+    ties: "first",
     heading: () => "",
     ...letters(true),
   },
@@ -112,10 +114,12 @@ const AFRICAN: readonly TranslationProtocol[] = [
   {
     name: "lm-eval/afrimmlu-direct",
     version: 1,
-    summary: "As the first prompt of lm-evaluation-harness, in English; log-likelihood of the choices' texts.",
+    summary:
+      "As the first prompt of lm-evaluation-harness, in English; log-likelihood of the choices' texts; the first of tied choices.",
     reference: "lm-evaluation-harness 0.4.13, tasks/afrimmlu/direct/prompt_1, version 1.0",
     shots: { default: 0, most: 5 },
     specialTokens: true,
+    ties: "first",
     heading: () => "",
     item: (question, subject, id, shared) => ({
       ...{ kind: "choose", id, group: subject, prompt: { form: "text", shared, own: iroko(question, subject) } },
@@ -167,10 +171,11 @@ function openTranslation(
   protocols: readonly TranslationProtocol[],
   options: OpenOptions,
 ): Task {
-  return declareTask(options, protocols, ({ heading, item, solved }, shots) => ({
-    ...{ name, title, metrics: MMLU_METRICS, read: readChoice, score: scoreChoice },
+  return declareTask(options, protocols, (protocol, shots) => ({
+    ...{ name, title, metrics: MMLU_METRICS, ...choiceJudging(protocol) },
     published: { what: title, count, unit: "question" },
     async load(data, signal) {
+      const { heading, item, solved } = protocol;
       const subjectOf = (row: LocatedRow) => textField(row, "subject");
       const tests = groupBy(await read(data, "test", signal), subjectOf);
       const examples = groupBy(shots === 0 ? [] : await read(data, shotSplit, signal), subjectOf);

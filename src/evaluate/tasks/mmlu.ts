@@ -4,7 +4,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { didYouMean, findLanguage, formatSome, groupBy, plural, RecipeError } from "../../core/index.js";
 import { declareTask } from "./declare-task.js";
-import { indexOfLetter, LETTERS, letterItem, readChoice, scoreChoice } from "./multiple-choice.js";
+import { choiceJudging, indexOfLetter, LETTERS, letterItem } from "./multiple-choice.js";
 import type { Protocol } from "./protocol.js";
 import type { Metric, OpenOptions, Task, TaskFamily } from "./task.js";
 import {
@@ -39,7 +39,7 @@ export const MMLU_SUBJECTS: readonly string[] = [
 const PROTOCOLS: readonly Protocol[] = [
   {
     name: "layergraft/mmlu",
-    version: 1,
+    version: 2,
     summary: "Five dev rows of the subject, then the question; log-likelihood of the letters.",
     reference: "Hendrycks et al. 2021, arXiv 2009.03300, appendix B",
     shots: { default: 5, most: 5 },
@@ -48,10 +48,12 @@ const PROTOCOLS: readonly Protocol[] = [
   {
     name: "lm-eval/mmlu",
     version: 1,
-    summary: "As in lm-evaluation-harness: questions without white space around them; BOS as the tokenizer adds it.",
+    summary:
+      "As in lm-evaluation-harness: questions without white space around them; BOS as the tokenizer adds it; the first of tied choices.",
     reference: "lm-evaluation-harness 0.4.13, tasks/mmlu/default, version 1.0",
     shots: { default: 5, most: 5 },
     specialTokens: true,
+    ties: "first",
   },
 ];
 
@@ -137,8 +139,7 @@ function openMmlu({ name, title, subjects, folder }: MmluTask, options: OpenOpti
         });
         return { items, notes: test.notes };
       },
-      read: readChoice,
-      score: scoreChoice,
+      ...choiceJudging(protocol),
     };
   });
 }

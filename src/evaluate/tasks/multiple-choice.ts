@@ -1,5 +1,6 @@
 // What tasks with given choices share: the likeliest continuation is the answer.
-import type { ChooseItem, GenerateItem, Item, Output, Reading, Verdict } from "./task.js";
+import type { Protocol } from "./protocol.js";
+import type { ChooseItem, GenerateItem, Item, Output, Reading, Task } from "./task.js";
 
 export const LETTERS = ["A", "B", "C", "D"] as const;
 
@@ -20,54 +21,70 @@ export function indexOfLetter(answer: unknown): number | undefined {
   return index in LETTERS ? index : undefined;
 }
 
+/** Indices of the highest values: several where choices are tied. A value that is not known makes none the highest. */
+function indicesOfMost(values: readonly (number | null)[]): number[] {
+  const known = values.map((value) => value ?? Number.NaN);
+  const most = Math.max(...known);
+  return known.flatMap((value, i) => (value === most ? [i] : []));
+}
+
+/** Whether several choices of an answer are the likeliest. */
+export function isTie(output: Output | null): boolean {
+  return Array.isArray(output) && indicesOfMost(output).length > 1;
+}
+
 /**
- * The choice with the highest log-likelihood, the first of equal ones. If one is not known, the reading names it and has no
- * choice.
+ * What the log-likelihood of a choice is divided by, so that long choices are not at a disadvantage. The lengths are those of
+ * lm-evaluation-harness (0.4.13, api/task.py), which leaves out the blank that joins choice and prompt.
  */
-export function readChoice(item: Item, output: Output): Reading {
-  const { labels } = asChoose(item);
-  if (typeof output === "string") return {};
-  const missing = labels.filter((_, i) => !Number.isFinite(output[i] ?? Number.NaN));
-  if (missing.length > 0) return { missing };
-  const choice = indexOfMost(output);
-  return { choice, label: labels[choice] };
+const LENGTHS = {
+  acc_norm: (choice: string) => [...choice.slice(1)].length,
+  acc_bytes: (choice: string) => Buffer.byteLength(choice.slice(1)),
+} as const;
+
+interface ChoiceRule {
+  /** As in `Protocol`. */
+  readonly ties?: Protocol["ties"];
+  /** Whether to judge acc_norm and acc_bytes, too. */
+  readonly perLength?: boolean;
 }
 
-function indexOfMost(values: readonly (number | null)[]): number {
-  const known = values.map((value) => value ?? Number.NEGATIVE_INFINITY);
-  return known.indexOf(Math.max(...known));
-}
-
-/** The length of a choice that its log-likelihood is divided by, so that long choices are not the losers. */
-const LENGTHS: Readonly<Record<string, (choice: string) => number>> = {
-  // As lm-evaluation-harness names them and counts (0.4.13, api/task.py): without the blank that joins choice and prompt.
-  acc_norm: (choice) => [...choice.slice(1)].length,
-  acc_bytes: (choice) => Buffer.byteLength(choice.slice(1)),
-};
-
-/** As `readChoice`, and beside it the choice with the highest log-likelihood for its length. */
-export function readChoiceOfLength(item: Item, output: Output): Reading {
-  const reading = readChoice(item, output);
-  if (reading.choice === undefined || typeof output === "string") return reading;
-  const { choices } = asChoose(item);
-  const perLength = Object.entries(LENGTHS).map(([name, length]) => [
-    name,
-    indexOfMost(choices.map((choice, i) => (output[i] ?? Number.NaN) / length(choice))),
-  ]);
-  return { ...reading, ...Object.fromEntries(perLength) };
-}
-
-/** accuracy, and acc_norm and acc_bytes: that of the choices that are likeliest for their length. */
-export async function scoreChoiceOfLength(item: Item, reading: Reading): Promise<Verdict | undefined> {
-  const verdict = await scoreChoice(item, reading);
-  const isRight = (name: string) => [name, reading[name] === asChoose(item).correct ? 1 : 0];
-  return verdict && { ...verdict, ...Object.fromEntries(Object.keys(LENGTHS).map(isRight)) };
-}
-
-/** accuracy: 1 where the right choice was the likeliest. */
-export async function scoreChoice(item: Item, reading: Reading): Promise<Verdict | undefined> {
-  if (typeof reading.choice !== "number") return undefined;
-  return { accuracy: reading.choice === asChoose(item).correct ? 1 : 0 };
+/**
+ * Reads the choice with the highest log-likelihood, and scores it: accuracy, and per length acc_norm and acc_bytes. A tie of k
+ * choices with the right one among them is worth 1/k, or where the first counts, as numpy's argmax has it, 1 or 0.
+ * If a log-likelihood is not known, the reading names the choice in `missing`, and there is no verdict.
+ */
+export function choiceJudging({ ties, perLength = false }: ChoiceRule): Pick<Task, "read" | "score"> {
+  const lengths = perLength ? Object.entries(LENGTHS) : [];
+  const chosen = (values: readonly (number | null)[]): number | readonly number[] => {
+    const most = indicesOfMost(values);
+    return ties === "first" || most.length === 1 ? (most[0] ?? -1) : most;
+  };
+  return {
+    read(item, output) {
+      const { labels, choices } = asChoose(item);
+      if (typeof output === "string") return {};
+      const missing = labels.filter((_, i) => !Number.isFinite(output[i] ?? Number.NaN));
+      if (missing.length > 0) return { missing };
+      const choice = chosen(output);
+      const ofLengths = lengths.map(([name, length]) => [
+        name,
+        chosen(choices.map((text, i) => (output[i] ?? Number.NaN) / length(text))),
+      ]);
+      const label = [choice].flat().map((index) => labels[index]);
+      return { choice, label: label.join(", "), ...Object.fromEntries(ofLengths) };
+    },
+    async score(item, reading) {
+      if (reading.choice === undefined) return undefined;
+      const { correct } = asChoose(item);
+      const worth = (read: Reading[string]) => {
+        const tied: readonly unknown[] = [read].flat();
+        return tied.includes(correct) ? 1 / tied.length : 0;
+      };
+      const ofLengths = lengths.map(([name]) => [name, worth(reading[name])]);
+      return { accuracy: worth(reading.choice), ...Object.fromEntries(ofLengths) };
+    },
+  };
 }
 
 export function asChoose(item: Item): ChooseItem {

@@ -17,6 +17,8 @@ export interface Protocol {
   readonly shots: { readonly default: number; readonly most: number };
   /** Whether prompts begin with the tokenizer's special tokens (BOS). Chats have their own. */
   readonly specialTokens: boolean;
+  /** first: the first of tied choices is the answer. Default: a tie of k choices is worth 1/k. */
+  readonly ties?: "first";
 }
 
 /** `layergraft/mgsm-native-cot@1`. */

@@ -66,7 +66,7 @@ export type Item = GenerateItem | ChooseItem;
 export type Output = string | readonly (number | null)[];
 
 /** What was read from an output, as plain data: kept in the samples. */
-export type Reading = Readonly<Record<string, string | number | readonly string[] | undefined>>;
+export type Reading = Readonly<Record<string, string | number | readonly string[] | readonly number[] | undefined>>;
 
 /**
  * What a reading is worth: numbers from 0 to 1 that are averaged, or sums that a corpus score is made of. Undefined

@@ -2,6 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { type DataAccess, type Item, type OpenTasksOptions, openTasks, PROTOCOLS, SUITES, type Task } from "./index.js";
+import { letterItem } from "./multiple-choice.js";
 import { promptsDigest, protocolId, protocolTitle } from "./protocol.js";
 
 const data: DataAccess = { folder: fileURLToPath(new URL("../../../test/fixtures/evaluation/", import.meta.url)) };
@@ -171,8 +172,35 @@ describe("Belebele", () => {
       return [reading, await task.score(first, reading)];
     };
     expect(await judge([-1, -2, -3, -4])).toEqual([{ choice: 0, label: "A" }, { accuracy: 1 }]);
-    expect(await judge([-4, -2, -2, -4])).toEqual([{ choice: 1, label: "B" }, { accuracy: 0 }]);
+    expect(await judge([-4, -2, -3, -4])).toEqual([{ choice: 1, label: "B" }, { accuracy: 0 }]);
     expect(await judge([-1, null, -3, Number.NaN])).toEqual([{ missing: ["B", "D"] }, undefined]);
+  });
+
+  it.each([
+    ["mmlu", "lm-eval/mmlu"],
+    ["belebele_de", "lm-eval/belebele"],
+    ["global_mmlu_sw", "lm-eval/global-mmlu-full"],
+    ["afrimmlu_swa", "lm-eval/afrimmlu-direct"],
+  ])("%s: a tie of k choices is worth 1/k, and %s takes the first", async (name, protocol) => {
+    const item = (correct: number) => {
+      return { ...letterItem({ id: "1", prompt: { form: "text", shared: "", own: "" }, correct }) };
+    };
+    const worth = async (task: Task, output: number[], correct: number) => {
+      const verdict = await task.score(item(correct), task.read(item(correct), output));
+      return verdict?.accuracy;
+    };
+    const [ours] = await openTasks([name]);
+    const [theirs] = await openTasks([name], { protocols: [protocol] });
+    if (!ours || !theirs) throw new Error("no task");
+    expect(ours.read(item(0), [-4, -2, -2, -4])).toEqual({ choice: [1, 2], label: "B, C" });
+    const all = [0, 1, 2, 3];
+    expect(await Promise.all(all.map((correct) => worth(ours, [-2, -2, -2, -2], correct)))).toEqual(
+      all.map(() => 1 / 4),
+    );
+    expect(await Promise.all(all.map((correct) => worth(ours, [-4, -2, -2, -4], correct)))).toEqual([0, 0.5, 0.5, 0]);
+    expect(await Promise.all(all.map((correct) => worth(theirs, [-4, -2, -2, -4], correct)))).toEqual([0, 1, 0, 0]);
+    expect([ours.protocol.name.split("/")[0], ours.protocol.version]).toEqual(["layergraft", 2]);
+    expect([theirs.protocol.name.split("/")[0], theirs.protocol.ties]).toEqual(["lm-eval", "first"]);
   });
 
   it("refuses a language without rows, or too few of them", async () => {
@@ -380,7 +408,7 @@ describe("names, suites and protocols", () => {
     expect(tasks.map(({ protocol }) => protocolId(protocol))).toEqual([
       "layergraft/mgsm-direct@3",
       "lm-eval/mmlu@1",
-      "layergraft/belebele@1",
+      "layergraft/belebele@2",
     ]);
     expect((await open("mmlu", { protocols: ["mmlu"] })).protocol.name).toBe("layergraft/mmlu");
     expect((await open("mmlu", { protocols: ["lm-eval"] })).protocol).toMatchObject({

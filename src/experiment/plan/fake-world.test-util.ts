@@ -25,6 +25,7 @@ export class FakeWorld {
   readonly ran: Step[] = [];
   readonly #done = new Map<string, Step>();
   readonly #worth: (step: EvaluateStep, item: number) => number | null;
+  readonly #isTied: (step: EvaluateStep, item: number) => boolean;
   readonly #checkpoints: readonly TrainedCheckpoint[];
   readonly #suggested: readonly SuggestedRecipe[];
   readonly #overlap: Overlap | undefined;
@@ -35,6 +36,7 @@ export class FakeWorld {
     plan: string | ExperimentPlan,
     options: {
       worth?: (step: EvaluateStep, item: number) => number | null;
+      isTied?: (step: EvaluateStep, item: number) => boolean;
       checkpoints?: readonly TrainedCheckpoint[];
       suggested?: readonly SuggestedRecipe[];
       overlap?: Overlap | undefined;
@@ -44,6 +46,7 @@ export class FakeWorld {
   ) {
     this.plan = typeof plan === "string" ? parsePlan(plan) : plan;
     this.#worth = options.worth ?? (() => 1);
+    this.#isTied = options.isTied ?? (() => false);
     this.#checkpoints = options.checkpoints ?? [{ path: "last", samples: 100 }];
     this.#suggested = options.suggested ?? [];
     this.#overlap = options.overlap;
@@ -94,6 +97,9 @@ export class FakeWorld {
 
   #items(step: EvaluateStep): ItemResult[] {
     const places = step.items ?? Array.from({ length: ITEMS }, (_, i) => i);
-    return places.map((index) => ({ index, id: `item ${index}`, value: this.#worth(step, index) }));
+    return places.map((index) => ({
+      ...{ index, id: `item ${index}`, value: this.#worth(step, index) },
+      ...(this.#isTied(step, index) ? { tied: true as const } : {}),
+    }));
   }
 }

@@ -239,6 +239,7 @@ export const planSchema = z.strictObject({
       "pairs of experts or families whose changed rows the report compares by layer and part: how many of the rows that one changed both did",
     ),
   merges: z.array(merge).default([]).describe("merges of the experts"),
+  allow_unrelated: flag.default(false).describe("merge experts that look unrelated to the base"),
   rounds: rounds
     .optional()
     .describe(

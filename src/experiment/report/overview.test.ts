@@ -156,6 +156,22 @@ describe("significance", () => {
     expect(clear.report.overviews[0]?.verdict).toMatch(/^swap outside is significantly above every other row/);
   });
 
+  it("names a ceiling or a floor that all rows are at, and counts tied choices", () => {
+    const verdict = (right: number, options = {}) =>
+      reportOf(HEAD + MERGES + TASKS, () => right, options).report.overviews[0]?.verdict;
+    const tie = "No row is marked best: base, math and 8 more are tied.";
+    const useless = (limit: string) =>
+      `All rows are at the ${limit}, so this task cannot tell these models apart. ${tie}`;
+    expect(verdict(10)).toBe(useless("ceiling"));
+    expect(verdict(0)).toBe(useless("floor"));
+    expect(verdict(5)).toBe(tie);
+    const isTied = ({ model }: EvaluateStep, item: number) => model === "id:b" && item < 3;
+    // Eleven models: one of the ten rows has two.
+    expect(verdict(5, { isTied })).toMatch(
+      new RegExp(`^${tie} 3 of \\d+ answers of these models have tied choices\\.$`),
+    );
+  });
+
   it("reports ties", () => {
     const alike = reportOf(HEAD + MERGES + TASKS, ({ model }) => (model === "id:m1" || model === "id:m2" ? 9 : 1));
     expect(alike.report.overviews[0]?.verdict).toBe("No row is marked best: math and other-math are tied.");

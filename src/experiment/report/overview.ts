@@ -181,7 +181,9 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
     scale: cells[0]?.cell.scale ?? "share",
     items: itemsOf(task, sheet, basis),
     choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet, basis) + controlled : "",
-    verdict,
+    verdict: [limitOf(means, cells[0]?.cell.scale ?? "share"), verdict, tiesOf(rows, task, sheet, basis)]
+      .filter((sentence) => sentence !== "")
+      .join(" "),
     leads,
     controls: controlLeads(task, rows, sheet, basis),
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
@@ -287,6 +289,25 @@ function checkpointChoice(task: string, rows: readonly Row[], sheet: Sheet, plan
   });
   if (chosen.length === 0) return "";
   return `Checkpoints of ${listed(chosen)} were chosen on these items, so their scores and those of their merges are optimistic.`;
+}
+
+/** Names a ceiling or a floor that all rows are at; empty for one row. */
+function limitOf(rows: readonly { readonly mean: number }[], scale: Overview["scale"]): string {
+  if (rows.length < 2) return "";
+  const limits = [
+    { value: scale === "points" ? 100 : 1, name: "the ceiling" },
+    { value: 0, name: "the floor" },
+  ];
+  const limit = limits.find(({ value }) => rows.every(({ mean }) => Math.abs(mean - value) < 1e-9));
+  return limit ? `All rows are at ${limit.name}, so this task cannot tell these models apart.` : "";
+}
+
+/** How many answers to items with choices are tied; empty if none are. */
+function tiesOf(rows: readonly Row[], task: string, sheet: Sheet, basis: Basis): string {
+  const models = [...new Set(rows.flatMap(({ models }) => models))];
+  const answers = models.flatMap((name) => sheet.partsOf(task).flatMap((part) => sheet.items(name, part, basis) ?? []));
+  const tied = answers.filter((item) => item.tied).length;
+  return tied === 0 ? "" : `${tied} of ${plural(answers.length, "answer")} of these models have tied choices.`;
 }
 
 /** The highest row, if its lead over each other row is significant on the same items; and a sentence on it. */

@@ -59,6 +59,8 @@ export interface ReportOfOptions {
   readonly folderOf?: (source: string) => string;
   /** Items that a model gives no answer to. */
   readonly isSilent?: (step: EvaluateStep, item: number) => boolean;
+  /** Items whose choices are tied. */
+  readonly isTied?: (step: EvaluateStep, item: number) => boolean;
 }
 
 /** The report, and what the plan amounts to. */
@@ -77,6 +79,7 @@ export function reportOf(
   const options = {
     ...{ worth, suggested, asides: given.asides, overlap: given.overlap, facts },
     ...(checkpoints ? { checkpoints } : {}),
+    ...(given.isTied ? { isTied: given.isTied } : {}),
   };
   const combinations = parseVariants(text);
   const worlds = combinations.map(({ plan }) => new FakeWorld(plan, options));

@@ -129,3 +129,37 @@ it("llama.cpp is missing, or does not run the models", async () => {
     ),
   ]);
 });
+
+it("warns of choices that the base's tokenizer cannot tell apart", async () => {
+  writeFileSync(file("quiz.jsonl"), '{"text":"asha","choices":["qqq","zzz"],"right":1}\n');
+  const task = ["task: quiz", "data: quiz.jsonl", 'prompt: "{text}"', "answer: choose", "choices: choices"];
+  writeFileSync(file("quiz.yaml"), [...task, 'correct: "{right}"', ""].join("\n"));
+  writeFileSync(file("choices.yaml"), "name: choices\nbase: base\nevaluate: { tasks: [quiz.yaml] }\n");
+  const { notes, problems } = (await openExperiment(file("choices.yaml"))).world;
+  expect(problems).toEqual([]);
+  expect(notes.slice(0, 1)).toEqual([
+    'quiz: choices with the same tokens in 1 of 1 items, such as "qqq" and "zzz" of item 1; the model cannot tell them apart',
+  ]);
+});
+
+it("experts that look unrelated to the base are refused, unless the plan allows them", async () => {
+  await writeInitialModel(file("stranger"), 2, { layers: 3, width: 16, heads: 2, feedForward: 32 });
+  const problemsWith = async (allowed: string) => {
+    const plan = `
+name: strangers
+base: base
+${allowed}
+experts:
+  math: { role: task, folders: [stranger] }
+merges:
+  - { name: soup, recipe: { method: soup, models: [math, base] } }
+evaluate: { tasks: [one.yaml] }
+`;
+    writeFileSync(file("strangers.yaml"), plan);
+    return (await openExperiment(file("strangers.yaml"))).world.problems.join("\n");
+  };
+  expect(await problemsWith("")).toMatch(
+    /^line 6: experts\.math\.folders\[0\]: the weights of models\[1\] \(stranger\) and models\[0\] \(base\) look unrelated: .*\. Check the folder, or set allow_unrelated: true$/,
+  );
+  expect(await problemsWith("allow_unrelated: true")).toBe("");
+});

@@ -4,6 +4,8 @@ import { stat, statfs } from "node:fs/promises";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";
 import { canonicalJson, exists, formatBytes, groupBy, plural, RecipeError } from "../../core/index.js";
+import { loadTokenizer } from "../../engine/index.js";
+import { choiceNotes } from "../../evaluate/index.js";
 import { checkLlama, type ExportOutlook } from "../../llama/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
@@ -60,11 +62,12 @@ export async function checkWorld(inspected: InspectedPlan, options: CheckOptions
   const missing = await dataProblems(data, facts);
   const problems = inspected.inLines(checked.map((one) => [...one.problems, ...missing]));
   if ((await exists(out)) || (await exists(dirname(out)))) await facts.save().catch(() => undefined); // only a cache
+  const choices = (await Promise.all(variants.map(({ plan }) => choiceWarnings(plan, facts)))).flat();
   const bases = checked.map(({ base, gguf }) => ({ base, gguf }));
   return {
     facts,
     problems,
-    notes: [...machineNotes(plan), ...searchNotes(variants, facts)],
+    notes: [...machineNotes(plan), ...searchNotes(variants, facts), ...new Set(choices)],
     bases,
     base: bases[0]?.base,
     gguf: bases[0]?.gguf,
@@ -146,6 +149,17 @@ function searchNotes(variants: InspectedPlan["variants"], facts: ReadFacts): str
     });
   });
   return [...new Set(notes)];
+}
+
+/** Warnings about choices that the base's tokenizer cannot tell apart. */
+async function choiceWarnings(plan: ExperimentPlan, { models, tasks }: ReadFacts): Promise<string[]> {
+  const asked = requestsOf(plan).flatMap(({ request }) => tasks.get(canonicalJson(request)) ?? []);
+  const base = models.get(plan.base);
+  if (!base || !asked.some(({ choices = [] }) => choices.length > 0)) return [];
+  // Servers may have a tokenizer of their own, and the engine reports one that it cannot read.
+  const tokenizer = await loadTokenizer(base.checkpoint.folder).catch(() => undefined);
+  if (!tokenizer) return [];
+  return asked.flatMap(({ name, choices = [] }) => choiceNotes(choices, tokenizer).map((note) => `${name}: ${note}`));
 }
 
 /** Every folder of experts, and its first path in the plan. */
@@ -261,10 +275,12 @@ async function mergeProblems(
   const opened = new Map([...facts.models.values()].map((model) => [model.folder, model.checkpoint]));
   const attempt = async (path: readonly PropertyKey[], what: string, recipe: RecipeInput) => {
     try {
-      await planRecipe(recipe, { folder, opened });
+      const { unrelated = [] } = (await planRecipe(recipe, { folder, opened })).plan;
+      return unrelated;
     } catch (error) {
       if (!(error instanceof Error)) throw error;
       problems.push({ path, message: `${what}: ${error.message}` });
+      return [];
     }
   };
   if (plan.merges.length > 0) {
@@ -273,7 +289,10 @@ async function mergeProblems(
     for (const { family, source, path } of foldersOf(plan)) {
       const expert = facts.models.get(source);
       if (source === plan.base || !expert || !used.has(family)) continue;
-      await attempt(path, source, { method: "soup", models: [base.folder, expert.folder], ...aligned } as RecipeInput);
+      const pair = { method: "soup", models: [base.folder, expert.folder], ...aligned } as RecipeInput;
+      for (const sentence of plan.allow_unrelated ? [] : await attempt(path, source, pair)) {
+        problems.push({ path, message: `${sentence}. Check the folder, or set allow_unrelated: true` });
+      }
     }
   }
   const members = sourcesIn(plan);

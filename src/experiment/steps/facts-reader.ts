@@ -1,13 +1,11 @@
 // Reads what a plan's steps depend on: models, data and tasks. Collects problems instead of throwing them.
 
-import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
 import { mkdir, readdir, readFile, stat } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { z } from "zod";
 import {
   canonicalJson,
+  digestOfFile,
   digestOfValue,
   exists,
   isObject,
@@ -214,6 +212,7 @@ export class ReadFacts implements Facts {
         executes: task.executes,
         metric: headline,
         ...(headline?.by === "group mean" ? { groups: items.map(({ group }) => group) } : {}),
+        choices: items.flatMap((item) => (item.kind === "choose" ? [{ id: item.id, choices: item.choices }] : [])),
       });
     } catch (error) {
       const isMissing = error instanceof LayergraftError && error.code === MISSING_DATA;
@@ -379,9 +378,7 @@ class DigestCache {
     const stamp = await stampOf(path);
     const known = this.#known.get(path);
     if (known?.stamp === stamp) return known.digest;
-    const hash = createHash("sha256");
-    await pipeline(createReadStream(path, { highWaterMark: 2 ** 22 }), hash);
-    const digest = hash.digest("hex");
+    const digest = await digestOfFile(path);
     this.#known.set(path, { stamp, digest });
     this.#isChanged = true;
     return digest;

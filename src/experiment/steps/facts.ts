@@ -1,5 +1,5 @@
 // What expanding a plan depends on: identities of models and data, tasks, and results of steps.
-import type { Task } from "../../evaluate/index.js";
+import type { ChooseItem, Task } from "../../evaluate/index.js";
 import type { EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "./result.js";
 import type { TaskRequest } from "./step.js";
 
@@ -22,6 +22,8 @@ export interface TaskFacts {
   readonly metric?: Task["metrics"][number] | undefined;
   /** Groups of the items in the task's order, where a score is the mean of groups. */
   readonly groups?: readonly (string | undefined)[] | undefined;
+  /** Choices of each item that has them. */
+  readonly choices?: readonly Pick<ChooseItem, "id" | "choices">[] | undefined;
 }
 
 export interface Facts {

@@ -15,6 +15,8 @@ const item = z.object({
   id: z.string(),
   /** From 0 to 1, or what a corpus score is summed from; null if the answer could not be judged. */
   value: z.union([z.number(), z.array(z.number())]).nullable(),
+  /** Whether several choices were the likeliest. */
+  tied: z.literal(true).optional(),
 });
 
 const checkpoint = z.object({

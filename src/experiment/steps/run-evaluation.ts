@@ -3,7 +3,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { LayergraftError, OutputError } from "../../core/index.js";
-import { type EvaluateOptions, type Evaluation, evaluate, openSandbox } from "../../evaluate/index.js";
+import { type EvaluateOptions, type Evaluation, evaluate, isTie, openSandbox } from "../../evaluate/index.js";
 import { formatNumber } from "../../report/index.js";
 import { dataAccess, openTask, readItems } from "./items.js";
 import { ModelPool } from "./model-pool.js";
@@ -48,10 +48,11 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
     });
     await inputs.check();
     const [metric] = task.metrics;
-    const items = (samples.get(task.name) ?? []).map(({ id, verdict }, i) => ({
+    const items = (samples.get(task.name) ?? []).map(({ id, verdict, output }, i) => ({
       index: indexes?.[i] ?? i,
       id,
       value: (metric && (verdict?.[metric.of] as number | number[] | undefined)) ?? null,
+      ...(isTie(output) ? { tied: true as const } : {}),
     }));
     const unscored = items.filter(({ value }) => value === null).length;
     const [score, ...others] = results.tasks[0]?.scores ?? [];

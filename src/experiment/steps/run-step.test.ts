@@ -50,10 +50,11 @@ beforeEach(() => {
 async function prepare(model: string, changes: Partial<EvaluateStep> = {}, settings = {}): Promise<string> {
   const facts = new ReadFacts({ folder: root, cache: at("experiment") });
   await facts.readModel(model, ["base"]);
-  await facts.readTask(TASK, ["evaluate"]);
+  const { request = TASK } = changes;
+  await facts.readTask(request, ["evaluate"]);
   expect(facts.problems).toEqual([]);
   const { identity } = facts.modelIdentity(model);
-  const { digest } = facts.task(TASK);
+  const { digest } = facts.task(request);
   const step: EvaluateStep = {
     ...{ kind: "evaluate", key: KEY, label: `ask ${model}`, needs: [], locations: {}, backend: "engine" },
     ...{ model: identity, request: TASK, digest, items: null, ...changes },
@@ -86,6 +87,19 @@ async function stopMidway(): Promise<void> {
 }
 
 const kept = () => (JSON.parse(readFileSync(join(folder, "evaluation", "run.json"), "utf8")) as { kept: number }).kept;
+
+it("marks items whose choices are tied, which are worth their share", async () => {
+  const rows = [0, 1, 2].map((right) => JSON.stringify({ text: "asha", choices: ["qqq", "xxx", "zzz"], right }));
+  writeFileSync(at("quiz.jsonl"), `${rows.join("\n")}\n`);
+  const task = ["task: quiz", "data: quiz.jsonl", 'prompt: "{text}"', "answer: choose", "choices: choices"];
+  writeFileSync(at("quiz.yaml"), [...task, 'correct: "{right}"', ""].join("\n"));
+  await prepare("model", { request: { task: "quiz.yaml" } });
+  const result = await runStepFolder(folder);
+  expect(result).toMatchObject({ score: 1 / 3, unscored: 0 });
+  expect("items" in result && result.items.map(({ value, tied }) => [value, tied])).toEqual(
+    rows.map(() => [1 / 3, true]),
+  );
+});
 
 describe("a step that was stopped", () => {
   it("resumes after its model was renamed and moved", async () => {

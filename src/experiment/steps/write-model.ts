@@ -20,7 +20,8 @@ export async function writeModel(source: ModelSource, { out, resume = false, ...
   const recipe = typeof source === "string" ? { method: "soup", models: [source] } : source;
   // Whatever form the recipe would write, servers and training open whole models.
   const plan = await planRecipe({ ...recipe, as: "model" } as RecipeInput);
-  const write = () => executePlan(plan, { ...how, out, resume, force: true });
+  // The check of the experiment's plan has asked whether its models are related.
+  const write = () => executePlan(plan, { ...how, out, resume, force: true, allowUnrelated: true });
   try {
     await write();
   } catch (error) {

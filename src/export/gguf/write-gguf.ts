@@ -127,7 +127,8 @@ async function checkPlace(
   }
   if (taken && !force) {
     const state = resume ? "is complete, so there is nothing to resume" : "already exists";
-    throw new OutputError(`${path} ${state}. Pass --force to replace it, or choose another --out.`, { file: path });
+    const message = `${path} ${state}. Pass --force to replace it, or choose another --out.`;
+    throw new OutputError(message, { file: path, option: "force" });
   }
   await folder.checkSpace(layout.bytes);
 }

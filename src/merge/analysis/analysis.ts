@@ -58,6 +58,12 @@ export interface DeltaFigures {
   readonly shares: readonly number[];
 }
 
+/** Figures of an expert that is named. */
+export interface ExpertFigures extends DeltaFigures {
+  /** Name of the expert, as in `Analysis.experts`. */
+  readonly name: string;
+}
+
 /** How two experts' changes relate over a tensor, a part, a layer, or the model. */
 export interface PairFigures {
   /** Cosine of the angle between the changes; null where one of them is zero. */
@@ -73,7 +79,7 @@ export interface PairFigures {
 
 export interface Figures {
   /** In the order of `Analysis.experts`. */
-  readonly experts: readonly DeltaFigures[];
+  readonly experts: readonly ExpertFigures[];
   /** Pairs of experts in the order (0,1), (0,2), ..., (1,2), ... */
   readonly pairs: readonly PairFigures[];
 }
@@ -180,7 +186,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     return [...groupBy(of, key).values()].map((group) => ({
       layer: group[0]?.layer ?? null,
       part: group[0]?.part ?? "other",
-      ...figures(group, names.length),
+      ...figures(group, names),
     }));
   };
 
@@ -197,7 +203,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
       shape: delta.shape,
       layer: delta.layer,
       part: delta.part,
-      ...figures([delta], names.length),
+      ...figures([delta], names),
     })),
     parts: grouped(counted.filter(isNotBias), ({ layer, part }) => `${layer} ${part}`).sort(
       (a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers) || compareParts(a.part, b.part),
@@ -205,7 +211,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     byLayer: grouped(counted, ({ layer }) => `${layer}`)
       .map(({ part: _, ...rest }) => rest)
       .sort((a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers)),
-    total: figures(counted, names.length),
+    total: figures(counted, names),
     skipped: all.filter((tensor) => !isUsable(tensor)).map(({ tensor }) => tensor),
     warnings: [...unrelated, ...warningsOf(deltas, names)],
   };
@@ -260,11 +266,11 @@ interface CountedTensor extends TensorDelta {
   readonly overlaps: readonly RowOverlap[];
 }
 
-function figures(deltas: readonly CountedTensor[], experts: number): Figures {
+function figures(deltas: readonly CountedTensor[], names: readonly string[]): Figures {
   const elements = deltas.reduce((sum, { shape }) => sum + elementCount(shape), 0);
   return {
-    experts: Array.from({ length: experts }, (_, expert) => deltaFigures(deltas, expert, elements)),
-    pairs: pairsOf(experts).map(([i, j], pair): PairFigures => {
+    experts: names.map((name, expert) => ({ name, ...deltaFigures(deltas, expert, elements) })),
+    pairs: pairsOf(names.length).map(([i, j], pair): PairFigures => {
       const norm = (expert: number) => Math.hypot(...deltas.map((delta) => delta.experts[expert]?.norm ?? 0));
       const size = norm(i) * norm(j);
       const dot = deltas.reduce((sum, delta) => sum + (delta.pairs[pair]?.dot ?? 0), 0);

@@ -55,8 +55,10 @@ export interface ExecuteOptions {
   readonly out: string;
   /** Resume an interrupted run; start from the beginning if there is none. Default false. */
   readonly resume?: boolean | undefined;
-  /** Replace an existing output of layergraft, discard an interrupted run, merge models that look unrelated. Default false. */
+  /** Replace an existing output of layergraft, discard an interrupted run. Default false. */
   readonly force?: boolean | undefined;
+  /** Merge models that look unrelated. Default false. */
+  readonly allowUnrelated?: boolean | undefined;
   /** Threads to use; by default the machine's cores, at most 8. The result does not depend on it. */
   readonly threads?: number | undefined;
   /** Limit for all buffers together, in bytes; 256 MB by default. */
@@ -193,7 +195,7 @@ class Execution {
 
   /** Whether the output can be written, and the state to resume from. Writes nothing. */
   async check(): Promise<{ earlier: RunState | undefined; isComplete: boolean }> {
-    const { resume = false, force = false } = this.#options;
+    const { resume = false, force = false, allowUnrelated = false } = this.#options;
     await this.#folder.recover();
     const earlier = await this.#earlierRun();
     if (resume && earlier === undefined) {
@@ -208,10 +210,11 @@ class Execution {
       }
     }
     const { unrelated = [] } = this.#plan;
-    if (unrelated.length > 0 && !force && !earlier) {
+    if (unrelated.length > 0 && !allowUnrelated && !earlier) {
       throw new MismatchError(
-        "These models look unrelated. Check the paths, or pass --force to merge them anyway:",
+        "These models look unrelated. Check the paths, or pass --allow-unrelated to merge them anyway:",
         unrelated,
+        { option: "allowUnrelated" },
       );
     }
     const folders = this.#plan.sources.flatMap(({ folder, adapter }) =>

@@ -1,10 +1,10 @@
 // The model card of an output: front matter for the hub, and the recipe.
 
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { formatPercent, isFile, VERSION, visible } from "../../core/index.js";
+import { basename, join } from "node:path";
+import { digestOf, digestOfFile, formatPercent, isFile, VERSION, visible } from "../../core/index.js";
 import { leavesOf, PROVENANCE_FILE } from "../../values/index.js";
-import { type Checkpoint, folderName, hubPlace } from "../../weights/index.js";
+import { type Checkpoint, folderName, hubPlace, type SafetensorsFile } from "../../weights/index.js";
 import type { Plan } from "../plan/plan.js";
 import { type MergeRecipe, mapSources, methodOf } from "../plan/recipe.js";
 
@@ -21,7 +21,7 @@ export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpo
     `${escapeMarkdown(describeMethod(plan))}
 Method: ${withLinks(methodOf(plan.recipe).reference)}.
 
-${describeModels(opened)}
+${await describeModels(opened)}
 
 Made with layergraft ${VERSION} by this recipe:
 
@@ -35,7 +35,7 @@ ${recipe}
 }
 
 /** The model card of an extracted adapter. @param share of the squared change that it keeps */
-export function extractionCard(
+export async function extractionCard(
   { base, models, rank, share }: { base: Checkpoint; models: readonly Checkpoint[]; rank: number; share: number },
   title: string,
 ): Promise<string> {
@@ -43,7 +43,7 @@ export function extractionCard(
 best low-rank approximation of each weight's change, by randomised singular value decomposition ([arXiv
 0909.4061](https://arxiv.org/abs/0909.4061)).
 
-${describeModels([base, ...models])}
+${await describeModels([base, ...models])}
 
 Made with layergraft ${VERSION}. \`extraction.json\` lists what each weight keeps.
 `;
@@ -82,21 +82,41 @@ function hubNames(models: readonly Checkpoint[]): string[] {
   return [...new Set(names)];
 }
 
-/** A list of models: those on the hub with their commits, others with the digests of their files. */
-function describeModels(models: readonly Checkpoint[]): string {
-  const describe = (folder: string, digest?: string) => {
+/** About a second of reading. Larger models are not read again only to be named. */
+const MOST_BYTES_HASHED = 2e9;
+
+/**
+ * SHA-256 of local weights, which no other model shares: of the only file, or of what `sha256sum` prints for several. Empty
+ * for files that are large.
+ */
+async function describeWeights(files: readonly SafetensorsFile[]): Promise<string> {
+  if (files.reduce((sum, { bytes }) => sum + bytes, 0) > MOST_BYTES_HASHED) return "";
+  const digests: string[] = [];
+  for (const { path } of files) digests.push(await digestOfFile(path));
+  const [only = ""] = digests;
+  if (files.length === 1) return ` (SHA-256 of its weights \`${only}\`)`;
+  const lines = files.map(({ path }, i) => `${digests[i]}  ${basename(path)}\n`);
+  return ` (SHA-256 of the \`sha256sum\` lines of its ${files.length} weight files \`${digestOf(lines.join(""))}\`)`;
+}
+
+/** A list of models: those on the hub with their commits, others with the digest of their weights. */
+async function describeModels(models: readonly Checkpoint[]): Promise<string> {
+  const describe = async (folder: string, files: readonly SafetensorsFile[]) => {
     const onHub = hubPlace(folder);
-    if (!onHub)
-      return `${escapeMarkdown(folderName(folder))}${digest ? `, a local folder (digest ${digest.slice(0, 12)})` : ""}`;
+    if (!onHub) return `${escapeMarkdown(folderName(folder))}, a local folder${await describeWeights(files)}`;
     const { name, commit } = onHub;
     const [organization = "", model = "", ...inside] = name.split("/");
     const url = ["https://huggingface.co", organization, model, "tree", commit, ...inside].join("/");
     return `[${escapeMarkdown(name)}](${url}) at commit \`${commit.slice(0, 12)}\``;
   };
-  const lines = models.map(({ folder, adapter, digest }) =>
-    adapter ? `${describe(folder)} with adapter ${describe(adapter.path, digest)}` : describe(folder, digest),
-  );
-  return ["Models:", "", ...[...new Set(lines)].map((line) => `- ${line}`)].join("\n");
+  const lines = models.map(async ({ folder, adapter, files }) => {
+    const base = await describe(
+      folder,
+      files.filter((file) => file !== adapter?.file),
+    );
+    return adapter ? `${base} with adapter ${await describe(adapter.path, [adapter.file])}` : base;
+  });
+  return ["Models:", "", ...[...new Set(await Promise.all(lines))].map((line) => `- ${line}`)].join("\n");
 }
 
 /** Escapes folder names for Markdown. */

@@ -1,4 +1,4 @@
-// Unrelated models are rejected without --force; distant ones are noted.
+// Unrelated models are rejected without --allow-unrelated; distant ones are noted.
 import { cpSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -28,26 +28,32 @@ describe("unrelated models", () => {
     ["swap by magnitude", ["swap", "--task", math, "--language", random, "--base", base, "--weights", "magnitude"]],
     ["soup", ["soup", ...models(math, swahili, random)]],
     ["revert", ["revert", "--expert", math, "--base", random, "--layers", "0"]],
-  ])("%s refuses them with figures, and merges them with --force", async (name, args) => {
+  ])("%s refuses them with figures, and merges them with --allow-unrelated", async (name, args) => {
     const out = join(root, `out ${name}`);
     const refused = await layergraft([...args, "--out", out]);
     expect(refused.status).toBe(1);
-    expect(refused.stderr).toMatch(/look unrelated\. .* --force/);
+    expect(refused.stderr).toMatch(/look unrelated\. .* --allow-unrelated/);
     expect(refused.stderr).toMatch(FIGURES);
     expect(existsSync(out)).toBe(false);
-    const forced = await layergraft([...args, "--out", out, "--force"]);
-    expect(forced.stderr).toMatch(/warning: the weights of/);
-    expect(forced.status).toBe(0);
-    // What was merged by force resumes without it.
+    const allowed = await layergraft([...args, "--out", out, "--allow-unrelated"]);
+    expect(allowed.stderr).toMatch(/warning: the weights of/);
+    expect(allowed.status).toBe(0);
+    // A merge that was allowed resumes without the flag.
     expect((await layergraft([...args, "--out", out, "--resume"])).status).toBe(0);
+    const replaced = await layergraft([...args, "--out", out, "--force"]);
+    expect(replaced.status).toBe(1);
+    expect(replaced.stderr).toMatch(/look unrelated\. .* --allow-unrelated/);
   });
 
-  it("a plan of the library reports them and needs force", async () => {
+  it("a plan of the library reports them and needs allowUnrelated", async () => {
     const opened = await planRecipe({ method: "soup", models: [math, random] });
     expect(opened.plan.unrelated).toEqual([expect.stringMatching(FIGURES)]);
     const out = join(root, "library");
-    await expect(executePlan(opened, { out })).rejects.toThrow(/look unrelated/);
-    expect((await executePlan(opened, { out, force: true })).out).toBe(out);
+    const refused = { message: expect.stringMatching(/look unrelated/), where: { option: "allowUnrelated" } };
+    await expect(executePlan(opened, { out, force: true })).rejects.toMatchObject(refused);
+    expect((await executePlan(opened, { out, allowUnrelated: true })).out).toBe(out);
+    const exists = { where: { file: out, option: "force" } };
+    await expect(executePlan(opened, { out, allowUnrelated: true })).rejects.toMatchObject(exists);
   });
 
   it("analyze and suggest warn", async () => {

@@ -134,7 +134,13 @@ export class Jobs {
         await writeFileAtomically(join(this.folderOf(id), RESULT), JSON.stringify(end.result ?? null));
         await this.#keep({ ...ended, state: "done" });
       } else if (end.type === "cancelled") await this.#keep({ ...ended, state: "cancelled" });
-      else await this.#keep({ ...ended, state: "failed", error: end.message });
+      else
+        await this.#keep({
+          ...ended,
+          state: "failed",
+          error: end.message,
+          ...(end.option ? { option: end.option } : {}),
+        });
     } catch (error) {
       const message = isAnySystemError(error) ? systemMessage(error) : String(error);
       this.#announce({ ...ended, state: "failed", error: message });

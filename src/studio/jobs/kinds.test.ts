@@ -1,10 +1,25 @@
-// Prompts of chats need a chat template, which is known before a model is loaded.
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { writeByteModel } from "../../../test/support/byte-model.js";
-import { temporaryFolder } from "../../../test/support/checkpoints.js";
-import { requireTemplates } from "./kinds.js";
+import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
+import { KINDS, requireTemplates } from "./kinds.js";
+
+it("merges unrelated models only where that is allowed; replacing an output does not allow it", async () => {
+  const project = temporaryFolder();
+  await writeTiny(join(project, "one"), { seed: 1 });
+  await writeTiny(join(project, "other"), { seed: 3, root: 3 });
+  for (const name of ["recipes", "models"]) mkdirSync(join(project, name));
+  writeFileSync(join(project, "recipes", "mix.yaml"), "method: soup\nmodels: [../one, ../other]\n");
+  const controls = { signal: new AbortController().signal, onProgress() {}, onText() {} };
+  const merge = (how: { force: boolean; allowUnrelated: boolean }) =>
+    KINDS.merge({ recipe: "mix", out: "models/mix", resume: false, ...how }, { project, folder: project }, controls);
+  const unrelated = { where: { option: "allowUnrelated" } };
+  await expect(merge({ force: true, allowUnrelated: false })).rejects.toMatchObject(unrelated);
+  await merge({ force: false, allowUnrelated: true });
+  const exists = { where: { option: "force" } };
+  await expect(merge({ force: false, allowUnrelated: true })).rejects.toMatchObject(exists);
+});
 
 it("names the models without a chat template, and what to choose", async () => {
   const project = temporaryFolder();

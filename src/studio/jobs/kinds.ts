@@ -95,10 +95,10 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     }
     return results;
   },
-  async merge({ recipe, out, resume, force }, { project }, { signal, onProgress }) {
+  async merge({ recipe, out, resume, force, allowUnrelated }, { project }, { signal, onProgress }) {
     const plan = await planMerge(join(project, "recipes", `${recipe}.yaml`), { folder: project, signal });
     const start = performance.now();
-    const written = await plan.write({ out: resolve(project, out), resume, force, signal, onProgress });
+    const written = await plan.write({ out: resolve(project, out), resume, force, allowUnrelated, signal, onProgress });
     const seconds = (performance.now() - start) / 1000;
     const { bytesToRead, bytesToWrite } = plan.summary;
     return { ...written, method: plan.recipe.method, bytes: bytesToRead + bytesToWrite, seconds };

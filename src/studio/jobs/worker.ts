@@ -17,7 +17,12 @@ export type JobMessage =
   | { readonly type: "text"; readonly stream: string; readonly text: string }
   | { readonly type: "done"; readonly result: unknown }
   | { readonly type: "cancelled" }
-  | { readonly type: "failed"; readonly message: string; readonly isBug: boolean };
+  | {
+      readonly type: "failed";
+      readonly message: string;
+      readonly option?: string | undefined;
+      readonly isBug: boolean;
+    };
 
 const { kind, input, place } = workerData as JobData;
 const send = (message: JobMessage) => parentPort?.postMessage(message);
@@ -38,7 +43,8 @@ try {
   else if (isAnySystemError(error)) send({ type: "failed", message: systemMessage(error), isBug: false });
   else {
     const isBug = !(error instanceof LayergraftError);
-    send({ type: "failed", message: error instanceof Error ? error.message : String(error), isBug });
+    const option = isBug ? undefined : error.where.option;
+    send({ type: "failed", message: error instanceof Error ? error.message : String(error), option, isBug });
   }
 }
 parentPort?.removeAllListeners();

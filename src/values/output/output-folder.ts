@@ -111,7 +111,7 @@ export class OutputFolder extends RunFolder {
     const what = isOurs
       ? "already exists. Pass --force to replace it, or choose another --out."
       : `already exists and was not made by layergraft (it has no ${PROVENANCE_FILE}), so --force does not replace it. Choose another --out.`;
-    throw new OutputError(`${this.path} ${what}`, { file: this.path });
+    throw new OutputError(`${this.path} ${what}`, { file: this.path, ...(isOurs ? { option: "force" } : {}) });
   }
 
   /** State of an interrupted run, if readable. */

@@ -69,18 +69,26 @@ function Way({ title, text, command, children }: WayProps) {
 type Started = Extract<Input<"job.start">, { kind: "merge" | "export" }>;
 const start = (job: Input<"job.start">) => attempt(() => call("job.start", job));
 
+/** How a job is repeated. */
+interface Again {
+  readonly resume?: boolean;
+  readonly force?: boolean;
+  readonly allowUnrelated?: boolean;
+}
+
 interface LatestProps {
   readonly job: Job | undefined;
-  readonly again: ((force: boolean) => Started) | undefined;
+  readonly again: ((how: Again) => Started) | undefined;
   readonly done?: string;
 }
 
 /** The latest job of a kind for a recipe, how it went, and what can follow. */
 function Latest({ job, again, done = "Written" }: LatestProps) {
   if (!job) return null;
-  const { state, error, started, ended } = job;
+  const { state, error, option, started, ended } = job;
   const canResume = again && (state === "interrupted" || state === "cancelled");
-  const exists = again && state === "failed" && /already exists\. Pass --force/.test(error ?? "");
+  const exists = again && state === "failed" && option === "force";
+  const isUnrelated = again && state === "failed" && option === "allowUnrelated";
   return (
     <>
       <JobProgress job={job} />
@@ -91,13 +99,18 @@ function Latest({ job, again, done = "Written" }: LatestProps) {
         {state === "interrupted" ? "Interrupted when the studio ended." : null}
       </p>
       {canResume ? (
-        <button type="button" onClick={() => start(again(false))}>
+        <button type="button" onClick={() => start(again({ resume: true }))}>
           Resume
         </button>
       ) : null}
       {exists ? (
-        <button type="button" class="danger" onClick={() => start(again(true))}>
+        <button type="button" class="danger" onClick={() => start(again({ force: true }))}>
           Replace what is there
+        </button>
+      ) : null}
+      {isUnrelated ? (
+        <button type="button" class="danger" onClick={() => start(again({ allowUnrelated: true }))}>
+          Merge them anyway
         </button>
       ) : null}
     </>
@@ -120,11 +133,15 @@ const pathField = (label: string, value: string, onChange: (value: string) => vo
 
 function Merge({ recipe }: { recipe: string }) {
   const job = latestOf("merge", isOf(recipe));
-  const [out, setOut] = useState((job?.input as JobInput<"merge"> | undefined)?.out ?? `models/${recipe}`);
-  const input = (resume: boolean, force: boolean): Started => ({
+  const before = job?.input as JobInput<"merge"> | undefined;
+  const [out, setOut] = useState(before?.out ?? `models/${recipe}`);
+  const input = ({ resume = false, force = false, allowUnrelated = false }: Again): Started => ({
     kind: "merge",
-    input: { recipe, out, resume, force },
+    input: { recipe, out, resume, force, allowUnrelated },
   });
+  // One refusal may follow another, so what was allowed stays allowed.
+  const again = (how: Again) =>
+    input({ force: before?.force ?? false, allowUnrelated: before?.allowUnrelated ?? false, ...how });
   return (
     <Way
       title="Merged model"
@@ -135,7 +152,7 @@ function Merge({ recipe }: { recipe: string }) {
         class="stack"
         onSubmit={(event) => {
           event.preventDefault();
-          void start(input(false, false));
+          void start(input({}));
         }}
       >
         {pathField("Folder", out, setOut, "Relative to the project.")}
@@ -143,7 +160,7 @@ function Merge({ recipe }: { recipe: string }) {
           Write the model
         </button>
       </form>
-      <Latest job={job} again={(force) => input(!force, force)} />
+      <Latest job={job} again={again} />
     </Way>
   );
 }
@@ -153,7 +170,7 @@ function Export({ recipe }: { recipe: string }) {
   const before = job?.input as JobInput<"export"> | undefined;
   const [type, setType] = useState<JobInput<"export">["type"]>(before?.type ?? "q4_k_m");
   const [out, setOut] = useState(before?.out ?? `models/${recipe}.gguf`);
-  const input = (resume: boolean, force: boolean): Started => ({
+  const input = ({ resume = false, force = false }: Again): Started => ({
     kind: "export",
     input: { recipe, out, type, resume, force },
   });
@@ -167,7 +184,7 @@ function Export({ recipe }: { recipe: string }) {
         class="stack"
         onSubmit={(event) => {
           event.preventDefault();
-          void start(input(false, false));
+          void start(input({}));
         }}
       >
         {pathField("File", out, setOut, "Relative to the project.")}
@@ -187,7 +204,7 @@ function Export({ recipe }: { recipe: string }) {
           Export
         </button>
       </form>
-      <Latest job={job} again={(force) => input(!force, force)} />
+      <Latest job={job} again={input} />
     </Way>
   );
 }
