@@ -33,6 +33,7 @@ export {
   rewriteJson,
   rewrittenJson,
   stampOf,
+  staysIn,
   syncFolder,
   writeFileAtomically,
 } from "./files.js";
