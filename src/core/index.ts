@@ -62,6 +62,6 @@ export { Random } from "./random.js";
 export { RunFolder, writeFolder } from "./run-folder.js";
 export { redactor } from "./secrets.js";
 export { elementCount, formatShape, type Shape, sameShape } from "./shape.js";
-export { visible } from "./terminal.js";
+export { visible, write } from "./terminal.js";
 export { MOST_THREADS } from "./threads.js";
 export { VERSION } from "./version.js";
