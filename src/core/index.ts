@@ -59,6 +59,7 @@ export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./langu
 export { isAlive, isLocked, LOCK_FILE, type Lock, lockHolder, takeLock, waitWhileLocked } from "./lock.js";
 export { processStat } from "./process-stat.js";
 export { Random } from "./random.js";
+export { readRetryAfter } from "./retry-after.js";
 export { RunFolder, writeFolder } from "./run-folder.js";
 export { redactor } from "./secrets.js";
 export { elementCount, formatShape, type Shape, sameShape } from "./shape.js";
