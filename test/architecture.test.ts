@@ -84,3 +84,12 @@ test("no folders import in a circle", () => {
   for (const folder of edges.keys()) visit(folder, []);
   expect(circles).toEqual([]);
 });
+
+test("everything that is printed passes write of core/terminal.ts, which shows control characters", () => {
+  const wrong = files.filter((path) => {
+    const file = relative(SOURCES, path);
+    const isPage = file.startsWith("studio/page/");
+    return !isPage && /\bprocess\.std(out|err)\.write\(|\bconsole\./.test(readFileSync(path, "utf8"));
+  });
+  expect(wrong).toEqual([]);
+});

@@ -70,6 +70,12 @@ describe("recipes", () => {
       /recipe\.yaml has several documents, the second from line 2; keep one/,
     );
     await merge("\tmethod: swap\n", /line 1: /);
+    await merge("method: swap\n<<: 5\n", /not valid YAML:\n {2}- line 2: << takes a mapping/);
+    await merge("merge_method: linear\n<<: [*a]\n", /not valid YAML:\n {2}- line 2: << takes a mapping/);
+    await merge(
+      "method: soup\n? [1, 2]\n: 3\n",
+      /^error: recipe\.yaml is not valid YAML:\n {2}- line 2: the name of a field/,
+    );
   });
 
   it("without or with an unknown method, or no mapping at all", async () => {

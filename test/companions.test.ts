@@ -73,6 +73,12 @@ it("shows the escapes of a name, and what the system refused in words", async ()
   const outcome = await swap("no\u001b[2Jsuch\u009b1A");
   expect(outcome.status).toBe(FAILED);
   expect(outcome.stderr).toContain("no␛[2Jsuch\\u009b1A");
+  const asJson = await layergraft(["swap", "--task", "no\u009b1A", "--language", "b", "--out", "x", "--json"], {
+    cwd: root,
+  });
+  expect(asJson.stdout).toMatch(/no\\u009b1A does not exist/);
+  const flag = await layergraft(["swap", "--top", "\u001b[2J"], { cwd: root });
+  expect(flag.stderr).toMatch(/'--top <n>' argument '␛\[2J' is invalid/);
   symlinkSync("loop", at("loop"));
   expect((await swap("loop")).stderr).toMatch(/loop is a symbolic link that leads back to itself; replace it/);
   expect((await swap("x".repeat(300))).stderr).toMatch(/x{20}… is too long for this file system/);

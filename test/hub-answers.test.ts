@@ -2,13 +2,14 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type HubSettings, openRepository, uploadFiles } from "../src/hub/index.js";
+import { HubError, type HubSettings, openRepository, uploadFiles } from "../src/hub/index.js";
 import { temporaryFolder } from "./support/checkpoints.js";
 import { FakeHub } from "./support/fake-hub.js";
 
 const root = temporaryFolder();
 const NAME = "org/model";
 const content = Buffer.from("content");
+const large = Buffer.alloc(100, "x");
 let hub: FakeHub;
 let settings: HubSettings;
 
@@ -16,13 +17,15 @@ beforeAll(async () => {
   hub = await FakeHub.start();
   mkdirSync(join(root, "model"));
   writeFileSync(join(root, "model/config.json"), content);
-  writeFileSync(join(root, "model/model.safetensors"), content);
+  writeFileSync(join(root, "model/model.safetensors"), large);
   hub.push(NAME, join(root, "model"));
   settings = { endpoint: hub.endpoint, token: hub.token, offline: false, cache: join(root, "cache") };
 });
 beforeEach(() => {
   hub.requests = [];
   hub.refusals = [];
+  hub.trickle = undefined;
+  hub.slow = undefined;
 });
 
 const open = (timeout = 5000) => openRepository(settings, { type: "model", name: NAME, retryDelay: 1, timeout });
@@ -34,6 +37,38 @@ const push = (name = NAME, timeout = 5000) =>
 const noAnswer = () => `${hub.endpoint} does not answer. Check the connection or HF_ENDPOINT, then run again.`;
 const notTheHub = () =>
   `${hub.endpoint} sent an answer that is not the hub's. A proxy or login page may be in between.`;
+
+describe("a hub that sends a byte now and then", () => {
+  it.each([/whoami/, /preupload/])("for %s stops a push", async (path) => {
+    hub.trickle = { path, ms: 20 };
+    await expect(push(NAME, 100)).rejects.toThrow(noAnswer());
+  });
+
+  it.each([/revision/, /tree/])("for %s is reported", async (path) => {
+    hub.trickle = { path, ms: 20 };
+    await expect(open(100)).rejects.toThrow(noAnswer());
+  });
+
+  it("for contents is reported after five attempts, each of which brings something", async () => {
+    const repository = await open(100);
+    const file = repository.files.get("model.safetensors");
+    if (!file) throw new Error("no file");
+    hub.requests = [];
+    hub.slow = { bytes: 1, ms: 60 };
+    await expect(repository.read(file, 0, 100)).rejects.toThrow(
+      /^model\.safetensors of org\/model ended after \d+ of 100 bytes, 5 times in a row\. Check the connection/,
+    );
+    expect(hub.requests.filter(({ origin }) => origin === "storage")).toHaveLength(5);
+  });
+
+  it("but enough of them is waited for", async () => {
+    const repository = await open(100);
+    const file = repository.files.get("model.safetensors");
+    if (!file) throw new Error("no file");
+    hub.slow = { bytes: 20, ms: 60 };
+    expect(Buffer.from(await repository.read(file, 0, 100))).toEqual(large);
+  });
+});
 
 describe("a hub that does not answer", () => {
   it.each([
@@ -96,6 +131,29 @@ describe("an answer that is not the hub's", () => {
   it("to the creation of a repository stops a push", async () => {
     hub.refusals = [{ status: 200, body: html, path: /create/ }];
     await expect(push("org/other")).rejects.toThrow(notTheHub());
+  });
+});
+
+describe("a status line", () => {
+  it.each([
+    [403, "\u0001Forbidden\u001b[2J", /The token may not write to org\/model\..*The Hub says: /s],
+    [500, "\u0001\u001b]0;x\u0007", /org\/model could not be pushed to .*\. Push again/s],
+    [600, "Odd", /sent an answer that is not the hub's/],
+    [999, "\u0001", /sent an answer that is not the hub's/],
+  ])("of %i with %j is reported in a sentence", async (status, reason, message) => {
+    hub.refusals = Array(9).fill({ status, reason, path: /preupload/ });
+    const error = await push().catch((one: unknown) => one);
+    expect(error).toBeInstanceOf(HubError);
+    expect((error as Error).message).toMatch(message);
+    hub.refusals = Array(9).fill({ status, reason, path: /tree/ });
+    await expect(open()).rejects.toThrow(HubError);
+  });
+
+  it("of a right answer may say anything", async () => {
+    hub.refusals = [{ status: 205, reason: "\u0001", body: "[]", path: /tree/ }];
+    await expect(open()).rejects.toThrow(notTheHub());
+    hub.refusals = [{ status: 203, reason: "\u0001\u001b[2J", body: "[]", path: /tree/ }];
+    expect((await open()).files.size).toBe(0);
   });
 });
 

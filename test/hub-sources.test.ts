@@ -242,9 +242,11 @@ describe("refusals", () => {
     hub.requests = [];
     hub.refusals = [{ status: 429, retryAfter: "3600" }];
     await expect(open()).rejects.toThrow(/Wait 1 h 00 min, then run again/);
+    hub.refusals = Array(9).fill({ status: 429, retryAfter: "9".repeat(300) });
+    await expect(open()).rejects.toThrow(/Wait some minutes, then run again/);
     hub.refusals = [{ status: 429, rateLimit: '"api";r=0;t=120' }];
     await expect(open()).rejects.toThrow(/Wait 2 min 00 s, then run again/);
-    expect(hub.requests).toHaveLength(2);
+    expect(hub.requests).toHaveLength(1 + 5 + 1);
   });
 
   it("name models that do not exist, hold only pickles, or may not be fetched", async () => {

@@ -13,9 +13,10 @@ import {
   systemMessage,
   usageError,
   VERSION,
+  write,
 } from "../core/index.js";
 import { COMMANDS } from "./command-table.js";
-import { paletteFor, write } from "./shared/output.js";
+import { paletteFor, printJson } from "./shared/output.js";
 
 const FAILED = 1;
 const WRONG_USAGE = 2;
@@ -76,8 +77,11 @@ async function buildProgram(asked: string | undefined, asJson: boolean): Promise
     .configureHelp({ showGlobalOptions: false, sortSubcommands: false, optionDescription: describeOption })
     .showHelpAfterError("(add --help to see the options)")
     .exitOverride()
-    // Under --json the error is printed as one JSON object.
-    .configureOutput(asJson ? { writeErr: () => undefined } : {});
+    .configureOutput({
+      writeOut: (text) => write(process.stdout, text),
+      // Under --json the error is printed as one JSON object.
+      writeErr: (text) => (asJson ? undefined : write(process.stderr, text)),
+    });
   if (asked !== undefined) (await COMMANDS.get(asked)?.load())?.(program);
   else {
     program.configureHelp({ subcommandTerm: (command) => command.name() }).addHelpText("after", EXAMPLES);
@@ -171,7 +175,7 @@ export async function runCommandLine(args: readonly string[]): Promise<number | 
   } catch (error) {
     const status = statusOf(error);
     if (!asJson) printError(error);
-    else if (status !== 0) process.stdout.write(`${JSON.stringify(errorReport(error))}\n`);
+    else if (status !== 0) printJson(errorReport(error), 0);
     return status;
   }
 }

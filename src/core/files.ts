@@ -1,8 +1,8 @@
 // Durable writes, and bounded reads of files that users name.
 import { randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { lstat, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { lstat, open, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join, resolve, sep } from "node:path";
 import type { Readable } from "node:stream";
 import { CheckpointError, isAnySystemError, isSystemError } from "./errors.js";
 import { isDeeperThan } from "./json.js";
@@ -71,6 +71,12 @@ export async function isFile(path: string): Promise<boolean> {
     if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return false;
     throw error;
   }
+}
+
+/** Whether what exists at a path is in one of these folders once symbolic links are followed. */
+export async function staysIn(path: string, ...folders: readonly string[]): Promise<boolean> {
+  const [target, ...homes] = await Promise.all([path, ...folders].map((one) => realpath(one)));
+  return homes.some((home) => target?.startsWith(join(home, sep)));
 }
 
 /**

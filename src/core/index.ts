@@ -34,6 +34,7 @@ export {
   rewriteJson,
   rewrittenJson,
   stampOf,
+  staysIn,
   syncFolder,
   writeFileAtomically,
 } from "./files.js";
@@ -59,9 +60,10 @@ export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./langu
 export { isAlive, isLocked, LOCK_FILE, type Lock, lockHolder, takeLock, waitWhileLocked } from "./lock.js";
 export { processStat } from "./process-stat.js";
 export { Random } from "./random.js";
+export { readRetryAfter } from "./retry-after.js";
 export { RunFolder, writeFolder } from "./run-folder.js";
 export { redactor } from "./secrets.js";
 export { elementCount, formatShape, type Shape, sameShape } from "./shape.js";
-export { visible } from "./terminal.js";
+export { visible, write } from "./terminal.js";
 export { MOST_THREADS } from "./threads.js";
 export { VERSION } from "./version.js";

@@ -4,6 +4,14 @@
 const STYLE = /\[(?:[0-4]|2[1-4]|3\d|9[0-7]|48;2(?:;\d{1,3}){4})m/y;
 
 /**
+ * Prints text. Everything that a process of layergraft prints passes here, as names, answers and messages may have control
+ * characters.
+ */
+export function write(stream: NodeJS.WritableStream, text: string): void {
+  stream.write(visible(text, { styles: true }));
+}
+
+/**
  * Text with control and text-direction characters as symbols; line breaks and tabs stay.
  * @param options.styles keep the styles that layergraft prints; default false
  */

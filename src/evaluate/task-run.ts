@@ -142,8 +142,8 @@ export class TaskRun {
     const reading = answer.output === undefined ? undefined : task.read(item, answer.output);
     let execution: Sample["execution"];
     const executor: Executor = {
-      run: async (parts) => {
-        execution = await this.#execute(parts, signal);
+      run: async (parts, { reference } = {}) => {
+        execution = await this.#execute(parts, reference, signal);
         return execution;
       },
     };
@@ -169,14 +169,15 @@ export class TaskRun {
   /** Executes a program once. The outcome is stored like an answer, as a second run might be slower. */
   async #execute(
     parts: Parameters<Executor["run"]>[0],
+    reference: string | undefined,
     signal: AbortSignal,
   ): Promise<{ outcome: string; detail: string }> {
     const { sandbox, folder } = this.#options;
     if (!sandbox) throw new RecipeError("programs need a sandbox; pass one (openSandbox)");
-    const key = keyOf("execution", sandbox.identity, parts);
+    const key = keyOf("execution", sandbox.identity, parts, reference);
     const kept = folder?.cache.get(key) as { outcome: string; detail: string } | undefined;
     if (kept) return kept;
-    const { outcome, detail } = await sandbox.run(parts, { signal });
+    const { outcome, detail } = await sandbox.run(parts, { reference, signal });
     folder?.cache.put(key, { outcome, detail });
     return { outcome, detail };
   }

@@ -37,14 +37,14 @@ const SHAPES: readonly (readonly [RegExp, (value: unknown) => boolean])[] = [
  * Reads the whole answer to a request to the API; other answers are left as they are.
  * @param path of the request, below the endpoint
  * @param server address for messages
- * @param onBytes called after each part of the body
+ * @param onBytes called with the bytes of each part of the body
  * @throws HubError if the answer is not one of the hub
  */
 export async function checkedAnswer(
   path: string,
   response: Response,
   server: string,
-  onBytes: () => void,
+  onBytes: (bytes: number) => void,
 ): Promise<Response> {
   const [, isRight] = SHAPES.find(([pattern]) => pattern.test(path)) ?? [];
   if (!isRight) return response;
@@ -53,7 +53,7 @@ export async function checkedAnswer(
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of response.body ?? []) {
-    onBytes();
+    onBytes(chunk.length);
     bytes += chunk.length;
     if (bytes > MAX_ANSWER) throw wrong();
     chunks.push(chunk);
@@ -65,9 +65,13 @@ export async function checkedAnswer(
   } catch (error) {
     if (response.status < 400) throw wrong(error);
   }
-  if (response.status < 400 && !isRight(value)) throw wrong();
+  const { status, headers } = response;
+  const isRefusal = status >= 400;
+  // Servers send statuses and reasons that a Response refuses: above 599, of answers without a body, control characters.
+  if (status > 599 || (!isRefusal && !isRight(value))) throw wrong();
+  const statusText = response.statusText.replace(/[^\t\x20-\x7e]/g, "?");
   // @huggingface/hub reads the reason of a refusal, which must be an object if it is JSON.
-  const { status, statusText, headers } = response;
-  const copy = new Response(isObject(value) || status < 400 ? text : "{}", { status, statusText, headers });
+  const body = isObject(value) || !isRefusal ? text : "{}";
+  const copy = new Response(body, { status: isRefusal ? status : 200, statusText, headers });
   return Object.defineProperty(copy, "url", { value: response.url });
 }

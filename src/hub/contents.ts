@@ -2,6 +2,7 @@
 
 import { createHash, type Hash } from "node:crypto";
 import { HubError } from "./hub-error.js";
+import { LEAST_PROGRESS, Pace } from "./pace.js";
 import {
   isBrokenStream,
   isUnreachable,
@@ -77,7 +78,7 @@ export class Contents {
       if (at === end) return;
       ended.throwIfAborted();
       // A stream that ends early is a broken connection, too.
-      failures = at > before ? 0 : failures + 1;
+      failures = at - before >= LEAST_PROGRESS ? 0 : failures + 1;
       if (failures > MAX_RETRIES) {
         if (reason !== undefined) throw reason;
         throw new HubError(
@@ -175,14 +176,17 @@ async function* chunksOf({ body }: Response, timeout: number): AsyncGenerator<Ui
   if (!reader) return;
   // A stream that is cancelled ends early, and is resumed.
   const cancel = () => reader.cancel().catch(() => undefined);
-  const timer = setTimeout(cancel, timeout);
+  const pace = new Pace(timeout, cancel);
   try {
-    for (let next = await reader.read(); !next.done; next = await reader.read()) {
-      yield next.value;
-      timer.refresh();
+    for (;;) {
+      pace.wait();
+      const { done, value } = await reader.read();
+      if (done) return;
+      pace.came(value.length);
+      yield value;
     }
   } finally {
-    clearTimeout(timer);
+    pace.stop();
     await cancel();
   }
 }

@@ -1,9 +1,10 @@
 // Requests to the hub: the token, retries, and what a refusal means.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { formatDuration, isObject, LayergraftError, redactor } from "../core/index.js";
+import { formatDuration, isObject, LayergraftError, readRetryAfter, redactor } from "../core/index.js";
 import { checkedAnswer } from "./answers.js";
 import { HubError } from "./hub-error.js";
+import { Pace } from "./pace.js";
 import type { HubSettings } from "./settings.js";
 
 /** Retries in a row after a server error or a broken connection. */
@@ -15,7 +16,7 @@ const LONGEST_PAUSE_SECONDS = 60;
 /** Retries after a server did not answer in time, each of which takes the whole timeout. */
 const MAX_SILENT_RETRIES = 1;
 
-/** A connection without a byte for this long, in milliseconds, counts as broken. */
+/** A connection without a byte for this long, in milliseconds, counts as broken; one with few bytes, somewhat later. */
 export const SILENT_MS = 30_000;
 
 const BROKEN_CONNECTION = ["ECONNRESET", "EPIPE", "UND_ERR_SOCKET"];
@@ -68,19 +69,22 @@ export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptio
       const noAnswer = (cause?: unknown) =>
         new NoAnswerError(`${server} does not answer. Check the connection or HF_ENDPOINT, then run again.`, {}, cause);
       const silent = new AbortController();
-      const started = () => setTimeout(() => silent.abort(noAnswer()), timeout);
+      const pace = new Pace(timeout, () => silent.abort(noAnswer()));
       // The answer to a stream comes after all of it is sent.
       const isStream = init?.body && typeof init.body !== "string";
-      let timer = isStream ? undefined : started();
+      if (!isStream) pace.wait();
+      const onBytes = (bytes: number) => {
+        pace.came(bytes);
+        pace.wait();
+      };
       try {
         const response = await fetch(input, { ...init, headers, ...eitherSignal(either.signal, silent.signal) });
-        clearTimeout(timer);
-        timer = started();
-        return await checkedAnswer(path, response, server, () => timer?.refresh());
+        onBytes(Number.POSITIVE_INFINITY);
+        return await checkedAnswer(path, response, server, onBytes);
       } catch (error) {
         throw NO_ANSWER.includes(codeOf(error)) ? noAnswer(error) : error;
       } finally {
-        clearTimeout(timer);
+        pace.stop();
       }
     };
     for (let failures = 0; ; failures++) {
@@ -111,10 +115,7 @@ function eitherSignal(...signals: readonly (AbortSignal | null | undefined)[]): 
 /** Seconds from Retry-After, a number or a date, or from the RateLimit of huggingface.co; 0 if there is neither. */
 function secondsToWait(headers: Headers): number {
   const [, reset] = /;\s*r=0\s*;\s*t=(\d+)/.exec(headers.get("ratelimit") ?? "") ?? [];
-  if (reset !== undefined) return Number(reset);
-  const text = headers.get("retry-after") ?? "0";
-  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - Date.now()) / 1000;
-  return Math.max(0, seconds) || 0;
+  return readRetryAfter(reset ?? headers.get("retry-after")) ?? 0;
 }
 
 function codeOf(error: unknown): string {

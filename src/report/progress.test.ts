@@ -77,3 +77,16 @@ it("clears its bar on a terminal and leaves a line for each phase", () => {
   display.stop();
   expect(taken().endsWith("writing 10%  10 of 100\n")).toBe(true);
 });
+
+it("shows control characters of names, in lines and in the bar", () => {
+  const phase = "loading \u001b]0;title\u0007\n\u001b[2Jmodel";
+  const { at, display, taken } = displayed();
+  at(0, { phase, done: 0, total: 10, detail: "\u009b1A" });
+  expect(at(10, { phase, done: 5, total: 10, detail: "\u009b1A" })).toBe(
+    "loading ␛]0;title␇ ␛[2Jmodel 50%  5 of 10  \\u009b1A  10 s left\n",
+  );
+  display.note("kept \u001b[2J");
+  expect(taken()).toBe("kept ␛[2J\n");
+  const terminal = displayed(true);
+  expect(terminal.at(0, { phase, done: 5, total: 10 })).toContain("loading ␛]0;title␇ ␛[2Jmodel");
+});

@@ -2,7 +2,7 @@
 
 import { createRequire } from "node:module";
 import type { SingleBar } from "cli-progress";
-import { formatBytes, formatDuration } from "../core/index.js";
+import { formatBytes, formatDuration, visible, write } from "../core/index.js";
 
 export interface Progress {
   /** Current phase. Each phase has a bar and leaves a line when it is complete. */
@@ -57,7 +57,7 @@ export function showProgress(
   };
   const line = (text: string) => {
     clear();
-    stream.write(`${text}\n`);
+    write(stream, `${text}\n`);
   };
   const textOf = (now: Phase) => {
     const text = describe(now, clock());
@@ -80,8 +80,10 @@ export function showProgress(
     bar.start(Math.max(1, total), done, payload);
   };
   return {
-    update(state) {
+    update(given) {
       const now = clock();
+      // Names of models, which the bar prints by itself.
+      const state = { ...given, phase: inLine(given.phase), detail: inLine(given.detail ?? "") };
       if (state.phase !== phase?.state.phase) finish();
       phase ??= { start: now, first: state.done, end: undefined, state, written: now, isComplete: false };
       const { first, start } = phase;
@@ -100,6 +102,8 @@ export function showProgress(
     stop: finish,
   };
 }
+
+const inLine = (text: string) => visible(text.replace(/[\n\r\t]/g, " "));
 
 /** `48%  120 of 250  strict 41.7  1 min 02 s left` */
 function describe({ state, start, first, end }: Phase, now: number): string {

@@ -154,6 +154,15 @@ describe("a full queue", () => {
 });
 
 describe("a client", () => {
+  it("that asks for a path that is no URL is told that there is none", async () => {
+    const server = await start();
+    for (const path of ["//", "///", "/\\", "//[", "//v1/models", "http://[", "*"]) {
+      const { socket, ended } = raw(server, `GET ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`);
+      expect([path, await ended]).toEqual([path, expect.stringMatching(/^HTTP\/1\.1 404 /)]);
+      socket.destroy();
+    }
+  });
+
   it("that never reads loses its connection, and others are answered meanwhile", async () => {
     const server = await start({ limits: { stallSeconds: 0.2, unreadBytes: 50_000 } });
     const body = JSON.stringify({ ...endless, stream: true, logprobs: 20, n: 8 });

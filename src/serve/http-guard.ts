@@ -14,6 +14,11 @@ export interface GuardOptions {
   readonly origins: readonly string[];
 }
 
+/** The path of a request, as it was sent: `URL` throws for `//` and takes the host from `//host/path`. */
+export function pathOf({ url = "/" }: IncomingMessage): string {
+  return url.replace(/[?#].*$/s, "");
+}
+
 /** Whether only this machine reaches an address. */
 export function isLoopback(host: string): boolean {
   const name = host.replace(/^\[|\]$/g, "").toLowerCase();

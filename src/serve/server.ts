@@ -16,7 +16,7 @@ import {
   type Usage,
 } from "./answers.js";
 import { ApiError, apiErrorOf } from "./api-error.js";
-import { checkKey, checkOrigin, type GuardOptions, isLoopback, readBody } from "./http-guard.js";
+import { checkKey, checkOrigin, type GuardOptions, isLoopback, pathOf, readBody } from "./http-guard.js";
 import { LIMITS, type ServerLimits } from "./limits.js";
 import { chatReplies, completionReplies, type ReplyWriter } from "./replies.js";
 import { type ChatRequest, type CompletionRequest, readChat, readCompletion, readTokenize } from "./requests.js";
@@ -141,7 +141,7 @@ class ApiServer {
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const start = performance.now();
-    const path = (request.url ?? "/").replace(/[?#].*$/, "");
+    const path = pathOf(request);
     const controller = new AbortController();
     this.#open.add(controller);
     // Writes to a connection that is gone are dropped.

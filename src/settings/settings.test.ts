@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import { RecipeError } from "../core/index.js";
 import { checkSchema, formatProblem } from "./check-schema.js";
 import { jsonSchemaOf, schemaFields, writtenAs } from "./schema-fields.js";
 import { checkSettings } from "./settings-file.js";
@@ -116,5 +117,30 @@ describe("schemaFields", () => {
     });
     const fields = schemaFields(z.strictObject({ one: short }));
     expect(fields.map(({ name }) => name)).toContain("one.inner.rate");
+  });
+});
+
+describe("parseSettings", () => {
+  const parse = (text: string) => () =>
+    parseSettings(text, "a.yaml", { kind: "test", check: (value) => ({ value, problems: [] }) });
+  const noMapping = "<< takes a mapping, or a list of mappings";
+  const noName = "the name of a field must be text, not a list or mapping";
+
+  it.each([
+    ["%YAML 1.1\n---\nx: 1\n<<: 5\n", `line 4: ${noMapping}`],
+    ["%YAML 1.1\n---\na: &a 3\nb:\n  <<: [*a]\n", `line 5: ${noMapping}`],
+    ["%YAML 1.1\n---\n!!str <<: 5\n", `line 3: ${noMapping}`],
+    ["a: 1\n!!merge <<: 5\n", `line 2: ${noMapping}`],
+    ["a: 1\n? [1, 2]\n: 3\n", `line 2: ${noName}`],
+    ["a: &a { b: 1 }\nc: !!set { ? *a }\n", `line 2: ${noName}`],
+  ])("refuses a key without a value in JavaScript, with its line: %j", (text, problem) => {
+    expect(parse(text)).toThrow(new RecipeError("a.yaml is not valid YAML:", [problem], { file: "a.yaml" }));
+  });
+
+  it("merges mappings, and lists of them", () => {
+    expect(parse("%YAML 1.1\n---\na: &a { x: 1 }\nb: { <<: *a, w: 2 }\nc: { <<: [*a, { z: 3 }] }\n")()).toEqual({
+      ...{ a: { x: 1 }, b: { x: 1, w: 2 }, c: { x: 1, z: 3 } },
+    });
+    expect(parse('"<<": 5\n')()).toEqual({ "<<": 5 });
   });
 });

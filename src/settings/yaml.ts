@@ -5,6 +5,8 @@ import {
   type CST,
   type Document,
   type DocumentOptions,
+  isAlias,
+  isCollection,
   isMap,
   isNode,
   isScalar,
@@ -14,6 +16,7 @@ import {
   type ParsedNode,
   Parser,
   type SchemaOptions,
+  visit,
   type YAMLMap,
   type YAMLParseError,
 } from "yaml";
@@ -93,8 +96,10 @@ function readDocument(text: string, file: string, options: DocumentOptions & Sch
  */
 export function openSettings(text: string, file: string, rules: "YAML 1.2" | "PyYAML" = "YAML 1.2"): SettingsText {
   const { document, next, lineAt } = readDocument(text, file, rules === "PyYAML" ? PYYAML : {});
-  if (document.errors.length > 0) {
-    const problems = document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${syntaxProblem(error, text)}`);
+  const broken = document.errors.map((error) => ({ at: error.pos[0], text: syntaxProblem(error, text) }));
+  const invalid = broken.length > 0 ? broken : keyProblems(document);
+  if (invalid.length > 0) {
+    const problems = invalid.map(({ at, text }) => `line ${lineAt(at)}: ${text}`);
     throw new RecipeError(`${file} is not valid YAML:`, [...new Set(problems)], { file });
   }
   if (next) {
@@ -115,6 +120,26 @@ export function openSettings(text: string, file: string, rules: "YAML 1.2" | "Py
   if (isDeeperThan(value, MOST_LEVELS))
     throw new RecipeError(`${file} nests more than ${MOST_LEVELS} levels deep, or contains itself`, [], { file });
   return { value, inLines, lineOf };
+}
+
+/** Keys that have no value in JavaScript: the library throws for a merge of something else, and prints lists as text. */
+function keyProblems(document: ParsedDocument): { at: number; text: string }[] {
+  const problems: { at: number; text: string }[] = [];
+  const merges = document.schema.tags.some(({ tag }) => tag === "tag:yaml.org,2002:merge");
+  const target = (node: unknown) => (isAlias(node) ? node.resolve(document) : node);
+  visit(document, {
+    Pair(_, { key, value }) {
+      const at = isNode(key) ? (key.range?.[0] ?? 0) : 0;
+      if (isCollection(target(key)))
+        problems.push({ at, text: "the name of a field must be text, not a list or mapping" });
+      if (!isScalar(key)) return;
+      const isMerge = typeof key.value === "symbol" || (merges && key.type === "PLAIN" && key.value === "<<");
+      const merged = target(value);
+      const sources = isSeq(merged) ? merged.items.map(target) : [merged];
+      if (isMerge && !sources.every(isMap)) problems.push({ at, text: "<< takes a mapping, or a list of mappings" });
+    },
+  });
+  return problems;
 }
 
 /** Finds the line of a path, or of the closest parent that exists. */

@@ -17,7 +17,9 @@ for (const [protocol, known] of Object.entries(KNOWN)) {
   const failed = [];
   for (const item of items) {
     const tests = "tests" in item ? (item.tests ?? []) : [];
-    const { outcome, detail } = await sandbox.run([{ name: "program", source: item.gold }, ...tests]);
+    const { outcome, detail } = await sandbox.run([{ name: "program", source: item.gold }, ...tests], {
+      reference: item.gold,
+    });
     if (outcome !== "passed") failed.push([item.id, outcome, detail]);
   }
   console.log(`${protocol}: ${items.length - failed.length} of ${items.length} pass`);

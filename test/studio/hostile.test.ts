@@ -41,7 +41,7 @@ interface Reply {
 /** Sends what no browser would. */
 function send(path: string, body: string | undefined, headers: Record<string, string> = {}): Promise<Reply> {
   return new Promise((resolve, reject) => {
-    const sent = request(`${origin}${path}`, { method: body === undefined ? "GET" : "POST", headers }, (reply) => {
+    const sent = request(origin, { path, method: body === undefined ? "GET" : "POST", headers }, (reply) => {
       let text = "";
       reply.on("data", (part) => (text += part));
       reply.on("end", () => resolve({ status: reply.statusCode ?? 0, body: text }));
@@ -134,6 +134,7 @@ describe("paths", () => {
       "/%2e%2e/package.json",
       "/assets/../../main.js",
       "//etc/passwd",
+      ...["//", "///", "/\\", "//[", "//user:pass@host:99999/", "http://[", "*"],
       "/index.html/",
     ]) {
       expect([path, (await send(path, undefined)).status]).toEqual([path, 404]);
@@ -297,11 +298,65 @@ describe("models and projects by strangers", () => {
     writeFileSync(recipe("-odd (2).yaml"), "");
     writeFileSync(recipe("good.yaml"), "");
     execFileSync("mkfifo", [recipe("pipe.yaml")]);
-    symlinkSync("/dev/zero", recipe("endless.yaml"));
-    expect(JSON.parse((await call("project.read", {})).body)).toMatchObject({ recipes: ["endless", "good", "pipe"] });
-    for (const name of ["pipe", "endless"]) {
-      const reply = await call("recipe.read", { name });
-      expect([name, reply.status, messageOf(reply)]).toEqual([name, 400, expect.stringMatching(/is not a file/)]);
+    expect(JSON.parse((await call("project.read", {})).body)).toMatchObject({ recipes: ["good", "pipe"] });
+    const reply = await call("recipe.read", { name: "pipe" });
+    expect([reply.status, messageOf(reply)]).toEqual([400, expect.stringMatching(/is not a file/)]);
+  });
+
+  it("with links out of the project are read without what they lead to", async () => {
+    const recipe = (name: string) => at("project", "recipes", `${name}.yaml`);
+    const done = async (kind: string, input: object) => {
+      const { id } = JSON.parse((await call("job.start", { kind, input })).body) as { id: string };
+      for (;;) {
+        const jobs = JSON.parse((await call("job.list", {})).body) as { id: string; state: string; error: string }[];
+        const job = jobs.find((one) => one.id === id);
+        if (job?.state !== "running") return job;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    };
+    writeFileSync(at("secret.yaml"), "method: soup\nmodels: [secret]\n");
+    symlinkSync(at("secret.yaml"), recipe("linked"));
+    symlinkSync("/dev/zero", recipe("endless"));
+    const leadsOut = expect.stringMatching(/^\S+(linked|endless)\.yaml leads out of the project\. Replace the link/);
+    for (const name of ["linked", "endless"]) {
+      for (const [operation, input] of [
+        ["recipe.read", { name }],
+        ["recipe.write", { name, text: "mine", version: null }],
+        ["recipe.experiment", { name, task: "quiz", force: true }],
+      ] as const) {
+        const reply = await call(operation, input);
+        expect([operation, reply.status, messageOf(reply)]).toEqual([operation, 400, leadsOut]);
+      }
+      const output = { out: "x", resume: false, force: false };
+      expect(await done("merge", { recipe: name, ...output })).toMatchObject({ state: "failed", error: leadsOut });
+      const exported = await done("export", { recipe: name, type: "f16", ...output });
+      expect(exported).toMatchObject({ state: "failed", error: leadsOut });
+    }
+    // Within the project a link is as good as a file, and a link is removed without its target.
+    symlinkSync(recipe("good"), recipe("alias"));
+    expect((await call("recipe.read", { name: "alias" })).status).toBe(200);
+    for (const name of ["linked", "endless", "alias"]) await call("recipe.remove", { name });
+    expect(readFileSync(at("secret.yaml"), "utf8")).toMatch(/secret/);
+
+    writeFileSync(at("outside.yaml"), "name: out\nbase: nowhere\nevaluate: { tasks: [quiz] }\n");
+    symlinkSync(at("outside.yaml"), at("project", "linked.yaml"));
+    const plan = await call("experiment.read", { plan: "linked.yaml", version: null });
+    expect([plan.status, messageOf(plan)]).toEqual([
+      400,
+      expect.stringMatching(/linked\.yaml leads out of the project/),
+    ]);
+    expect(await done("experiment", { plan: "linked.yaml" })).toMatchObject({ state: "failed" });
+    rmSync(at("project", "linked.yaml"));
+  });
+
+  it("whose folder of recipes leads out are not opened", async () => {
+    for (const name of ["recipes", ".layergraft-studio"]) {
+      mkdirSync(at(`${name} elsewhere`));
+      mkdirSync(at(`${name} linked`));
+      symlinkSync(at(`${name} elsewhere`), at(`${name} linked`, name));
+      const opened = startStudio({ folder: at(`${name} linked`), port: 0, onBug: () => undefined });
+      await expect(opened).rejects.toThrow(new RegExp(`${name} leads out of the project`));
+      expect(readdirSync(at(`${name} elsewhere`))).toEqual([]);
     }
   });
 

@@ -29,6 +29,8 @@ export interface Refusal {
   readonly path?: RegExp;
   /** Text in place of a reason. */
   readonly body?: string;
+  /** Reason of the status line, as it is sent. */
+  readonly reason?: string;
   /** Value of the Link and the Location header. */
   readonly link?: string;
   /** After what nothing more is sent. */
@@ -82,6 +84,8 @@ export class FakeHub {
   cuts: number[] = [];
   /** Bytes and milliseconds between two parts of contents, where they come slowly. */
   slow: { readonly bytes: number; readonly ms: number } | undefined;
+  /** Path of answers that come byte by byte, and milliseconds between two bytes. */
+  trickle: { readonly path: RegExp; readonly ms: number } | undefined;
   /** In the addresses of the storage, which refuses those with an earlier one. */
   signature = "abc";
   /** Bytes after which the connections of the next uploads are cut. */
@@ -183,13 +187,26 @@ export class FakeHub {
     const json = (status: number, value: unknown, headers: Record<string, string> = {}): unknown => {
       const text = JSON.stringify(value);
       this.note("hub", request, text.length, body.length);
+      if (this.trickle?.path.test(path)) {
+        response.writeHead(status, { "content-type": "application/json", ...headers });
+        const timer = setInterval(() => response.write(" "), this.trickle.ms);
+        return response.on("close", () => clearInterval(timer));
+      }
       return response.writeHead(status, { "content-type": "application/json", ...headers }).end(text);
     };
     const refused = this.refusals.findIndex((one) => one.path?.test(path) ?? true);
     if (refused >= 0) {
-      const [{ status, retryAfter, rateLimit, body: text, link, silentAfter }] = this.refusals.splice(refused, 1) as [
-        Refusal,
-      ];
+      const [{ status, retryAfter, rateLimit, body: text, link, silentAfter, reason }] = this.refusals.splice(
+        refused,
+        1,
+      ) as [Refusal];
+      if (reason !== undefined) {
+        // Node.js itself refuses to send such a line.
+        const [length, said] = [Buffer.byteLength(text ?? "{}"), text ?? "{}"];
+        return response.socket?.end(
+          `HTTP/1.1 ${status} ${reason}\r\nconnection: close\r\ncontent-length: ${length}\r\n\r\n${said}`,
+        );
+      }
       if (text !== undefined || link !== undefined || silentAfter !== undefined) {
         this.note("hub", request, text?.length ?? 0, body.length);
         if (silentAfter === "nothing") return;

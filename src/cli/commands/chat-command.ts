@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
-import { CancelledError } from "../../core/index.js";
+import { CancelledError, write } from "../../core/index.js";
 import { brokenModel, type ChatMessage } from "../../engine/index.js";
 import {
   type EngineOptions,
@@ -12,7 +12,7 @@ import {
   withSamplingOptions,
 } from "../shared/engine-run.js";
 import { withBackendOption } from "../shared/open-model.js";
-import { info, paletteFor, print, write } from "../shared/output.js";
+import { info, paletteFor, print } from "../shared/output.js";
 
 interface ChatFlags extends EngineOptions, SamplingFlags {
   readonly system?: string;

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { plural, usageError } from "../../core/index.js";
+import { plural, usageError, write } from "../../core/index.js";
 import {
   BLEU_TOKENIZERS,
   type BleuTokenizer,
@@ -26,17 +26,7 @@ import {
 import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from "../../report/index.js";
 import { parsePositive, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
 import { BACKEND_HELP, type BackendFlags, openBackend } from "../shared/eval-backend.js";
-import {
-  info,
-  interruptSignal,
-  paletteFor,
-  parseCount,
-  parseList,
-  print,
-  printJson,
-  warn,
-  write,
-} from "../shared/output.js";
+import { info, interruptSignal, paletteFor, parseCount, parseList, print, printJson, warn } from "../shared/output.js";
 
 /** `lm-eval` prints the table, and writes files. */
 const FORMATS = [...SCORE_FORMATS, "lm-eval"] as const;

@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { plural, usageError } from "../../core/index.js";
+import { plural, usageError, write } from "../../core/index.js";
 import { brokenModel, type Engine, type Generation } from "../../engine/index.js";
 import { SILENT, showProgress } from "../../report/index.js";
 import {
@@ -15,7 +15,7 @@ import {
   withSamplingOptions,
 } from "../shared/engine-run.js";
 import { withBackendOption } from "../shared/open-model.js";
-import { info, paletteFor, print, printJson, write } from "../shared/output.js";
+import { info, paletteFor, print, printJson } from "../shared/output.js";
 
 interface GenerateFlags extends EngineOptions, SamplingFlags {
   readonly prompt?: string[];

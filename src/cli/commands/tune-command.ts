@@ -1,7 +1,7 @@
 import { mkdir, readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { parseDocument, stringify } from "yaml";
+import { stringify } from "yaml";
 import {
   canonicalJson,
   exists,
@@ -36,6 +36,7 @@ import {
   writeReport,
 } from "../../experiment/index.js";
 import { formatSpan, SILENT, showProgress } from "../../report/index.js";
+import { openSettings } from "../../settings/index.js";
 import { locateOrFetch, readConfig } from "../../weights/index.js";
 import { hubAccess } from "../shared/hub-access.js";
 import { sourceFrom } from "../shared/move-source.js";
@@ -158,7 +159,7 @@ async function writePlan(out: string, text: string, plan: ExperimentInput): Prom
     );
   }
   const report = join(out, plan.out ?? "", REPORT);
-  if (before !== undefined && !isSameSearch(before, text) && (await exists(report))) {
+  if (before !== undefined && !isSameSearch(file, before, text) && (await exists(report))) {
     throw new OutputError(`${report} is of another search, and its recipes would be replaced. Choose another --out.`, {
       file: report,
     });
@@ -169,9 +170,9 @@ async function writePlan(out: string, text: string, plan: ExperimentInput): Prom
 }
 
 /** Whether two texts are the plan of one search, with any budget. */
-function isSameSearch(before: string, now: string): boolean {
+function isSameSearch(file: string, before: string, now: string): boolean {
   const [one, other] = [before, now].map((text) => {
-    const plan: unknown = parseDocument(text).toJS();
+    const plan = openSettings(text, file).value;
     if (!isObject(plan) || !isObject(plan.search)) return undefined;
     return canonicalJson({ ...plan, search: { ...plan.search, budget: 0 } });
   });

@@ -2,7 +2,7 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import pc from "picocolors";
-import { formatDuration, MOST_THREADS, own, parseBytes, usageError, visible } from "../../core/index.js";
+import { formatDuration, MOST_THREADS, own, parseBytes, usageError, write } from "../../core/index.js";
 import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../report/index.js";
 import type { RunOptions } from "../../weights/index.js";
 
@@ -28,24 +28,22 @@ export function paletteFor(stream: NodeJS.WriteStream): Palette {
   return pc.createColors(hasColors(stream));
 }
 
-/** Writes text with control characters escaped, as names, answers and messages may have them. */
-export function write(stream: NodeJS.WriteStream, text: string): void {
-  stream.write(visible(text, { styles: true }));
-}
-
 /** Prints a result. */
 export function print(lines: readonly string[] | string): void {
   write(process.stdout, `${typeof lines === "string" ? lines : lines.join("\n")}\n`);
 }
 
-/** Prints a value as the one JSON document of `--json`. */
-export function printJson(value: unknown): void {
+/**
+ * Prints a value as the one JSON document of `--json`.
+ * @param indent spaces; 0 for one line
+ */
+export function printJson(value: unknown, indent = 2): void {
   // Escaped as JSON: parsers read the exact text, and a terminal shows no control characters.
-  const text = JSON.stringify(value, null, 2).replace(
+  const text = JSON.stringify(value, null, indent).replace(
     /[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g,
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
-  process.stdout.write(`${text}\n`);
+  print(text);
 }
 
 /** Prints a message on stderr, unless --quiet. */

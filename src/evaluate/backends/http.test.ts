@@ -126,6 +126,34 @@ describe("Retry-After", () => {
   });
 });
 
+describe("a pause without sense", () => {
+  it.each(["9".repeat(300), "9".repeat(400), "Infinity", "1e300", "31536000", "soon"])(
+    "is taken for none: %s",
+    async (retryAfter) => {
+      const { server, http } = await setUp(() => ({ status: 429, headers: { "retry-after": retryAfter } }), {
+        retries: 1,
+      });
+      await expect(http.post("/x", {})).rejects.toThrow(/answered 429: .* \(asked 2 times\)$/);
+      expect(server.requests).toHaveLength(2);
+    },
+  );
+});
+
+describe("the server's URL", () => {
+  it.each(["", "/", "//", "///", "/v1", "/v1//"])("ending in %j is where requests go", async (end) => {
+    const { server, http } = await setUp(() => ({ good: true }));
+    const other = new HttpClient({ url: `${server.url}${end}?key=1` });
+    open.push(other);
+    expect(await other.get("/models")).toEqual({ good: true });
+    expect(server.requests.map(({ path }) => path)).toEqual([end.startsWith("/v1") ? "/v1/models" : "/models"]);
+    expect(http.url).toBe(server.url);
+  });
+
+  it("with a login that cannot be decoded is refused", () => {
+    expect(() => new HttpClient({ url: "http://me:%zz@localhost" })).toThrow('"http://localhost" is not a server URL');
+  });
+});
+
 describe("bounds", () => {
   it("holds to the number of requests at once, over as many kept connections", async () => {
     const { server, http } = await setUp(() => ({ good: true }), { concurrency: 4 }, 5);

@@ -10,6 +10,7 @@ import {
   formatDuration,
   isObject,
   LayergraftError,
+  readRetryAfter,
   redactor,
   usageError,
 } from "../../core/index.js";
@@ -217,7 +218,10 @@ export class HttpClient {
     if (signal?.aborted) throw stopped();
     const { apiKey, timeout = TIMEOUT_SECONDS } = this.#options;
     const limit = AbortSignal.timeout(timeout * 1000);
-    const url = new URL(this.#base.pathname.replace(/\/$/, "") + path, this.#base);
+    const url = new URL(this.#base);
+    url.search = "";
+    // Resolved against the server's URL, a path that begins with two slashes would name another host.
+    url.pathname = url.pathname.replace(/\/+$/, "") + path;
     const content = { "content-type": "application/json", "content-length": Buffer.byteLength(body ?? "") };
     const request = (url.protocol === "https:" ? httpsRequest : httpRequest)(url, {
       method,
@@ -271,21 +275,14 @@ export function withoutLogin(text: string): string {
 function readUrl(text: string): URL {
   let url: URL | undefined;
   try {
-    url = new URL(text);
+    const parsed = new URL(text);
+    decodeURIComponent(parsed.username + parsed.password);
+    url = parsed;
   } catch {
-    // Reported below, together with other schemes.
+    // Reported below, together with other schemes. Node.js decodes the login, too, and throws.
   }
   if (url?.protocol !== "http:" && url?.protocol !== "https:") {
     throw usageError(`"${withoutLogin(text)}" is not a server URL; write it as http://host:port`);
   }
   return url;
-}
-
-/** The pause that a Retry-After header asks for: seconds, or a date (RFC 9110, section 10.2.3). */
-function readRetryAfter(header: string | undefined): number | undefined {
-  if (header === undefined) return undefined;
-  const seconds = Number(header);
-  if (Number.isFinite(seconds)) return Math.max(0, seconds);
-  const date = Date.parse(header);
-  return Number.isNaN(date) ? undefined : Math.max(0, (date - Date.now()) / 1000);
 }

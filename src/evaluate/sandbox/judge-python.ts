@@ -104,8 +104,8 @@ while True:
 /**
  * Evaluates the tests on what the candidate answers, and reports on file descriptor 3. An object of the candidate is a
  * Remote: it can be called, read and iterated, but it does not compare or calculate, so an object that equals everything
- * decides nothing. Names in tests mean what the program defines, except builtins and modules of the standard library,
- * which are the judge's own.
+ * decides nothing. Names in tests mean what the program defines, except modules of the standard library, and builtins that
+ * the reference solution does not define: those are the judge's own.
  */
 export const JUDGE = String.raw`
 import ast, builtins, importlib, signal
@@ -223,22 +223,28 @@ def names_of(tree):
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
-def run_tests(tests, defined):
+def definitions(source):
+    tree = ast.parse(source, "reference")
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    named = {node.name for node in tree.body if isinstance(node, kinds)}
+    return named.union(*(names_of(target) for node in tree.body if isinstance(node, ast.Assign) for target in node.targets))
+
+
+def run_tests(tests, defined, reference):
     global part
     builtin, own, fetched = set(dir(builtins)), {"__name__": "tests"}, set()
     trees = []
     for part, source in tests:
         trees.append((part, ast.parse(source, part)))
-    # A program that was asked for a function called sum defines one. Next to other names, builtins are the judge's.
-    shadows = all(names_of(tree) <= builtin for _, tree in trees)
+    # A program that was asked for a function called sum defines one. One that defines set as well changes no test.
+    under_test = defined - (builtin - definitions(reference))
     roots = {node.value.id for _, tree in trees for node in ast.walk(tree)
              if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)}
     modules = roots & set(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
     for part, tree in trees:
-        for name in names_of(tree) & defined - (set(own) - fetched):
-            if shadows or name not in builtin:
-                own[name] = importlib.import_module(name) if name in modules else ask("global", name)
-                fetched.add(name)
+        for name in names_of(tree) & under_test - (set(own) - fetched):
+            own[name] = importlib.import_module(name) if name in modules else ask("global", name)
+            fetched.add(name)
         exec(compile(tree, part, "exec", dont_inherit=True), own)
         fetched -= {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
 
@@ -253,7 +259,7 @@ try:
     if settings["probe"]:
         report(probe=ask("call", ask("global", "probe"), (), {}))
         os._exit(0)
-    run_tests(tests, defined)
+    run_tests(tests, defined, job["reference"])
     report(passed=True)
 except Gone:
     status = os.waitpid(candidate, 0)[1]

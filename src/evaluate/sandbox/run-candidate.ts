@@ -37,6 +37,8 @@ export interface Job {
   readonly limits: ProgramLimits;
   /** The program, then its tests in their order; the name says where one failed. */
   readonly parts: readonly (readonly [name: string, source: string])[];
+  /** A program that solves the task, which is not executed: its definitions are the builtin names under test. */
+  readonly reference?: string | undefined;
   /** Whether to ask the kernel for confinement; false only to test what remains without it. */
   readonly kernel: boolean;
   /** What must hold; undefined to report what the program's function `probe` returns instead of a verdict. */
@@ -65,7 +67,15 @@ const KEPT_OUTPUT = 2000;
  * @throws CancelledError when the signal fires
  * @throws LayergraftError code `sandbox` when Python cannot be started, or not be confined as `confinement` says
  */
-export async function execute({ python, limits, parts, kernel, confinement, signal }: Job): Promise<RawOutcome> {
+export async function execute({
+  python,
+  limits,
+  parts,
+  reference = "",
+  kernel,
+  confinement,
+  signal,
+}: Job): Promise<RawOutcome> {
   if (signal?.aborted) throw stopped();
   return new Promise((resolve, reject) => {
     const settings = {
@@ -164,7 +174,7 @@ export async function execute({ python, limits, parts, kernel, confinement, sign
       else reject(notStarted(python, ended === "time" ? "it took too long" : (signalName ?? lastLine(output))));
     });
 
-    child.stdin.end(JSON.stringify({ parts }));
+    child.stdin.end(JSON.stringify({ parts, reference }));
   });
 }
 

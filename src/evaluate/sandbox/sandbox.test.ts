@@ -52,11 +52,14 @@ describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
       .filter(existsSync)
       .flatMap((place) => readdirSync(place))
       .filter((name) => /^layergraft-(left|sandbox)/.test(name));
-  const run = (program: string, test = "assert True", within = sandbox) =>
-    within.run([
-      { name: "program", source: program },
-      { name: "test 1", source: test },
-    ]);
+  const run = (program: string, test = "assert True", within = sandbox, reference?: string) =>
+    within.run(
+      [
+        { name: "program", source: program },
+        { name: "test 1", source: test },
+      ],
+      { reference },
+    );
 
   /** A program that tries all of them, one after the other, and passes if each raises PermissionError. */
   const allRefused = (attempts: readonly string[]): string =>
@@ -203,7 +206,6 @@ describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
     ],
     ["def f(x, kind): return [v for v in x if not isinstance(v, kind)]", "assert f((1, 'a', 2.0), str) == [1, 2.0]"],
     ["import sys\ndef f(x): return sys.getsizeof(x)", "assert f((1, 2)) == sys.getsizeof((1, 2))"],
-    ["def sum(a, b): return a * b", "assert sum(3, 4) == 12"],
     [
       "def f(x): raise ValueError('no ' + x)",
       "try:\n    f('a')\nexcept ValueError as error:\n    assert str(error) == 'no a'\nelse:\n    assert False",
@@ -216,6 +218,37 @@ describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
   ])("judges what is right as right: %s", async (program, test) => {
     expect(await run(program, test)).toEqual({ outcome: "passed", detail: "" });
   });
+
+  // MBPP asks for functions called sum. What else a program redefines is not under test.
+  it.each([
+    ["def sum(a, b): return a * b", "assert sum(3, 4) == 12", "def sum(a, b): pass", "passed"],
+    ["sum = lambda a, b: a * b", "assert sum(3, 4) == 12", "sum, x = print, 1", "passed"],
+    ["class set: x = 1", "assert set.x == 1", "class set: pass", "passed"],
+    ["def sum(a, b): return a * b", "assert sum([3, 4]) == 7", "", "passed"],
+    [
+      "def sum(x): return 0\nset = sorted = list = len = abs = sum",
+      "assert set(sum([1, 2])) == set([3])",
+      "def sum(x): pass",
+      "error",
+    ],
+    [
+      "def sum(x): return [0]\nset = sorted = lambda x: 0",
+      "assert set(sum([1, 2])) == set([3])",
+      "def sum(x): pass",
+      "failed",
+    ],
+    [
+      "def sum(x): return [3]\nset = sorted = lambda x: 0",
+      "assert set(sum([1, 2])) == set([3])",
+      "def sum(x): pass",
+      "passed",
+    ],
+  ] as const)(
+    "takes builtin names under test from the program alone: %s, %s",
+    async (program, test, reference, outcome) => {
+      expect((await run(program, test, sandbox, reference)).outcome).toBe(outcome);
+    },
+  );
 
   it("runs as a module of its own, so that main blocks stay asleep and classes have a home", async () => {
     const program =
@@ -309,6 +342,44 @@ describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
       `import ctypes, errno\nlibc = ctypes.CDLL(None, use_errno=True)\nfor number in ${JSON.stringify(calls)}:\n` +
       "    assert libc.syscall(number, 0, 0, 0, 0, 0, 0) == -1 and ctypes.get_errno() == errno.EPERM, number";
     expect(await run(program)).toEqual({ outcome: "passed", detail: "" });
+  });
+
+  // Every number of the kernel's table and as many of x32, with arguments of all ones, so that none waits. Without those
+  // that end the caller: rt_sigreturn, exit, exit_group, and uretprobe and uprobe, which Linux lets through every filter.
+  it.skipIf(process.arch !== "x64")("leaves a program these system calls and no others", async () => {
+    if (sandbox.identity.processes !== "kernel") return;
+    const program =
+      "import ctypes, errno\nlibc = ctypes.CDLL(None, use_errno=True)\nones = [ctypes.c_long(-1)] * 6\n" +
+      "def passes(number):\n    ctypes.set_errno(0)\n" +
+      "    return libc.syscall(ctypes.c_long(number), *ones) != -1 or ctypes.get_errno() != errno.EPERM\n" +
+      "def allowed(start):\n    return [n for n in range(start, start + 600) if n not in (15, 60, 231, 335, 336) and passes(n)]";
+    // read to pipe2 in groups as in CALLS: files, polls, memory, signals and clocks, facts of itself, the rest. Calls with a
+    // condition on their arguments (fcntl, prlimit64, kill, tgkill) are refused with these.
+    const allowed = [
+      ...[0, 1, 2, 3, 4, 5, 6, 8, 17, 19, 20, 21, 32, 33, 79, 80, 89, 217, 257, 262, 267, 269, 292, 293, 332, 439],
+      ...[7, 23, 270, 271],
+      ...[9, 10, 11, 12, 25, 28],
+      ...[13, 14, 35, 36, 37, 38, 96, 131, 201, 219, 228, 229, 230],
+      ...[39, 63, 98, 99, 100, 102, 104, 107, 108, 110, 115, 186, 204, 309],
+      ...[24, 61, 202, 318],
+    ].sort((a, b) => a - b);
+    const test = `assert allowed(0) == ${JSON.stringify(allowed)}, allowed(0)\nassert allowed(2**30) == []`;
+    expect(await run(program, test)).toEqual({ outcome: "passed", detail: "" });
+  });
+
+  it("lets a program learn whether a path exists, and nothing of what is in it", async () => {
+    if (sandbox.identity.files !== "kernel") return;
+    const secret = join(folder, "known.txt");
+    writeFileSync(secret, "secret");
+    const program = `import os\ndef size(path): return os.stat(path).st_size\ndef read(path): return open(path).read()\ndef names(path): return os.listdir(path)`;
+    expect(await run(program, `assert size(${JSON.stringify(secret)}) == 6`)).toMatchObject({ outcome: "passed" });
+    for (const [name, path] of [
+      ["read", secret],
+      ["names", folder],
+    ]) {
+      const { detail } = await run(program, `${name}(${JSON.stringify(path)})`);
+      expect(detail).toMatch(/PermissionError/);
+    }
   });
 
   it("lets a program write, remove and truncate nothing", async () => {

@@ -59,14 +59,21 @@ export interface Execution {
   readonly detail: string;
 }
 
+export interface RunProgramOptions {
+  readonly reference?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
 export interface Sandbox {
   readonly identity: SandboxIdentity;
   /**
    * Executes a program, the first part, and judges it by the others. Those run in a process of their own, which the
    * program cannot reach; of what its functions return they see data.
+   * @param options.reference a program that solves the task. A builtin's name in a test means what the program defines only
+   * if this one defines it, too. Default: none does
    * @throws CancelledError when the signal fires
    */
-  run(parts: readonly ProgramPart[], options?: { readonly signal?: AbortSignal | undefined }): Promise<Execution>;
+  run(parts: readonly ProgramPart[], options?: RunProgramOptions): Promise<Execution>;
 }
 
 const SECONDS = 3;
@@ -155,11 +162,11 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   requireConfinement(identity, options.unsafeCode ?? false);
   return {
     identity,
-    async run(parts, { signal } = {}) {
+    async run(parts, { reference, signal } = {}) {
       const pieces = parts.map(({ name, source }) => [name, source] as const);
       const { executable, confinement } = found;
       return judge(
-        await execute({ python: executable, limits, parts: pieces, kernel: true, confinement, signal }),
+        await execute({ python: executable, limits, parts: pieces, reference, kernel: true, confinement, signal }),
         limits,
       );
     },

@@ -100,7 +100,7 @@ function openMbpp(language: Language | undefined, options: OpenOptions): Task {
       }
       if (typeof program !== "string") return undefined;
       const parts = [{ name: "program", source: program }, ...(asGenerate(item).tests ?? [])];
-      const { outcome } = await executor.run(parts, { signal });
+      const { outcome } = await executor.run(parts, { reference: asGenerate(item).gold, signal });
       return { "pass@1": outcome === "passed" ? 1 : 0 };
     },
   }));

@@ -78,7 +78,7 @@ export type Verdict = Readonly<Record<string, number | readonly number[]>>;
 export interface Executor {
   run(
     parts: readonly { readonly name: string; readonly source: string }[],
-    options?: { readonly signal?: AbortSignal | undefined },
+    options?: { readonly reference?: string | undefined; readonly signal?: AbortSignal | undefined },
   ): Promise<{ readonly outcome: string; readonly detail: string }>;
 }
 

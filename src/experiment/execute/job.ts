@@ -1,5 +1,5 @@
 // The process of a Slurm job: runs the step of one folder. Its script saves output and exit code.
-import { LayergraftError } from "../../core/index.js";
+import { LayergraftError, write } from "../../core/index.js";
 import { runStepFolder } from "../steps/run-step.js";
 import { EXIT_AGAIN } from "./slurm-text.js";
 
@@ -14,17 +14,17 @@ let printed = 0;
 function printProgress(share: number, what: string): void {
   if (Date.now() - printed < INTERVAL) return;
   printed = Date.now();
-  process.stdout.write(`${new Date(printed).toISOString()} ${Math.round(100 * share)}% ${what}\n`);
+  write(process.stdout, `${new Date(printed).toISOString()} ${Math.round(100 * share)}% ${what}\n`);
 }
 
 if (folder === undefined) {
-  process.stderr.write("missing argument: folder of a step\n");
+  write(process.stderr, "missing argument: folder of a step\n");
   process.exitCode = 2;
 } else {
   try {
     await runStepFolder(folder, { signal: controller.signal, onProgress: printProgress });
   } catch (error) {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    write(process.stderr, `${error instanceof Error ? error.message : String(error)}\n`);
     const isHeld = error instanceof LayergraftError && error.code === "locked";
     process.exitCode = isHeld || controller.signal.aborted ? EXIT_AGAIN : 1;
   }

@@ -3,9 +3,10 @@ import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
-import { exists, isAnySystemError, LayergraftError, stampOf, systemMessage } from "../../core/index.js";
+import { exists, isAnySystemError, LayergraftError, stampOf, staysIn, systemMessage } from "../../core/index.js";
 import { type Experiment, findRecipe, gatherReport, openExperiment, REPORT, statusOf } from "../../experiment/index.js";
 import type { Experiment as Shown } from "../experiment-protocol.js";
+import { fileOf } from "../project/project.js";
 import type { Answer, Answers, Question, ReaderData } from "./ask.js";
 import { entryOf, findPlans, placeOf, runnerIn } from "./find-plans.js";
 import { summarize } from "./summary.js";
@@ -25,7 +26,7 @@ const ANSWERS: Answers = {
     return Promise.all(plans.map((plan) => entryOf(folder, plan)));
   },
   async read({ plan, version }) {
-    const file = join(folder, plan);
+    const file = await fileOf(folder, plan);
     const { out } = await placeOf(file);
     const runner = await runnerIn(out);
     const key = [plan, await stampOf(file), runner?.pid].join(" ");
@@ -34,11 +35,16 @@ const ANSWERS: Answers = {
     const experiment = await openOnce(key, file);
     const status = await statusOf(experiment);
     const written = join(out, REPORT, "index.html");
-    const place = { plan, version: now, runner, report: (await exists(written)) ? written : null };
+    const place = {
+      plan,
+      version: now,
+      runner,
+      report: (await exists(written)) && (await staysIn(written, out)) ? written : null,
+    };
     return summarize(experiment, status, gatherReport(experiment, status), place) satisfies Shown;
   },
   async recipe({ plan, id }) {
-    const file = join(folder, plan);
+    const file = await fileOf(folder, plan);
     const experiment = await openOnce([plan, await stampOf(file)].join(" "), file);
     const status = await statusOf(experiment);
     const { recipe } = findRecipe(id, gatherReport(experiment, status), status);

@@ -12,6 +12,7 @@ import {
 import { usageError } from "../../core/index.js";
 import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
 import { pageData, readAnalysis, suggestRecipes } from "../../merge/index.js";
+import { fileOf, recipeFile } from "../project/project.js";
 import type { JobInput, JobKind } from "../protocol.js";
 import { evaluateModels, runnerOptions } from "./evaluate.js";
 import { PartsInParallel } from "./parts.js";
@@ -96,7 +97,7 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     return results;
   },
   async merge({ recipe, out, resume, force, allowUnrelated }, { project }, { signal, onProgress }) {
-    const plan = await planMerge(join(project, "recipes", `${recipe}.yaml`), { folder: project, signal });
+    const plan = await planMerge(await recipeFile(project, recipe), { folder: project, signal });
     const start = performance.now();
     const written = await plan.write({ out: resolve(project, out), resume, force, allowUnrelated, signal, onProgress });
     const seconds = (performance.now() - start) / 1000;
@@ -104,7 +105,7 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     return { ...written, method: plan.recipe.method, bytes: bytesToRead + bytesToWrite, seconds };
   },
   async export({ recipe, out, type, resume, force }, { project }, { signal, onProgress }) {
-    const source = join(project, "recipes", `${recipe}.yaml`);
+    const source = await recipeFile(project, recipe);
     return exportModel({ source, out: resolve(project, out), type, resume, force, signal, onProgress });
   },
   async push({ folder, repository, isPrivate }, { project }, { signal, onProgress }) {
@@ -113,7 +114,7 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   async experiment({ plan }, { project }, { signal, onProgress }) {
     onProgress({ phase: "checking models and data", done: 0, total: 0, unit: "steps" });
     const running = new PartsInParallel();
-    const { reportFolder, failures } = await runExperiment(join(project, plan), {
+    const { reportFolder, failures } = await runExperiment(await fileOf(project, plan), {
       signal,
       onProgress({ event, ...progress }) {
         if (!event) onProgress(progress);

@@ -64,7 +64,7 @@ it("writes a recipe only over the version that was edited", async () => {
   const project = await open();
   const { version } = await project.writeRecipe("swap", "method: swap\n", null);
   await expect(project.writeRecipe("swap", "other", null)).rejects.toMatchObject({ code: "conflict" });
-  writeFileSync(project.recipeFile("swap"), "edited elsewhere");
+  writeFileSync(join(project.folder, "recipes", "swap.yaml"), "edited elsewhere");
   await expect(project.writeRecipe("swap", "mine", version)).rejects.toMatchObject({ code: "conflict" });
   const now = await project.readRecipe("swap");
   expect(now.text).toBe("edited elsewhere");
@@ -72,7 +72,7 @@ it("writes a recipe only over the version that was edited", async () => {
   expect(readFileSync(join(project.folder, "recipes", "swap.yaml"), "utf8")).toBe("mine");
   expect((await project.read()).recipes).toEqual(["swap"]);
   await project.removeRecipe("swap");
-  expect(existsSync(project.recipeFile("swap"))).toBe(false);
+  expect(existsSync(join(project.folder, "recipes", "swap.yaml"))).toBe(false);
 });
 
 it("has one token, for as long as its file is whole", async () => {

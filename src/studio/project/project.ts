@@ -10,6 +10,7 @@ import {
   LayergraftError,
   type Lock,
   readBounded,
+  staysIn,
   takeLock,
   usageError,
   writeFileAtomically,
@@ -30,6 +31,15 @@ type Saved = z.infer<typeof saved>;
 export type SettingsChange = { readonly [K in keyof Settings]?: Settings[K] | undefined };
 
 const EMPTY: Saved = { revision: 0, settings: { base: null, experts: [], recipe: null, prompts: [] }, recent: [] };
+
+/** A file of a project, which need not exist. @throws LayergraftError code `usage` if a link leads out of the project */
+export async function fileOf(project: string, ...names: readonly string[]): Promise<string> {
+  const file = join(project, ...names);
+  if ((await exists(file)) && !(await staysIn(file, project))) {
+    throw usageError(`${file} leads out of the project. Replace the link with what it links to.`, { file });
+  }
+  return file;
+}
 
 /** Something that another tab or program changed in the meantime. */
 function conflict(what: string): LayergraftError {
@@ -61,6 +71,8 @@ export class ProjectFolder {
     const own = join(path, PRIVATE_FOLDER);
     for (const inner of ["recipes", "models"]) await mkdir(join(path, inner), { recursive: true });
     await mkdir(own, { recursive: true, mode: 0o700 });
+    // Links of models lead to larger disks.
+    for (const inner of ["recipes", PRIVATE_FOLDER]) await fileOf(path, inner);
     const lock = await takeLock(own);
     try {
       await readSaved(join(path, SETTINGS_FILE));
@@ -110,7 +122,7 @@ export class ProjectFolder {
   }
 
   async readRecipe(name: string): Promise<{ text: string; version: string }> {
-    const file = this.recipeFile(name);
+    const file = await recipeFile(this.folder, name);
     try {
       // A read of a pipe would wait for its other end.
       if ((await exists(file)) && !(await isFile(file)))
@@ -131,7 +143,7 @@ export class ProjectFolder {
    */
   writeRecipe(name: string, text: string, version: string | null): Promise<{ version: string }> {
     return this.#inTurn(async () => {
-      const file = this.recipeFile(name);
+      const file = await recipeFile(this.folder, name);
       const now = (await exists(file)) ? (await this.readRecipe(name)).version : null;
       if (now !== version) throw conflict(`The recipe ${name}`);
       await writeFileAtomically(file, text);
@@ -140,12 +152,8 @@ export class ProjectFolder {
   }
 
   removeRecipe(name: string): Promise<void> {
-    return this.#inTurn(() => rm(this.recipeFile(name), { force: true }));
-  }
-
-  /** @param name checked by the protocol: without separators */
-  recipeFile(name: string): string {
-    return join(this.folder, "recipes", `${name}.yaml`);
+    // A link is removed, not what it links to.
+    return this.#inTurn(() => rm(join(this.folder, "recipes", `${name}.yaml`), { force: true }));
   }
 
   /** What the file says now, as people edit it, too. */
@@ -162,6 +170,11 @@ export class ProjectFolder {
     this.#turn = result.catch(() => undefined);
     return result;
   }
+}
+
+/** @param name checked by the protocol: without separators */
+export function recipeFile(project: string, name: string): Promise<string> {
+  return fileOf(project, "recipes", `${name}.yaml`);
 }
 
 async function readSaved(file: string): Promise<Saved> {

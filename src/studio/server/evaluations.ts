@@ -8,6 +8,7 @@ import {
   own,
   readBounded,
   readJsonObject,
+  staysIn,
   usageError,
 } from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
@@ -77,7 +78,7 @@ const MOST_BYTES = 1_000_000;
 async function taskFile(project: string, path: string): Promise<Choices["files"][number] | undefined> {
   const file = relative(project, path);
   // A read of a pipe would wait for its other end.
-  if (!(await isFile(path).catch(() => false))) return undefined;
+  if (!(await isFile(path).catch(() => false)) || !(await staysIn(path, project))) return undefined;
   try {
     const { task, title = task } = await readDeclaration(path);
     return { file, title, problem: null };

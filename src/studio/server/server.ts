@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { isAnySystemError, isSystemError, LayergraftError, systemMessage, usageError } from "../../core/index.js";
-import { checkKey, checkOrigin, readBody } from "../../serve/index.js";
+import { checkKey, checkOrigin, pathOf, readBody } from "../../serve/index.js";
 import { Experiments } from "../experiments/ask.js";
 import { Jobs } from "../jobs/jobs.js";
 import { ProjectFolder } from "../project/project.js";
@@ -69,7 +69,7 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     setSafeHeaders(response);
-    const { pathname } = new URL(request.url ?? "/", "http://studio");
+    const pathname = pathOf(request);
     checkOrigin(request, response, guard);
     if (pathname.startsWith(REPORTS)) return reports.serve(pathname, request, response);
     if (!pathname.startsWith("/api/")) return servePage(pathname, request, response);

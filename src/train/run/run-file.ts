@@ -1,6 +1,5 @@
 // Reads run files and runs given as values, with presets filled in.
 
-import { parse as parseYaml } from "yaml";
 import { isObject, mergeObjects, own, RecipeError } from "../../core/index.js";
 import {
   type Checked,
@@ -9,6 +8,7 @@ import {
   type JsonSchema,
   jsonSchemaOf,
   type LocatedSettings,
+  openSettings,
   type Problem,
   parseSettings,
   readSettings,
@@ -116,7 +116,7 @@ function withFields(run: unknown, fields: readonly FieldText[]): unknown {
   let changed = run;
   for (const [field, text] of fields) {
     try {
-      changed = replaced(changed, field.split("."), parseYaml(text) as unknown);
+      changed = replaced(changed, field.split("."), openSettings(text, field).value);
     } catch {
       // YAML takes a pattern such as *.jsonl for an alias.
       if (field === "data" && /^[^{[]*$/.test(text)) {

@@ -1,8 +1,16 @@
 // Copies and writes the files beside the weights: configuration, tokenizer, templates, licences.
 
 import { copyFile, lstat, readdir, readFile, realpath, stat, writeFile } from "node:fs/promises";
-import { basename, dirname, join, sep } from "node:path";
-import { digestOf, exists, isFile, readJsonObject, rewriteJson, type TorchDTypeName } from "../../core/index.js";
+import { basename, dirname, join } from "node:path";
+import {
+  digestOf,
+  exists,
+  isFile,
+  readJsonObject,
+  rewriteJson,
+  staysIn,
+  type TorchDTypeName,
+} from "../../core/index.js";
 import { ADAPTER_CONFIG, type AddedToken, type Checkpoint } from "../../weights/index.js";
 import { PROVENANCE_FILE, type TensorPlan } from "../plan.js";
 
@@ -121,10 +129,9 @@ export function isCompanionName(name: string): boolean {
 /** Whether a file is a symbolic link out of its model. Snapshots in a hub cache link to the blobs beside them. */
 export async function leadsElsewhere(folder: string, name: string): Promise<boolean> {
   if (!(await lstat(join(folder, name))).isSymbolicLink()) return false;
-  const [home, target] = await Promise.all([realpath(folder), realpath(join(folder, name))]);
-  const snapshots = dirname(home);
-  const homes = basename(snapshots) === "snapshots" ? [home, join(dirname(snapshots), "blobs")] : [home];
-  return !homes.some((allowed) => target.startsWith(join(allowed, sep)));
+  const snapshots = dirname(await realpath(folder));
+  const blobs = basename(snapshots) === "snapshots" ? [join(dirname(snapshots), "blobs")] : [];
+  return !(await staysIn(join(folder, name), folder, ...blobs));
 }
 
 /** Copies the selected files of a folder and returns their names. */
