@@ -1,7 +1,6 @@
 // layergraft analyze as a person runs it: the files it writes, what it prints, and what it refuses in which words.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { inflateSync } from "node:zlib";
 import { beforeAll, describe, expect, it } from "vitest";
 import { analyzeExperts, pageData, parseThreshold } from "../src/merge/index.js";
 import type { TensorData } from "../src/weights/index.js";
@@ -22,7 +21,7 @@ const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
 const ESCAPE = "\u001b[";
 const EVIL = "x</script><script>alert(1)</script><!--";
-const FILES = ["analysis.json", "heatmap.png", "heatmap.svg", "report.html", "rows.safetensors"];
+const FILES = ["analysis.json", "heatmap.svg", "report.html", "rows.safetensors"];
 
 const two = ["--base", "base", "--expert", "math=math", "--expert", "swahili=swahili"];
 
@@ -39,22 +38,6 @@ const dataOf = (html: string) =>
   JSON.parse(/<script type="application\/json" id="data">([\s\S]*?)<\/script>/.exec(html)?.[1] ?? "") as ReturnType<
     typeof pageData
   >;
-
-/** Width and height of a PNG whose pixels are all there. */
-function sizeOfPng(bytes: Buffer): [width: number, height: number] {
-  expect(bytes.subarray(0, 8)).toEqual(Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]));
-  const pixels: Buffer[] = [];
-  for (let offset = 8; offset < bytes.length; offset += 12 + bytes.readUInt32BE(offset)) {
-    const chunk = bytes.subarray(offset + 8, offset + 8 + bytes.readUInt32BE(offset));
-    if (bytes.toString("latin1", offset + 4, offset + 8) === "IDAT") pixels.push(chunk);
-  }
-  const [width, height, depth, color] = [bytes.readUInt32BE(16), bytes.readUInt32BE(20), bytes[24], bytes[25]];
-  expect([depth, color]).toEqual([8, 6]); // RGBA
-  const rows = inflateSync(Buffer.concat(pixels));
-  expect(rows.length).toBe(height * (1 + 4 * width));
-  expect(new Set(rows).size).toBeGreaterThan(50); // not one plain colour
-  return [width, height];
-}
 
 beforeAll(async () => {
   await writeTiny(at("base"), { layers: 12, seed: 1 });
@@ -111,7 +94,7 @@ describe("what it writes", () => {
     }
   });
 
-  it("the figure, as SVG and PNG", () => {
+  it("the figure", () => {
     const svg = readFileSync(at("out", "heatmap.svg"), "utf8");
     const texts = [...svg.matchAll(/<text[^>]*>([^<]*)<\/text>/g)].map((match) => match[1]);
     for (const text of ["math", "swahili", "q", "gate", "down"]) expect(texts).toContain(text);
@@ -119,7 +102,7 @@ describe("what it writes", () => {
     expect(numbers).toEqual(expect.arrayContaining(Array.from({ length: 12 }, (_, layer) => String(layer))));
     expect(numbers).not.toContain("12");
     // One cell per layer and projection of each expert, with its share, and none darker than a larger one.
-    const cells = [...svg.matchAll(/aria-label="part: (\w+); layer: (\d+); value: (\d+)%"[^>]* fill="rgb\((\d+),/g)];
+    const cells = [...svg.matchAll(/ fill="#(\w\w)\w+"[^>]*><title>layer (\d+), (\w+): (\d+)%</g)];
     const wanted = [0, 1].flatMap((expert) =>
       Array.from({ length: 12 }, (_, layer) =>
         ["q", "k", "v", "o", "gate", "up", "down"].map((part) => {
@@ -129,15 +112,12 @@ describe("what it writes", () => {
         }),
       ).flat(),
     );
-    expect(cells.map(([, part, layer, share]) => `${part} ${layer} ${share}`)).toEqual(wanted);
-    const reds = cells.map(([, , , share, red]) => [Number(share), Number(red)] as const).sort((a, b) => a[0] - b[0]);
+    expect(cells.map(([, , layer, part, share]) => `${part} ${layer} ${share}`)).toEqual(wanted);
+    const reds = cells
+      .map(([, red = "", , , share]) => [Number(share), Number.parseInt(red, 16)] as const)
+      .sort((a, b) => a[0] - b[0]);
     expect(new Set(wanted.map((cell) => cell.split(" ")[2])).size).toBeGreaterThan(3);
     expect(reds.map(([, red]) => red)).toEqual(reds.map(([, red]) => red).sort((a, b) => b - a));
-    const [width = 0, height = 0] = sizeOfPng(readFileSync(at("out", "heatmap.png")));
-    const [, svgWidth, svgHeight] = /<svg[^>]* width="(\d+)"[^>]* height="(\d+)"/.exec(svg) ?? [];
-    expect([width, height]).toEqual([2 * Number(svgWidth), 2 * Number(svgHeight)]);
-    expect(width).toBeGreaterThan(1200); // two tables of seven columns, 40 units each, at two pixels per unit
-    expect(height).toBeGreaterThan(360);
   });
 
   it("the page, with its data inside and nothing to fetch", () => {
@@ -287,7 +267,7 @@ describe("--from-csv", () => {
     const outcome = await analyze(["--from-csv", ...files, "--out", "drawn"]);
     expect(outcome.status).toBe(DONE);
     expect(outcome.stdout).toMatch(/^one\n +q +down\n1 +25\n0 +100 +0\.4\n\ntwo\n.*\n1 +50\n/m);
-    expect(readdirSync(at("drawn")).sort()).toEqual(["heatmap.png", "heatmap.svg"]);
+    expect(readdirSync(at("drawn")).sort()).toEqual(["heatmap.svg"]);
     expect(readFileSync(at("drawn", "heatmap.svg"), "utf8")).toContain(">two</text>");
     const { stdout } = await analyze(["--from-csv", ...files, "--json", "--quiet"]);
     expect(JSON.parse(stdout)).toMatchObject([

@@ -1,6 +1,6 @@
 // Draws a heatmap in the terminal, as numbers in cells that are colored if the terminal has colors.
 import type { Heatmap } from "./heatmap.js";
-import { GREENS, heatmapMaximum } from "./heatmap.js";
+import { greenAt, heatmapMaximum } from "./heatmap.js";
 
 const CELL_WIDTH = 6;
 
@@ -35,19 +35,7 @@ function cell(value: number | null, maximum: number, colors: boolean): string {
     CELL_WIDTH,
   );
   if (!colors) return text;
-  const [red, green, blue] = colorAt(value / maximum);
+  const [red = 0, green = 0, blue = 0] = greenAt(value / maximum);
   const ink = 0.3 * red + 0.59 * green + 0.11 * blue > 140 ? "30" : "97"; // black on light, white on dark
   return `\u001b[48;2;${red};${green};${blue};${ink}m${text}\u001b[0m`;
-}
-
-/** A colour of the ramp, interpolated. */
-function colorAt(share: number): [number, number, number] {
-  const at = Math.min(1, Math.max(0, share)) * (GREENS.length - 1);
-  const index = Math.min(GREENS.length - 2, Math.floor(at));
-  const channel = (color: string, i: number) => Number.parseInt(color.slice(1 + 2 * i, 3 + 2 * i), 16);
-  const mix = (i: number) => {
-    const [from, to] = [channel(GREENS[index] ?? "#ffffff", i), channel(GREENS[index + 1] ?? "#ffffff", i)];
-    return Math.round(from + (at - index) * (to - from));
-  };
-  return [mix(0), mix(1), mix(2)];
 }

@@ -1,26 +1,46 @@
-// Heatmaps of experts with any name.
+// Heatmaps as SVG: cells, colours and names of any kind.
 import { expect, it } from "vitest";
 import { heatmapSvg } from "./heatmap.js";
 
-it.each(["math", "toString", "__proto__"])("draws an expert called %s", async (title) => {
-  const cells = [
-    [0.1, 0.2],
-    [0.3, null],
-  ];
-  const svg = await heatmapSvg({ title: "", legend: "share", columns: ["q", "k"], panels: [{ title, cells }] });
-  expect(svg).toContain(`>${title}`);
-  const labels = [...svg.matchAll(/aria-label="part: (.); layer: (\d); value: ([^"]*)"/g)].map(([, ...cell]) =>
-    cell.join(" "),
-  );
-  expect(labels).toEqual(["q 0 10%", "k 0 20%", "q 1 30%", "k 1 null"]);
+const cells = [
+  [0.1, 0.2],
+  [0.4, null],
+];
+const draw = (title: string) =>
+  heatmapSvg({ title: "Changes", legend: "share", columns: ["q", "k"], panels: [{ title, subtitle: "at 1", cells }] });
+
+it.each([
+  ["math", "math"],
+  ["__proto__", "__proto__"],
+  ['<a> & "b"\u0001', "&lt;a&gt; &amp; &quot;b&quot;\u2401"],
+])("names an expert %j", (title, written) => {
+  const svg = draw(title);
+  expect(svg).toContain(`>${written}</text>`);
+  expect(svg).toContain(`<desc>Layers by projections. Cells: share. ${written}: at most 40% (layer 1, q).</desc>`);
+  expect(svg.startsWith('<svg xmlns="http://www.w3.org/2000/svg" role="img" width=')).toBe(true);
 });
 
-it("draws the same bytes again, also beside other drawings", async () => {
-  const draw = (title: string) =>
-    heatmapSvg({ title, legend: "share", columns: ["q"], panels: [{ title: "math", cells: [[0.1]] }] });
-  const first = await draw("one");
-  const [again, other, third] = await Promise.all([draw("one"), draw("two"), draw("one")]);
-  expect(first).toContain("url(#");
-  expect([again, third]).toEqual([first, first]);
-  expect(other).not.toBe(first);
+it("draws a cell for each value, darker on light paper and brighter on dark paper where it is larger", () => {
+  const drawn = [
+    ...draw("math").matchAll(
+      /<rect x="(\d+)" y="(\d+)"[^>]* fill="(#\w+)" style="--dark:(#\w+)"><title>(.*?)<\/title>/g,
+    ),
+  ].map(([, ...parts]) => parts);
+  // A quarter, a half and all of the maximum, with layer 0 at the bottom.
+  expect(drawn).toEqual([
+    ["56", "179", "#d1edcc", "#1e3a2b", "layer 0, q: 10%"],
+    ["96", "179", "#8fd08f", "#2a663f", "layer 0, k: 20%"],
+    ["56", "164", "#00441b", "#c9f2c4", "layer 1, q: 40%"],
+  ]);
+});
+
+it("puts three panels in a row", () => {
+  const panel = (title: string) => ({ title, cells });
+  const size = (count: number) => {
+    const panels = Array.from({ length: count }, (_, i) => panel(`e${i}`));
+    const svg = heatmapSvg({ title: "", legend: "", columns: ["q", "k"], panels });
+    return /width="(\d+)" height="(\d+)"/.exec(svg)?.slice(1).map(Number);
+  };
+  const [width = 0, height = 0] = size(3) ?? [];
+  expect(size(4)).toEqual([width, height + 54 + 2 * 15 + 26]);
 });

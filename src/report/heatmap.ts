@@ -1,8 +1,6 @@
 // The paper's heatmap of an expert's change, layers by projections (arXiv 2410.01335, figures 4 to 9).
-import type { TopLevelSpec } from "vega-lite";
-import { drawSpec } from "./draw.js";
-
-type UnitSpec = Extract<TopLevelSpec, { concat: unknown }>["concat"][number];
+import { ticksWithin } from "./lines.js";
+import { type Colour, fill, INK, LINE, type Shape, shape, stroke, svgOf, text, textWidth } from "./svg.js";
 
 /** One expert's table. */
 export interface HeatmapPanel {
@@ -15,7 +13,6 @@ export interface HeatmapPanel {
 }
 
 export interface Heatmap {
-  /** Empty if the page already has a heading. */
   readonly title: string;
   /** Meaning of the values, for the legend. */
   readonly legend: string;
@@ -26,104 +23,139 @@ export interface Heatmap {
 }
 
 /** White to green, as in the paper. */
-export const GREENS = ["#ffffff", "#e3f4df", "#bfe5b9", "#8fd08f", "#57b567", "#238b45", "#00441b"] as const;
+const GREENS = ["#ffffff", "#e3f4df", "#bfe5b9", "#8fd08f", "#57b567", "#238b45", "#00441b"] as const;
+/** The same on dark paper, where more is brighter. */
+const DARK_GREENS = ["#171b20", "#1c2f27", "#20452f", "#2a663f", "#3b9154", "#6cc47c", "#c9f2c4"] as const;
 
-const FONT = "Inter, 'Helvetica Neue', Arial, sans-serif";
-const INK = "#1b1f24";
-const MUTED = "#667080";
+const PADDING = 20;
+/** Between panels. */
+const GAP = 26;
 /** Panels in a row; three fit a page. */
 const PER_ROW = 3;
 const CELL = { width: 40, height: 15 };
+/** Room for the numbers of the layers, and for the headings above the cells. */
+const [LAYERS, HEADINGS] = [36, 54];
+const RAMP = { width: 200, height: 10, steps: 100 };
+/** Where the panels begin, below title and legend. */
+const PANELS = PADDING + 90;
 
 /** Largest value of all panels, at least 0.01 to keep a figure of zeros white. */
 export function heatmapMaximum({ panels }: Heatmap): number {
-  const values = panels.flatMap(({ cells }) => cells.flat().filter((cell) => cell !== null));
-  return Math.max(0.01, ...values);
+  return Math.max(0.01, ...panels.flatMap(({ cells }) => cells.flat().filter((cell) => cell !== null)));
 }
 
-/** The figure as a Vega-Lite specification. */
-export function heatmapSpec(heatmap: Heatmap): TopLevelSpec {
-  const maximum = heatmapMaximum(heatmap);
-  const panel = ({ title, subtitle, cells }: HeatmapPanel, index: number): UnitSpec => ({
-    title: {
-      // Vega looks titles up in plain objects, so a name of Object.prototype would be misread.
-      text: title in {} ? `${title}\u00a0` : title,
-      ...(subtitle === undefined ? {} : { subtitle }),
-      anchor: "middle",
-      fontSize: 13,
-      fontWeight: "bold",
-      subtitleFontSize: 10,
-      subtitleColor: MUTED,
-      offset: 8,
-    },
-    width: CELL.width * heatmap.columns.length,
-    height: CELL.height * cells.length,
-    data: {
-      values: cells.flatMap((row, layer) =>
-        row.map((value, column) => ({ layer, part: heatmap.columns[column], value })),
-      ),
-    },
-    mark: { type: "rect", stroke: "#e3e6ea", strokeWidth: 0.5, invalid: null },
-    encoding: {
-      x: {
-        field: "part",
-        type: "ordinal",
-        sort: [...heatmap.columns],
-        axis: { title: null, labelAngle: 0, orient: "top", domain: false, ticks: false, labelPadding: 5 },
-      },
-      y: {
-        field: "layer",
-        type: "ordinal",
-        sort: "descending",
-        axis: {
-          title: index % PER_ROW === 0 ? "layer" : null,
-          labels: index % PER_ROW === 0,
-          domain: false,
-          ticks: false,
-          labelPadding: 5,
-          titlePadding: 8,
-        },
-      },
-      color: {
-        field: "value",
-        type: "quantitative",
-        scale: { domain: [0, maximum], range: [...GREENS], interpolate: "rgb" },
-        // The same for every panel: they share one scale and so one legend.
-        legend: {
-          title: heatmap.legend,
-          format: ".0%",
-          gradientLength: Math.min(220, CELL.height * cells.length),
-          gradientThickness: 12,
-          titleLimit: 400,
-          titlePadding: 8,
-          offset: 22,
-        },
-      },
-    },
+/** The colour of a share of the maximum, interpolated, as red, green and blue. */
+export function greenAt(share: number, ramp: readonly string[] = GREENS): number[] {
+  const at = Math.min(1, Math.max(0, share)) * (ramp.length - 1);
+  const index = Math.min(ramp.length - 2, Math.floor(at));
+  const [from = "", to = ""] = ramp.slice(index);
+  return [1, 3, 5].map((i) => {
+    const [low, high] = [from, to].map((color) => Number.parseInt(color.slice(i, i + 2), 16)) as [number, number];
+    return Math.round(low + (at - index) * (high - low));
   });
-  return {
-    $schema: "https://vega.github.io/schema/vega-lite/v6.json",
-    ...(heatmap.title === "" ? {} : { title: titleOf(heatmap.title) }),
-    background: "#ffffff",
-    padding: 20,
-    concat: heatmap.panels.map(panel),
-    columns: PER_ROW,
-    spacing: 26,
-    resolve: { scale: { color: "shared" } },
-    config: {
-      font: FONT,
-      axis: { labelColor: MUTED, titleColor: MUTED, labelFontSize: 10, titleFontSize: 11, titleFontWeight: 400 },
-      legend: { labelColor: MUTED, titleColor: INK, labelFontSize: 10, titleFontSize: 11, titleFontWeight: 500 },
-      title: { color: INK },
-      view: { stroke: null },
-    },
-  };
 }
 
-const titleOf = (text: string) =>
-  ({ text, anchor: "start", fontSize: 16, fontWeight: 600, color: INK, offset: 14 }) as const;
+function colourOf(share: number): Colour {
+  const hex = (ramp: readonly string[]) =>
+    `#${greenAt(share, ramp)
+      .map((channel) => channel.toString(16).padStart(2, "0"))
+      .join("")}`;
+  return [hex(GREENS), hex(DARK_GREENS)];
+}
+
+const percent = (value: number) => `${Math.round(100 * value)}%`;
 
 /** The figure as SVG. */
-export function heatmapSvg(heatmap: Heatmap): Promise<string> {
-  return drawSpec(heatmapSpec(heatmap));
+export function heatmapSvg(heatmap: Heatmap): string {
+  const { title, legend, columns, panels } = heatmap;
+  const maximum = heatmapMaximum(heatmap);
+  const cells = { width: CELL.width * columns.length, height: CELL.height * layersOf(panels) };
+  const width = Math.max(cells.width, ...panels.map((panel) => textWidth(panel.title, 13)));
+  const height = HEADINGS + cells.height;
+  const rows = Math.ceil(panels.length / PER_ROW);
+  const across = LAYERS + Math.min(PER_ROW, panels.length) * (width + GAP) - GAP;
+  return svgOf({
+    title,
+    description: [`Layers by projections. Cells: ${legend}.`, ...panels.map((panel) => inWords(panel, columns))].join(
+      " ",
+    ),
+    width: Math.ceil(2 * PADDING + Math.max(across, RAMP.width, textWidth(title, 16), textWidth(legend, 11))),
+    height: PANELS + rows * (height + GAP) - GAP + PADDING,
+    shapes: [
+      text(PADDING, PADDING + 14, title, { size: 16, weight: 600, colour: INK }),
+      ...legendShapes(legend, maximum),
+      ...panels.flatMap((panel, i) => {
+        const [row, column] = [Math.floor(i / PER_ROW), i % PER_ROW];
+        const x = PADDING + LAYERS + column * (width + GAP) + (width - cells.width) / 2;
+        const y = PANELS + HEADINGS + row * (height + GAP);
+        return panelShapes(panel, { x, y, columns, maximum, hasLayers: column === 0 });
+      }),
+    ],
+  });
+}
+
+const layersOf = (panels: readonly HeatmapPanel[]) => Math.max(0, ...panels.map(({ cells }) => cells.length));
+
+/** A panel in a sentence: its largest cell. */
+function inWords({ title, cells }: HeatmapPanel, columns: readonly string[]): string {
+  const all = cells.flatMap((row, layer) =>
+    row.flatMap((value, column) => (value === null ? [] : [{ value, at: `layer ${layer}, ${columns[column]}` }])),
+  );
+  if (all.length === 0) return `${title}: empty.`;
+  const largest = all.reduce((most, one) => (one.value > most.value ? one : most));
+  return `${title}: at most ${percent(largest.value)} (${largest.at}).`;
+}
+
+function legendShapes(legend: string, maximum: number): Shape[] {
+  const [top, bottom] = [PADDING + 46, PADDING + 46 + RAMP.height];
+  const step = RAMP.width / RAMP.steps;
+  return [
+    text(PADDING, top - 7, legend, { size: 11 }),
+    ...Array.from({ length: RAMP.steps }, (_, i) => {
+      // The next one covers the half: edges that only touch let the paper shine through.
+      const width = i < RAMP.steps - 1 ? 1.5 * step : step;
+      const box = { x: PADDING + i * step, y: top, width, height: RAMP.height };
+      return shape("rect", { ...box, ...fill(colourOf((i + 0.5) / RAMP.steps)) });
+    }),
+    shape("rect", { x: PADDING, y: top, width: RAMP.width, height: RAMP.height, "stroke-width": 0.5, ...stroke(LINE) }),
+    ...ticksWithin(0, maximum, 0.01, 5).map((tick) =>
+      text(PADDING + (RAMP.width * tick) / maximum, bottom + 12, percent(tick), {
+        anchor: tick === 0 ? "start" : "middle",
+      }),
+    ),
+  ];
+}
+
+interface PanelPlace {
+  /** Of the upper left corner of the cells. */
+  readonly x: number;
+  readonly y: number;
+  readonly columns: readonly string[];
+  readonly maximum: number;
+  readonly hasLayers: boolean;
+}
+
+function panelShapes({ title, subtitle, cells }: HeatmapPanel, place: PanelPlace): Shape[] {
+  const { x, y, columns, maximum, hasLayers } = place;
+  const middle = x + (CELL.width * columns.length) / 2;
+  const rowAt = (layer: number) => y + (cells.length - 1 - layer) * CELL.height;
+  const drawn = cells.flatMap((row, layer) =>
+    row.flatMap((value, column) => {
+      if (value === null) return [];
+      const box = { x: x + column * CELL.width, y: rowAt(layer), ...CELL, ...fill(colourOf(value / maximum)) };
+      const tooltip = `layer ${layer}, ${columns[column]}: ${percent(value)}`;
+      return [shape("rect", box, shape("title", {}, tooltip))];
+    }),
+  );
+  return [
+    text(middle, y - 38, title, { size: 13, weight: 600, colour: INK, anchor: "middle" }),
+    ...(subtitle === undefined ? [] : [text(middle, y - 24, subtitle, { anchor: "middle" })]),
+    ...columns.map((name, column) => text(x + (column + 0.5) * CELL.width, y - 6, name, { anchor: "middle" })),
+    ...(hasLayers
+      ? ["layer", ...cells.keys()].map((label) =>
+          text(x - 7, typeof label === "string" ? y - 6 : rowAt(label) + 11, String(label), { anchor: "end" }),
+        )
+      : []),
+    shape("g", { ...stroke(LINE), "stroke-width": 0.5 }, ...drawn),
+  ];
 }

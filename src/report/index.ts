@@ -1,6 +1,5 @@
 // Exports of report/ for other rooms.
-export { svgToPng } from "./draw.js";
-export { GREENS, type Heatmap, heatmapSvg } from "./heatmap.js";
+export { type Heatmap, heatmapSvg } from "./heatmap.js";
 export { heatmapLines } from "./heatmap-terminal.js";
 export { type LinesData, placeLines } from "./lines.js";
 export { type LogEntry, lossCurveSvg } from "./loss-curve.js";

@@ -84,8 +84,8 @@ function placer([low, high]: readonly [number, number]): (value: number) => numb
 }
 
 /** Multiples of 1, 2 or 5 times a power of ten. */
-function stepOf(low: number, high: number): number {
-  const rough = (high - low) / MOST_TICKS;
+function stepOf(low: number, high: number, most = MOST_TICKS): number {
+  const rough = (high - low) / most;
   const power = 10 ** Math.floor(Math.log10(rough));
   return ([1, 2, 5, 10].find((times) => times * power >= rough * (1 - 1e-9)) ?? 10) * power;
 }
@@ -95,9 +95,10 @@ function multiples(from: number, to: number, step: number): number[] {
   return Array.from({ length: to - from + 1 }, (_, i) => Number(((from + i) * step).toPrecision(12)));
 }
 
-function ticksWithin(low: number, high: number, leastStep: number): number[] {
+/** Round numbers from low to high. @param leastStep smallest distance between two @param most intervals between them */
+export function ticksWithin(low: number, high: number, leastStep = 0, most = MOST_TICKS): number[] {
   if (!(high > low)) return [low];
-  const step = Math.max(leastStep, stepOf(low, high));
+  const step = Math.max(leastStep, stepOf(low, high, most));
   return multiples(Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9), step);
 }
 

@@ -1,6 +1,6 @@
 // The loss curve of a training run.
-import type { TopLevelSpec } from "vega-lite";
-import { drawSpec } from "./draw.js";
+import { ticksWithin } from "./lines.js";
+import { type Colour, fill, INK, LINE, type Shape, SOFT, shape, stroke, svgOf, text, textWidth } from "./svg.js";
 
 /** A line of the log: of a step, or of a measurement on held-out data. */
 export interface LogEntry {
@@ -10,12 +10,27 @@ export interface LogEntry {
   readonly holdoutLoss?: number;
 }
 
-type Layer = Extract<TopLevelSpec, { layer: unknown }>["layer"][number];
-type LayerMark = Extract<Layer, { mark: unknown }>["mark"];
-
 interface Point {
   readonly samples: number;
   readonly loss: number;
+}
+
+/** What the figure shows. */
+export interface LossCurve {
+  readonly title: string;
+  /** The last and the best losses, on separate lines. */
+  readonly subtitle: readonly string[];
+  /** One for each stream of data: the loss of each step, and the same smoothed. */
+  readonly streams: readonly {
+    readonly name: string;
+    readonly steps: readonly Point[];
+    readonly means: readonly Point[];
+  }[];
+  readonly held: readonly Point[];
+  readonly best: Point | undefined;
+  readonly isLogarithmic: boolean;
+  /** Round losses, for the axis. */
+  readonly ticks: readonly number[];
 }
 
 /** Maximum points of a curve; more would overlap, so they are averaged. */
@@ -24,23 +39,25 @@ const POINTS = 400;
 const STRETCHES = 40;
 /** Losses that differ by a larger factor get a logarithmic axis; on a linear one, small losses are a flat line. */
 const LINEAR_FACTOR = 20;
-const HELD_OUT = "held out";
-const COLORS = ["#238b45", "#3b6fb6", "#8a4fae", "#b3533c"];
-const HELD_OUT_COLOR = "#d9822b";
-const MUTED = "#667080";
+const COLOURS: readonly Colour[] = [
+  ["#238b45", "#6cc47c"],
+  ["#3b6fb6", "#7aa7e8"],
+  ["#8a4fae", "#c79be6"],
+  ["#b3533c", "#ef9a84"],
+];
+const HELD_OUT: Colour = ["#d9822b", "#f2ad68"];
+const AXIS: Colour = ["#808890", "#76818d"];
 
-/**
- * The loss over the samples: of each step, faint; smoothed; and on held-out data, with a ring around the best.
- */
-export function lossCurveSpec(log: readonly LogEntry[], title: string): TopLevelSpec {
-  const steps = new Map<string, Point[]>();
+/** The loss over the samples: of each step; smoothed; and on held-out data, with the best. */
+export function lossCurve(log: readonly LogEntry[], title: string): LossCurve {
+  const byStream = new Map<string, Point[]>();
   const held: Point[] = [];
   for (const { samples, loss, stream = "training", holdoutLoss } of log) {
     // NaN is null in the log.
     if (typeof loss === "number") {
-      const points = steps.get(stream) ?? [];
+      const points = byStream.get(stream) ?? [];
       points.push({ samples, loss });
-      steps.set(stream, points);
+      byStream.set(stream, points);
     }
     if (typeof holdoutLoss === "number") held.push({ samples, loss: holdoutLoss });
   }
@@ -48,87 +65,132 @@ export function lossCurveSpec(log: readonly LogEntry[], title: string): TopLevel
     (least, point) => (least && least.loss <= point.loss ? least : point),
     undefined,
   );
-  const names = [...steps.keys(), ...(held.length > 0 ? [HELD_OUT] : [])];
-  const drawn = new Map([...steps].map(([name, points]) => [name, inStretches(points, POINTS)]));
-  const shown = [...drawn.values(), held].flat().map(({ loss }) => loss);
+  const drawn = [...byStream].map(([name, points]) => ({ name, steps: inStretches(points, POINTS) }));
+  const shown = [...drawn.flatMap(({ steps }) => steps), ...held].map(({ loss }) => loss);
   const [low, high] = [Math.min(...shown), Math.max(...shown)];
-  const isWide = low > 0 && high > LINEAR_FACTOR * low;
-  const means = new Map([...drawn].map(([name, points]) => [name, smoothed(points, isWide)]));
-  const encoding = {
-    x: {
-      field: "samples",
-      type: "quantitative",
-      title: "samples",
-      scale: { nice: false },
-      axis: { grid: false, tickCount: 8 },
-    },
-    y: {
-      field: "loss",
-      type: "quantitative",
-      title: `loss, nats a token${isWide ? " (logarithmic)" : ""}`,
-      scale: isWide ? { type: "log" as const, nice: false } : { zero: false },
-      axis: isWide ? { values: logTicks(low, high), format: "~g" } : { tickCount: 6 },
-    },
-    color: {
-      field: "name",
-      type: "nominal",
-      title: null,
-      sort: names,
-      scale: {
-        domain: names,
-        range: names.map((name, i) => (name === HELD_OUT ? HELD_OUT_COLOR : (COLORS[i % COLORS.length] ?? MUTED))),
-      },
-      legend: {
-        orient: "top",
-        symbolType: "stroke",
-        symbolStrokeWidth: 3,
-        symbolOpacity: 1,
-        labelFontSize: 12,
-        columnPadding: 24,
-      },
-    },
-  } as const;
-  const layer = (series: Iterable<readonly [string, readonly Point[]]>, mark: LayerMark): Layer => ({
-    data: { values: [...series].flatMap(([name, points]) => points.map((point) => ({ name, ...point }))) },
-    mark,
-  });
-  return {
-    $schema: "https://vega.github.io/schema/vega-lite/v6.json",
-    title: {
-      text: title,
-      subtitle: subtitleOf(means, best),
-      subtitleColor: MUTED,
-      anchor: "start",
-      fontSize: 15,
-      fontWeight: 600,
-      offset: 12,
-    },
-    background: "#ffffff",
-    padding: 20,
-    width: 560,
-    height: 280,
-    encoding,
-    layer: [
-      layer(drawn, { type: "line", strokeWidth: 1, opacity: 0.3 }),
-      layer(means, { type: "line", strokeWidth: 2.5, strokeJoin: "round" }),
-      layer([[HELD_OUT, held]], {
-        type: "line",
-        strokeWidth: 2,
-        point: { filled: true, size: held.length > 60 ? 12 : 36 },
-      }),
-      layer(best ? [[HELD_OUT, [best]]] : [], { type: "point", size: 160, strokeWidth: 2, filled: false }),
-    ],
-    config: {
-      font: "Inter, 'Helvetica Neue', Arial, sans-serif",
-      axis: { labelColor: MUTED, titleColor: MUTED, titleFontWeight: 400, gridColor: "#eceef1" },
-      view: { stroke: null },
-    },
-  };
+  const isLogarithmic = low > 0 && high > LINEAR_FACTOR * low;
+  const streams = drawn.map((stream) => ({ ...stream, means: smoothed(stream.steps, isLogarithmic) }));
+  const ticks = isLogarithmic ? logTicks(low, high) : ticksWithin(low, high, 0, 6);
+  return { title, subtitle: subtitleOf(streams, best), streams, held, best, isLogarithmic, ticks };
 }
 
-/** The last and the best losses on separate lines, as a long line would widen the figure. */
-function subtitleOf(means: ReadonlyMap<string, readonly Point[]>, best: Point | undefined): string[] {
-  const ends = [...means].map(([name, points]) => `${name} ${formatLoss(points.at(-1)?.loss ?? Number.NaN)}`);
+const PADDING = 20;
+const PLOT = { width: 560, height: 280 };
+/** Room for the marks of the loss axis, and for those of the samples. */
+const [LEFT, BOTTOM] = [58, 44];
+const LINE_HEIGHT = 15;
+
+/** Where the figure has its lines. */
+interface Frame {
+  readonly left: number;
+  readonly right: number;
+  readonly top: number;
+  readonly bottom: number;
+  readonly xOf: (samples: number) => number;
+  readonly yOf: (loss: number) => number;
+}
+
+/** The figure as SVG. */
+export function lossCurveSvg(log: readonly LogEntry[], title: string): string {
+  const curve = lossCurve(log, title);
+  const { subtitle, streams, held, isLogarithmic } = curve;
+  const points = [...streams.flatMap(({ steps }) => steps), ...held];
+  const samples = points.map((point) => point.samples);
+  const [left, top] = [PADDING + LEFT, PADDING + 60 + LINE_HEIGHT * subtitle.length];
+  const [right, bottom] = [left + PLOT.width, top + PLOT.height];
+  const scaled = isLogarithmic ? Math.log : (loss: number) => loss;
+  const losses = points.map(({ loss }) => scaled(loss));
+  const [xOf, at] = [placer(samples, left, right), placer(losses, bottom, top)];
+  const frame: Frame = { left, right, top, bottom, xOf, yOf: (loss) => at(scaled(loss)) };
+  const coloured = streams.map((stream, i) => ({ ...stream, colour: COLOURS[i % COLOURS.length] ?? SOFT }));
+  const names = held.length > 0 ? [...coloured, { name: "held out", colour: HELD_OUT }] : coloured;
+  const yTitle = `loss, nats per token${isLogarithmic ? " (logarithmic)" : ""}`;
+  const widths = [textWidth(title, 15), ...subtitle.map((line) => textWidth(line, 12))];
+  return svgOf({
+    title,
+    description: [`The ${yTitle}, over the samples.`, ...subtitle.map((line) => `${line}.`)].join(" "),
+    width: Math.ceil(Math.max(right, ...widths.map((width) => PADDING + width))) + PADDING,
+    height: bottom + BOTTOM + PADDING,
+    shapes: [
+      text(PADDING, PADDING + 14, title, { size: 15, weight: 600, colour: INK }),
+      ...subtitle.map((line, i) => text(PADDING, PADDING + 32 + LINE_HEIGHT * i, line, { size: 12 })),
+      ...legend(names, left, top - 18),
+      ...axes(curve, ticksWithin(Math.min(...samples), Math.max(...samples), 1), yTitle, frame),
+      ...coloured.map(({ steps, colour }) => line(steps, colour, frame, { "stroke-width": 1, opacity: 0.35 })),
+      ...coloured.map(({ means, colour }) => line(means, colour, frame, { "stroke-width": 2.5 })),
+      ...heldOut(curve, frame),
+    ],
+  });
+}
+
+function axes(curve: LossCurve, samples: readonly number[], yTitle: string, frame: Frame): Shape[] {
+  const { left, right, top, bottom, xOf, yOf } = frame;
+  const rule = (d: string, colour: Colour) => shape("path", { d, ...stroke(colour) });
+  const middle = { size: 11, anchor: "middle" } as const;
+  const digits = Math.max(...curve.ticks.map((tick) => String(tick).split(".")[1]?.length ?? 0));
+  return [
+    ...curve.ticks.flatMap((loss) => [
+      rule(`M${left} ${fixed(yOf(loss))}H${right}`, LINE),
+      text(left - 8, yOf(loss) + 3.5, curve.isLogarithmic ? String(loss) : loss.toFixed(digits), { anchor: "end" }),
+    ]),
+    ...samples.flatMap((count) => [
+      rule(`M${fixed(xOf(count))} ${bottom}v5`, AXIS),
+      text(xOf(count), bottom + 17, count.toLocaleString("en-US"), { anchor: "middle" }),
+    ]),
+    rule(`M${left} ${top}V${bottom}H${right}`, AXIS),
+    text((left + right) / 2, bottom + 36, "samples", middle),
+    shape(
+      "g",
+      { transform: `translate(${PADDING + 10} ${(top + bottom) / 2}) rotate(-90)` },
+      text(0, 0, yTitle, middle),
+    ),
+  ];
+}
+
+/** The line of the held-out losses, a dot for each, and a ring around the best. */
+function heldOut({ held, best }: LossCurve, frame: Frame): Shape[] {
+  const dot = ({ samples, loss }: Point, r: number, paint: Shape["attributes"]) =>
+    shape("circle", { cx: frame.xOf(samples), cy: frame.yOf(loss), r, ...paint });
+  if (!best) return [];
+  return [
+    line(held, HELD_OUT, frame, { "stroke-width": 2 }),
+    ...held.map((point) => dot(point, held.length > 60 ? 2 : 3.5, fill(HELD_OUT))),
+    dot(best, 7, { ...stroke(HELD_OUT), "stroke-width": 2 }),
+  ];
+}
+
+const fixed = (place: number) => place.toFixed(1);
+
+function line(points: readonly Point[], colour: Colour, { xOf, yOf }: Frame, style: Shape["attributes"]): Shape {
+  const places = points.map(({ samples, loss }) => `${fixed(xOf(samples))} ${fixed(yOf(loss))}`);
+  return shape("path", { d: `M${places.join("L")}`, ...stroke(colour), "stroke-linejoin": "round", ...style });
+}
+
+/** A swatch and a name for each line. */
+function legend(
+  lines: readonly { readonly name: string; readonly colour: Colour }[],
+  left: number,
+  y: number,
+): Shape[] {
+  let x = left;
+  return lines.flatMap(({ name, colour }) => {
+    const from = x;
+    x += 16 + textWidth(name, 12) + 22;
+    return [
+      shape("path", { d: `M${from} ${y - 4}h10`, ...stroke(colour), "stroke-width": 3 }),
+      text(from + 16, y, name, { size: 12, colour: INK }),
+    ];
+  });
+}
+
+/** Maps the lowest and the highest of some values to two places; equal values are halfway. */
+function placer(values: readonly number[], from: number, to: number): (value: number) => number {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  return (value) => from + (high > low ? (value - low) / (high - low) : 0.5) * (to - from);
+}
+
+function subtitleOf(streams: LossCurve["streams"], best: Point | undefined): string[] {
+  const ends = streams.map(({ name, means }) => `${name} ${formatLoss(means.at(-1)?.loss ?? Number.NaN)}`);
   const lines = ends.length > 0 ? [`at the end: ${ends.join(", ")}`] : [];
   if (!best) return lines;
   return [...lines, `best held out: ${formatLoss(best.loss)} after ${best.samples.toLocaleString("en-US")} samples`];
@@ -175,9 +237,4 @@ function logTicks(low: number, high: number): number[] {
 
 function meanOf(points: readonly Point[]): number {
   return points.reduce((sum, { loss }) => sum + loss, 0) / points.length;
-}
-
-/** The figure as SVG. */
-export function lossCurveSvg(log: readonly LogEntry[], title: string): Promise<string> {
-  return drawSpec(lossCurveSpec(log, title));
 }

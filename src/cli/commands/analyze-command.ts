@@ -68,7 +68,7 @@ export function addAnalyzeCommand(program: Command): void {
     .description(
       "Compare experts with their base in one pass. Shows the share of rows that changed by more than a threshold, for each " +
         "layer and projection (Bandarkar et al., arXiv 2410.01335, section 3.2). Writes analysis.json, rows.safetensors, " +
-        "heatmap.svg, heatmap.png and an interactive report.html.",
+        "heatmap.svg and an interactive report.html.",
     )
     .optionsGroup("Models:")
     .option("--base <source>", "model that the experts were fine-tuned from")
@@ -178,7 +178,7 @@ async function drawTables(options: AnalyzeCommandOptions, files: readonly string
   if (out !== undefined) {
     await checkAnalysisOutput({ out, force }, []);
     await writeHeatmap({ out, force }, heatmap);
-    info(options, `Wrote ${join(out, "heatmap.svg")} and heatmap.png`);
+    info(options, `Wrote ${join(out, "heatmap.svg")}`);
   }
   if (options.json) printJson(tables);
   else print(heatmapLines(heatmap, hasColors(process.stdout)));

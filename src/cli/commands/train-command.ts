@@ -13,7 +13,6 @@ import {
   right,
   SILENT,
   showProgress,
-  svgToPng,
   terminalLines,
 } from "../../report/index.js";
 import {
@@ -334,11 +333,9 @@ async function drawLoss(out: string, log: string): Promise<string[]> {
     .map((line) => JSON.parse(line) as LogEntry & { readonly phase?: string })
     .filter(({ phase }) => phase !== "selection");
   if (entries.length < 2) return [];
-  const svg = await lossCurveSvg(entries, `Loss of ${basename(out)}`);
-  const files = [join(out, "loss.svg"), join(out, "loss.png")];
-  await writeFileAtomically(files[0] as string, svg);
-  await writeFileAtomically(files[1] as string, await svgToPng(svg));
-  return files;
+  const file = join(out, "loss.svg");
+  await writeFileAtomically(file, lossCurveSvg(entries, `Loss of ${basename(out)}`));
+  return [file];
 }
 
 function describeResult(result: RunResult, time: string): string[] {

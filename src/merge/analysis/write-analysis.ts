@@ -1,18 +1,18 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { exists, formatSome, isSystemError, OutputError, writeFolder } from "../../core/index.js";
-import { type Heatmap, heatmapSvg, pageWithData, svgToPng } from "../../report/index.js";
+import { type Heatmap, heatmapSvg, pageWithData } from "../../report/index.js";
 import { writeSafetensors } from "../../weights/index.js";
 import type { AnalysisWithRows } from "./analysis.js";
 import { heatmapOf } from "./analysis-views.js";
 import { pageData } from "./page-data.js";
 
 /** Files of an analysis. */
-const FILES: readonly string[] = ["analysis.json", "rows.safetensors", "heatmap.svg", "heatmap.png", "report.html"];
+const FILES: readonly string[] = ["analysis.json", "rows.safetensors", "heatmap.svg", "report.html"];
 
 /** Where an analysis is written. */
 export interface AnalysisOutput {
-  /** Folder for analysis.json, rows.safetensors, heatmap.svg, heatmap.png and report.html. Default: nothing is written. */
+  /** Folder for analysis.json, rows.safetensors, heatmap.svg and report.html. Default: nothing is written. */
   readonly out: string;
   /** Replace an existing analysis. A folder with other files is never replaced. Default: false. */
   readonly force?: boolean | undefined;
@@ -57,12 +57,12 @@ export async function checkFolderOutput(
   }
 }
 
-/** Writes analysis.json, rows.safetensors, heatmap.svg, heatmap.png and report.html. @throws OutputError if it cannot */
+/** Writes analysis.json, rows.safetensors, heatmap.svg and report.html. @throws OutputError if it cannot */
 export async function writeAnalysis(output: AnalysisOutput, result: AnalysisWithRows): Promise<void> {
   await writeFiles(output, async (partial) => {
     await writeFile(join(partial, "analysis.json"), `${JSON.stringify(result.analysis, null, 1)}\n`);
     await writeFile(join(partial, "report.html"), await pageWithData("#analysis-page", pageData(result)));
-    await drawHeatmap(partial, heatmapOf(result.analysis));
+    await writeFile(join(partial, "heatmap.svg"), heatmapSvg(heatmapOf(result.analysis)));
     const tensors = [...result.rows].map(([name, rows]) => {
       const data = new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength);
       return { name, dtype: "F32" as const, shape: [rows.length], data };
@@ -71,16 +71,9 @@ export async function writeAnalysis(output: AnalysisOutput, result: AnalysisWith
   });
 }
 
-/** Writes heatmap.svg and heatmap.png. @throws OutputError if it cannot */
+/** Writes heatmap.svg. @throws OutputError if it cannot */
 export async function writeHeatmap(output: AnalysisOutput, heatmap: Heatmap): Promise<void> {
-  await writeFiles(output, (partial) => drawHeatmap(partial, heatmap));
-}
-
-/** Writes heatmap.svg and heatmap.png into a folder. */
-export async function drawHeatmap(folder: string, heatmap: Heatmap): Promise<void> {
-  const svg = await heatmapSvg(heatmap);
-  await writeFile(join(folder, "heatmap.svg"), svg);
-  await writeFile(join(folder, "heatmap.png"), await svgToPng(svg));
+  await writeFiles(output, (partial) => writeFile(join(partial, "heatmap.svg"), heatmapSvg(heatmap)));
 }
 
 async function writeFiles({ out, force = false }: AnalysisOutput, fill: (partial: string) => Promise<void>) {

@@ -97,7 +97,6 @@ describe("extractAdapter", () => {
       "adapter_config.json",
       "adapter_model.safetensors",
       "extraction.json",
-      "heatmap.png",
       "heatmap.svg",
     ]);
   });

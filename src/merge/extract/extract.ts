@@ -3,8 +3,8 @@
 import { open, rm, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { CheckpointError, elementCount, MismatchError, writeFolder } from "../../core/index.js";
-import type { Measured } from "../../values/index.js";
-import { compileWrite, measureAll, Resolver } from "../../values/index.js";
+import { heatmapSvg } from "../../report/index.js";
+import { compileWrite, type Measured, measureAll, Resolver } from "../../values/index.js";
 import {
   ADAPTER_CONFIG,
   ADAPTER_WEIGHTS,
@@ -14,7 +14,7 @@ import {
   peftTargets,
   runProgram,
 } from "../../weights/index.js";
-import { checkFolderOutput, drawHeatmap } from "../analysis/write-analysis.js";
+import { checkFolderOutput } from "../analysis/write-analysis.js";
 import { extractionCard } from "../output/model-card.js";
 import { type ChangedPair, decompose, measureChanges, type StoredFactors } from "./decompose.js";
 import { type Extraction, sharesHeatmap, summarize } from "./extraction.js";
@@ -28,14 +28,11 @@ export interface ExtractionOutput {
 }
 
 /** Files of an extracted adapter. */
-const FILES: readonly string[] = [
-  ...[ADAPTER_CONFIG, ADAPTER_WEIGHTS, "README.md"],
-  ...["extraction.json", "heatmap.svg", "heatmap.png"],
-];
+const FILES: readonly string[] = [ADAPTER_CONFIG, ADAPTER_WEIGHTS, "README.md", "extraction.json", "heatmap.svg"];
 const FACTORS_FILE = "factors";
 
 /**
- * Extracts an adapter and writes it as PEFT does, with a model card, extraction.json and heatmap.svg and .png: float32 factors, equal
+ * Extracts an adapter and writes it as PEFT does, with a model card, extraction.json and heatmap.svg: float32 factors, equal
  * for any number of threads. Weights are streamed, so memory holds sketches of them and their factors.
  * @throws RecipeError if rank or energy is out of range, or the base has an adapter
  * @throws MismatchError if the models do not fit together, or a change cannot be in an adapter
@@ -132,7 +129,7 @@ async function extractInto(
     },
   );
   await writeFile(join(folder, "extraction.json"), `${JSON.stringify(extraction, null, 1)}\n`);
-  await drawHeatmap(folder, sharesHeatmap(extraction, base.layers));
+  await writeFile(join(folder, "heatmap.svg"), heatmapSvg(sharesHeatmap(extraction, base.layers)));
   return extraction;
 }
 

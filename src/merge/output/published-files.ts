@@ -33,7 +33,7 @@ export interface PublishedFiles {
 
 const CONFIGS = ["config.json", "params.json", ADAPTER_CONFIG];
 /** What layergraft writes beside the weights. The log of a training run has paths, so it is not among them. */
-const OWN_FILES = ["README.md", PROVENANCE_FILE, "extraction.json", "heatmap.svg", "heatmap.png"];
+const OWN_FILES = ["README.md", PROVENANCE_FILE, "extraction.json", "heatmap.svg"];
 const MODEL_WEIGHTS = /^model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?$/;
 
 /** Fields in which transformers and PEFT store where a model was loaded from. */
