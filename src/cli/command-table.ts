@@ -101,7 +101,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       async () => (await import("./commands/eval-command.js")).addEvalCommand,
     ],
     compare: [
-      "compare evaluations item by item, also those of lm-eval, lighteval and Inspect",
+      "compare evaluations item by item, also those of lm-eval",
       async () => (await import("./commands/compare-command.js")).addCompareCommand,
     ],
     bleu: [
