@@ -19,7 +19,6 @@ console.log(`Wrote ${folder}:
   prompts.txt, tokens.json            prompts
   problems.jsonl, run.yaml            training data and a training run
   quiz.yaml, words.yaml, rows.jsonl   evaluation tasks and their questions
-  hypotheses.txt, references.txt      translations to score
   plan.yaml, matrix.yaml              experiments
 
 The models have learned nothing: their answers are random words. Try:
