@@ -97,11 +97,7 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   },
   async merge({ recipe, out, resume, force }, { project }, { signal, onProgress }) {
     const plan = await planMerge(join(project, "recipes", `${recipe}.yaml`), { folder: project, signal });
-    const start = performance.now();
-    const written = await plan.write({ out: resolve(project, out), resume, force, signal, onProgress });
-    const seconds = (performance.now() - start) / 1000;
-    const { bytesToRead, bytesToWrite } = plan.summary;
-    return { ...written, method: plan.recipe.method, bytes: bytesToRead + bytesToWrite, seconds };
+    return plan.write({ out: resolve(project, out), resume, force, signal, onProgress });
   },
   async export({ recipe, out, type, resume, force }, { project }, { signal, onProgress }) {
     const source = join(project, "recipes", `${recipe}.yaml`);
