@@ -217,25 +217,6 @@ describe("chat --json", () => {
   });
 });
 
-describe("graph", () => {
-  it("prints what is computed, a line for each operation, of a recipe, too", async () => {
-    const text = await run("graph", at("swap.yaml"));
-    expect(text.split("\n")).toContain("layers.0.self_attn.k_proj.weight : f32[4, 8]");
-    expect(text).toMatch(/\n%\d+ = matmul\(%\d+, lm_head\.weight\) transB=true : f32\[rows, 24\]\n(.*\n)*$/);
-    const cached = JSON.parse(await run("graph", at("swap.yaml"), "--cached", "--json")) as {
-      nodes: { id: number; op: string; inputs: number[]; shape: unknown }[];
-      output: number;
-      weights: string[];
-    };
-    const ids = new Set(cached.nodes.map(({ id }) => id));
-    for (const { inputs, id } of cached.nodes)
-      for (const input of inputs) expect(ids.has(input) && input < id).toBe(true);
-    expect(cached.nodes.find(({ id }) => id === cached.output)?.shape).toEqual(["rows", 24]);
-    expect(cached.weights).toHaveLength(3 + 4 * 9);
-    expect(cached.nodes.some(({ shape }) => JSON.stringify(shape) === `["batch",1,"past",4]`)).toBe(true);
-  });
-});
-
 describe("what cannot be", () => {
   const refused = async (args: readonly string[], code: string, message: RegExp) => {
     const { status, stdout } = await layergraft([...args, "--json"], { cwd: root });

@@ -30,10 +30,10 @@ test("the overview groups the commands and shows two examples", () => {
   expect(Object.fromEntries(groups)).toEqual({
     Options: [],
     Merge: ["swap", "soup", "revert", "merge", "convert", "extract", "export", "verify", "push", "methods"],
-    Look: ["studio", "inspect", "diff", "analyze", "suggest", "graph"],
+    Look: ["studio", "inspect", "diff", "analyze", "suggest"],
     Train: ["train"],
     Run: ["generate", "chat", "serve", "score"],
-    Evaluate: ["eval", "compare", "bleu"],
+    Evaluate: ["eval", "compare"],
     Experiment: ["experiment", "tune", "demo"],
     Help: ["help"],
     Examples: [],

@@ -69,10 +69,6 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       "write recipes to try for two experts",
       async () => (await import("./commands/suggest-command.js")).addSuggestCommand,
     ],
-    graph: [
-      "print the graph that runs a model",
-      async () => (await import("./commands/graph-command.js")).addGraphCommand,
-    ],
   },
   Train: {
     train: [
@@ -101,12 +97,8 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       async () => (await import("./commands/eval-command.js")).addEvalCommand,
     ],
     compare: [
-      "compare evaluations item by item, also those of lm-eval, lighteval and Inspect",
+      "compare evaluations item by item, also those of lm-eval",
       async () => (await import("./commands/compare-command.js")).addCompareCommand,
-    ],
-    bleu: [
-      "score translations with BLEU and chrF++",
-      async () => (await import("./commands/bleu-command.js")).addBleuCommand,
     ],
   },
   Experiment: {

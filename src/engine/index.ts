@@ -12,7 +12,6 @@ export { answerAll } from "./generate.js";
 export { gradients, reachable, splitRows } from "./graph/gradients.js";
 export { Graph } from "./graph/graph.js";
 export type { Node } from "./graph/node.js";
-export { printGraph } from "./graph/print.js";
 export { WEIGHT_TYPES, type WeightType } from "./layered-session.js";
 export {
   type Adapt,

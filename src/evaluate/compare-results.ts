@@ -12,8 +12,8 @@ import type { Metric } from "./tasks/index.js";
 
 export interface CompareResultsOptions {
   /**
-   * Results to compare: folders or files of layergraft, lm-evaluation-harness, lighteval or Inspect. A list in place of one is
-   * a method with several runs, such as seeds. Every method after the first is compared with the first.
+   * Results to compare: folders or files of layergraft or lm-evaluation-harness. A list in place of one is a method with
+   * several runs, such as seeds. Every method after the first is compared with the first.
    */
   readonly results: readonly (string | readonly string[])[];
   /** Random seed of the bootstrap. Default: 0. */

@@ -11,10 +11,9 @@ export { startServer } from "./backends/serve.js";
 export { choiceNotes } from "./choice-notes.js";
 export { compareResults, type ResultsComparison } from "./compare-results.js";
 export { type EvaluateOptions, type Evaluation, evaluate } from "./evaluate.js";
-export type { BleuSmoothing } from "./metrics/bleu.js";
-export { type BleuOptions, type BleuScore, corpusBleu } from "./metrics/bleu.js";
+export { corpusBleu } from "./metrics/bleu.js";
 export { BLEU_TOKENIZERS, type BleuTokenizer } from "./metrics/bleu-tokenizers.js";
-export { CHRF_PLUS_PLUS, type ChrfScore, corpusChrf } from "./metrics/chrf.js";
+export { corpusChrf } from "./metrics/chrf.js";
 export { loadPieces } from "./metrics/sentencepiece.js";
 export {
   comparisonLines,
@@ -61,4 +60,3 @@ export {
 } from "./tasks/index.js";
 export { isTie } from "./tasks/multiple-choice.js";
 export { judgingDigest, promptsDigest, protocolId, protocolTitle } from "./tasks/protocol.js";
-export { readLines } from "./tasks/task-data.js";

@@ -12,6 +12,7 @@ import type { Expanded, ExpandedVariant } from "./plan/expand-variants.js";
 import type { Variant } from "./plan/matrix.js";
 import { inspectPlan } from "./plan/plan-file.js";
 import type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
+import { type PublishedScore, readPublished } from "./plan/published.js";
 import { type CheckedWorld, checkWorld, refuseProblems, spaceProblems } from "./run/check.js";
 import { type Estimate, estimateExperiment } from "./run/estimate.js";
 import {
@@ -54,6 +55,8 @@ export interface Experiment extends Variant {
   readonly isAsWritten: boolean;
   /** Absolute folder with the data of evaluations, if one is set. */
   readonly data: string | undefined;
+  /** Scores that the report compares with; none of a plan with a matrix. */
+  readonly published: readonly PublishedScore[];
   readonly world: CheckedWorld;
 }
 
@@ -79,8 +82,11 @@ export async function openExperiment(source: string | ExperimentInput, options: 
   if (options.signal?.aborted) throw new CancelledError("stopped while checking the plan; run it again to resume");
   if (problems.flat().length > 0) refuseProblems(world.problems, file, "is not a valid plan");
   const isAsWritten = typeof source === "string" && !(options.base ?? options.out ?? options.data);
-  const whole = { id: "", title: "", values: {}, plan, file, planFolder, out, isAsWritten, data, world, variants: [] };
-  if (variants[0]?.id === "") return whole;
+  const variant = { id: "", title: "", values: {}, variants: [], published: [] };
+  const whole = { ...variant, plan, file, planFolder, out, isAsWritten, data, world };
+  if (variants[0]?.id === "") {
+    return typeof source === "string" ? { ...whole, published: await readPublished(source) } : whole;
+  }
   const experiments = variants.map((variant, i) => ({
     ...whole,
     ...variant,

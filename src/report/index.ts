@@ -19,14 +19,13 @@ export {
 } from "./page.js";
 export { previewLegend, renderPreview } from "./preview.js";
 export { type Progress, type ProgressDisplay, SILENT, showProgress } from "./progress.js";
-export { csvLines, escapeMarkdown, latexText, markdownLines, PUBLISHED_NOTE, terminalLines } from "./render.js";
+export { csvLines, escapeMarkdown, latexText, markdownLines, terminalLines } from "./render.js";
 export { layerStrip, type Palette } from "./strip.js";
 export {
   type Cell,
   count,
   formatNumber,
   formatSpan,
-  hasPublished,
   type NumberCell,
   plainCell,
   right,

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import type { PlacedLines } from "./lines.js";
-import { type Cell, columnsOf, formatNumber, formatPublished, formatSpan, type Table } from "./table.js";
+import { type Cell, columnsOf, formatNumber, formatSpan, type Table } from "./table.js";
 
 /** Data of assets/report.html. */
 export interface Page {
@@ -131,14 +131,13 @@ export interface PageCell {
 
 export function pageCell(cell: Cell): PageCell {
   if (typeof cell === "string") return { text: cell };
-  const { interval, range, published, isBest } = cell;
+  const { interval, range, isBest } = cell;
   const hint = [
     ...(range ? [`${formatSpan(range, cell)} over ${range.count} models`] : []),
     ...(interval ? [`95% interval over items ${formatSpan(interval, cell)}`] : []),
   ].join("; ");
   return {
     text: formatNumber(cell),
-    ...(published === undefined ? {} : { small: formatPublished(cell) }),
     ...(hint === "" ? {} : { hint }),
     ...(isBest ? { isBest } : {}),
   };

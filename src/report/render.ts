@@ -1,14 +1,6 @@
 // Renders tables for the terminal and as Markdown, CSV and LaTeX.
 import { stripVTControlCharacters } from "node:util";
-import {
-  type Cell,
-  columnsOf,
-  formatCell,
-  formatPublished,
-  hasPublished,
-  type NumberCell,
-  type Table,
-} from "./table.js";
+import { type Cell, columnsOf, formatCell, type Table } from "./table.js";
 
 const isBest = (cell: Cell | undefined) => typeof cell === "object" && cell.isBest === true;
 
@@ -38,23 +30,19 @@ export function escapeMarkdown(text: string): string {
   return text.replace(/([\\|*_`<>[\]])/g, "\\$1").replaceAll("\n", " ");
 }
 
-/** Lines of a Markdown table, without title and note; a paper's numbers in parentheses. */
+/** Lines of a Markdown table, without title and note. */
 export function markdownLines(table: Table): string[] {
   const columns = columnsOf(table);
   const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
   const text = (cell: Cell) => {
     const own = escapeMarkdown(formatCell(cell));
-    return (isBest(cell) ? `**${own}**` : own) + printed(cell, (number) => ` (${number})`);
+    return isBest(cell) ? `**${own}**` : own;
   };
   return [
     line(columns.map(({ label }) => escapeMarkdown(label))),
     line(columns.map(({ align }) => (align === "right" ? "---:" : "---"))),
     ...table.rows.map((row) => line(row.map(text))),
   ];
-}
-
-function printed(cell: Cell, write: (number: string) => string): string {
-  return typeof cell === "string" || cell.published === undefined ? "" : write(formatPublished(cell));
 }
 
 type CsvField = string | number | null | undefined;
@@ -66,20 +54,12 @@ function csvField(field: CsvField): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** Lines of CSV (RFC 4180) with unrounded numbers; after each column the paper's, if there is any. */
+/** Lines of CSV (RFC 4180) with unrounded numbers. */
 export function csvLines(table: Table): string[] {
-  const withPrinted = hasPublished(table);
   const line = (fields: readonly CsvField[]) => fields.map(csvField).join(",");
-  const fields = (cell: Cell, i: number): CsvField[] => {
-    const { value, published }: Pick<NumberCell, "value" | "published"> =
-      typeof cell === "string" ? { value: undefined } : cell;
-    const own = typeof cell === "string" ? cell : value;
-    return withPrinted && i > 0 ? [own, published] : [own];
-  };
-  const header = columnsOf(table).flatMap(({ label }, i) =>
-    withPrinted && i > 0 ? [label, `${label} (published)`] : [label],
-  );
-  return [line(header), ...table.rows.map((row) => line(row.flatMap(fields)))];
+  const field = (cell: Cell): CsvField => (typeof cell === "string" ? cell : cell.value);
+  const header = columnsOf(table).map(({ label }) => label);
+  return [line(header), ...table.rows.map((row) => line(row.map(field)))];
 }
 
 const LATEX_ESCAPES: ReadonlyMap<string, string> = new Map([
@@ -103,13 +83,12 @@ export function latexText(table: Table): string {
   const line = (cells: readonly string[]) => `${cells.join(" & ")} \\\\`;
   const text = (cell: Cell) => {
     const own = escapeLatex(formatCell(cell));
-    const small = printed(cell, (number) => ` {\\scriptsize(${escapeLatex(number)})}`);
-    return (isBest(cell) ? `\\textbf{${own}}` : own) + small;
+    return isBest(cell) ? `\\textbf{${own}}` : own;
   };
   return `${[
     "\\begin{table}[t]",
     "\\centering\\small",
-    `\\caption{${escapeLatex(`${title}. ${note}`)}${hasPublished(table) ? ` ${PUBLISHED_NOTE}` : ""}}`,
+    `\\caption{${escapeLatex(`${title}. ${note}`)}}`,
     `\\label{tab:${id}}`,
     "\\begin{adjustbox}{max width=\\linewidth}",
     `\\begin{tabular}{${columns.map(({ align }) => align.slice(0, 1)).join("")}}`,
@@ -123,6 +102,3 @@ export function latexText(table: Table): string {
     "\\end{table}",
   ].join("\n")}\n`;
 }
-
-/** Explains the numbers beside one's own. */
-export const PUBLISHED_NOTE = "In parentheses: the paper's numbers.";

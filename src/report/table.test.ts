@@ -1,13 +1,13 @@
 // Exact output of the table renderers.
 import { expect, it } from "vitest";
 import { csvLines, latexText, markdownLines, terminalLines } from "./render.js";
-import { count, formatNumber, formatPublished, formatSpan, right, type Table } from "./table.js";
+import { count, formatNumber, formatSpan, right, type Table } from "./table.js";
 
 const TABLE: Table = {
   ...{ id: "table-1", title: "100% of {a_b}", note: "x^2 ~ $5 & <" },
   columns: [{ label: "task", isGroup: true }, "model", "score", right("size"), "items"],
   rows: [
-    ["MGSM", "=base|1", { value: 0.31249, scale: "share", published: 0.248 }, "2 GB", count(1250)],
+    ["MGSM", "=base|1", { value: 0.31249, scale: "share" }, "2 GB", count(1250)],
     ["MGSM", "\u001b[32mswap\u001b[39m", { value: 0.5, scale: "share", isBest: true }, "12 GB", count(null)],
     ["FLORES", 'a, "b"', { value: undefined, scale: "points" }, "", count(3)],
   ],
@@ -30,8 +30,6 @@ it("rounds a number once, when it is written", () => {
   );
   expect(signed).toEqual(["+5.0", "-5.1", "0.0", "0.0"]);
   expect(formatSpan({ low: -0.01, high: 0.07 }, { scale: "share" })).toBe("-1.0 to 7.0");
-  // The paper prints BLEU with one digit.
-  expect(formatPublished({ value: 12.345, scale: "points", published: 12.5 })).toBe("12.5");
   expect(formatSpan(undefined, { scale: "share" })).toBe("–");
 });
 
@@ -49,27 +47,25 @@ it("repeats groups in Markdown, and escapes", () => {
   expect(markdownLines(TABLE).slice(0, 4)).toEqual([
     "| task | model | score | size | items |",
     "| --- | --- | ---: | ---: | ---: |",
-    "| MGSM | =base\\|1 | 31.2 (24.8) | 2 GB | 1,250 |",
+    "| MGSM | =base\\|1 | 31.2 | 2 GB | 1,250 |",
     "| MGSM | \u001b\\[32mswap\u001b\\[39m | **50.0** | 12 GB | – |",
   ]);
 });
 
 it("keeps every digit in CSV, and gives spreadsheets no formulas", () => {
   expect(csvLines(TABLE)).toEqual([
-    "task,model,model (published),score,score (published),size,size (published),items,items (published)",
-    "MGSM,'=base|1,,0.31249,0.248,2 GB,,1250,",
-    "MGSM,\u001b[32mswap\u001b[39m,,0.5,,12 GB,,,",
-    'FLORES,"a, ""b""",,,,,,3,',
+    "task,model,score,size,items",
+    "MGSM,'=base|1,0.31249,2 GB,1250",
+    "MGSM,\u001b[32mswap\u001b[39m,0.5,12 GB,",
+    'FLORES,"a, ""b""",,,3',
   ]);
 });
 
 it("escapes LaTeX", () => {
   const text = latexText(TABLE);
-  expect(text).toContain(
-    "\\caption{100\\% of \\{a\\_b\\}. x\\textasciicircum{}2 \\textasciitilde{} \\$5 \\& $<$ In parentheses",
-  );
+  expect(text).toContain("\\caption{100\\% of \\{a\\_b\\}. x\\textasciicircum{}2 \\textasciitilde{} \\$5 \\& $<$}");
   expect(text).toContain("\\begin{tabular}{llrrr}");
   expect(text).toContain("\\label{tab:table-1}");
-  expect(text).toContain(" & 31.2 {\\scriptsize(24.8)} & ");
+  expect(text).toContain(" & 31.2 & ");
   expect(text).toContain(" & \\textbf{50.0} & ");
 });

@@ -24,8 +24,6 @@ export interface NumberCell {
   readonly interval?: Span | undefined;
   /** Smallest and largest over models. */
   readonly range?: (Span & { readonly count: number }) | undefined;
-  /** The paper's number, on the same scale. */
-  readonly published?: number | undefined;
 }
 
 /** Words, or a number. */
@@ -65,10 +63,6 @@ export function columnsOf({ columns, rows }: Table): Required<Column>[] {
   });
 }
 
-export function hasPublished({ rows }: Table): boolean {
-  return rows.some((cells) => cells.some((cell) => typeof cell === "object" && cell.published !== undefined));
-}
-
 /** `43.2`, `< 0.001`, `3 min 20 s`; `…` for a number that is not known yet, `–` for none. */
 export function formatNumber({ value, scale, digits, isSigned = false }: NumberCell): string {
   if (value === null) return "–";
@@ -85,11 +79,6 @@ export function formatNumber({ value, scale, digits, isSigned = false }: NumberC
 export function formatSpan(span: Span | undefined, cell: Omit<NumberCell, "value">): string {
   if (!span) return "–";
   return `${formatNumber({ ...cell, value: span.low })} to ${formatNumber({ ...cell, value: span.high })}`;
-}
-
-/** The paper's number, with the digits that it prints. */
-export function formatPublished({ published, ...cell }: NumberCell): string {
-  return formatNumber({ ...cell, value: published, digits: 1 });
 }
 
 /** A cell as text, without marks. */

@@ -116,7 +116,6 @@ export const check = z.strictObject({
     .strictObject({
       /** The recipe with its defaults filled in. */
       recipe: z.json(),
-      method: z.string(),
       layers: count,
       tensors: count,
       parameters: count,
@@ -127,8 +126,6 @@ export const check = z.strictObject({
       memory: count,
       owners: z.array(owner),
       notes: z.array(z.string()),
-      /** About how long writing takes; null where nothing is known. */
-      time: z.strictObject({ seconds: z.number(), basis: z.string() }).nullable(),
     })
     .nullable(),
 });

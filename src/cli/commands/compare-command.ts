@@ -35,10 +35,10 @@ export function addCompareCommand(program: Command): void {
     .command("compare")
     .description(
       "Compare evaluations on the items they share: the difference from the first one, its 95% interval, the items that " +
-        "flipped, an exact test, and the smallest difference that these items can show. Reads results of layergraft, " +
-        "lm-evaluation-harness, lighteval and Inspect. Items are compared only if documents and prompts are the same.",
+        "flipped, an exact test, and the smallest difference that these items can show. Reads results of layergraft " +
+        "and lm-evaluation-harness. Items are compared only if documents and prompts are the same.",
     )
-    .argument("<first>", "folder that eval --out, lm_eval or lighteval wrote, or an Inspect log")
+    .argument("<first>", "folder that eval --out or lm_eval wrote")
     .argument("<others...>", "more of them; each is compared with the first. Join runs of one method with commas.")
     .addOption(
       new Option(

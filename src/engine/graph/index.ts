@@ -3,4 +3,3 @@ export { gradients, reachable, splitRows } from "./gradients.js";
 export { Graph } from "./graph.js";
 export { type Attributes, type ElementType, GraphError, type Node } from "./node.js";
 export { OPERATIONS } from "./operations.js";
-export { printGraph } from "./print.js";

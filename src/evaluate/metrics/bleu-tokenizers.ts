@@ -33,7 +33,7 @@ export function bleuTokenizer(name: string, pieces?: Pieces): (line: string) => 
       if (pieces) return pieces;
       throw new RecipeError(
         `the tokenizer ${name} needs its SentencePiece model, which is not part of layergraft. Pass the model file ` +
-          "(--tokenizer-model, pieces in the library)",
+          "(--spbleu, pieces in the library)",
         [],
         { field: "tokenize" },
       );

@@ -8,10 +8,7 @@ import { bleuFromStatistics } from "../metrics/bleu.js";
 import { CHRF_PLUS_PLUS, chrfFromStatistics } from "../metrics/chrf.js";
 import type { JudgedItem } from "../scoring/scores.js";
 import type { Metric } from "../tasks/index.js";
-import { readBinaryInspectLog, readInspectLog } from "./inspect-log.js";
-import { readLighteval } from "./lighteval.js";
 import { readLmEval } from "./lm-eval.js";
-import { parsePythonJson } from "./python-json.js";
 import { readResults, readVerdicts } from "./read-results.js";
 import type { Results, StoredMetric } from "./result-types.js";
 
@@ -41,7 +38,7 @@ export interface ComparableTask {
 /** Results that can be compared item by item. */
 export interface ComparableResults {
   readonly path: string;
-  readonly program: "layergraft" | "lm-eval" | "lighteval" | "Inspect";
+  readonly program: "layergraft" | "lm-eval";
   /** What was evaluated, and by what. */
   readonly name: string;
   readonly tasks: readonly ComparableTask[];
@@ -49,27 +46,33 @@ export interface ComparableResults {
   readonly notes: readonly string[];
 }
 
-// Inspect's logs hold every sample with its transcript.
-const MAX_BYTES = 500_000_000;
-
 /**
- * Opens results of layergraft, lm-evaluation-harness, lighteval or Inspect, told apart by what the files hold.
- * @param path a folder, or the results file in it; a log of Inspect
+ * Opens results of layergraft or lm-evaluation-harness, told apart by what the files hold.
+ * @param path a folder, or the results file in it
  * @throws RecipeError if there are no results, or several, or they are of a program that `compare` does not read
  */
 export async function openComparable(path: string): Promise<ComparableResults> {
   const file = await resultsFile(path);
-  if (file.endsWith(".eval")) return { ...(await readBinaryInspectLog(file)), path };
   let value: Readonly<Record<string, unknown>>;
   try {
-    value = await readJsonObject(file, MAX_BYTES, parsePythonJson);
+    value = await readJsonObject(file, undefined, parsePythonJson);
   } catch (error) {
     throw new RecipeError(`${path} has no results of an evaluation: ${(error as Error).message}`, [], { file });
   }
-  if (isObject(value.eval) && typeof value.status === "string") return { ...readInspectLog(file, value), path };
-  if (isObject(value.config_general)) return { ...(await readLighteval(file, value)), path };
   if (isObject(value.results) && value.format === undefined) return { ...(await readLmEval(file, value)), path };
   return ownResults(path, file, await readResults(file));
+}
+
+const STRING_OR_CONSTANT = /"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b/g;
+
+/** Parses JSON as Python writes it: `NaN` and `Infinity`, which JSON does not have, become null. @throws SyntaxError */
+function parsePythonJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (!/\b(NaN|Infinity)\b/.test(text)) throw error;
+    return JSON.parse(text.replace(STRING_OR_CONSTANT, (found) => (found.startsWith('"') ? found : "null")));
+  }
 }
 
 /** The file that says what a folder of results holds. */
@@ -77,7 +80,7 @@ async function resultsFile(path: string): Promise<string> {
   if (path.endsWith(".jsonl")) {
     throw new RecipeError(`${path} holds samples; pass its folder, or the results file beside it`, [], { file: path });
   }
-  if (/\.(json|eval)$/.test(path) || (await isFile(path))) return path;
+  if (path.endsWith(".json") || (await isFile(path))) return path;
   const found = await nearestResults(path);
   if (found.length > 1) {
     throw new RecipeError(
@@ -93,8 +96,8 @@ async function resultsFile(path: string): Promise<string> {
 
 const MAX_FOLDERS = 100;
 
-/** lm-eval writes MODEL/results_DATE.json, lighteval results/ORGANIZATION/MODEL/results_DATE.json. */
-const NAMES = [/^results\.json$/, /^results_.*\.json$/, /\.eval$/];
+/** lm-eval writes MODEL/results_DATE.json. */
+const NAMES = [/^results\.json$/, /^results_.*\.json$/];
 
 /** The results in a folder, or in the nearest folders inside it. */
 async function nearestResults(path: string): Promise<string[]> {
@@ -108,13 +111,11 @@ async function nearestResults(path: string): Promise<string[]> {
     if (found) return found.map(({ parentPath, name }) => join(parentPath, name));
     level = inside.filter((entry) => entry.isDirectory()).map(({ parentPath, name }) => join(parentPath, name));
   }
-  const files = (await listed(path)).filter(({ name }) => name.endsWith(".json"));
-  if (files.some(({ name }) => name === "config.json")) {
+  if ((await listed(path)).some(({ name }) => name === "config.json")) {
     const message = `${path} is a model, not results. Evaluate it first: layergraft eval ${path} --out FOLDER`;
     throw new RecipeError(message, [], { file: path });
   }
-  // Logs of Inspect as JSON may have any name.
-  return files.map(({ name }) => join(path, name));
+  return [];
 }
 
 async function listed(folder: string): Promise<Dirent[]> {

@@ -1,10 +1,10 @@
-// Results of other programs: files that lm-eval wrote (test/fixtures/lm-eval), logs in the layout of Inspect's, and files that
-// are not what they should be. Expected p values are scipy's (test/reference/check_lm_eval_files.py).
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+// Results of lm-eval (test/fixtures/lm-eval), and files that are not what they should be. Expected p values are scipy's (test/reference/check_lm_eval_files.py).
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { compareResults } from "../compare-results.js";
+import { FORMAT } from "./result-types.js";
 
 const FIXTURES = join(import.meta.dirname, "../../../test/fixtures/lm-eval");
 const root = mkdtempSync(join(tmpdir(), "layergraft-foreign-"));
@@ -168,10 +168,15 @@ describe("lm-eval", () => {
     rmSync(join(copy, "results_2026-02-02T00-00-00.000000.json"));
     for (const name of names) if (name.startsWith("samples_")) rmSync(join(copy, name));
     await expect(compareResults({ results: [first, copy] })).rejects.toThrow(/run lm_eval with --log_samples/);
-    const log = join(root, "log.json");
-    writeFileSync(log, JSON.stringify(inspectLog([["1", "C"]])));
-    await expect(compareResults({ results: [first, log] })).rejects.toThrow(
-      /of lm-eval and Inspect, which ask and score/,
+    const own = join(root, "results.json");
+    const backend = { backend: "engine", server: null, model: "own", digest: null, bos: "tokenizer" };
+    const settings = { limit: null, seed: 0, resamples: 10 };
+    writeFileSync(
+      own,
+      JSON.stringify({ format: FORMAT, layergraft: "0", source: "own", backend, sandbox: null, settings, tasks: [] }),
+    );
+    await expect(compareResults({ results: [first, own] })).rejects.toThrow(
+      /of lm-eval and layergraft, which ask and score/,
     );
     await expect(compareResults({ results: [first] })).rejects.toThrow(/at least two results/);
   });
@@ -192,119 +197,5 @@ describe("lm-eval", () => {
     writeFileSync(file, JSON.stringify(value));
     const { tasks } = await compareResults({ results: [first, copy] });
     expect(tasks.map(({ task }) => task)).toEqual(["sums_words", "sums_small", "sums_large"]);
-  });
-});
-
-/** A log of Inspect: ids of samples and their grades. */
-function inspectLog(grades: readonly (readonly [string, unknown])[], more: Record<string, unknown> = {}) {
-  const seen = new Map<string, number>();
-  return {
-    version: 2,
-    status: "success",
-    eval: { task: "popularity", task_version: 0, model: "mockllm/model", dataset: { name: "popularity" } },
-    results: { scores: [{ name: "match", metrics: { accuracy: { value: 0.5 } } }] },
-    samples: grades.map(([id, value]) => {
-      seen.set(id, (seen.get(id) ?? 0) + 1);
-      return {
-        id,
-        epoch: seen.get(id),
-        input: `question ${id}`,
-        target: "Yes",
-        scores: { match: { value, answer: "Yes" } },
-      };
-    }),
-    ...more,
-  };
-}
-
-describe("Inspect", () => {
-  const write = (name: string, value: unknown): string => {
-    mkdirSync(root, { recursive: true });
-    writeFileSync(join(root, name), JSON.stringify(value));
-    return join(root, name);
-  };
-
-  it("compares grades by sample, and means over epochs", async () => {
-    const one = write(
-      "one.json",
-      inspectLog([
-        ["1", "C"],
-        ["2", "I"],
-        ["3", "I"],
-        ["4", "C"],
-      ]),
-    );
-    const other = write(
-      "other.json",
-      inspectLog([
-        ["4", true],
-        ["3", 1],
-        ["2", "C"],
-        ["1", "C"],
-      ]),
-    );
-    const { methods, tasks } = await compareResults({ results: [one, other] });
-    expect(methods[0]).toMatchObject({ name: `mockllm/model (Inspect), ${one}`, program: "Inspect" });
-    expect(tasks[0]).toMatchObject({ task: "popularity", protocol: "Inspect, version 0", shots: undefined });
-    expect(tasks[0]?.comparisons[0]).toMatchObject({
-      first: 0.5,
-      second: 1,
-      gained: ["2", "3"],
-      lost: [],
-      pValue: 0.5,
-    });
-    const epochs = write(
-      "epochs.json",
-      inspectLog([
-        ["1", "C"],
-        ["1", "I"],
-        ["2", "P"],
-        ["3", "N"],
-        ["4", "C"],
-      ]),
-    );
-    const [task] = (await compareResults({ results: [one, epochs] })).tasks;
-    // 1/2, 1/2, 0 and 1; no item is right or wrong alone, so no flips.
-    expect(task?.comparisons[0]).toMatchObject({ second: 0.5, difference: 0, gained: [], discordance: undefined });
-  });
-
-  it("reads several scores of a sample", async () => {
-    const grades: [string, unknown][] = [
-      ["1", { accuracy: 1, steps: 12 }],
-      ["2", { accuracy: 0, steps: 7, note: "x" }],
-    ];
-    const log = write("several.json", inspectLog(grades));
-    const { tasks } = await compareResults({ results: [log, log] });
-    expect(tasks[0]?.comparisons.map(({ metric, scale, first }) => [metric, scale, first])).toEqual([
-      ["match/accuracy", "share", 0.5],
-      ["match/steps", "points", 9.5],
-    ]);
-  });
-
-  it("refuses other questions, and logs without an end or samples", async () => {
-    const one = write(
-      "a.json",
-      inspectLog([
-        ["1", "C"],
-        ["2", "I"],
-      ]),
-    );
-    const log = inspectLog([
-      ["1", "C"],
-      ["2", "I"],
-    ]);
-    const changed = write("b.json", {
-      ...log,
-      samples: log.samples.map((sample, i) => (i === 0 ? { ...sample, input: "x" } : sample)),
-    });
-    await expect(compareResults({ results: [one, changed] })).rejects.toThrow(/popularity: 1 of 2 questions differ/);
-    for (const [more, message] of [
-      [{ status: "error" }, /status error; finish it with inspect eval-retry/],
-      [{ samples: [] }, /has no samples/],
-      [{ samples: [null] }, /sample 1 has no id/],
-    ] as const) {
-      const broken = write("c.json", inspectLog([["1", "C"]], more));
-      await expect(compareResults({ results: [one, broken] })).rejects.toThrow(message);
-    }
   });
 });

@@ -6,7 +6,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { LayergraftError } from "../../core/errors.js";
 import { openTasks } from "./index.js";
 import { parsePythonDictionary } from "./python-literal.js";
-import { fileRows, readLines } from "./task-data.js";
+import { fileRows, readText } from "./task-data.js";
 
 const FIXTURES = new URL("../../../test/fixtures/evaluation/", import.meta.url);
 const root = mkdtempSync(join(tmpdir(), "layergraft-test-"));
@@ -30,11 +30,6 @@ async function load(name: string, folder: string, shots?: number) {
 }
 
 describe("lines", () => {
-  it("end at line ends only, and keep what else Unicode calls one", async () => {
-    const folder = folderWith({ "a.txt": "\ufeffone\u2028still\r\ntwo\x0c\n\nfour\n" });
-    expect(await readLines(join(folder, "a.txt"))).toEqual(["\ufeffone\u2028still", "two\x0c", "", "four"]);
-  });
-
   it.each<[string, string | Uint8Array, RegExp]>([
     ["text that is not JSON", '{"a": 1}\nb\n', /a\.jsonl, line 2: it is not valid JSON/],
     ["a list", "[1]\n", /line 1: it is a list, not an object/],
@@ -45,8 +40,8 @@ describe("lines", () => {
   });
 
   it("names a file that is not there, or is a folder", async () => {
-    await expect(readLines(join(root, "none"))).rejects.toThrow(/none does not exist/);
-    await expect(readLines(root)).rejects.toThrow(/is a folder; pass a file/);
+    await expect(readText(join(root, "none"))).rejects.toThrow(/none does not exist/);
+    await expect(readText(root)).rejects.toThrow(/is a folder; pass a file/);
   });
 });
 

@@ -134,10 +134,3 @@ export async function readText(file: string): Promise<string> {
     throw error;
   }
 }
-
-/** Lines of a file without their ends, \n or \r\n. Nothing else ends a line: data sets have U+2028 within lines. */
-export async function readLines(file: string): Promise<string[]> {
-  const lines = (await readText(file)).split("\n").map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line));
-  if (lines.at(-1) === "") lines.pop();
-  return lines;
-}

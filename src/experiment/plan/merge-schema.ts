@@ -1,6 +1,6 @@
 // The schema of merges, their configurations, and the controls of layer swaps.
 import { z } from "zod";
-import { count, flag, formatLimit, MAX_CONFIGURATIONS, mapping, name, oneOf, text, whole } from "./plan-values.js";
+import { count, flag, formatLimit, MAX_CONFIGURATIONS, mapping, oneOf, text, whole } from "./plan-values.js";
 
 type Grid = Readonly<Record<string, readonly unknown[]>>;
 
@@ -92,7 +92,6 @@ export const merge = z.strictObject({
     .describe(
       "line: evaluate every configuration on all reported items, without a search, and draw the scores over the grid's one field of numbers, with a line for each combination of the others",
     ),
-  column: name.optional().describe("column of the paper's tables: soup, ties, swap, language or multilingual"),
 });
 
 export const CONTROLS = ["random", "reverse", "into-base", "from-base", "itself"] as const;

@@ -191,10 +191,10 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
       "    pairs: [[math-1, nobody]]\n  - name: soup of",
     );
     const broken = text.replace("mgsm_en,", "{ task: mgsm_en, limit: 0 },");
-    expect(problemsOf(`${broken}tables: [1, 3, 4]\n`)).toEqual([
+    expect(problemsOf(`${broken}rounds: 0\noverlaps: 3\n`)).toEqual([
       "line 15: evaluate.tasks[1].limit: must be at least 1",
-      "line 16: tables[1]: must be 1, 2, 5 or 6",
-      "line 16: tables[2]: must be 1, 2, 5 or 6",
+      "line 16: rounds: must be at least 2",
+      "line 17: overlaps: must be a list, not a number",
     ]);
     expect(problemsOf(text)).toEqual([
       "line 12: merges[0].pairs[0]: there is no expert nobody; there are math-1, math-2, swa, swb",

@@ -254,15 +254,8 @@ export const planSchema = z.strictObject({
   averages: z
     .array(average)
     .default([])
-    .describe(
-      "averages of tasks or languages, each reported like a task: a main table, and a row of the paper's tables 2 and 5",
-    ),
+    .describe("averages of tasks or languages, each reported like a task, in a main table of its own"),
   search: search.prefault({}).describe("how to choose among a merge's configurations"),
-  tables: z
-    .array(z.literal([1, 2, 5, 6, "1", "2", "5", "6"], "must be 1, 2, 5 or 6"))
-    .transform((tables) => tables.map(Number))
-    .default([])
-    .describe("tables of the paper to reproduce, beside the published numbers"),
   executor: executor.prefault({}).describe("where steps run, and their resources"),
 });
 

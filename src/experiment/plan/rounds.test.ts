@@ -98,7 +98,7 @@ describe("rounds", () => {
   it("repeat the merges of the same experts, with the round's base, pairs, controls and overlaps", () => {
     const merges = `  - { name: ties, recipe: { method: ties, base: base, models: [math, swahili] } }
   - { name: other, recipe: { method: soup, models: [mixed, base] } }
-  - { name: soup, column: soup, recipe: { method: soup, models: [all math, swap] }, pairs: [[math-1]] }
+  - { name: soup, recipe: { method: soup, models: [all math, swap] }, pairs: [[math-1]] }
   - { name: suggested, suggest: { task: math, language: swa } }
 controls: { kinds: [into-base], of: [swap] }
 overlaps: [[math, swa]]
@@ -116,7 +116,6 @@ overlaps: [[math, swa]]
       },
       { name: "suggested, round 2", suggest: { task: "math-round-2", language: "swa-round-2" } },
     ]);
-    expect(plan.merges[7]).not.toHaveProperty("column");
     expect(plan.overlaps).toEqual([
       ["math", "swa"],
       ["math-round-2", "swa-round-2"],

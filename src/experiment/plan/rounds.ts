@@ -200,7 +200,7 @@ function withRounds(plan: ExperimentPlan, { from, families, merges }: Repeated):
   const again = plan.merges.filter(({ name }) => names.has(name));
   const later = rounds.flatMap((round) =>
     again.map((merge): Merge => {
-      const { column: _, ...fields } = withNames(merge, inRound(round));
+      const fields = withNames(merge, inRound(round));
       const start = merge.from === undefined ? mergeInRound(from.name, round - 1) : inRound(round)(merge.from);
       return { ...fields, name: mergeInRound(merge.name, round), from: start };
     }),

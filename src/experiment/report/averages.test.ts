@@ -4,10 +4,9 @@ import { bootstrapInterval } from "../../evaluate/scoring/statistics.js";
 import { FakeWorld, fakeFacts, ITEMS } from "../plan/fake-world.test-util.js";
 import { parsePlan } from "../plan/plan-file.js";
 import type { EvaluateStep } from "../steps/step.js";
-import { reportOf, rowOf } from "./report-of.test-util.js";
+import { reportOf } from "./report-of.test-util.js";
 import { Sheet } from "./score-sheet.js";
 
-const MGSM = ["de", "es", "fr", "ja", "ru", "th", "zh"].map((language) => `mgsm_${language}`);
 const plan = (averages: string, tasks = '"mgsm_{language}", mgsm_en') => `
 name: small
 base: b
@@ -21,7 +20,6 @@ merges:
     recipe: { method: soup, models: [math-1, language], base: base }
 evaluate: { tasks: [${tasks}] }
 averages: ${averages}
-tables: [2, 5]
 `;
 
 /** The same with a search, which sees some of the items. */
@@ -112,23 +110,6 @@ describe("averages", () => {
     const partial = new Set(found.flatMap(({ model, items, of }) => (items < of ? [model] : [])));
     expect(partial.size).toBe(2);
     expect(found.filter(({ task, model }) => task === "mean" && partial.has(model))).toEqual([]);
-  });
-
-  it("are rows of the paper's tables, beside its numbers only where they are of all languages of MGSM", {
-    tags: ["slow"],
-  }, () => {
-    const all = ["bn", "sw", "te"].map((language) => `mgsm_${language}`).concat(MGSM);
-    const table = (tasks: readonly string[], id: string) =>
-      reportOf(
-        plan(`[{ name: all languages, tasks: [${tasks}] }]`, [...all, "mgsm_en"].join(", ")),
-        strength,
-      ).report.tables.find((one) => one.id === id);
-    const [base, , math] = rowOf(table(all, "table-2-sw"), "all languages mean");
-    expect(base?.value).toBeCloseTo((0.2 + 0.4 + 8 * 0.3) / 10, 12);
-    expect([base?.published, math?.published]).toEqual([0.377, 0.454]);
-    expect(rowOf(table([...all, "mgsm_en"], "table-2-sw"), "all languages mean")[0]?.published).toBe(0.377);
-    expect(rowOf(table(all.slice(1), "table-2-sw"), "all languages mean")[0]?.published).toBeUndefined();
-    expect(rowOf(table(all, "table-5"), "all languages")[0]?.value).toBeCloseTo(0.3, 12);
   });
 
   it("are checked with the plan", () => {

@@ -1,18 +1,16 @@
 // Gathers the data of an experiment's report.
 import { plural, VERSION } from "../../core/index.js";
 import { compareItems, type JudgedItem } from "../../evaluate/index.js";
-import { hasPublished } from "../../report/index.js";
 import { type Experiment, type ExperimentStatus, statusOfVariant } from "../experiment.js";
 import { tasksOfAverage } from "../plan/plan-models.js";
-import { decidingTask, describeRunner, type ExperimentPlan } from "../plan/plan-schema.js";
+import { describeRunner, type ExperimentPlan } from "../plan/plan-schema.js";
 import { describeTraining } from "../plan/training-runs.js";
-import { PUBLISHED_NOTES } from "../published-scores.js";
 import type { ItemResult } from "../steps/result.js";
 import { gridFigures } from "./grids.js";
 import { lineFigures, linesTable, roundFigures } from "./lines.js";
 import { overlapFigures, overlapTable } from "./overlaps.js";
 import { AVERAGE_PROTOCOL, overviews } from "./overview.js";
-import { paperProblems, paperTables, type TableContext } from "./paper-tables.js";
+import { publishedTable } from "./published.js";
 import { reportRecipes } from "./recipes.js";
 import type { CostRow, ExperimentReport, Flips, ReportTable, ReportVariant, ScoreRow } from "./report-data.js";
 import { type Answers, type Basis, Sheet, scoreOf } from "./score-sheet.js";
@@ -79,32 +77,25 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
   const { plan, world } = experiment;
   const averages = plan.averages.map(({ name, tasks }) => [name, tasksOfAverage(tasks, plan)] as const);
   const sheet = new Sheet(status.expansion, world.facts, status.store, new Map(averages));
-  const by = decidingTask(plan);
   const { choose_on } = plan.search;
   const isBoth = choose_on === "both" && sheet.expansion.searches.length > 0;
   const bases: Basis[] = isBoth ? ["held-out", "all"] : choose_on === "test" ? ["all"] : ["held-out"];
-  const contexts = bases.map((basis): TableContext => ({ plan, sheet, by, basis, isOneOfTwo: isBoth }));
   const parts = {
     overviews: bases.flatMap((basis) => overviews(sheet, plan, basis, isBoth)),
     searches: sheet.expansion.searches.map((search) => searchRow(search, sheet, plan)),
-    flips: flips(contexts[0] as TableContext),
+    flips: flips(sheet, bases[0] ?? "all"),
     overlaps: overlapFigures(sheet.expansion, status.store),
     lines: [roundFigures, lineFigures].flatMap((figuresOf) => figuresOf(sheet, plan, bases[0] ?? "all")),
     cost: cost(status),
   };
   const byModel = sheet.models.map((model) => scoresOf(model, sheet, bases));
   const every = sheet.models.flatMap((model, i) => [...(byModel[i] ?? []), ...averagesOf(model, sheet, bases)]);
-  const paper = contexts.flatMap(paperTables);
+  const published = publishedTable(experiment.published, parts.overviews);
   const selections = sheet.expansion.selections.map((selection) => selectionTable(selection, sheet));
   return {
     name: plan.name,
     title: titleOf(experiment),
-    notes: [
-      ...(plan.notes === undefined ? [] : [plan.notes]),
-      ...paperProblems(contexts[0] as TableContext),
-      ...(paper.some(hasPublished) ? PUBLISHED_NOTES : []),
-      ...unansweredNotes(byModel.flat()),
-    ],
+    notes: [...(plan.notes === undefined ? [] : [plan.notes]), ...unansweredNotes(byModel.flat())],
     layergraft: VERSION,
     base: { name: plan.base, parameters: world.base?.parameters, layers: world.base?.layers },
     backend: describeRunner(plan),
@@ -112,7 +103,7 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
     intervals: INTERVALS,
     ...parts,
     ...{ variants: [], verdict: "" },
-    tables: tablesOf(tablesIn(parts, { paper, selections }, every)),
+    tables: tablesOf(tablesIn(parts, [published], selections, every)),
     heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
     scores: every,
     recipes: reportRecipes(sheet, bases, parts.overviews, { place: experiment, store: status.store }),
@@ -134,14 +125,15 @@ type Parts = Pick<ExperimentReport, "overviews" | "lines" | "overlaps" | "search
 
 function tablesIn(
   { overviews, lines, overlaps, searches, flips, cost }: Parts,
-  { paper, selections }: Readonly<Record<"paper" | "selections", readonly ReportTable[]>>,
+  published: readonly ReportTable[],
+  selections: readonly ReportTable[],
   scores: readonly ScoreRow[],
 ): ReportTable[] {
   return [
     ...overviews
       .filter(({ bars }) => bars.length > 0)
       .flatMap((overview) => [overviewTable(overview), leadsTable(overview) ?? [], controlTables(overview)].flat()),
-    ...paper,
+    ...published,
     ...lines.map(linesTable),
     ...overlaps.map(overlapTable),
     ...selections,
@@ -163,7 +155,7 @@ function tablesOf(every: readonly ReportTable[]): ReportTable[] {
 }
 
 /** What reported merges gained and lost against the base and their experts, on each task of both. */
-function flips({ sheet, basis }: TableContext): Flips[] {
+function flips(sheet: Sheet, basis: Basis): Flips[] {
   return sheet.merges.flatMap((model) => {
     if (!sheet.isReported(model, basis) || model.merge.controlOf !== undefined) return [];
     return sheet.tasksOf(model.name).flatMap(({ request: { task }, facts }) =>

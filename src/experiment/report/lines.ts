@@ -6,11 +6,10 @@ import { lineField } from "../plan/configurations.js";
 import type { MergeModel } from "../plan/plan-models.js";
 import type { ExperimentPlan, Merge } from "../plan/plan-schema.js";
 import { familyInRound, mergeInRound, repeatedIn } from "../plan/rounds.js";
-import { tasksIn } from "./overview.js";
+import { languageName, tasksIn } from "./overview.js";
 import type { LinePoint, ReportLines, ReportTable } from "./report-data.js";
 import type { Basis, Sheet } from "./score-sheet.js";
 import { DIFFERENCES } from "./tables.js";
-import { languageName } from "./task-language.js";
 
 /** A figure for each merge with `figure: line`, each of its tasks and each language. */
 export function lineFigures(sheet: Sheet, plan: ExperimentPlan, basis: Basis): ReportLines[] {

@@ -1,6 +1,6 @@
 // An experiment's report as Markdown.
 import { formatDuration, plural } from "../../core/index.js";
-import { escapeMarkdown, hasPublished, markdownLines, PUBLISHED_NOTE, type Table } from "../../report/index.js";
+import { escapeMarkdown, markdownLines, type Table } from "../../report/index.js";
 import { moreRecipes, RECIPES_LEAD, VARIANTS } from "./recipes.js";
 import type { ExperimentReport, ReportTable } from "./report-data.js";
 import { expertsTable, gridTable, scoreList } from "./tables.js";
@@ -40,11 +40,11 @@ function section(title: string, paragraphs: readonly string[], table: Table, lev
 }
 
 function tableSection(table: ReportTable, level?: string): string[] {
-  // The main tables and the paper's have a row for each name of the plan; the others one for each model.
+  // The main tables have a row for each name of the plan; the others one for each model.
   const max =
     table.kind === "search" || table.kind === "flips" || table.kind === "language" ? MAX_ROWS : table.rows.length;
   const more = table.rows.length - max;
-  const note = escapeMarkdown(table.note) + (hasPublished(table) ? ` ${PUBLISHED_NOTE}` : "");
+  const note = escapeMarkdown(table.note);
   return [
     ...section(table.title, [note], { ...table, rows: table.rows.slice(0, max) }, level),
     ...(more > 0 ? [`${plural(more, "more row")} in ${escapeMarkdown(`${table.id}.csv`)}.`, ""] : []),
@@ -95,7 +95,7 @@ export function experimentMarkdown(report: ExperimentReport): string {
     ...variantSection(report.variants),
     ...of("scores"),
     ...of("lead"),
-    ...of("paper"),
+    ...of("published"),
     ...of("line"),
     ...of("overlap"),
     ...(heatmaps.length > 0 ? ["## Scores over the grid", ""] : []),

@@ -1,15 +1,17 @@
 // The main table of each task: a row for the base, each family of experts and each merge, under the plan's names.
-import { groupBy, plural } from "../../core/index.js";
+import { findLanguage, groupBy, plural } from "../../core/index.js";
 import { inLanguages, type MergeModel } from "../plan/plan-models.js";
 import { type ExperimentPlan, languagesOf } from "../plan/plan-schema.js";
 import type { Role } from "../plan/plan-values.js";
 import { leadsOf } from "./leads.js";
 import type { Lead, Overview, OverviewBar } from "./report-data.js";
 import { type Basis, type Sheet, UNKNOWN_MODEL } from "./score-sheet.js";
-import { languageName } from "./task-language.js";
 
 /** How an average is formed. */
 export const AVERAGE_PROTOCOL = "each task counting alike";
+
+/** The English name of a language; a code that no table has stays. */
+export const languageName = (code: string) => findLanguage(code)?.name ?? code;
 
 /** The models of a row, which are averaged. */
 interface Row {
@@ -129,7 +131,7 @@ function configurationsEvaluated(models: readonly MergeModel[], task: string, sh
 }
 
 /** What the configuration is that is reported without a search. */
-export function defaultName(models: readonly MergeModel[]): string {
+function defaultName(models: readonly MergeModel[]): string {
   const [first] = models;
   if (first?.merge.suggest) return "first suggestion";
   if (first?.merge.default !== undefined) return "default";
@@ -223,7 +225,7 @@ function itemsOf(task: string, sheet: Sheet, basis: Basis): string {
 }
 
 /** How configurations were chosen, as seen from a task. */
-export function describeChoice(task: string, sheet: Sheet, basis: Basis): string {
+function describeChoice(task: string, sheet: Sheet, basis: Basis): string {
   const deciding = sheet.decidingTasks(task);
   if (deciding.length === 0) return "";
   const sizes = deciding.map((name) => {

@@ -6,7 +6,6 @@ import {
   formatNumber,
   formatSpan,
   type GridFigure,
-  hasPublished,
   type Page,
   type PageCell,
   pageCell,
@@ -45,7 +44,7 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
   const { heatmaps, flips, searches, experts, failures, progress, recipes } = report;
   const shownRecipes = recipes.slice(0, MAX_RECIPES);
   const overviews = report.overviews.filter(({ bars }) => bars.length > 0);
-  const paper = report.tables.filter(({ kind }) => kind === "paper");
+  const published = report.tables.filter(({ kind }) => kind === "published");
   const language = report.tables.filter(({ kind }) => kind === "language");
   const cost = report.tables.find(({ kind }) => kind === "cost") ?? { columns: [], rows: [] };
   const scores = scoreList(report, MAX_SCORES);
@@ -64,11 +63,9 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
       figures: overviews.flatMap((overview) => [barFigure(overview, shownRecipes), ...leadFigure(overview)]),
     },
     {
-      ...{ id: "tables", title: "The paper's tables" },
-      lead: `In the layout of the paper (Bandarkar et al., arXiv 2410.01335).${paper.some(hasPublished) ? " Small figures below are the numbers that it prints." : ""}`,
-      figures: paper.map((table) =>
-        tableFigure(table, "row", { id: table.id, title: table.title, caption: table.note }),
-      ),
+      id: "published",
+      title: "Published scores",
+      figures: published.map((table) => tableFigure(table, "row", { id: table.id, caption: table.note })),
     },
     { id: "lines", title: "Scores along one setting", figures: report.lines.map(linesFigure) },
     {

@@ -6,7 +6,7 @@ export interface ReportTable extends Required<Table> {
     | "variants"
     | "scores"
     | "lead"
-    | "paper"
+    | "published"
     | "search"
     | "line"
     | "overlap"

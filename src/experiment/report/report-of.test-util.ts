@@ -54,7 +54,7 @@ export interface ReportOfOptions {
   readonly asides?: EvaluationResult["asides"];
   /** Checkpoints of each training run. */
   readonly checkpoints?: readonly TrainedCheckpoint[];
-  readonly place?: Partial<Pick<Experiment, "isAsWritten">>;
+  readonly place?: Partial<Pick<Experiment, "isAsWritten" | "published">>;
   /** Folders of models. */
   readonly folderOf?: (source: string) => string;
   /** Items that a model gives no answer to. */
@@ -99,6 +99,7 @@ export function reportOf(
     planFolder: "/work",
     out,
     isAsWritten: true,
+    published: [],
     ...given.place,
   };
   const [first] = combinations as readonly [Variant];

@@ -98,11 +98,7 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   },
   async merge({ recipe, out, resume, force, allowUnrelated }, { project }, { signal, onProgress }) {
     const plan = await planMerge(await recipeFile(project, recipe), { folder: project, signal });
-    const start = performance.now();
-    const written = await plan.write({ out: resolve(project, out), resume, force, allowUnrelated, signal, onProgress });
-    const seconds = (performance.now() - start) / 1000;
-    const { bytesToRead, bytesToWrite } = plan.summary;
-    return { ...written, method: plan.recipe.method, bytes: bytesToRead + bytesToWrite, seconds };
+    return plan.write({ out: resolve(project, out), resume, force, allowUnrelated, signal, onProgress });
   },
   async export({ recipe, out, type, resume, force }, { project }, { signal, onProgress }) {
     const source = await recipeFile(project, recipe);

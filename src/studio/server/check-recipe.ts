@@ -8,12 +8,8 @@ import type { Check } from "../protocol.js";
 /** Bytes of the buffers of a merge, by default. */
 const MEMORY = 256e6;
 
-type Timed = NonNullable<Check["plan"]>;
-/** A check without the time that writing takes. */
-export type Untimed = Omit<Check, "plan"> & { plan: Omit<Timed, "time"> | null };
-
 /** @param folder the folder of the recipe, from which its relative paths start */
-export async function checkRecipeText(text: string, folder: string): Promise<Untimed> {
+export async function checkRecipeText(text: string, folder: string): Promise<Check> {
   const { openSettings } = await loadYaml();
   try {
     const document = openSettings(text, "the recipe");
@@ -54,13 +50,13 @@ function problemsIn(error: LayergraftError): readonly string[] {
   return problems.length > 0 ? problems : [error.message];
 }
 
-async function planOf(recipe: RecipeInput, folder: string): Promise<Untimed["plan"]> {
+async function planOf(recipe: RecipeInput, folder: string): Promise<NonNullable<Check["plan"]>> {
   const plan = await planMerge(recipe, { folder });
   const { summary, notes, unrelated, layers } = plan;
   const { tensors, parameters, copied, bytesToRead, bytesToWrite, bytesToFetch, ownership } = summary;
   return {
     recipe: jsonOf(plan.toJSON().recipe),
-    ...{ method: recipe.method, layers, tensors, parameters, copied, bytesToRead, bytesToWrite, bytesToFetch },
+    ...{ layers, tensors, parameters, copied, bytesToRead, bytesToWrite, bytesToFetch },
     ...{ memory: MEMORY, notes: [...unrelated, ...notes] },
     owners: ownership.map(({ layer, origins, combined = false }) => ({
       ...{ layer, combined },

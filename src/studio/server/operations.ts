@@ -20,20 +20,9 @@ import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
 import { experimentOf } from "../project/experiment-plan.js";
 import type { ProjectFolder } from "../project/project.js";
-import type {
-  Check,
-  Input,
-  JobInput,
-  JobKind,
-  JobStart,
-  Model,
-  OperationName,
-  Output,
-  StudioEvent,
-} from "../protocol.js";
+import type { Input, JobInput, JobKind, JobStart, Model, OperationName, Output, StudioEvent } from "../protocol.js";
 import { checkRecipeText } from "./check-recipe.js";
 import { choicesOf, compareEvaluations, itemsOf, listEvaluations } from "./evaluations.js";
-import { timeOf } from "./merge-time.js";
 import type { Reports } from "./reports.js";
 
 /** What handlers work on. */
@@ -90,10 +79,7 @@ export const HANDLERS: Handlers = {
     await writeFileAtomically(file, planned);
     return { file, isThere: false };
   },
-  async "recipe.check"({ text }, { project, jobs }): Promise<Check> {
-    const { plan, ...check } = await checkRecipeText(text, join(project.folder, "recipes"));
-    return { ...check, plan: plan && { ...plan, time: await timeOf(plan, jobs) } };
-  },
+  "recipe.check": ({ text }, { project }) => checkRecipeText(text, join(project.folder, "recipes")),
   "experiment.list": (_, { experiments }) => experiments.ask("list", {}),
   async "experiment.read"(input, { experiments, reports }) {
     const found = await experiments.ask("read", input);

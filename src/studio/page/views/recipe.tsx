@@ -3,8 +3,8 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { parse } from "yaml";
 import { type Board, boardOfOne, boardOfRecipe, type RecipeValue, recipeOfBoard } from "../../recipe/board.ts";
 import { call } from "../client.ts";
-import { Empty, Field, Icon, Tip } from "../components/basics.tsx";
-import { bytesText, countText, durationText } from "../format.ts";
+import { Empty, Field, Icon } from "../components/basics.tsx";
+import { bytesText, countText } from "../format.ts";
 import { nameFor } from "../names.ts";
 import { BoardView, type Tower } from "../recipe/board-view.tsx";
 import { LazyEditor } from "../recipe/lazy-editor.tsx";
@@ -315,14 +315,6 @@ function PlanFigures() {
             <dd>{value}</dd>
           </div>
         ))}
-        {plan.time === null ? null : (
-          <div>
-            <dt>
-              Time <Tip label="What the time rests on">{plan.time.basis}</Tip>
-            </dt>
-            <dd>about {durationText(1000 * plan.time.seconds)} to write</dd>
-          </div>
-        )}
       </dl>
       {plan.notes.map((note) => (
         <p key={note} class="notice caution">
