@@ -2,15 +2,13 @@
 import { join } from "node:path";
 import {
   type ExperimentInput,
-  type ExperimentReport,
-  gatherReport,
   openExperiment,
   type RunEvent,
   type RunSummary,
   runOpened,
   statusOf,
-  writeReport,
 } from "../experiment/index.js";
+import { type ExperimentReport, gatherReport, writeReport } from "../findings/index.js";
 import type { CallOptions, Progress } from "./options.js";
 
 /**

@@ -1,7 +1,7 @@
 // The page of the demo: the experiment's page, after the question, the problems and the layers of the swap.
 import { join } from "node:path";
 import { formatRanges } from "../core/index.js";
-import { experimentPage } from "../experiment/index.js";
+import { experimentPage } from "../findings/index.js";
 import { type Analysis, analyzeExperts, heatmapOf, type PlanSummary } from "../merge/index.js";
 import {
   formatNumber,

@@ -4,16 +4,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { plural, Random } from "../core/index.js";
 import { samplesFile } from "../evaluate/index.js";
-import {
-  EVALUATION,
-  type ExperimentReport,
-  type Lead,
-  leadsOf,
-  type OverviewBar,
-  type RunEvent,
-  Sheet,
-  type Store,
-} from "../experiment/index.js";
+import { EVALUATION, type RunEvent, type Store } from "../experiment/index.js";
+import { type ExperimentReport, type Lead, leadsOf, type OverviewBar, Sheet } from "../findings/index.js";
 import { formatNumber } from "../report/index.js";
 import { NAMES, TASKS } from "./demo-plan.js";
 import type { DemoResult } from "./run-demo.js";

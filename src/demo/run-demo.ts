@@ -5,16 +5,14 @@ import { exists, LayergraftError, OutputError, plural, readJsonObject, writeFile
 import {
   type Counts,
   type Experiment,
-  type ExperimentReport,
   type ExperimentStatus,
-  gatherReport,
   openExperiment,
   type RunEvent,
-  recipeText,
   runOpened,
   Store,
   statusOf,
 } from "../experiment/index.js";
+import { type ExperimentReport, gatherReport, recipeText } from "../findings/index.js";
 import { readRun, type TrainProgress, trainRun } from "../train/index.js";
 import { PLAN_FILES, writePlan } from "./demo-plan.js";
 import { MINIATURE_MODELS, writeMiniature } from "./miniature.js";

@@ -1,5 +1,6 @@
 // The layer swap that the demo reports: the configuration chosen on the development problems, otherwise the default.
-import { type ExperimentStatus, type MergeModel, recipeIn } from "../experiment/index.js";
+import type { ExperimentStatus, MergeModel } from "../experiment/index.js";
+import { recipeIn } from "../findings/index.js";
 import { type PlanSummary, planRecipe, type RecipeInput, summarizePlan } from "../merge/index.js";
 import { NAMES } from "./demo-plan.js";
 

@@ -8,13 +8,13 @@ import { writeByteModel, writeLetters } from "../../test/support/byte-model.js";
 import { FAKE_LLAMA } from "../../test/support/fake-llama.js";
 import { RecipeError } from "../core/errors.js";
 import { takeLock } from "../core/lock.js";
+import { outlookLines, statusLines } from "../findings/dry-run-and-status.js";
+import { gatherReport } from "../findings/gather.js";
+import { experimentPage } from "../findings/page.js";
+import { findRecipe } from "../findings/recipes.js";
 import { planRecipe } from "../merge/index.js";
 import { openExperiment, previewExperiment, runOpened, statusOf } from "./experiment.js";
 import type { ExperimentInput } from "./plan/plan-schema.js";
-import { outlookLines, statusLines } from "./report/dry-run-and-status.js";
-import { gatherReport } from "./report/gather.js";
-import { experimentPage } from "./report/page.js";
-import { findRecipe } from "./report/recipes.js";
 import { runHere, writeSmallWorld } from "./small-world.test-util.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-experiment-"));

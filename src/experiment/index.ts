@@ -12,33 +12,38 @@ export {
   runOpened,
   type StepStatus,
   statusOf,
+  statusOfVariant,
 } from "./experiment.js";
-export type { Expansion } from "./plan/expand-plan.js";
+export { rankConfigurations } from "./plan/compare-configurations.js";
+export { lineField } from "./plan/configurations.js";
+export type { EvaluatedModel, Expansion, Selection } from "./plan/expand-plan.js";
+export { freeId } from "./plan/free-id.js";
 export { parsePlan, readPlan } from "./plan/plan-file.js";
-export type { ExpertModel, MergeModel } from "./plan/plan-models.js";
-export type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
-export { planFields, planJsonSchema } from "./plan/plan-schema.js";
+export { type ExpertModel, inLanguages, type MergeModel, type Model, tasksOfAverage } from "./plan/plan-models.js";
+export {
+  decidingTask,
+  describeRunner,
+  type ExperimentInput,
+  type ExperimentPlan,
+  type Json,
+  languagesOf,
+  type Merge,
+  planFields,
+  planJsonSchema,
+} from "./plan/plan-schema.js";
+export type { Role } from "./plan/plan-values.js";
+export type { PublishedScore } from "./plan/published.js";
+export { familyInRound, mergeInRound, repeatedIn } from "./plan/rounds.js";
+export type { SearchOutcome } from "./plan/search-configurations.js";
+export { describeTraining } from "./plan/training-runs.js";
 export { TUNE_METHODS, TUNE_SEARCHES, TUNED, type TuneSettings, tunePlan } from "./plan/tune-plan.js";
-export { adviceOnFailures, outlookLines, statusLines } from "./report/dry-run-and-status.js";
-export { writeReport } from "./report/files.js";
-export { gatherReport } from "./report/gather.js";
-export { leadsOf } from "./report/leads.js";
-export { experimentPage } from "./report/page.js";
-export { downloadsOn, noteOf, progressOf } from "./report/progress.js";
-export { findRecipe, RECIPES, REPORT, recipeIn, recipeText } from "./report/recipes.js";
-export type {
-  ExperimentReport,
-  Flips,
-  Lead,
-  Overview,
-  OverviewBar,
-  ReportHeatmap,
-  ReportRecipe,
-  ReportTable,
-} from "./report/report-data.js";
-export { Sheet } from "./report/score-sheet.js";
-export { overviewLines } from "./report/terminal.js";
 export { refuseProblems } from "./run/check.js";
 export type { Counts, RunEvent, RunSummary } from "./run/run-experiment.js";
 export { Store } from "./run/store.js";
+export type { Facts, Results, TaskFacts } from "./steps/facts.js";
+export type { FetchOptions } from "./steps/facts-reader.js";
+export type { EvaluationResult, ItemResult, Overlap } from "./steps/result.js";
 export { EVALUATION } from "./steps/run-evaluation.js";
+export { KINDS, type Location, type ModelSource, type StepKind, type TaskRequest } from "./steps/step.js";
+export { withFolders } from "./steps/step-order.js";
+export type { StepState } from "./steps/step-state.js";

@@ -6,10 +6,9 @@ export {
   type Experiment,
   type ExperimentInput,
   type ExperimentPlan,
-  type ExperimentReport,
-  gatherReport,
   openExperiment,
   previewExperiment,
   readPlan,
   statusOf,
 } from "../../experiment/index.js";
+export { type ExperimentReport, gatherReport } from "../../findings/index.js";

@@ -17,7 +17,7 @@ import {
   swapLayersOf,
   type WrittenProblem,
 } from "../../demo/index.js";
-import { noteOf, progressOf } from "../../experiment/index.js";
+import { noteOf, progressOf } from "../../findings/index.js";
 import {
   formatSpan,
   layerStrip,

@@ -3,25 +3,27 @@ import { type Command, Option } from "commander";
 import { closest, usageError } from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
 import {
-  adviceOnFailures,
-  downloadsOn,
   type Experiment,
   type ExperimentStatus,
-  findRecipe,
-  gatherReport,
   openExperiment,
-  outlookLines,
-  overviewLines,
   previewExperiment,
-  progressOf,
-  REPORT,
   refuseProblems,
   runOpened,
-  statusLines,
   statusOf,
-  writeReport,
 } from "../../experiment/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
+import {
+  adviceOnFailures,
+  downloadsOn,
+  findRecipe,
+  gatherReport,
+  outlookLines,
+  overviewLines,
+  progressOf,
+  REPORT,
+  statusLines,
+  writeReport,
+} from "../../findings/index.js";
 import { SILENT, showProgress, terminalLines } from "../../report/index.js";
 import { type ExportOptions, runExport, withEncodingOptions } from "../shared/export-run.js";
 import { type MergeOptions, runMerge } from "../shared/merge-run.js";

@@ -14,17 +14,9 @@ import {
   writeFileAtomically,
 } from "../../core/index.js";
 import {
-  adviceOnFailures,
-  downloadsOn,
   type ExperimentInput,
-  type ExperimentReport,
-  gatherReport,
   openExperiment,
-  outlookLines,
   previewExperiment,
-  progressOf,
-  RECIPES,
-  REPORT,
   refuseProblems,
   runOpened,
   statusOf,
@@ -33,8 +25,18 @@ import {
   TUNED,
   type TuneSettings,
   tunePlan,
-  writeReport,
 } from "../../experiment/index.js";
+import {
+  adviceOnFailures,
+  downloadsOn,
+  type ExperimentReport,
+  gatherReport,
+  outlookLines,
+  progressOf,
+  RECIPES,
+  REPORT,
+  writeReport,
+} from "../../findings/index.js";
 import { formatSpan, SILENT, showProgress } from "../../report/index.js";
 import { openSettings } from "../../settings/index.js";
 import { locateOrFetch, readConfig } from "../../weights/index.js";

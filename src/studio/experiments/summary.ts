@@ -1,6 +1,7 @@
 // What the page shows of an experiment: its status and report, cut to a size that a page can show.
 import { visible } from "../../core/index.js";
-import type { Experiment, ExperimentReport, ExperimentStatus, Overview } from "../../experiment/index.js";
+import type { Experiment, ExperimentStatus } from "../../experiment/index.js";
+import type { ExperimentReport, Overview } from "../../findings/index.js";
 import { formatNumber, formatSpan, type Span } from "../../report/index.js";
 import type { Experiment as Shown } from "../experiment-protocol.js";
 import { programsOf } from "./programs.js";

@@ -1,0 +1,273 @@
+// Gathers the data of an experiment's report.
+import { plural, VERSION } from "../core/index.js";
+import { compareItems, type JudgedItem } from "../evaluate/index.js";
+import type { ItemResult } from "../experiment/index.js";
+import {
+  describeRunner,
+  describeTraining,
+  type Experiment,
+  type ExperimentPlan,
+  type ExperimentStatus,
+  statusOfVariant,
+  tasksOfAverage,
+} from "../experiment/index.js";
+import { gridFigures } from "./grids.js";
+import { lineFigures, linesTable, roundFigures } from "./lines.js";
+import { overlapFigures, overlapTable } from "./overlaps.js";
+import { AVERAGE_PROTOCOL, overviews } from "./overview.js";
+import { publishedTable } from "./published.js";
+import { reportRecipes } from "./recipes.js";
+import type { CostRow, ExperimentReport, Flips, ReportTable, ReportVariant, ScoreRow } from "./report-data.js";
+import { type Answers, type Basis, Sheet, scoreOf } from "./score-sheet.js";
+import { searchRow } from "./searches.js";
+import { selectionTable } from "./selections.js";
+import {
+  controlTables,
+  costTable,
+  flipsTable,
+  INTERVALS,
+  languageTable,
+  leadsTable,
+  overviewTable,
+  searchTables,
+} from "./tables.js";
+import { compareVariants } from "./variants.js";
+
+/** Gathers the report of a finished or unfinished experiment. */
+export function gatherReport(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
+  if (experiment.variants.length === 0) return gatherPlan(experiment, status);
+  const variants = status.variants.map((one): ReportVariant & Pick<Experiment, "plan"> => {
+    const { plan, id, title, values } = one.variant;
+    return { plan, id, title, values, report: gatherPlan(one.variant, statusOfVariant(status, one)) };
+  });
+  const costs = cost(status);
+  const compared = compareVariants(variants);
+  return {
+    ...{ name: experiment.plan.name, title: titleOf(experiment), layergraft: VERSION, intervals: INTERVALS },
+    ...{ notes: experiment.plan.notes === undefined ? [] : [experiment.plan.notes], ...progressIn(status) },
+    base: { name: [...new Set(variants.map(({ plan }) => plan.base))].join(", ") },
+    backend: [...new Set(variants.map(({ plan }) => describeRunner(plan)))].join("; "),
+    variants: variants.map(({ plan: _, ...variant }) => variant),
+    verdict: compared.verdict,
+    tables: tablesOf([...compared.tables, ...(costs.rows.length > 0 ? [costTable(costs)] : [])]),
+    scores: variants.flatMap(({ values, report }) =>
+      report.scores.map((row) => ({ ...row, values, backend: report.backend })),
+    ),
+    cost: costs,
+    ...{ overviews: [], lines: [], overlaps: [], searches: [], flips: [], heatmaps: [], recipes: [], experts: [] },
+  };
+}
+
+function titleOf({ plan, title }: Experiment): string {
+  return [plan.title ?? plan.name, title].filter((part) => part !== "").join(": ");
+}
+
+function progressIn({
+  counts,
+  steps,
+  expansion,
+}: ExperimentStatus): Pick<ExperimentReport, "progress" | "failures" | "warnings"> {
+  const { done, failed, left, running, waiting } = counts;
+  return {
+    progress: { done, failed, left: left + running, waiting },
+    warnings: expansion.warnings,
+    failures: steps.flatMap(({ step, state }) =>
+      state.state === "failed" ? [{ label: step.label, reason: state.reason }] : [],
+    ),
+  };
+}
+
+/** The report of a plan without a matrix, or of a variant. */
+function gatherPlan(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
+  const { plan, world } = experiment;
+  const averages = plan.averages.map(({ name, tasks }) => [name, tasksOfAverage(tasks, plan)] as const);
+  const sheet = new Sheet(status.expansion, world.facts, status.store, new Map(averages));
+  const { choose_on } = plan.search;
+  const isBoth = choose_on === "both" && sheet.expansion.searches.length > 0;
+  const bases: Basis[] = isBoth ? ["held-out", "all"] : choose_on === "test" ? ["all"] : ["held-out"];
+  const parts = {
+    overviews: bases.flatMap((basis) => overviews(sheet, plan, basis, isBoth)),
+    searches: sheet.expansion.searches.map((search) => searchRow(search, sheet, plan)),
+    flips: flips(sheet, bases[0] ?? "all"),
+    overlaps: overlapFigures(sheet.expansion, status.store),
+    lines: [roundFigures, lineFigures].flatMap((figuresOf) => figuresOf(sheet, plan, bases[0] ?? "all")),
+    cost: cost(status),
+  };
+  const byModel = sheet.models.map((model) => scoresOf(model, sheet, bases));
+  const every = sheet.models.flatMap((model, i) => [...(byModel[i] ?? []), ...averagesOf(model, sheet, bases)]);
+  const published = publishedTable(experiment.published, parts.overviews);
+  const selections = sheet.expansion.selections.map((selection) => selectionTable(selection, sheet));
+  return {
+    name: plan.name,
+    title: titleOf(experiment),
+    notes: [...(plan.notes === undefined ? [] : [plan.notes]), ...unansweredNotes(byModel.flat())],
+    layergraft: VERSION,
+    base: { name: plan.base, parameters: world.base?.parameters, layers: world.base?.layers },
+    backend: describeRunner(plan),
+    ...progressIn(status),
+    intervals: INTERVALS,
+    ...parts,
+    ...{ variants: [], verdict: "" },
+    tables: tablesOf(tablesIn(parts, [published], selections, every)),
+    heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
+    scores: every,
+    recipes: reportRecipes(sheet, bases, parts.overviews, { place: experiment, store: status.store }),
+    experts: trainedExperts(sheet, plan),
+  };
+}
+
+/** Trained experts with what they were trained from, and how. */
+function trainedExperts({ experts, expansion }: Sheet, plan: ExperimentPlan): ExperimentReport["experts"] {
+  const runs = new Map(expansion.steps.flatMap((step) => (step.kind === "train" ? [[step.key, step] as const] : [])));
+  return experts.flatMap(({ name, family, origin, needs }) => {
+    const step = runs.get(needs[0] ?? "");
+    if (origin === undefined || !step) return [];
+    return [{ name, family, from: plan.experts[family]?.train?.from ?? "base", how: describeTraining(step), origin }];
+  });
+}
+
+type Parts = Pick<ExperimentReport, "overviews" | "lines" | "overlaps" | "searches" | "flips" | "cost">;
+
+function tablesIn(
+  { overviews, lines, overlaps, searches, flips, cost }: Parts,
+  published: readonly ReportTable[],
+  selections: readonly ReportTable[],
+  scores: readonly ScoreRow[],
+): ReportTable[] {
+  return [
+    ...overviews
+      .filter(({ bars }) => bars.length > 0)
+      .flatMap((overview) => [overviewTable(overview), leadsTable(overview) ?? [], controlTables(overview)].flat()),
+    ...published,
+    ...lines.map(linesTable),
+    ...overlaps.map(overlapTable),
+    ...selections,
+    ...searches.flatMap(searchTables),
+    ...(flips.length > 0 ? [flipsTable(flips)] : []),
+    languageTable(scores),
+    ...(cost.rows.length > 0 ? [costTable(cost)] : []),
+  ];
+}
+
+/** Tables with rows, each with an id of its own. */
+function tablesOf(every: readonly ReportTable[]): ReportTable[] {
+  const all = every.filter(({ rows }) => rows.length > 0);
+  // Each table is a file, and names that differ only in punctuation have the same id.
+  return all.map((table, i) => {
+    const before = all.slice(0, i).filter(({ id }) => id === table.id).length;
+    return before === 0 ? table : { ...table, id: `${table.id}-${before + 1}` };
+  });
+}
+
+/** What reported merges gained and lost against the base and their experts, on each task of both. */
+function flips(sheet: Sheet, basis: Basis): Flips[] {
+  return sheet.merges.flatMap((model) => {
+    if (!sheet.isReported(model, basis) || model.merge.controlOf !== undefined) return [];
+    return sheet.tasksOf(model.name).flatMap(({ request: { task }, facts }) =>
+      ["base", ...model.members].flatMap((against): Flips[] => {
+        const [own, other] = [sheet.items(model.name, task, basis), sheet.items(against, task, basis)];
+        if (!own || !other || !facts.isMean || !haveCommon(own, other)) return [];
+        const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
+        const { difference, interval, gained, lost, pValue } = compareItems(metric, other.map(judged), own.map(judged));
+        const bounds = interval && { low: interval.low, high: interval.high };
+        const { title, scale } = facts;
+        return [{ model: model.name, against, task: title, scale, difference, interval: bounds, gained, lost, pValue }];
+      }),
+    );
+  });
+}
+
+/** Whether an item is judged in both. */
+function haveCommon(own: readonly ItemResult[], other: readonly ItemResult[]): boolean {
+  const ids = new Set(own.filter(({ value }) => value !== null).map(({ id }) => id));
+  return other.some(({ id, value }) => value !== null && ids.has(id));
+}
+
+const judged = ({ id, value }: ItemResult): JudgedItem => ({ id, verdict: value === null ? null : { value } });
+
+type AnyModel = Sheet["models"][number];
+
+/** What all scores of a model have. */
+function headOf(
+  model: AnyModel,
+  sheet: Sheet,
+  bases: readonly Basis[],
+): Pick<ScoreRow, "model" | "kind" | "isReported"> {
+  const isCandidate = "isCandidate" in model && model.isCandidate === true;
+  const isControl = "merge" in model && model.merge.controlOf !== undefined;
+  return {
+    ...{ model: model.name, kind: isCandidate ? "candidate" : isControl ? "control" : model.kind },
+    isReported: "merge" in model ? bases.some((basis) => sheet.isReported(model, basis)) : !isCandidate,
+  };
+}
+
+function scoresOf(model: AnyModel, sheet: Sheet, bases: readonly Basis[]): ScoreRow[] {
+  return sheet.tasksOf(model.name).flatMap((answers): ScoreRow[] => {
+    const { request, facts, items, asides } = answers;
+    if (items.length === 0) return [];
+    const isWhole = items.length === facts.items;
+    const cell = isWhole
+      ? sheet.cell([model.name], request.task, "all")
+      : { value: scoreOf(answers), scale: facts.scale };
+    return [
+      {
+        ...headOf(model, sheet, bases),
+        ...{ task: facts.title, protocol: facts.protocol, cell, items: items.length, of: facts.items, asides },
+        unanswered: countUnanswered(answers),
+      },
+    ];
+  });
+}
+
+/** The averages of a model whose items are all there. */
+function averagesOf(model: AnyModel, sheet: Sheet, bases: readonly Basis[]): ScoreRow[] {
+  return [...sheet.averages].flatMap(([task, parts]): ScoreRow[] => {
+    const answers = parts.flatMap((part) => sheet.answers(model.name, part) ?? []);
+    if (answers.length < parts.length || answers.some(({ items, facts }) => items.length < facts.items)) return [];
+    const items = answers.reduce((sum, one) => sum + one.items.length, 0);
+    const head = headOf(model, sheet, bases);
+    const cell = head.isReported ? sheet.cell([model.name], task, "all") : plainAverage(model, parts, sheet);
+    const unanswered = answers.reduce((sum, one) => sum + countUnanswered(one), 0);
+    return [{ ...head, task, protocol: AVERAGE_PROTOCOL, cell, items, of: items, unanswered, asides: [] }];
+  });
+}
+
+/** Without an interval, whose bootstrap takes long for thousands of models that are not reported. */
+function plainAverage(model: AnyModel, parts: readonly string[], sheet: Sheet): ScoreRow["cell"] {
+  const cells = parts.map((part) => sheet.cell([model.name], part, "all"));
+  const value = cells.reduce((sum, one) => sum + (one.value ?? Number.NaN), 0) / cells.length;
+  return { value, scale: cells[0]?.scale ?? "share" };
+}
+
+const countUnanswered = ({ items }: Answers) => items.filter(({ value }) => value === null).length;
+
+function unansweredNotes(rows: readonly ScoreRow[]): string[] {
+  const lacking = rows.filter(({ unanswered }) => unanswered > 0);
+  if (lacking.length === 0) return [];
+  const count = lacking.reduce((sum, { unanswered }) => sum + unanswered, 0);
+  return [
+    `${plural(count, "item")} in ${plural(lacking.length, "score")} had no answer that could be judged, and are left out of means; see "Every score".`,
+  ];
+}
+
+const COST_NAMES = {
+  train: "training",
+  analyze: "analyses",
+  merge: "written merges",
+  evaluate: "evaluations",
+} as const;
+
+function cost({ steps, store }: ExperimentStatus): ExperimentReport["cost"] {
+  let [mergeSeconds, seconds] = [0, 0];
+  const rows = new Map<string, CostRow>();
+  for (const { step, state } of steps) {
+    if (state.state !== "done") continue;
+    const isMerge = step.kind === "evaluate" && typeof step.model !== "string";
+    const what = isMerge ? "evaluations of merges" : COST_NAMES[step.kind];
+    const { steps: count = 0, seconds: sum = 0 } = rows.get(what) ?? {};
+    rows.set(what, { what, steps: count + 1, seconds: sum + state.seconds });
+    seconds += state.seconds;
+    mergeSeconds += store.evaluated(step.key)?.mergeSeconds ?? 0;
+  }
+  return { rows: [...rows.values()], mergeSeconds, seconds };
+}

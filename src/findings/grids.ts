@@ -1,0 +1,103 @@
+// Scores of a search over its grid: figures of two fields, or a strip of one.
+import { groupBy } from "../core/index.js";
+import type { Json, MergeModel, SearchOutcome } from "../experiment/index.js";
+import { rankConfigurations } from "../experiment/index.js";
+import type { ReportHeatmap } from "./report-data.js";
+import type { Sheet } from "./score-sheet.js";
+
+const MAX_FIGURES = 6;
+
+/** One figure for each value of the fields that are not axes; none if no field has several numbers. */
+export function gridFigures(sheet: Sheet, search: SearchOutcome): ReportHeatmap[] {
+  const models = sheet.merges.filter(({ group, merge }) => group === search.group && !merge.suggest && !merge.space);
+  const [first] = models;
+  if (!first) return [];
+  const [rowField, columnField] = axesOf(models);
+  if (rowField === undefined) return [];
+  const items = itemsOfAll(search);
+  const pairs = new Set(models.map(({ members }) => members.join(" "))).size;
+  const tasks = [...search.splits.keys()].map((task) => sheet.titleOf(task)).join(" and ");
+  const note = `Percent right${pairs > 1 ? `, mean over ${pairs} pairs` : ""}, on the ${items} items of ${tasks} that every configuration was asked.`;
+  const restOf = ({ configuration: { fields } }: MergeModel) =>
+    Object.entries(fields)
+      .filter(([field]) => field !== rowField && field !== columnField)
+      .map(([field, value]) => `${nameOf(field)} ${JSON.stringify(value)}`)
+      .join(", ");
+  const figures = [...groupBy(models, restOf)].slice(0, MAX_FIGURES);
+  return figures.map(([rest, inFigure], i): ReportHeatmap => {
+    // A single field is the columns of one row.
+    const [down, across] = columnField === undefined ? [undefined, rowField] : [rowField, columnField];
+    const rows = down === undefined ? [undefined] : valuesOf(inFigure, down);
+    const columns = valuesOf(inFigure, across);
+    const at = (row: number | undefined, column: number) =>
+      inFigure.filter(
+        (model) => (down === undefined || settingOf(model, down) === row) && settingOf(model, across) === column,
+      );
+    const fixed = [rest, ...fixedLayers(first, [down, across])].filter((part) => part !== "");
+    return {
+      id: `grid-${search.group.replace(/\W+/g, "-")}-${i + 1}`,
+      title: [search.group, ...fixed].join(", "),
+      note,
+      rowTitle: down === undefined ? "" : nameOf(down),
+      columnTitle: nameOf(across),
+      rows: rows.map((row) => (row === undefined ? "mean" : String(row))),
+      columns: columns.map(String),
+      cells: rows.map((row) => columns.map((column) => searchMean(sheet, at(row, column), search))),
+      marked: rows.flatMap((row, r) =>
+        columns.flatMap((column, c) => {
+          const marks = at(row, column).flatMap(({ configuration: { label, isDefault }, merge }) => [
+            ...(isDefault && merge.default !== undefined ? ["default" as const] : []),
+            ...(label === search.chosen ? ["chosen" as const] : []),
+          ]);
+          return [...new Set(marks)].map((what) => ({ row: r, column: c, what }));
+        }),
+      ),
+    };
+  });
+}
+
+const nameOf = (field: string) => field.replaceAll("_", " ");
+
+const settingOf = ({ configuration }: MergeModel, field: string): Json | undefined => configuration.fields[field];
+
+function valuesOf(models: readonly MergeModel[], field: string): number[] {
+  const values = models.map((model) => settingOf(model, field)).filter((value) => typeof value === "number");
+  return [...new Set(values)].sort((a, b) => a - b);
+}
+
+/** At most two fields with several numbers: layers first, then in the order of the plan. */
+function axesOf(models: readonly MergeModel[]): string[] {
+  const fields = [...new Set(models.flatMap(({ configuration }) => Object.keys(configuration.fields)))];
+  const layers = ["bottom", "top"].filter((field) => fields.includes(field));
+  return [...layers, ...fields.filter((field) => !layers.includes(field))]
+    .filter((field) => valuesOf(models, field).length > 1)
+    .slice(0, 2);
+}
+
+/** Layers that the recipe sets and configurations do not. */
+function fixedLayers({ merge, configuration }: MergeModel, axes: readonly (string | undefined)[]): string[] {
+  return ["bottom", "top"].flatMap((field) => {
+    const value = merge.recipe?.[field];
+    return axes.includes(field) || field in configuration.fields || typeof value !== "number"
+      ? []
+      : [`${field} ${value}`];
+  });
+}
+
+/** Items of the first round, on which every configuration is evaluated. */
+function itemsOfAll({ splits }: SearchOutcome): number {
+  return [...splits.values()].reduce((sum, { rounds }) => sum + (rounds[0]?.length ?? 0), 0);
+}
+
+/** Mean of models over the items of the first round, as in the table of the search. */
+function searchMean(sheet: Sheet, models: readonly MergeModel[], search: SearchOutcome): number | null {
+  const candidates = models.flatMap(({ name }) =>
+    [...search.splits].map(([task, { rounds }]) => {
+      const seen = new Set(rounds[0]);
+      const items = sheet.answers(name, task)?.items.filter(({ index }) => seen.has(index)) ?? [];
+      return { configuration: "", task, items };
+    }),
+  );
+  const [cell] = rankConfigurations(candidates);
+  return cell && Number.isFinite(cell.mean) ? cell.mean : null;
+}

@@ -1,0 +1,20 @@
+// The door of findings/: what an experiment found, as data, tables, pages and lines of a terminal.
+export { adviceOnFailures, outlookLines, statusLines } from "./dry-run-and-status.js";
+export { writeReport } from "./files.js";
+export { gatherReport } from "./gather.js";
+export { leadsOf } from "./leads.js";
+export { experimentPage } from "./page.js";
+export { downloadsOn, noteOf, progressOf } from "./progress.js";
+export { findRecipe, RECIPES, REPORT, recipeIn, recipeText } from "./recipes.js";
+export type {
+  ExperimentReport,
+  Flips,
+  Lead,
+  Overview,
+  OverviewBar,
+  ReportHeatmap,
+  ReportRecipe,
+  ReportTable,
+} from "./report-data.js";
+export { Sheet } from "./score-sheet.js";
+export { overviewLines } from "./terminal.js";

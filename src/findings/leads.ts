@@ -1,0 +1,100 @@
+// How far the highest row of a task is above the others, over items and, where rows have several, over experts.
+import {
+  type CrossedModel,
+  compareItems,
+  crossedDifference,
+  detectableDifference,
+  holmAdjust,
+} from "../evaluate/index.js";
+import type { MergeModel } from "../experiment/index.js";
+import type { Lead } from "./report-data.js";
+import type { Basis, Sheet } from "./score-sheet.js";
+
+/** The models of a row, which are averaged. */
+export interface LeadRow {
+  readonly label: string;
+  readonly models: readonly string[];
+}
+
+/**
+ * The lead of a row over others, with Holm's correction for their number. Merges of several pairs are crossed with the
+ * experts that they are made of (`crossedDifference`); where a row is one model, only items vary.
+ * @returns one for each other row that has items in common with the first
+ */
+export function leadsOf(first: LeadRow, others: readonly LeadRow[], task: string, sheet: Sheet, basis: Basis): Lead[] {
+  const own = modelsOf(first, task, sheet, basis);
+  const found = others.flatMap((row) => {
+    const lead = leadOver(modelsOf(row, task, sheet, basis), own);
+    return lead ? [{ ...lead, over: row.label }] : [];
+  });
+  const adjusted = holmAdjust(found.map(({ pValue }) => pValue));
+  const comparisons = Math.max(1, found.length);
+  return found.map(({ detectableIn, ...lead }, i) => ({
+    ...lead,
+    pValue: adjusted[i],
+    detectable: detectableIn && withinScale(detectableDifference(detectableIn, { comparisons })),
+  }));
+}
+
+/** Shares differ by at most 1. */
+const withinScale = (value: number | undefined) => (value !== undefined && value <= 1 ? value : undefined);
+
+const VALUE = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
+
+function leadOver(other: readonly CrossedModel[], own: readonly CrossedModel[]) {
+  const crossed = crossedDifference(other, own);
+  if (crossed.over.items === 0) return undefined;
+  const { difference, interval, pValue, degrees, over } = crossed;
+  if (Object.keys(over.factors).length > 0) {
+    const detectableIn = interval && { standardError: interval.deviation, degrees };
+    return { difference, interval: spanOf(interval), pValue: pValue ?? 1, resampled: over, detectableIn };
+  }
+  const [before, after] = [other, own].map((models) =>
+    [...(models[0]?.values.keys() ?? [])]
+      .filter((id) => models.every(({ values }) => values.has(id)))
+      .map((id) => ({
+        id,
+        verdict: { value: models.reduce((sum, { values }) => sum + (values.get(id) ?? 0), 0) / models.length },
+      })),
+  );
+  const found = compareItems(VALUE, before ?? [], after ?? []);
+  const byItems = found.interval && { standardError: found.interval.deviation };
+  const { discordance, items } = found;
+  return {
+    ...{ difference: found.difference, interval: spanOf(found.interval), pValue: found.pValue, resampled: over },
+    detectableIn: discordance === undefined ? byItems : { items, discordance },
+  };
+}
+
+const spanOf = (interval: { readonly low: number; readonly high: number } | undefined) =>
+  interval && { low: interval.low, high: interval.high };
+
+/**
+ * The models of a row with the experts that they are made of, and their values; none of tasks that are not a mean over
+ * items. Where models are asked different tasks of an average, only their mean is one, and only items vary.
+ */
+function modelsOf({ models }: LeadRow, task: string, sheet: Sheet, basis: Basis): CrossedModel[] {
+  const areAsked = models.every((name) => sheet.partsOf(task).every((part) => sheet.answers(name, part) !== undefined));
+  if (!areAsked) {
+    const values = sheet.itemMeans(models, task, basis);
+    return values && values.size > 0 ? [{ levels: {}, values }] : [];
+  }
+  return models.flatMap((name) => {
+    const values = sheet.itemMeans([name], task, basis);
+    return values && values.size > 0 ? [{ levels: levelsOf(name, sheet), values }] : [];
+  });
+}
+
+/** An expert by family; several of one family, as in a soup of all, are one level together. */
+function levelsOf(name: string, sheet: Sheet): Record<string, string> {
+  const model = sheet.models.find((one) => one.name === name);
+  if (!model || model.kind === "base") return {};
+  if (!("members" in model)) return "family" in model ? { [model.family]: name } : {};
+  const { members, families }: MergeModel = model;
+  const levels: Record<string, string> = {};
+  for (const [i, member] of members.entries()) {
+    const family = sheet.experts.find((expert) => expert.name === member)?.family ?? families[i] ?? member;
+    levels[family] = levels[family] === undefined ? member : `${levels[family]} + ${member}`;
+  }
+  return levels;
+}

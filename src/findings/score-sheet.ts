@@ -1,0 +1,294 @@
+// The results of an experiment by model and task, from which every table is made.
+import { groupBy } from "../core/index.js";
+import { averageScore, type ScoredItems, scoreItems, wilsonInterval } from "../evaluate/index.js";
+import type {
+  EvaluatedModel,
+  EvaluationResult,
+  Expansion,
+  ExpertModel,
+  Facts,
+  ItemResult,
+  MergeModel,
+  Model,
+  Results,
+  SearchOutcome,
+  TaskFacts,
+  TaskRequest,
+} from "../experiment/index.js";
+import type { NumberCell, Scale, Span } from "../report/index.js";
+
+/** In place of models that a search has yet to choose; its score is unknown. */
+export const UNKNOWN_MODEL = "?";
+
+/** Items of a score: all, or those that no search saw. */
+export type Basis = "all" | "held-out";
+
+/** Results of a model on a task so far. */
+export interface Answers {
+  readonly request: TaskRequest;
+  readonly facts: TaskFacts;
+  /** Of all steps together, in the task's order. */
+  readonly items: readonly ItemResult[];
+  /** Score from 0 to 1 if one step evaluated all items. */
+  readonly whole: number | undefined;
+  /** What is measured beside the score, over all items together. */
+  readonly asides: readonly Aside[];
+}
+
+export type Aside = NonNullable<EvaluationResult["asides"]>[number];
+
+export class Sheet {
+  readonly expansion: Expansion;
+  /** Tasks by the name of their average. Where a method takes a task, it takes such a name, too. */
+  readonly averages: ReadonlyMap<string, readonly string[]>;
+  readonly #answers = new Map<string, Map<string, Answers>>();
+  readonly #asked: ReadonlyMap<string, EvaluatedModel>;
+
+  /** @param averages tasks by the name of their average */
+  constructor(
+    expansion: Expansion,
+    facts: Facts,
+    results: Results,
+    averages: ReadonlyMap<string, readonly string[]> = new Map(),
+  ) {
+    this.expansion = expansion;
+    this.averages = averages;
+    this.#asked = new Map(expansion.models.map((asked) => [asked.model.name, asked]));
+    for (const { model, tasks } of expansion.models) {
+      const byTask = new Map<string, Answers>();
+      for (const { request, steps } of tasks) {
+        const found = steps.map(({ key }) => results.evaluated(key));
+        const items = found.flatMap((one) => one?.items ?? []).toSorted((a, b) => a.index - b.index);
+        const whole = steps.length === 1 && steps[0]?.items === null ? found[0]?.score : undefined;
+        const asides = asidesOf(found.flatMap((one) => one?.asides ?? []));
+        byTask.set(request.task, { request, facts: facts.task(request), items, whole, asides });
+      }
+      this.#answers.set(model.name, byTask);
+    }
+  }
+
+  get models(): readonly (Model | ExpertModel | MergeModel)[] {
+    return [...this.#asked.values()].map(({ model }) => model);
+  }
+
+  get merges(): readonly MergeModel[] {
+    return this.models.filter((model): model is MergeModel => model.kind === "merge");
+  }
+
+  /** Experts without the checkpoints that they were chosen among. */
+  get experts(): readonly ExpertModel[] {
+    return this.models.filter(
+      (model): model is ExpertModel => model.kind === "expert" && !("isCandidate" in model && model.isCandidate),
+    );
+  }
+
+  answers(model: string, task: string): Answers | undefined {
+    return this.#answers.get(model)?.get(task);
+  }
+
+  tasksOf(model: string): readonly Answers[] {
+    return [...(this.#answers.get(model)?.values() ?? [])];
+  }
+
+  /** Facts of a task, if any model is evaluated on it. */
+  task(task: string): TaskFacts | undefined {
+    return this.models.flatMap(({ name }) => this.answers(name, task)?.facts ?? [])[0];
+  }
+
+  titleOf(task: string): string {
+    return this.task(task)?.title ?? task;
+  }
+
+  /** The tasks of an average; a task alone. */
+  partsOf(task: string): readonly string[] {
+    return this.averages.get(task) ?? [task];
+  }
+
+  /** Held-out items of a task; undefined if all items are reported. */
+  heldOut(task: string): ReadonlySet<number> | undefined {
+    for (const { splits } of this.expansion.searches) {
+      const split = splits.get(task);
+      if (split && split.held.length > 0) return new Set(split.held);
+    }
+    return undefined;
+  }
+
+  /** A model's items of a basis; undefined unless all of them are there. */
+  items(model: string, task: string, basis: Basis): readonly ItemResult[] | undefined {
+    const answers = this.answers(model, task);
+    if (!answers) return undefined;
+    const held = basis === "held-out" ? this.heldOut(task) : undefined;
+    const items = held ? answers.items.filter(({ index }) => held.has(index)) : answers.items;
+    return items.length === (held?.size ?? answers.facts.items) && items.length > 0 ? items : undefined;
+  }
+
+  /** The search of a group, if there was one. */
+  searchOf(group: string): SearchOutcome | undefined {
+    return this.expansion.searches.find((search) => search.group === group);
+  }
+
+  /** The configuration that a group's search chose; undefined while it runs. */
+  chosenLabel(group: string, basis: Basis): string | undefined {
+    const search = this.searchOf(group);
+    return basis === "all" ? (search?.chosenOnTest ?? search?.chosen) : search?.chosen;
+  }
+
+  /** Whether a merge is reported: a default configuration, a chosen one, or one without a search. */
+  isReported({ group, configuration, merge }: MergeModel, basis: Basis): boolean {
+    // The others are points of its figure.
+    if (merge.figure !== undefined) return configuration.isDefault;
+    if (!this.searchOf(group)) return true;
+    return configuration.isDefault || configuration.label === this.chosenLabel(group, basis);
+  }
+
+  /** The tasks by which the merges evaluated on a task were chosen. */
+  decidingTasks(task: string): string[] {
+    const searches = this.expansion.searches.filter(({ group }) =>
+      this.merges.some((model) => model.group === group && this.isEvaluated(model.name, task)),
+    );
+    return [...new Set(searches.flatMap(({ splits }) => [...splits.keys()]))];
+  }
+
+  /** Whether a model is evaluated on a task, even if results are still missing. */
+  isEvaluated(model: string, task: string): boolean {
+    return this.partsOf(task).some((part) => this.answers(model, part) !== undefined);
+  }
+
+  /**
+   * Mean score of those models that are evaluated on a task, with its interval over items and range over models. Of an
+   * average, the mean over its tasks; null if none of the models is asked one of them.
+   */
+  cell(models: readonly string[], task: string, basis: Basis): NumberCell & { readonly scale: Scale } {
+    if (this.averages.has(task)) return this.#averageCell(models, task, basis);
+    const asked = models.filter((model) => this.isEvaluated(model, task));
+    const scale = asked.map((model) => this.answers(model, task)?.facts.scale)[0] ?? "share";
+    if (models.includes(UNKNOWN_MODEL)) return { value: undefined, scale };
+    if (asked.length === 0) return { value: null, scale };
+    const each = asked.map((model) => this.#valueOf(model, task, basis));
+    const known = each.filter((value) => value !== undefined);
+    if (known.length < each.length) return { value: undefined, scale };
+    const value = known.reduce((sum, one) => sum + one, 0) / known.length;
+    const range = { low: Math.min(...known), high: Math.max(...known), count: known.length };
+    // Over items, each averaged over models first, because models are not independent samples of the items.
+    const means = this.itemMeans(asked, task, basis);
+    const interval = means ? intervalOf(means) : this.#interval([{ task, models: asked }], basis);
+    return { value, scale, ...(known.length > 1 ? { range } : {}), ...(interval ? { interval } : {}) };
+  }
+
+  #averageCell(models: readonly string[], name: string, basis: Basis): NumberCell & { readonly scale: Scale } {
+    const parts = this.partsOf(name);
+    const cells = parts.map((task) => this.cell(models, task, basis));
+    const scale = cells[0]?.scale ?? "share";
+    if (cells.some(({ value }) => value === null)) return { value: null, scale };
+    const values = cells.flatMap(({ value }) => value ?? []);
+    if (values.length < cells.length) return { value: undefined, scale };
+    const asked = parts.map((task) => models.filter((model) => this.isEvaluated(model, task)));
+    const interval = this.#interval(
+      parts.map((task, i) => ({ task, models: asked[i] ?? [] })),
+      basis,
+    );
+    const whole = models.filter((model) => asked.every((some) => some.includes(model)));
+    const own = whole.map((model) => mean(parts.map((task) => this.#valueOf(model, task, basis) ?? Number.NaN)));
+    const range = { low: Math.min(...own), high: Math.max(...own), count: own.length };
+    const isRange = own.length > 1 && whole.length === new Set(asked.flat()).size;
+    return { value: mean(values), scale, ...(isRange ? { range } : {}), ...(interval ? { interval } : {}) };
+  }
+
+  /** Interval of the mean over tasks of the mean over models. */
+  #interval(
+    parts: readonly { readonly task: string; readonly models: readonly string[] }[],
+    basis: Basis,
+  ): Span | undefined {
+    const scored = parts.flatMap(({ task, models }) =>
+      // A task counts as much as another, however many models are asked it.
+      models.map((model) => this.#scored(model, task, basis, 1 / models.length)),
+    );
+    const known = scored.filter((one) => one !== undefined);
+    if (known.length === 0 || known.length < scored.length) return undefined;
+    const { interval } = averageScore(known);
+    return interval && { low: interval.low, high: interval.high };
+  }
+
+  /** What a model is worth on each item; undefined if the task could not be read, or an item is missing. */
+  #scored(model: string, task: string, basis: Basis, weight: number): ScoredItems | undefined {
+    const { metric, groups } = this.answers(model, task)?.facts ?? {};
+    const items = this.items(model, task, basis);
+    if (!metric || !items) return undefined;
+    const judged = items.map(({ id, index, value }) => ({
+      id,
+      group: groups?.[index],
+      verdict: value === null ? null : { [metric.of]: value },
+    }));
+    return { metric, items: judged, weight };
+  }
+
+  /** Mean over models of each item, by its id; undefined if the score is not a mean over items. */
+  itemMeans(models: readonly string[], task: string, basis: Basis): ReadonlyMap<string, number> | undefined {
+    if (this.averages.has(task)) return this.#averageItems(models, task, basis);
+    const sums = new Map<string, { sum: number; count: number }>();
+    for (const model of models) {
+      if (!this.answers(model, task)?.facts.isMean) return undefined;
+      for (const { id, value } of this.items(model, task, basis) ?? []) {
+        if (typeof value !== "number") continue;
+        const { sum, count } = sums.get(id) ?? { sum: 0, count: 0 };
+        sums.set(id, { sum: sum + value, count: count + 1 });
+      }
+    }
+    return new Map([...sums].map(([id, { sum, count }]) => [id, sum / count]));
+  }
+
+  /** Values of items by id whose mean is the average of tasks; an item of several tasks is one. */
+  #averageItems(models: readonly string[], name: string, basis: Basis): ReadonlyMap<string, number> | undefined {
+    const parts = this.partsOf(name).map((task) => {
+      const asked = models.filter((model) => this.isEvaluated(model, task));
+      return asked.length === 0 ? undefined : this.itemMeans(asked, task, basis);
+    });
+    const known = parts.filter((items) => items !== undefined);
+    if (known.length < parts.length) return undefined;
+    const ids = new Set(known.flatMap((items) => [...items.keys()]));
+    const weights = known.map(({ size }) => ids.size / (known.length * size));
+    return new Map(
+      [...ids].map((id) => [id, known.reduce((sum, items, i) => sum + (items.get(id) ?? 0) * (weights[i] ?? 0), 0)]),
+    );
+  }
+
+  #valueOf(model: string, task: string, basis: Basis): number | undefined {
+    const answers = this.answers(model, task);
+    if (!answers?.facts.isMean) return answers && scoreOf(answers);
+    const items = this.items(model, task, basis);
+    return items && scoreOf({ ...answers, items });
+  }
+}
+
+const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+/** The means of all steps together. */
+function asidesOf(parts: readonly Aside[]): Aside[] {
+  return [...groupBy(parts, ({ metric }) => metric).values()].flatMap((same) => {
+    const items = same.reduce((sum, one) => sum + one.items, 0);
+    const value = same.reduce((sum, one) => sum + one.value * one.items, 0) / items;
+    return same.slice(0, 1).map((first) => ({ ...first, value, items }));
+  });
+}
+
+/** Mean of the items; of a task with one score for the corpus, that score if all items were evaluated together. */
+export function scoreOf({ facts, items, whole }: Answers): number | undefined {
+  if (!facts.isMean) return whole !== undefined && facts.scale === "points" ? 100 * whole : whole;
+  const values = items.flatMap(({ value }) => (typeof value === "number" ? [value] : []));
+  return values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+/**
+ * 95% interval of a mean over items: Wilson's if each is right or wrong, otherwise the bootstrap's. If all items are the
+ * same, the bootstrap's has no width; then Wilson's, which is wider for values from 0 to 1.
+ */
+function intervalOf(means: ReadonlyMap<string, number>): Span | undefined {
+  if (means.size === 0) return undefined;
+  const values = [...means.values()];
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  const items = [...means].map(([id, value]) => ({ id, verdict: { value } }));
+  const [score] = scoreItems([{ name: "value", title: "", of: "value", by: "mean", scale: "share" }], items);
+  const { low, high } = score?.interval ?? { low: mean, high: mean };
+  if (low < high) return { low, high };
+  return values.every((value) => value >= 0 && value <= 1) ? wilsonInterval(mean, values.length) : undefined;
+}

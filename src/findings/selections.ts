@@ -1,0 +1,52 @@
+// How checkpoints were chosen among those of training runs.
+import { plural } from "../core/index.js";
+import type { Selection } from "../experiment/index.js";
+import { type Cell, formatNumber } from "../report/index.js";
+import type { ReportTable } from "./report-data.js";
+import type { Sheet } from "./score-sheet.js";
+
+/** Every checkpoint of a family with guards: its scores, and why it was refused. */
+export function selectionTable({ family, top, by, guards, checkpoints }: Selection, sheet: Sheet): ReportTable {
+  const kept = checkpoints.filter(({ name }) => name !== undefined).length;
+  const refused = checkpoints.filter(({ refusedBy }) => refusedBy.length > 0).length;
+  const floors = guards.map(({ task, within, base }) => {
+    const { scale = "share" } = sheet.task(task) ?? {};
+    const score = formatNumber({ value: points(base, scale), scale });
+    return `${sheet.titleOf(task)}: at most ${within} below the base's ${score}`;
+  });
+  const decided = by.map((task) => sheet.titleOf(task)).join(" and ");
+  return {
+    ...{ id: `checkpoints-${family}`, kind: "selection", title: `Checkpoints of ${family}` },
+    note: [
+      `${kept} of ${plural(checkpoints.length, "checkpoint")} kept; ${top} wanted. Best first by ${decided}${by.length > 1 ? ", on average" : ""}; tied ones in the order of the plan.`,
+      ...(floors.length > 0 ? [`Guards: ${floors.join("; ")}. They refused ${refused}.`] : []),
+    ].join(" "),
+    columns: ["checkpoint", decided, ...guards.map(({ task }) => `${sheet.titleOf(task)} against the base`), "outcome"],
+    rows: checkpoints.map(({ origin, score, guarded, refusedBy, name, sameAs }): Cell[] => [
+      origin,
+      { value: points(score, scaleOf(by[0], sheet)), scale: scaleOf(by[0], sheet) },
+      ...guarded.map((value = 0, i): Cell => {
+        const { task = "", base = 0 } = guards[i] ?? {};
+        return {
+          value: points(value - base, scaleOf(task, sheet)) ?? null,
+          scale: scaleOf(task, sheet),
+          isSigned: true,
+        };
+      }),
+      name !== undefined
+        ? `kept as ${name}`
+        : refusedBy.length > 0
+          ? `refused by ${refusedBy.map((task) => sheet.titleOf(task)).join(" and ")}`
+          : sameAs
+            ? `same ${sameAs.what} as ${sameAs.name}`
+            : `below the best ${top}`,
+    ]),
+  };
+}
+
+const scaleOf = (task: string | undefined, sheet: Sheet) => sheet.task(task ?? "")?.scale ?? "share";
+
+/** Steps keep a hundredth of a score in points. */
+function points(value: number | undefined, scale: "share" | "points"): number | undefined {
+  return value !== undefined && scale === "points" ? 100 * value : value;
+}
