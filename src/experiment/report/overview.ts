@@ -1,8 +1,10 @@
 // The main table of each task: a row for the base, each family of experts and each merge, under the plan's names.
 import { groupBy, plural } from "../../core/index.js";
+import { identityOf } from "../plan/configurations.js";
 import { inLanguages, type MergeModel } from "../plan/plan-models.js";
 import { type ExperimentPlan, languagesOf } from "../plan/plan-schema.js";
 import type { Role } from "../plan/plan-values.js";
+import { fieldsAt, pointOf } from "../search/space.js";
 import { leadsOf } from "./leads.js";
 import type { Lead, Overview, OverviewBar } from "./report-data.js";
 import { type Basis, type Sheet, UNKNOWN_MODEL } from "./score-sheet.js";
@@ -133,7 +135,12 @@ export function defaultName(models: readonly MergeModel[]): string {
   const [first] = models;
   if (first?.merge.suggest) return "first suggestion";
   if (first?.merge.default !== undefined) return "default";
-  if (first?.merge.space !== undefined) return "middle of the space";
+  const { space } = first?.merge ?? {};
+  if (space !== undefined) {
+    const fields = models.find(({ configuration }) => configuration.isDefault)?.configuration.fields ?? {};
+    const isMiddle = identityOf(fields) === identityOf(fieldsAt(space, pointOf(space, {})));
+    return isMiddle ? "middle of the space" : "first of the grid";
+  }
   return Object.keys(first?.merge.grid ?? {}).length > 0 ? "first of the grid" : "first configuration";
 }
 
@@ -242,10 +249,10 @@ export function describeChoice(task: string, sheet: Sheet, basis: Basis): string
     return `Configurations were chosen on ${where.join(", ")}: the test items of ${where.length === 1 ? "that task" : "those tasks"}.`;
   }
   const where = [
-    ...(own ? [`the other ${own.searched}`] : []),
+    ...(own ? [`${own.searched} other items of ${sheet.titleOf(task)}`] : []),
     ...others.map(({ name, searched }) => `${searched} items of ${sheet.titleOf(name)}`),
   ];
-  return `Configurations were chosen on ${where.join(", ")}.`;
+  return `Configurations were chosen on ${listed(where, 12)}.`;
 }
 
 /** How far each swap is above its controls, which have its default configuration. */

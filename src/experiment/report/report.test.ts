@@ -65,7 +65,7 @@ describe("the data of a report", () => {
     ]);
     expect(row("English mean").at(-1)).toMatchObject({ value: 0.8, published: 0.644 });
     expect(table?.note).toContain("12 items of each deciding task, which the search did not see");
-    expect(table?.note).toContain("Configurations were chosen on the other 8.");
+    expect(table?.note).toContain("Configurations were chosen on 8 other items of mgsm_sw");
   });
 
   it("has tables 1, 5 and 6", () => {
@@ -131,7 +131,7 @@ describe("the data of a report", () => {
       ...["", "task expert", "language expert, sw", "trained on both", "bottom 2, top 0", "bottom 1, top 1"],
     ]);
     expect(overview?.items).toBe("the 12 of 20 items that no search saw");
-    expect(overview?.choice).toBe("Configurations were chosen on the other 8.");
+    expect(overview?.choice).toBe("Configurations were chosen on 8 other items of mgsm_sw.");
     const partial = report.scores.find(({ model }) => model === "layer swap, math-1 x swahili-1, bottom 1, top 0");
     expect(partial).toMatchObject({ items: 8, of: ITEMS, kind: "merge" });
     expect(report.cost.seconds).toBe(2 * expansion.steps.length);
