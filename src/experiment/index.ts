@@ -15,7 +15,7 @@ export {
   statusOfVariant,
 } from "./experiment.js";
 export { rankConfigurations } from "./plan/compare-configurations.js";
-export { lineField } from "./plan/configurations.js";
+export { identityOf, lineField } from "./plan/configurations.js";
 export type { EvaluatedModel, Expansion, Selection } from "./plan/expand-plan.js";
 export { freeId } from "./plan/free-id.js";
 export { parsePlan, readPlan } from "./plan/plan-file.js";
@@ -40,6 +40,7 @@ export { TUNE_METHODS, TUNE_SEARCHES, TUNED, type TuneSettings, tunePlan } from 
 export { refuseProblems } from "./run/check.js";
 export type { Counts, RunEvent, RunSummary } from "./run/run-experiment.js";
 export { Store } from "./run/store.js";
+export { fieldsAt, pointOf } from "./search/space.js";
 export type { Facts, Results, TaskFacts } from "./steps/facts.js";
 export type { FetchOptions } from "./steps/facts-reader.js";
 export type { EvaluationResult, ItemResult, Overlap } from "./steps/result.js";

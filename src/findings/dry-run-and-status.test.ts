@@ -86,6 +86,21 @@ describe("an outlook", () => {
     expect(lines).toContain("  about 4 steps: scores of checkpoints of math, and their guards (mmlu)");
   });
 
+  it("names the merge of every line on what follows a search", () => {
+    const merges = ["one", "two"].map(
+      (name) =>
+        `  - { name: ${name}, recipe: { method: swap, task: math, language: swahili, top: 0 }, grid: { bottom: [1, 2] } }`,
+    );
+    const text = PLAN.replace(/merges:[\s\S]*?(?=evaluate:)/, `merges:\n${merges.join("\n")}\n`);
+    const world = new FakeWorld(text);
+    world.round();
+    const lines = outlookLines(outlookOf(world, () => true)).filter((line) => line.includes("final scores of"));
+    expect(lines.map((line) => line.replace(/^.*: /, ""))).toEqual([
+      "final scores of one of math and swahili",
+      "final scores of two of math and swahili",
+    ]);
+  });
+
   it("reports that nothing is left", () => {
     const world = new FakeWorld(PLAN);
     world.finish();

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { EvaluateStep } from "../experiment/steps/step.js";
+import { experimentPage } from "./page.js";
 import { reportOf } from "./report-of.test-util.js";
 import { leadsTable } from "./tables.js";
 import { overviewLines } from "./terminal.js";
@@ -73,6 +74,20 @@ describe("rows of the main tables", () => {
     expect(ties?.label).toBe("TIES");
     const named = rowsOf(HEAD + GRID.replace("top: [0, 1] }", "top: [0, 1] }, default: { bottom: 2, top: 1 }"));
     expect(named[5]).toMatchObject({ label: "graft, default and chosen on other items", detail: "bottom 2, top 1" });
+  });
+
+  it("have the grid's first configuration where CMA-ES searches the grid, and the middle of a space", () => {
+    const labels = (merge: string) =>
+      rowsOf(`${HEAD}merges: [${merge}]\nevaluate: { tasks: ["mgsm_{language}"] }\nsearch: { how: cma-es, budget: 12 }`)
+        .filter(({ kind }) => kind === "swap")
+        .map(({ label, detail }) => [label, detail]);
+    const swap = "name: graft, recipe: { method: swap, task: math, language: swahili }";
+    expect(labels(`{ ${swap}, grid: { bottom: [1, 2, 3, 4], top: [2, 1, 0] } }`)[0]).toEqual([
+      "graft, first of the grid",
+      "bottom 1, top 2",
+    ]);
+    const space = "space: { bottom: { from: 1, to: 5 }, top: { from: 0, to: 4 } }";
+    expect(labels(`{ ${swap}, ${space} }`)[0]?.[0]).toMatch(/^graft, middle of the space/);
   });
 
   it("have the first suggestion and the chosen one", () => {
@@ -172,6 +187,13 @@ describe("significance", () => {
     );
   });
 
+  it("leaves the page's conclusion open unless a row is best", () => {
+    const opennessOf = (rank: (step: EvaluateStep) => number) =>
+      experimentPage(reportOf(HEAD + MERGES + TASKS, rank).report).verdicts.map(({ isOpen }) => isOpen);
+    expect(opennessOf(() => 5)).toEqual([true, true]);
+    expect(opennessOf((step) => (strength(step) === 8 ? 10 : strength(step) / 5))[0]).toBe(false);
+  });
+
   it("reports ties", () => {
     const alike = reportOf(HEAD + MERGES + TASKS, ({ model }) => (model === "id:m1" || model === "id:m2" ? 9 : 1));
     expect(alike.report.overviews[0]?.verdict).toBe("No row is marked best: math and other-math are tied.");
@@ -210,7 +232,7 @@ evaluate: { tasks: ["mgsm_{language}", mgsm_en] }`;
       ],
     ],
   ]);
-  expect(overviews[2]?.choice).toBe("Configurations were chosen on 8 items of mgsm_sw, 8 items of mgsm_te.");
+  expect(overviews[2]?.choice).toBe("Configurations were chosen on 8 items of mgsm_sw and 8 items of mgsm_te.");
 });
 
 it("a point of a figure, which may be an expert under another name, is not marked best and ties with none", () => {
@@ -260,7 +282,9 @@ controls: { kinds: [random, reverse, itself], draws: 2 }
       "graft, first of the grid and chosen on other items",
       "(tests on the same items, at 5%, with Holm's correction)",
     ];
-    expect(made(10, 1).overviews[0]?.choice).toMatch(/other \d+\. Controls have the default configuration\.$/);
+    expect(made(10, 1).overviews[0]?.choice).toBe(
+      "Configurations were chosen on 10 other items of own_sw.yaml. Controls have the default configuration.",
+    );
     expect(overview(10, 1)).toEqual([[label], `“${label}” is significantly above every other row ${how}.`]);
     for (const reverse of [9, 10]) {
       // The swap with itself is significant alone, and not among as many rows.

@@ -1,7 +1,15 @@
 // The main table of each task: a row for the base, each family of experts and each merge, under the plan's names.
 import { findLanguage, groupBy, plural } from "../core/index.js";
-import type { Role } from "../experiment/index.js";
-import { type ExperimentPlan, inLanguages, languagesOf, type MergeModel } from "../experiment/index.js";
+import {
+  type ExperimentPlan,
+  fieldsAt,
+  identityOf,
+  inLanguages,
+  languagesOf,
+  type MergeModel,
+  pointOf,
+  type Role,
+} from "../experiment/index.js";
 import { leadsOf } from "./leads.js";
 import type { Lead, Overview, OverviewBar } from "./report-data.js";
 import { type Basis, type Sheet, UNKNOWN_MODEL } from "./score-sheet.js";
@@ -134,7 +142,12 @@ function defaultName(models: readonly MergeModel[]): string {
   const [first] = models;
   if (first?.merge.suggest) return "first suggestion";
   if (first?.merge.default !== undefined) return "default";
-  if (first?.merge.space !== undefined) return "middle of the space";
+  const { space } = first?.merge ?? {};
+  if (space !== undefined) {
+    const fields = models.find(({ configuration }) => configuration.isDefault)?.configuration.fields ?? {};
+    const isMiddle = identityOf(fields) === identityOf(fieldsAt(space, pointOf(space, {})));
+    return isMiddle ? "middle of the space" : "first of the grid";
+  }
   return Object.keys(first?.merge.grid ?? {}).length > 0 ? "first of the grid" : "first configuration";
 }
 
@@ -243,10 +256,10 @@ function describeChoice(task: string, sheet: Sheet, basis: Basis): string {
     return `Configurations were chosen on ${where.join(", ")}: the test items of ${where.length === 1 ? "that task" : "those tasks"}.`;
   }
   const where = [
-    ...(own ? [`the other ${own.searched}`] : []),
+    ...(own ? [`${own.searched} other items of ${sheet.titleOf(task)}`] : []),
     ...others.map(({ name, searched }) => `${searched} items of ${sheet.titleOf(name)}`),
   ];
-  return `Configurations were chosen on ${where.join(", ")}.`;
+  return `Configurations were chosen on ${listed(where, 12)}.`;
 }
 
 /** How far each swap is above its controls, which have its default configuration. */

@@ -119,10 +119,13 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
   return {
     ...{ title: report.title, lead: leadOf(report), notes: report.notes },
     ...(isVariant ? { up: { text: "All variants", href: "../../index.html" } } : {}),
-    verdicts: [{ title: compared[0]?.title ?? "", verdict: report.verdict }, ...overviews]
+    verdicts: [{ title: compared[0]?.title ?? "", verdict: report.verdict, bars: [] }, ...overviews]
       .filter(({ verdict }) => verdict !== "")
       .slice(0, MAX_VERDICTS)
-      .map(({ title, verdict }) => ({ title: overviews.length + compared.length > 1 ? title : "", text: verdict })),
+      .map(({ title, verdict, bars }) => ({
+        ...{ title: overviews.length + compared.length > 1 ? title : "", text: verdict },
+        isOpen: !bars.some(({ isBest }) => isBest),
+      })),
     state: {
       text: [describeProgress(report), ...report.warnings, describeBackend(report)].join(" "),
       isOpen: progress.left + progress.waiting + progress.failed > 0 || report.warnings.length > 0,

@@ -94,7 +94,7 @@ describe("the data of a report", () => {
       ...["", "task expert", "language expert, sw", "trained on both", "bottom 2, top 0", "bottom 1, top 1"],
     ]);
     expect(overview?.items).toBe("the 12 of 20 items that no search saw");
-    expect(overview?.choice).toBe("Configurations were chosen on the other 8.");
+    expect(overview?.choice).toBe("Configurations were chosen on 8 other items of mgsm_sw.");
     const partial = report.scores.find(({ model }) => model === "layer swap, math-1 x swahili-1, bottom 1, top 0");
     expect(partial).toMatchObject({ items: 8, of: ITEMS, kind: "merge" });
     expect(report.cost.seconds).toBe(2 * expansion.steps.length);

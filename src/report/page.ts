@@ -4,6 +4,14 @@ import { createRequire } from "node:module";
 import type { PlacedLines } from "./lines.js";
 import { type Cell, columnsOf, formatNumber, formatSpan, type Table } from "./table.js";
 
+/** A conclusion. */
+interface Verdict {
+  readonly title: string;
+  readonly text: string;
+  /** Whether it leaves the question open, as a tie does. Default: false. */
+  readonly isOpen?: boolean;
+}
+
 /** Data of assets/report.html. */
 export interface Page {
   /** A link above the title. */
@@ -11,7 +19,7 @@ export interface Page {
   readonly title: string;
   readonly lead: string;
   /** The conclusions, each in a sentence or two: what one reads if one reads nothing else. */
-  readonly verdicts: readonly { readonly title: string; readonly text: string }[];
+  readonly verdicts: readonly Verdict[];
   /** How far the work is, or how it ended. Default: nothing. */
   readonly state?: { readonly text: string; readonly isOpen: boolean };
   readonly notes: readonly string[];

@@ -210,7 +210,7 @@ function bestOf({ searches, overviews, recipes }: ExperimentReport, file: string
     ...{
       items: overview.items,
       // There is one merge here, however it was chosen.
-      verdict: overview.verdict.replaceAll(bar.label, TUNED),
+      verdict: overview.verdict.replaceAll(`“${bar.label}”`, TUNED).replaceAll(bar.label, TUNED),
       recipe: join(folder, RECIPES, `${recipe.id}.yaml`),
       command,
     },

@@ -12,13 +12,7 @@ import {
   splitItems,
   survivors,
 } from "./compare-configurations.js";
-import {
-  type Configuration,
-  configurationsOf,
-  isAdaptive,
-  mostEvaluated,
-  nameConfigurations,
-} from "./configurations.js";
+import { type Configuration, isAdaptive, mostEvaluated, nameConfigurations } from "./configurations.js";
 import type { PlannedMerge } from "./controls.js";
 import { decidingTasks, type MergeModel, type Model, tasksFor } from "./plan-models.js";
 import type { ExperimentPlan } from "./plan-schema.js";
@@ -184,8 +178,7 @@ class GroupSearch {
     const { space = {} } = merge;
     const random = Random.of(seed, "proposals of the search");
     const cells = cellsOf(space);
-    const start = configurationsOf(merge).find(({ isDefault }) => isDefault)?.fields ?? {};
-    const search = new CmaEs({ mean: pointOf(space, start), sigma: START_DEVIATION, cells });
+    const search = new CmaEs({ mean: pointOf(space, merge.default ?? {}), sigma: START_DEVIATION, cells });
     const generations = new Map(this.#models.map(({ configuration }) => [configuration.label, 0]));
     const candidates: Candidate[] = [];
     let asked = this.#models;
@@ -323,7 +316,7 @@ class GroupSearch {
     }
     if (chosen === undefined) {
       this.#evaluator.wait(
-        "final scores of the chosen configurations",
+        `final scores of ${this.#models[0]?.group ?? ""}`,
         others + reported.length * this.#deciding.length,
       );
     }

@@ -54,7 +54,9 @@ function settled(merge: Merge, given: Space, { search }: ExperimentPlan, members
   });
   // With halving, a grid is combined with what is drawn.
   const space: Space = { ...merge.grid, ...Object.fromEntries(ranges) };
-  const start = merge.default ?? fieldsAt(space, pointOf(space, {}));
+  // The row without a search is that of a grid that is evaluated whole: the first value of each of its fields.
+  const firsts = Object.fromEntries(Object.entries(merge.grid).map(([field, [first]]) => [field, first ?? null]));
+  const start = merge.default ?? { ...fieldsAt(space, pointOf(space, {})), ...firsts };
   const listed = [start, ...merge.configurations];
   const configurations = search.how === "cma-es" ? listed : draw(listed, space, search);
   return { ...merge, space: space as NonNullable<Merge["space"]>, grid: {}, configurations: [...configurations] };

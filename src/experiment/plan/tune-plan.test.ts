@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { FakeWorld } from "./fake-world.test-util.js";
 import { checkPlan } from "./plan-file.js";
 import { checkedConfigurations } from "./spaces.js";
 import { TUNE_METHODS, tunePlan } from "./tune-plan.js";
@@ -10,6 +11,19 @@ it.each(TUNE_METHODS)("makes a valid plan with %s", (method) => {
   expect(plan.search).toMatchObject({ how: "cma-es", budget: 40, choose_on: "held-out" });
   expect(plan.merges[0]?.recipe?.method).toBe(method);
 });
+
+it.each(TUNE_METHODS)(
+  "gives each expert one name with %s, and without a base no second row for the task expert",
+  (method) => {
+    const { plan, expand } = ((world) => ({ plan: world.plan, expand: world.expand() }))(
+      new FakeWorld(checkPlan(tunePlan({ ...settings, method, ...(method === "ties" ? { base: "base" } : {}) }))),
+    );
+    const names = expand.models.flatMap(({ model }) => (model.kind === "merge" ? [] : [model.name]));
+    const experts = ["task-expert", "language-expert"];
+    expect(names).toEqual(method === "ties" ? ["base", ...experts] : experts);
+    expect(JSON.stringify(plan.merges[0]?.recipe)).toMatch(/"task-expert".*"language-expert"/);
+  },
+);
 
 it("never swaps more layers than there are", () => {
   for (const layers of [1, 2, 4, 8, 28, 32, 80]) {

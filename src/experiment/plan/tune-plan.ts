@@ -26,6 +26,9 @@ export interface TuneSettings {
 /** Numbers of a gradient over the layers. */
 const GRADIENT = 4;
 
+/** Names of the experts, in recipes and in every table. */
+const [TASK, LANGUAGE] = ["task-expert", "language-expert"];
+
 /** The plan's only merge. */
 export const TUNED = "tuned";
 
@@ -38,14 +41,22 @@ export function tunePlan(settings: TuneSettings): ExperimentInput {
     name: TUNED,
     out: "experiment",
     title: `The best ${method} of two experts`,
-    ...(base === undefined ? { notes: "No base was given: the row base is the task expert." } : {}),
     base: base ?? task,
     experts: {
-      "task-expert": { role: "other", folders: { A: task } },
-      "language-expert": { role: "other", folders: { B: language } },
+      [TASK]: { role: "other", folders: { [TASK]: task } },
+      [LANGUAGE]: { role: "other", folders: { [LANGUAGE]: language } },
     },
     merges: [{ name: TUNED, ...mergeOf(settings) }],
-    evaluate: { tasks: [limit === undefined ? on : { task: on, limit }] },
+    // Without a base, the plan's is the task expert, which has a row already.
+    evaluate: {
+      tasks: [
+        {
+          task: on,
+          ...(limit === undefined ? {} : { limit }),
+          ...(base === undefined ? { of: ["experts", "merges"] } : {}),
+        },
+      ],
+    },
     search: { how, budget, seed },
   };
 }
@@ -56,20 +67,20 @@ function mergeOf({
 }: TuneSettings): Pick<NonNullable<ExperimentInput["merges"]>[number], "recipe" | "space"> {
   if (method === "slerp") {
     return {
-      recipe: { method, models: ["A", "B"], t: 0.5 },
+      recipe: { method, models: [TASK, LANGUAGE], t: 0.5 },
       space: { t: { from: 0, to: 1, gradient: GRADIENT } },
     };
   }
   if (method === "ties") {
     return {
-      recipe: { method, base: "base", models: ["A", "B"] },
+      recipe: { method, base: "base", models: [TASK, LANGUAGE] },
       space: { density: { from: 0.05, to: 1 }, lambda: { from: 0.3, to: 2 } },
     };
   }
   const [bottom, top, transition] = [2, 4, 8].map((part) => Math.floor(layers / part)) as [number, number, number];
   const upTo = (to: number, field: string) => (to > 0 ? { [field]: { from: 0, to, whole: true } } : {});
   return {
-    recipe: { method, task: "A", language: "B" },
+    recipe: { method, task: TASK, language: LANGUAGE },
     space: {
       ...upTo(Math.max(1, bottom), "bottom"),
       ...upTo(top, "top"),
