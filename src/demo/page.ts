@@ -16,6 +16,7 @@ import {
 import { NAMES } from "./demo-plan.js";
 import {
   demoAnswer,
+  isClear,
   MARKS,
   MARKS_LEGEND,
   type ModelAnswers,
@@ -45,7 +46,7 @@ export async function demoPage(result: DemoResult, signal?: AbortSignal): Promis
     lead:
       "One model learned mathematics in English. Another learned Swahili. Can their layers be put together, without training, " +
       "into a model that solves word problems in Swahili?",
-    verdicts: quick ? [] : [{ title: "", text: demoAnswer(result) }],
+    verdicts: quick ? [] : [{ title: "", text: demoAnswer(result), isOpen: !isClear(result) }],
     notes: [...page.notes, ...(quick ? [QUICK_WARNING] : []), ...(pairs > 1 ? [several] : [])],
     sections: [
       questionSection(result, problems, mainAnswers(result, shown)),

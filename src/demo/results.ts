@@ -98,6 +98,12 @@ function describeLead({ name, about, bar, lead }: MainRow): string {
   return `${points} points ${difference > 0 ? "more" : "fewer"} than ${what}${doubt}`;
 }
 
+/** Whether the swap is significantly above every average and other merge. */
+export function isClear(result: Results): boolean {
+  const rivals = mainRows(result).filter(({ name }) => name === "best average" || name === "best other merge");
+  return rivals.every(({ lead }) => lead !== undefined && lead.difference > 0 && (lead.pValue ?? 1) < 0.05);
+}
+
 /** What happened, in sentences; empty if the plan no longer has the swap. */
 export function demoAnswer(result: Results): string {
   const rows = mainRows(result);
