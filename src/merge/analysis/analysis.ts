@@ -1,7 +1,15 @@
 // Measures where experts changed from their base (Bandarkar et al., arXiv 2410.01335, section 3.2).
 
 import { elementCount, groupBy, plural, RecipeError, type Shape } from "../../core/index.js";
-import { blockOf, compareParts, type HubAccess, type Part, pairsOf, type RunOptions } from "../../weights/index.js";
+import {
+  blockOf,
+  compareParts,
+  type HubAccess,
+  type Part,
+  pairsOf,
+  type RunOptions,
+  requireUnchanged,
+} from "../../weights/index.js";
 import { type Leaf, leavesOf } from "../expressions/expression.js";
 import { measureAll } from "../measurements/measure-all.js";
 import {
@@ -164,6 +172,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
   const isUsable = (tensor: TensorToAnalyze) =>
     isAnalyzable(tensor, [tensor.base, ...tensor.experts.flatMap(leavesOf)], builder.sources);
   const deltas = await analyzeTensors(all.filter(isUsable), builder.sources, measured, rowAxis, run);
+  await requireUnchanged(builder.sources.values(), "the analysis would mix old and new. Run it again.");
   const resolved = resolveThresholds(thresholds, deltas, names.length);
   const counted = deltas.map((delta): CountedTensor => {
     const counts = delta.experts.map(({ rows }, expert) =>
