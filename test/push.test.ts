@@ -2,6 +2,7 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { HubError } from "../src/hub/index.js";
 import { pushFolder } from "../src/merge/index.js";
 import { readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, expectReadable, FAILED, layergraft, type Outcome, sha256 } from "./support/command.js";
@@ -33,6 +34,7 @@ beforeEach(() => {
   hub.requests = [];
   hub.refusals = [];
   hub.uploadCuts = [];
+  hub.stuck = undefined;
   hub.partBytes = 5_000_000;
   // What other tests pushed would not be sent again.
   for (const hash of hub.objects.keys()) if (!sourceObjects.has(hash)) hub.objects.delete(hash);
@@ -290,6 +292,89 @@ describe("interruptions", () => {
       },
     });
     await expect(pushing).rejects.toThrow(`${name} was changed by someone else during the push. Push again.`);
+  });
+});
+
+describe("a hub with strange answers", () => {
+  const weights = () => weightsOf(at("merged"));
+  const batch = (upload: unknown) =>
+    JSON.stringify({
+      objects: weights().map((file) => ({ oid: sha256(at("merged", file)), size: 1, actions: { upload } })),
+    });
+  const commit = (sha: string) => JSON.stringify({ id: name, sha, private: false });
+  const push = () => pushFolder(at("merged"), { name, retryDelay: 1 });
+
+  it.each([
+    ["an address that is none", () => batch({ href: "http://[" }), /answer that is not the hub's/],
+    ["no address", () => batch({}), /answer that is not the hub's/],
+    ["an address with a login", () => batch({ href: "http://a:b@127.0.0.1/" }), /answer that is not the hub's/],
+    ["an address of a file", () => batch({ href: "file:///etc/passwd" }), /answer that is not the hub's/],
+    ["too few parts", () => batch({ href: hub.storage, header: { chunk_size: "1" } }), /answer that is not the hub's/],
+    ["parts of no bytes", () => batch({ href: hub.storage, header: { chunk_size: "0", "1": "x" } }), /not the hub's/],
+    ["an object of another", () => '{"objects":[{"oid":"x","size":1,"actions":{}}]}', /answer that is not the hub's/],
+    ["a refusal", () => batch({}).replace('"actions":{"upload":{}}', '"error":{"message":"quota"}'), /upload: quota$/],
+    [
+      "an address without a server",
+      () => batch({ href: "http://127.0.0.1:9/x" }),
+      /could not be pushed .*fetch failed/,
+    ],
+    [
+      "another transfer",
+      () => batch({ href: hub.storage }).replace("{", '{"transfer":"xet",'),
+      /could not be pushed .*404/,
+    ],
+  ])("for uploads: %s", async (_, body, message) => {
+    hub.refusals = [{ status: 200, body: body(), path: /batch/ }];
+    const error = await push().catch((one: unknown) => one);
+    expect(error).toBeInstanceOf(HubError);
+    expect((error as Error).message).toMatch(message);
+    expect(commits()).toEqual([]);
+  });
+
+  it.each(["never reads", "never answers"] as const)("from a storage that %s", async (how) => {
+    hub.stuck = how;
+    const pushing = pushFolder(at("merged"), { name, retryDelay: 1, timeout: 20 });
+    await expect(pushing).rejects.toThrow(/^http:\/\/localhost:\d+ does not answer\. Check the connection/);
+    expect(commits()).toEqual([]);
+  });
+
+  it("for what is to be uploaded is not a push without weights", async () => {
+    const files = [...weights(), "config.json"].map((path) => ({ path, uploadMode: "teleport" }));
+    hub.refusals = [{ status: 200, body: JSON.stringify({ files }), path: /preupload/ }];
+    await expect(push()).rejects.toThrow("sent an answer that is not the hub's");
+    expect(commits()).toEqual([]);
+  });
+
+  it("for the storage's refusal is a sentence", async () => {
+    hub.refusals = [{ status: 403, body: "not JSON", path: /signature=abc/ }];
+    const error = await push().catch((one: unknown) => one);
+    expect(error).toBeInstanceOf(HubError);
+  });
+
+  it.each(["../../x?y=1#", "x".repeat(1_000_000), ""])("for the commit of a branch: %.20s", async (sha) => {
+    hub.push(name, at("task"));
+    hub.refusals = [
+      { status: 200, body: commit("0".repeat(40)), path: /revision/ },
+      { status: 200, body: commit(sha), path: /revision/ },
+    ];
+    await expect(push()).rejects.toThrow(`the Hub does not name the commit of ${name} (main)`);
+  });
+
+  it.each(["http://[", "http://localhost:1/steal"])("for the next page: %s", async (link) => {
+    hub.push(name, at("task"));
+    hub.refusals = [{ status: 200, body: "[]", link, path: /tree/ }];
+    await expect(push()).rejects.toThrow(`The listing of ${name} continues elsewhere than on the hub.`);
+  });
+
+  it("for the account is shortened", async () => {
+    const orgs = Array.from({ length: 5000 }, (_, i) => ({ name: `o${i}` }));
+    const body = JSON.stringify({ type: "user", name: "x".repeat(1_000_000), orgs, auth: {} });
+    hub.refusals = [{ status: 200, body, path: /whoami/ }];
+    const error = (await push().catch((one: unknown) => one)) as Error;
+    expect(error.message).toContain(
+      "x... ), nor one of your organizations (o0, o1, o2 and 4997 more)".replace("... ", "..."),
+    );
+    expect(error.message.length).toBeLessThan(500);
   });
 });
 

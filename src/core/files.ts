@@ -1,7 +1,7 @@
 // Durable writes, and bounded reads of files that users name.
 import { randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { lstat, open, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import { type FileHandle, lstat, open, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import type { Readable } from "node:stream";
 import { CheckpointError, isAnySystemError, isSystemError } from "./errors.js";
@@ -113,8 +113,9 @@ const MAX_JSON_DEPTH = 500;
  * The stamp of a file, which changes with its bytes, even if size and modification time are restored. New links and
  * permissions change it too.
  */
-export async function stampOf(path: string): Promise<string> {
-  const { size, mtimeNs, ctimeNs, ino } = await stat(path, { bigint: true });
+export async function stampOf(file: string | FileHandle): Promise<string> {
+  const stats = typeof file === "string" ? stat(file, { bigint: true }) : file.stat({ bigint: true });
+  const { size, mtimeNs, ctimeNs, ino } = await stats;
   return [size, mtimeNs, ctimeNs, ino].join(" ");
 }
 

@@ -1,6 +1,6 @@
 // Answers of the hub's API. A login page or a broken proxy may send anything in their place.
 
-import { isObject } from "../core/index.js";
+import { isObject, shorten } from "../core/index.js";
 import { HubError } from "./hub-error.js";
 
 /** Longest answer of the API, in bytes. A page of a listing has up to 1,000 files. */
@@ -9,8 +9,42 @@ const MAX_ANSWER = 64 * 2 ** 20;
 const isList = (value: unknown): value is readonly Readonly<Record<string, unknown>>[] =>
   Array.isArray(value) && value.every(isObject);
 
+/** @huggingface/hub leaves out a file with another mode, and reports the commit without it as a success. */
+const isUploadable = ({ path, uploadMode }: Readonly<Record<string, unknown>>) =>
+  typeof path === "string" && (uploadMode === "lfs" || uploadMode === "regular");
+
+const isAddress = (value: unknown): value is string => {
+  if (typeof value !== "string" || !URL.canParse(value)) return false;
+  const { protocol, username, password } = new URL(value);
+  // fetch refuses addresses with a login.
+  return /^https?:$/.test(protocol) && username + password === "";
+};
+
+/**
+ * Whether each object is one that was asked for, with addresses for all of its parts.
+ * @throws HubError if the hub refuses one of them
+ */
+function areUploads(objects: readonly Readonly<Record<string, unknown>>[], asked: unknown): boolean {
+  const known = isObject(asked) && isList(asked.objects) ? asked.objects : [];
+  const sizes = new Map(known.map(({ oid, size }) => [oid, Number(size)]));
+  return objects.every(({ oid, error, actions = {} }) => {
+    const size = sizes.get(oid);
+    if (size === undefined || !isObject(actions)) return false;
+    if (isObject(error)) throw new HubError(`The Hub refuses an upload: ${shorten(String(error.message))}`);
+    if (actions.upload === undefined) return error === undefined;
+    if (!isObject(actions.upload) || !isAddress(actions.upload.href)) return false;
+    const { header } = actions.upload;
+    if (!isObject(header) || !header.chunk_size) return header === undefined || header === null || isObject(header);
+    const parts = Object.keys(header).filter((key) => /^\d+$/.test(key));
+    const count = Math.ceil(size / Number(header.chunk_size));
+    return (
+      parts.length === count && parts.every((key) => Number(key) >= 1 && Number(key) <= count && isAddress(header[key]))
+    );
+  });
+}
+
 /** What @huggingface/hub reads of an answer without a check, by the path of the request. */
-const SHAPES: readonly (readonly [RegExp, (value: unknown) => boolean])[] = [
+const SHAPES: readonly (readonly [RegExp, (value: unknown, asked: unknown) => boolean])[] = [
   [
     /^\/api\/(model|dataset)s\/[^/]+\/[^/]+\/tree\//,
     (value) => isList(value) && value.every(({ path, type }) => typeof path === "string" && typeof type === "string"),
@@ -28,15 +62,30 @@ const SHAPES: readonly (readonly [RegExp, (value: unknown) => boolean])[] = [
       (value.type !== "user" || isList(value.orgs)),
   ],
   [/^\/api\/repos\/create$/, isObject],
-  [/^\/api\/models\/[^/]+\/[^/]+\/preupload\//, (value) => isObject(value) && isList(value.files)],
-  [/^\/[^/]+\/[^/]+\.git\/info\/lfs\/objects\/batch$/, (value) => isObject(value) && isList(value.objects)],
+  [
+    /^\/api\/models\/[^/]+\/[^/]+\/preupload\//,
+    (value) => isObject(value) && isList(value.files) && value.files.every(isUploadable),
+  ],
+  [
+    /^\/[^/]+\/[^/]+\.git\/info\/lfs\/objects\/batch$/,
+    (value, asked) => isObject(value) && isList(value.objects) && areUploads(value.objects, asked),
+  ],
   [/^\/api\/models\/[^/]+\/[^/]+\/commit\//, (value) => isObject(value) && typeof value.commitOid === "string"],
 ];
+
+function parsed(text: unknown): unknown {
+  try {
+    return typeof text === "string" ? JSON.parse(text) : undefined;
+  } catch {
+    return undefined; // a commit has lines of JSON
+  }
+}
 
 /**
  * Reads the whole answer to a request to the API; other answers are left as they are.
  * @param path of the request, below the endpoint
  * @param server address for messages
+ * @param asked JSON of the request, if it had some
  * @param onBytes called with the bytes of each part of the body
  * @throws HubError if the answer is not one of the hub
  */
@@ -44,6 +93,7 @@ export async function checkedAnswer(
   path: string,
   response: Response,
   server: string,
+  asked: unknown,
   onBytes: (bytes: number) => void,
 ): Promise<Response> {
   const [, isRight] = SHAPES.find(([pattern]) => pattern.test(path)) ?? [];
@@ -68,7 +118,7 @@ export async function checkedAnswer(
   const { status, headers } = response;
   const isRefusal = status >= 400;
   // Servers send statuses and reasons that a Response refuses: above 599, of answers without a body, control characters.
-  if (status > 599 || (!isRefusal && !isRight(value))) throw wrong();
+  if (status > 599 || (!isRefusal && !isRight(value, parsed(asked)))) throw wrong();
   const statusText = response.statusText.replace(/[^\t\x20-\x7e]/g, "?");
   // @huggingface/hub reads the reason of a refusal, which must be an object if it is JSON.
   const body = isObject(value) || !isRefusal ? text : "{}";

@@ -33,6 +33,11 @@ export async function listRepository(listed: Listed): Promise<Map<string, HubFil
     }
     if (pages.size >= MAX_PAGES) throw tooMany();
     pages.add(page);
+    if (!URL.canParse(page) || new URL(page).origin !== new URL(listed.hubUrl).origin) {
+      throw new HubError(
+        `The listing of ${name} continues elsewhere than on the hub. Try again, or another HF_ENDPOINT.`,
+      );
+    }
     return listed.fetch(input, init);
   };
   const files = new Map<string, HubFile>();

@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { formatDuration, isObject, LayergraftError, readRetryAfter, redactor } from "../core/index.js";
 import { checkedAnswer } from "./answers.js";
+import { countedBody } from "./counted-body.js";
 import { HubError } from "./hub-error.js";
 import { Pace } from "./pace.js";
 import type { HubSettings } from "./settings.js";
@@ -18,6 +19,9 @@ const MAX_SILENT_RETRIES = 1;
 
 /** A connection without a byte for this long, in milliseconds, counts as broken; one with few bytes, somewhat later. */
 export const SILENT_MS = 30_000;
+
+/** Times as long for uploads: what was read of a file may still wait in buffers, and the storage answers when it has all. */
+const UPLOAD_FACTOR = 10;
 
 const BROKEN_CONNECTION = ["ECONNRESET", "EPIPE", "UND_ERR_SOCKET"];
 const NO_ANSWER = ["UND_ERR_CONNECT_TIMEOUT", "UND_ERR_HEADERS_TIMEOUT"];
@@ -69,18 +73,23 @@ export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptio
       const noAnswer = (cause?: unknown) =>
         new NoAnswerError(`${server} does not answer. Check the connection or HF_ENDPOINT, then run again.`, {}, cause);
       const silent = new AbortController();
-      const pace = new Pace(timeout, () => silent.abort(noAnswer()));
-      // The answer to a stream comes after all of it is sent.
-      const isStream = init?.body && typeof init.body !== "string";
-      if (!isStream) pace.wait();
+      const upload = init?.body instanceof Blob ? init.body : undefined;
+      const pace = new Pace((upload ? UPLOAD_FACTOR : 1) * timeout, () => silent.abort(noAnswer()));
       const onBytes = (bytes: number) => {
         pace.came(bytes);
         pace.wait();
       };
       try {
-        const response = await fetch(input, { ...init, headers, ...eitherSignal(either.signal, silent.signal) });
+        pace.wait();
+        const body = upload ? { body: countedBody(upload, onBytes) } : {};
+        const response = await fetch(input, {
+          ...init,
+          ...body,
+          headers,
+          ...eitherSignal(either.signal, silent.signal),
+        });
         onBytes(Number.POSITIVE_INFINITY);
-        return await checkedAnswer(path, response, server, onBytes);
+        return await checkedAnswer(path, response, server, init?.body, onBytes);
       } catch (error) {
         throw NO_ANSWER.includes(codeOf(error)) ? noAnswer(error) : error;
       } finally {

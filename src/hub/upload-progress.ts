@@ -1,6 +1,7 @@
 // Progress of the files of a commit, as bytes of all of them.
 
 import type { CommitProgressEvent } from "@huggingface/hub";
+import { countedBody } from "./counted-body.js";
 
 /** Called with bytes of the files that are compared, hashed or sent. */
 export type OnUpload = (state: { readonly phase: string; readonly done: number; readonly total: number }) => void;
@@ -64,28 +65,13 @@ export class UploadProgress {
       if (!hint || !(init?.body instanceof Blob)) return send(input, init);
       const parts = shares.get(hint.progressCallback) ?? [];
       shares.set(hint.progressCallback, parts);
-      const body = counted(init.body, (share) => {
-        parts[hint.part ?? 0] = share;
+      const { size } = init.body;
+      const body = countedBody(init.body, (_, done) => {
+        parts[hint.part ?? 0] = done / size;
         hint.progressCallback(parts.reduce((sum, one) => sum + one, 0) / (hint.numParts ?? 1));
       });
       // Otherwise fetch keeps the whole body, to send it again after a redirect.
       return send(input, { ...init, body, redirect: "error", window: null });
     };
   }
-}
-
-/** A blob that counts what is read of it; read again for a retry, it counts from the start. */
-function counted(blob: Blob, onShare: (share: number) => void): Blob {
-  const stream = () => {
-    let done = 0;
-    const count = new TransformStream<Uint8Array, Uint8Array>({
-      transform: (chunk, controller) => {
-        done += chunk.length;
-        onShare(done / blob.size);
-        controller.enqueue(chunk);
-      },
-    });
-    return blob.stream().pipeThrough(count);
-  };
-  return Object.defineProperties(new Blob([]), { size: { value: blob.size }, stream: { value: stream } });
 }

@@ -1,8 +1,11 @@
 // Uploads files to a repository of the hub as one commit. What is there already is not sent again.
 
 import { createReadStream } from "node:fs";
+import { setImmediate } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
-import { CancelledError, LayergraftError } from "../core/index.js";
+import type { commitIter } from "@huggingface/hub";
+import { CancelledError, formatSome, isAnySystemError, LayergraftError, shorten } from "../core/index.js";
+import { isCommit } from "./cache.js";
 import { beginHash, type HubFile } from "./contents.js";
 import { HubError } from "./hub-error.js";
 import { listRepository } from "./listing.js";
@@ -92,9 +95,11 @@ async function openAccess(
   const organizations = account.type === "user" ? account.orgs.map((org) => org.name) : [];
   // An application's token names no account; the hub decides.
   if (account.type !== "app" && account.name !== namespace && !organizations.includes(namespace)) {
-    const others = organizations.length > 0 ? `, nor one of your organizations (${organizations.join(", ")})` : "";
+    const others =
+      organizations.length > 0 ? `, nor one of your organizations (${formatSome(organizations.map(shorten))})` : "";
+    const own = shorten(account.name);
     throw new HubError(
-      `${name} cannot be pushed: ${namespace} is not your account (${account.name})${others}. Choose another name, such as ${account.name}/${name.split("/")[1]}.`,
+      `${name} cannot be pushed: ${namespace} is not your account (${own})${others}. Choose another name, such as ${own}/${name.split("/")[1]}.`,
     );
   }
   return { token, request };
@@ -117,7 +122,8 @@ export async function uploadFiles(settings: HubSettings, options: UploadOptions)
   });
 }
 
-async function upload({ endpoint }: HubSettings, access: Access, options: UploadOptions): Promise<UploadResult> {
+async function upload(settings: HubSettings, access: Access, options: UploadOptions): Promise<UploadResult> {
+  const { endpoint } = settings;
   const { createBranch, createRepo } = await import("@huggingface/hub");
   const { name, branch = "main", isPrivate = false, files, isStale, dryRun = false } = options;
   const { request } = access;
@@ -155,7 +161,7 @@ async function upload({ endpoint }: HubSettings, access: Access, options: Upload
   };
   if (dryRun) return { ...result, commit: null };
   if (sent.length + removed.length === 0) return { ...result, commit: head ?? null };
-  return { ...result, commit: await commit(access, options, sent, removed, head) };
+  return { ...result, commit: await commit(settings, access, options, sent, removed, head) };
 }
 
 const ignoreStatus = (status: number) => (error: unknown) => {
@@ -173,7 +179,9 @@ async function visibilityOf({ request }: Access, name: string): Promise<"public"
 async function headOf({ request }: Access, name: string, branch: string): Promise<string | undefined> {
   const { modelInfo } = await import("@huggingface/hub");
   const asked = { ...request, name, revision: branch, additionalFields: ["sha" as const] };
-  return (await modelInfo(asked).catch(ignoreStatus(404)))?.sha;
+  const found = await modelInfo(asked).catch(ignoreStatus(404));
+  if (found === undefined || isCommit(String(found.sha))) return found?.sha;
+  throw new HubError(`the Hub does not name the commit of ${name} (${branch})`);
 }
 
 /** Paths of the files whose size and hash are those of the repository. */
@@ -202,6 +210,7 @@ async function unchangedFiles(
 
 /** @returns the commit */
 async function commit(
+  settings: HubSettings,
   { request }: Access,
   { name, branch = "main", message, signal, onProgress }: UploadOptions,
   sent: readonly UploadFile[],
@@ -211,15 +220,17 @@ async function commit(
   const { commitIter } = await import("@huggingface/hub");
   signal?.throwIfAborted();
   const progress = new UploadProgress(sent, onProgress);
+  // Ends the other uploads when one fails.
+  const ended = new AbortController();
   const steps = commitIter({
     ...request,
-    fetch: progress.counting(request.fetch),
+    fetch: afterProgress(progress.counting(request.fetch)),
     repo: { type: "model", name },
     branch,
     title: message,
     // A push meanwhile would mix two models, as files that did not change are not sent.
     ...(head === undefined ? {} : { parentCommit: head }),
-    ...(signal ? { abortSignal: signal } : {}),
+    abortSignal: AbortSignal.any([ended.signal, ...(signal ? [signal] : [])]),
     operations: [
       ...sent.map(({ path, content }) => ({
         operation: "addOrUpdate" as const,
@@ -229,11 +240,51 @@ async function commit(
       ...removed.map((path) => ({ operation: "delete" as const, path })),
     ],
   });
+  try {
+    return await lastOf(steps, progress, settings);
+  } finally {
+    ended.abort();
+  }
+}
+
+async function lastOf(
+  steps: ReturnType<typeof commitIter>,
+  progress: UploadProgress,
+  settings: HubSettings,
+): Promise<string> {
   for (;;) {
-    const step = await steps.next();
+    const step = await steps.next().catch((error: unknown) => {
+      throw isKnown(error, settings)
+        ? error
+        : new HubError(
+            `the Hub's answer cannot be used: ${reasonOf(error, settings)}. Push again, or try another HF_ENDPOINT.`,
+            {},
+            error,
+          );
+    });
     if (step.done) return step.value?.commit.oid ?? "";
     progress.take(step.value);
   }
+}
+
+/**
+ * A fetch that settles when all progress before it was read: @huggingface/hub loses an error that comes earlier, and would
+ * wait without end.
+ */
+function afterProgress(send: typeof fetch): typeof fetch {
+  return async (input, init) => {
+    try {
+      return await send(input, init);
+    } finally {
+      await setImmediate();
+    }
+  };
+}
+
+/** Whether an error has a message or a status of its own. @huggingface/hub throws others for answers that it did not expect. */
+function isKnown(error: unknown, settings: HubSettings): boolean {
+  const isOurs = error instanceof LayergraftError || isAnySystemError(error);
+  return isOurs || statusOf(error) !== undefined || networkReason(error, settings) !== undefined;
 }
 
 /** Runs requests of an upload, and explains their errors. */

@@ -40,6 +40,8 @@ export const experiment = z.strictObject({
   folder: z.string(),
   /** Changes with what this shows. */
   version: z.string(),
+  /** Of the plan's text, which a run names, so that it starts no program that the page did not show. */
+  planDigest: z.string(),
   runner: runner.nullable(),
   counts: z.strictObject({ done: count, running: count, failed: count, left: count, waiting: count }),
   /** Of all steps that are done. */

@@ -54,6 +54,17 @@ const call = (name: string, input: unknown, headers: Record<string, string> = {}
   send(`/api/${name}`, JSON.stringify(input), { authorization: `Bearer ${token}`, ...headers });
 const messageOf = ({ body }: Reply) => (JSON.parse(body) as { error: { message: string } }).error.message;
 
+/** Runs a job to its end. */
+const done = async (kind: string, input: object) => {
+  const { id } = JSON.parse((await call("job.start", { kind, input })).body) as { id: string };
+  for (;;) {
+    const jobs = JSON.parse((await call("job.list", {})).body) as { id: string; state: string; error: string }[];
+    const job = jobs.find((one) => one.id === id);
+    if (job?.state !== "running") return job;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+};
+
 describe("the door", () => {
   it.each([
     ["no token", {}],
@@ -184,7 +195,7 @@ describe("plans by strangers", () => {
       for (const [operation, input] of [
         ["experiment.read", { plan: name, version: null }],
         ["experiment.recipe", { plan: name, id: "x" }],
-        ["job.start", { kind: "experiment", input: { plan: name } }],
+        ["job.start", { kind: "experiment", input: { plan: name, planDigest: "" } }],
       ] as const) {
         expect([operation, name, (await call(operation, input)).status]).toEqual([operation, name, 400]);
       }
@@ -240,6 +251,24 @@ describe("plans by strangers", () => {
     expect((await programs())[0]?.what).toMatch(/^x{4000}… \(1015 more characters are in the plan\)$/);
     rmSync(at("project", "programs.yaml"));
     expect(JSON.parse((await read("evil.yaml")).body)).toMatchObject({ programs: [] });
+  });
+
+  it("start no program that was put in after they were shown", async () => {
+    const file = at("project", "later.yaml");
+    const serving = (command: string) =>
+      plan("").replace("tasks: [quiz]", `tasks: [quiz], backend: "serve:${command} {model} {port}"`);
+    writeFileSync(file, serving("shown"));
+    const shown = JSON.parse((await read("later.yaml")).body) as { planDigest: string; programs: object };
+    expect(shown.programs).toEqual([{ when: "For each model", what: "shown {model} {port}" }]);
+    const started = { plan: "later.yaml", planDigest: shown.planDigest };
+    writeFileSync(file, serving("hidden"));
+    expect(await done("experiment", started)).toMatchObject({
+      state: "failed",
+      error: "later.yaml was changed since the page read it. Check what it starts, then run it again.",
+    });
+    writeFileSync(file, serving("shown"));
+    expect((await done("experiment", started))?.error).toMatch(/nowhere/);
+    rmSync(file);
   });
 
   it("with broken results and reports are described", async () => {
@@ -305,15 +334,6 @@ describe("models and projects by strangers", () => {
 
   it("with links out of the project are read without what they lead to", async () => {
     const recipe = (name: string) => at("project", "recipes", `${name}.yaml`);
-    const done = async (kind: string, input: object) => {
-      const { id } = JSON.parse((await call("job.start", { kind, input })).body) as { id: string };
-      for (;;) {
-        const jobs = JSON.parse((await call("job.list", {})).body) as { id: string; state: string; error: string }[];
-        const job = jobs.find((one) => one.id === id);
-        if (job?.state !== "running") return job;
-        await new Promise((resolve) => setTimeout(resolve, 50));
-      }
-    };
     writeFileSync(at("secret.yaml"), "method: soup\nmodels: [secret]\n");
     symlinkSync(at("secret.yaml"), recipe("linked"));
     symlinkSync("/dev/zero", recipe("endless"));
@@ -345,7 +365,7 @@ describe("models and projects by strangers", () => {
       400,
       expect.stringMatching(/linked\.yaml leads out of the project/),
     ]);
-    expect(await done("experiment", { plan: "linked.yaml" })).toMatchObject({ state: "failed" });
+    expect(await done("experiment", { plan: "linked.yaml", planDigest: "" })).toMatchObject({ state: "failed" });
     rmSync(at("project", "linked.yaml"));
   });
 

@@ -137,6 +137,8 @@ export async function receiveUpload(
   url: URL,
   response: ServerResponse,
 ): Promise<unknown> {
+  if (hub.stuck === "never reads") return request.pause();
+  if (hub.stuck === "never answers") return request.resume();
   const cut = hub.uploadCuts.shift();
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -90,6 +90,8 @@ export class FakeHub {
   signature = "abc";
   /** Bytes after which the connections of the next uploads are cut. */
   uploadCuts: number[] = [];
+  /** How the storage holds up uploads. */
+  stuck: "never reads" | "never answers" | undefined;
   /** Token of `tester`, a member of `org`, without which gated and private repositories are refused. */
   token = "hf_token_of_the_test";
   /** Token of the same user that may not write. */

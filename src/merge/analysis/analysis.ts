@@ -12,7 +12,7 @@ import {
   type TensorDelta,
   type TensorToAnalyze,
 } from "../../values/index.js";
-import { blockOf, compareParts, type HubAccess, type Part, pairsOf, type RunOptions } from "../../weights/index.js";
+import { blockOf, compareParts, type HubAccess, type Part, pairsOf, type RunOptions, requireUnchanged } from "../../weights/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import { resolveSource } from "../plan/inner-recipes.js";
 import { OperandBuilder } from "../plan/operand-builder.js";
@@ -166,6 +166,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
   const isUsable = (tensor: TensorToAnalyze) =>
     isAnalyzable(tensor, [tensor.base, ...tensor.experts.flatMap(leavesOf)], builder.sources);
   const deltas = await analyzeTensors(all.filter(isUsable), builder.sources, measured, rowAxis, run);
+  await requireUnchanged(builder.sources.values(), "the analysis would mix old and new. Run it again.");
   const resolved = resolveThresholds(thresholds, deltas, names.length);
   const counted = deltas.map((delta): CountedTensor => {
     const counts = delta.experts.map(({ rows }, expert) =>

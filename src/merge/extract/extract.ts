@@ -12,6 +12,7 @@ import {
   factorNames,
   layoutFolder,
   peftTargets,
+  requireUnchanged,
   runProgram,
 } from "../../weights/index.js";
 import { checkFolderOutput } from "../analysis/write-analysis.js";
@@ -52,6 +53,7 @@ export async function extractAdapter(options: ExtractOptions, output: Extraction
   const measured = await measureAll(measurements, opened.builder.sources, { signal, onProgress, threads, memory });
   const fill = async (partial: string) => {
     const extraction = await extractInto(partial, opened, measured, options);
+    await requireUnchanged(opened.builder.sources.values(), "the adapter would mix old and new. Run it again.");
     const base = opened.base.lead.checkpoint;
     const models = [...opened.builder.sources.values()].filter((model) => model !== base);
     const { largestRank: rank, shares } = extraction.total;

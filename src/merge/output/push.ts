@@ -22,6 +22,8 @@ export interface PushOptions extends PushTarget, Pick<RunOptions, "signal" | "on
   readonly dryRun?: boolean | undefined;
   /** Milliseconds before the first retry, doubled each time. Default 500. */
   readonly retryDelay?: number | undefined;
+  /** Milliseconds without an answer after which a request fails; ten times as many for a file. Default 30,000. */
+  readonly timeout?: number | undefined;
 }
 
 /** What was pushed. */

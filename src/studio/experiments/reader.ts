@@ -7,7 +7,7 @@ import { exists, isAnySystemError, LayergraftError, stampOf, staysIn, systemMess
 import { type Experiment, openExperiment, statusOf } from "../../experiment/index.js";
 import { findRecipe, gatherReport, REPORT } from "../../findings/index.js";
 import type { Experiment as Shown } from "../experiment-protocol.js";
-import { fileOf } from "../project/project.js";
+import { digestOfFile, fileOf } from "../project/project.js";
 import type { Answer, Answers, Question, ReaderData } from "./ask.js";
 import { entryOf, findPlans, placeOf, runnerIn } from "./find-plans.js";
 import { summarize } from "./summary.js";
@@ -28,6 +28,7 @@ const ANSWERS: Answers = {
   },
   async read({ plan, version }) {
     const file = await fileOf(folder, plan);
+    const planDigest = await digestOfFile(file);
     const { out } = await placeOf(file);
     const runner = await runnerIn(out);
     const key = [plan, await stampOf(file), runner?.pid].join(" ");
@@ -39,6 +40,7 @@ const ANSWERS: Answers = {
     const place = {
       plan,
       version: now,
+      planDigest,
       runner,
       report: (await exists(written)) && (await staysIn(written, out)) ? written : null,
     };

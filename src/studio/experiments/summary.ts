@@ -12,7 +12,7 @@ const MOST_TASKS = 40;
 const MOST_LISTED = 12;
 
 /** What comes from the folder and not from the experiment. */
-export type Place = Pick<Shown, "plan" | "version" | "runner" | "report">;
+export type Place = Pick<Shown, "plan" | "version" | "planDigest" | "runner" | "report">;
 
 export function summarize(
   { plan, variants, world, out }: Experiment,

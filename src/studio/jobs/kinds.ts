@@ -12,7 +12,7 @@ import {
 import { usageError } from "../../core/index.js";
 import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
 import { pageData, readAnalysis, suggestRecipes } from "../../merge/index.js";
-import { fileOf, recipeFile } from "../project/project.js";
+import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
 import type { JobInput, JobKind } from "../protocol.js";
 import { evaluateModels, runnerOptions } from "./evaluate.js";
 import { PartsInParallel } from "./parts.js";
@@ -107,10 +107,14 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   async push({ folder, repository, isPrivate }, { project }, { signal, onProgress }) {
     return push(folder, { folder: project, name: repository, private: isPrivate, signal, onProgress });
   },
-  async experiment({ plan }, { project }, { signal, onProgress }) {
+  async experiment({ plan, planDigest }, { project }, { signal, onProgress }) {
+    const file = await fileOf(project, plan);
+    if ((await digestOfFile(file)) !== planDigest) {
+      throw usageError(`${plan} was changed since the page read it. Check what it starts, then run it again.`);
+    }
     onProgress({ phase: "checking models and data", done: 0, total: 0, unit: "steps" });
     const running = new PartsInParallel();
-    const { reportFolder, failures } = await runExperiment(await fileOf(project, plan), {
+    const { reportFolder, failures } = await runExperiment(file, {
       signal,
       onProgress({ event, ...progress }) {
         if (!event) onProgress(progress);

@@ -4,6 +4,7 @@ import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
 import {
+  digestOf,
   exists,
   isFile,
   isSystemError,
@@ -39,6 +40,11 @@ export async function fileOf(project: string, ...names: readonly string[]): Prom
     throw usageError(`${file} leads out of the project. Replace the link with what it links to.`, { file });
   }
   return file;
+}
+
+/** Digest of a small file. */
+export async function digestOfFile(file: string): Promise<string> {
+  return digestOf(await readBounded(file, MOST_BYTES, () => usageError(`${file} is too large for the studio.`)));
 }
 
 /** Something that another tab or program changed in the meantime. */

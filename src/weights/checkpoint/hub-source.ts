@@ -241,5 +241,5 @@ async function openRemote(repository: Repository, file: HubFile, path: string): 
       }
     },
   };
-  return { path, bytes: file.size, modified: 0, remote, ...header };
+  return { path, bytes: file.size, modified: 0, stamp: "", remote, ...header };
 }

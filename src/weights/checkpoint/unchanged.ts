@@ -1,13 +1,13 @@
 // Whether the files of models are as they were when they were opened.
 
 import { stat } from "node:fs/promises";
-import { formatSome, LayergraftError } from "../../core/index.js";
+import { formatSome, LayergraftError, stampOf } from "../../core/index.js";
 import type { Checkpoint } from "./checkpoint.js";
 
 /**
- * Checks the modification times of the files on this machine. A commit on the hub never changes.
+ * Checks that the files on this machine are those that were opened. A commit on the hub never changes.
  * @param consequence end of the message: what would happen, and what to do
- * @param times modification times by path; default those when the files were opened
+ * @param times modification times by path, of an earlier run; default: nothing about the files has changed in this one
  * @throws LayergraftError code "changed" if a file changed
  */
 export async function requireUnchanged(
@@ -16,10 +16,10 @@ export async function requireUnchanged(
   times?: Readonly<Record<string, number>>,
 ): Promise<void> {
   const changed = new Set<string>();
-  for (const { path, modified, remote } of [...checkpoints].flatMap(({ files }) => files)) {
+  for (const { path, stamp, remote } of [...checkpoints].flatMap(({ files }) => files)) {
     if (remote) continue;
-    const now = await stat(path).catch(() => undefined);
-    if (now?.mtimeMs !== (times ? times[path] : modified)) changed.add(path);
+    const now = times ? stat(path).then(({ mtimeMs }) => mtimeMs) : stampOf(path);
+    if ((await now.catch(() => undefined)) !== (times ? times[path] : stamp)) changed.add(path);
   }
   const [first] = changed;
   if (first === undefined) return;

@@ -2,7 +2,7 @@
 
 import { createHash, type Hash } from "node:crypto";
 import { constants, type FileHandle, open } from "node:fs/promises";
-import { FormatError, isSystemError } from "../../core/index.js";
+import { FormatError, isSystemError, stampOf } from "../../core/index.js";
 import { parseHeader, parseHeaderLength, type TensorInfo } from "./header.js";
 
 /** An opened safetensors file: its header, checked. */
@@ -11,8 +11,10 @@ export interface SafetensorsFile {
   readonly path: string;
   /** Size of the whole file in bytes. */
   readonly bytes: number;
-  /** Modification time in milliseconds since 1970, to notice a change between two passes. */
+  /** Modification time in milliseconds since 1970, to notice a change between two runs. */
   readonly modified: number;
+  /** Its stamp, to notice a change within a run; empty on the hub, where a commit never changes. */
+  readonly stamp: string;
   /** SHA-256 of the length and the header, hexadecimal: covers the layout, not the values. */
   readonly headerDigest: string;
   /** Tensors in the order of their data. */
@@ -59,7 +61,7 @@ export async function openSafetensors(path: string): Promise<SafetensorsFile> {
       return bytes;
     };
     const header = await readHeader(path, stats.size, read);
-    return { path, bytes: stats.size, modified: stats.mtimeMs, ...header };
+    return { path, bytes: stats.size, modified: stats.mtimeMs, stamp: await stampOf(handle), ...header };
   } finally {
     await handle.close();
   }

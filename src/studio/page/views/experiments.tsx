@@ -253,14 +253,14 @@ interface RunProps {
 
 function Run({ experiment, job, isTrusted }: RunProps) {
   const [isAsked, setAsked] = useState(false);
-  const { plan, counts, problems, runner } = experiment;
+  const { plan, planDigest, counts, problems, runner } = experiment;
   useEffect(() => setAsked(false), [job?.id, job?.state]);
   if (job?.state === "running") return <CancelButton job={job} label="Stop" busyLabel="Stopping…" />;
   const { done, failed, left, waiting, running } = counts;
   if (left + waiting + running + failed === 0) return null;
   const start = async () => {
     setAsked(true);
-    const started = await attempt(() => call("job.start", { kind: "experiment", input: { plan } }));
+    const started = await attempt(() => call("job.start", { kind: "experiment", input: { plan, planDigest } }));
     if (!started) setAsked(false);
   };
   return (
