@@ -1,25 +1,48 @@
 // Loads ONNX Runtime when it is first needed, as merging and analysis work without it.
 
-import type * as Ort from "onnxruntime-node";
 import { isSystemError } from "../../core/index.js";
 import { RuntimeMissingError } from "./errors.js";
 
-export type { Ort };
+/** What is used of onnxruntime-node. The package is optional, so its own types may be missing. */
+export interface Ort {
+  readonly InferenceSession: {
+    create(model: Uint8Array, options: Readonly<Record<string, unknown>>): Promise<NativeSession>;
+  };
+  readonly Tensor: new (type: string, data: OrtTensor["data"], dims: readonly number[]) => OrtTensor;
+  listSupportedBackends(): readonly { readonly name: string; readonly bundled: boolean }[];
+}
 
-let loaded: Promise<typeof Ort> | undefined;
+export interface NativeSession {
+  readonly inputNames: readonly string[];
+  run(
+    feeds: Readonly<Record<string, OrtTensor>>,
+    fetches: Readonly<Record<string, OrtTensor | null>>,
+  ): Promise<Readonly<Record<string, OrtTensor>>>;
+  release(): Promise<void>;
+}
+
+export interface OrtTensor {
+  readonly dims: readonly number[];
+  readonly data: unknown;
+}
+
+// A string, so that the sources compile without the package.
+const PACKAGE: string = "onnxruntime-node";
+
+let loaded: Promise<Ort> | undefined;
 
 /**
  * The package onnxruntime-node, loaded once.
  * @param load how to import it; for tests
  * @throws RuntimeMissingError if it is not installed or has no binary that runs here.
  */
-export function loadRuntime(load?: () => Promise<typeof Ort>): Promise<typeof Ort> {
+export function loadRuntime(load?: () => Promise<Ort>): Promise<Ort> {
   if (load) return explained(load);
-  loaded ??= explained(() => import("onnxruntime-node"));
+  loaded ??= explained(() => import(PACKAGE));
   return loaded;
 }
 
-async function explained(load: () => Promise<typeof Ort>): Promise<typeof Ort> {
+async function explained(load: () => Promise<Ort>): Promise<Ort> {
   try {
     return await load();
   } catch (error) {
