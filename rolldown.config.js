@@ -1,6 +1,6 @@
 // Bundles src/ into dist/: one file for each module that package.json names, and the chunks that they share. A command
 // then reads a few files instead of hundreds, without the parts that it does not use.
-import { chmodSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { defineConfig } from "rolldown";
 
 const read = (file) => readFileSync(new URL(file, import.meta.url), "utf8");
@@ -24,7 +24,7 @@ export default defineConfig({
   // Only entries do anything when they are imported.
   treeshake: { moduleSideEffects: false },
   resolve: { extensionAlias: { ".js": [".ts", ".js"] } },
-  output: { dir: "dist", cleanDir: true, chunkFileNames: "chunks/[name].js" },
+  output: { dir: "dist", chunkFileNames: "chunks/[name].js" },
   plugins: [
     {
       name: "licenses",
@@ -32,13 +32,6 @@ export default defineConfig({
         const texts = [...BUNDLED, ...IN_PAGES].map((name) => `${name}\n\n${read(`node_modules/${name}/LICENSE`)}`);
         const source = texts.join("\n---\n\n");
         this.emitFile({ type: "asset", fileName: "LICENSES.txt", source });
-      },
-    },
-    {
-      // A global install links here; npm makes the file executable when it installs, and not after a later build.
-      name: "executables",
-      writeBundle() {
-        for (const file of Object.values(bin)) chmodSync(new URL(file, import.meta.url), 0o755);
       },
     },
   ],

@@ -7,7 +7,7 @@ import { embeddedModel } from "./embedded-model.js";
 import { WEIGHT_TYPES } from "./layered-session.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
 import { type EngineSource, openModelSource } from "./model-source.js";
-import { requireRuntime } from "./runtime/index.js";
+import { loadRuntime } from "./runtime/index.js";
 import type { SamplingOptions } from "./sampling.js";
 import type { ScoreOptions } from "./score.js";
 import { modelTextOf } from "./source-model-text.js";
@@ -75,7 +75,7 @@ export interface ContinuationScore {
  */
 export async function openEngine(source: EngineSource, options: OpenEngineOptions = {}): Promise<Engine> {
   // First, so that it is not missing only after everything is read.
-  await requireRuntime();
+  await loadRuntime();
   const { folder, hub, ...load } = options;
   const { weights = "float32" } = load;
   if (!WEIGHT_TYPES.includes(weights)) {

@@ -39,7 +39,7 @@ export {
   type WeightUses,
 } from "./placed-weights.js";
 export { RopeTables } from "./rope-tables.js";
-export { requireRuntime } from "./runtime/load-runtime.js";
+export { loadRuntime } from "./runtime/load-runtime.js";
 export { type Emitter, lowerGraph, type QuantizedWeight, type Weight } from "./runtime/lower.js";
 export type { ExternalData } from "./runtime/onnx.js";
 export { openSession, type Session, type TensorValue } from "./runtime/session.js";

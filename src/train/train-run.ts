@@ -15,13 +15,13 @@ import {
   type SetCounts,
 } from "../data/index.js";
 import {
+  loadRuntime,
   loadSourceTemplate,
   loadSourceTokenizer,
   locateWeights,
   type ModelSource,
   openModelSource,
   readSpec,
-  requireRuntime,
   type Tokenizer,
 } from "../engine/index.js";
 import { executePlan, type OpenedPlan, planRecipe } from "../merge/index.js";
@@ -104,7 +104,7 @@ export interface RunResult extends TrainResult {
 export async function trainRun(options: RunOptions): Promise<RunResult> {
   const { run, resume, force, signal, onProgress, onCheckpoint, onReady } = options;
   // Fails here if it is missing, before base and data are read.
-  await requireRuntime();
+  await loadRuntime();
   const prepared = await prepareRun(options);
   try {
     onReady?.(prepared);

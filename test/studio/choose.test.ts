@@ -2,17 +2,17 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { parse } from "yaml";
 import { type Studio, startStudio } from "../../src/studio/index.js";
-import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
+import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
 const PICTURES = process.env.LAYERGRAFT_TEST_PICTURES;
 
-describe.skipIf(BROWSER === undefined)(`choosing layers (${BROWSER ?? NO_BROWSER})`, { tags: ["slow"] }, () => {
+describeInBrowser("choosing layers", () => {
   let browser: Browser;
   let studio: Studio;
   let page: Page;

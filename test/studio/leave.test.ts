@@ -3,10 +3,10 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { exportModel, openModel, planMerge } from "../../src/index.js";
 import { type Studio, startStudio } from "../../src/studio/index.js";
-import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
+import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
 import { writeByteModel } from "../support/byte-model.js";
 import { temporaryFolder } from "../support/checkpoints.js";
 import { FakeHub } from "../support/fake-hub.js";
@@ -17,7 +17,7 @@ const at = (...names: string[]) => join(root, ...names);
 const PICTURES = process.env.LAYERGRAFT_TEST_PICTURES;
 const QUESTION = "Amina has 3 eggs and gets 2 eggs. How many eggs has Amina now?";
 
-describe.skipIf(BROWSER === undefined)(`leaving with a result (${BROWSER ?? NO_BROWSER})`, { tags: ["slow"] }, () => {
+describeInBrowser("leaving with a result", () => {
   let browser: Browser;
   let studio: Studio;
   let page: Page;

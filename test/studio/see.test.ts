@@ -2,16 +2,16 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { analyze } from "../../src/index.js";
 import { type Studio, startStudio } from "../../src/studio/index.js";
-import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
+import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
 
-describe.skipIf(BROWSER === undefined)(`the studio in a browser (${BROWSER ?? NO_BROWSER})`, { tags: ["slow"] }, () => {
+describeInBrowser("the studio in a browser", () => {
   let browser: Browser;
   let studio: Studio;
   let page: Page;

@@ -2,9 +2,9 @@
 import { mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { planMerge } from "../../src/index.js";
-import { BROWSER, NO_BROWSER, openBrowser } from "../support/browser.js";
+import { describeInBrowser, openBrowser } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
 import { preload, type RunOptions, slow, snapshot, start } from "../support/command.js";
 
@@ -14,125 +14,119 @@ const options: RunOptions = { cwd: root };
 /** Two models of 40 layers have some hundred tensors each. */
 const SLOW = preload(slow("readSync", 8), options);
 
-describe.skipIf(BROWSER === undefined)(
-  `the studio while work runs (${BROWSER ?? NO_BROWSER})`,
-  {
-    tags: ["slow"],
-  },
-  () => {
-    let server: ReturnType<typeof start>;
-    let port = 0;
-    let address = "";
-    let browser: Browser;
-    let page: Page;
-    const bugs: unknown[] = [];
+describeInBrowser("the studio while work runs", () => {
+  let server: ReturnType<typeof start>;
+  let port = 0;
+  let address = "";
+  let browser: Browser;
+  let page: Page;
+  const bugs: unknown[] = [];
 
-    /** Starts the studio as a process of its own, and tells the address of its page. */
-    const serve = (how: RunOptions): Promise<string> => {
-      server = start(["studio", "project", "--port", String(port), "--no-open", "--json"], how);
-      return new Promise((resolve, reject) => {
-        server.child.stdout?.once("data", (line: string) => resolve((JSON.parse(line) as { url: string }).url));
-        server.ended.then(({ stderr }) => reject(new Error(stderr)), reject);
-      });
-    };
-    const kill = async () => {
-      server.child.kill("SIGKILL");
-      await server.ended;
-    };
-
-    beforeAll(async () => {
-      for (const [i, name] of ["base", "math", "swahili"].entries()) {
-        await writeTiny(at(name), { seed: i + 1, layers: 40 });
-      }
-      const experts = ["math", "swahili"].map((name) => ({ name, source: at(name) }));
-      const settings = { base: at("base"), experts, recipe: "mine", prompts: [] };
-      mkdirSync(at("project", "recipes"), { recursive: true });
-      writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
-      writeFileSync(at("project", "recipes", "mine.yaml"), `method: soup\nmodels: [${at("math")}, ${at("swahili")}]\n`);
-      address = await serve(SLOW);
-      port = Number(new URL(address).port);
-      browser = await openBrowser();
-      page = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
-      page.on("pageerror", (error) => bugs.push(error));
-      await page.goto(address);
+  /** Starts the studio as a process of its own, and tells the address of its page. */
+  const serve = (how: RunOptions): Promise<string> => {
+    server = start(["studio", "project", "--port", String(port), "--no-open", "--json"], how);
+    return new Promise((resolve, reject) => {
+      server.child.stdout?.once("data", (line: string) => resolve((JSON.parse(line) as { url: string }).url));
+      server.ended.then(({ stderr }) => reject(new Error(stderr)), reject);
     });
+  };
+  const kill = async () => {
+    server.child.kill("SIGKILL");
+    await server.ended;
+  };
 
-    afterAll(async () => {
-      await browser?.close();
-      await kill();
-      expect(bugs).toEqual([]);
-    });
+  beforeAll(async () => {
+    for (const [i, name] of ["base", "math", "swahili"].entries()) {
+      await writeTiny(at(name), { seed: i + 1, layers: 40 });
+    }
+    const experts = ["math", "swahili"].map((name) => ({ name, source: at(name) }));
+    const settings = { base: at("base"), experts, recipe: "mine", prompts: [] };
+    mkdirSync(at("project", "recipes"), { recursive: true });
+    writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
+    writeFileSync(at("project", "recipes", "mine.yaml"), `method: soup\nmodels: [${at("math")}, ${at("swahili")}]\n`);
+    address = await serve(SLOW);
+    port = Number(new URL(address).port);
+    browser = await openBrowser();
+    page = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
+    page.on("pageerror", (error) => bugs.push(error));
+    await page.goto(address);
+  });
 
-    const shareDone = async () => Number(await page.getByRole("progressbar").first().getAttribute("value"));
-    const isUnderWay = () => expect.poll(shareDone, { timeout: 30_000 }).toBeGreaterThan(0);
+  afterAll(async () => {
+    await browser?.close();
+    await kill();
+    expect(bugs).toEqual([]);
+  });
 
-    it("says what an address without the key lacks, and takes the printed one in the same tab", async () => {
-      const other = await (await browser.newContext()).newPage();
-      await other.goto(new URL("/", page.url()).href);
-      await other.getByText("This address lacks the project's key.").waitFor();
-      await other.goto(address);
-      await other.getByRole("article", { name: "math", exact: true }).waitFor();
-      await other.close();
-    });
+  const shareDone = async () => Number(await page.getByRole("progressbar").first().getAttribute("value"));
+  const isUnderWay = () => expect.poll(shareDone, { timeout: 30_000 }).toBeGreaterThan(0);
 
-    it("finds a measurement again that runs, and cancels it", async () => {
-      await page.getByRole("link", { name: "Changes" }).click();
-      await page.getByRole("button", { name: "Measure changes" }).click();
-      await isUnderWay();
-      const before = await shareDone();
-      await page.reload();
-      await expect.poll(shareDone, { timeout: 30_000 }).toBeGreaterThanOrEqual(before);
-      await page.getByRole("button", { name: "Cancel" }).click();
-      await page.getByText("The last measurement was cancelled.").waitFor();
-      await page.getByRole("button", { name: "Measure changes" }).waitFor();
-    });
+  it("says what an address without the key lacks, and takes the printed one in the same tab", async () => {
+    const other = await (await browser.newContext()).newPage();
+    await other.goto(new URL("/", page.url()).href);
+    await other.getByText("This address lacks the project's key.").waitFor();
+    await other.goto(address);
+    await other.getByRole("article", { name: "math", exact: true }).waitFor();
+    await other.close();
+  });
 
-    it("finds a merge again that runs, and resumes it after kill -9 to the same bytes", async () => {
-      await page.getByRole("link", { name: "Write" }).click();
-      const way = page.getByRole("article", { name: "Merged model" });
-      await way.getByRole("button", { name: "Write the model" }).click();
-      await isUnderWay();
-      await page.reload();
-      await isUnderWay();
-      // The journal is written every second.
-      await expect.poll(() => readdirSync(at("project", "models", "mine.partial"))).toContain(".layergraft-run.json");
-      await kill();
-      expect(readdirSync(at("project", "models"))).toEqual(["mine.partial"]);
-      await page.getByText("The server does not answer").waitFor();
-      await serve(options);
-      await page.getByText("The server does not answer").waitFor({ state: "detached" });
-      await way.getByText("Interrupted when the studio ended.").waitFor();
-      await way.getByRole("button", { name: "Resume" }).click();
-      await way.getByText("Written in").waitFor();
-      mkdirSync(at("by-library"));
-      await (await planMerge(at("project", "recipes", "mine.yaml"))).write({ out: at("by-library", "mine") });
-      const { "layergraft.json": _, ...written } = snapshot(at("project", "models", "mine"));
-      expect(snapshot(at("by-library", "mine"))).toMatchObject(written);
-    });
+  it("finds a measurement again that runs, and cancels it", async () => {
+    await page.getByRole("link", { name: "Changes" }).click();
+    await page.getByRole("button", { name: "Measure changes" }).click();
+    await isUnderWay();
+    const before = await shareDone();
+    await page.reload();
+    await expect.poll(shareDone, { timeout: 30_000 }).toBeGreaterThanOrEqual(before);
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.getByText("The last measurement was cancelled.").waitFor();
+    await page.getByRole("button", { name: "Measure changes" }).waitFor();
+  });
 
-    it("shows a model whose configuration claims 10,000 layers, and goes on", async () => {
-      await writeTiny(at("deep"), { seed: 9 });
-      const config = JSON.parse(readFileSync(at("deep", "config.json"), "utf8")) as object;
-      writeFileSync(at("deep", "config.json"), JSON.stringify({ ...config, num_hidden_layers: 10_000 }));
-      await page.getByRole("link", { name: "Models" }).click();
-      await page.getByRole("button", { name: "Add an expert" }).click();
-      const dialog = page.getByRole("dialog");
-      await dialog.getByLabel("Folder", { exact: true }).fill(root);
-      await dialog.getByRole("button", { name: "Open", exact: true }).click();
-      await dialog.getByRole("button", { name: "Add deep" }).click();
-      await dialog.getByRole("button", { name: "Done" }).click();
-      await page.getByRole("article", { name: "deep", exact: true }).waitFor();
-      await page.getByRole("link", { name: "Recipe" }).click();
-      await page.getByRole("gridcell", { name: "Layer 39 of math:" }).waitFor();
-    });
+  it("finds a merge again that runs, and resumes it after kill -9 to the same bytes", async () => {
+    await page.getByRole("link", { name: "Write" }).click();
+    const way = page.getByRole("article", { name: "Merged model" });
+    await way.getByRole("button", { name: "Write the model" }).click();
+    await isUnderWay();
+    await page.reload();
+    await isUnderWay();
+    // The journal is written every second.
+    await expect.poll(() => readdirSync(at("project", "models", "mine.partial"))).toContain(".layergraft-run.json");
+    await kill();
+    expect(readdirSync(at("project", "models"))).toEqual(["mine.partial"]);
+    await page.getByText("The server does not answer").waitFor();
+    await serve(options);
+    await page.getByText("The server does not answer").waitFor({ state: "detached" });
+    await way.getByText("Interrupted when the studio ended.").waitFor();
+    await way.getByRole("button", { name: "Resume" }).click();
+    await way.getByText("Written in").waitFor();
+    mkdirSync(at("by-library"));
+    await (await planMerge(at("project", "recipes", "mine.yaml"))).write({ out: at("by-library", "mine") });
+    const { "layergraft.json": _, ...written } = snapshot(at("project", "models", "mine"));
+    expect(snapshot(at("by-library", "mine"))).toMatchObject(written);
+  });
 
-    it("shows recipes of a gigabyte as what they are, and goes on", async () => {
-      const file = at("project", "recipes", "huge.yaml");
-      writeFileSync(file, "");
-      truncateSync(file, 2 ** 30);
-      await page.reload();
-      await page.getByRole("link", { name: "Recipe" }).click();
-      await page.getByRole("gridcell", { name: "Layer 39 of math:" }).waitFor();
-    });
-  },
-);
+  it("shows a model whose configuration claims 10,000 layers, and goes on", async () => {
+    await writeTiny(at("deep"), { seed: 9 });
+    const config = JSON.parse(readFileSync(at("deep", "config.json"), "utf8")) as object;
+    writeFileSync(at("deep", "config.json"), JSON.stringify({ ...config, num_hidden_layers: 10_000 }));
+    await page.getByRole("link", { name: "Models" }).click();
+    await page.getByRole("button", { name: "Add an expert" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Folder", { exact: true }).fill(root);
+    await dialog.getByRole("button", { name: "Open", exact: true }).click();
+    await dialog.getByRole("button", { name: "Add deep" }).click();
+    await dialog.getByRole("button", { name: "Done" }).click();
+    await page.getByRole("article", { name: "deep", exact: true }).waitFor();
+    await page.getByRole("link", { name: "Recipe" }).click();
+    await page.getByRole("gridcell", { name: "Layer 39 of math:" }).waitFor();
+  });
+
+  it("shows recipes of a gigabyte as what they are, and goes on", async () => {
+    const file = at("project", "recipes", "huge.yaml");
+    writeFileSync(file, "");
+    truncateSync(file, 2 ** 30);
+    await page.reload();
+    await page.getByRole("link", { name: "Recipe" }).click();
+    await page.getByRole("gridcell", { name: "Layer 39 of math:" }).waitFor();
+  });
+});

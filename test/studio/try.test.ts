@@ -2,9 +2,9 @@
 import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Studio, startStudio } from "../../src/studio/index.js";
-import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
+import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder } from "../support/checkpoints.js";
 import { layergraft } from "../support/command.js";
 import { writeProjectOfWorld } from "../support/studio-project.js";
@@ -21,7 +21,7 @@ function writeTask(name: string, rows: readonly object[], tokens: number): void 
   writeFileSync(at("project", `${name}.yaml`), `${lines.join("\n")}\nid: "{id}"\nmax_new_tokens: ${tokens}\n`);
 }
 
-describe.skipIf(BROWSER === undefined)(`evaluating (${BROWSER ?? NO_BROWSER})`, { tags: ["slow"] }, () => {
+describeInBrowser("evaluating", () => {
   let browser: Browser;
   let studio: Studio;
   let page: Page;

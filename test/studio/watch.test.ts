@@ -3,8 +3,8 @@ import type { ChildProcess } from "node:child_process";
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder } from "../support/checkpoints.js";
 import { layergraft, start } from "../support/command.js";
 import { writeProjectOfWorld } from "../support/studio-project.js";
@@ -13,7 +13,7 @@ const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
 const PICTURES = process.env.LAYERGRAFT_TEST_PICTURES;
 
-describe.skipIf(BROWSER === undefined)(`watching (${BROWSER ?? NO_BROWSER})`, { tags: ["slow"] }, () => {
+describeInBrowser("watching", () => {
   let browser: Browser;
   let page: Page;
   let server: ChildProcess;

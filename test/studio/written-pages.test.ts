@@ -3,12 +3,12 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { experimentPage } from "../../src/findings/page.js";
 import { reportOf } from "../../src/findings/report-of.test-util.js";
 import { analyze } from "../../src/index.js";
 import { pageWithData } from "../../src/report/index.js";
-import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
+import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
 
 const root = temporaryFolder();
@@ -24,7 +24,7 @@ merges:
 evaluate: { tasks: ["mgsm_{language}"] }
 `;
 
-describe.skipIf(BROWSER === undefined)(`written pages (${BROWSER ?? NO_BROWSER})`, { tags: ["slow"] }, () => {
+describeInBrowser("written pages", () => {
   let browser: Browser;
   let page: Page;
   const bugs: unknown[] = [];

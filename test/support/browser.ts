@@ -3,18 +3,25 @@ import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { delimiter, join } from "node:path";
 import { type Browser, chromium, type Page } from "playwright-core";
+import { describe } from "vitest";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
 
 /** From LAYERGRAFT_TEST_BROWSER, or by its usual names; undefined where there is none. */
-export const BROWSER =
+const BROWSER =
   process.env.LAYERGRAFT_TEST_BROWSER ??
   (process.env.PATH ?? "")
     .split(delimiter)
     .flatMap((folder) => NAMES.map((name) => join(folder, name)))
     .find((file) => existsSync(file));
 
-export const NO_BROWSER = "needs Chromium: install it, or name it in LAYERGRAFT_TEST_BROWSER";
+/** Tests of the slow tier that need a browser. Without one they are skipped, with a warning among the results. */
+export function describeInBrowser(name: string, tests: () => void): void {
+  if (BROWSER === undefined) {
+    process.stderr.write(`NOT TESTED: ${name}. Install Chromium, or name it in LAYERGRAFT_TEST_BROWSER.\n`);
+  }
+  describe.skipIf(BROWSER === undefined)(name, { tags: ["slow"] }, tests);
+}
 
 export function openBrowser(): Promise<Browser> {
   // Containers often have no user namespaces for the sandbox; the pages are our own.

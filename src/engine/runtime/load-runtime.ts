@@ -3,14 +3,48 @@
 import { isSystemError } from "../../core/index.js";
 import { RuntimeMissingError } from "./errors.js";
 
+/** What is used of onnxruntime-node. The package is optional, so its own types may be missing. */
+export interface Ort {
+  readonly InferenceSession: {
+    create(model: Uint8Array, options: Readonly<Record<string, unknown>>): Promise<NativeSession>;
+  };
+  readonly Tensor: new (type: string, data: OrtTensor["data"], dims: readonly number[]) => OrtTensor;
+  listSupportedBackends(): readonly { readonly name: string; readonly bundled: boolean }[];
+}
+
+export interface NativeSession {
+  readonly inputNames: readonly string[];
+  run(
+    feeds: Readonly<Record<string, OrtTensor>>,
+    fetches: Readonly<Record<string, OrtTensor | null>>,
+  ): Promise<Readonly<Record<string, OrtTensor>>>;
+  release(): Promise<void>;
+}
+
+export interface OrtTensor {
+  readonly dims: readonly number[];
+  readonly data: unknown;
+}
+
+// A string, so that the sources compile without the package.
+const PACKAGE: string = "onnxruntime-node";
+
+let loaded: Promise<Ort> | undefined;
+
 /**
- * Loads the package onnxruntime-node. No type here names it, as programs that omit it are type-checked, too.
+ * The package onnxruntime-node, loaded once.
  * @param load how to import it; for tests
  * @throws RuntimeMissingError if it is not installed or has no binary that runs here.
  */
-export async function requireRuntime(load: () => Promise<unknown> = () => import("onnxruntime-node")): Promise<void> {
+export function loadRuntime(load?: () => Promise<Ort>): Promise<Ort> {
+  if (load) return explained(load);
+  loaded ??= explained(() => import(PACKAGE));
+  return loaded;
+}
+
+async function explained(load: () => Promise<Ort>): Promise<Ort> {
   try {
-    await load();
+    return await load();
   } catch (error) {
     throw missing(error);
   }

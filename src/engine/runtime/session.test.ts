@@ -16,7 +16,7 @@ import {
   type Session,
   type TensorValue,
 } from "./index.js";
-import { requireRuntime } from "./load-runtime.js";
+import { loadRuntime } from "./load-runtime.js";
 
 const f32 = (shape: number[], values: number[]): TensorValue => ({
   dtype: "f32",
@@ -223,7 +223,7 @@ describe("weights left in their files", () => {
 
 describe("where ONNX Runtime is missing", () => {
   const refusal = (load: () => unknown) =>
-    requireRuntime(async () => load()).catch((error: unknown) => error as RuntimeMissingError);
+    loadRuntime(async () => load()).catch((error: unknown) => error as RuntimeMissingError);
 
   it("reports what to install, and what works without it", async () => {
     const require = createRequire(import.meta.url);

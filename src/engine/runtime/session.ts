@@ -1,11 +1,10 @@
 // A graph loaded into ONNX Runtime, and runs of it on plain typed arrays. A run blocks JavaScript until it is done.
 
 import { availableParallelism } from "node:os";
-import type * as Ort from "onnxruntime-node";
 import { MOST_THREADS } from "../../core/index.js";
 import { RuntimeError } from "./errors.js";
 import { externalRoot } from "./external-paths.js";
-import { requireRuntime } from "./load-runtime.js";
+import { loadRuntime, type NativeSession, type Ort, type OrtTensor } from "./load-runtime.js";
 
 export interface SessionOptions {
   /** Threads that share the work of one operator; default the machine's available cores. With one, sums are reproducible. */
@@ -53,8 +52,7 @@ const SILENT = 4;
  * @throws RuntimeError if it refuses the graph
  */
 export async function openSession(model: Uint8Array, options: SessionOptions = {}): Promise<Session> {
-  await requireRuntime();
-  const ort = await import("onnxruntime-node");
+  const ort = await loadRuntime();
   const { threads = availableParallelism() } = options;
   if (!Number.isInteger(threads) || threads < 1 || threads > MOST_THREADS) {
     throw new RuntimeError(`threads is ${threads}; it must be a whole number from 1 to ${MOST_THREADS}`, {
@@ -62,7 +60,7 @@ export async function openSession(model: Uint8Array, options: SessionOptions = {
     });
   }
   const { providers = ["cpu"], config, keepsMemory = true } = options;
-  let native: Ort.InferenceSession;
+  let native: NativeSession;
   try {
     native = await ort.InferenceSession.create(model, {
       intraOpNumThreads: threads,
@@ -79,14 +77,14 @@ export async function openSession(model: Uint8Array, options: SessionOptions = {
   } catch (error) {
     throw refusal(ort, error, providers);
   }
-  return new NativeSession(ort, native);
+  return new LoadedSession(ort, native);
 }
 
-class NativeSession implements Session {
-  readonly #ort: typeof Ort;
-  #native: Ort.InferenceSession | undefined;
+class LoadedSession implements Session {
+  readonly #ort: Ort;
+  #native: NativeSession | undefined;
 
-  constructor(ort: typeof Ort, native: Ort.InferenceSession) {
+  constructor(ort: Ort, native: NativeSession) {
     this.#ort = ort;
     this.#native = native;
   }
@@ -95,7 +93,7 @@ class NativeSession implements Session {
     const native = this.#native;
     if (!native) throw new RuntimeError("the session is closed; a run needs an open one");
     const tensor = ({ dtype, data, shape }: TensorValue) => new this.#ort.Tensor(TYPES[dtype], data, shape);
-    let results: Ort.InferenceSession.OnnxValueMapType;
+    let results: Readonly<Record<string, OrtTensor>>;
     try {
       const fed = native.inputNames.flatMap((name) => {
         const value = feeds[name];
@@ -119,7 +117,7 @@ class NativeSession implements Session {
   }
 }
 
-function readValue(name: string, tensor: Ort.OnnxValue | undefined): TensorValue {
+function readValue(name: string, tensor: OrtTensor | undefined): TensorValue {
   const shape = tensor?.dims ?? [];
   if (tensor?.data instanceof Float32Array) return { dtype: "f32", shape, data: tensor.data };
   if (tensor?.data instanceof BigInt64Array) return { dtype: "i64", shape, data: tensor.data };
@@ -128,7 +126,7 @@ function readValue(name: string, tensor: Ort.OnnxValue | undefined): TensorValue
 }
 
 /** Why a session did not open: the graph, or an execution provider that is not available. */
-function refusal(ort: typeof Ort, error: unknown, providers: readonly string[]): RuntimeError {
+function refusal(ort: Ort, error: unknown, providers: readonly string[]): RuntimeError {
   const others = providers.filter((name) => name !== "cpu");
   const isOfGraph = /Node|Load model|initializer/i.test(String(error)) && !/provider|backend/i.test(String(error));
   if (others.length === 0 || isOfGraph) return explain(error, "ONNX Runtime refuses the graph");

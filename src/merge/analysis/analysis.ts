@@ -12,7 +12,15 @@ import {
   type TensorDelta,
   type TensorToAnalyze,
 } from "../../values/index.js";
-import { blockOf, compareParts, type HubAccess, type Part, pairsOf, type RunOptions, requireUnchanged } from "../../weights/index.js";
+import {
+  blockOf,
+  compareParts,
+  type HubAccess,
+  type Part,
+  pairsOf,
+  type RunOptions,
+  requireUnchanged,
+} from "../../weights/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import { resolveSource } from "../plan/inner-recipes.js";
 import { OperandBuilder } from "../plan/operand-builder.js";
