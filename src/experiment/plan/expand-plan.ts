@@ -375,10 +375,9 @@ class Expander {
     for (const inGroup of groupBy(models, ({ group }) => group).values()) {
       const outcome = searchGroup(this.#plan, inGroup, unknown > 0, evaluator);
       if (outcome) this.#searches.push(outcome);
-      const chosen = outcome && (outcome.chosen ?? outcome.chosenOnTest);
       const product = models.find(({ group, configuration }) => {
         if (group !== inGroup[0]?.group) return false;
-        return outcome ? configuration.label === chosen : configuration.isDefault;
+        return outcome ? configuration.label === outcome.chosen : configuration.isDefault;
       });
       // Of several combinations there is no one model; the plan's check reports it where one is needed.
       if (product && unknown === 0) this.#products.set(merge.name, product);

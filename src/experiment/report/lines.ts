@@ -8,11 +8,11 @@ import type { ExperimentPlan, Merge } from "../plan/plan-schema.js";
 import { familyInRound, mergeInRound, repeatedIn } from "../plan/rounds.js";
 import { languageName, tasksIn } from "./overview.js";
 import type { LinePoint, ReportLines, ReportTable } from "./report-data.js";
-import type { Basis, Sheet } from "./score-sheet.js";
+import type { Sheet } from "./score-sheet.js";
 import { DIFFERENCES } from "./tables.js";
 
 /** A figure for each merge with `figure: line`, each of its tasks and each language. */
-export function lineFigures(sheet: Sheet, plan: ExperimentPlan, basis: Basis): ReportLines[] {
+export function lineFigures(sheet: Sheet, plan: ExperimentPlan): ReportLines[] {
   return plan.merges.flatMap((merge) => {
     const field = lineField(merge);
     if (merge.figure !== "line" || field === undefined) return [];
@@ -23,7 +23,7 @@ export function lineFigures(sheet: Sheet, plan: ExperimentPlan, basis: Basis): R
       const byLanguage = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
       return byLanguage.flatMap(([languages, own]) => {
         const name = byLanguage.length > 1 ? `${merge.name}, ${languages}` : merge.name;
-        return linesOf(gridDrawing(name, merge, field, own), task, sheet, basis) ?? [];
+        return linesOf(gridDrawing(name, merge, field, own), task, sheet) ?? [];
       });
     });
   });
@@ -67,7 +67,7 @@ function gridDrawing(name: string, merge: Merge, field: string, models: readonly
 }
 
 /** A figure for each task of a plan with rounds: its merges and the families that train again, over the rounds. */
-export function roundFigures(sheet: Sheet, plan: ExperimentPlan, basis: Basis): ReportLines[] {
+export function roundFigures(sheet: Sheet, plan: ExperimentPlan): ReportLines[] {
   const { families, merges } = repeatedIn(plan);
   const rounds = Array.from({ length: plan.rounds?.count ?? 0 }, (_, i) => i + 1);
   return tasksIn(sheet, plan).flatMap((task) => {
@@ -83,7 +83,7 @@ export function roundFigures(sheet: Sheet, plan: ExperimentPlan, basis: Basis): 
         line(name, (round) => {
           const own = sheet.merges.filter(({ merge }) => merge.name === mergeInRound(name, round));
           return own.filter(({ group, configuration }) =>
-            sheet.searchOf(group) ? configuration.label === sheet.chosenLabel(group, basis) : configuration.isDefault,
+            sheet.searchOf(group) ? configuration.label === sheet.chosenLabel(group) : configuration.isDefault,
           );
         }),
       ),
@@ -91,7 +91,7 @@ export function roundFigures(sheet: Sheet, plan: ExperimentPlan, basis: Basis): 
         line(name, (round) => sheet.experts.filter(({ family }) => family === familyInRound(name, round))),
       ),
     ];
-    return linesOf({ name: "", xTitle: "round", reference: 1, lines, families: [] }, task, sheet, basis) ?? [];
+    return linesOf({ name: "", xTitle: "round", reference: 1, lines, families: [] }, task, sheet) ?? [];
   });
 }
 
@@ -99,18 +99,17 @@ function linesOf(
   { name, xTitle, reference, lines: places, families }: Drawing,
   task: string,
   sheet: Sheet,
-  basis: Basis,
 ): ReportLines | undefined {
   const drawn = places.map(({ label, places: own }) => {
     const against = own.find(({ x }) => x === reference)?.models ?? [];
     const points = own.flatMap(({ x, models }): LinePoint[] => {
-      const { value, interval, range } = sheet.cell(models, task, basis);
+      const { value, interval, range } = sheet.cell(models, task);
       if (typeof value !== "number") return [];
       const isOther = x !== reference && against.length > 0;
       return [
         {
           ...{ x, mean: value, interval, low: range?.low ?? value, high: range?.high ?? value, models },
-          ...(isOther ? differenceOf(models, against, task, sheet, basis) : {}),
+          ...(isOther ? differenceOf(models, against, task, sheet) : {}),
         },
       ];
     });
@@ -119,7 +118,7 @@ function linesOf(
   const lines = adjusted(drawn.filter(({ points }) => points.length > 0));
   const facts = sheet.task(task);
   if (lines.length === 0 || !facts) return undefined;
-  const held = basis === "held-out" ? sheet.heldOut(task)?.size : undefined;
+  const held = sheet.heldOut(task)?.size;
   const references = [
     { label: "base", models: ["base"] },
     ...families.map((family) => ({
@@ -127,7 +126,7 @@ function linesOf(
       models: sheet.experts.filter((expert) => expert.family === family).map((expert) => expert.name),
     })),
   ].flatMap(({ label, models: named }) => {
-    const { value } = sheet.cell(named, task, basis);
+    const { value } = sheet.cell(named, task);
     return typeof value === "number" ? [{ label, mean: value }] : [];
   });
   const several = Math.max(...lines.flatMap(({ points }) => points.map((point) => point.models.length)));
@@ -153,9 +152,8 @@ function differenceOf(
   against: readonly string[],
   task: string,
   sheet: Sheet,
-  basis: Basis,
 ): Pick<LinePoint, "difference" | "between" | "pValue"> {
-  const [own, other] = [models, against].map((some) => sheet.itemMeans(some, task, basis));
+  const [own, other] = [models, against].map((some) => sheet.itemMeans(some, task));
   if (!own || !other || ![...own.keys()].some((id) => other.has(id))) return {};
   const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
   const judged = (means: ReadonlyMap<string, number>) => [...means].map(([id, value]) => ({ id, verdict: { value } }));

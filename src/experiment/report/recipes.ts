@@ -10,7 +10,7 @@ import type { Store } from "../run/store.js";
 import type { Location, ModelSource } from "../steps/step.js";
 import { withFolders } from "../steps/step-order.js";
 import type { ExperimentReport, ReportRecipe } from "./report-data.js";
-import type { Basis, Sheet } from "./score-sheet.js";
+import type { Sheet } from "./score-sheet.js";
 
 /** Folder of the report, in the experiment's folder, and folder of the recipes, in the report's. */
 export const REPORT = "report";
@@ -34,7 +34,6 @@ const recipesIn = ({ out, id }: Place) => join(out, REPORT, ...(id === "" ? [] :
 /** Recipes of all reported merges and of trained experts, in the order of the tables. */
 export function reportRecipes(
   sheet: Sheet,
-  bases: readonly Basis[],
   overviews: ExperimentReport["overviews"],
   { place, store }: { readonly place: Place; readonly store: Pick<Store, "locate"> },
 ): ReportRecipe[] {
@@ -47,7 +46,7 @@ export function reportRecipes(
   }
   const reported = [
     ...sheet.experts.filter(({ origin }) => origin !== undefined),
-    ...sheet.merges.filter((model) => bases.some((basis) => sheet.isReported(model, basis))),
+    ...sheet.merges.filter((model) => sheet.isReported(model)),
   ];
   const folder = recipesIn(place);
   const taken = new Set<string>();

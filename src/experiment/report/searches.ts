@@ -7,7 +7,7 @@ import type { SearchedConfiguration, SearchRow } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
 
 export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentPlan): SearchRow {
-  const { group, chosen, chosenOnTest, splits, plannedRounds } = search;
+  const { group, chosen, splits, plannedRounds } = search;
   const models = sheet.merges.filter((model) => model.group === group);
   const standard = models.find(({ configuration, merge }) => merge.default !== undefined && configuration.isDefault);
   const isInSpace = models.some(({ merge }) => merge.space !== undefined);
@@ -22,7 +22,7 @@ export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentP
       ? []
       : configurations.filter(({ round, mean }) => round === best.round && Math.abs(mean - best.mean) < 1e-9);
   const row = {
-    ...{ id: `search-${group.replace(/\W+/g, "-")}`, group, chosen, chosenOnTest, rounds, configurations },
+    ...{ id: `search-${group.replace(/\W+/g, "-")}`, group, chosen, rounds, configurations },
     ...{ how: plan.search.how, chooseOn: plan.search.choose_on },
     plannedRounds,
     size: new Set(models.map(({ configuration }) => configuration.label)).size,
@@ -69,7 +69,7 @@ function describeSearch(
   { budget, isInSpace }: { readonly budget: number; readonly isInSpace: boolean },
 ): string {
   const { evaluated } = search;
-  const { tasks, chooseOn, how, rounds, plannedRounds, size, configurations, chosen, chosenOnTest, ties } = search;
+  const { tasks, chooseOn, how, rounds, plannedRounds, size, configurations, chosen, ties } = search;
   const where = tasks.map(({ title, searched, all }) => `${searched} of the ${all} items of ${title}`).join(" and ");
   const rest =
     chooseOn === "test"
@@ -93,13 +93,6 @@ function describeSearch(
     const isDefault = configurations.some((one) => one.isDefault && one.label === chosen);
     const why = isDefault ? "The default wins a tie." : "The choice among them is arbitrary.";
     parts.push(`Tied: ${shown} scored the same. ${why}`);
-  }
-  if (chosenOnTest !== undefined && chooseOn !== "test") {
-    parts.push(
-      chosenOnTest === chosen
-        ? "It is also the best on all items, including the reported ones."
-        : `On all items, including the reported ones, the best is ${chosenOnTest}.`,
-    );
   }
   return parts.join(" ");
 }
