@@ -3,7 +3,7 @@ import { type PromptTokenizer, promptEncoder } from "../../engine/index.js";
 
 /** What answered, for the result file: nothing in it changes from one run to the next with the same model. */
 export interface BackendIdentity {
-  /** `engine`, `llama`, `openai`, `llamacpp` or `ollama`. */
+  /** `engine`, `llama` or `openai`. */
   readonly backend: string;
   /** The program that runs the model, with its version: `vllm 0.11.0`. Null if it does not say. */
   readonly server: string | null;
