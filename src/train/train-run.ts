@@ -41,7 +41,7 @@ import type {
 import { LORA_DEFAULTS, type Run } from "./run/run-schema.js";
 import { type RunData, type RunSettings, settleRun, trainedSelection } from "./run/run-settings.js";
 import { resolveSelection } from "./run/selection.js";
-import type { TrlCluster } from "./trl/launch.js";
+import type { TrlCluster } from "./trl/accelerate.js";
 import { type TrlFolder, writeTrlRun } from "./trl/write.js";
 
 export interface RunOptions {

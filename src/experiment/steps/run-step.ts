@@ -149,14 +149,14 @@ async function trainWithTrl(
   onProgress: RunStepOptions["onProgress"],
 ): Promise<void> {
   const { python, processes, precision, gradient_checkpointing: gradientCheckpointing } = trl;
-  if (!(await exists(join(out, TRL_FILES.launch)))) {
+  if (!(await exists(join(out, TRL_FILES.entry)))) {
     await handOverRun({
       ...{ ...where, cluster: { processes, precision, gradientCheckpointing } },
       onWritten: (done, of) => onProgress?.(0, `writing sequences, ${Math.round((100 * done) / of)}%`),
     });
   }
   await startTrlRun({
-    ...{ folder: out, python, signal: where.signal },
+    ...{ folder: out, python, processes, signal: where.signal },
     onLine: (line) => onProgress?.(progressOf(line), line.trim().slice(0, 100)),
   });
 }
