@@ -13,7 +13,10 @@ export function embeddedModel(decoder: LoadedDecoder, weights: WeightType): Toke
   return {
     backend: "engine",
     program: `layergraft ${VERSION}${weights === "float32" ? "" : `, ${weights} weights`}`,
-    ...{ family, vocabularySize, contextLength, notes: decoder.notes },
+    family,
+    vocabularySize,
+    contextLength,
+    notes: decoder.notes,
     generate: (prompts, options) => generateTokens(decoder, prompts, options),
     score: (requests, options) => scoreTexts(decoder, requests, options),
     topNext: (texts, count, options) => topNext(decoder, texts, count, options),

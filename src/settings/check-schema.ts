@@ -107,8 +107,16 @@ function problemsOfIssues(issues: readonly z.core.$ZodIssue[], base: Path): Prob
 
 /** Names of kinds of values in YAML. */
 const KINDS: Readonly<Record<string, string>> = {
-  ...{ array: "a list", tuple: "a list", object: "a mapping", record: "a mapping", map: "a mapping", string: "text" },
-  ...{ number: "a number", int: "a whole number", boolean: "true or false", null: "empty" },
+  array: "a list",
+  tuple: "a list",
+  object: "a mapping",
+  record: "a mapping",
+  map: "a mapping",
+  string: "text",
+  number: "a number",
+  int: "a whole number",
+  boolean: "true or false",
+  null: "empty",
 };
 
 function kindOf(value: unknown): string | undefined {

@@ -118,9 +118,14 @@ const AFRICAN: readonly TranslationProtocol[] = [
     specialTokens: true,
     heading: () => "",
     item: (question, subject, id, shared) => ({
-      ...{ kind: "choose", id, group: subject, prompt: { form: "text", shared, own: iroko(question, subject) } },
-      ...{ choices: question.choices.map((choice) => ` ${choice}`), labels: LETTERS },
-      ...{ correct: question.correct, gold: LETTERS[question.correct] ?? "" },
+      kind: "choose",
+      id,
+      group: subject,
+      prompt: { form: "text", shared, own: iroko(question, subject) },
+      choices: question.choices.map((choice) => ` ${choice}`),
+      labels: LETTERS,
+      correct: question.correct,
+      gold: LETTERS[question.correct] ?? "",
     }),
     solved: (question, subject) => `${iroko(question, subject)} ${question.choices[question.correct]}\n\n`,
   },
@@ -168,7 +173,11 @@ function openTranslation(
   options: OpenOptions,
 ): Task {
   return declareTask(options, protocols, ({ heading, item, solved }, shots) => ({
-    ...{ name, title, metrics: MMLU_METRICS, read: readChoice, score: scoreChoice },
+    name,
+    title,
+    metrics: MMLU_METRICS,
+    read: readChoice,
+    score: scoreChoice,
     published: { what: title, count, unit: "question" },
     async load(data, signal) {
       const subjectOf = (row: LocatedRow) => textField(row, "subject");

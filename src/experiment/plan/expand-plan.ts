@@ -317,9 +317,15 @@ class Expander {
     };
     if (guards.length > 0 || rule.one_per !== undefined) {
       this.#selections.push({
-        ...{ family, top: rule.top, by: tasks.map(({ task }) => task), guards: floors },
+        family,
+        top: rule.top,
+        by: tasks.map(({ task }) => task),
+        guards: floors,
         checkpoints: ranked.map((one) => ({
-          ...{ origin: one.origin ?? "", score: one.score ?? 0, guarded: one.guarded, refusedBy: one.refusedBy },
+          origin: one.origin ?? "",
+          score: one.score ?? 0,
+          guarded: one.guarded,
+          refusedBy: one.refusedBy,
           ...(kept.includes(one) ? { name: nameOf(one) } : { sameAs: sameAs(one) }),
         })),
       });
@@ -339,8 +345,10 @@ class Expander {
       for (const member of meaning && "members" in meaning ? meaning.members : []) this.#source(member);
     }
     const parts: MergeParts = {
-      ...{ plan: this.#plan, base: base === "missing" ? undefined : base },
-      ...{ source: (member) => this.#source(member), members: base === "missing" ? [] : this.#members() },
+      plan: this.#plan,
+      base: base === "missing" ? undefined : base,
+      source: (member) => this.#source(member),
+      members: base === "missing" ? [] : this.#members(),
     };
     const making = (binding: Binding) =>
       merge.recipe
@@ -402,7 +410,8 @@ class Expander {
     const step = this.#analysis(task, language);
     const configurations = this.#results.suggested(step.key)?.map(
       ({ name, recipe }, i): Configuration => ({
-        ...{ label: name, isDefault: i === 0 },
+        label: name,
+        isDefault: i === 0,
         fields: renameSources(recipe, names) as Record<string, Json>,
       }),
     );
@@ -424,7 +433,9 @@ class Expander {
       language: language.source as string,
     };
     const step: AnalyzeStep = {
-      ...{ kind: "analyze", key: stepKey("analyze", inputs), label: `analyze ${task.name} and ${language.name}` },
+      kind: "analyze",
+      key: stepKey("analyze", inputs),
+      label: `analyze ${task.name} and ${language.name}`,
       ...inputs,
       needs: [...new Set([...base.needs, ...task.needs, ...language.needs])],
       locations: { ...base.locations, ...task.locations, ...language.locations },
@@ -463,12 +474,16 @@ class Expander {
     const { name: task, digest, protocol } = this.#facts.task(request);
     const key = stepKey("evaluate", { model: identityOf(model.source), task, digest, protocol, items, ...runner });
     const step: EvaluateStep = {
-      ...{
-        kind: "evaluate",
-        key,
-        label: `evaluate ${model.name} on ${request.task}${items ? partName(items, part) : ""}`,
-      },
-      ...{ needs: model.needs, locations: model.locations, model: model.source, request, digest, items, ...runner },
+      kind: "evaluate",
+      key,
+      label: `evaluate ${model.name} on ${request.task}${items ? partName(items, part) : ""}`,
+      needs: model.needs,
+      locations: model.locations,
+      model: model.source,
+      request,
+      digest,
+      items,
+      ...runner,
     };
     this.#add(step);
     const steps = this.#evaluated.get(model) ?? [];

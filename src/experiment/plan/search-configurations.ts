@@ -156,7 +156,11 @@ class GroupSearch {
     const chosen = rounds.length === plannedRounds ? rounds.at(-1)?.ranked[0]?.configuration : undefined;
     this.#report(chosen);
     return {
-      ...{ group, merge: merge.name, rounds, plannedRounds, splits: this.#splits },
+      group,
+      merge: merge.name,
+      rounds,
+      plannedRounds,
+      splits: this.#splits,
       ...(evaluated === undefined ? {} : { evaluated }),
       ...(chosen === undefined ? {} : { chosen }),
     };

@@ -8,7 +8,10 @@ import type { StepState } from "../steps/step-state.js";
 import { describeCounts } from "./progress.js";
 
 const KIND_NAMES: Readonly<Record<StepKind, string>> = {
-  ...{ train: "training", analyze: "analysis", merge: "writing merges", evaluate: "evaluation" },
+  train: "training",
+  analyze: "analysis",
+  merge: "writing merges",
+  evaluate: "evaluation",
 };
 
 /** Entries of a list that are printed one by one. */

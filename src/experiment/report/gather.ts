@@ -38,8 +38,12 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
   const costs = cost(status);
   const compared = compareVariants(variants);
   return {
-    ...{ name: experiment.plan.name, title: titleOf(experiment), layergraft: VERSION, intervals: INTERVALS },
-    ...{ notes: experiment.plan.notes === undefined ? [] : [experiment.plan.notes], ...progressIn(status) },
+    name: experiment.plan.name,
+    title: titleOf(experiment),
+    layergraft: VERSION,
+    intervals: INTERVALS,
+    notes: experiment.plan.notes === undefined ? [] : [experiment.plan.notes],
+    ...progressIn(status),
     base: { name: [...new Set(variants.map(({ plan }) => plan.base))].join(", ") },
     backend: [...new Set(variants.map(({ plan }) => describeRunner(plan)))].join("; "),
     variants: variants.map(({ plan: _, ...variant }) => variant),
@@ -49,7 +53,14 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
       report.scores.map((row) => ({ ...row, values, backend: report.backend })),
     ),
     cost: costs,
-    ...{ overviews: [], lines: [], overlaps: [], searches: [], flips: [], heatmaps: [], recipes: [], experts: [] },
+    overviews: [],
+    lines: [],
+    overlaps: [],
+    searches: [],
+    flips: [],
+    heatmaps: [],
+    recipes: [],
+    experts: [],
   };
 }
 
@@ -99,7 +110,8 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
     ...progressIn(status),
     intervals: INTERVALS,
     ...parts,
-    ...{ variants: [], verdict: "" },
+    variants: [],
+    verdict: "",
     tables: tablesOf(tablesIn(parts, [published], selections, every)),
     heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
     scores: every,
@@ -184,7 +196,8 @@ function headOf(model: AnyModel, sheet: Sheet): Pick<ScoreRow, "model" | "kind" 
   const isCandidate = "isCandidate" in model && model.isCandidate === true;
   const isControl = "merge" in model && model.merge.controlOf !== undefined;
   return {
-    ...{ model: model.name, kind: isCandidate ? "candidate" : isControl ? "control" : model.kind },
+    model: model.name,
+    kind: isCandidate ? "candidate" : isControl ? "control" : model.kind,
     isReported: "merge" in model ? sheet.isReported(model) : !isCandidate,
   };
 }
@@ -200,7 +213,12 @@ function scoresOf(model: AnyModel, sheet: Sheet): ScoreRow[] {
     return [
       {
         ...headOf(model, sheet),
-        ...{ task: facts.title, protocol: facts.protocol, cell, items: items.length, of: facts.items, asides },
+        task: facts.title,
+        protocol: facts.protocol,
+        cell,
+        items: items.length,
+        of: facts.items,
+        asides,
         unanswered: countUnanswered(answers),
       },
     ];

@@ -61,7 +61,10 @@ function leadOver(other: readonly CrossedModel[], own: readonly CrossedModel[]) 
   const byItems = found.interval && { standardError: found.interval.deviation };
   const { discordance, items } = found;
   return {
-    ...{ difference: found.difference, interval: spanOf(found.interval), pValue: found.pValue, resampled: over },
+    difference: found.difference,
+    interval: spanOf(found.interval),
+    pValue: found.pValue,
+    resampled: over,
     detectableIn: discordance === undefined ? byItems : { items, discordance },
   };
 }

@@ -55,7 +55,9 @@ function gridDrawing(name: string, merge: Merge, field: string, models: readonly
   const at = ({ configuration }: MergeModel) => configuration.fields[field] as number;
   const standard = models.find(({ configuration }) => configuration.isDefault);
   return {
-    ...{ name, xTitle: nameOf(field), reference: standard && at(standard) },
+    name,
+    xTitle: nameOf(field),
+    reference: standard && at(standard),
     lines: [...groupBy(inGrid, labelOf)].map(([label, own]) => ({
       label,
       places: [...groupBy(own, at)]
@@ -108,7 +110,12 @@ function linesOf(
       const isOther = x !== reference && against.length > 0;
       return [
         {
-          ...{ x, mean: value, interval, low: range?.low ?? value, high: range?.high ?? value, models },
+          x,
+          mean: value,
+          interval,
+          low: range?.low ?? value,
+          high: range?.high ?? value,
+          models,
           ...(isOther ? differenceOf(models, against, task, sheet) : {}),
         },
       ];
@@ -133,13 +140,17 @@ function linesOf(
   return {
     id: `line-${`${name === "" ? xTitle : name}-${task.replace(/\.ya?ml$/, "")}`.replace(/\W+/g, "-")}`,
     title: `${name === "" ? "" : `${name}: `}${facts.title} by ${xTitle}`,
-    ...{ scale: facts.scale, xTitle, lines, references },
+    scale: facts.scale,
+    xTitle,
+    lines,
+    references,
     note: [
       `On ${held === undefined ? plural(facts.items, "item") : `the ${held} of ${facts.items} items that no search saw`}; ${facts.protocol}.`,
       ...(several > 1 ? [`Means over ${several} models.`] : []),
       "Intervals are 95% over items.",
     ].join(" "),
-    ...{ reference, verdict: verdictOf(lines, xTitle, reference) },
+    reference,
+    verdict: verdictOf(lines, xTitle, reference),
   };
 }
 
@@ -215,12 +226,10 @@ export function linesTable({ id, title, note, verdict, xTitle, scale, lines }: R
     isSigned,
   });
   return {
-    ...{
-      id,
-      kind: "line",
-      title,
-      note: [note, isCompared ? DIFFERENCES : "", verdict].filter((part) => part !== "").join(" "),
-    },
+    id,
+    kind: "line",
+    title,
+    note: [note, isCompared ? DIFFERENCES : "", verdict].filter((part) => part !== "").join(" "),
     columns: [
       ...(hasLabels ? ["line"] : []),
       ...[xTitle, hasSeveral ? "mean" : "score", "95% from", "95% to"],
@@ -247,14 +256,19 @@ const isDodged = (lines: ReportLines["lines"]) =>
 /** The figure of the page. */
 export function linesFigure({ title, note, verdict, xTitle, scale, lines, references }: ReportLines): LinesFigure {
   return {
-    ...{ kind: "lines", title, conclusion: verdict },
+    kind: "lines",
+    title,
+    conclusion: verdict,
     caption: isDodged(lines) ? `${note} Points of one ${xTitle} are drawn side by side.` : note,
     ...placeLines({
-      ...{ xTitle, scale, references: references.map(({ label, mean }) => ({ label, y: mean })) },
+      xTitle,
+      scale,
+      references: references.map(({ label, mean }) => ({ label, y: mean })),
       lines: lines.map(({ label, points }) => ({
         label,
         points: points.map(({ x, mean, interval }): { x: number; y: number; interval?: Span } => ({
-          ...{ x, y: mean },
+          x,
+          y: mean,
           ...(interval ? { interval } : {}),
         })),
       })),

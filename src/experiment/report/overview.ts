@@ -50,7 +50,10 @@ export function overviews(sheet: Sheet, plan: ExperimentPlan): Overview[] {
 }
 
 const ROLES: Readonly<Record<Role, string>> = {
-  ...{ task: "task expert", language: "language expert", joint: "trained on both", other: "expert" },
+  task: "task expert",
+  language: "language expert",
+  joint: "trained on both",
+  other: "expert",
 };
 
 function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan): Row[] {
@@ -82,7 +85,10 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan): Row[] {
 
 function mergeRows(name: string, models: readonly MergeModel[], task: string, sheet: Sheet): Row[] {
   const row = (label: string, some: readonly MergeModel[], isChosen = false): Row => ({
-    ...{ label, detail: configurationsIn(some), kind: kindOf(some), isChosen },
+    label,
+    detail: configurationsIn(some),
+    kind: kindOf(some),
+    isChosen,
     models: some.map((model) => model.name),
   });
   const searched = models.filter(({ group }) => sheet.searchOf(group));
@@ -181,8 +187,16 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
       const { label, labels, kind, detail, models, isSummary, isPoint } = row;
       const mean = value as number;
       return {
-        ...{ label, kind, mean, detail, low: range?.low ?? mean, high: range?.high ?? mean, interval },
-        ...{ count: range?.count ?? 1, models, isBest: label === best?.label && detail === best.detail },
+        label,
+        kind,
+        mean,
+        detail,
+        low: range?.low ?? mean,
+        high: range?.high ?? mean,
+        interval,
+        count: range?.count ?? 1,
+        models,
+        isBest: label === best?.label && detail === best.detail,
         ...(isSummary ? { isSummary } : {}),
         ...(isPoint ? { isPoint } : {}),
         ...(labels ? { labels } : {}),

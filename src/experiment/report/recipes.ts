@@ -54,8 +54,11 @@ export function reportRecipes(
     const id = freeId(model.name, taken, "recipe");
     const recipe = recipeIn(model, store, folder);
     return {
-      ...{ id, model: model.name, rows: [...(rows.get(model.name) ?? [])] },
-      ...{ text: recipeText(recipe, oneLine(model.name)), command: commandOf(id, place) },
+      id,
+      model: model.name,
+      rows: [...(rows.get(model.name) ?? [])],
+      text: recipeText(recipe, oneLine(model.name)),
+      command: commandOf(id, place),
     };
   });
 }

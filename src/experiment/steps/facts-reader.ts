@@ -148,7 +148,8 @@ export class ReadFacts implements Facts {
     let before = 0;
     for (const [source, known] of missing) {
       const hub: HubAccess = {
-        ...{ fetch: "files", signal },
+        fetch: "files",
+        signal,
         onProgress: ({ done }) => onProgress?.({ source, done: before + done, total }),
       };
       const checkpoint = await this.#open(source, hub);
@@ -307,8 +308,14 @@ export class ReadFacts implements Facts {
     // For a task that failed to be read, so that the rest of the plan can be checked and its steps counted.
     return (
       this.tasks.get(canonicalJson(request)) ?? {
-        ...{ name: task, title: task, protocol: "", digest: "", scale: "share", items: limit },
-        ...{ isMean: true, executes: false },
+        name: task,
+        title: task,
+        protocol: "",
+        digest: "",
+        scale: "share",
+        items: limit,
+        isMean: true,
+        executes: false,
       }
     );
   }

@@ -62,7 +62,10 @@ function dropSmall(
       );
     }
     return {
-      ...{ op: "drop-by-magnitude", of: [delta], density: kept, epsilon: spread },
+      op: "drop-by-magnitude",
+      of: [delta],
+      density: kept,
+      epsilon: spread,
       seed: seedOf(recipe.seed, expert.label, name),
     };
   };

@@ -233,7 +233,11 @@ function describe({ training, cluster = {}, pad = 0 }: WriteTrlOptions, base: st
     sequences_per_step: written.sequencesPerStep,
     learning_rate: settings.learningRate,
     schedule: {
-      ...{ kind, decayShare, decayShape, floor, warmup },
+      kind,
+      decayShare,
+      decayShape,
+      floor,
+      warmup,
       ...(kind === "wsd" ? { decaySteps: decaySteps(schedule, steps) } : {}),
     },
     optimizer: { betas: optimizer.betas, eps: optimizer.eps, decay: optimizer.decay, clip: optimizer.clip || null },
