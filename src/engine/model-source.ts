@@ -1,9 +1,8 @@
 // Opens what the engine runs: a folder, a folder with an adapter, or a recipe. All have the same form: a value for each
 // tensor, as in merges. Reads headers and configurations, not weights.
 
-import { stat } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
-import { digestOfJson, MismatchError, stampOf } from "../core/index.js";
+import { digestOfJson, isFile, MismatchError, stampOf } from "../core/index.js";
 import {
   type Measurement,
   type OpenedPlan,
@@ -64,9 +63,7 @@ export async function openModelSource(
 }
 
 async function isRecipeFile(path: string): Promise<boolean> {
-  if (!/\.(ya?ml|json)$/i.test(path)) return false;
-  const stats = await stat(path).catch(() => undefined);
-  return stats?.isFile() ?? false;
+  return /\.(ya?ml|json)$/i.test(path) && (await isFile(path));
 }
 
 async function fromFile(file: string, hub: HubAccess | undefined): Promise<ModelSource> {

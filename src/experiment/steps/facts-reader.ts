@@ -17,7 +17,7 @@ import {
   stampOf,
   writeFileAtomically,
 } from "../../core/index.js";
-import { bytesToDownload } from "../../data/index.js";
+import { bytesToDownload, formatOfName } from "../../data/index.js";
 import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
 import type { Problem } from "../../settings/index.js";
 import { type Checkpoint, type HubAccess, openCheckpoint, parameterCount } from "../../weights/index.js";
@@ -349,7 +349,7 @@ export function isModelFile(name: string): boolean {
   );
 }
 
-const isFileName = (source: string) => /^[.~/]|\.(jsonl?|parquet|tsv|csv|txt|gz)$/.test(source);
+const isFileName = (source: string) => /^[.~/]|\.gz$/.test(source) || formatOfName(source) !== undefined;
 
 /** Declarations of data of a run, or of the streams of its partition. */
 function dataOf({ data, partition }: Readonly<Record<string, unknown>>): unknown[] {
