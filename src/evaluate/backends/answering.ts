@@ -4,21 +4,21 @@ import { setMaxListeners } from "node:events";
 import pLimit from "p-limit";
 import { isObject, LayergraftError } from "../../core/index.js";
 import { encodePair } from "../../engine/index.js";
-import type {
-  Answer,
-  AnswerOptions,
-  Backend,
-  ChooseRequest,
-  Chosen,
-  Encode,
-  Generated,
-  GenerateRequest,
-  Loglikelihood,
-  LoglikelihoodRequest,
-  RequestError,
+import {
+  type Answer,
+  type AnswerOptions,
+  type Backend,
+  type ChooseRequest,
+  type Chosen,
+  type Encode,
+  type Generated,
+  type GenerateRequest,
+  type Loglikelihood,
+  type LoglikelihoodRequest,
+  type RequestError,
+  stopped,
 } from "./backend.js";
 import { HttpClient, type HttpOptions, ServerError } from "./http.js";
-import { stopped } from "./stopped.js";
 
 /** Statuses that concern one request, such as a prompt that is too long. 200: no attempt had an answer in it. */
 const REFUSALS = [200, 400, 413, 422];

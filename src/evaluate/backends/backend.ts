@@ -1,4 +1,5 @@
 // The interface of backends, which run a model: the engine or a server.
+import { CancelledError } from "../../core/index.js";
 import { type PromptTokenizer, promptEncoder } from "../../engine/index.js";
 
 /** What answered, for the result file: nothing in it changes from one run to the next with the same model. */
@@ -164,4 +165,9 @@ export function cutAtStop(text: string, stops: readonly string[]): { text: strin
   const ends = stops.filter((stop) => stop !== "").map((stop) => text.indexOf(stop));
   const found = ends.filter((end) => end >= 0);
   return found.length === 0 ? { text, stopped: false } : { text: text.slice(0, Math.min(...found)), stopped: true };
+}
+
+/** The error of an evaluation whose signal fired. */
+export function stopped(): CancelledError {
+  return new CancelledError("the evaluation was stopped; run the same command with --resume to continue");
 }

@@ -4,7 +4,7 @@ import { didYouMean, formatSome, plural, usageError, visible } from "../../core/
 import type { RecipeInput } from "../../merge/index.js";
 import { hubPlace } from "../../weights/index.js";
 import { type Experiment, type ExperimentStatus, statusOfVariant } from "../experiment.js";
-import { freeId } from "../plan/free-id.js";
+import { freeId } from "../plan/matrix.js";
 import type { Model } from "../plan/plan-models.js";
 import type { Store } from "../run/store.js";
 import type { Location, ModelSource } from "../steps/step.js";
