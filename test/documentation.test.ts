@@ -42,7 +42,7 @@ const ELSEWHERE: Record<string, string> = {
   "layergraft eval recipe.yaml --backend llama --tasks mgsm_sw --data data": "needs node-llama-cpp",
   "layergraft serve recipe.yaml --backend llama": "needs node-llama-cpp",
   'layergraft generate model.gguf --prompt "Amina ana maembe"': "needs node-llama-cpp",
-  "bash handed-over/launch.sh": "needs PyTorch and GPUs",
+  "cd handed-over && accelerate launch --config_file accelerate.yaml train.py": "needs PyTorch and GPUs",
   "layergraft eval math-expert --tasks mgsm_sw,mgsm_en,belebele_swh,flores_eng-swh,mmlu --data data --out results/model":
     "needs the benchmarks' data",
   "layergraft eval recipe.yaml --tasks mgsm_sw --limit 50 --show 2": "reads a data set of the hub",

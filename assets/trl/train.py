@@ -1,7 +1,7 @@
 """Trains the run of run.json on the sequences of data.jsonl, in their order. Written by layergraft.
 
     python train.py                                             in one process, or
-    accelerate launch --config_file accelerate.yaml train.py    on as many as that file says; see launch.sh
+    accelerate launch --config_file accelerate.yaml train.py    on as many as that file says
 
 Resumes from the last state under out/state if there is one. Writes checkpoints in Hugging Face layout, or adapters in
 PEFT's, to out/checkpoint-N after N samples, and a line per step to out/log.jsonl.

@@ -47,7 +47,13 @@ export async function analyze(options: AnalyzeOptions): Promise<Analysis> {
     Object.entries(options.experts).map(([name, source]) => [name, snakeFields(source)]),
   ) as AnalyzeInput["experts"];
   const result = await analyzeExperts({
-    ...{ base, experts, rows, thresholds, vocabulary, folder, hub: hubOf(options) },
+    base,
+    experts,
+    rows,
+    thresholds,
+    vocabulary,
+    folder,
+    hub: hubOf(options),
     ...controlsOf(options),
   });
   if (out !== undefined) await writeAnalysis({ out, force }, result);
@@ -85,7 +91,11 @@ export interface Suggestion extends Omit<SuggestedRecipe, "recipe"> {
 export async function suggest(options: SuggestOptions): Promise<readonly Suggestion[]> {
   const { base, task, language, tau, alpha, vocabulary, folder } = options;
   const { analysis } = await analyzeExperts({
-    ...{ base, experts: { task, language }, vocabulary, folder, hub: hubOf(options) },
+    base,
+    experts: { task, language },
+    vocabulary,
+    folder,
+    hub: hubOf(options),
     ...controlsOf(options),
   });
   return suggestRecipes({ analysis, sources: { base, task, language }, tau, alpha, vocabulary }).map(

@@ -88,7 +88,16 @@ export async function evaluate(source: ModelInput | Model, options: EvaluateOpti
   const { backend, name, close } = await backendOf(source, options);
   try {
     const { results, samples } = await evaluateTasks({
-      ...{ tasks, backend, source: options.name ?? name, out, resume, limit, seed, resamples, sandbox, signal },
+      tasks,
+      backend,
+      source: options.name ?? name,
+      out,
+      resume,
+      limit,
+      seed,
+      resamples,
+      sandbox,
+      signal,
       data: { folder: data, loadRows: hubLoader() },
       onProgress:
         onProgress &&

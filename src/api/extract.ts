@@ -39,7 +39,7 @@ export function extract(options: ExtractOptions): Promise<Extraction> {
   const { base, rank, energy, linearOnly, seed, folder, out, force } = options;
   const model = snakeFields(options.model) as ExtractInput["model"];
   return extractAdapter(
-    { ...{ base, model, rank, energy, linearOnly, seed, folder, hub: hubOf(options) }, ...controlsOf(options) },
+    { base, model, rank, energy, linearOnly, seed, folder, hub: hubOf(options), ...controlsOf(options) },
     { out: resolve(folder ?? "", out), force },
   );
 }

@@ -234,7 +234,7 @@ export async function openInBackend(source: ModelInput, options: OpenModelOption
   const opened = engineSource(source);
   const hub = hubOf({ signal });
   if (chooseBackend(opened, options) === "llama") {
-    return openLlama(opened, { ...controlsOf(options), ...{ folder, type, context, hub } });
+    return openLlama(opened, { ...controlsOf(options), folder, type, context, hub });
   }
   const phase = "computing the merge";
   return openEngine(opened, {

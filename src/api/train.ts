@@ -49,13 +49,26 @@ export async function train(run: TrainRun | RunInput | string, options: TrainOpt
     typeof run === "string" ? await readRun(run) : { run: checkRun(snakeFields(run)), folder: options.folder };
   const out = isAbsolute(checked.out) ? checked.out : join(folder, checked.out);
   return trainRun({
-    ...{ run: { ...checked, out }, folder, signal, resume, force, hub: { fetch: "files", signal } },
+    run: { ...checked, out },
+    folder,
+    signal,
+    resume,
+    force,
+    hub: { fetch: "files", signal },
     onProgress:
       onProgress &&
       (({ step, steps, loss, holdoutLoss, learningRate, gradientNorm, samples, tokensPerSecond }) =>
         onProgress({
-          ...{ phase: "training", done: step, total: steps, unit: "steps" as const },
-          ...{ loss, holdoutLoss, learningRate, gradientNorm, samples, tokensPerSecond },
+          phase: "training",
+          done: step,
+          total: steps,
+          unit: "steps" as const,
+          loss,
+          holdoutLoss,
+          learningRate,
+          gradientNorm,
+          samples,
+          tokensPerSecond,
         })),
   });
 }

@@ -3,10 +3,9 @@ import { readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Batch, type BatchOptions, BatchStream, type ExampleList } from "./batches.js";
+import { type Batch, type BatchOptions, BatchStream, type ExampleList, pack } from "./batches.js";
 import type { Encoded } from "./encode.js";
 import { Mixture } from "./mixture.js";
-import { pack } from "./packing.js";
 import { Sample } from "./sample.js";
 import { ExampleStore } from "./store.js";
 

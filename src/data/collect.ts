@@ -155,7 +155,15 @@ export async function collectSet(
   let encoder: Encoder | undefined;
   let checked: string | undefined;
   for await (const batch of readRows(files, {
-    ...{ format, header, quotes, allowShort, field, columns, onBadRow, onBad, signal },
+    format,
+    header,
+    quotes,
+    allowShort,
+    field,
+    columns,
+    onBadRow,
+    onBad,
+    signal,
   })) {
     const { file } = batch;
     if (!mapping || !encoder) {

@@ -9,6 +9,6 @@ export { compileMapping } from "./mapping.js";
 export { checkData, type PreparedData, type PrepareProgress, prepareData } from "./prepare.js";
 export { previewOf } from "./preview.js";
 export { DataError } from "./read/data-error.js";
-export { type ReadOptions, type Row, readRows } from "./read/index.js";
+export { formatOfName, type ReadOptions, type Row, readRows } from "./read/index.js";
 export { KNOWN_COLUMNS, mappingOf, requireColumns } from "./recognize-columns.js";
 export { bytesToDownload, findSource } from "./source.js";

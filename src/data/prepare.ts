@@ -85,7 +85,9 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
     const commits = new Map<string, string>();
     for (const plan of plans) {
       const { files, commit } = await findSource(plan, {
-        ...{ folder: options.folder, environment: options.environment, signal },
+        folder: options.folder,
+        environment: options.environment,
+        signal,
         onProgress: (state) => onProgress?.({ phase: "fetching", set: plan.name, ...state }),
       });
       if (commit !== undefined) commits.set(plan.name, commit);

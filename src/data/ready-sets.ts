@@ -31,11 +31,19 @@ const trim = true;
 
 /** As in Alpaca and Dolly. */
 const instructions = (instruction: string, input: string, output: string): MappingDeclaration => ({
-  ...{ prompt: instruction, input, response: output, join: "\n\n", trim },
+  prompt: instruction,
+  input,
+  response: output,
+  join: "\n\n",
+  trim,
 });
 
 const conversation = (messages: string | string[]): MappingDeclaration => ({
-  ...{ messages, role: "role", content: "content", roles: {}, trim },
+  messages,
+  role: "role",
+  content: "content",
+  roles: {},
+  trim,
 });
 
 /** Columns of a file of allenai/nllb, after the two sentences (its data card). */
@@ -88,11 +96,11 @@ export const READY = {
         allow_short: true,
         map: {
           translation: {
-            ...{ english: { column: "eng_Latn" }, other: { column: other }, language: language?.name ?? "" },
-            ...{
-              directions: "both",
-              instructions: ["Translate the following text from {source} to {target}.\n\n{text}"],
-            },
+            english: { column: "eng_Latn" },
+            other: { column: other },
+            language: language?.name ?? "",
+            directions: "both",
+            instructions: ["Translate the following text from {source} to {target}.\n\n{text}"],
           },
           trim,
         },

@@ -62,7 +62,6 @@ export function mainRows({ report, status, experiment }: Results): MainRow[] {
       bars.filter((bar) => bar !== swap),
       TASKS.sw,
       sheet,
-      "all",
     ).map((lead) => [lead.over, lead]),
   );
   return rows.map((row) => ({ ...row, lead: leads.get(row.bar.label) }));

@@ -11,7 +11,7 @@ export function reportedSwaps({ expansion }: Pick<ExperimentStatus, "expansion">
     .filter((model): model is MergeModel => "merge" in model && model.merge.name === NAMES.swap);
   return models.filter(({ group, configuration }) => {
     const search = expansion.searches.find((one) => one.group === group);
-    const chosen = search?.chosenOnTest ?? search?.chosen;
+    const chosen = search?.chosen;
     return chosen === undefined ? configuration.isDefault : configuration.label === chosen;
   });
 }

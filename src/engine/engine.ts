@@ -1,15 +1,16 @@
 // A model opened from a folder, an adapter or a recipe, which generates and scores.
 
-import { digestOfJson, LayergraftError, usageError } from "../core/index.js";
+import { digestOfJson, LayergraftError, usageError, VERSION } from "../core/index.js";
 import type { HubAccess } from "../weights/index.js";
 import { BlendCache } from "./blends.js";
-import { embeddedModel } from "./embedded-model.js";
-import { WEIGHT_TYPES } from "./layered-session.js";
+import { DecodingBatch } from "./decoding-batch.js";
+import { generateTokens } from "./generate.js";
+import { WEIGHT_TYPES, type WeightType } from "./layered-session.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
 import { type EngineSource, openModelSource } from "./model-source.js";
 import { loadRuntime } from "./runtime/index.js";
 import type { SamplingOptions } from "./sampling.js";
-import type { ScoreOptions } from "./score.js";
+import { type ScoreOptions, scoreTexts, topNext } from "./score.js";
 import { modelTextOf } from "./source-model-text.js";
 import { type ChatMessage, type ChatTemplate, promptEncoder, StoppedText, type Tokenizer } from "./text/index.js";
 import type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
@@ -311,4 +312,21 @@ export function brokenModel({ name }: Pick<Engine, "name">, where: string): Laye
     "broken-model",
     `${name} computed NaN or infinite scores ${where}. Find the broken weights with layergraft analyze.`,
   );
+}
+
+export function embeddedModel(decoder: LoadedDecoder, weights: WeightType): TokenModel {
+  const { family, vocabularySize, contextLength } = decoder.spec;
+  return {
+    backend: "engine",
+    program: `layergraft ${VERSION}${weights === "float32" ? "" : `, ${weights} weights`}`,
+    family,
+    vocabularySize,
+    contextLength,
+    notes: decoder.notes,
+    generate: (prompts, options) => generateTokens(decoder, prompts, options),
+    score: (requests, options) => scoreTexts(decoder, requests, options),
+    topNext: (texts, count, options) => topNext(decoder, texts, count, options),
+    openBatch: (rows) => new DecodingBatch(decoder, { rows, eager: true }),
+    close: () => decoder.close(),
+  };
 }

@@ -1,7 +1,6 @@
 // The engine against what transformers computed from the same weights: logits, greedy answers, log-probabilities.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { embeddedModel } from "./embedded-model.js";
-import { Engine, openEngine } from "./engine.js";
+import { Engine, embeddedModel, openEngine } from "./engine.js";
 import { allGoldens, distance, type Golden, golden, logSoftmax } from "./golden.test-util.js";
 import { LoadedDecoder, type Wanted } from "./loaded-decoder.js";
 import { openModelSource } from "./model-source.js";

@@ -169,7 +169,10 @@ async function planPart(
     return lowerGraph(outputs, { weights: new Map([...weights, ...tables]), quantized, given });
   };
   return {
-    ...{ outputs, sizes, versions, lower },
+    outputs,
+    sizes,
+    versions,
+    lower,
     passes: after && stream(index),
     jobs: jobsOf(tensors, resolver, (place) => ({ file: indexOf(place), offset: place.offset })),
     graph: digestOf(lower(FILES)),
@@ -200,9 +203,11 @@ async function openPart(
     for (const [tensor, values] of overflows) onOverflow?.(tensor, values);
     const locations = await Promise.all(outputs.map(async (path) => (await externalLocation(path)).location));
     return await openSession(lower(locations), {
-      ...{ threads, providers },
+      threads,
+      providers,
       // Threads of a session would wait busily while the next one computes, and each would keep memory.
-      ...{ keepsMemory: false, config: { "session.force_spinning_stop": "1" } },
+      keepsMemory: false,
+      config: { "session.force_spinning_stop": "1" },
     });
   } finally {
     // Windows does not remove a file that is mapped.

@@ -15,7 +15,10 @@ export function modelTextOf(source: ModelSource): ModelText {
   };
   const { name, digest, notes } = source;
   return {
-    ...{ name, digest, notes, tokenizer },
+    name,
+    digest,
+    notes,
+    tokenizer,
     chatTemplate: () => loadSourceTemplate(source),
     stopIds: () => readStopIds(source, tokenizer),
   };

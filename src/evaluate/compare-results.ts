@@ -182,7 +182,9 @@ async function compareTask(
     const adjusted = holmAdjust(found.map(({ pValue }) => pValue));
     return found.map(
       (one, i): MethodComparison => ({
-        ...{ method: i + 1, ...one, pAdjusted: adjusted[i] },
+        method: i + 1,
+        ...one,
+        pAdjusted: adjusted[i],
         detectable: detectableIn(one, others.length, options.discordance),
       }),
     );

@@ -4,8 +4,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CancelledError, LayergraftError, OutputError, RecipeError } from "../core/errors.js";
-import { completions, type FakeRequest, fakeServer, llamaCpp } from "./backends/fake-server.test-util.js";
-import { openLlamaCpp } from "./backends/llamacpp.js";
+import { completions, type FakeRequest } from "./backends/fake-server.test-util.js";
 import * as toy from "./backends/toy-model.test-util.js";
 import { evaluate } from "./evaluate.js";
 import {
@@ -15,7 +14,6 @@ import {
   generateTask,
   itemsOf,
   logprobsOf,
-  open,
   out,
   promptOf,
   read,
@@ -185,10 +183,8 @@ describe("choices", () => {
     expect(() => readdirSync(out)).toThrow();
   });
 
-  it("of several tokens are refused by llama.cpp, item by item, and then altogether", async () => {
-    const server = await fakeServer(llamaCpp());
-    const backend = await openLlamaCpp({ url: server.url });
-    open.push(backend, server);
+  it("of several tokens are refused where no text can be scored, item by item, and then altogether", async () => {
+    const { backend } = await vllm({ echo: "refused" });
     const { results } = await run({ tasks: [chooseTask(3)], backend });
     expect(results.tasks[0]?.answeredBy).toEqual({ "next token": 3 });
     await expect(run({ tasks: [chooseTask(3, [" A", " the B"])], backend })).rejects.toThrow(

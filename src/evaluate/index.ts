@@ -4,8 +4,6 @@ export { readMgsmAnswer } from "./answers/read-mgsm-answer.js";
 export type { Backend } from "./backends/backend.js";
 export { modelBackend, rendererOf } from "./backends/engine-backend.js";
 export { plainAddress, withoutLogin } from "./backends/http.js";
-export { openLlamaCpp } from "./backends/llamacpp.js";
-export { openOllama } from "./backends/ollama.js";
 export { openOpenAI, type ServerOptions } from "./backends/openai.js";
 export { startServer } from "./backends/serve.js";
 export { choiceNotes } from "./choice-notes.js";

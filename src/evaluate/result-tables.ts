@@ -48,7 +48,9 @@ export function scoreLines(results: Results, format: ScoreFormat): string[] {
   const rows = results.tasks.flatMap((task) => task.scores.map((score) => ({ task, score })));
   if (format === "csv") return csvLines(scoreRecords(results, rows));
   const table: Table = {
-    ...{ id: "scores", title: "Scores", note: `${results.source}.` },
+    id: "scores",
+    title: "Scores",
+    note: `${results.source}.`,
     columns: [...TASK_COLUMNS, "metric", "score", "± SE", right("95% interval"), right("items")],
     rows: rows.map(({ task, score: { title, value, scale, standardError, interval, items, unscored } }) => [
       ...taskCells(task),
@@ -152,11 +154,9 @@ export function comparisonLines({ methods, tasks }: ResultsComparison, format: S
   }
   const hasSeveral = methods.length > 2;
   const table: Table = {
-    ...{
-      id: "comparison",
-      title: "Comparison",
-      note: `${methods.map(({ name }, i) => `${i + 1}: ${name}`).join("; ")}.`,
-    },
+    id: "comparison",
+    title: "Comparison",
+    note: `${methods.map(({ name }, i) => `${i + 1}: ${name}`).join("; ")}.`,
     columns: [
       ...[...TASK_COLUMNS, { label: "metric", isGroup: hasSeveral }, ...(hasSeveral ? [right("result")] : [])],
       ...["first", hasSeveral ? "score" : "second", "difference", right("95% interval")],

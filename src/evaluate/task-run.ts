@@ -5,7 +5,7 @@ import pLimit from "p-limit";
 import { groupBy, LayergraftError, own, plural, RecipeError } from "../core/index.js";
 import { askItems, type ItemAnswer } from "./ask-items.js";
 import { keyOf, withCache } from "./backends/answer-cache.js";
-import { stopped } from "./backends/stopped.js";
+import { stopped } from "./backends/backend.js";
 import type { EvaluateOptions } from "./evaluate.js";
 import type { ResultFolder } from "./results/folder.js";
 import type { EvaluationSettings, Sample, TaskResult } from "./results/result-types.js";

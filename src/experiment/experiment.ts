@@ -175,7 +175,8 @@ async function progressOf(experiment: Experiment): Promise<Progress> {
   const seconds = [...secondsBy.values()].reduce<number>((sum, one) => sum + (one ?? 0), 0);
   const { executor } = plan;
   const estimate = estimateExperiment({
-    ...{ expansion, secondsOf: (key: string) => secondsBy.get(key) },
+    expansion,
+    secondsOf: (key: string) => secondsBy.get(key),
     variants: variants.map(({ variant, expansion: own }) => ({ ...variant.world, plan: variant.plan, expansion: own })),
     workers: executor.kind === "local" ? workersOf(localOptions(plan)) : executor.most_jobs,
   });
@@ -202,8 +203,10 @@ async function stateOf({ key }: Step, store: Store, isRunning: boolean): Promise
 
 function localOptions({ executor }: ExperimentPlan) {
   return {
-    ...{ totalCores: executor.total_cores, cores: executor.cores },
-    ...{ totalMemory: executor.total_memory, memory: executor.memory },
+    totalCores: executor.total_cores,
+    cores: executor.cores,
+    totalMemory: executor.total_memory,
+    memory: executor.memory,
   };
 }
 
@@ -230,7 +233,11 @@ export async function runOpened(experiment: Experiment, options: RunExperimentOp
   refuseProblems(await lackOfSpace(experiment, estimate, await downloadsOf(experiment)), basename(file));
   await world.facts.fetchModels({ onProgress: options.onDownload, signal: options.signal });
   return runExperiment({
-    ...{ variants: partsOf(experiment), out, facts: world.facts, signal: options.signal, onEvent: options.onEvent },
+    variants: partsOf(experiment),
+    out,
+    facts: world.facts,
+    signal: options.signal,
+    onEvent: options.onEvent,
     attempts: plan.executor.attempts,
     settings: (kind) => settingsOf(experiment, kind),
     executor: options.executor ?? ((events) => executorOf(plan, store, events)),
@@ -263,7 +270,10 @@ function executorOf(plan: ExperimentPlan, store: Store, events: ExecutorEvents):
   if (executor.kind === "local") return new LocalExecutor(localOptions(plan), events);
   return new SlurmExecutor(
     {
-      ...{ name, folder: store.jobsFolder, setup: executor.setup, maxJobs: executor.most_jobs },
+      name,
+      folder: store.jobsFolder,
+      setup: executor.setup,
+      maxJobs: executor.most_jobs,
       resources: (kind) => resourcesOf(plan, kind),
       command: [process.execPath, createRequire(import.meta.url).resolve("#experiment-job")],
     },

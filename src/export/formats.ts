@@ -47,7 +47,11 @@ export const EXPORT_FORMATS: Readonly<Record<"gguf" | "onnx", ExportFormat>> = {
       const plan = await planGguf(source, { type: type as FileType, tensorTypes });
       const { architecture, digest, tensors, layout, encodings, notes } = plan;
       return {
-        ...{ target: `llama.cpp (${architecture})`, identity: { architecture }, digest, encodings, notes },
+        target: `llama.cpp (${architecture})`,
+        identity: { architecture },
+        digest,
+        encodings,
+        notes,
         tensors: tensors.map(({ name, shape, encoding }) => ({ name, shape, encoding })),
         bytes: layout.bytes,
         write: (options) => writeGguf(plan, options),
@@ -61,7 +65,12 @@ export const EXPORT_FORMATS: Readonly<Record<"gguf" | "onnx", ExportFormat>> = {
       const plan = planOnnx(source, { type: type as OnnxType });
       const { family, digest, tensors, bytes, encodings, notes } = plan;
       return {
-        ...{ target: `transformers.js (${family})`, identity: { family }, digest, bytes, encodings, notes },
+        target: `transformers.js (${family})`,
+        identity: { family },
+        digest,
+        bytes,
+        encodings,
+        notes,
         tensors: tensors.map(({ step: { tensor, shape }, plain, quantized }) => {
           const encoding = [plain?.dtype, quantized && type.toUpperCase()].filter(Boolean).join(" and ");
           return { name: tensor, shape, encoding };

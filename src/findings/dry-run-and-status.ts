@@ -6,7 +6,10 @@ import { right, terminalLines } from "../report/index.js";
 import { describeCounts } from "./progress.js";
 
 const KIND_NAMES: Readonly<Record<StepKind, string>> = {
-  ...{ train: "training", analyze: "analysis", merge: "writing merges", evaluate: "evaluation" },
+  train: "training",
+  analyze: "analysis",
+  merge: "writing merges",
+  evaluate: "evaluation",
 };
 
 /** Entries of a list that are printed one by one. */

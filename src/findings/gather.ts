@@ -18,7 +18,7 @@ import { AVERAGE_PROTOCOL, overviews } from "./overview.js";
 import { publishedTable } from "./published.js";
 import { reportRecipes } from "./recipes.js";
 import type { CostRow, ExperimentReport, Flips, ReportTable, ReportVariant, ScoreRow } from "./report-data.js";
-import { type Answers, type Basis, Sheet, scoreOf } from "./score-sheet.js";
+import { type Answers, Sheet, scoreOf } from "./score-sheet.js";
 import { searchRow } from "./searches.js";
 import { selectionTable } from "./selections.js";
 import {
@@ -43,8 +43,12 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
   const costs = cost(status);
   const compared = compareVariants(variants);
   return {
-    ...{ name: experiment.plan.name, title: titleOf(experiment), layergraft: VERSION, intervals: INTERVALS },
-    ...{ notes: experiment.plan.notes === undefined ? [] : [experiment.plan.notes], ...progressIn(status) },
+    name: experiment.plan.name,
+    title: titleOf(experiment),
+    layergraft: VERSION,
+    intervals: INTERVALS,
+    notes: experiment.plan.notes === undefined ? [] : [experiment.plan.notes],
+    ...progressIn(status),
     base: { name: [...new Set(variants.map(({ plan }) => plan.base))].join(", ") },
     backend: [...new Set(variants.map(({ plan }) => describeRunner(plan)))].join("; "),
     variants: variants.map(({ plan: _, ...variant }) => variant),
@@ -54,7 +58,14 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
       report.scores.map((row) => ({ ...row, values, backend: report.backend })),
     ),
     cost: costs,
-    ...{ overviews: [], lines: [], overlaps: [], searches: [], flips: [], heatmaps: [], recipes: [], experts: [] },
+    overviews: [],
+    lines: [],
+    overlaps: [],
+    searches: [],
+    flips: [],
+    heatmaps: [],
+    recipes: [],
+    experts: [],
   };
 }
 
@@ -82,19 +93,16 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
   const { plan, world } = experiment;
   const averages = plan.averages.map(({ name, tasks }) => [name, tasksOfAverage(tasks, plan)] as const);
   const sheet = new Sheet(status.expansion, world.facts, status.store, new Map(averages));
-  const { choose_on } = plan.search;
-  const isBoth = choose_on === "both" && sheet.expansion.searches.length > 0;
-  const bases: Basis[] = isBoth ? ["held-out", "all"] : choose_on === "test" ? ["all"] : ["held-out"];
   const parts = {
-    overviews: bases.flatMap((basis) => overviews(sheet, plan, basis, isBoth)),
+    overviews: overviews(sheet, plan),
     searches: sheet.expansion.searches.map((search) => searchRow(search, sheet, plan)),
-    flips: flips(sheet, bases[0] ?? "all"),
+    flips: flips(sheet),
     overlaps: overlapFigures(sheet.expansion, status.store),
-    lines: [roundFigures, lineFigures].flatMap((figuresOf) => figuresOf(sheet, plan, bases[0] ?? "all")),
+    lines: [roundFigures, lineFigures].flatMap((figuresOf) => figuresOf(sheet, plan)),
     cost: cost(status),
   };
-  const byModel = sheet.models.map((model) => scoresOf(model, sheet, bases));
-  const every = sheet.models.flatMap((model, i) => [...(byModel[i] ?? []), ...averagesOf(model, sheet, bases)]);
+  const byModel = sheet.models.map((model) => scoresOf(model, sheet));
+  const every = sheet.models.flatMap((model, i) => [...(byModel[i] ?? []), ...averagesOf(model, sheet)]);
   const published = publishedTable(experiment.published, parts.overviews);
   const selections = sheet.expansion.selections.map((selection) => selectionTable(selection, sheet));
   return {
@@ -107,11 +115,12 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
     ...progressIn(status),
     intervals: INTERVALS,
     ...parts,
-    ...{ variants: [], verdict: "" },
+    variants: [],
+    verdict: "",
     tables: tablesOf(tablesIn(parts, [published], selections, every)),
     heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
     scores: every,
-    recipes: reportRecipes(sheet, bases, parts.overviews, { place: experiment, store: status.store }),
+    recipes: reportRecipes(sheet, parts.overviews, { place: experiment, store: status.store }),
     experts: trainedExperts(sheet, plan),
   };
 }
@@ -160,12 +169,12 @@ function tablesOf(every: readonly ReportTable[]): ReportTable[] {
 }
 
 /** What reported merges gained and lost against the base and their experts, on each task of both. */
-function flips(sheet: Sheet, basis: Basis): Flips[] {
+function flips(sheet: Sheet): Flips[] {
   return sheet.merges.flatMap((model) => {
-    if (!sheet.isReported(model, basis) || model.merge.controlOf !== undefined) return [];
+    if (!sheet.isReported(model) || model.merge.controlOf !== undefined) return [];
     return sheet.tasksOf(model.name).flatMap(({ request: { task }, facts }) =>
       ["base", ...model.members].flatMap((against): Flips[] => {
-        const [own, other] = [sheet.items(model.name, task, basis), sheet.items(against, task, basis)];
+        const [own, other] = [sheet.items(model.name, task), sheet.items(against, task)];
         if (!own || !other || !facts.isMean || !haveCommon(own, other)) return [];
         const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
         const { difference, interval, gained, lost, pValue } = compareItems(metric, other.map(judged), own.map(judged));
@@ -188,20 +197,17 @@ const judged = ({ id, value }: ItemResult): JudgedItem => ({ id, verdict: value 
 type AnyModel = Sheet["models"][number];
 
 /** What all scores of a model have. */
-function headOf(
-  model: AnyModel,
-  sheet: Sheet,
-  bases: readonly Basis[],
-): Pick<ScoreRow, "model" | "kind" | "isReported"> {
+function headOf(model: AnyModel, sheet: Sheet): Pick<ScoreRow, "model" | "kind" | "isReported"> {
   const isCandidate = "isCandidate" in model && model.isCandidate === true;
   const isControl = "merge" in model && model.merge.controlOf !== undefined;
   return {
-    ...{ model: model.name, kind: isCandidate ? "candidate" : isControl ? "control" : model.kind },
-    isReported: "merge" in model ? bases.some((basis) => sheet.isReported(model, basis)) : !isCandidate,
+    model: model.name,
+    kind: isCandidate ? "candidate" : isControl ? "control" : model.kind,
+    isReported: "merge" in model ? sheet.isReported(model) : !isCandidate,
   };
 }
 
-function scoresOf(model: AnyModel, sheet: Sheet, bases: readonly Basis[]): ScoreRow[] {
+function scoresOf(model: AnyModel, sheet: Sheet): ScoreRow[] {
   return sheet.tasksOf(model.name).flatMap((answers): ScoreRow[] => {
     const { request, facts, items, asides } = answers;
     if (items.length === 0) return [];
@@ -211,8 +217,13 @@ function scoresOf(model: AnyModel, sheet: Sheet, bases: readonly Basis[]): Score
       : { value: scoreOf(answers), scale: facts.scale };
     return [
       {
-        ...headOf(model, sheet, bases),
-        ...{ task: facts.title, protocol: facts.protocol, cell, items: items.length, of: facts.items, asides },
+        ...headOf(model, sheet),
+        task: facts.title,
+        protocol: facts.protocol,
+        cell,
+        items: items.length,
+        of: facts.items,
+        asides,
         unanswered: countUnanswered(answers),
       },
     ];
@@ -220,12 +231,12 @@ function scoresOf(model: AnyModel, sheet: Sheet, bases: readonly Basis[]): Score
 }
 
 /** The averages of a model whose items are all there. */
-function averagesOf(model: AnyModel, sheet: Sheet, bases: readonly Basis[]): ScoreRow[] {
+function averagesOf(model: AnyModel, sheet: Sheet): ScoreRow[] {
   return [...sheet.averages].flatMap(([task, parts]): ScoreRow[] => {
     const answers = parts.flatMap((part) => sheet.answers(model.name, part) ?? []);
     if (answers.length < parts.length || answers.some(({ items, facts }) => items.length < facts.items)) return [];
     const items = answers.reduce((sum, one) => sum + one.items.length, 0);
-    const head = headOf(model, sheet, bases);
+    const head = headOf(model, sheet);
     const cell = head.isReported ? sheet.cell([model.name], task, "all") : plainAverage(model, parts, sheet);
     const unanswered = answers.reduce((sum, one) => sum + countUnanswered(one), 0);
     return [{ ...head, task, protocol: AVERAGE_PROTOCOL, cell, items, of: items, unanswered, asides: [] }];

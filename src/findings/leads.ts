@@ -8,7 +8,7 @@ import {
 } from "../evaluate/index.js";
 import type { MergeModel } from "../experiment/index.js";
 import type { Lead } from "./report-data.js";
-import type { Basis, Sheet } from "./score-sheet.js";
+import type { Sheet } from "./score-sheet.js";
 
 /** The models of a row, which are averaged. */
 export interface LeadRow {
@@ -21,10 +21,10 @@ export interface LeadRow {
  * experts that they are made of (`crossedDifference`); where a row is one model, only items vary.
  * @returns one for each other row that has items in common with the first
  */
-export function leadsOf(first: LeadRow, others: readonly LeadRow[], task: string, sheet: Sheet, basis: Basis): Lead[] {
-  const own = modelsOf(first, task, sheet, basis);
+export function leadsOf(first: LeadRow, others: readonly LeadRow[], task: string, sheet: Sheet): Lead[] {
+  const own = modelsOf(first, task, sheet);
   const found = others.flatMap((row) => {
-    const lead = leadOver(modelsOf(row, task, sheet, basis), own);
+    const lead = leadOver(modelsOf(row, task, sheet), own);
     return lead ? [{ ...lead, over: row.label }] : [];
   });
   const adjusted = holmAdjust(found.map(({ pValue }) => pValue));
@@ -61,7 +61,10 @@ function leadOver(other: readonly CrossedModel[], own: readonly CrossedModel[]) 
   const byItems = found.interval && { standardError: found.interval.deviation };
   const { discordance, items } = found;
   return {
-    ...{ difference: found.difference, interval: spanOf(found.interval), pValue: found.pValue, resampled: over },
+    difference: found.difference,
+    interval: spanOf(found.interval),
+    pValue: found.pValue,
+    resampled: over,
     detectableIn: discordance === undefined ? byItems : { items, discordance },
   };
 }
@@ -73,14 +76,14 @@ const spanOf = (interval: { readonly low: number; readonly high: number } | unde
  * The models of a row with the experts that they are made of, and their values; none of tasks that are not a mean over
  * items. Where models are asked different tasks of an average, only their mean is one, and only items vary.
  */
-function modelsOf({ models }: LeadRow, task: string, sheet: Sheet, basis: Basis): CrossedModel[] {
+function modelsOf({ models }: LeadRow, task: string, sheet: Sheet): CrossedModel[] {
   const areAsked = models.every((name) => sheet.partsOf(task).every((part) => sheet.answers(name, part) !== undefined));
   if (!areAsked) {
-    const values = sheet.itemMeans(models, task, basis);
+    const values = sheet.itemMeans(models, task);
     return values && values.size > 0 ? [{ levels: {}, values }] : [];
   }
   return models.flatMap((name) => {
-    const values = sheet.itemMeans([name], task, basis);
+    const values = sheet.itemMeans([name], task);
     return values && values.size > 0 ? [{ levels: levelsOf(name, sheet), values }] : [];
   });
 }

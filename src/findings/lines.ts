@@ -6,11 +6,11 @@ import { familyInRound, lineField, mergeInRound, repeatedIn } from "../experimen
 import { type Cell, count, type LinesFigure, type NumberCell, placeLines, type Span } from "../report/index.js";
 import { languageName, tasksIn } from "./overview.js";
 import type { LinePoint, ReportLines, ReportTable } from "./report-data.js";
-import type { Basis, Sheet } from "./score-sheet.js";
+import type { Sheet } from "./score-sheet.js";
 import { DIFFERENCES } from "./tables.js";
 
 /** A figure for each merge with `figure: line`, each of its tasks and each language. */
-export function lineFigures(sheet: Sheet, plan: ExperimentPlan, basis: Basis): ReportLines[] {
+export function lineFigures(sheet: Sheet, plan: ExperimentPlan): ReportLines[] {
   return plan.merges.flatMap((merge) => {
     const field = lineField(merge);
     if (merge.figure !== "line" || field === undefined) return [];
@@ -21,7 +21,7 @@ export function lineFigures(sheet: Sheet, plan: ExperimentPlan, basis: Basis): R
       const byLanguage = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
       return byLanguage.flatMap(([languages, own]) => {
         const name = byLanguage.length > 1 ? `${merge.name}, ${languages}` : merge.name;
-        return linesOf(gridDrawing(name, merge, field, own), task, sheet, basis) ?? [];
+        return linesOf(gridDrawing(name, merge, field, own), task, sheet) ?? [];
       });
     });
   });
@@ -53,7 +53,9 @@ function gridDrawing(name: string, merge: Merge, field: string, models: readonly
   const at = ({ configuration }: MergeModel) => configuration.fields[field] as number;
   const standard = models.find(({ configuration }) => configuration.isDefault);
   return {
-    ...{ name, xTitle: nameOf(field), reference: standard && at(standard) },
+    name,
+    xTitle: nameOf(field),
+    reference: standard && at(standard),
     lines: [...groupBy(inGrid, labelOf)].map(([label, own]) => ({
       label,
       places: [...groupBy(own, at)]
@@ -65,7 +67,7 @@ function gridDrawing(name: string, merge: Merge, field: string, models: readonly
 }
 
 /** A figure for each task of a plan with rounds: its merges and the families that train again, over the rounds. */
-export function roundFigures(sheet: Sheet, plan: ExperimentPlan, basis: Basis): ReportLines[] {
+export function roundFigures(sheet: Sheet, plan: ExperimentPlan): ReportLines[] {
   const { families, merges } = repeatedIn(plan);
   const rounds = Array.from({ length: plan.rounds?.count ?? 0 }, (_, i) => i + 1);
   return tasksIn(sheet, plan).flatMap((task) => {
@@ -81,7 +83,7 @@ export function roundFigures(sheet: Sheet, plan: ExperimentPlan, basis: Basis): 
         line(name, (round) => {
           const own = sheet.merges.filter(({ merge }) => merge.name === mergeInRound(name, round));
           return own.filter(({ group, configuration }) =>
-            sheet.searchOf(group) ? configuration.label === sheet.chosenLabel(group, basis) : configuration.isDefault,
+            sheet.searchOf(group) ? configuration.label === sheet.chosenLabel(group) : configuration.isDefault,
           );
         }),
       ),
@@ -89,7 +91,7 @@ export function roundFigures(sheet: Sheet, plan: ExperimentPlan, basis: Basis): 
         line(name, (round) => sheet.experts.filter(({ family }) => family === familyInRound(name, round))),
       ),
     ];
-    return linesOf({ name: "", xTitle: "round", reference: 1, lines, families: [] }, task, sheet, basis) ?? [];
+    return linesOf({ name: "", xTitle: "round", reference: 1, lines, families: [] }, task, sheet) ?? [];
   });
 }
 
@@ -97,18 +99,22 @@ function linesOf(
   { name, xTitle, reference, lines: places, families }: Drawing,
   task: string,
   sheet: Sheet,
-  basis: Basis,
 ): ReportLines | undefined {
   const drawn = places.map(({ label, places: own }) => {
     const against = own.find(({ x }) => x === reference)?.models ?? [];
     const points = own.flatMap(({ x, models }): LinePoint[] => {
-      const { value, interval, range } = sheet.cell(models, task, basis);
+      const { value, interval, range } = sheet.cell(models, task);
       if (typeof value !== "number") return [];
       const isOther = x !== reference && against.length > 0;
       return [
         {
-          ...{ x, mean: value, interval, low: range?.low ?? value, high: range?.high ?? value, models },
-          ...(isOther ? differenceOf(models, against, task, sheet, basis) : {}),
+          x,
+          mean: value,
+          interval,
+          low: range?.low ?? value,
+          high: range?.high ?? value,
+          models,
+          ...(isOther ? differenceOf(models, against, task, sheet) : {}),
         },
       ];
     });
@@ -117,7 +123,7 @@ function linesOf(
   const lines = adjusted(drawn.filter(({ points }) => points.length > 0));
   const facts = sheet.task(task);
   if (lines.length === 0 || !facts) return undefined;
-  const held = basis === "held-out" ? sheet.heldOut(task)?.size : undefined;
+  const held = sheet.heldOut(task)?.size;
   const references = [
     { label: "base", models: ["base"] },
     ...families.map((family) => ({
@@ -125,20 +131,24 @@ function linesOf(
       models: sheet.experts.filter((expert) => expert.family === family).map((expert) => expert.name),
     })),
   ].flatMap(({ label, models: named }) => {
-    const { value } = sheet.cell(named, task, basis);
+    const { value } = sheet.cell(named, task);
     return typeof value === "number" ? [{ label, mean: value }] : [];
   });
   const several = Math.max(...lines.flatMap(({ points }) => points.map((point) => point.models.length)));
   return {
     id: `line-${`${name === "" ? xTitle : name}-${task.replace(/\.ya?ml$/, "")}`.replace(/\W+/g, "-")}`,
     title: `${name === "" ? "" : `${name}: `}${facts.title} by ${xTitle}`,
-    ...{ scale: facts.scale, xTitle, lines, references },
+    scale: facts.scale,
+    xTitle,
+    lines,
+    references,
     note: [
       `On ${held === undefined ? plural(facts.items, "item") : `the ${held} of ${facts.items} items that no search saw`}; ${facts.protocol}.`,
       ...(several > 1 ? [`Means over ${several} models.`] : []),
       "Intervals are 95% over items.",
     ].join(" "),
-    ...{ reference, verdict: verdictOf(lines, xTitle, reference) },
+    reference,
+    verdict: verdictOf(lines, xTitle, reference),
   };
 }
 
@@ -151,9 +161,8 @@ function differenceOf(
   against: readonly string[],
   task: string,
   sheet: Sheet,
-  basis: Basis,
 ): Pick<LinePoint, "difference" | "between" | "pValue"> {
-  const [own, other] = [models, against].map((some) => sheet.itemMeans(some, task, basis));
+  const [own, other] = [models, against].map((some) => sheet.itemMeans(some, task));
   if (!own || !other || ![...own.keys()].some((id) => other.has(id))) return {};
   const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
   const judged = (means: ReadonlyMap<string, number>) => [...means].map(([id, value]) => ({ id, verdict: { value } }));
@@ -215,12 +224,10 @@ export function linesTable({ id, title, note, verdict, xTitle, scale, lines }: R
     isSigned,
   });
   return {
-    ...{
-      id,
-      kind: "line",
-      title,
-      note: [note, isCompared ? DIFFERENCES : "", verdict].filter((part) => part !== "").join(" "),
-    },
+    id,
+    kind: "line",
+    title,
+    note: [note, isCompared ? DIFFERENCES : "", verdict].filter((part) => part !== "").join(" "),
     columns: [
       ...(hasLabels ? ["line"] : []),
       ...[xTitle, hasSeveral ? "mean" : "score", "95% from", "95% to"],
@@ -247,14 +254,19 @@ const isDodged = (lines: ReportLines["lines"]) =>
 /** The figure of the page. */
 export function linesFigure({ title, note, verdict, xTitle, scale, lines, references }: ReportLines): LinesFigure {
   return {
-    ...{ kind: "lines", title, conclusion: verdict },
+    kind: "lines",
+    title,
+    conclusion: verdict,
     caption: isDodged(lines) ? `${note} Points of one ${xTitle} are drawn side by side.` : note,
     ...placeLines({
-      ...{ xTitle, scale, references: references.map(({ label, mean }) => ({ label, y: mean })) },
+      xTitle,
+      scale,
+      references: references.map(({ label, mean }) => ({ label, y: mean })),
       lines: lines.map(({ label, points }) => ({
         label,
         points: points.map(({ x, mean, interval }): { x: number; y: number; interval?: Span } => ({
-          ...{ x, y: mean },
+          x,
+          y: mean,
           ...(interval ? { interval } : {}),
         })),
       })),

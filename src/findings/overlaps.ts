@@ -18,7 +18,10 @@ export function overlapFigures({ overlaps }: Pick<Expansion, "overlaps">, result
         id: `overlap-${`${a}-${b}`.replace(/\W+/g, "-")}`,
         title: `${a} and ${b}`,
         note: describeTotal(found),
-        ...{ rowTitle: "layer", columnTitle: "projection", columns, marked: [] },
+        rowTitle: "layer",
+        columnTitle: "projection",
+        columns,
+        marked: [],
         rows: cells.map((_, layer) => String(layer)).reverse(),
         cells: cells.toReversed(),
       },
@@ -34,7 +37,10 @@ function describeTotal({ total, shares: [x = 0, y = 0] }: Overlap): string {
 
 export function overlapTable({ id, title, note, columns, rows, cells, rowTitle }: ReportHeatmap): ReportTable {
   return {
-    ...{ id, kind: "overlap", title: `Changed rows that ${title} share`, note: `${OVERLAPS_LEAD} ${note}` },
+    id,
+    kind: "overlap",
+    title: `Changed rows that ${title} share`,
+    note: `${OVERLAPS_LEAD} ${note}`,
     columns: [rowTitle, ...columns],
     rows: rows.map((label, row): Cell[] => [
       label,

@@ -130,16 +130,6 @@ describe("how the best was chosen", () => {
     expect(english?.choice).toContain("all 20 items of mgsm_sw: the test items of that task");
     expect(overviewLines(own as NonNullable<typeof own>).join("\n")).toContain("these same items");
   });
-
-  it("has a table for each basis with choose_on: both", () => {
-    const { overviews } = on("both");
-    expect(overviews.map(({ title, items }) => [title, items])).toEqual([
-      ["mgsm_sw, chosen on held-out items", "the 12 of 20 items that no search saw"],
-      ["mgsm_en, chosen on held-out items", "20 items"],
-      ["mgsm_sw, chosen on the test items", "20 items"],
-    ]);
-    expect(new Set(overviews.map(({ id }) => id)).size).toBe(3);
-  });
 });
 
 it("names the rows without results", () => {

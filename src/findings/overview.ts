@@ -12,7 +12,7 @@ import {
 } from "../experiment/index.js";
 import { leadsOf } from "./leads.js";
 import type { Lead, Overview, OverviewBar } from "./report-data.js";
-import { type Basis, type Sheet, UNKNOWN_MODEL } from "./score-sheet.js";
+import { type Sheet, UNKNOWN_MODEL } from "./score-sheet.js";
 
 /** How an average is formed. */
 export const AVERAGE_PROTOCOL = "each task counting alike";
@@ -46,32 +46,24 @@ export function tasksIn(sheet: Sheet, plan: ExperimentPlan): string[] {
   return [...new Set([...planned.filter((task) => asked.includes(task)), ...asked, ...sheet.averages.keys()])];
 }
 
-/** The main tables of a basis. @param isOneOfTwo whether the other basis is reported too */
-export function overviews(sheet: Sheet, plan: ExperimentPlan, basis: Basis, isOneOfTwo: boolean): Overview[] {
+/** The main tables. */
+export function overviews(sheet: Sheet, plan: ExperimentPlan): Overview[] {
   return tasksIn(sheet, plan).flatMap((task): Overview[] => {
-    const rows = rowsOf(task, sheet, plan, basis);
-    if (isOneOfTwo && basis === "all" && isSame(task, rows, sheet, plan)) return [];
-    const found = overview(task, rows, sheet, basis, isOneOfTwo);
+    const rows = rowsOf(task, sheet, plan);
+    const found = overview(task, rows, sheet);
     const choice = [found.choice, checkpointChoice(task, rows, sheet, plan)].filter((part) => part !== "").join(" ");
     return [{ ...found, choice }];
   });
 }
 
-/** Whether the other basis has the same models on the same items. */
-function isSame(task: string, rows: readonly Row[], sheet: Sheet, plan: ExperimentPlan): boolean {
-  if (!rows.some(({ isChosen }) => isChosen)) return true;
-  const modelsOf = (some: readonly Row[]) => JSON.stringify(some.map(({ models }) => models));
-  return (
-    sheet.partsOf(task).every((part) => sheet.heldOut(part) === undefined) &&
-    modelsOf(rows) === modelsOf(rowsOf(task, sheet, plan, "held-out"))
-  );
-}
-
 const ROLES: Readonly<Record<Role, string>> = {
-  ...{ task: "task expert", language: "language expert", joint: "trained on both", other: "expert" },
+  task: "task expert",
+  language: "language expert",
+  joint: "trained on both",
+  other: "expert",
 };
 
-function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, basis: Basis): Row[] {
+function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan): Row[] {
   const experts = Object.entries(plan.experts).flatMap(([family, { role, language }]): Row[] => {
     const models = sheet.experts
       .filter((expert) => expert.family === family && sheet.isEvaluated(expert.name, task))
@@ -87,20 +79,23 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, basis: Basis):
         sheet.isEvaluated(model.name, task) &&
         (merge.figure === undefined || model.configuration.isDefault),
     );
-    if (sheet.averages.has(task)) return mergeRows(merge.name, models, task, sheet, basis);
+    if (sheet.averages.has(task)) return mergeRows(merge.name, models, task, sheet);
     const byLanguage = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
     return byLanguage.flatMap(([languages, inLanguage]) => {
       const name = byLanguage.length > 1 ? `${merge.name}, ${languages}` : merge.name;
-      return mergeRows(name, inLanguage, task, sheet, basis);
+      return mergeRows(name, inLanguage, task, sheet);
     });
   });
   const base: Row = { label: "base", detail: "", kind: "base", models: ["base"], isChosen: false };
   return [...(sheet.isEvaluated("base", task) ? [base] : []), ...experts, ...merges];
 }
 
-function mergeRows(name: string, models: readonly MergeModel[], task: string, sheet: Sheet, basis: Basis): Row[] {
+function mergeRows(name: string, models: readonly MergeModel[], task: string, sheet: Sheet): Row[] {
   const row = (label: string, some: readonly MergeModel[], isChosen = false): Row => ({
-    ...{ label, detail: configurationsIn(some), kind: kindOf(some), isChosen },
+    label,
+    detail: configurationsIn(some),
+    kind: kindOf(some),
+    isChosen,
     models: some.map((model) => model.name),
   });
   const searched = models.filter(({ group }) => sheet.searchOf(group));
@@ -113,14 +108,14 @@ function mergeRows(name: string, models: readonly MergeModel[], task: string, sh
     }));
   }
   const defaults = models.filter(({ configuration }) => configuration.isDefault);
-  const chosen = models.filter(({ configuration, group }) => configuration.label === sheet.chosenLabel(group, basis));
-  const isOpen = searched.some(({ group }) => sheet.chosenLabel(group, basis) === undefined);
+  const chosen = models.filter(({ configuration, group }) => configuration.label === sheet.chosenLabel(group));
+  const isOpen = searched.some(({ group }) => sheet.chosenLabel(group) === undefined);
   const standard = `${name}, ${defaultName(models)}`;
-  const where = `chosen on ${chosenOn(task, models, sheet, basis)}`;
+  const where = `chosen on ${chosenOn(task, models, sheet)}`;
   const best = `${name}, ${where}`;
   const isDefault =
     chosen.length > 0 && chosen.length === defaults.length && chosen.every((model) => defaults.includes(model));
-  const all = configurationsEvaluated(models, task, sheet, basis);
+  const all = configurationsEvaluated(models, task, sheet);
   return [
     ...(isDefault || defaults.length === 0 ? [] : [row(standard, defaults)]),
     ...(chosen.length === 0 || isDefault ? [] : [row(best, chosen, true)]),
@@ -131,9 +126,9 @@ function mergeRows(name: string, models: readonly MergeModel[], task: string, sh
 }
 
 /** Number of configurations if all are evaluated on the task and there are more than the rows above; otherwise 0. */
-function configurationsEvaluated(models: readonly MergeModel[], task: string, sheet: Sheet, basis: Basis): number {
+function configurationsEvaluated(models: readonly MergeModel[], task: string, sheet: Sheet): number {
   const labels = new Set(models.map(({ configuration }) => configuration.label));
-  const isWhole = models.every(({ name }) => sheet.items(name, task, basis) !== undefined);
+  const isWhole = models.every(({ name }) => sheet.items(name, task) !== undefined);
   return isWhole && labels.size > 2 && sheet.searchOf(models[0]?.group ?? "")?.splits.has(task) ? labels.size : 0;
 }
 
@@ -152,11 +147,11 @@ function defaultName(models: readonly MergeModel[]): string {
 }
 
 /** The items by which configurations were chosen, as seen from a task. */
-function chosenOn(task: string, models: readonly MergeModel[], sheet: Sheet, basis: Basis): string {
+function chosenOn(task: string, models: readonly MergeModel[], sheet: Sheet): string {
   const groups = new Set(models.map(({ group }) => group));
   const deciding = new Set([...groups].flatMap((group) => [...(sheet.searchOf(group)?.splits.keys() ?? [])]));
   if (!deciding.has(task)) return [...deciding].map((name) => sheet.titleOf(name)).join(" and ");
-  return basis === "all" ? "these items" : "other items";
+  return sheet.heldOut(task) ? "other items" : "these items";
 }
 
 /** Configurations of a row. Each group has its own search, so they may differ. */
@@ -177,29 +172,27 @@ function kindOf([first]: readonly MergeModel[]): OverviewBar["kind"] {
   return method === "swap" ? "swap" : method === "soup" ? "average" : "merge";
 }
 
-function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis, isOneOfTwo: boolean): Overview {
-  const cells = rows.map((row) => ({ row, cell: sheet.cell(row.models, task, basis) }));
+function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
+  const cells = rows.map((row) => ({ row, cell: sheet.cell(row.models, task) }));
   const known = cells.filter(({ cell }) => typeof cell.value === "number");
   const missing = cells.filter(({ cell }) => cell.value === undefined).map(({ row }) => row.label);
   const facts = cells.map(({ row }) => sheet.answers(row.models[0] ?? "", task)?.facts).find((one) => one);
   const means = known.map(({ row, cell }) => ({ row, mean: cell.value as number }));
-  const { best, verdict, leads = [] } = compareRows(means, task, sheet, basis);
+  const { best, verdict, leads = [] } = compareRows(means, task, sheet);
   const controlled = rows.some(({ kind }) => kind === "control") ? " Controls have the default configuration." : "";
-  const isSearched = sheet.decidingTasks(task).length > 0;
-  const suffix = isOneOfTwo && isSearched ? `, chosen on ${basis === "all" ? "the test items" : "held-out items"}` : "";
   return {
     task,
-    id: `main-${task.replace(/\.ya?ml$/, "").replace(/\W+/g, "-")}${isOneOfTwo && basis === "all" ? "-all" : ""}`,
-    title: `${facts?.title ?? sheet.titleOf(task)}${suffix}`,
+    id: `main-${task.replace(/\.ya?ml$/, "").replace(/\W+/g, "-")}`,
+    title: facts?.title ?? sheet.titleOf(task),
     protocol: facts?.protocol ?? AVERAGE_PROTOCOL,
     scale: cells[0]?.cell.scale ?? "share",
-    items: itemsOf(task, sheet, basis),
-    choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet, basis) + controlled : "",
-    verdict: [limitOf(means, cells[0]?.cell.scale ?? "share"), verdict, tiesOf(rows, task, sheet, basis)]
+    items: itemsOf(task, sheet),
+    choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet) + controlled : "",
+    verdict: [limitOf(means, cells[0]?.cell.scale ?? "share"), verdict, tiesOf(rows, task, sheet)]
       .filter((sentence) => sentence !== "")
       .join(" "),
     leads,
-    controls: controlLeads(task, rows, sheet, basis),
+    controls: controlLeads(task, rows, sheet),
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
     rows: cells
       .filter(({ cell }) => cell.value !== null)
@@ -208,8 +201,16 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
       const { label, labels, kind, detail, models, isSummary, isPoint } = row;
       const mean = value as number;
       return {
-        ...{ label, kind, mean, detail, low: range?.low ?? mean, high: range?.high ?? mean, interval },
-        ...{ count: range?.count ?? 1, models, isBest: label === best?.label && detail === best.detail },
+        label,
+        kind,
+        mean,
+        detail,
+        low: range?.low ?? mean,
+        high: range?.high ?? mean,
+        interval,
+        count: range?.count ?? 1,
+        models,
+        isBest: label === best?.label && detail === best.detail,
         ...(isSummary ? { isSummary } : {}),
         ...(isPoint ? { isPoint } : {}),
         ...(labels ? { labels } : {}),
@@ -219,12 +220,12 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
 }
 
 /** `the 150 of 250 items that no search saw`; of an average, those of each task. */
-function itemsOf(task: string, sheet: Sheet, basis: Basis): string {
+function itemsOf(task: string, sheet: Sheet): string {
   const all = sheet.task(task)?.items ?? 0;
-  const held = basis === "held-out" ? sheet.heldOut(task)?.size : undefined;
+  const held = sheet.heldOut(task)?.size;
   const parts = sheet.averages.get(task);
   if (!parts) return held === undefined ? plural(all, "item") : `the ${held} of ${all} items that no search saw`;
-  const each = [...groupBy(parts, (part) => itemsOf(part, sheet, basis))];
+  const each = [...groupBy(parts, (part) => itemsOf(part, sheet))];
   return each
     .map(
       ([items, some]) =>
@@ -237,7 +238,7 @@ function itemsOf(task: string, sheet: Sheet, basis: Basis): string {
 }
 
 /** How configurations were chosen, as seen from a task. */
-function describeChoice(task: string, sheet: Sheet, basis: Basis): string {
+function describeChoice(task: string, sheet: Sheet): string {
   const deciding = sheet.decidingTasks(task);
   if (deciding.length === 0) return "";
   const sizes = deciding.map((name) => {
@@ -247,11 +248,12 @@ function describeChoice(task: string, sheet: Sheet, basis: Basis): string {
   });
   const own = sizes.find(({ name }) => name === task);
   const others = sizes.filter((one) => one !== own);
-  if (basis === "all" && own) {
+  const isOnTest = sizes.every(({ searched, all }) => searched === all);
+  if (isOnTest && own) {
     const further = others.map(({ name, all }) => ` and all ${all} items of ${sheet.titleOf(name)}`).join("");
     return `Configurations were chosen on these same items${further}, as in the paper, so the chosen one's score is optimistic.`;
   }
-  if (basis === "all") {
+  if (isOnTest) {
     const where = others.map(({ name, all }) => `all ${all} items of ${sheet.titleOf(name)}`);
     return `Configurations were chosen on ${where.join(", ")}: the test items of ${where.length === 1 ? "that task" : "those tasks"}.`;
   }
@@ -263,10 +265,10 @@ function describeChoice(task: string, sheet: Sheet, basis: Basis): string {
 }
 
 /** How far each swap is above its controls, which have its default configuration. */
-function controlLeads(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis): Overview["controls"] {
+function controlLeads(task: string, rows: readonly Row[], sheet: Sheet): Overview["controls"] {
   const compared = rows.flatMap((row) => {
     const control = sheet.merges.find(({ name }) => name === row.models[0]);
-    if (row.kind !== "control" || !control || sheet.cell(row.models, task, basis).value === undefined) return [];
+    if (row.kind !== "control" || !control || sheet.cell(row.models, task).value === undefined) return [];
     const swap = control.merge.controlOf ?? "";
     // A control without a language expert is one of the swaps of all languages.
     const models = sheet.merges.filter(
@@ -282,7 +284,7 @@ function controlLeads(task: string, rows: readonly Row[], sheet: Sheet, basis: B
     const of = some[0]?.of ?? { label: "", models: [] };
     const own = rows.find(({ models, isSummary }) => !isSummary && models.join() === of.models.join());
     const others = some.map(({ row }) => row);
-    const leads = leadsOf(of, others, task, sheet, basis);
+    const leads = leadsOf(of, others, task, sheet);
     return leads.length > 0 ? [{ of: own?.label ?? of.label, leads }] : [];
   });
 }
@@ -317,9 +319,9 @@ function limitOf(rows: readonly { readonly mean: number }[], scale: Overview["sc
 }
 
 /** How many answers to items with choices are tied; empty if none are. */
-function tiesOf(rows: readonly Row[], task: string, sheet: Sheet, basis: Basis): string {
+function tiesOf(rows: readonly Row[], task: string, sheet: Sheet): string {
   const models = [...new Set(rows.flatMap(({ models }) => models))];
-  const answers = models.flatMap((name) => sheet.partsOf(task).flatMap((part) => sheet.items(name, part, basis) ?? []));
+  const answers = models.flatMap((name) => sheet.partsOf(task).flatMap((part) => sheet.items(name, part) ?? []));
   const tied = answers.filter((item) => item.tied).length;
   return tied === 0 ? "" : `${tied} of ${plural(answers.length, "answer")} of these models have tied choices.`;
 }
@@ -329,7 +331,6 @@ function compareRows(
   rows: readonly { readonly row: Row; readonly mean: number }[],
   task: string,
   sheet: Sheet,
-  basis: Basis,
 ): { best?: Row; verdict: string; leads?: readonly Lead[] } {
   const isControl = ({ row }: { readonly row: Row }) => row.kind === "control" || row.isPoint === true;
   const own = rows.filter(({ row }) => !row.isSummary).toSorted((a, b) => b.mean - a.mean);
@@ -342,7 +343,8 @@ function compareRows(
     return { verdict: `No row is marked best: ${listed(names)} are tied.` };
   }
   const deciding = sheet.decidingTasks(task);
-  if (first.row.isChosen && basis === "all" && sheet.partsOf(task).some((part) => deciding.includes(part))) {
+  const isSeen = (part: string) => deciding.includes(part) && sheet.heldOut(part) === undefined;
+  if (first.row.isChosen && sheet.partsOf(task).some(isSeen)) {
     return { verdict: `No row is marked best: ${label} is highest, but it was chosen on these items.` };
   }
   const others = own.filter(({ row }) => row !== first.row);
@@ -351,7 +353,6 @@ function compareRows(
     others.map(({ row }) => row),
     task,
     sheet,
-    basis,
   );
   if (leads.length < others.length) {
     return { verdict: "Whether the highest score is significantly above the others is unknown." };

@@ -55,11 +55,16 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
   const compared = report.tables.filter(({ kind }) => kind === "variants");
   const sections: Section[] = [
     {
-      ...{ id: "variants", title: "The variants", lead: report.intervals },
+      id: "variants",
+      title: "The variants",
+      lead: report.intervals,
       figures: compared.map((table) => variantsFigure(table, report.variants)),
     },
     {
-      ...{ id: "overview", title: "The result", lead: report.intervals, legend: legendOf(overviews) },
+      id: "overview",
+      title: "The result",
+      lead: report.intervals,
+      legend: legendOf(overviews),
       figures: overviews.flatMap((overview) => [barFigure(overview, shownRecipes), ...leadFigure(overview)]),
     },
     {
@@ -69,7 +74,9 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
     },
     { id: "lines", title: "Scores along one setting", figures: report.lines.map(linesFigure) },
     {
-      ...{ id: "overlaps", title: "What pairs of experts both changed", lead: OVERLAPS_LEAD },
+      id: "overlaps",
+      title: "What pairs of experts both changed",
+      lead: OVERLAPS_LEAD,
       figures: report.overlaps.map((overlap) => ({ ...gridFigure(overlap, shares), isDense: true })),
     },
     {
@@ -80,20 +87,25 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
     },
     { id: "search", title: "How configurations were chosen", figures: searches.flatMap(searchFigures) },
     {
-      ...{ id: "recipes", title: "Recipes", lead: RECIPES_LEAD + moreRecipes(recipes.length - shownRecipes.length) },
+      id: "recipes",
+      title: "Recipes",
+      lead: RECIPES_LEAD + moreRecipes(recipes.length - shownRecipes.length),
       figures: shownRecipes.length > 0 ? [{ kind: "commands", commands: shownRecipes.map(recipeCommand) }] : [],
     },
     {
-      ...{ id: "flips", title: "What the merges gained and lost" },
+      id: "flips",
+      title: "What the merges gained and lost",
       lead: "The same items, answered by the merge and by a model that it was made from: how many became right, and how many wrong.",
       figures: tasks.map((task) => flipsFigure(task, flips)),
     },
     {
-      ...{ id: "language", title: "The language of the answers" },
+      id: "language",
+      title: "The language of the answers",
       figures: language.map((table) => tableFigure(table, "row", { caption: table.note })),
     },
     {
-      ...{ id: "experts", title: "The experts" },
+      id: "experts",
+      title: "The experts",
       figures: [
         ...(experts.length > 0 ? [tableFigure(expertsTable(report), "expert")] : []),
         ...report.tables
@@ -102,22 +114,27 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
       ],
     },
     {
-      ...{ id: "scores", title: "Every score" },
+      id: "scores",
+      title: "Every score",
       // The variants' own pages list theirs.
       figures:
         scores.rows.length > 0 && compared.length === 0 ? [tableFigure(scores, "score", { caption: scores.note })] : [],
     },
     {
-      ...{ id: "cost", title: "What it cost" },
+      id: "cost",
+      title: "What it cost",
       figures: [tableFigure(cost, "kind", { caption: describeCost(report) })],
     },
     {
-      ...{ id: "failures", title: "What failed" },
+      id: "failures",
+      title: "What failed",
       figures: failures.length > 0 ? [tableFigure(failed, "step")] : [],
     },
   ];
   return {
-    ...{ title: report.title, lead: leadOf(report), notes: report.notes },
+    title: report.title,
+    lead: leadOf(report),
+    notes: report.notes,
     ...(isVariant ? { up: { text: "All variants", href: "../../index.html" } } : {}),
     verdicts: [{ title: compared[0]?.title ?? "", verdict: report.verdict, bars: [] }, ...overviews]
       .filter(({ verdict }) => verdict !== "")
@@ -229,12 +246,17 @@ export function barFigure(overview: Overview, recipes: readonly ReportRecipe[] =
     ...(hasSeveral ? [" Bands: from the smallest to the largest of several models."] : []),
   ];
   return {
-    ...{ kind: "bars", id, title },
+    kind: "bars",
+    id,
+    title,
     caption: `${scale === "share" ? "Percent right" : "Score"}, on ${items}; ${protocol}.${lines.join("")}`,
     conclusion: [choice, verdict, missing].filter((sentence) => sentence !== "").join(" "),
     ticks: ticks.map((tick) => formatNumber({ value: tick, scale }).replace(/\.0$/, "")),
     rows: bars.map(({ label, kind, mean, low, high, detail, interval, isBest, ...bar }) => ({
-      ...{ label, kind, at: at(mean), value: pageCell({ value: mean, scale, isBest }) },
+      label,
+      kind,
+      at: at(mean),
+      value: pageCell({ value: mean, scale, isBest }),
       ...(bar.isSummary ? {} : targetOf(bar.models)),
       about: [
         ...(detail === "" ? [] : [detail]),
@@ -272,7 +294,12 @@ function gridFigure(heatmap: ReportHeatmap, span?: Span): GridFigure {
   const values = cells.flat().filter((value) => value !== null);
   const { low, high } = span ?? { low: Math.min(...values), high: Math.max(...values) };
   return {
-    ...{ kind: "grid", title, caption: note, rowTitle, columnTitle, columns },
+    kind: "grid",
+    title,
+    caption: note,
+    rowTitle,
+    columnTitle,
+    columns,
     rows: rows.map((label, row) => ({
       label,
       cells: columns.map((_, column) => {

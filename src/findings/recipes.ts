@@ -6,7 +6,7 @@ import { type Experiment, type ExperimentStatus, freeId, statusOfVariant, withFo
 import type { RecipeInput } from "../merge/index.js";
 import { hubPlace } from "../weights/index.js";
 import type { ExperimentReport, ReportRecipe } from "./report-data.js";
-import type { Basis, Sheet } from "./score-sheet.js";
+import type { Sheet } from "./score-sheet.js";
 
 /** Folder of the report, in the experiment's folder, and folder of the recipes, in the report's. */
 export const REPORT = "report";
@@ -30,7 +30,6 @@ const recipesIn = ({ out, id }: Place) => join(out, REPORT, ...(id === "" ? [] :
 /** Recipes of all reported merges and of trained experts, in the order of the tables. */
 export function reportRecipes(
   sheet: Sheet,
-  bases: readonly Basis[],
   overviews: ExperimentReport["overviews"],
   { place, store }: { readonly place: Place; readonly store: Pick<Store, "locate"> },
 ): ReportRecipe[] {
@@ -43,7 +42,7 @@ export function reportRecipes(
   }
   const reported = [
     ...sheet.experts.filter(({ origin }) => origin !== undefined),
-    ...sheet.merges.filter((model) => bases.some((basis) => sheet.isReported(model, basis))),
+    ...sheet.merges.filter((model) => sheet.isReported(model)),
   ];
   const folder = recipesIn(place);
   const taken = new Set<string>();
@@ -51,8 +50,11 @@ export function reportRecipes(
     const id = freeId(model.name, taken, "recipe");
     const recipe = recipeIn(model, store, folder);
     return {
-      ...{ id, model: model.name, rows: [...(rows.get(model.name) ?? [])] },
-      ...{ text: recipeText(recipe, oneLine(model.name)), command: commandOf(id, place) },
+      id,
+      model: model.name,
+      rows: [...(rows.get(model.name) ?? [])],
+      text: recipeText(recipe, oneLine(model.name)),
+      command: commandOf(id, place),
     };
   });
 }

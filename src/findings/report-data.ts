@@ -213,7 +213,7 @@ export interface SearchRow {
   /** Planned rounds, and configurations of the first. */
   readonly plannedRounds: number;
   readonly size: number;
-  readonly chooseOn: "held-out" | "test" | "both";
+  readonly chooseOn: "held-out" | "test";
   /** Finished rounds. `items`: of each configuration so far; `dropped`: configurations not in the next round. */
   readonly rounds: readonly {
     readonly configurations: number;
@@ -223,7 +223,6 @@ export interface SearchRow {
   /** All configurations: those of the last round, the best first; then those of the round before. */
   readonly configurations: readonly SearchedConfiguration[];
   readonly chosen?: string | undefined;
-  readonly chosenOnTest?: string | undefined;
   /** Configurations tied with the chosen one, including it; empty if there are none. */
   readonly ties: readonly string[];
   /** Of a search in a space: scores from 0 to 1 in the order of evaluation, so far. `generation`: of CMA-ES, from 1. */

@@ -20,8 +20,8 @@ import type { NumberCell, Scale, Span } from "../report/index.js";
 /** In place of models that a search has yet to choose; its score is unknown. */
 export const UNKNOWN_MODEL = "?";
 
-/** Items of a score: all, or those that no search saw. */
-export type Basis = "all" | "held-out";
+/** Items of a score: those that are reported, of which a search that holds items out saw none, or all. */
+export type Items = "reported" | "all";
 
 /** Results of a model on a task so far. */
 export interface Answers {
@@ -113,11 +113,11 @@ export class Sheet {
     return undefined;
   }
 
-  /** A model's items of a basis; undefined unless all of them are there. */
-  items(model: string, task: string, basis: Basis): readonly ItemResult[] | undefined {
+  /** A model's items; undefined unless all of them are there. */
+  items(model: string, task: string, which: Items = "reported"): readonly ItemResult[] | undefined {
     const answers = this.answers(model, task);
     if (!answers) return undefined;
-    const held = basis === "held-out" ? this.heldOut(task) : undefined;
+    const held = which === "reported" ? this.heldOut(task) : undefined;
     const items = held ? answers.items.filter(({ index }) => held.has(index)) : answers.items;
     return items.length === (held?.size ?? answers.facts.items) && items.length > 0 ? items : undefined;
   }
@@ -128,17 +128,16 @@ export class Sheet {
   }
 
   /** The configuration that a group's search chose; undefined while it runs. */
-  chosenLabel(group: string, basis: Basis): string | undefined {
-    const search = this.searchOf(group);
-    return basis === "all" ? (search?.chosenOnTest ?? search?.chosen) : search?.chosen;
+  chosenLabel(group: string): string | undefined {
+    return this.searchOf(group)?.chosen;
   }
 
   /** Whether a merge is reported: a default configuration, a chosen one, or one without a search. */
-  isReported({ group, configuration, merge }: MergeModel, basis: Basis): boolean {
+  isReported({ group, configuration, merge }: MergeModel): boolean {
     // The others are points of its figure.
     if (merge.figure !== undefined) return configuration.isDefault;
     if (!this.searchOf(group)) return true;
-    return configuration.isDefault || configuration.label === this.chosenLabel(group, basis);
+    return configuration.isDefault || configuration.label === this.chosenLabel(group);
   }
 
   /** The tasks by which the merges evaluated on a task were chosen. */
@@ -158,26 +157,26 @@ export class Sheet {
    * Mean score of those models that are evaluated on a task, with its interval over items and range over models. Of an
    * average, the mean over its tasks; null if none of the models is asked one of them.
    */
-  cell(models: readonly string[], task: string, basis: Basis): NumberCell & { readonly scale: Scale } {
-    if (this.averages.has(task)) return this.#averageCell(models, task, basis);
+  cell(models: readonly string[], task: string, which: Items = "reported"): NumberCell & { readonly scale: Scale } {
+    if (this.averages.has(task)) return this.#averageCell(models, task, which);
     const asked = models.filter((model) => this.isEvaluated(model, task));
     const scale = asked.map((model) => this.answers(model, task)?.facts.scale)[0] ?? "share";
     if (models.includes(UNKNOWN_MODEL)) return { value: undefined, scale };
     if (asked.length === 0) return { value: null, scale };
-    const each = asked.map((model) => this.#valueOf(model, task, basis));
+    const each = asked.map((model) => this.#valueOf(model, task, which));
     const known = each.filter((value) => value !== undefined);
     if (known.length < each.length) return { value: undefined, scale };
     const value = known.reduce((sum, one) => sum + one, 0) / known.length;
     const range = { low: Math.min(...known), high: Math.max(...known), count: known.length };
     // Over items, each averaged over models first, because models are not independent samples of the items.
-    const means = this.itemMeans(asked, task, basis);
-    const interval = means ? intervalOf(means) : this.#interval([{ task, models: asked }], basis);
+    const means = this.itemMeans(asked, task, which);
+    const interval = means ? intervalOf(means) : this.#interval([{ task, models: asked }], which);
     return { value, scale, ...(known.length > 1 ? { range } : {}), ...(interval ? { interval } : {}) };
   }
 
-  #averageCell(models: readonly string[], name: string, basis: Basis): NumberCell & { readonly scale: Scale } {
+  #averageCell(models: readonly string[], name: string, which: Items): NumberCell & { readonly scale: Scale } {
     const parts = this.partsOf(name);
-    const cells = parts.map((task) => this.cell(models, task, basis));
+    const cells = parts.map((task) => this.cell(models, task, which));
     const scale = cells[0]?.scale ?? "share";
     if (cells.some(({ value }) => value === null)) return { value: null, scale };
     const values = cells.flatMap(({ value }) => value ?? []);
@@ -185,10 +184,10 @@ export class Sheet {
     const asked = parts.map((task) => models.filter((model) => this.isEvaluated(model, task)));
     const interval = this.#interval(
       parts.map((task, i) => ({ task, models: asked[i] ?? [] })),
-      basis,
+      which,
     );
     const whole = models.filter((model) => asked.every((some) => some.includes(model)));
-    const own = whole.map((model) => mean(parts.map((task) => this.#valueOf(model, task, basis) ?? Number.NaN)));
+    const own = whole.map((model) => mean(parts.map((task) => this.#valueOf(model, task, which) ?? Number.NaN)));
     const range = { low: Math.min(...own), high: Math.max(...own), count: own.length };
     const isRange = own.length > 1 && whole.length === new Set(asked.flat()).size;
     return { value: mean(values), scale, ...(isRange ? { range } : {}), ...(interval ? { interval } : {}) };
@@ -197,11 +196,11 @@ export class Sheet {
   /** Interval of the mean over tasks of the mean over models. */
   #interval(
     parts: readonly { readonly task: string; readonly models: readonly string[] }[],
-    basis: Basis,
+    which: Items,
   ): Span | undefined {
     const scored = parts.flatMap(({ task, models }) =>
       // A task counts as much as another, however many models are asked it.
-      models.map((model) => this.#scored(model, task, basis, 1 / models.length)),
+      models.map((model) => this.#scored(model, task, which, 1 / models.length)),
     );
     const known = scored.filter((one) => one !== undefined);
     if (known.length === 0 || known.length < scored.length) return undefined;
@@ -210,9 +209,9 @@ export class Sheet {
   }
 
   /** What a model is worth on each item; undefined if the task could not be read, or an item is missing. */
-  #scored(model: string, task: string, basis: Basis, weight: number): ScoredItems | undefined {
+  #scored(model: string, task: string, which: Items, weight: number): ScoredItems | undefined {
     const { metric, groups } = this.answers(model, task)?.facts ?? {};
-    const items = this.items(model, task, basis);
+    const items = this.items(model, task, which);
     if (!metric || !items) return undefined;
     const judged = items.map(({ id, index, value }) => ({
       id,
@@ -223,12 +222,16 @@ export class Sheet {
   }
 
   /** Mean over models of each item, by its id; undefined if the score is not a mean over items. */
-  itemMeans(models: readonly string[], task: string, basis: Basis): ReadonlyMap<string, number> | undefined {
-    if (this.averages.has(task)) return this.#averageItems(models, task, basis);
+  itemMeans(
+    models: readonly string[],
+    task: string,
+    which: Items = "reported",
+  ): ReadonlyMap<string, number> | undefined {
+    if (this.averages.has(task)) return this.#averageItems(models, task, which);
     const sums = new Map<string, { sum: number; count: number }>();
     for (const model of models) {
       if (!this.answers(model, task)?.facts.isMean) return undefined;
-      for (const { id, value } of this.items(model, task, basis) ?? []) {
+      for (const { id, value } of this.items(model, task, which) ?? []) {
         if (typeof value !== "number") continue;
         const { sum, count } = sums.get(id) ?? { sum: 0, count: 0 };
         sums.set(id, { sum: sum + value, count: count + 1 });
@@ -238,10 +241,10 @@ export class Sheet {
   }
 
   /** Values of items by id whose mean is the average of tasks; an item of several tasks is one. */
-  #averageItems(models: readonly string[], name: string, basis: Basis): ReadonlyMap<string, number> | undefined {
+  #averageItems(models: readonly string[], name: string, which: Items): ReadonlyMap<string, number> | undefined {
     const parts = this.partsOf(name).map((task) => {
       const asked = models.filter((model) => this.isEvaluated(model, task));
-      return asked.length === 0 ? undefined : this.itemMeans(asked, task, basis);
+      return asked.length === 0 ? undefined : this.itemMeans(asked, task, which);
     });
     const known = parts.filter((items) => items !== undefined);
     if (known.length < parts.length) return undefined;
@@ -252,10 +255,10 @@ export class Sheet {
     );
   }
 
-  #valueOf(model: string, task: string, basis: Basis): number | undefined {
+  #valueOf(model: string, task: string, which: Items): number | undefined {
     const answers = this.answers(model, task);
     if (!answers?.facts.isMean) return answers && scoreOf(answers);
-    const items = this.items(model, task, basis);
+    const items = this.items(model, task, which);
     return items && scoreOf({ ...answers, items });
   }
 }

@@ -6,12 +6,13 @@ import type { SearchedConfiguration, SearchRow } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
 
 export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentPlan): SearchRow {
-  const { group, chosen, chosenOnTest, splits, plannedRounds } = search;
+  const { group, chosen, splits, plannedRounds } = search;
   const models = sheet.merges.filter((model) => model.group === group);
   const standard = models.find(({ configuration, merge }) => merge.default !== undefined && configuration.isDefault);
   const isInSpace = models.some(({ merge }) => merge.space !== undefined);
   const rounds = search.rounds.map(({ ranked, kept }) => ({
-    ...{ configurations: ranked.length, dropped: ranked.length - kept.size },
+    configurations: ranked.length,
+    dropped: ranked.length - kept.size,
     items: Math.max(0, ...ranked.map(({ items }) => items)),
   }));
   const configurations = lastRounds(search, standard?.configuration.label);
@@ -21,8 +22,13 @@ export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentP
       ? []
       : configurations.filter(({ round, mean }) => round === best.round && Math.abs(mean - best.mean) < 1e-9);
   const row = {
-    ...{ id: `search-${group.replace(/\W+/g, "-")}`, group, chosen, chosenOnTest, rounds, configurations },
-    ...{ how: plan.search.how, chooseOn: plan.search.choose_on },
+    id: `search-${group.replace(/\W+/g, "-")}`,
+    group,
+    chosen,
+    rounds,
+    configurations,
+    how: plan.search.how,
+    chooseOn: plan.search.choose_on,
     plannedRounds,
     size: new Set(models.map(({ configuration }) => configuration.label)).size,
     tasks: [...splits].map(([task, { rounds: inRounds, held }]) => {
@@ -49,11 +55,14 @@ export function progressFigure({ group, evaluated }: Pick<SearchRow, "group" | "
   const numbered = evaluated.map((one, i) => ({ ...one, x: i + 1 })).filter(({ mean }) => Number.isFinite(mean));
   const points = (of: "best" | "mean") => numbered.map(({ x, ...one }) => ({ x, y: one[of] }));
   return {
-    ...{ kind: "lines", title: `Progress of the search in ${group}` },
+    kind: "lines",
+    title: `Progress of the search in ${group}`,
     caption: "Scores on the items of the search, in the order of evaluation.",
     conclusion: "",
     ...placeLines({
-      ...{ xTitle: "evaluation", scale: "share", references: [] },
+      xTitle: "evaluation",
+      scale: "share",
+      references: [],
       lines: [
         { label: "best so far", points: points("best") },
         { label: "this evaluation", points: points("mean") },
@@ -68,7 +77,7 @@ function describeSearch(
   { budget, isInSpace }: { readonly budget: number; readonly isInSpace: boolean },
 ): string {
   const { evaluated } = search;
-  const { tasks, chooseOn, how, rounds, plannedRounds, size, configurations, chosen, chosenOnTest, ties } = search;
+  const { tasks, chooseOn, how, rounds, plannedRounds, size, configurations, chosen, ties } = search;
   const where = tasks.map(({ title, searched, all }) => `${searched} of the ${all} items of ${title}`).join(" and ");
   const rest =
     chooseOn === "test"
@@ -93,13 +102,6 @@ function describeSearch(
     const why = isDefault ? "The default wins a tie." : "The choice among them is arbitrary.";
     parts.push(`Tied: ${shown} scored the same. ${why}`);
   }
-  if (chosenOnTest !== undefined && chooseOn !== "test") {
-    parts.push(
-      chosenOnTest === chosen
-        ? "It is also the best on all items, including the reported ones."
-        : `On all items, including the reported ones, the best is ${chosenOnTest}.`,
-    );
-  }
   return parts.join(" ");
 }
 
@@ -108,8 +110,14 @@ function lastRounds({ rounds, chosen }: SearchOutcome, standard: string | undefi
   const inRounds = rounds.map(({ ranked, kept }, i) => {
     const rows = ranked.map(
       ({ configuration: label, mean, behind, margin, items }): SearchedConfiguration => ({
-        ...{ label, mean, behind, margin, items, round: i + 1 },
-        ...{ isChosen: label === chosen, isDefault: label === standard },
+        label,
+        mean,
+        behind,
+        margin,
+        items,
+        round: i + 1,
+        isChosen: label === chosen,
+        isDefault: label === standard,
       }),
     );
     return { left: rows.filter(({ label }) => kept.has(label)), dropped: rows.filter(({ label }) => !kept.has(label)) };

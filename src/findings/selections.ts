@@ -16,7 +16,9 @@ export function selectionTable({ family, top, by, guards, checkpoints }: Selecti
   });
   const decided = by.map((task) => sheet.titleOf(task)).join(" and ");
   return {
-    ...{ id: `checkpoints-${family}`, kind: "selection", title: `Checkpoints of ${family}` },
+    id: `checkpoints-${family}`,
+    kind: "selection",
+    title: `Checkpoints of ${family}`,
     note: [
       `${kept} of ${plural(checkpoints.length, "checkpoint")} kept; ${top} wanted. Best first by ${decided}${by.length > 1 ? ", on average" : ""}; tied ones in the order of the plan.`,
       ...(floors.length > 0 ? [`Guards: ${floors.join("; ")}. They refused ${refused}.`] : []),

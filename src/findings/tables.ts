@@ -31,7 +31,9 @@ export function overviewTable(overview: Overview): ReportTable {
   const hasSeveral = bars.some((bar) => bar.count > 1);
   const hasDetail = bars.some(({ detail }) => detail !== "");
   return {
-    ...{ id, kind: "scores", title },
+    id,
+    kind: "scores",
+    title,
     note: [`On ${items}; ${protocol}.`, INTERVALS, choice, verdict, missing].filter((part) => part !== "").join(" "),
     columns: [
       ...["", ...(hasDetail ? ["what it is"] : []), hasSeveral ? "mean" : "score", "95% from", "95% to"],
@@ -61,8 +63,11 @@ export function leadsTable({ id, title, scale, bars, leads }: Overview): ReportT
 export function controlTables({ id, title, scale, controls }: Overview): ReportTable[] {
   return controls.map(({ of, leads }, i) =>
     leadTable({
-      ...{ id: `controls-${id}${i > 0 ? `-${i + 1}` : ""}`, title: `${of} against its controls, ${title}` },
-      ...{ note: `The swap less each control, both in the default configuration. ${LEADS}`, scale, leads },
+      id: `controls-${id}${i > 0 ? `-${i + 1}` : ""}`,
+      title: `${of} against its controls, ${title}`,
+      note: `The swap less each control, both in the default configuration. ${LEADS}`,
+      scale,
+      leads,
     }),
   );
 }
@@ -75,7 +80,10 @@ function leadTable({
   leads,
 }: Pick<ReportTable, "id" | "title" | "note"> & Pick<Overview, "scale" | "leads">): ReportTable {
   return {
-    ...{ id, kind: "lead", title, note },
+    id,
+    kind: "lead",
+    title,
+    note,
     columns: ["over", "difference", "95% from", "95% to", "p (Holm)", "detectable", "resampled"],
     rows: leads.map(({ over, difference, interval, pValue, detectable, resampled }): Cell[] => [
       over,
@@ -102,7 +110,9 @@ export function searchTables(search: SearchRow): ReportTable[] {
 
 function configurationsTable({ id, group, configurations, rounds, summary }: SearchRow): ReportTable {
   return {
-    ...{ id, kind: "search", title: `Configurations of ${group}` },
+    id,
+    kind: "search",
+    title: `Configurations of ${group}`,
     note: `${summary} Differences are from the best of the same round, on the same items; ± is a 95% interval, with none where no item differs.`,
     columns: [
       ...["configuration", "", "mean", "against the best", "± (95%)", "items"],
@@ -120,7 +130,9 @@ function configurationsTable({ id, group, configurations, rounds, summary }: Sea
 
 function roundsTable({ id, group, rounds }: SearchRow): ReportTable {
   return {
-    ...{ id: `${id}-rounds`, kind: "search", title: `Rounds of the search among ${group}` },
+    id: `${id}-rounds`,
+    kind: "search",
+    title: `Rounds of the search among ${group}`,
     note: "Items are those that each configuration had been asked by then. Dropped: the worse ones (of tied ones the later in the plan) and those significantly worse than the best.",
     columns: ["round", "configurations", "items", "dropped"],
     rows: rounds.map(({ configurations, items, dropped }, i) => [
@@ -136,7 +148,9 @@ function progressTable({ id, group, how, evaluated }: SearchRow): ReportTable {
     ? " Generation 0 is what the plan names; a configuration that is proposed again is not evaluated again."
     : "";
   return {
-    ...{ id: `${id}-progress`, kind: "search", title: `Progress of the search in ${group}` },
+    id: `${id}-progress`,
+    kind: "search",
+    title: `Progress of the search in ${group}`,
     note: `Scores on the items of the search, in the order of evaluation.${generations}`,
     columns: ["evaluation", ...(isAdaptive ? ["generation"] : []), "configuration", "score", "best so far"],
     rows: evaluated.map(({ label, mean, best, generation }, i) => [
@@ -151,7 +165,9 @@ function progressTable({ id, group, how, evaluated }: SearchRow): ReportTable {
 /** What merges gained and lost. */
 export function flipsTable(flips: readonly Flips[]): ReportTable {
   return {
-    ...{ id: "gained-lost", kind: "flips", title: "What each merge gained and lost" },
+    id: "gained-lost",
+    kind: "flips",
+    title: "What each merge gained and lost",
     note: `Items that became right, and that became wrong, against a model that the merge could replace, and the p of McNemar's exact test, or of sign flips where items are not just right or wrong. ${DIFFERENCES}`,
     columns: ["merge", "against", "task", "difference", "95% from", "95% to", "gained", "lost", "p"],
     rows: flips.map(({ model, against, task, scale, difference, interval, gained, lost, pValue }) => [
@@ -169,7 +185,9 @@ export function languageTable(scores: readonly ScoreRow[]): ReportTable {
   const rows = [...groupBy(measured, ({ task }) => task).values()].flat();
   const titles = [...new Set(rows.flatMap(({ asides }) => asides.map(({ title }) => title)))];
   return {
-    ...{ id: "language", kind: "language", title: "The language of the answers" },
+    id: "language",
+    kind: "language",
+    title: "The language of the answers",
     note: "Mean over answers of the share of their letters in passages of the asked language (franc's trigrams) and in its script. Reasoning between think tags is measured apart. Answers without letters, or too short to tell, are left out.",
     columns: ["model", "task", ...titles.flatMap((title) => [title, "of answers"])],
     rows: rows.map(({ model, task, asides }) => [
@@ -184,7 +202,9 @@ export function languageTable(scores: readonly ScoreRow[]): ReportTable {
 
 export function costTable({ rows }: ExperimentReport["cost"]): ReportTable {
   return {
-    ...{ id: "cost", kind: "cost", title: "What it cost" },
+    id: "cost",
+    kind: "cost",
+    title: "What it cost",
     note: "Seconds of all steps of a kind together.",
     columns: ["", "steps", "time"],
     rows: rows.map(({ what, steps, seconds }) => [what, count(steps), number(seconds, "seconds")]),

@@ -65,7 +65,9 @@ function variantsTable(group: readonly Placed[], variants: readonly PlannedVaria
   const titles = [...new Set(group.map(({ overview }) => overview.title))];
   const name = first.task.replace(/\.ya?ml$|[{}]/g, "").replace(/\W+/g, "-");
   return {
-    ...{ id: `variants-${name}${suffixOf(first.overview)}`, kind: "variants", title: titles.join(", ") },
+    id: `variants-${name}${suffixOf(first.overview)}`,
+    kind: "variants",
+    title: titles.join(", "),
     note: `${scale === "share" ? "Percent right" : "Scores"}; a row for each variant. In bold: significantly above every other row of the variant's own table. A mean is of all variants, where all have it. ${describeHighest(group)}`.trim(),
     columns: ["variant", ...labels],
     rows: [...rows, ...(variants.length > 1 ? [[`mean of ${plural(variants.length, "variant")}`, ...means]] : [])],

@@ -27,7 +27,9 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
   const contextLength = Math.min(options.context ?? Number.POSITIVE_INFINITY, file.trainContextSize);
   const open = (rows: number, length: number) =>
     new Sequences({
-      ...{ rows, vocabularySize, contextLength: length },
+      rows,
+      vocabularySize,
+      contextLength: length,
       open: () => openContext(file, rows, length, threads),
     });
   let kept: Sequences | undefined;

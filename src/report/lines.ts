@@ -60,7 +60,8 @@ export function placeLines({ xTitle, scale, lines, references }: LinesData): Pla
   const xAt = placer([Math.min(...xs), Math.max(...xs)]);
   const yAt = placer([yTicks[0] ?? 0, yTicks.at(-1) ?? 1]);
   return {
-    ...{ xTitle, yTitle: scale === "share" ? "percent right" : "score" },
+    xTitle,
+    yTitle: scale === "share" ? "percent right" : "score",
     xTicks: xTicks.map((x) => ({ at: xAt(x), text: String(x) })),
     yTicks: yTicks.map((y) => ({ at: yAt(y), text: formatNumber({ value: y, scale }).replace(/\.0$/, "") })),
     references: references.map(({ label, y }) => ({

@@ -134,7 +134,14 @@ export async function answerAll(
       const scoresPrompt = given !== undefined && top !== undefined;
       if (given !== undefined) writer.echo(typeof given === "string" ? given : undefined, prompt, scoresPrompt);
       const finish = await model.generate({
-        ...{ prompt, temperature, topP, topK, top, seed, choice, signal: either },
+        prompt,
+        temperature,
+        topP,
+        topK,
+        top,
+        seed,
+        choice,
+        signal: either,
         maxNewTokens: Math.min(maxTokens ?? Number.POSITIVE_INFINITY, model.contextLength - prompt.length),
         onPrompt: scoresPrompt ? (scores) => writer.scorePrompt(scores) : undefined,
         onToken: (id, scores) => writer.add(id, scores),

@@ -1,7 +1,7 @@
 // Checks a value against a schema: all problems at once, in the terms of YAML, with suggestions for misspelled fields.
 
-import type { z } from "zod";
-import { didYouMean, shorten } from "../core/index.js";
+import { z } from "zod";
+import { didYouMean, isObject, shorten } from "../core/index.js";
 import { type SchemaField, schemaFields } from "./schema-fields.js";
 
 type Path = readonly PropertyKey[];
@@ -107,8 +107,16 @@ function problemsOfIssues(issues: readonly z.core.$ZodIssue[], base: Path): Prob
 
 /** Names of kinds of values in YAML. */
 const KINDS: Readonly<Record<string, string>> = {
-  ...{ array: "a list", tuple: "a list", object: "a mapping", record: "a mapping", map: "a mapping", string: "text" },
-  ...{ number: "a number", int: "a whole number", boolean: "true or false", null: "empty" },
+  array: "a list",
+  tuple: "a list",
+  object: "a mapping",
+  record: "a mapping",
+  map: "a mapping",
+  string: "text",
+  number: "a number",
+  int: "a whole number",
+  boolean: "true or false",
+  null: "empty",
 };
 
 function kindOf(value: unknown): string | undefined {
@@ -145,3 +153,11 @@ const inWords: z.core.$ZodErrorMap = (issue) => {
       return undefined;
   }
 };
+
+/** The schema of a mapping with foreign keys. `z.record` drops the key `__proto__`. */
+export function recordOf<T extends z.ZodType>(value: T) {
+  const entries = z.map(z.string(), value);
+  return z
+    .preprocess((json) => (isObject(json) ? new Map(Object.entries(json)) : json), entries)
+    .transform((map): Record<string, z.output<T>> => Object.fromEntries(map));
+}

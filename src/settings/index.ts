@@ -1,6 +1,13 @@
-export { type Checked, checkSchema, formatPath, formatProblem, type Problem, parseInWords } from "./check-schema.js";
+export {
+  type Checked,
+  checkSchema,
+  formatPath,
+  formatProblem,
+  type Problem,
+  parseInWords,
+  recordOf,
+} from "./check-schema.js";
 export { requireKind } from "./file-kinds.js";
-export { recordOf } from "./record-schema.js";
 export { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields, writtenAs } from "./schema-fields.js";
 export {
   checkSettings,

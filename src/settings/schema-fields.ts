@@ -53,7 +53,8 @@ function fieldsWithin(json: JsonSchema, prefix: string, closed: ReadonlySet<stri
   const own = Object.entries(propertiesOf(json)).flatMap(([key, field]): SchemaField[] => {
     const name = prefix === "" ? key : `${prefix}.${key}`;
     const shown: SchemaField = {
-      ...{ name, type: typeOf(field) },
+      name,
+      type: typeOf(field),
       ...(Array.isArray(field.enum) ? { choices: field.enum.map(String) } : {}),
       required: required.has(key),
       ...(isShown(field.default) ? { default: field.default } : {}),
@@ -93,7 +94,10 @@ function variantsOf(json: JsonSchema): readonly JsonSchema[] {
 }
 
 const TYPES: Readonly<Record<string, string>> = {
-  ...{ integer: "whole number", number: "number", string: "text", boolean: "true or false" },
+  integer: "whole number",
+  number: "number",
+  string: "text",
+  boolean: "true or false",
 };
 
 /** The type of a field in words; a schema's title where it has one. */

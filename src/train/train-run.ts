@@ -41,7 +41,7 @@ import type {
 import { LORA_DEFAULTS, type Run } from "./run/run-schema.js";
 import { type RunData, type RunSettings, settleRun, trainedSelection } from "./run/run-settings.js";
 import { resolveSelection } from "./run/selection.js";
-import type { TrlCluster } from "./trl/launch.js";
+import type { TrlCluster } from "./trl/accelerate.js";
 import { type TrlFolder, writeTrlRun } from "./trl/write.js";
 
 export interface RunOptions {
@@ -145,13 +145,11 @@ export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> 
     onReady?.(prepared);
     const tokenizer = await loadSourceTokenizer(prepared.source);
     return await writeTrlRun({
-      ...{
-        folder: run.out,
-        training: await trainOptions(prepared, options),
-        pad: tokenizer.pad,
-        cluster,
-        signal,
-      },
+      folder: run.out,
+      training: await trainOptions(prepared, options),
+      pad: tokenizer.pad,
+      cluster,
+      signal,
       onProgress: ({ done, of }) => onWritten?.(done, of),
     });
   } finally {
@@ -172,7 +170,13 @@ async function trainOptions(
       field: "revert",
     });
   return {
-    ...{ run, base, source, trained, lora, settings, revert },
+    run,
+    base,
+    source,
+    trained,
+    lora,
+    settings,
+    revert,
     baseName: await baseNameOf(run, folder),
     out: run.out,
     streams: streams.map(
@@ -221,7 +225,12 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
     for (const { name, data, part, field } of declared) {
       const prepared = await prepareData({
         data: data as DataInput,
-        ...{ tokenizer, chatTemplate, sequenceLength, signal, seed: run.seed, loss: run.loss_on },
+        tokenizer,
+        chatTemplate,
+        sequenceLength,
+        signal,
+        seed: run.seed,
+        loss: run.loss_on,
         folder: dataFolder,
         heldOut: heldOutOf(run),
         onProgress: onPrepare,
@@ -275,13 +284,13 @@ function streamOf(
   options: Pick<BatchOptions, "sequenceLength" | "pad" | "from">,
 ): BatchStream {
   // Bucketing only saves time, as padding is neither attended to nor learned.
-  return new BatchStream({ ...{ examples, repeat, batch, packing, seed, bucketing: !packing }, ...options });
+  return new BatchStream({ examples, repeat, batch, packing, seed, bucketing: !packing, ...options });
 }
 
 /** Held-out examples, once each. */
 function inOrder(examples: ExampleList, run: Run, { sequenceLength }: RunSettings): BatchStream {
   const { batch, seed } = run;
-  return new BatchStream({ ...{ examples, sequenceLength, batch, seed, shuffle: false, bucketing: true, passes: 1 } });
+  return new BatchStream({ examples, sequenceLength, batch, seed, shuffle: false, bucketing: true, passes: 1 });
 }
 
 /** One pass over the longest stream, and as much of the others. */

@@ -15,8 +15,6 @@ export {
   holmAdjust,
   type Interval,
   mcnemarExact,
-  openLlamaCpp,
-  openOllama,
   openOpenAI,
   passAtK,
   type Results,

@@ -11,6 +11,5 @@ export {
   type RunInput,
   readRun,
   runJsonSchema,
-  startTrlRun,
   type TrlCluster,
 } from "../../train/index.js";

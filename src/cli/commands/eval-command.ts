@@ -107,11 +107,6 @@ export function addEvalCommand(program: Command): void {
         parseSeconds,
       ),
     )
-    .addOption(
-      new Option("--context <n>", "context length in tokens for ollama (default: at most 8192)").argParser(
-        parsePositive,
-      ),
-    )
     .option("--api-key-env <name>", "environment variable with the server's API key");
   withEngineOptions(command).action(async (source: string | undefined, flags: EvalFlags) => {
     if (flags.list) return list(flags);

@@ -26,7 +26,6 @@ import {
   type RunResult,
   readRun,
   runFields,
-  startTrlRun,
   TRL_FILES,
   type TrainProgress,
   trainRun,
@@ -42,35 +41,27 @@ interface TrainFlags extends PushFlags {
   readonly dryRun?: boolean;
   readonly preview?: number;
   readonly engine: "embedded" | "trl";
-  readonly start?: boolean;
-  readonly python: string;
   readonly gpus?: number;
   readonly machines?: number;
-  readonly slurm?: string[];
 }
 
-/** Writes the run for PyTorch, and starts it with --start. */
+/** Writes the run for PyTorch. */
 async function handOver(
   run: Run,
   where: { readonly folder: string; readonly dataFolder: string; readonly signal: AbortSignal },
   flags: TrainFlags,
 ): Promise<void> {
-  const { gpus: processes, machines, slurm } = flags;
-  const cluster = { processes, machines, slurm };
+  const { gpus: processes, machines } = flags;
+  const cluster = { processes, machines };
   const display = flags.quiet ? SILENT : showProgress();
   const onWritten = (done: number, total: number) => display.update({ phase: "writing sequences", done, total });
   const written = await handOverRun({ ...where, run, cluster, onWritten }).finally(() => display.stop());
-  if (flags.start) {
-    const onLine = (line: string) => info(flags, line);
-    await startTrlRun({ folder: written.folder, python: flags.python, signal: where.signal, onLine });
-  }
-  if (flags.json) return printJson({ ...written, started: flags.start ?? false });
+  if (flags.json) return printJson(written);
   const { folder, sequences, tokens, out } = written;
   print([
-    `Wrote ${folder}: ${plural(sequences, "sequence")}, ${formatCount(tokens)} tokens, ${TRL_FILES.entry}, ${TRL_FILES.launch}, ${TRL_FILES.slurm}`,
-    flags.start
-      ? `Trained; checkpoints are in ${out}`
-      : `Start it with: bash ${join(folder, TRL_FILES.launch)} (or sbatch ${join(folder, TRL_FILES.slurm)}); checkpoints go to ${out}`,
+    `Wrote ${folder}: ${plural(sequences, "sequence")}, ${formatCount(tokens)} tokens, ${TRL_FILES.entry}, ${TRL_FILES.accelerate}`,
+    `Start it with: cd ${folder} && accelerate launch --config_file ${TRL_FILES.accelerate} ${TRL_FILES.entry}`,
+    `Checkpoints go to ${out}`,
   ]);
 }
 
@@ -99,11 +90,8 @@ export function addTrainCommand(program: Command): void {
         .choices(["embedded", "trl"])
         .default("embedded"),
     )
-    .option("--start", "start the TRL run on this machine")
-    .option("--python <interpreter>", "Python with TRL and PEFT, for --start", "python3")
     .addOption(new Option("--gpus <n>", "processes per machine (default: 1)").argParser(parsePositive))
-    .addOption(new Option("--machines <n>", "number of machines (default: 1)").argParser(parsePositive))
-    .option("--slurm <option...>", "sbatch options, such as --slurm=--time=24:00:00");
+    .addOption(new Option("--machines <n>", "number of machines (default: 1)").argParser(parsePositive));
   addFieldFlags(command);
   withCommonOptions(command).action(async (file: string | undefined, flags: TrainFlags & Record<string, unknown>) => {
     const { run, ...folders } = await readRunOf(file, flags);

@@ -6,8 +6,6 @@ import { loadChatTemplate, loadTokenizer } from "../../engine/index.js";
 import {
   type Backend,
   modelBackend,
-  openLlamaCpp,
-  openOllama,
   openOpenAI,
   plainAddress,
   rendererOf,
@@ -31,7 +29,6 @@ export interface BackendFlags extends Omit<EngineOptions, "backend"> {
   readonly timeout?: number;
   readonly retries?: number;
   readonly startTimeout?: number;
-  readonly context?: number;
   readonly apiKeyEnv?: string;
   readonly out?: string;
 }
@@ -44,8 +41,8 @@ export interface OpenedBackend {
 }
 
 export const BACKEND_HELP =
-  "engine, llama (llama.cpp), openai:URL (vLLM, SGLang), llamacpp:URL, ollama:URL, or serve:'COMMAND {model} {port}', which starts and " +
-  "stops your own server";
+  "engine, llama (llama.cpp), openai:URL (vLLM, SGLang and others), or serve:'COMMAND {model} {port}', which starts and stops your " +
+  "own server";
 
 /**
  * Opens the backend that runs the model.
@@ -65,20 +62,14 @@ export async function openBackend(
   }
   const kind = /^[a-z]+/.exec(chosen)?.[0] ?? "";
   const rest = chosen.slice(kind.length + 1);
-  if (!["openai", "llamacpp", "ollama", "serve"].includes(kind) || rest === "") {
+  if (!["openai", "serve"].includes(kind) || rest === "") {
     throw usageError(`unknown --backend "${withoutLogin(chosen)}"; use ${BACKEND_HELP}`);
   }
   const isFolder = await isDirectory(source);
   const folder = flags.tokenizer ?? (isFolder ? source : undefined);
   const options = { ...(await serverOptions(flags, folder)), signal };
   if (kind === "serve") return openServed(rest, source, isFolder, options, flags, signal, note);
-  const named = { ...options, url: rest, model: flags.model ?? (isFolder ? undefined : source) };
-  const backend =
-    kind === "openai"
-      ? await openOpenAI(named)
-      : kind === "llamacpp"
-        ? await openLlamaCpp({ ...named, model: flags.model })
-        : await openOllama({ ...named, contextLength: flags.context });
+  const backend = await openOpenAI({ ...options, url: rest, model: flags.model ?? (isFolder ? undefined : source) });
   return { backend, url: plainAddress(new URL(rest)), close: () => backend.close() };
 }
 

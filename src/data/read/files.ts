@@ -2,7 +2,7 @@
 
 import { readdir, stat } from "node:fs/promises";
 import { join, sep } from "node:path";
-import { formatSome, isSystemError, own } from "../../core/index.js";
+import { formatSome, isFile, isSystemError, own } from "../../core/index.js";
 import { DataError } from "./data-error.js";
 import { isPattern, matcherOf } from "./glob.js";
 
@@ -95,7 +95,8 @@ async function filesBelow(folder: string): Promise<string[]> {
       if (entry.name.startsWith(".")) continue;
       const path = `${prefix}${entry.name}`;
       if (entry.isDirectory()) await visit(`${path}/`);
-      else if (entry.isFile() || (entry.isSymbolicLink() && (await isFile(join(folder, path))))) found.push(path);
+      else if (entry.isFile() || (entry.isSymbolicLink() && (await isFile(join(folder, path)).catch(() => false))))
+        found.push(path);
       if (found.length > MAX_ENTRIES) {
         throw new DataError(`${folder} has more than ${MAX_ENTRIES} files. Name a folder closer to the data.`, {
           file: folder,
@@ -105,12 +106,4 @@ async function filesBelow(folder: string): Promise<string[]> {
   };
   await visit("");
   return found;
-}
-
-async function isFile(path: string): Promise<boolean> {
-  try {
-    return (await stat(path)).isFile();
-  } catch {
-    return false; // a link that leads nowhere
-  }
 }

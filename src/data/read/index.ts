@@ -78,11 +78,17 @@ function openReader(file: string, options: ReadOptions): FileReader {
       return readJson(readBytes(file), file, options.field);
     case "csv":
       return readDelimited(readBytes(file), file, {
-        ...{ delimiter: ",", header, allowShort, quotes: options.quotes ?? true },
+        delimiter: ",",
+        header,
+        allowShort,
+        quotes: options.quotes ?? true,
       });
     case "tsv":
       return readDelimited(readBytes(file), file, {
-        ...{ delimiter: "\t", header, allowShort, quotes: options.quotes ?? false },
+        delimiter: "\t",
+        header,
+        allowShort,
+        quotes: options.quotes ?? false,
       });
     case "text":
       return readText(readBytes(file), file);

@@ -223,7 +223,7 @@ describe("weights left in their files", () => {
 
 describe("where ONNX Runtime is missing", () => {
   const refusal = (load: () => unknown) =>
-    loadRuntime(async () => load()).catch((error: unknown) => error as RuntimeMissingError);
+    loadRuntime(async () => load() as never).catch((error: unknown) => error as RuntimeMissingError);
 
   it("reports what to install, and what works without it", async () => {
     const require = createRequire(import.meta.url);

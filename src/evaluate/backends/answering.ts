@@ -4,21 +4,21 @@ import { setMaxListeners } from "node:events";
 import pLimit from "p-limit";
 import { isObject, LayergraftError } from "../../core/index.js";
 import { encodePair } from "../../engine/index.js";
-import type {
-  Answer,
-  AnswerOptions,
-  Backend,
-  ChooseRequest,
-  Chosen,
-  Encode,
-  Generated,
-  GenerateRequest,
-  Loglikelihood,
-  LoglikelihoodRequest,
-  RequestError,
+import {
+  type Answer,
+  type AnswerOptions,
+  type Backend,
+  type ChooseRequest,
+  type Chosen,
+  type Encode,
+  type Generated,
+  type GenerateRequest,
+  type Loglikelihood,
+  type LoglikelihoodRequest,
+  type RequestError,
+  stopped,
 } from "./backend.js";
 import { HttpClient, type HttpOptions, ServerError } from "./http.js";
-import { stopped } from "./stopped.js";
 
 /** Statuses that concern one request, such as a prompt that is too long. 200: no attempt had an answer in it. */
 const REFUSALS = [200, 400, 413, 422];
@@ -60,10 +60,10 @@ export async function answerAll<Q, T extends object>(
   return answers;
 }
 
-/** How a server answers one request of each kind; `loglikelihood` is absent where no server of its make can. */
+/** How a server answers one request of each kind. */
 export interface ServerAnswers {
   readonly generate: Answerer<GenerateRequest, Generated>;
-  readonly loglikelihood?: Answerer<LoglikelihoodRequest, Loglikelihood>;
+  readonly loglikelihood: Answerer<LoglikelihoodRequest, Loglikelihood>;
   readonly choose: Answerer<ChooseRequest, Chosen>;
 }
 
@@ -84,10 +84,10 @@ export async function openServer(
     const { answers, ...opened } = await open(http);
     const { incapacities } = opened;
     const each =
-      <Q, T extends object>(answerOne: Answerer<Q, T> | undefined, what: string, reason?: string) =>
+      <Q, T extends object>(answerOne: Answerer<Q, T>, what: string, reason?: string) =>
       async (requests: readonly Q[], answering?: AnswerOptions<T>): Promise<Answer<T>[]> => {
-        if (answerOne && reason === undefined) return answerAll(requests, http.concurrency, answerOne, answering);
-        throw new LayergraftError("backend", `this backend cannot ${what}: ${reason}`);
+        if (reason !== undefined) throw new LayergraftError("backend", `this backend cannot ${what}: ${reason}`);
+        return answerAll(requests, http.concurrency, answerOne, answering);
       };
     return {
       ...opened,

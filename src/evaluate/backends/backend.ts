@@ -1,9 +1,10 @@
 // The interface of backends, which run a model: the engine or a server.
+import { CancelledError } from "../../core/index.js";
 import { type PromptTokenizer, promptEncoder } from "../../engine/index.js";
 
 /** What answered, for the result file: nothing in it changes from one run to the next with the same model. */
 export interface BackendIdentity {
-  /** `engine`, `llama`, `openai`, `llamacpp` or `ollama`. */
+  /** `engine`, `llama` or `openai`. */
   readonly backend: string;
   /** The program that runs the model, with its version: `vllm 0.11.0`. Null if it does not say. */
   readonly server: string | null;
@@ -166,4 +167,9 @@ export function cutAtStop(text: string, stops: readonly string[]): { text: strin
   const ends = stops.filter((stop) => stop !== "").map((stop) => text.indexOf(stop));
   const found = ends.filter((end) => end >= 0);
   return found.length === 0 ? { text, stopped: false } : { text: text.slice(0, Math.min(...found)), stopped: true };
+}
+
+/** The error of an evaluation whose signal fired. */
+export function stopped(): CancelledError {
+  return new CancelledError("the evaluation was stopped; run the same command with --resume to continue");
 }

@@ -211,7 +211,7 @@ export class CompletionServer {
       newTokens: numberAt(usage, "completion_tokens"),
       tokens: listAt(logprobs, "tokens"),
       logprobs: listAt(logprobs, "token_logprobs"),
-      top: listAt(logprobs, "top_logprobs").map(readTop),
+      top: topOf(logprobs),
     };
   }
 }
@@ -232,6 +232,20 @@ function reasoningOf(reply: unknown): string | undefined {
     [choice, objectAt(choice, "message")].map((place) => stringAt(place, key)),
   );
   return found.find((text) => text !== undefined && text !== "");
+}
+
+/** Log-probabilities by token at each place: in OpenAI's form of completions, or in that of chats, which llama.cpp gives. */
+function topOf(logprobs: object): Record<string, number>[] {
+  const lists = listAt(logprobs, "top_logprobs");
+  if (lists.length > 0) return lists.map(readTop);
+  return listAt(logprobs, "content").map((place) => {
+    const entries = listAt(place, "top_logprobs").map((entry) => [
+      stringAt(entry, "token"),
+      numberAt(entry, "logprob"),
+    ]);
+    // Of tokens that look the same the likelier counts: lists are sorted.
+    return readTop(Object.fromEntries(entries.reverse()));
+  });
 }
 
 /** Log-probabilities by token. */

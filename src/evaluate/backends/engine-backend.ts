@@ -15,8 +15,8 @@ import {
   type Loglikelihood,
   type LoglikelihoodRequest,
   type RequestError,
+  stopped,
 } from "./backend.js";
-import { stopped } from "./stopped.js";
 
 /** What a backend needs of an opened model. */
 export type EvaluationEngine = Pick<Engine, "contextLength" | "generate" | "scoreContinuations" | "close">;

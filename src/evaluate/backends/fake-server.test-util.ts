@@ -141,73 +141,21 @@ export function completions(options: CompletionsOptions = {}): (request: FakeReq
           logprobs:
             body.logprobs === undefined
               ? null
-              : {
-                  tokens: shown.map(name),
-                  token_logprobs: shown.map((id, i) => tops[i]?.[name(id)] ?? null),
-                  top_logprobs: tops,
-                },
+              : owner === "llamacpp"
+                ? {
+                    content: shown.map((id, i) => ({
+                      token: name(id),
+                      top_logprobs: Object.entries(tops[i] ?? {}).map(([token, logprob]) => ({ token, logprob })),
+                    })),
+                  }
+                : {
+                    tokens: shown.map(name),
+                    token_logprobs: shown.map((id, i) => tops[i]?.[name(id)] ?? null),
+                    top_logprobs: tops,
+                  },
         },
       ],
       usage: { prompt_tokens: prompt.length, completion_tokens: generated.length },
-    };
-  };
-}
-
-/** As llama.cpp's own endpoints answer. */
-export function llamaCpp({ contextLength = 4096 } = {}): (request: FakeRequest) => FakeReply {
-  return ({ path, body }) => {
-    if (path === "/props") return { model_path: "/models/toy.gguf", build_info: "b1-test", total_slots: 1 };
-    if (path === "/tokenize") return { tokens: toy.encode(String(body.content), body.add_special === true) };
-    if (path === "/apply-template") {
-      const messages = body.messages as { role: string; content: string }[];
-      return { prompt: `${messages.map(({ role, content }) => `${role}: ${content}\n`).join("")}assistant:` };
-    }
-    if (path !== "/completion") return NOT_FOUND;
-    const prompt = body.prompt as number[];
-    const { text, finish, ids } = toy.generate(prompt, Number(body.n_predict), (body.stop ?? []) as string[]);
-    const top = toy.topNext(prompt.at(-1) ?? 0, Number(body.n_probs ?? 0));
-    const entry = ({ id, logprob }: { id: number; logprob: number }) => ({ id, token: toy.VOCABULARY[id], logprob });
-    return {
-      content: text,
-      stop_type: finish === "length" ? "limit" : finish === "end" ? "eos" : "word",
-      truncated: prompt.length + ids.length > contextLength,
-      tokens_evaluated: prompt.length,
-      generation_settings: { n_ctx: contextLength },
-      ...(top.length > 0
-        ? { completion_probabilities: [{ ...entry(top[0] as never), top_logprobs: top.map(entry) }] }
-        : {}),
-    };
-  };
-}
-
-/** As Ollama's own endpoints answer. */
-export function ollama({ version = "0.12.11", logprobs = true } = {}): (request: FakeRequest) => FakeReply {
-  return ({ path, body }) => {
-    if (path === "/api/version") return { version };
-    if (path === "/api/tags")
-      return {
-        models: [
-          { name: "toy:latest", digest: "d1" },
-          { name: "other:7b", digest: "d2" },
-        ],
-      };
-    if (path === "/api/show") return { model_info: { "general.architecture": "llama", "llama.context_length": 2048 } };
-    if (path !== "/api/generate") return NOT_FOUND;
-    const options = body.options as Body;
-    const prompt = toy.encode(String(body.prompt), true);
-    if (prompt.length >= Number(options.num_ctx)) {
-      if (body.truncate !== false) return { response: "cut", done: true, done_reason: "stop" };
-      return { status: 400, json: { error: "the input length exceeds the context length" } };
-    }
-    const { text, finish, ids } = toy.generate(prompt, Number(options.num_predict), (options.stop ?? []) as string[]);
-    const entry = ({ id, logprob }: { id: number; logprob: number }) => ({ token: toy.VOCABULARY[id], logprob });
-    const top = toy.topNext(prompt.at(-1) ?? 0, Number(body.top_logprobs ?? 0));
-    const lists = ids.slice(0, 1).map((id) => ({ ...entry({ id, logprob: 0 }), top_logprobs: top.map(entry) }));
-    return {
-      response: text,
-      done: true,
-      done_reason: finish === "length" ? "length" : "stop",
-      ...(body.logprobs === true && logprobs ? { logprobs: lists } : {}),
     };
   };
 }

@@ -14,7 +14,7 @@ import {
   redactor,
   usageError,
 } from "../../core/index.js";
-import { stopped } from "./stopped.js";
+import { stopped } from "./backend.js";
 
 export interface HttpOptions {
   /** Server URL, http://host:port, with or without a path. */

@@ -8,11 +8,7 @@ import {
   type FakeRequest,
   type FakeServer,
   fakeServer,
-  llamaCpp,
-  ollama,
 } from "./fake-server.test-util.js";
-import { openLlamaCpp } from "./llamacpp.js";
-import { openOllama } from "./ollama.js";
 import { openOpenAI, type ServerOptions } from "./openai.js";
 import * as toy from "./toy-model.test-util.js";
 
@@ -267,118 +263,14 @@ describe("which model", () => {
   });
 });
 
-describe("llama.cpp", () => {
-  async function opened(contextLength = 4096) {
-    const server = await serve(llamaCpp({ contextLength }));
-    const backend = await openLlamaCpp({ url: server.url, backoff: 0.01 });
-    open.unshift(backend);
-    server.requests.splice(0);
-    return { server, backend };
-  }
-
-  it("generates and weighs letters by token ids, and says that it scores nothing else", async () => {
-    const { server, backend } = await opened();
-    expect(backend.identity).toEqual({
-      backend: "llamacpp",
-      server: "llama.cpp b1-test",
-      model: "toy.gguf",
-      digest: null,
-      bos: "tokenizer",
-    });
-    const expected = toy.generate(toy.encode("the B", true), 12, [" D"]);
-    expect(await backend.generate([{ prompt: "the B", maxNewTokens: 12, stop: [" D"] }])).toEqual([
-      { text: expected.text, finish: expected.finish === "length" ? "length" : "stop" },
-    ]);
-    expect(await choose(backend)).toEqual({ logprobs: BY_HAND.map((one) => expect.closeTo(one ?? 0, 10)) });
-    expect(await choose(backend, { choices: [" the B"] })).toEqual({ error: expect.stringMatching(/2 tokens/) });
-    await expect(score(backend)).rejects.toThrow(/no log-probabilities of a prompt/);
-    expect(server.asked("/completion")[0]).toMatchObject({
-      prompt: toy.encode("the B", true),
-      repeat_penalty: 1,
-      temperature: 0,
-    });
-    expect(await backend.renderChat?.([{ role: "user", content: "hi" }])).toBe("user: hi\nassistant:");
+it("weighs letters by the lists of llama.cpp's server, and says that it scores nothing else", async () => {
+  const { backend } = await openedOpenAI({ owner: "llamacpp", ids: false, echo: "refused" });
+  expect(backend.identity).toMatchObject({ backend: "openai", server: "llamacpp", bos: "server" });
+  const listed = toy.topNext(toy.encode(CONTEXT).at(-1) ?? 0, 20).map(({ id }) => id);
+  expect(await choose(backend)).toEqual({
+    logprobs: CHOICES.map((choice, i) =>
+      listed.includes(toy.encode(choice)[0] ?? 0) ? expect.closeTo(BY_HAND[i] ?? 0, 10) : null,
+    ),
   });
-
-  it("reports a context that is too short", async () => {
-    const { backend } = await opened(20);
-    const prompt = "abc ".repeat(10);
-    expect(await backend.generate([{ prompt, maxNewTokens: 5, stop: [] }])).toEqual([
-      { error: expect.stringMatching(/the prompt has 41 tokens, more than the server's context of 20.*--ctx-size/) },
-    ]);
-  });
-
-  it("is distinguished from other servers", async () => {
-    const server = await serve(completions());
-    await expect(openLlamaCpp({ url: server.url })).rejects.toThrow(/answered 404/);
-  });
-});
-
-describe("Ollama", () => {
-  async function opened(options: { version?: string; logprobs?: boolean } = {}, more: { model?: string } = {}) {
-    const server = await serve(ollama(options));
-    const backend = await openOllama({ url: server.url, model: "toy", backoff: 0.01, ...more });
-    open.unshift(backend);
-    server.requests.splice(0);
-    return { server, backend };
-  }
-
-  it("generates raw, with plain greedy settings and no silent cut", async () => {
-    const { server, backend } = await opened();
-    expect(backend.identity).toEqual({
-      backend: "ollama",
-      server: "ollama 0.12.11",
-      model: "toy:latest",
-      digest: "d1",
-      bos: "server",
-    });
-    const expected = toy.generate(toy.encode("the B", true), 12, []);
-    expect(await backend.generate([{ prompt: "the B", maxNewTokens: 12, stop: [] }])).toMatchObject([
-      { text: expected.text },
-    ]);
-    expect(server.asked("/api/generate")[0]).toEqual({
-      model: "toy:latest",
-      prompt: "the B",
-      raw: true,
-      stream: false,
-      truncate: false,
-      shift: false,
-      options: {
-        num_ctx: 2048,
-        repeat_penalty: 1,
-        presence_penalty: 0,
-        frequency_penalty: 0,
-        top_k: 0,
-        min_p: 0,
-        num_predict: 12,
-        temperature: 0,
-        top_p: 1,
-        seed: 0,
-        stop: [],
-      },
-    });
-    expect(await backend.generate([{ prompt: "abc ".repeat(600), maxNewTokens: 1, stop: [] }])).toEqual([
-      { error: expect.stringMatching(/input length exceeds the context length/) },
-    ]);
-  });
-
-  it("weighs letters among the twenty likeliest, and leaves null what is not there", async () => {
-    const { backend } = await opened();
-    const listed = toy.topNext(toy.encode(CONTEXT).at(-1) ?? 0, 20).map(({ id }) => id);
-    const expected = {
-      logprobs: CHOICES.map((choice, i) =>
-        listed.includes(toy.encode(choice)[0] ?? 0) ? expect.closeTo(BY_HAND[i] ?? 0, 10) : null,
-      ),
-    };
-    expect(await choose(backend)).toEqual(expected);
-    expect(await choose(backend, { context: `${CONTEXT} `, choices: ["A", "B", "C", "D"] })).toEqual(expected);
-  });
-
-  it("refuses what it cannot do", async () => {
-    await expect(opened({ version: "0.12.10" })).rejects.toThrow(/cuts long prompts silently.*0\.12\.11/);
-    await expect(opened({}, { model: "tay" })).rejects.toThrow(/has no model tay/);
-    const { backend } = await opened({ logprobs: false });
-    expect(await choose(backend)).toEqual({ error: expect.stringMatching(/no log-probabilities/) });
-    expect(backend.incapacities.loglikelihood).toMatch(/no log-probabilities/);
-  });
+  await expect(score(backend)).rejects.toThrow(/cannot score continuations: .*echo is not supported/);
 });

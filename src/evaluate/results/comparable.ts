@@ -139,12 +139,17 @@ const CORPUS_SCORES: Readonly<Record<string, (sums: readonly number[]) => number
 function ownResults(path: string, file: string, { source, backend, tasks }: Results): ComparableResults {
   const who = backend.server ?? backend.backend;
   return {
-    ...{ path, program: "layergraft", notes: [] },
+    path,
+    program: "layergraft",
+    notes: [],
     name: `${source} (${backend.model === source ? who : `${backend.model}, ${who}`})`,
     tasks: tasks.map(({ task, title, protocol, shots, judgingDigest, metrics, problems }): ComparableTask => {
       const names = metrics.flatMap(({ signature }) => signature ?? []);
       return {
-        ...{ task, title, protocol, shots },
+        task,
+        title,
+        protocol,
+        shots,
         judging: judgingDigest === undefined ? undefined : { digest: judgingDigest, names },
         read: async () => {
           const samples = await readVerdicts(dirname(file), task);

@@ -88,7 +88,11 @@ export const gsm8k: TaskFamily = {
     };
     const declare = ({ heading, maxNewTokens, reader }: GsmProtocol, shots: number) =>
       declareNumberTask({
-        ...{ name, title: "GSM8K", reader, shots, maxNewTokens },
+        name,
+        title: "GSM8K",
+        reader,
+        shots,
+        maxNewTokens,
         published: { what: "GSM8K", count: 1319, unit: "problem" },
         answersIn: requireLanguage("en", { field: "tasks" }),
         ask: (question) => `Question: ${question}\n${heading}`,
@@ -191,7 +195,10 @@ export const afrimgsm: TaskFamily = {
     };
     const declare = ({ name: protocol, heading, maxNewTokens, reader, alsoStops = [] }: GsmProtocol, shots: number) =>
       declareNumberTask({
-        ...{ name: `afrimgsm_${code}`, title: `AfriMGSM ${africanName(code)}`, shots, maxNewTokens },
+        name: `afrimgsm_${code}`,
+        title: `AfriMGSM ${africanName(code)}`,
+        shots,
+        maxNewTokens,
         reader: protocol.startsWith("layergraft/") ? announcedReader(phraseOf(code)) : reader,
         published: { what: `AfriMGSM ${code}`, count: 250, unit: "problem" },
         // Steps may be in English or in the language.

@@ -62,7 +62,9 @@ export function declareLmEvalMgsm({ kind }: LmEvalProtocol, language: MgsmLangua
   // An example's answer begins after its own prefix and the space that lm-eval takes to be there.
   const skipped = [...native].length + 1;
   return declareNumberTask({
-    ...{ name: `mgsm_${language}`, title: `MGSM ${words.name}`, shots },
+    name: `mgsm_${language}`,
+    title: `MGSM ${words.name}`,
+    shots,
     published: { what: `MGSM ${language}`, count: MGSM_PROBLEMS, unit: "problem" },
     answersIn: kind === "direct" ? undefined : findLanguage(kind === "native" ? language : "en"),
     reader: lmEvalReader(strict === undefined ? undefined : new RegExp(strict), "without punctuation"),

@@ -122,9 +122,14 @@ const AFRICAN: readonly TranslationProtocol[] = [
     ties: "first",
     heading: () => "",
     item: (question, subject, id, shared) => ({
-      ...{ kind: "choose", id, group: subject, prompt: { form: "text", shared, own: iroko(question, subject) } },
-      ...{ choices: question.choices.map((choice) => ` ${choice}`), labels: LETTERS },
-      ...{ correct: question.correct, gold: LETTERS[question.correct] ?? "" },
+      kind: "choose",
+      id,
+      group: subject,
+      prompt: { form: "text", shared, own: iroko(question, subject) },
+      choices: question.choices.map((choice) => ` ${choice}`),
+      labels: LETTERS,
+      correct: question.correct,
+      gold: LETTERS[question.correct] ?? "",
     }),
     solved: (question, subject) => `${iroko(question, subject)} ${question.choices[question.correct]}\n\n`,
   },
@@ -172,7 +177,10 @@ function openTranslation(
   options: OpenOptions,
 ): Task {
   return declareTask(options, protocols, (protocol, shots) => ({
-    ...{ name, title, metrics: MMLU_METRICS, ...choiceJudging(protocol) },
+    name,
+    title,
+    metrics: MMLU_METRICS,
+    ...choiceJudging(protocol),
     published: { what: title, count, unit: "question" },
     async load(data, signal) {
       const { heading, item, solved } = protocol;

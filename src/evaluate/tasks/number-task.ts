@@ -69,7 +69,11 @@ export interface NumberTask {
 export function declareNumberTask(task: NumberTask): TaskDeclaration {
   const { name, title, published, answersIn, reader, shots, ask, stop, maxNewTokens } = task;
   return {
-    ...{ name, title, published, answersIn, ...reader },
+    name,
+    title,
+    published,
+    answersIn,
+    ...reader,
     async load(data, signal) {
       const problems = await task.problems(data, signal);
       const examples = shots === 0 ? [] : await task.examples(data, signal);

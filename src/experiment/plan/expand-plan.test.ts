@@ -175,9 +175,7 @@ describe("a search over a grid", () => {
     expect(first.waiting.reduce((sum, { steps }) => sum + steps, 0)).toBeGreaterThan(0);
     const { searches, models, waiting } = world.finish();
     expect(waiting).toEqual([]);
-    expect(searches.map(({ chosen, chosenOnTest }) => [chosen, chosenOnTest])).toEqual([
-      ["bottom 1, top 1", undefined],
-    ]);
+    expect(searches.map(({ chosen }) => chosen)).toEqual(["bottom 1, top 1"]);
     const items = (label: string) => {
       const found = models.find(({ model }) => model.name === `swap, math-1 x swa, ${label}`);
       const steps = found?.tasks.find(({ request }) => request.task === "mgsm_sw")?.steps ?? [];
@@ -201,34 +199,12 @@ describe("a search over a grid", () => {
     expect(seen.toSorted((a, b) => a - b)).toEqual(Array.from({ length: ITEMS }, (_, i) => i));
   });
 
-  it("chooses on the reported items, or on both", () => {
-    const test = new FakeWorld(`${only}${swap()}${TASKS}search: { choose_on: test }\n`, { worth }).finish();
-    expect(test.searches[0]).toMatchObject({ chosen: "bottom 1, top 1", chosenOnTest: "bottom 1, top 1" });
-    const both = new FakeWorld(`${only}${swap()}${TASKS}search: { choose_on: both }\n`, { worth });
-    expect(both.finish().searches[0]).toMatchObject({ chosen: "bottom 1, top 1", chosenOnTest: "bottom 1, top 1" });
-    const mgsm = asked(both).filter(({ model, request }) => typeof model === "object" && request.task === "mgsm_sw");
+  it("chooses on the reported items", () => {
+    const test = new FakeWorld(`${only}${swap()}${TASKS}search: { choose_on: test }\n`, { worth });
+    expect(test.finish().searches[0]).toMatchObject({ chosen: "bottom 1, top 1" });
+    const mgsm = asked(test).filter(({ model, request }) => typeof model === "object" && request.task === "mgsm_sw");
     expect(mgsm.reduce((sum, { items }) => sum + (items?.length ?? 0), 0)).toBe(4 * 4 * ITEMS);
   });
-});
-
-it("evaluates both choices on the other tasks", () => {
-  // One is right on the items of the search, the other on all others, which are more.
-  const text = `${EXPERTS.replace(/ {2}telugu.*\n/, "")}${swap()}${TASKS}search: { choose_on: both }\n`;
-  const { search } = new FakeWorld(text).plan;
-  const seen = new Set(splitItems(ITEMS, search).rounds.flat());
-  const worth = ({ model }: EvaluateStep, item: number) => {
-    if (typeof model === "string" || model.bottom !== 1) return 0;
-    return seen.has(item) === (model.top === 0) ? 1 : 0;
-  };
-  const { searches, models, waiting } = new FakeWorld(text, { worth }).finish();
-  expect(waiting).toEqual([]);
-  expect(searches[0]).toMatchObject({ chosen: "bottom 1, top 0", chosenOnTest: "bottom 1, top 1" });
-  const english = models.filter(({ tasks }) => tasks.some(({ request }) => request.task === "mgsm_en"));
-  expect(english.map(({ model }) => model.name).filter((name) => name.startsWith("swap, math-1 x swa,"))).toEqual([
-    "swap, math-1 x swa, bottom 1, top 0",
-    "swap, math-1 x swa, bottom 1, top 1",
-    "swap, math-1 x swa, bottom 2, top 0",
-  ]);
 });
 
 describe("successive halving", () => {

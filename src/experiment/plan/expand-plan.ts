@@ -318,9 +318,15 @@ class Expander {
     };
     if (guards.length > 0 || rule.one_per !== undefined) {
       this.#selections.push({
-        ...{ family, top: rule.top, by: tasks.map(({ task }) => task), guards: floors },
+        family,
+        top: rule.top,
+        by: tasks.map(({ task }) => task),
+        guards: floors,
         checkpoints: ranked.map((one) => ({
-          ...{ origin: one.origin ?? "", score: one.score ?? 0, guarded: one.guarded, refusedBy: one.refusedBy },
+          origin: one.origin ?? "",
+          score: one.score ?? 0,
+          guarded: one.guarded,
+          refusedBy: one.refusedBy,
           ...(kept.includes(one) ? { name: nameOf(one) } : { sameAs: sameAs(one) }),
         })),
       });
@@ -340,8 +346,10 @@ class Expander {
       for (const member of meaning && "members" in meaning ? meaning.members : []) this.#source(member);
     }
     const parts: MergeParts = {
-      ...{ plan: this.#plan, base: base === "missing" ? undefined : base },
-      ...{ source: (member) => this.#source(member), members: base === "missing" ? [] : this.#members() },
+      plan: this.#plan,
+      base: base === "missing" ? undefined : base,
+      source: (member) => this.#source(member),
+      members: base === "missing" ? [] : this.#members(),
     };
     const making = (binding: Binding) =>
       merge.recipe
@@ -376,10 +384,9 @@ class Expander {
     for (const inGroup of groupBy(models, ({ group }) => group).values()) {
       const outcome = searchGroup(this.#plan, inGroup, unknown > 0, evaluator);
       if (outcome) this.#searches.push(outcome);
-      const chosen = outcome && (outcome.chosen ?? outcome.chosenOnTest);
       const product = models.find(({ group, configuration }) => {
         if (group !== inGroup[0]?.group) return false;
-        return outcome ? configuration.label === chosen : configuration.isDefault;
+        return outcome ? configuration.label === outcome.chosen : configuration.isDefault;
       });
       // Of several combinations there is no one model; the plan's check reports it where one is needed.
       if (product && unknown === 0) this.#products.set(merge.name, product);
@@ -404,7 +411,8 @@ class Expander {
     const step = this.#analysis(task, language);
     const configurations = this.#results.suggested(step.key)?.map(
       ({ name, recipe }, i): Configuration => ({
-        ...{ label: name, isDefault: i === 0 },
+        label: name,
+        isDefault: i === 0,
         fields: renameSources(recipe, names) as Record<string, Json>,
       }),
     );
@@ -426,7 +434,9 @@ class Expander {
       language: language.source as string,
     };
     const step: AnalyzeStep = {
-      ...{ kind: "analyze", key: stepKey("analyze", inputs), label: `analyze ${task.name} and ${language.name}` },
+      kind: "analyze",
+      key: stepKey("analyze", inputs),
+      label: `analyze ${task.name} and ${language.name}`,
       ...inputs,
       needs: [...new Set([...base.needs, ...task.needs, ...language.needs])],
       locations: { ...base.locations, ...task.locations, ...language.locations },
@@ -469,7 +479,13 @@ class Expander {
       key,
       of: modelName(model),
       label: `evaluate ${model.name} on ${request.task}${items ? partName(items, part) : ""}`,
-      ...{ needs: model.needs, locations: model.locations, model: model.source, request, digest, items, ...runner },
+      needs: model.needs,
+      locations: model.locations,
+      model: model.source,
+      request,
+      digest,
+      items,
+      ...runner,
     };
     this.#add(step);
     const steps = this.#evaluated.get(model) ?? [];

@@ -31,8 +31,12 @@ export function expandVariants<V extends PlannedVariant>(
   const all = <K extends "models" | "searches" | "overlaps" | "selections">(field: K) =>
     expanded.flatMap(({ expansion }): readonly Expansion[K][number][] => expansion[field]);
   const expansion = {
-    ...{ steps: sharedSteps(expanded), models: all("models"), searches: all("searches") },
-    ...{ overlaps: all("overlaps"), selections: all("selections"), waiting: sharedWaiting(expanded) },
+    steps: sharedSteps(expanded),
+    models: all("models"),
+    searches: all("searches"),
+    overlaps: all("overlaps"),
+    selections: all("selections"),
+    waiting: sharedWaiting(expanded),
     warnings: sharedWarnings(expanded),
   };
   return { expansion, variants: expanded };

@@ -1,7 +1,6 @@
 // The variants of a plan with `matrix`: one for each combination of its axes' values.
 import { isObject, mergeObjects, plural } from "../../core/index.js";
 import { type Checked, checkSchema, formatProblem, type Problem } from "../../settings/index.js";
-import { freeId } from "./free-id.js";
 import { type ExperimentPlan, matrixPlanSchema } from "./plan-schema.js";
 
 /** A combination of values. */
@@ -187,4 +186,20 @@ class Locator {
     if (like.length === some.length) return Object.values(common).join(", ");
     return `${some[0]?.title}${some.length > 1 ? ` and ${plural(some.length - 1, "more variant")}` : ""}`;
   }
+}
+
+const MAX_ID = 100;
+
+/** A part of a name that needs no quoting in a shell, unique and fit for a file. @param fallback if nothing is left */
+export function freeId(name: string, taken: Set<string>, fallback: string): string {
+  const plain = name
+    .replace(/[^\p{L}\p{N}.+_-]+/gu, "-")
+    .replace(/^[-.]+|[-.]+$/g, "")
+    .slice(0, MAX_ID);
+  const id = plain === "" ? fallback : plain;
+  let free = id;
+  // File names may not differ in case alone.
+  for (let count = 2; taken.has(free.toLowerCase()); count++) free = `${id}-${count}`;
+  taken.add(free.toLowerCase());
+  return free;
 }

@@ -175,7 +175,7 @@ name: s
 base: b
 experts: { m: { role: task, folders: [x] } }
 evaluate: { tasks: ["mgsm_{language}", mgsm_en, mgsm_en] }
-search: { by: mgsm_sw, how: halving, choose_on: both }
+search: { by: mgsm_sw, how: halving, choose_on: test }
 `;
     expect(problemsOf(text)).toEqual([
       "line 5: evaluate.tasks[0]: mgsm_{language} needs experts with a language",

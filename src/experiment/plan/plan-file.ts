@@ -316,7 +316,9 @@ function configurationProblems(
 
 /** Fields of a search that only some ways of searching read. */
 const READ_BY: Readonly<Record<string, readonly string[]>> = {
-  ...{ budget: ["random", "cma-es", "halving"], rounds: ["halving"], keep: ["halving"] },
+  budget: ["random", "cma-es", "halving"],
+  rounds: ["halving"],
+  keep: ["halving"],
 };
 
 /** @param written the search as the plan has it, without defaults */

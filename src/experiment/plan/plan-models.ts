@@ -81,7 +81,9 @@ export function baseModel(plan: ExperimentPlan, facts: Facts): Model {
 
 function withDefaults({ python, processes, precision, gradient_checkpointing }: NonNullable<Training["trl"]> = {}) {
   return {
-    ...{ python: python ?? "python3", processes: processes ?? 1, precision: precision ?? "float32" },
+    python: python ?? "python3",
+    processes: processes ?? 1,
+    precision: precision ?? "float32",
     gradient_checkpointing: gradient_checkpointing ?? false,
   } as const;
 }
@@ -103,8 +105,14 @@ export function trainingSteps(plan: ExperimentPlan, family: string, start: Model
     const { threads: _threads, ...learned } = run;
     const key = stepKey("train", { run: learned, data, trl: engine });
     return {
-      ...{ kind: "train", key, name, label: `train ${name}`, needs: start.needs, locations: start.locations },
-      ...{ run, data },
+      kind: "train",
+      key,
+      name,
+      label: `train ${name}`,
+      needs: start.needs,
+      locations: start.locations,
+      run,
+      data,
       ...(trl ? { trl } : {}),
     } as const;
   });

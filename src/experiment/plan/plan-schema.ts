@@ -81,10 +81,10 @@ const search = z.strictObject({
     .max(MAX_CONFIGURATIONS, `must be at most ${formatLimit(MAX_CONFIGURATIONS)}`)
     .default(40)
     .describe("random, cma-es, and halving in a space: configurations to evaluate"),
-  choose_on: oneOf(["held-out", "test", "both"], "must be held-out, test or both")
+  choose_on: oneOf(["held-out", "test"], "must be held-out or test")
     .default("held-out")
     .describe(
-      "held-out: choose on some items, compare on the others; test: choose on the reported items, as the paper did; both: report both",
+      "held-out: choose on some items, compare on the others; test: choose on the reported items, as the paper did",
     ),
   share: share.default(0.4).describe("held-out: share of the items used for the search"),
   rounds: count.max(10, "must be at most 10").default(3).describe("halving: number of rounds; each doubles the items"),

@@ -217,7 +217,9 @@ function withRounds(plan: ExperimentPlan, { from, families, merges }: Repeated):
   );
   return {
     ...plan,
-    ...{ experts, merges: [...plan.merges, ...later], overlaps: [...plan.overlaps, ...overlaps] },
+    experts,
+    merges: [...plan.merges, ...later],
+    overlaps: [...plan.overlaps, ...overlaps],
     rounds: { count: rounds.length + 1, from: from.name },
     ...(controls && of ? { controls: { ...controls, of } } : {}),
   };

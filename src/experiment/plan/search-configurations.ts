@@ -67,8 +67,6 @@ export interface SearchOutcome {
   readonly splits: ReadonlyMap<string, ItemSplit>;
   /** The chosen configuration; undefined while the search runs. */
   readonly chosen?: string;
-  /** The best on all items, if the plan chooses on the reported items. */
-  readonly chosenOnTest?: string;
 }
 
 /**
@@ -150,14 +148,15 @@ class GroupSearch {
       ? this.#generations(group, merge, isIncomplete)
       : this.#drawn(merge, this.#rounds(group, plannedRounds, isIncomplete));
     const chosen = rounds.length === plannedRounds ? rounds.at(-1)?.ranked[0]?.configuration : undefined;
-    const best = this.#onTest();
-    const chosenOnTest = isIncomplete ? undefined : best;
-    this.#report(chosen, chosenOnTest);
+    this.#report(chosen);
     return {
-      ...{ group, merge: merge.name, rounds, plannedRounds, splits: this.#splits },
+      group,
+      merge: merge.name,
+      rounds,
+      plannedRounds,
+      splits: this.#splits,
       ...(evaluated === undefined ? {} : { evaluated }),
       ...(chosen === undefined ? {} : { chosen }),
-      ...(chosenOnTest === undefined ? {} : { chosenOnTest }),
     };
   }
 
@@ -281,25 +280,9 @@ class GroupSearch {
     return { candidates, isComplete };
   }
 
-  /** The best on all items, as the paper chose. */
-  #onTest(): string | undefined {
-    if (this.#plan.search.choose_on === "held-out") return undefined;
-    const parts = [
-      this.#evaluateAll(this.#models, ({ rounds }) => rounds[0] ?? [], this.#roundName(0)),
-      this.#evaluateAll(this.#models, ({ held }) => held, "held out"),
-    ];
-    if (parts.some(({ isComplete }) => !isComplete)) return undefined;
-    return rankConfigurations(
-      parts.flatMap(({ candidates }) => candidates),
-      this.#default,
-    )[0]?.configuration;
-  }
-
   /** Requests what is reported of the default and chosen configurations: held-out items and all other tasks. */
-  #report(chosen: string | undefined, chosenOnTest: string | undefined): void {
-    const reported = this.#models.filter(
-      ({ configuration: { label, isDefault } }) => isDefault || label === chosen || label === chosenOnTest,
-    );
+  #report(chosen: string | undefined): void {
+    const reported = this.#models.filter(({ configuration: { label, isDefault } }) => isDefault || label === chosen);
     this.#evaluateAll(reported, ({ held }) => held, "held out");
     // Halving may have dropped the default, which is reported on all items too.
     const { length: rounds } = [...this.#splits.values()][0]?.rounds ?? [];

@@ -96,11 +96,15 @@ function cycleProblems(plan: ExperimentPlan, sources: readonly Member[]): Proble
 function dependentsOf({ experts, merges }: ExperimentPlan): Dependent[] {
   return [
     ...Object.entries(experts).map(([name, { train }]) => ({
-      ...{ id: `family ${name}`, name, path: ["experts", name, "train", "from"] },
+      id: `family ${name}`,
+      name,
+      path: ["experts", name, "train", "from"],
       words: [train?.from ?? []].flat(),
     })),
     ...merges.map((merge, i) => ({
-      ...{ id: `merge ${merge.name}`, name: merge.name, path: ["merges", i, merge.from ? "from" : "recipe"] },
+      id: `merge ${merge.name}`,
+      name: merge.name,
+      path: ["merges", i, merge.from ? "from" : "recipe"],
       words: [...placesOf(namingRecipe(merge)).map(({ word }) => word), ...[merge.from ?? []].flat()],
     })),
   ];

@@ -45,7 +45,6 @@ it("a search needs two items", async () => {
   const message =
     "search.by: one has one item, so none is left to compare on. Add items, choose another task, or set choose_on: test";
   expect(await problemsOf("how: grid")).toContain(message);
-  expect(await problemsOf("how: grid, choose_on: both")).toContain(message);
   expect(await problemsOf("choose_on: test")).toBe("");
   expect(await problemsOf("how: grid", "[1]")).toBe(""); // nothing to choose
 });

@@ -54,7 +54,9 @@ export function estimateExperiment({ variants, expansion, secondsOf, workers }: 
     step.kind === "evaluate" && secondsOf(step.key) === undefined ? [canonicalJson(step.model)] : [],
   );
   return {
-    ...{ seconds: seconds === undefined ? undefined : seconds / workers, bytes, workers },
+    seconds: seconds === undefined ? undefined : seconds / workers,
+    bytes,
+    workers,
     ...(gguf ? { exports: { models: new Set(left).size, ...gguf } } : {}),
   };
 }

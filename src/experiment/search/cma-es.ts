@@ -201,7 +201,11 @@ function ratesOf(size: number): Rates {
   const cSigma = (effective + 2) / (size + effective + 5); // 55
   return {
     weights: raw.map((weight) => (weight >= 0 ? weight / positive : (most * weight) / minus)), // 53
-    ...{ parents, effective, c1, cMu, cSigma },
+    parents,
+    effective,
+    c1,
+    cMu,
+    cSigma,
     dSigma: 1 + 2 * Math.max(0, Math.sqrt((effective - 1) / (size + 1)) - 1) + cSigma,
     cC: (4 + effective / size) / (size + 4 + (2 * effective) / size), // 56
     expected: Math.sqrt(size) * (1 - 1 / (4 * size) + 1 / (21 * size ** 2)),

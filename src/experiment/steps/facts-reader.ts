@@ -15,7 +15,7 @@ import {
   stampOf,
   writeFileAtomically,
 } from "../../core/index.js";
-import { bytesToDownload } from "../../data/index.js";
+import { bytesToDownload, formatOfName } from "../../data/index.js";
 import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
 import type { Problem } from "../../settings/index.js";
 import { type Checkpoint, type HubAccess, openCheckpoint, parameterCount } from "../../weights/index.js";
@@ -146,7 +146,8 @@ export class ReadFacts implements Facts {
     let before = 0;
     for (const [source, known] of missing) {
       const hub: HubAccess = {
-        ...{ fetch: "files", signal },
+        fetch: "files",
+        signal,
         onProgress: ({ done }) => onProgress?.({ source, done: before + done, total }),
       };
       const checkpoint = await this.#open(source, hub);
@@ -306,8 +307,14 @@ export class ReadFacts implements Facts {
     // For a task that failed to be read, so that the rest of the plan can be checked and its steps counted.
     return (
       this.tasks.get(canonicalJson(request)) ?? {
-        ...{ name: task, title: task, protocol: "", digest: "", scale: "share", items: limit },
-        ...{ isMean: true, executes: false },
+        name: task,
+        title: task,
+        protocol: "",
+        digest: "",
+        scale: "share",
+        items: limit,
+        isMean: true,
+        executes: false,
       }
     );
   }
@@ -341,7 +348,7 @@ export function isModelFile(name: string): boolean {
   );
 }
 
-const isFileName = (source: string) => /^[.~/]|\.(jsonl?|parquet|tsv|csv|txt|gz)$/.test(source);
+const isFileName = (source: string) => /^[.~/]|\.gz$/.test(source) || formatOfName(source) !== undefined;
 
 /** Declarations of data of a run, or of the streams of its partition. */
 function dataOf({ data, partition }: Readonly<Record<string, unknown>>): unknown[] {

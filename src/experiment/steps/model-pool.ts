@@ -120,7 +120,9 @@ async function openHere(
   };
   const inLlama = () =>
     openLlama(plan ?? (source as string), {
-      ...{ type, threads, signal },
+      type,
+      threads,
+      signal,
       onProgress: ({ phase, doneBytes, totalBytes }) => {
         const isLoading = phase === "loading";
         if (!isLoading) merging(doneBytes);
@@ -165,7 +167,9 @@ async function openBehindServer(
   try {
     const hasTokenizer = await exists(join(model, "tokenizer.json"));
     const opened = await openOpenAI({
-      ...{ url: server.url, served: model, signal },
+      url: server.url,
+      served: model,
+      signal,
       ...(hasTokenizer ? { tokenizer: await loadTokenizer(model) } : {}),
       renderChat: rendererOf(await loadChatTemplate(model)),
     });

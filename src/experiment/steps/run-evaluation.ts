@@ -29,14 +29,26 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
   await inputs.begin(folder, () => rm(out, { recursive: true, force: true }));
   const pool = models ?? new ModelPool();
   const { backend, openSeconds, mergeSeconds } = await pool.get(withFolders(step.model, folders), {
-    ...{ backend: step.backend, type: step.type, weights: step.weights, folder, signal },
+    backend: step.backend,
+    type: step.type,
+    weights: step.weights,
+    folder,
+    signal,
     onProgress: (what) => onProgress?.(0, what),
-    ...{ threads: settings.threads, inputs, identity: step.model },
+    threads: settings.threads,
+    inputs,
+    identity: step.model,
   });
   const began = performance.now();
   try {
     const { results, samples } = await resumeOrRestart({
-      ...{ tasks: [task], backend, data, out, resume: true, sandbox, signal },
+      tasks: [task],
+      backend,
+      data,
+      out,
+      resume: true,
+      sandbox,
+      signal,
       // Not its label or folder, which may change before it is resumed.
       source: step.key,
       ...(indexes === null && request.limit !== undefined ? { limit: request.limit } : {}),
@@ -72,7 +84,9 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
       asides: others
         .filter(({ metric }) => isAside(metric))
         .map(({ metric, title, value, items }) => ({ metric, title, value, items })),
-      ...{ openSeconds, mergeSeconds, answerSeconds: (performance.now() - began) / 1000 },
+      openSeconds,
+      mergeSeconds,
+      answerSeconds: (performance.now() - began) / 1000,
     };
   } catch (error) {
     if (error instanceof LayergraftError && error.code === "changed") await rm(out, { recursive: true, force: true });

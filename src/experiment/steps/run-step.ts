@@ -81,7 +81,10 @@ async function runMerge(
   };
   await inputs.begin(folder, clear);
   await writeModel(withFolders(step.model, folders), {
-    ...{ out, resume: true, threads: settings.threads, signal },
+    out,
+    resume: true,
+    threads: settings.threads,
+    signal,
     onProgress: ({ doneBytes, totalBytes, phase }) => onProgress?.(doneBytes / Math.max(1, totalBytes), phase),
   });
   try {
@@ -109,7 +112,9 @@ async function runTraining(
   } else {
     const isBegun = await exists(join(out, RUN_FILES.states));
     await trainRun({
-      ...{ ...where, resume: isBegun, force: !isBegun },
+      ...where,
+      resume: isBegun,
+      force: !isBegun,
       onProgress: ({ step: at, steps, loss, tokensPerSecond }) => {
         const speed = `${Math.round(tokensPerSecond).toLocaleString("en-US")} tokens/s`;
         onProgress?.(at / steps, `loss ${loss.toFixed(3)}, ${speed}`);
@@ -149,14 +154,18 @@ async function trainWithTrl(
   onProgress: RunStepOptions["onProgress"],
 ): Promise<void> {
   const { python, processes, precision, gradient_checkpointing: gradientCheckpointing } = trl;
-  if (!(await exists(join(out, TRL_FILES.launch)))) {
+  if (!(await exists(join(out, TRL_FILES.entry)))) {
     await handOverRun({
-      ...{ ...where, cluster: { processes, precision, gradientCheckpointing } },
+      ...where,
+      cluster: { processes, precision, gradientCheckpointing },
       onWritten: (done, of) => onProgress?.(0, `writing sequences, ${Math.round((100 * done) / of)}%`),
     });
   }
   await startTrlRun({
-    ...{ folder: out, python, signal: where.signal },
+    folder: out,
+    python,
+    processes,
+    signal: where.signal,
     onLine: (line) => onProgress?.(progressOf(line), line.trim().slice(0, 100)),
   });
 }

@@ -127,8 +127,19 @@ export function pageData({ analysis, rows }: AnalysisWithRows): AnalysisPage {
   const start = marks[0]?.step ?? 0;
   const names = columns.map(columnName);
   return {
-    ...{ base, architecture, layers, rowAxis, experts, columns: names, steps, start, marks },
-    ...{ cells, totals, pairs, warnings },
+    base,
+    architecture,
+    layers,
+    rowAxis,
+    experts,
+    columns: names,
+    steps,
+    start,
+    marks,
+    cells,
+    totals,
+    pairs,
+    warnings,
   };
 }
 

@@ -133,8 +133,10 @@ function paperRange(depth: number, { sources }: SuggestOptions): Suggestion[] {
 
 function describeCounts(counts: Counts, depth: number): string {
   const swap = {
-    ...{ bottom: counts.bottom, top: counts.top },
-    ...{ bottomTransition: counts.bottom_transition, topTransition: counts.top_transition },
+    bottom: counts.bottom,
+    top: counts.top,
+    bottomTransition: counts.bottom_transition,
+    topTransition: counts.top_transition,
   };
   const layers = Array.from({ length: depth }, (_, layer) => layer);
   return describeOwners(layers.map((layer) => ownerOfLayer(layer, depth, swap)));
@@ -225,7 +227,9 @@ function byProfile(analysis: Analysis, task: number, language: number, { sources
       reference: "arXiv 2410.01335, section 3.2, read as a rule",
       layers: `${describeOwners(owners)}; averaged outside the layers`,
       recipe: {
-        ...{ method: "swap", task: sources.task, language: sources.language },
+        method: "swap",
+        task: sources.task,
+        language: sources.language,
         layers: { language: formatRanges(above).replaceAll(" ", "") },
       },
     },
@@ -251,7 +255,10 @@ function otherSwaps(depth: number, { sources }: SuggestOptions): Suggestion[] {
             reference: "LightOn, arXiv 2605.26735",
             layers: `${describeOwners(owners)}; language outside the layers`,
             recipe: {
-              ...{ method: "swap", task, language, outside: "language" },
+              method: "swap",
+              task,
+              language,
+              outside: "language",
               layers: { language: formatRanges(outer).replaceAll(" ", "") },
             },
           },

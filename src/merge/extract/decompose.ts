@@ -102,7 +102,9 @@ export async function decompose(
   };
   try {
     await runProgram(program, {
-      ...{ phase: "extracting", threads: options.threads, onProgress: options.onProgress },
+      phase: "extracting",
+      threads: options.threads,
+      onProgress: options.onProgress,
       memory: options.memory ?? Math.max(DEFAULT_MEMORY, memoryPerThread(program)),
       signal: options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal,
       onPiece: (index, payload) => keep(index, payload as LowRankFactors),

@@ -109,13 +109,18 @@ async function extractInto(
     modules.flatMap(({ name, factors }) => (factors.rank === rank ? [] : [[name, factors.rank] as const])),
   );
   const config = adapterConfig({
-    ...{ base: base.lead.checkpoint.name, rank, alpha: rank, rankPattern: pattern, alphaPattern: pattern },
+    base: base.lead.checkpoint.name,
+    rank,
+    alpha: rank,
+    rankPattern: pattern,
+    alphaPattern: pattern,
     targets: peftTargets(
       modules.map(({ name, pair }) => ({ module: name, layer: pair.layer })),
       base.tensors,
     ),
     modulesToSave: modulesToSave.length === 0 ? null : modulesToSave,
-    ...{ hasBiases, isTransposed },
+    hasBiases,
+    isTransposed,
   });
   await writeFile(join(folder, ADAPTER_CONFIG), `${JSON.stringify(config, undefined, 2)}\n`);
   const extraction = summarize(
@@ -123,11 +128,14 @@ async function extractInto(
       return { module: name, layer, part, shape, squaredChange, gains };
     }),
     {
-      ...{ base: base.lead.checkpoint.name, model: opened.model, seed },
+      base: base.lead.checkpoint.name,
+      model: opened.model,
+      seed,
       unchanged: linear.length - modules.length,
       saved: saved.map(({ tensor }) => tensor),
       left: linearOnly ? rest.map(({ tensor }) => tensor) : [],
-      ...{ bytes, warnings: opened.warnings },
+      bytes,
+      warnings: opened.warnings,
     },
   );
   await writeFile(join(folder, "extraction.json"), `${JSON.stringify(extraction, null, 1)}\n`);
@@ -167,7 +175,10 @@ async function writeWeights(
   });
   const adapted = new Set(modules.map(({ name }) => name));
   const whole = saved.map((pair) => ({
-    ...{ tensor: savedName(pair, adapted), dtype: pair.model.dtype, shape: pair.shape, value: pair.model.value },
+    tensor: savedName(pair, adapted),
+    dtype: pair.model.dtype,
+    shape: pair.shape,
+    value: pair.model.value,
   }));
   const layout = layoutFolder([...factors, ...whole.map((one) => ({ ...one, name: one.tensor }))], {
     shardBytes: Number.POSITIVE_INFINITY,
@@ -183,7 +194,10 @@ async function writeWeights(
     const placeOf = new Map(file.tensors.map((tensor) => [tensor.name, tensor]));
     const from = written.inputs.length;
     const copies = factors.map(({ name, dtype, shape, offset }) => ({
-      ...{ kind: "copy" as const, name, bytes: 4 * elementCount(shape), from: { file: from, offset, dtype } },
+      kind: "copy" as const,
+      name,
+      bytes: 4 * elementCount(shape),
+      from: { file: from, offset, dtype },
       to: { file: 0, offset: placeOf.get(name)?.offset ?? 0, dtype },
     }));
     const inputs = [...written.inputs, { path: scratch, bytes: 0 }];

@@ -68,12 +68,19 @@ export function summarize(measured: readonly MeasuredModule[], facts: Facts): Ex
     const total = sumOf(of.map(({ squaredChange }) => squaredChange));
     const own = of.map(({ gains }) => gains.length);
     return {
-      ...{ weights: of.length, smallestRank: Math.min(...own), largestRank: Math.max(...own) },
+      weights: of.length,
+      smallestRank: Math.min(...own),
+      largestRank: Math.max(...own),
       shares: ranks.map((most) => shareOf(sumOf(of.map(({ gains }) => sumOf(gains.subarray(0, most)))), total)),
     };
   };
   return {
-    ...{ format: 1, layergraft: VERSION, base, model, seed, ranks },
+    format: 1,
+    layergraft: VERSION,
+    base,
+    model,
+    seed,
+    ranks,
     parts: [...groupBy(measured, ({ part }) => part)]
       .map(([part, of]) => ({ part, ...summary(of) }))
       .sort((a, b) => compareParts(a.part, b.part)),

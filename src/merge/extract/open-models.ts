@@ -82,7 +82,9 @@ export async function openModels(options: ExtractOptions): Promise<OpenedModels>
     return isNumber ? [{ ...own, tensor, model: other }] : [];
   });
   return {
-    ...{ builder, base: root, warnings: unrelated },
+    builder,
+    base: root,
+    warnings: unrelated,
     model: typeof source === "string" ? operand.lead.checkpoint.name : `a recipe (${source.method})`,
     linear: pairs.filter(isLinear),
     others: pairs.filter((pair) => !isLinear(pair)),

@@ -30,14 +30,17 @@ export function mostRank({ rank, energy }: ExtractOptions, shape: Shape): number
 export async function planExtraction(options: ExtractOptions): Promise<ExtractionPlan> {
   const { base, model, linear, others } = await openModels(options);
   const planned = linear.map(({ tensor, shape }) => ({
-    ...{ module: moduleOf(tensor), shape },
+    module: moduleOf(tensor),
+    shape,
     rank: options.energy === undefined ? mostRank(options, shape) : null,
   }));
   const bytes = planned.map(({ shape: [out = 0, input = 0], rank }) =>
     rank === null ? null : 4 * rank * (out + input),
   );
   return {
-    ...{ base: base.lead.checkpoint.name, model, linear: planned },
+    base: base.lead.checkpoint.name,
+    model,
+    linear: planned,
     others: others.map(({ tensor }) => tensor),
     bytes: bytes.reduce((sum, one) => (sum === null || one === null ? null : sum + one), 0),
   };

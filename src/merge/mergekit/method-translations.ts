@@ -52,7 +52,8 @@ export const TRANSLATIONS: Readonly<Record<string, Translation>> = {
   nuslerp: {
     own: ["weight"],
     common: ["nuslerp_flatten", "nuslerp_row_wise"],
-    ...{ isRounded: true, make: nuslerp },
+    isRounded: true,
+    make: nuslerp,
   },
   task_arithmetic: taskVectors("task_arithmetic", {}),
   ties: taskVectors("ties", { own: { density: 1 }, normalize: true, fixed: { trim: "tensor" }, rescale: noRescale }),
@@ -62,11 +63,14 @@ export const TRANSLATIONS: Readonly<Record<string, Translation>> = {
   breadcrumbs_ties: taskVectors("breadcrumbs_ties", { own: { density: 1, gamma: 0.01 }, rescale: noRescale }),
   della: taskVectors("della", {
     own: { density: 1, epsilon: 0.15 },
-    ...{ normalize: true, rescale: rescaleDella, isRandom: true },
+    normalize: true,
+    rescale: rescaleDella,
+    isRandom: true,
   }),
   della_linear: taskVectors("della_linear", {
     own: { density: 1, epsilon: 0.15 },
-    ...{ rescale: rescaleDella, isRandom: true },
+    rescale: rescaleDella,
+    isRandom: true,
   }),
   model_stock: { own: [], common: ["filter_wise"], isRounded: true, make: modelStock },
   sce: { own: [], common: ["select_topk", "int8_mask"], isRounded: true, make: sce },

@@ -6,6 +6,9 @@ import type { Sources } from "./method.js";
 import type { PlanContext } from "./operand.js";
 import { type Change, modelParameter, shareField, sparsifyingMethod, taskVectorFields } from "./task-vectors.js";
 
+/** Of recipes, and of tensors that no filter of a parameter names. */
+const DEFAULTS = { density: 1, gamma: 0.01 };
+
 const density = shareField.describe("share of the changes to keep");
 const gamma = shareField.describe("share of the largest changes to drop; at most 1 - density");
 
@@ -17,8 +20,8 @@ const common = {
   tag: "breadcrumbs",
   fields: {
     ...taskVectorFields({ density: density.optional(), gamma: gamma.optional() }),
-    density: density.default(1),
-    gamma: gamma.default(0.01),
+    density: density.default(DEFAULTS.density),
+    gamma: gamma.default(DEFAULTS.gamma),
   },
   named: ["density", "gamma"],
   sparsify: dropByRank,
@@ -52,8 +55,8 @@ function dropByRank(
   { models }: Sources,
   context: PlanContext,
 ): (change: Change) => Value {
-  const densities = models.map((expert, i) => modelParameter(recipe, i, "density", 1, expert));
-  const gammas = models.map((expert, i) => modelParameter(recipe, i, "gamma", 0.01, expert));
+  const densities = models.map((expert, i) => modelParameter(recipe, i, "density", DEFAULTS.density, expert));
+  const gammas = models.map((expert, i) => modelParameter(recipe, i, "gamma", DEFAULTS.gamma, expert));
   return ({ name, tensor, model, expert, delta }) => {
     const n = elementCount(tensor.shape);
     const { bottom, top } = dropCounts(n, densities[model]?.(name) ?? 1, gammas[model]?.(name) ?? 0);

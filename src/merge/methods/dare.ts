@@ -6,6 +6,9 @@ import type { Sources } from "./method.js";
 import { type PlanContext, seedOf } from "./operand.js";
 import { type Change, modelParameter, shareField, sparsifyingMethod, taskVectorFields } from "./task-vectors.js";
 
+/** Of recipes, and of tensors that no filter of a parameter names. */
+const DENSITY = 0.5;
+
 const density = shareField.describe("probability of keeping a change");
 
 const rescale = z
@@ -22,7 +25,7 @@ const common = {
   tag: "dare",
   fields: {
     ...taskVectorFields({ density: density.optional() }),
-    density: density.default(0.5),
+    density: density.default(DENSITY),
     rescale,
     seed: seedField,
   },
@@ -53,7 +56,7 @@ interface DareRecipe {
 }
 
 function dropAtRandom(recipe: DareRecipe, { models }: Sources, context: PlanContext): (change: Change) => Value {
-  const densities = models.map((expert, i) => modelParameter(recipe, i, "density", 0.5, expert));
+  const densities = models.map((expert, i) => modelParameter(recipe, i, "density", DENSITY, expert));
   return ({ name, model, expert, delta }) => {
     const kept = densities[model]?.(name) ?? 1;
     if (kept >= 1) return delta;

@@ -7,6 +7,9 @@ import type { Sources } from "./method.js";
 import { seedOf } from "./operand.js";
 import { type Change, modelParameter, shareField, sparsifyingMethod, taskVectorFields } from "./task-vectors.js";
 
+/** Of recipes, and of tensors that no filter of a parameter names. */
+const DEFAULTS = { density: 0.5, epsilon: 0.15 };
+
 const density = shareField.describe("mean probability of keeping a change");
 const epsilon = shareField.describe(
   "difference from the mean probability of the largest and the smallest change of a row",
@@ -20,8 +23,8 @@ const common = {
   tag: "della",
   fields: {
     ...taskVectorFields({ density: density.optional(), epsilon: epsilon.optional() }),
-    density: density.default(0.5),
-    epsilon: epsilon.default(0.15),
+    density: density.default(DEFAULTS.density),
+    epsilon: epsilon.default(DEFAULTS.epsilon),
     seed: seedField,
   },
   named: ["density", "epsilon"],
@@ -48,8 +51,8 @@ function dropSmall(
   recipe: { readonly models: readonly (string | object)[]; readonly seed: number },
   { models }: Sources,
 ): (change: Change) => Value {
-  const densities = models.map((expert, i) => modelParameter(recipe, i, "density", 0.5, expert));
-  const epsilons = models.map((expert, i) => modelParameter(recipe, i, "epsilon", 0.15, expert));
+  const densities = models.map((expert, i) => modelParameter(recipe, i, "density", DEFAULTS.density, expert));
+  const epsilons = models.map((expert, i) => modelParameter(recipe, i, "epsilon", DEFAULTS.epsilon, expert));
   return ({ name, model, expert, delta }) => {
     const kept = densities[model]?.(name) ?? 1;
     if (kept >= 1) return delta;
@@ -62,7 +65,10 @@ function dropSmall(
       );
     }
     return {
-      ...{ op: "drop-by-magnitude", of: [delta], density: kept, epsilon: spread },
+      op: "drop-by-magnitude",
+      of: [delta],
+      density: kept,
+      epsilon: spread,
       seed: seedOf(recipe.seed, expert.label, name),
     };
   };

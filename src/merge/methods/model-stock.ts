@@ -30,7 +30,9 @@ export const modelStock = defineMethod({
       const values = models.map((model) => deltaOf(name, model, root));
       const { measured } = context.measure({
         id: `angles of ${name} of ${models.map(({ label }) => label).join(", ")}`,
-        ...{ kind: "stock", label: "angles between changes", values },
+        kind: "stock",
+        label: "angles between changes",
+        values,
       });
       const mean = { blend: values.map((value) => ({ weight: 1, value })) };
       return plus(tensorOf(root, name).value, [{ weight: { measured }, value: mean }]);

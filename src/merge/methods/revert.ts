@@ -70,7 +70,10 @@ export const revert = defineMethod({
         ? undefined
         : context.measure({
             id: `cut of ${expert.label} that keeps ${share} of ${describePlace(recipe)} (${rows})`,
-            ...{ kind: "row-cut", label: `rows of ${expert.label}`, axis: rows, share },
+            kind: "row-cut",
+            label: `rows of ${expert.label}`,
+            axis: rows,
+            share,
             tensors: [...expert.tensors].filter(isMeasured).map(([name, { shape, value }]) => {
               return { tensor: name, shape, value, base: tensorOf(base, name).value };
             }),
@@ -92,7 +95,12 @@ export const revert = defineMethod({
         id: `rows of ${name} of ${expert.label} from ${threshold} (${rows})`,
         kind: "rows",
         label: `rows of ${expert.label}`,
-        ...{ tensor: name, shape: tensor.shape, value, base: from, axis: rows, threshold },
+        tensor: name,
+        shape: tensor.shape,
+        value,
+        base: from,
+        axis: rows,
+        threshold,
       });
       const select: Value = {
         op: "select",

@@ -44,17 +44,27 @@ export const sce = defineMethod({
         const variance: Value = { op: "variance", of: deltas };
         const threshold = context.measure({
           id: `largest ${share} of the variance of ${who}`,
-          ...{ kind: "largest", label: "the elements that differ most", values: [variance], share },
+          kind: "largest",
+          label: "the elements that differ most",
+          values: [variance],
+          share,
         });
         selected = deltas.map((delta) => ({ op: "trim-by", of: [delta, variance], low: threshold }));
       }
       const { measured } = context.measure({
         id: `sizes of ${who}, select ${share}`,
-        ...{ kind: "energy", label: "sizes of changes", values: selected },
+        kind: "energy",
+        label: "sizes of changes",
+        values: selected,
       });
       const weights = selected.map((_, at) => ({ measured, at }));
       const merged: Value = {
-        ...{ op: "consensus", of: selected, weights, weighted: false, normalize: true, tie: 1 },
+        op: "consensus",
+        of: selected,
+        weights,
+        weighted: false,
+        normalize: true,
+        tie: 1,
       };
       return plus(from, [{ weight: lambda(name), value: merged }]);
     });

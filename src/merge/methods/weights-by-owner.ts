@@ -23,7 +23,11 @@ export function measureOwners(
   const inLayers = [...base.tensors].filter(([, tensor]) => tensor.layer !== null && isMeasurable(tensor));
   const groups = groupBy(inLayers, ([, tensor]) => groupOf(tensor));
   const { measured } = context.measure({
-    ...{ id, kind: "ownership", label: "shares", rule, sum },
+    id,
+    kind: "ownership",
+    label: "shares",
+    rule,
+    sum,
     groups: [...groups].map(([name, tensors]) => ({
       name: `layer ${name}`,
       tensors: tensors.map(([tensor, { value }]) => ({

@@ -145,7 +145,12 @@ export class OperandBuilder implements PlanContext {
       ({ name, dtype, shape, layer, part, transposed }): [string, OperandTensor] => [
         name,
         {
-          ...{ dtype, shape, layer, part, origin: [label], value: { source: label, tensor: name } },
+          dtype,
+          shape,
+          layer,
+          part,
+          origin: [label],
+          value: { source: label, tensor: name },
           ...(transposed ? { transposed } : {}),
         },
       ],

@@ -28,21 +28,29 @@ export function summarize(
   );
   return {
     ...place,
-    ...{ title: clip(plan.title ?? plan.name), folder: out, reportUrl: null, seconds },
+    title: clip(plan.title ?? plan.name),
+    folder: out,
+    reportUrl: null,
+    seconds,
     // Their sum is a guess, which need not be whole.
     counts: { ...counts, waiting: Math.round(counts.waiting) },
-    ...{ secondsLeft: estimate.seconds ?? null, workers: estimate.workers },
-    ...{ problems: world.problems.slice(0, MOST_LISTED).map(clip), notes: world.notes.map(clip) },
+    secondsLeft: estimate.seconds ?? null,
+    workers: estimate.workers,
+    problems: world.problems.slice(0, MOST_LISTED).map(clip),
+    notes: world.notes.map(clip),
     programs: programsOf(variants.length > 0 ? variants.map((variant) => variant.plan) : [plan]),
     tasks: overviews.map(taskOf),
-    ...{ rows: rows.slice(0, MOST_ROWS), moreRows: Math.max(0, rows.length - MOST_ROWS), intervals: report.intervals },
+    rows: rows.slice(0, MOST_ROWS),
+    moreRows: Math.max(0, rows.length - MOST_ROWS),
+    intervals: report.intervals,
     running: steps.flatMap(({ step, state }) =>
       state.state === "running" ? [{ label: labelOf(step.label), since: clip(state.since) }] : [],
     ),
     failed: report.failures
       .slice(0, MOST_LISTED)
       .map(({ label, reason }) => ({ label: labelOf(label), reason: clip(reason) })),
-    ...{ next: pending.slice(0, MOST_LISTED), moreNext: Math.max(0, pending.length - MOST_LISTED) },
+    next: pending.slice(0, MOST_LISTED),
+    moreNext: Math.max(0, pending.length - MOST_LISTED),
     later: expansion.waiting
       .toSorted((a, b) => b.steps - a.steps)
       .slice(0, MOST_LISTED)
@@ -90,7 +98,10 @@ function rowsOf(overviews: readonly Overview[], report: ExperimentReport): Shown
     );
     const [model = ""] = models;
     return {
-      ...{ label: clip(label), detail: clip(detail), kind, recipe: (models.size === 1 && recipes.get(model)) || null },
+      label: clip(label),
+      detail: clip(detail),
+      kind,
+      recipe: (models.size === 1 && recipes.get(model)) || null,
       cells: cells.map((own) => own.get(key) ?? null),
     };
   });
@@ -108,7 +119,10 @@ function cellsOf(overview: Overview): Map<string, Shown["rows"][number]["cells"]
         text: formatNumber({ value: mean, scale }),
         interval: interval ? formatSpan(interval, { scale }) : null,
         range: bar.count > 1 ? formatSpan({ low, high }, { scale }) : null,
-        ...{ at: share(mean), from: share(interval?.low ?? mean), to: share(interval?.high ?? mean), isBest },
+        at: share(mean),
+        from: share(interval?.low ?? mean),
+        to: share(interval?.high ?? mean),
+        isBest,
       },
     ] as const;
   });

@@ -98,7 +98,13 @@ export async function evaluateModels(
       const model = await openModel(source, options);
       try {
         await evaluate(model, {
-          ...{ name: source, tasks, data: folder, out, resume: true, limit: limit ?? undefined, signal },
+          name: source,
+          tasks,
+          data: folder,
+          out,
+          resume: true,
+          limit: limit ?? undefined,
+          signal,
           onProgress: inAll(report),
         });
       } finally {

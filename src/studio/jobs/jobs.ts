@@ -78,8 +78,15 @@ export class Jobs {
     // Not recursive: a project that was moved away is not made again.
     await mkdir(folder);
     const job: Job = {
-      ...{ id, kind, title, input: input as Job["input"], state: "running", started: Date.now() },
-      ...{ ended: null, progress: null, error: null },
+      id,
+      kind,
+      title,
+      input: input as Job["input"],
+      state: "running",
+      started: Date.now(),
+      ended: null,
+      progress: null,
+      error: null,
     };
     await this.#keep(job);
     const data: JobData = { kind, input, place: { project: this.#options.project, folder } };

@@ -83,7 +83,10 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
       onProgress({ phase: `loading ${name}`, done: 0, total: 0, unit: "bytes" });
       // One at a time, so that the memory is that of the largest.
       const model = await openModel(source, {
-        ...{ folder: project, ...runnerOptions(runner), signal, onProgress: loading },
+        folder: project,
+        ...runnerOptions(runner),
+        signal,
+        onProgress: loading,
       });
       try {
         onProgress({ phase: `${name} answers`, done: 0, total: 0, unit: "items" });

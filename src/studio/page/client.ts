@@ -62,7 +62,9 @@ export async function call<N extends OperationName>(
   signal?: AbortSignal,
 ): Promise<Output<N>> {
   const response = await request(name, {
-    ...{ method: "POST", body: JSON.stringify(input), headers: { "content-type": "application/json" } },
+    method: "POST",
+    body: JSON.stringify(input),
+    headers: { "content-type": "application/json" },
     signal: signal ?? null,
   });
   return operations[name].output.parse(await response.json()) as Output<N>;

@@ -35,7 +35,9 @@ export function experimentOf({ name, recipe, settings: { base, experts }, task }
     recipe: { method: "soup", models: experts.map((expert) => idOf(expert.name)) },
   };
   return {
-    ...{ name: idOf(name), base, experts: Object.fromEntries(families) },
+    name: idOf(name),
+    base,
+    experts: Object.fromEntries(families),
     merges: [{ name, recipe: named }, ...(experts.length > 1 ? [soup] : [])],
     evaluate: { tasks: [task] },
   };

@@ -125,7 +125,12 @@ export class Optimizer {
     for (const parameter of written) {
       parameter.steps++;
       const settings = {
-        ...{ learningRate, beta1: betas[0], beta2: betas[1], epsilon: eps, scale: factor, step: parameter.steps },
+        learningRate,
+        beta1: betas[0],
+        beta2: betas[1],
+        epsilon: eps,
+        scale: factor,
+        step: parameter.steps,
         decay: decayAll || parameter.shape.length > 1 ? decay : 0,
       };
       const mask = masks?.get(parameter.name);

@@ -91,7 +91,10 @@ class Trainer {
     if (saved) requireSameRun(saved, { configuration: run, inputs });
     else await folder.requireFree(options);
     const model = await TrainableDecoder.open(source, {
-      ...{ trained, lora, threads: run.threads, signal: options.signal },
+      trained,
+      lora,
+      threads: run.threads,
+      signal: options.signal,
     });
     try {
       const optimizer = new Optimizer(model.parameters, run.optimizer);
@@ -102,13 +105,22 @@ class Trainer {
       const beginning = streams.map(({ batches }) => batches.position());
       const progress: Progress = saved?.progress ?? {
         ...(run.sparse ? { phase: "selection" } : {}),
-        ...{ ...NOTHING_YET, logBytes: 0, position: beginning },
+        ...NOTHING_YET,
+        logBytes: 0,
+        position: beginning,
       };
       const masks = saved && (await readMasks(saved, optimizer.parameters));
       for (const [i, position] of (progress.position as Json[]).entries()) streams[i]?.batches.seek(position);
       const log = new AppendLog(folder.log, progress.logBytes);
       return new Trainer({
-        ...{ options, folder, model, optimizer, log, progress, beginning, masks },
+        options,
+        folder,
+        model,
+        optimizer,
+        log,
+        progress,
+        beginning,
+        masks,
         resumed: saved !== undefined,
       });
     } catch (error) {
@@ -192,7 +204,9 @@ class Trainer {
     const learningRate = settings.learningRate * learningRateFactor(settings.schedule, step, settings.steps);
     if (!Number.isFinite(loss)) this.#diverged(`the loss is ${loss}`, batches, losses);
     const { gradientNorm, applied } = this.#parts.optimizer.step({
-      ...{ learningRate, scale: 1 / labels, masks: this.#masks },
+      learningRate,
+      scale: 1 / labels,
+      masks: this.#masks,
     });
     if (!applied) this.#diverged(`the loss is ${loss}, and the norm of its gradient ${gradientNorm}`, batches);
     const tokens = batches.reduce((sum, batch) => sum + batch.tokens, 0);
@@ -296,9 +310,17 @@ class Trainer {
     if (this.#written === samples) return;
     const holdoutLoss = this.#measured?.samples === samples ? this.#measured.loss : null;
     await writeCheckpoint(this.#parts.folder.checkpoint(samples), {
-      ...{ base, baseName, lora, dtype: run.save_dtype, parameters: this.#parts.optimizer.parameters },
+      base,
+      baseName,
+      lora,
+      dtype: run.save_dtype,
+      parameters: this.#parts.optimizer.parameters,
       provenance: {
-        ...{ step, samples, tokens, loss: finite(this.#loss), holdoutLoss },
+        step,
+        samples,
+        tokens,
+        loss: finite(this.#loss),
+        holdoutLoss,
         ...(this.#masks ? { sparse: keptOf(this.#masks, this.#parts.optimizer.parameters) } : {}),
         configuration: run,
       },
@@ -352,13 +374,22 @@ class Trainer {
     const reverted = revert ? join(out, RUN_FILES.reverted) : null;
     if (reverted && revert) {
       await writeCheckpoint(reverted, {
-        ...{ base, baseName, dtype: run.save_dtype, parameters: this.#parts.optimizer.parameters, reverted: revert },
+        base,
+        baseName,
+        dtype: run.save_dtype,
+        parameters: this.#parts.optimizer.parameters,
+        reverted: revert,
         provenance: { step, samples, tokens, reverted: [...revert], configuration: run },
       });
     }
     const best = await this.#best();
     return {
-      ...{ steps: step, samples, tokens, stoppedEarly, reverted, resumed: this.#parts.resumed },
+      steps: step,
+      samples,
+      tokens,
+      stoppedEarly,
+      reverted,
+      resumed: this.#parts.resumed,
       last: this.#parts.folder.checkpoint(samples),
       best: best === undefined ? null : this.#parts.folder.checkpoint(best),
       sparse: this.#masks ? keptOf(this.#masks, this.#parts.optimizer.parameters) : null,

@@ -11,6 +11,8 @@ export interface StartTrlOptions {
   readonly folder: string;
   /** Interpreter with the packages of requirements.txt; default python3. */
   readonly python?: string | undefined;
+  /** As the folder was written for; default 1. */
+  readonly processes?: number | undefined;
   /** Stops the run, which resumes from its last state when it is started again. */
   readonly signal?: AbortSignal | undefined;
   /** Called with each line that it prints. */
@@ -23,23 +25,25 @@ const KEPT_LINES = 12;
 const GRACE_MS = 10_000;
 
 /**
- * Runs launch.sh of a folder to its end. An interrupted run resumes.
+ * Runs the entry of a folder to its end. An interrupted run resumes.
  * @throws CancelledError if the signal fires
  * @throws LayergraftError with code "trl" if it fails, with its last lines
  */
 export async function startTrlRun(options: StartTrlOptions): Promise<void> {
-  const { folder, python = "python3", signal, onLine } = options;
-  const script = join(folder, TRL_FILES.launch);
+  const { folder, python = "python3", processes = 1, signal, onLine } = options;
+  const script = join(folder, TRL_FILES.entry);
   if (!(await exists(script))) {
-    throw new LayergraftError("trl", `${folder} is not a run for TRL: it has no ${TRL_FILES.launch}`, {
+    throw new LayergraftError("trl", `${folder} is not a run for TRL: it has no ${TRL_FILES.entry}`, {
       file: script,
     });
   }
   if (signal?.aborted) throw new CancelledError("stopped before it started", { file: folder });
   const last: string[] = [];
   // In a process group, so that the processes that it starts end with it.
-  const child = spawn("bash", [script], {
-    env: { ...process.env, PYTHON: python, PYTHONUNBUFFERED: "1" },
+  const launcher = ["-m", "accelerate.commands.launch", "--config_file", TRL_FILES.accelerate];
+  const child = spawn(python, [...(processes > 1 ? launcher : []), TRL_FILES.entry], {
+    cwd: folder,
+    env: { ...process.env, PYTHONUNBUFFERED: "1" },
     stdio: ["ignore", "pipe", "pipe"],
     detached: process.platform !== "win32",
   });
@@ -64,7 +68,9 @@ export async function startTrlRun(options: StartTrlOptions): Promise<void> {
   signal?.addEventListener("abort", stop, { once: true });
   try {
     const code = await new Promise<number | null>((resolve, reject) => {
-      child.once("error", reject);
+      child.once("error", ({ message }) =>
+        reject(new LayergraftError("trl", `${python} cannot be started: ${message}`, { file: folder })),
+      );
       child.once("close", resolve);
     });
     if (signal?.aborted)

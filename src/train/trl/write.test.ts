@@ -1,6 +1,6 @@
 // What is handed to TRL: every sequence, label and group by value, and what is refused by name. That its Python really
 // trains, to the weights of plain PyTorch, is checked by hand: test/reference/check_trl.py.
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -166,28 +166,15 @@ describe("writeTrlRun", () => {
     expect(config).toMatchObject({ r: 2, lora_dropout: 0.1, layers_to_transform: [0, 1] });
   });
 
-  it("writes how it is started: alone, sharded, through Slurm", async () => {
+  it("writes the configuration of accelerate: alone, and sharded", async () => {
     await write();
-    expect(await text(TRL_FILES.launch)).toMatch(/exec "\$PYTHON" train\.py\n$/);
-    expect((await stat(join(root, "run", TRL_FILES.launch))).mode & 0o111).toBe(0o111);
     expect(parse(await text(TRL_FILES.accelerate))).toMatchObject({ distributed_type: "NO", num_processes: 1 });
-    const setup = ["module load cuda"];
-    const cluster = {
-      ...{ processes: 2, machines: 2, precision: "bfloat16" as const, setup },
-      slurm: ["--partition=gpu", "--gpus-per-node=h100:2"],
-    };
+    const cluster = { processes: 2, machines: 2, precision: "bfloat16" as const };
     await write({}, { folder: join(root, "run2"), cluster });
-    const read = (name: string) => readFile(join(root, "run2", name), "utf8");
-    expect(parse(await read(TRL_FILES.accelerate))).toMatchObject({
+    expect(parse(await readFile(join(root, "run2", TRL_FILES.accelerate), "utf8"))).toMatchObject({
       ...{ distributed_type: "FSDP", num_processes: 4, num_machines: 2, mixed_precision: "bf16" },
       fsdp_config: { fsdp_version: 2 },
     });
-    const job = await read(TRL_FILES.slurm);
-    expect(job).toMatch(
-      /#SBATCH --nodes=2\n[\s\S]*#SBATCH --partition=gpu\n[\s\S]*module load cuda\n[\s\S]*--num_processes 4/,
-    );
-    expect(job).not.toContain("--gres");
-    expect(await read(TRL_FILES.launch)).toContain("module load cuda\n");
   });
 
   it("refuses what TRL cannot follow, all at once", async () => {
@@ -228,6 +215,9 @@ describe("startTrlRun", () => {
     const printed: string[] = [];
     await startTrlRun({ folder, python: await interpreter('echo "$PWD $1"'), onLine: (line) => printed.push(line) });
     expect(printed).toEqual([`${folder} train.py`]);
+    const python = await interpreter('echo "$@"');
+    await startTrlRun({ folder, python, processes: 2, onLine: (line) => printed.push(line) });
+    expect(printed[1]).toBe("-m accelerate.commands.launch --config_file accelerate.yaml train.py");
   });
 
   it("says why it failed", async () => {
@@ -240,6 +230,9 @@ describe("startTrlRun", () => {
       /python has no trl; install .*requirements\.txt/,
     );
     await expect(fails("exit 1")).rejects.toThrow(LayergraftError);
+    await expect(startTrlRun({ folder, python: join(root, "none") })).rejects.toThrow(
+      /none cannot be started: .*ENOENT/,
+    );
     await expect(startTrlRun({ folder: root })).rejects.toThrow(/is not a run for TRL/);
   });
 

@@ -18,7 +18,7 @@ import { factorShapes, initialFactors, writeAdapter } from "../loop/lora.js";
 import type { TokenBatch } from "../loop/trainable.js";
 import type { TrainingStream, TrainOptions } from "../loop/training-types.js";
 import { decaySteps, learningRateFactor } from "../run/schedule.js";
-import { accelerateYaml, launchScript, slurmScript, type TrlCluster } from "./launch.js";
+import { accelerateYaml, type TrlCluster } from "./accelerate.js";
 
 export type TrlRun = Pick<
   TrainOptions,
@@ -55,8 +55,6 @@ export const TRL_FILES = {
   entry: "train.py",
   requirements: "requirements.txt",
   accelerate: "accelerate.yaml",
-  launch: "launch.sh",
-  slurm: "job.slurm",
   out: "out",
 } as const;
 
@@ -77,13 +75,11 @@ export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> 
     const sequences = await writeSequences(partial, options);
     await writeHoldout(partial, training);
     if (training.lora) await writeInitialFactors(join(partial, TRL_FILES.adapter), training, training.lora, base);
-    const writeText = (name: string, text: string, mode = 0o644) => writeFile(join(partial, name), text, { mode });
+    const writeText = (name: string, text: string) => writeFile(join(partial, name), text);
     await writeText(TRL_FILES.run, `${JSON.stringify(describe(options, base, sequences), undefined, 1)}\n`);
     await writeText(TRL_FILES.entry, await readAsset("#trl-entry"));
     await writeText(TRL_FILES.requirements, await readAsset("#trl-requirements"));
     await writeText(TRL_FILES.accelerate, accelerateYaml(cluster));
-    await writeText(TRL_FILES.launch, launchScript(cluster), 0o755);
-    await writeText(TRL_FILES.slurm, slurmScript(cluster));
     return sequences;
   };
   // It may replace an empty folder.
@@ -237,7 +233,11 @@ function describe({ training, cluster = {}, pad = 0 }: WriteTrlOptions, base: st
     sequences_per_step: written.sequencesPerStep,
     learning_rate: settings.learningRate,
     schedule: {
-      ...{ kind, decayShare, decayShape, floor, warmup },
+      kind,
+      decayShare,
+      decayShape,
+      floor,
+      warmup,
       ...(kind === "wsd" ? { decaySteps: decaySteps(schedule, steps) } : {}),
     },
     optimizer: { betas: optimizer.betas, eps: optimizer.eps, decay: optimizer.decay, clip: optimizer.clip || null },

@@ -144,7 +144,8 @@ async function measureTogether(
   const resolver = new Resolver(sources, measured);
   const evaluation = memoized((value) => resolver.evaluation(value));
   const binding: Binding = {
-    ...{ evaluation, tensor: (leaf) => resolver.tensor(leaf) },
+    evaluation,
+    tensor: (leaf) => resolver.tensor(leaf),
     numbers: (id) => (measured.get(id) ?? []) as readonly number[],
   };
   let active = measurements.map((measurement) => ({ id: measurement.id, steps: begin(measurement, binding) }));

@@ -74,7 +74,10 @@ export async function alignVocabularies(
   }
   return {
     checkpoints: aligned,
-    ...{ leader: leader.label, rows, added, digest: hash.digest("hex") },
+    leader: leader.label,
+    rows,
+    added,
+    digest: hash.digest("hex"),
     notes: describe(leader, members, tokenAt, added, rows),
   };
 }
