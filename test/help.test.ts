@@ -34,7 +34,7 @@ test("the overview groups the commands and shows two examples", () => {
     Train: ["train"],
     Run: ["generate", "chat", "serve", "score"],
     Evaluate: ["eval", "compare"],
-    Experiment: ["experiment", "tune", "demo"],
+    Experiment: ["experiment", "tune", "example", "demo"],
     Help: ["help"],
     Examples: [],
   });

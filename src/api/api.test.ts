@@ -49,7 +49,7 @@ describe("planMerge", () => {
     expect(a.toJSON()).toEqual(b.toJSON());
     expect(a.recipe).toMatchObject({
       shardSize: 1_000_000,
-      models: [{ model: { bottomTransition: 2, bottom: 3 } }, {}],
+      models: [{ model: { bottomTransition: 2, bottom: 1 } }, {}],
     });
     expect((await planMerge(a.recipe, { folder })).toJSON()).toEqual(a.toJSON());
   });
@@ -66,17 +66,17 @@ describe("planMerge", () => {
     const plan = await planMerge(SWAP, { folder });
     const { layers, sources, summary, steps } = plan;
     expect({ layers, sources: sources.map(({ id }) => id), tensors: summary.tensors, steps: steps.length }).toEqual({
-      layers: 16,
+      layers: 8,
       sources: ["task", "language"],
-      tensors: 147,
-      steps: 147,
+      tensors: 75,
+      steps: 75,
     });
     const seen: Progress[] = [];
     const result = await plan.write({ out: at("swap"), onProgress: (progress) => seen.push(progress) });
     expect(result).toMatchObject({ out: at("swap"), bytesWritten: summary.bytesToWrite, resumed: false });
     const bytes = summary.bytesToRead + summary.bytesToWrite;
     expect(seen.at(-1)).toMatchObject({ done: bytes, total: bytes, unit: "bytes" });
-    expect(await verify(at("swap"))).toMatchObject({ verified: true, tensors: 147, deviations: [], files: [] });
+    expect(await verify(at("swap"))).toMatchObject({ verified: true, tensors: 75, deviations: [], files: [] });
   });
 
   test("opens a plan that was saved as JSON and rejects other values", async () => {
@@ -89,7 +89,7 @@ describe("planMerge", () => {
   });
 
   test("reads a recipe file and a mergekit configuration", async () => {
-    expect((await planMerge(at("recipe.yaml"))).layers).toBe(16);
+    expect((await planMerge(at("recipe.yaml"))).layers).toBe(8);
     const [here, relative] = [process.cwd(), at("mergekit.yml")];
     process.chdir(folder);
     try {
@@ -110,17 +110,15 @@ describe("planMerge", () => {
 test("inspect and diff describe checkpoints and their differences", async () => {
   const { layers, parameters, allTensors, architecture } = await inspect("math-expert", { folder });
   expect({ layers, parameters, tensors: allTensors.length, architecture }).toEqual({
-    layers: 16,
+    layers: 8,
     parameters: allTensors.reduce((sum, { shape }) => sum + shape.reduce((product, size) => product * size, 1), 0),
-    tensors: 147,
+    tensors: 75,
     architecture: "Llama",
   });
   expect((await diff("base", "base", { folder })).identical).toBe(true);
   const { identical, tensors } = await diff("base", "math-expert", { folder });
-  expect({ identical, differing: tensors.every(({ differing }) => differing > 0) }).toEqual({
-    identical: false,
-    differing: true,
-  });
+  const changed = tensors.flatMap(({ tensor, differing }) => (differing > 0 ? [/layers\.(\d)/.exec(tensor)?.[1]] : []));
+  expect({ identical, layers: [...new Set(changed)] }).toEqual({ identical: false, layers: ["3", "4", "5", "6", "7"] });
 });
 
 test("analyze measures experts, recipes among them; suggest gives recipes that plan", async () => {
@@ -133,10 +131,10 @@ test("analyze measures experts, recipes among them; suggest gives recipes that p
   });
   await expect(analyze({ base: "base", experts, folder, out: join(folder, "base") })).rejects.toThrow(OutputError);
   const [math] = total.experts;
-  expect({ layers, experts: total.experts.length }).toEqual({ layers: 16, experts: 2 });
+  expect({ layers, experts: total.experts.length }).toEqual({ layers: 8, experts: 2 });
   expect(total.experts.map(({ name }) => name)).toEqual(Object.keys(experts));
-  expect(math?.relativeNorm).toBeGreaterThan(0.03);
-  expect(math?.relativeNorm).toBeLessThan(0.06);
+  expect(math?.relativeNorm).toBeGreaterThan(0.01);
+  expect(math?.relativeNorm).toBeLessThan(0.1);
   const suggestions = await suggest({ base: "base", task: "math-expert", language: "swahili-expert", folder });
   expect(suggestions.map(({ name }) => name)).toContain("paper-default");
   for (const { recipe } of suggestions) await planMerge(recipe, { folder });
@@ -149,26 +147,29 @@ describe("a model", () => {
     model = await openModel(await planMerge(SWAP, { folder }));
   });
 
+  const PROBLEM = "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa?";
+
   test("of a plan answers as that of the recipe, and streams its text", async () => {
     const told: string[] = [];
     const options = { maxNewTokens: 8, onText: (text: string) => told.push(text) };
-    const answer = await model.generate("Amina ana maembe mangapi sasa ?", options);
+    const answer = await model.generate(`${PROBLEM} Solve:`, options);
     expect(told.join("")).toBe(answer.text);
-    expect({ count: answer.tokens.length, finish: answer.finish }).toEqual({ count: 8, finish: "length" });
+    expect(answer).toMatchObject({ text: " 9 - 7 = 2.", finish: "end" });
+    expect(answer.tokens).toHaveLength(6);
     await using other = await openModel(SWAP, { folder });
-    expect(await other.generate("Amina ana maembe mangapi sasa ?", { maxNewTokens: 8 })).toEqual(answer);
+    expect(await other.generate(`${PROBLEM} Solve:`, { maxNewTokens: 8 })).toEqual(answer);
   });
 
   test("takes messages through its chat template", async () => {
-    const chat = await model.generate([{ role: "user", content: "Amina ana" }], { maxNewTokens: 4 });
-    const written = await model.generate("<user> Amina ana <end> <assistant> ", { maxNewTokens: 4 });
+    const chat = await model.generate([{ role: "user", content: PROBLEM }], { maxNewTokens: 4 });
+    const written = await model.generate(`${PROBLEM} Solve:`, { maxNewTokens: 4 });
     expect(chat).toEqual(written);
   });
 
   test("scores a text after a context: its tokens add up, and the greedy answer is greedy", async () => {
-    const context = "Amina ana maembe";
+    const context = `${PROBLEM} Solve:`;
     const { text, tokens } = await model.generate(context, { maxNewTokens: 2 });
-    const { logprob, tokenLogprobs, greedy } = await model.score(` ${text}`, { context });
+    const { logprob, tokenLogprobs, greedy } = await model.score(text, { context });
     expect({ count: tokenLogprobs.length, greedy }).toEqual({ count: tokens.length, greedy: true });
     expect(logprob).toBeCloseTo(
       tokenLogprobs.reduce((sum, one) => sum + one, 0),
@@ -176,15 +177,14 @@ describe("a model", () => {
     );
   });
 
-  test("scores a text without a context after EOS, as its tokenizer has no BOS", async () => {
-    const text = "Amina ana maembe";
+  test("scores a text without a context after BOS", async () => {
     const tokenizer = await loadTokenizer(at("base"));
-    expect(tokenizer.bos).toBeUndefined();
-    const end = tokenizer.tokenOf(tokenizer.eos ?? -1) ?? "";
-    const alone = await model.score(text);
-    expect(alone).toEqual(await model.score(text, { context: end }));
-    expect(alone.tokenLogprobs).toHaveLength(tokenizer.encode(text).length);
-    await expect(model.score(text, { bos: false })).rejects.toThrow(
+    const bos = tokenizer.tokenOf(tokenizer.bos ?? -1);
+    expect(bos).toBe("<bos>");
+    const alone = await model.score(PROBLEM);
+    expect(alone).toEqual(await model.score(PROBLEM, { context: "<bos>", bos: false }));
+    expect(alone.tokenLogprobs).toHaveLength(tokenizer.encode(PROBLEM).length);
+    await expect(model.score(PROBLEM, { bos: false })).rejects.toThrow(
       "nothing predicts the first token of the text: bos is false. Pass a context.",
     );
   });
@@ -195,7 +195,7 @@ describe("a model", () => {
     const [score] = scores;
     expect(score).toMatchObject({ task: "quiz", items: 4 });
     expect(samples.quiz).toHaveLength(4);
-    expect((await model.generate("Amina", { maxNewTokens: 1 })).tokens).toHaveLength(1);
+    expect((await model.generate("Sums:", { maxNewTokens: 1 })).tokens).toHaveLength(1);
     await model.close();
   });
 });
@@ -208,7 +208,7 @@ test("train takes camelCase and chooses a learning rate where none is given", as
   expect(result.notes).toEqual([
     expect.stringMatching(/^learning rate [\de.-]+ is the default for full fine-tuning of/),
   ]);
-  expect((await inspect(result.last)).layers).toBe(16);
+  expect((await inspect(result.last)).layers).toBe(8);
   await expect(train({ ...run, sequenceLenght: 48 } as typeof run, { folder })).rejects.toThrow(/sequence_lenght/);
 });
 
@@ -221,13 +221,13 @@ describe("serve", () => {
     );
     const url = `${server.url}/v1/completions`;
     const ask = async (model: string) => {
-      const body = JSON.stringify({ model, prompt: "Amina ana maembe", max_tokens: 6, temperature: 0 });
+      const body = JSON.stringify({ model, prompt: "Sums:", max_tokens: 6, temperature: 0 });
       return (await (await fetch(url, { method: "POST", body })).json()) as { choices: { text: string }[] };
     };
     for (const [name, source] of Object.entries({ mixed: SWAP, math: "math-expert" })) {
       await using model = await openModel(source, { folder });
-      const { text } = await model.generate("Amina ana maembe", { maxNewTokens: 6 });
-      expect((await ask(name)).choices[0]?.text.trim()).toBe(text);
+      const { text } = await model.generate("Sums:", { maxNewTokens: 6 });
+      expect((await ask(name)).choices[0]?.text).toBe(text);
     }
     await server.close();
     expect(paths).toEqual(["/v1/completions", "/v1/completions"]);

@@ -80,3 +80,12 @@ export async function runHere(plan: string, options: RunExperimentOptions = {}) 
   });
   return { experiment, summary, ran: executor?.ran ?? [] };
 }
+
+/** Gives a model's folder a tokenizer of whole words, to which others are unknown; llama.cpp has none of the kind. */
+export function writeWordTokenizer(folder: string): void {
+  const vocab = Object.fromEntries(["<unk>", "<bos>", "<eos>", "asha"].map((word, id) => [word, id]));
+  const model = { type: "WordLevel", vocab, unk_token: "<unk>" };
+  const tokenizer = { version: "1.0", added_tokens: [], pre_tokenizer: { type: "WhitespaceSplit" }, model };
+  writeFileSync(join(folder, "tokenizer.json"), JSON.stringify(tokenizer));
+  writeFileSync(join(folder, "tokenizer_config.json"), JSON.stringify({ eos_token: "<eos>", unk_token: "<unk>" }));
+}

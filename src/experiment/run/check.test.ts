@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
@@ -9,6 +9,7 @@ import { openModelSource } from "../../engine/index.js";
 import { planGguf } from "../../export/index.js";
 import { writeSharded } from "../../weights/index.js";
 import { openExperiment } from "../experiment.js";
+import { writeWordTokenizer } from "../small-world.test-util.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-check-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -122,9 +123,11 @@ it("llama.cpp is missing, or does not run the models", async () => {
   expect((await worldOf("bytes", file("nothing.js"))).problems).toEqual([
     "line 3: evaluate.backend: llama.cpp is not installed. Install it next to layergraft: npm install node-llama-cpp --ignore-scripts (with -g if layergraft is installed globally).",
   ]);
-  expect((await worldOf("base", FAKE_LLAMA)).problems).toEqual([
+  cpSync(file("base"), file("words"), { recursive: true });
+  writeWordTokenizer(file("words"));
+  expect((await worldOf("words", FAKE_LLAMA)).problems).toEqual([
     expect.stringMatching(
-      /^line 3: evaluate\.backend: .*base cannot be exported as GGUF: its tokenizer is a WordPiece/,
+      /^line 3: evaluate\.backend: .*words cannot be exported as GGUF: its tokenizer is a WordLevel/,
     ),
   ]);
 });
@@ -133,7 +136,7 @@ it("warns of choices that the base's tokenizer cannot tell apart", async () => {
   writeFileSync(file("quiz.jsonl"), '{"text":"asha","choices":["qqq","zzz"],"right":1}\n');
   const task = ["task: quiz", "data: quiz.jsonl", 'prompt: "{text}"', "answer: choose", "choices: choices"];
   writeFileSync(file("quiz.yaml"), [...task, 'correct: "{right}"', ""].join("\n"));
-  writeFileSync(file("choices.yaml"), "name: choices\nbase: base\nevaluate: { tasks: [quiz.yaml] }\n");
+  writeFileSync(file("choices.yaml"), "name: choices\nbase: words\nevaluate: { tasks: [quiz.yaml] }\n");
   const { notes, problems } = (await openExperiment(file("choices.yaml"))).world;
   expect(problems).toEqual([]);
   expect(notes.slice(0, 1)).toEqual([

@@ -15,6 +15,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { isLocked, takeLock } from "../../core/lock.js";
 import { writeInitialModel } from "../../demo/world/untrained-model.js";
+import { writeWordTokenizer } from "../small-world.test-util.js";
 import { ReadFacts } from "./facts-reader.js";
 import { ModelPool } from "./model-pool.js";
 import { type StepResult, writeResult } from "./result.js";
@@ -94,6 +95,7 @@ it("marks items whose choices are tied, which are worth their share", async () =
   writeFileSync(at("quiz.jsonl"), `${rows.join("\n")}\n`);
   const task = ["task: quiz", "data: quiz.jsonl", 'prompt: "{text}"', "answer: choose", "choices: choices"];
   writeFileSync(at("quiz.yaml"), [...task, 'correct: "{right}"', ""].join("\n"));
+  writeWordTokenizer(at("model"));
   await prepare("model", { request: { task: "quiz.yaml" } });
   const result = await runStepFolder(folder);
   expect(result).toMatchObject({ score: 1 / 3, unscored: 0 });

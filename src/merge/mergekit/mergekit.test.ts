@@ -402,7 +402,7 @@ describe("convert", () => {
       (match) => match[1] as string,
     );
     for (const [seed, name] of ["math-expert", "swahili-expert"].entries())
-      await writeTiny(at(name), { layers: 16, seed });
+      await writeTiny(at(name), { layers: 8, seed });
     writeFileSync(at("guide.yml"), configuration);
     expect((await layergraft(["convert", "guide.yml"], { cwd: root })).stdout).toBe(recipe);
     const { tensors } = await merge(configuration);
