@@ -15,43 +15,43 @@ describe("the demo", { tags: ["slow"], timeout: 300_000 }, () => {
   }, 300_000);
   afterAll(() => rmSync(cwd, { recursive: true, force: true }));
 
-  it("shows a problem and the answers to it while it runs", () => {
+  it("shows five problems and the answers of each model while it runs", () => {
     expect(first.status).toBe(DONE);
-    const [introduction, ...lines] = first.stderr.split("\n");
-    expect(introduction).toMatch(/^Trains a small model, .* Each model is asked word problems in Swahili\.$/);
-    expect(lines).toContainEqual(expect.stringMatching(/^ {2}Swahili: .* \?$/));
-    expect(lines).toContainEqual(expect.stringMatching(/^ {2}English: .* \?$/));
-    expect(lines).toContainEqual(expect.stringMatching(/^ {2}Answer: {2}\d+$/));
-    const answers = lines.flatMap((line) => /^(.*?): .* \((?:right|wrong)(;.*)?\)$/.exec(line) ?? []);
-    expect(answers.filter((one) => /^base, \d+% trained$/.test(one ?? "")).length).toBeGreaterThanOrEqual(2);
-    for (const model of ["base", "math expert", "Swahili expert", "soup", "both"]) expect(answers).toContain(model);
+    const lines = first.stderr.split("\n");
+    expect(lines.filter((line) => /^\d {2}\w+ alikuwa na .* ngapi sasa\?$/.test(line))).toHaveLength(5);
+    expect(lines.filter((line) => /^ {3}\w+ had .* have now\?$/.test(line))).toHaveLength(5);
+    const answers = lines.flatMap((line) => /^((?:[✓~✗] .{15}){5}) *(\d+\.\d%) {2}(.*)$/.exec(line)?.[3] ?? []);
+    expect(answers).toEqual(expect.arrayContaining(["base", "math expert", "Swahili expert", "soup", "both"]));
     // Evaluations are shown by their answers alone.
     expect(first.stderr).not.toMatch(/^done +evaluate/m);
     expect(first.stderr).toMatch(/^ {2}npx layergraft experiment demo\/plan\.yaml run$/m);
   });
 
-  it("ends with a sentence, five rows, the layers and the page", () => {
-    const [sentence, ...lines] = first.stdout.split("\n");
-    expect(sentence).toMatch(
-      /^A model made of layers from a math expert and a Swahili expert, without further training, solves \d+\.\d% of the Swahili word problems \(base .*\): .* \(standard error \d+\.\d, p [=<] \d\.\d{3}\)\.$/,
-    );
-    const rows = lines.filter((line) => /^(base|math expert|Swahili expert|best average|layer swap) {2,}/.test(line));
-    expect(rows.map((row) => row.split(/ {2,}/).length)).toEqual([5, 5, 5, 5, 5]);
+  it("claims nothing after a twentieth of the training; ends with the rows, the layers and the page", () => {
+    const lines = first.stdout.split("\n");
+    expect(lines[0]).toBe("Word problems solved, in percent, seed 0:");
+    expect(first.stdout).not.toContain("The layer swap solves");
+    expect(first.stderr).toContain("It shows that everything runs, not whether merging works.");
+    const names = /^(base|math expert|Swahili expert|best average|best other merge|trained on both|layer swap) {2,}/;
+    const rows = lines.filter((line) => names.test(line));
+    expect(rows.map((row) => row.split(/ {2,}/).length)).toEqual([5, 5, 5, 5, 5, 5, 5]);
     expect(lines).toContain("The layer swap, from its input to its output:");
     expect(lines).toContainEqual(expect.stringMatching(/^ {2}(?:██|░░|▒▒)+$/));
     expect(lines).toContainEqual(expect.stringMatching(/^ {2}██ Swahili expert +layers? /));
     expect(lines.at(-2)).toMatch(/: demo\/index\.html$/);
   });
 
-  it("resumes silently, with all rows as JSON", async () => {
+  it("resumes silently, with all rows and answers as JSON", async () => {
     const page = readFileSync(join(cwd, "demo/index.html"), "utf8");
-    const again = await demo("--resume", "--json");
+    const again = await demo("--json");
     expect([again.status, again.stderr]).toEqual([DONE, ""]);
-    const { rows, leads, answer, ...rest } = JSON.parse(again.stdout);
-    expect(rest).toEqual({ seed: 0, pairs: 1, page: "demo/index.html" });
+    const { rows, main, answer, problems, answers, ...rest } = JSON.parse(again.stdout);
+    expect(rest).toEqual({ train: true, seed: 0, pairs: 1, page: "demo/index.html" });
     expect(rows.length).toBeGreaterThan(7);
-    expect(leads.map(({ against }: { against: string }) => against)).toContain("task arithmetic");
-    expect(`${answer}\n`).toBe(first.stdout.slice(0, answer.length + 1));
+    expect(main.map(({ name }: { name: string }) => name)).toContain("best other merge");
+    expect(answer).toMatch(/^The layer swap solves /);
+    expect(problems).toHaveLength(5);
+    expect(answers.map((one: { answers: unknown[] }) => one.answers.length)).toEqual(Array(7).fill(5));
     expect(readFileSync(join(cwd, "demo/index.html"), "utf8")).toBe(page);
   });
 

@@ -35,8 +35,8 @@ export const passthrough = defineMethod({
   example: {
     method: "passthrough",
     slices: [
-      { model: "math-expert", layers: "0-11" },
-      { model: "math-expert", layers: "4-15" },
+      { model: "math-expert", layers: "0-5" },
+      { model: "math-expert", layers: "2-7" },
     ],
   },
   tensors: ({ slices }, { models }) => {

@@ -52,7 +52,7 @@ export const revert = defineMethod({
   reference: "Bandarkar et al., ICLR 2025, arXiv 2410.01335, section 3.3; Bandarkar & Peng, arXiv 2505.18356",
   tag: "sparsification",
   schema,
-  example: { method: "revert", expert: "math-expert", base: "base", layers: "0-2,15" },
+  example: { method: "revert", expert: "math-expert", base: "base", layers: "0-1,7" },
   tensors: (recipe, sources, context) => {
     const { parts, rows, keep, keep_share: share } = recipe;
     requireChoice(recipe);
