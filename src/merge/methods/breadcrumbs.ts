@@ -15,11 +15,11 @@ const common = {
     "b_i = tau_i where the rank of |tau_i|, ascending, is from n - int(density n) - int(gamma n) to n - int(gamma n) - 1, else 0",
   reference: "Davari & Belilovsky, ECCV 2024, arXiv 2312.06795",
   tag: "breadcrumbs",
-  fields: {
+  fields: () => ({
     ...taskVectorFields({ density: density.optional(), gamma: gamma.optional() }),
     density: density.default(1),
     gamma: gamma.default(0.01),
-  },
+  }),
   named: ["density", "gamma"],
   sparsify: dropByRank,
 };
