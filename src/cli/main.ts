@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The executable: handles closed pipes and sets the exit status.
-import { runCommandLine } from "./command-line.js";
+import module from "node:module";
 
 const FAILED = 1;
 
@@ -9,5 +9,8 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.
 // A closed stderr does not end a merge.
 process.stderr.on("error", () => undefined);
 
+// Compiling takes a third of the time of a short command. Node.js 22.1 and newer keep what they have compiled.
+(module as { enableCompileCache?: () => unknown }).enableCompileCache?.();
+const { runCommandLine } = await import("./command-line.js");
 const status = await runCommandLine(process.argv.slice(2));
 if (status !== undefined) process.exitCode = status;

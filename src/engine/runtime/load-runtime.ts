@@ -63,11 +63,10 @@ function missing(error: unknown): RuntimeMissingError {
     );
   }
   if (notFound) {
-    return new RuntimeMissingError(
-      `running models needs ONNX Runtime, which is not installed: npm install onnxruntime-node@1.30 --ignore-scripts (its script only fetches files for CUDA); ${rest}`,
-      {},
-      error,
-    );
+    // Its install script only fetches files for CUDA.
+    const message =
+      "running models needs ONNX Runtime; add it with: npm install onnxruntime-node@1.30 --ignore-scripts";
+    return new RuntimeMissingError(message, {}, error);
   }
   return new RuntimeMissingError(
     `running models needs ONNX Runtime, and onnxruntime-node does not load on ${here}: ${message}; on Linux its binary needs glibc (Alpine has another library); ${rest}`,

@@ -3,7 +3,6 @@
 import { RecipeError } from "../../core/index.js";
 import { loadYaml, readSettingsText } from "../../settings/index.js";
 import { type HubAccess, locateOrFetch, readConfig } from "../../weights/index.js";
-import { isMergekit, mixtureOf, readConfiguration } from "./mergekit-schema.js";
 import { refusalOf } from "./method-translations.js";
 import { type MergekitRecipe, translate } from "./translate.js";
 
@@ -52,6 +51,8 @@ interface Opened {
 
 /** Parses a mergekit configuration; undefined if the text is something else. */
 async function open(text: string, file: string): Promise<Opened | undefined> {
+  // Its schema takes time to build, which other merges need not wait for.
+  const { isMergekit, mixtureOf, readConfiguration } = await import("./mergekit-schema.js");
   const { openSettings } = await loadYaml();
   const { value, inLines } = openSettings(text, file, "PyYAML");
   const mixture = mixtureOf(value);

@@ -18,11 +18,11 @@ const common = {
     "b_i = tau_i where the rank of |tau_i|, ascending, is from n - int(density n) - g to n - g - 1, else 0; g = min(int(gamma n), n - int(density n))",
   reference: "Davari & Belilovsky, ECCV 2024, arXiv 2312.06795",
   tag: "breadcrumbs",
-  fields: {
+  fields: () => ({
     ...taskVectorFields({ density: density.optional(), gamma: gamma.optional() }),
     density: density.default(DEFAULTS.density),
     gamma: gamma.default(DEFAULTS.gamma),
-  },
+  }),
   named: ["density", "gamma"],
   sparsify: dropByRank,
 };

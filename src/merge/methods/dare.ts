@@ -23,12 +23,12 @@ const common = {
   definition: "d_i = m_i tau_i / p, m_i ~ Bernoulli(p) per element",
   reference: "Yu et al., ICML 2024, arXiv 2311.03099",
   tag: "dare",
-  fields: {
+  fields: () => ({
     ...taskVectorFields({ density: density.optional() }),
     density: density.default(DENSITY),
     rescale,
     seed: seedField,
-  },
+  }),
   named: ["density"],
   sparsify: dropAtRandom,
 };

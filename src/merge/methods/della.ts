@@ -21,12 +21,12 @@ const common = {
     "d_i = m_i tau_i / p_i, m_i ~ Bernoulli(p_i), p_i = density - epsilon + 2 epsilon rank / (columns - 1) in its row",
   reference: "Deep et al., 2024, arXiv 2406.11617",
   tag: "della",
-  fields: {
+  fields: () => ({
     ...taskVectorFields({ density: density.optional(), epsilon: epsilon.optional() }),
     density: density.default(DEFAULTS.density),
     epsilon: epsilon.default(DEFAULTS.epsilon),
     seed: seedField,
-  },
+  }),
   named: ["density", "epsilon"],
   sparsify: dropSmall,
 };

@@ -7,19 +7,20 @@ import { defineMethod } from "./method.js";
 import { average, copyTensor, requireBase } from "./operand.js";
 import { measureOwners } from "./weights-by-owner.js";
 
-const schema = z.strictObject({
-  method: z.literal("dominant"),
-  models: modelsField("the experts", {}, 2),
-  base: sourceField("model that all were fine-tuned from"),
-  by: z
-    .enum(["layer", "module"])
-    .default("layer")
-    .describe("unit to decide on: a whole layer, or its attention and its feed-forward separately"),
-  outside: z
-    .enum(["average", "first"])
-    .default("average")
-    .describe("tensors outside the layers: averaged, or from the first model"),
-});
+const schema = () =>
+  z.strictObject({
+    method: z.literal("dominant"),
+    models: modelsField("the experts", {}, 2),
+    base: sourceField("model that all were fine-tuned from"),
+    by: z
+      .enum(["layer", "module"])
+      .default("layer")
+      .describe("unit to decide on: a whole layer, or its attention and its feed-forward separately"),
+    outside: z
+      .enum(["average", "first"])
+      .default("average")
+      .describe("tensors outside the layers: averaged, or from the first model"),
+  });
 
 export const dominant = defineMethod({
   name: "dominant",

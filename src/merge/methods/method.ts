@@ -57,7 +57,19 @@ export interface AnyMethod extends Omit<Method, "complete" | "tensors" | "headli
   readonly weighting?: (recipe: object) => string;
 }
 
-/** Types a method by its schema. */
-export function defineMethod<Schema extends z.ZodObject>(method: Method<Schema>): Method<Schema> {
-  return method;
+/**
+ * Types a method by its schema.
+ * @param method its schema as a function, as building all of them takes longer than planning a merge
+ */
+export function defineMethod<Schema extends z.ZodObject>(
+  method: Omit<Method<Schema>, "schema"> & { readonly schema: () => Schema },
+): Method<Schema> {
+  let schema: Schema | undefined;
+  return {
+    ...method,
+    get schema() {
+      schema ??= method.schema();
+      return schema;
+    },
+  };
 }

@@ -6,11 +6,12 @@ import { modelsField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
 
-const schema = z.strictObject({
-  method: z.literal("model_stock"),
-  models: modelsField("the experts", {}, 2),
-  base: sourceField("model that all were fine-tuned from"),
-});
+const schema = () =>
+  z.strictObject({
+    method: z.literal("model_stock"),
+    models: modelsField("the experts", {}, 2),
+    base: sourceField("model that all were fine-tuned from"),
+  });
 
 export const modelStock = defineMethod({
   name: "model_stock",

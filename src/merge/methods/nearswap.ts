@@ -5,12 +5,13 @@ import { defineMethod } from "./method.js";
 import { computed, isEmpty, tensorOf } from "./operand.js";
 import { boundedParameter, resolveParameter } from "./parameter.js";
 
-const schema = z.strictObject({
-  method: z.literal("nearswap"),
-  task: sourceField("model to move"),
-  language: sourceField("model to move towards"),
-  t: boundedParameter(0, 1e9).describe("largest step of an element"),
-});
+const schema = () =>
+  z.strictObject({
+    method: z.literal("nearswap"),
+    task: sourceField("model to move"),
+    language: sourceField("model to move towards"),
+    t: boundedParameter(0, 1e9).describe("largest step of an element"),
+  });
 
 export const nearswap = defineMethod({
   name: "nearswap",

@@ -12,15 +12,16 @@ import { alongArc } from "./slerp.js";
 /** Cosine above which the interpolation is linear: at an angle of 1e-4 radians it differs from the arc by 1e-8. */
 const STRAIGHT = 1 - 5e-9;
 
-const schema = z.strictObject({
-  method: z.literal("nuslerp"),
-  models: modelsField("two models", { weight: weightField.describe("weight of the model") }, 2).max(
-    2,
-    "must name two models",
-  ),
-  base: sourceField("base to take changes from; interpolates the changes instead of the models").optional(),
-  rows: z.boolean().default(false).describe("interpolate each stored row separately instead of the flattened tensor"),
-});
+const schema = () =>
+  z.strictObject({
+    method: z.literal("nuslerp"),
+    models: modelsField("two models", { weight: weightField.describe("weight of the model") }, 2).max(
+      2,
+      "must name two models",
+    ),
+    base: sourceField("base to take changes from; interpolates the changes instead of the models").optional(),
+    rows: z.boolean().default(false).describe("interpolate each stored row separately instead of the flattened tensor"),
+  });
 
 export const nuslerp = defineMethod({
   name: "nuslerp",

@@ -8,20 +8,22 @@ import { defineMethod } from "./method.js";
 import type { Operand, OperandTensor } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 
-const slice = z.strictObject({
-  model: sourceField("model of the slice"),
-  layers: layersField.optional().describe("layers to take, such as `0-15`; default all"),
-  scale: weightField.optional().describe("factor for its tensors; default 1"),
-});
+const slice = () =>
+  z.strictObject({
+    model: sourceField("model of the slice"),
+    layers: layersField.optional().describe("layers to take, such as `0-15`; default all"),
+    scale: weightField.optional().describe("factor for its tensors; default 1"),
+  });
 
-const schema = z.strictObject({
-  method: z.literal("passthrough"),
-  slices: z
-    .array(slice)
-    .min(1, "must name at least one slice")
-    .max(MOST_SOURCES, `must name at most ${MOST_SOURCES} slices`)
-    .describe("slices of models in order from the input to the output"),
-});
+const schema = () =>
+  z.strictObject({
+    method: z.literal("passthrough"),
+    slices: z
+      .array(slice())
+      .min(1, "must name at least one slice")
+      .max(MOST_SOURCES, `must name at most ${MOST_SOURCES} slices`)
+      .describe("slices of models in order from the input to the output"),
+  });
 
 export const passthrough = defineMethod({
   name: "passthrough",

@@ -9,13 +9,14 @@ import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./opera
 import { resolveParameter } from "./parameter.js";
 import { shareField } from "./task-vectors.js";
 
-const schema = z.strictObject({
-  method: z.literal("sce"),
-  models: modelsField("the experts", {}, 2),
-  base: sourceField("model that all were fine-tuned from"),
-  select: shareField.default(1).describe("share of the elements to keep, of those where experts differ"),
-  lambda: lambdaField,
-});
+const schema = () =>
+  z.strictObject({
+    method: z.literal("sce"),
+    models: modelsField("the experts", {}, 2),
+    base: sourceField("model that all were fine-tuned from"),
+    select: shareField.default(1).describe("share of the elements to keep, of those where experts differ"),
+    lambda: lambdaField,
+  });
 
 export const sce = defineMethod({
   name: "sce",

@@ -6,27 +6,28 @@ import { defineMethod } from "./method.js";
 import { average, copyTensor, requireBase } from "./operand.js";
 import { measureOwners } from "./weights-by-owner.js";
 
-const schema = z.strictObject({
-  method: z.literal("share_swap"),
-  task: sourceField("the task expert"),
-  language: sourceField("the language expert"),
-  base: sourceField("model that both were fine-tuned from"),
-  by: z
-    .enum(["layer", "module"])
-    .default("module")
-    .describe("unit to decide on: a whole layer, or its attention and its feed-forward separately"),
-  tau: z.number().min(0).default(0.001).describe("difference of shares above which one expert gives the whole unit"),
-  alpha: z
-    .number()
-    .min(0)
-    .max(1)
-    .default(0.5)
-    .describe("weight of the task expert where the two are blended or averaged"),
-  outside: z
-    .enum(["average", "task", "language"])
-    .default("average")
-    .describe("source of tensors outside the layers; `average` weights the experts by `alpha`"),
-});
+const schema = () =>
+  z.strictObject({
+    method: z.literal("share_swap"),
+    task: sourceField("the task expert"),
+    language: sourceField("the language expert"),
+    base: sourceField("model that both were fine-tuned from"),
+    by: z
+      .enum(["layer", "module"])
+      .default("module")
+      .describe("unit to decide on: a whole layer, or its attention and its feed-forward separately"),
+    tau: z.number().min(0).default(0.001).describe("difference of shares above which one expert gives the whole unit"),
+    alpha: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0.5)
+      .describe("weight of the task expert where the two are blended or averaged"),
+    outside: z
+      .enum(["average", "task", "language"])
+      .default("average")
+      .describe("source of tensors outside the layers; `average` weights the experts by `alpha`"),
+  });
 
 export const shareSwap = defineMethod({
   name: "share_swap",

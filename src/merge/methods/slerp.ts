@@ -10,11 +10,12 @@ import { shareField } from "./task-vectors.js";
 /** Cosine above which the interpolation is linear. */
 const STRAIGHT = 0.9995;
 
-const schema = z.strictObject({
-  method: z.literal("slerp"),
-  models: modelsField("two models", {}, 2).max(2, "must name two models"),
-  t: shareField.describe("position between the first model (0) and the second (1)"),
-});
+const schema = () =>
+  z.strictObject({
+    method: z.literal("slerp"),
+    models: modelsField("two models", {}, 2).max(2, "must name two models"),
+    t: shareField.describe("position between the first model (0) and the second (1)"),
+  });
 
 export const slerp = defineMethod({
   name: "slerp",

@@ -17,20 +17,21 @@ import {
 } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 
-const schema = z.strictObject({
-  method: z.literal("soup"),
-  models: modelsField("models to average", {
-    weight: weightField.optional().describe("weight in the average; default 1"),
-  }),
-  base: sourceField("model that all were fine-tuned from; required for `weights: magnitude`").optional(),
-  weights: z
-    .enum(["equal", "magnitude"], {
-      error: "must be equal or magnitude; write the weight of one model as { model, weight }",
-    })
-    .default("equal")
-    .describe("`equal` uses the weight of each model; `magnitude` measures weights from the size of its change"),
-  normalize: z.boolean().default(true).describe("divide by the sum of the weights; `false` gives a weighted sum"),
-});
+const schema = () =>
+  z.strictObject({
+    method: z.literal("soup"),
+    models: modelsField("models to average", {
+      weight: weightField.optional().describe("weight in the average; default 1"),
+    }),
+    base: sourceField("model that all were fine-tuned from; required for `weights: magnitude`").optional(),
+    weights: z
+      .enum(["equal", "magnitude"], {
+        error: "must be equal or magnitude; write the weight of one model as { model, weight }",
+      })
+      .default("equal")
+      .describe("`equal` uses the weight of each model; `magnitude` measures weights from the size of its change"),
+    normalize: z.boolean().default(true).describe("divide by the sum of the weights; `false` gives a weighted sum"),
+  });
 
 export const soup = defineMethod({
   name: "soup",
@@ -74,7 +75,7 @@ export const soup = defineMethod({
 });
 
 function soupWeights(
-  { models: entries, weights }: z.output<typeof schema>,
+  { models: entries, weights }: z.output<ReturnType<typeof schema>>,
   models: Parameters<typeof soup.tensors>[1]["models"],
   base: Parameters<typeof soup.tensors>[1]["base"],
   context: PlanContext,

@@ -9,6 +9,6 @@ export const taskArithmetic = sparsifyingMethod("added", {
   definition: "tau_i = theta_i - theta_base",
   reference: "Ilharco et al., ICLR 2023, arXiv 2212.04089",
   tag: "task-arithmetic",
-  fields: taskVectorFields({}),
+  fields: () => taskVectorFields({}),
   example: { lambda: 0.5 },
 });

@@ -6,7 +6,7 @@ import { plural } from "../../core/index.js";
 import { sumOfWeights, type Value, type Weight } from "../../values/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { lambdaField, modelsField, parametersOf, sourceField, weightField } from "./fields.js";
-import type { Method, Sources } from "./method.js";
+import { defineMethod, type Method, type Sources } from "./method.js";
 import {
   computed,
   deltaOf,
@@ -46,7 +46,7 @@ interface SparsifyingMethod<Name extends string, Shape extends z.ZodRawShape> {
   readonly definition: string;
   readonly reference: string;
   readonly tag: string;
-  readonly fields: Shape;
+  readonly fields: () => Shape;
   /** Parameters in the headline. */
   readonly named?: readonly string[];
   readonly example: Readonly<Record<string, unknown>>;
@@ -68,18 +68,19 @@ export function sparsifyingMethod<const Name extends string, Shape extends z.Zod
   { symbol, definition, fields, named = [], example, sparsify, ...about }: SparsifyingMethod<Name, Shape>,
 ): Method<SparsifyingSchema<Name, Shape>> {
   const isAdded = how === "added";
-  const schema = z.strictObject({
-    method: z.literal(about.name),
-    ...fields,
-    normalize: isAdded ? normalizeSum : normalizeElected,
-  });
+  const schema = () =>
+    z.strictObject({
+      method: z.literal(about.name),
+      ...fields(),
+      normalize: isAdded ? normalizeSum : normalizeElected,
+    });
   const formula = isAdded
     ? `theta_base + lambda sum(w_i ${symbol}_i), ${definition}`
     : `theta_base + lambda mean_{i: sign(${symbol}_i) = s} ${symbol}_i, s = sign(sum(w_i ${symbol}_i)), + if that is 0, ${definition}`;
-  const method: Method = {
+  const method = defineMethod({
     ...about,
     formula,
-    schema: schema as unknown as z.ZodObject,
+    schema: schema as unknown as () => z.ZodObject,
     example: { method: about.name, models: ["math-expert", "swahili-expert"], base: "base", ...example },
     tensors: (checked, sources, context) => {
       const recipe = checked as unknown as TaskVectorRecipe & { readonly normalize: boolean };
@@ -98,7 +99,7 @@ export function sparsifyingMethod<const Name extends string, Shape extends z.Zod
       const how = `${plural(models.length, "model")} of ${layers} layers on ${name("base")}`;
       return `${about.title} of ${how}${seedIn(checked, " with ")}.`;
     },
-  };
+  });
   return method as unknown as Method<SparsifyingSchema<Name, Shape>>;
 }
 

@@ -18,18 +18,19 @@ import {
 
 const density = shareField.describe("share of the changes to keep, largest first");
 
-const schema = z.strictObject({
-  method: z.literal("ties"),
-  ...taskVectorFields({ density: density.optional() }),
-  density: density.default(0.2),
-  trim: z
-    .enum(["model", "tensor"])
-    .default("model")
-    .describe("rank changes over the whole model, as in the paper, or within each tensor"),
-  normalize: normalizeElected,
-});
+const schema = () =>
+  z.strictObject({
+    method: z.literal("ties"),
+    ...taskVectorFields({ density: density.optional() }),
+    density: density.default(0.2),
+    trim: z
+      .enum(["model", "tensor"])
+      .default("model")
+      .describe("rank changes over the whole model, as in the paper, or within each tensor"),
+    normalize: normalizeElected,
+  });
 
-type TiesRecipe = z.output<typeof schema>;
+type TiesRecipe = z.output<ReturnType<typeof schema>>;
 
 export const ties = defineMethod({
   name: "ties",

@@ -83,47 +83,50 @@ export async function publicProvenance(folder: string, rewritten: Readonly<Recor
   return format({ layergraft, planDigest, ...plan, recipe, sources, companions: { ...plan.companions, ...rewritten } });
 }
 
-const provenanceSchema = z.object({
-  layergraft: z.string(),
-  planDigest: z.string().optional(),
-  format: z.literal(PLAN_FORMAT),
-  recipe: z.record(z.string(), z.unknown()),
-  layers: z.int(),
-  layerOrder: z.array(z.int().min(0)).optional(),
-  architecture: z.string(),
-  sources: z.array(
-    z.object({
-      id: z.string(),
-      folder: z.string().refine((path) => !path.includes("\0")),
-      adapter: z
-        .string()
-        .refine((path) => !path.includes("\0"))
-        .optional(),
-      revision: z.string().optional(),
-      adapterRevision: z.string().optional(),
-      name: z.string(),
-      digest: z.string(),
-      files: z.array(z.object({ name: z.string(), bytes: z.number(), headerDigest: z.string() })),
-    }),
-  ),
-  measurements: z.array(z.object({ id: z.string(), kind: z.string(), label: z.string(), result: packedResult })),
-  steps: z.array(
-    z.object({
-      tensor: z.string(),
-      dtype: z.string().refine(isDType, "must be a safetensors dtype"),
-      shape: z.array(z.int().min(0)),
-      layer: z.int().nullable(),
-      part: z.string(),
-      origin: z.array(z.string()),
-      value: valueSchema,
-    }),
-  ),
-  vocabulary: z.object({ rows: z.int(), digest: z.string(), added: z.array(z.looseObject({})) }).optional(),
-  configFrom: z.string(),
-  tokenizerFrom: z.string(),
-  notes: z.array(z.string()),
-  companions: recordOf(z.string()),
-});
+// Lazily, as most commands read no layergraft.json, and a large schema takes time to build.
+const provenanceSchema = z.lazy(() =>
+  z.object({
+    layergraft: z.string(),
+    planDigest: z.string().optional(),
+    format: z.literal(PLAN_FORMAT),
+    recipe: z.record(z.string(), z.unknown()),
+    layers: z.int(),
+    layerOrder: z.array(z.int().min(0)).optional(),
+    architecture: z.string(),
+    sources: z.array(
+      z.object({
+        id: z.string(),
+        folder: z.string().refine((path) => !path.includes("\0")),
+        adapter: z
+          .string()
+          .refine((path) => !path.includes("\0"))
+          .optional(),
+        revision: z.string().optional(),
+        adapterRevision: z.string().optional(),
+        name: z.string(),
+        digest: z.string(),
+        files: z.array(z.object({ name: z.string(), bytes: z.number(), headerDigest: z.string() })),
+      }),
+    ),
+    measurements: z.array(z.object({ id: z.string(), kind: z.string(), label: z.string(), result: packedResult })),
+    steps: z.array(
+      z.object({
+        tensor: z.string(),
+        dtype: z.string().refine(isDType, "must be a safetensors dtype"),
+        shape: z.array(z.int().min(0)),
+        layer: z.int().nullable(),
+        part: z.string(),
+        origin: z.array(z.string()),
+        value: valueSchema,
+      }),
+    ),
+    vocabulary: z.object({ rows: z.int(), digest: z.string(), added: z.array(z.looseObject({})) }).optional(),
+    configFrom: z.string(),
+    tokenizerFrom: z.string(),
+    notes: z.array(z.string()),
+    companions: recordOf(z.string()),
+  }),
+);
 
 /** The plan of a folder, with absolute source paths, and its measured values. */
 export interface Provenance {

@@ -8,6 +8,8 @@ import { type Checkpoint, type CheckpointTensor, Converter, type KernelDType, re
 const MATRICES = 256;
 /** The same on the hub, where each is a request. */
 const REMOTE_MATRICES = 32;
+/** Matrices to sample first. If each of them is close and one differs, there is nothing to report, and no more are read. */
+const FEW = 16;
 const ELEMENTS = 1024;
 /** Pairs of ranges that are read at once. */
 const READS = 8;
@@ -76,6 +78,8 @@ export function pathOf({ folder, adapter }: Checkpoint): string {
 interface Comparison {
   /** Mean over the matrices of the cosine between their samples. */
   readonly cosine: number;
+  /** The smallest of these cosines. */
+  readonly least: number;
   /** Norm of the difference of all samples over that of the first model's. */
   readonly difference: number;
   readonly equal: boolean;
@@ -92,30 +96,19 @@ class Sampler {
       return twin && isMatrix(tensor) && isMatrix(twin) && sameShape(tensor.shape, twin.shape) ? [[tensor, twin]] : [];
     }) as [CheckpointTensor, CheckpointTensor][];
     const isRemote = [...a.files, ...b.files].some(({ remote }) => remote !== undefined);
-    const step = Math.max(1, pairs.length / (isRemote ? REMOTE_MATRICES : MATRICES));
-    const count = Math.ceil(pairs.length / step);
-    const chosen = Array.from({ length: count }, (_, i) => pairs[Math.floor(i * step)] ?? []);
+    const chosen = spread(pairs, isRemote ? REMOTE_MATRICES : MATRICES);
+    const few = summaryOf(await this.#samplesOf(spread(chosen, FEW)));
+    const isClose = few && few.least >= FAR && !few.equal;
+    return isClose ? few : summaryOf(await this.#samplesOf(chosen));
+  }
+
+  async #samplesOf(pairs: readonly (readonly CheckpointTensor[])[]): Promise<Float32Array[][]> {
     const sampled: Float32Array[][] = [];
-    for (let at = 0; at < chosen.length; at += READS) {
-      const group = chosen.slice(at, at + READS);
+    for (let at = 0; at < pairs.length; at += READS) {
+      const group = pairs.slice(at, at + READS);
       sampled.push(...(await Promise.all(group.map((pair) => Promise.all(pair.map((one) => this.#sample(one)))))));
     }
-    const cosines: number[] = [];
-    let [changed, size, equal] = [0, 0, true];
-    for (const [x, y] of sampled) {
-      if (!x || !y) continue;
-      const [xx, yy, xy] = [product(x, x), product(y, y), product(x, y)];
-      equal &&= x.every((value, i) => value === y[i]);
-      const cosine = xy / Math.sqrt(xx * yy);
-      // Zeros and non-finite values have no angle.
-      if (!Number.isFinite(cosine)) continue;
-      cosines.push(cosine);
-      size += xx;
-      changed += xx + yy - 2 * xy;
-    }
-    if (cosines.length === 0) return undefined;
-    const cosine = cosines.reduce((sum, value) => sum + value, 0) / cosines.length;
-    return { cosine, difference: Math.sqrt(Math.max(0, changed) / size), equal };
+    return sampled;
   }
 
   /** The values in the middle of a tensor. */
@@ -126,6 +119,32 @@ class Sampler {
     const from = offset + Math.floor((elements - count) / 2) * width;
     return this.#converter.decode(dtype as KernelDType, await readRange(file, from, from + count * width));
   }
+}
+
+/** Undefined if there is nothing to compare. */
+function summaryOf(sampled: readonly (readonly Float32Array[])[]): Comparison | undefined {
+  const cosines: number[] = [];
+  let [changed, size, equal] = [0, 0, true];
+  for (const [x, y] of sampled) {
+    if (!x || !y) continue;
+    const [xx, yy, xy] = [product(x, x), product(y, y), product(x, y)];
+    equal &&= x.every((value, i) => value === y[i]);
+    const cosine = xy / Math.sqrt(xx * yy);
+    // Zeros and non-finite values have no angle.
+    if (!Number.isFinite(cosine)) continue;
+    cosines.push(cosine);
+    size += xx;
+    changed += xx + yy - 2 * xy;
+  }
+  if (cosines.length === 0) return undefined;
+  const cosine = cosines.reduce((sum, value) => sum + value, 0) / cosines.length;
+  return { cosine, least: Math.min(...cosines), difference: Math.sqrt(Math.max(0, changed) / size), equal };
+}
+
+/** As many of a list, at even distances. */
+function spread<T>(all: readonly T[], most: number): T[] {
+  const step = Math.max(1, all.length / most);
+  return Array.from({ length: Math.ceil(all.length / step) }, (_, i) => all[Math.floor(i * step)] as T);
 }
 
 function product(x: Float32Array, y: Float32Array): number {

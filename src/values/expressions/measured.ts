@@ -5,14 +5,16 @@ import { recordOf } from "../../settings/index.js";
 import { packBits, unpackBits } from "./bits.js";
 import type { Measured, MeasuredResult } from "./expression.js";
 
-export const packedResult = z.union([
-  z.array(z.union([z.number(), z.literal("Infinity")])),
-  z
-    .object({ rows: z.int().min(0), mask: z.string() })
-    .refine(({ rows, mask }) => rows <= mask.length * 6, "says more rows than its mask has bits"),
-]);
+export const packedResult = z.lazy(() =>
+  z.union([
+    z.array(z.union([z.number(), z.literal("Infinity")])),
+    z
+      .object({ rows: z.int().min(0), mask: z.string() })
+      .refine(({ rows, mask }) => rows <= mask.length * 6, "says more rows than its mask has bits"),
+  ]),
+);
 
-export const packedMeasured = recordOf(packedResult);
+export const packedMeasured = z.lazy(() => recordOf(packedResult));
 
 export type PackedResult = z.output<typeof packedResult>;
 export type PackedMeasured = Readonly<Record<string, PackedResult>>;

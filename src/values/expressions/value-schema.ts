@@ -3,46 +3,44 @@ import { z } from "zod";
 import { type FieldKind, OPERATIONS } from "../../weights/index.js";
 import type { Value } from "./expression.js";
 
-const weight = z.union([
-  z.number(),
-  z.object({ measured: z.string(), at: z.int().min(0).optional(), inverse: z.literal(true).optional() }),
-]);
-
-/** Schemas of operation fields. */
-const FIELDS: Readonly<Record<FieldKind, z.ZodType>> = {
-  number: weight,
-  numberPerValue: z.array(weight),
-  mask: z.string(),
-  share: z.number().min(0).max(1),
-  size: z.number().min(0),
-  count: z.int().min(1),
-  flag: z.boolean(),
-  axis: z.enum(["rows", "columns"]),
-  seed: z.tuple([z.int(), z.int()]),
-};
-
 /** A value of a plan. */
-export const valueSchema: z.ZodType<Value> = z.lazy(() => valueUnion) as unknown as z.ZodType<Value>;
+export const valueSchema: z.ZodType<Value> = z.lazy(buildUnion) as unknown as z.ZodType<Value>;
 
-const weighted = z.array(z.object({ weight, value: valueSchema }));
-
-const operations = Object.entries(OPERATIONS).map(([op, { values, fields }]) => {
-  const kinds = Object.entries<FieldKind>(fields);
-  const of = z.array(valueSchema).min(values ?? 1);
-  const shape = Object.fromEntries(kinds.map(([name, kind]) => [name, FIELDS[kind]]));
-  return z
-    .object({ ...shape, op: z.literal(op), of: values === undefined ? of : of.max(values) })
-    .refine((operation: Record<string, unknown>) => {
-      const count = (operation.of as unknown[]).length;
-      return kinds.every(
-        ([name, kind]) => kind !== "numberPerValue" || (operation[name] as unknown[]).length === count,
-      );
-    }, "needs a number for each value");
-});
-
-const valueUnion = z.union([
-  z.object({ source: z.string(), tensor: z.string() }),
-  z.object({ blend: weighted }),
-  z.object({ sum: weighted }),
-  z.discriminatedUnion("op", operations as [(typeof operations)[number]]),
-]);
+function buildUnion() {
+  const weight = z.union([
+    z.number(),
+    z.object({ measured: z.string(), at: z.int().min(0).optional(), inverse: z.literal(true).optional() }),
+  ]);
+  /** Schemas of operation fields. */
+  const schemas: Readonly<Record<FieldKind, z.ZodType>> = {
+    number: weight,
+    numberPerValue: z.array(weight),
+    mask: z.string(),
+    share: z.number().min(0).max(1),
+    size: z.number().min(0),
+    count: z.int().min(1),
+    flag: z.boolean(),
+    axis: z.enum(["rows", "columns"]),
+    seed: z.tuple([z.int(), z.int()]),
+  };
+  const operations = Object.entries(OPERATIONS).map(([op, { values, fields }]) => {
+    const kinds = Object.entries<FieldKind>(fields);
+    const of = z.array(valueSchema).min(values ?? 1);
+    const shape = Object.fromEntries(kinds.map(([name, kind]) => [name, schemas[kind]]));
+    return z
+      .object({ ...shape, op: z.literal(op), of: values === undefined ? of : of.max(values) })
+      .refine((operation: Record<string, unknown>) => {
+        const count = (operation.of as unknown[]).length;
+        return kinds.every(
+          ([name, kind]) => kind !== "numberPerValue" || (operation[name] as unknown[]).length === count,
+        );
+      }, "needs a number for each value");
+  });
+  const weighted = z.array(z.object({ weight, value: valueSchema }));
+  return z.union([
+    z.object({ source: z.string(), tensor: z.string() }),
+    z.object({ blend: weighted }),
+    z.object({ sum: weighted }),
+    z.discriminatedUnion("op", operations as [(typeof operations)[number]]),
+  ]);
+}
