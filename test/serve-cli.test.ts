@@ -111,7 +111,8 @@ describe("serve", () => {
     expect((await fetch(`${serving.url}/v1/models`)).status).toBe(401);
     const stream = await client.completions.create({
       model: "math-expert",
-      prompt: "Amina",
+      // A story, which is longer than the answer to a problem.
+      prompt: "Story:",
       max_tokens: 90,
       seed: 1,
       stream: true,

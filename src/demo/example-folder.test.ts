@@ -59,7 +59,9 @@ describe("the example folder", () => {
     mkdirSync(foreign);
     writeFileSync(join(foreign, "plan.yaml"), "name: mine\n");
     await expect(writeExample(foreign)).rejects.toThrow(OutputError);
-    await expect(writeExample(foreign)).rejects.toThrow(/foreign is not empty and has no example in it\. Choose another/);
+    await expect(writeExample(foreign)).rejects.toThrow(
+      /foreign is not empty and has no example in it\. Choose another/,
+    );
     expect(readdirSync(foreign)).toEqual(["plan.yaml"]);
     expect(readFileSync(join(foreign, "plan.yaml"), "utf8")).toBe("name: mine\n");
     // An empty folder is no other's.

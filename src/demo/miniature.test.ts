@@ -56,7 +56,7 @@ describe("the models", () => {
   });
 
   it.each([
-    [MINIATURE_MODELS.math, [3, 4, 5, 6, 7], []],
+    [MINIATURE_MODELS.math, [3, 4, 5, 6, 7], [] as string[]],
     [MINIATURE_MODELS.language, [0, 1, 2], ["model.embed_tokens.weight"]],
   ])("%s differs from the base in every tensor that was trained, and in no other", async (name, layers, others) => {
     const [base, expert] = [await bytesOf("base"), await bytesOf(name)];
@@ -79,7 +79,7 @@ describe("the models", () => {
 
 describe("their default swap", () => {
   const TEXT = "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa?";
-  const SWAP = { method: "swap", task: MINIATURE_MODELS.math, language: MINIATURE_MODELS.language };
+  const SWAP = { method: "swap", task: MINIATURE_MODELS.math, language: MINIATURE_MODELS.language } as const;
   /** Answers to the text and to a message with it. */
   const answersOf = async (source: EngineSource) => {
     const engine = await openEngine(source, { folder: root, threads: 1 });

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { exportModel, openModel, planMerge } from "../../src/index.js";
 import { type Studio, startStudio } from "../../src/studio/index.js";
 import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
-import { writeByteModel } from "../support/byte-model.js";
+import { writeByteModel, writeWordPieceModel } from "../support/byte-model.js";
 import { temporaryFolder } from "../support/checkpoints.js";
 import { FakeHub } from "../support/fake-hub.js";
 import { writeProjectOfWorld } from "../support/studio-project.js";
@@ -15,7 +15,7 @@ import { writeProjectOfWorld } from "../support/studio-project.js";
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
 const PICTURES = process.env.LAYERGRAFT_TEST_PICTURES;
-const QUESTION = "Amina has 3 eggs and gets 2 eggs. How many eggs has Amina now?";
+const QUESTION = "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa?";
 
 describeInBrowser("leaving with a result", () => {
   let browser: Browser;
@@ -72,6 +72,7 @@ describeInBrowser("leaving with a result", () => {
       const { text } = await model.generate([{ role: "user", content: QUESTION }], { maxNewTokens: 12 });
       await model.close();
       expect(await page.getByRole("article", { name }).locator(".answer").innerText()).toBe(text.trim());
+      expect([name, text.trim() === "9 - 7 = 2."]).toEqual([name, name === "recipe mine"]);
     }
     await picture("try");
     await page.reload();
@@ -99,18 +100,19 @@ describeInBrowser("leaving with a result", () => {
 
   it("exports the file that the command line exports, and says why if it cannot", async () => {
     const way = page.getByRole("article", { name: "GGUF file" });
+    const openSoup = async (name: string, write: (folder: string, seed: number) => Promise<string>) => {
+      const models = [await write(at(`${name}-1`), 1), await write(at(`${name}-2`), 2)];
+      writeFileSync(at("project", "recipes", `${name}.yaml`), `method: soup\nmodels: [${models}]\n`);
+      await page.reload();
+      await page.getByRole("link", { name: "Recipe" }).click();
+      await page.getByLabel("Open a recipe").selectOption(name);
+      await page.getByRole("gridcell", { name: `Layer 2 of ${name}-1:` }).waitFor();
+      await page.getByRole("link", { name: "Write" }).click();
+    };
+    await openSoup("pieces", writeWordPieceModel);
     await way.getByRole("button", { name: "Export" }).click();
-    expect(await way.locator(".notice.problem").innerText()).toMatch(/tokenizer/);
-    const models = [await writeByteModel(at("bytes-1"), 1), await writeByteModel(at("bytes-2"), 2)];
-    writeFileSync(at("project", "recipes", "bytes.yaml"), `method: soup\nmodels: [${models}]\n`);
-    await page.reload();
-    await page.getByRole("link", { name: "Recipe" }).click();
-    await page.getByLabel("Open a recipe").selectOption("bytes");
-    await page
-      .getByRole("gridcell", { name: /Layer 2 of/ })
-      .first()
-      .waitFor();
-    await page.getByRole("link", { name: "Write" }).click();
+    expect(await way.locator(".notice.problem").innerText()).toMatch(/its tokenizer is a WordPiece/);
+    await openSoup("bytes", writeByteModel);
     await way.getByLabel("Encoding").selectOption("f16");
     await way.getByRole("button", { name: "Export" }).click();
     await way.getByText("Written in").waitFor();
@@ -118,7 +120,7 @@ describeInBrowser("leaving with a result", () => {
     expect(readFileSync(at("project", "models", "bytes.gguf"))).toEqual(readFileSync(at("bytes.gguf")));
     await page.getByRole("link", { name: "Recipe" }).click();
     await page.getByLabel("Open a recipe").selectOption("mine");
-    await page.getByRole("gridcell", { name: "Layer 9 of swahili-expert:" }).waitFor();
+    await page.getByRole("gridcell", { name: "Layer 5 of swahili-expert:" }).waitFor();
     await page.getByRole("link", { name: "Write" }).click();
   });
 
@@ -169,9 +171,9 @@ describeInBrowser("leaving with a result", () => {
     await other.goto(studio.url);
     await other.getByRole("link", { name: "Recipe" }).click();
     await page.getByRole("link", { name: "Recipe" }).click();
-    await other.getByRole("gridcell", { name: "Layer 9 of swahili-expert:" }).click();
+    await other.getByRole("gridcell", { name: "Layer 5 of swahili-expert:" }).click();
     await expect
-      .poll(() => page.getByRole("gridcell", { name: "Layer 9 of swahili-expert:" }).getAttribute("aria-selected"))
+      .poll(() => page.getByRole("gridcell", { name: "Layer 5 of swahili-expert:" }).getAttribute("aria-selected"))
       .toBe("true");
     await other.close();
   });

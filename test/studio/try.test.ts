@@ -30,8 +30,8 @@ describeInBrowser("evaluating", () => {
   beforeAll(async () => {
     await writeProjectOfWorld(root);
     for (const name of ["quiz.yaml", "rows.jsonl"]) copyFileSync(at("world", name), at("project", name));
-    const text = "Amina has two eggs . how many eggs has Amina now ?";
-    const items = Array.from({ length: MANY }, (_, id) => ({ id: `item ${id}`, text: `${id} ${text}`, gold: "two" }));
+    const text = "Amina had 2 bananas. How many bananas does Amina have now? Number:";
+    const items = Array.from({ length: MANY }, (_, id) => ({ id: `item ${id}`, text: `${id} ${text}`, gold: "2" }));
     writeTask("many", items, 4);
     writeTask(
       "markup",

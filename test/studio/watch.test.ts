@@ -61,7 +61,7 @@ describeInBrowser("watching", () => {
     await way.getByLabel("Name or file").fill(at("world", "quiz.yaml"));
     await way.getByRole("button", { name: "Make the plan" }).click();
     await way.getByText("Wrote the plan.").waitFor();
-    const other = JSON.stringify(at("world", "words.yaml"));
+    const other = JSON.stringify(at("world", "translate.yaml"));
     const plan = readFileSync(at("project", "mine.plan.yaml"), "utf8");
     writeFileSync(at("project", "mine.plan.yaml"), plan.replace(/( +)- .*quiz\.yaml/, `$&\n$1- ${other}`));
     appendFileSync(at("project", "mine.plan.yaml"), "title: <b>Mine</b>\nexecutor: { total_cores: 1 }\n");

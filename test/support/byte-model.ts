@@ -1,5 +1,5 @@
-// A tiny random model whose tokenizer encodes any text and is one that llama.cpp has, with a task to evaluate it on.
-import { writeFileSync } from "node:fs";
+// Tiny random models with a tokenizer that llama.cpp has and with one that it has not, and a task to evaluate them on.
+import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { writeByteTokenizer } from "../reference/gguf_tokenizers.js";
 import { writeTiny } from "./checkpoints.js";
@@ -11,6 +11,16 @@ export async function writeByteModel(folder: string, seed: number): Promise<stri
   await writeTiny(folder, { seed, layers: 3, vocabulary: BYTE_TOKENS, config: { max_position_embeddings: 256 } });
   writeByteTokenizer(folder, BYTE_TOKENS);
   writeFileSync(join(folder, "generation_config.json"), JSON.stringify({ eos_token_id: 257 }));
+  return folder;
+}
+
+const WORD_PIECES = join(import.meta.dirname, "../fixtures/tokenizers/pieces.json");
+const WORD_PIECE_TOKENS = 125;
+
+/** Writes a model that cannot be exported as GGUF: its tokenizer is a WordPiece. */
+export async function writeWordPieceModel(folder: string, seed: number): Promise<string> {
+  await writeTiny(folder, { seed, layers: 3, vocabulary: WORD_PIECE_TOKENS, config: { max_position_embeddings: 256 } });
+  copyFileSync(WORD_PIECES, join(folder, "tokenizer.json"));
   return folder;
 }
 

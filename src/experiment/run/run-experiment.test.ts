@@ -127,6 +127,19 @@ describe("a run", () => {
     const ends = events.flatMap(({ event }) => (event.event === "done" ? [event] : []));
     expect(ends).toHaveLength(16);
     for (const { kind, score } of ends) expect(score).toBe(kind === "evaluate" ? 0.5 : undefined);
+    // An evaluation is of a model and a task of the plan; a training is of neither.
+    const of = (start: string) => ends.find(({ label }) => label.startsWith(start));
+    expect(of("evaluate base on mgsm_sw")).toMatchObject({
+      ...{ model: { name: "base", family: "base", configuration: "" }, task: "mgsm_sw" },
+    });
+    expect(of("evaluate math-2 on")?.model).toEqual({ name: "math-2", family: "math", configuration: "" });
+    const swapped = ends.flatMap(({ model }) => (model?.family === "swap" ? [model] : []));
+    expect(swapped).toHaveLength(2 * 4 + 2);
+    for (const { name, configuration } of swapped) {
+      expect(configuration).toMatch(/^bottom \d, top \d$/);
+      expect(name).toMatch(new RegExp(`^swap, math-[12] x swahili-1, ${configuration}$`));
+    }
+    expect(of("train math-1")).not.toHaveProperty("model");
     expect(events[0]?.all).toBeGreaterThan(10);
     expect(events.at(-1)?.all).toBe(16);
   });

@@ -24,7 +24,7 @@ beforeAll(async () => {
   mkdirSync(folder, { recursive: true });
 });
 
-const ask = { prompt: "asha had 4 bananas .", maxNewTokens: 3, stop: [] };
+const ask = { prompt: "Asha had 4 bananas.", maxNewTokens: 3, stop: [] };
 
 describe("models in the engine", () => {
   it("stay open and are merged once", async () => {
