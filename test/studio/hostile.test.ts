@@ -347,8 +347,9 @@ describe("models and projects by strangers", () => {
         const reply = await call(operation, input);
         expect([operation, reply.status, messageOf(reply)]).toEqual([operation, 400, leadsOut]);
       }
-      const output = { out: "x", resume: false, force: false, allowUnrelated: false };
-      expect(await done("merge", { recipe: name, ...output })).toMatchObject({ state: "failed", error: leadsOut });
+      const output = { out: "x", resume: false, force: false };
+      const merged = await done("merge", { recipe: name, ...output, allowUnrelated: false });
+      expect(merged).toMatchObject({ state: "failed", error: leadsOut });
       const exported = await done("export", { recipe: name, type: "f16", ...output });
       expect(exported).toMatchObject({ state: "failed", error: leadsOut });
     }
