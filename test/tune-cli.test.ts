@@ -54,6 +54,7 @@ describe("tune", () => {
 
   it("ends the same after ten kills as without any, and its command writes the recipe", {
     tags: ["slow"],
+    timeout: 240_000,
   }, async () => {
     const [whole, killed] = [join(temporaryFolder(), "whole"), join(temporaryFolder(), "killed")];
     for (const folder of [whole, killed]) cpSync(world, folder, { recursive: true });

@@ -93,7 +93,7 @@ describeInBrowser("choosing layers", () => {
     await picture("keyboard");
   });
 
-  it("keeps text and board in step, with errors at their line", async () => {
+  it("keeps text and board in step, with errors at their line", { timeout: 120_000 }, async () => {
     const editor = page.locator(".cm-content");
     await editor.click();
     await page.keyboard.press("Control+a");

@@ -353,6 +353,7 @@ describe("models and projects by strangers", () => {
       const exported = await done("export", { recipe: name, type: "f16", ...output });
       expect(exported).toMatchObject({ state: "failed", error: leadsOut });
     }
+    writeFileSync(recipe("good"), "");
     // Within the project a link is as good as a file, and a link is removed without its target.
     symlinkSync(recipe("good"), recipe("alias"));
     expect((await call("recipe.read", { name: "alias" })).status).toBe(200);
