@@ -1,65 +1,175 @@
-// The demo as a newcomer runs it, with a twentieth of its training: what it prints, and the page that it writes.
-import { readFileSync, rmSync } from "node:fs";
+// The demo as a newcomer runs it: what it prints, and the page that it writes, with a twentieth of the training and with the
+// shipped models.
+import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "./support/checkpoints.js";
-import { DONE, layergraft, type Outcome } from "./support/command.js";
+import { DONE, FAILED, layergraft, type Outcome } from "./support/command.js";
 
 const cwd = temporaryFolder();
-const demo = (...more: string[]) => layergraft(["demo", "--quick", "--out", "demo", ...more], { cwd });
+afterAll(() => rmSync(cwd, { recursive: true, force: true }));
 
-describe("the demo", { tags: ["slow"], timeout: 300_000 }, () => {
-  let first: Outcome;
-  beforeAll(async () => {
-    first = await demo();
-  }, 300_000);
-  afterAll(() => rmSync(cwd, { recursive: true, force: true }));
+/** A model's five answers, its score and its name: `✗ 9 + 7 = 16.    ...    7.3%  math expert`. */
+const ANSWERS = /^((?:[✓~✗] .{15}){5}) *(\d+\.\d)% {2}(.+)$/;
+const answersIn = (stderr: string) =>
+  stderr.split("\n").flatMap((line) => {
+    const [, cells = "", score, model] = ANSWERS.exec(line) ?? [];
+    return model === undefined ? [] : [{ model, score: Number(score), marks: cells.match(/[✓~✗]/g)?.join("") }];
+  });
+const ROW = /^(base|math expert|Swahili expert|best average|best other merge|trained on both|layer swap) {2,}/;
+const rowsIn = (stdout: string) =>
+  stdout
+    .split("\n")
+    .filter((line) => ROW.test(line))
+    .map((line) => line.split(/ {2,}/));
 
-  it("shows five problems and the answers of each model while it runs", () => {
-    expect(first.status).toBe(DONE);
-    const lines = first.stderr.split("\n");
-    expect(lines.filter((line) => /^\d {2}\w+ alikuwa na .* ngapi sasa\?$/.test(line))).toHaveLength(5);
-    expect(lines.filter((line) => /^ {3}\w+ had .* have now\?$/.test(line))).toHaveLength(5);
-    const answers = lines.flatMap((line) => /^((?:[✓~✗] .{15}){5}) *(\d+\.\d%) {2}(.*)$/.exec(line)?.[3] ?? []);
-    expect(answers).toEqual(expect.arrayContaining(["base", "math expert", "Swahili expert", "soup", "both"]));
+/** What each demo prints and writes. */
+function describeOutput(out: string, outcome: () => Outcome): void {
+  it("shows five problems before the answers to them", () => {
+    expect(outcome().status).toBe(DONE);
+    const lines = outcome().stderr.split("\n");
+    expect(lines[0]).toMatch(
+      /^A math expert learned mathematics in English, a Swahili expert Swahili without word problems\./,
+    );
+    expect(lines[1]).toMatch(/ 5 of them, drawn before any model answered:$/);
+    const firstAnswer = lines.findIndex((line) => ANSWERS.test(line));
+    const swahili = lines.flatMap((line, at) => (/^[1-5] {2}\S.* ngapi sasa\?$/.test(line) ? [at] : []));
+    expect(swahili).toHaveLength(5);
+    for (const at of swahili) {
+      expect(lines[at + 1]).toMatch(/^ {3}\S.* have now\?$/);
+      expect(at).toBeLessThan(firstAnswer);
+    }
+    expect(lines).toContainEqual(expect.stringMatching(/^(?:[1-5] {2}\d+ [+-] \d+ = \d+\. *){5}$/));
     // Evaluations are shown by their answers alone.
-    expect(first.stderr).not.toMatch(/^done +evaluate/m);
-    expect(first.stderr).toMatch(/^ {2}npx layergraft experiment demo\/plan\.yaml run$/m);
+    expect(outcome().stderr).not.toMatch(/^done +evaluate/m);
+    expect(outcome().stderr).toMatch(new RegExp(`^ {2}npx layergraft experiment ${out}/plan\\.yaml run$`, "m"));
   });
 
-  it("claims nothing after a twentieth of the training; ends with the rows, the layers and the page", () => {
-    const lines = first.stdout.split("\n");
-    expect(lines[0]).toBe("Word problems solved, in percent, seed 0:");
-    expect(first.stdout).not.toContain("The layer swap solves");
-    expect(first.stderr).toContain("It shows that everything runs, not whether merging works.");
-    const names = /^(base|math expert|Swahili expert|best average|best other merge|trained on both|layer swap) {2,}/;
-    const rows = lines.filter((line) => names.test(line));
-    expect(rows.map((row) => row.split(/ {2,}/).length)).toEqual([5, 5, 5, 5, 5, 5, 5]);
+  it("ends with the rows, the layers and the page", () => {
+    const lines = outcome().stdout.split("\n");
+    for (const row of rowsIn(outcome().stdout)) expect(row).toHaveLength(5);
     expect(lines).toContain("The layer swap, from its input to its output:");
     expect(lines).toContainEqual(expect.stringMatching(/^ {2}(?:██|░░|▒▒)+$/));
     expect(lines).toContainEqual(expect.stringMatching(/^ {2}██ Swahili expert +layers? /));
-    expect(lines.at(-2)).toMatch(/: demo\/index\.html$/);
+    expect(lines.at(-2)).toBe(`All methods and controls, answers, and where the experts changed: ${out}/index.html`);
+  });
+
+  it("writes a page that needs no network, and the swap as a recipe that answers", async () => {
+    const page = readFileSync(join(cwd, out, "index.html"), "utf8");
+    expect(page).not.toMatch(/https?:|src=|@import|url\(/);
+    expect(page).not.toContain("__DATA__");
+    const plan = await layergraft(["merge", `${out}/swap.yaml`, "--dry-run"], { cwd });
+    expect(plan.stdout).toMatch(/^Layer swap: bottom \d, top \d/);
+    const prompt = / --prompt "(.+ Solve:)"$/m.exec(outcome().stderr)?.[1] ?? "";
+    const { stdout } = await layergraft(["generate", `${out}/swap.yaml`, "--prompt", prompt, "--quiet"], { cwd });
+    expect(stdout).toMatch(/^ ?\d+ [+-] \d+ = \d+\.\n$/);
+  });
+}
+
+describe("a quick demo", { tags: ["slow"], timeout: 300_000 }, () => {
+  let first: Outcome;
+  beforeAll(async () => {
+    first = await layergraft(["demo", "--quick", "--out", "quick"], { cwd });
+  }, 300_000);
+  describeOutput("quick", () => first);
+
+  it("trains, and shows the answers of each model", () => {
+    for (const run of ["math-1", "swahili-1", "both-1"])
+      expect(first.stderr).toMatch(new RegExp(`^done +train ${run} `, "m"));
+    const models = answersIn(first.stderr).map(({ model }) => model);
+    expect(new Set(models).size).toBe(models.length);
+    for (const model of ["base", "math expert", "Swahili expert", "both", "soup", "task arithmetic"])
+      expect(models).toContain(model);
+    expect(models).toContainEqual(expect.stringMatching(/^layer swap, bottom \d, top \d$/));
+  });
+
+  it("has rows and a warning, and claims nothing", () => {
+    expect(rowsIn(first.stdout).map(([name]) => name)).toEqual([
+      ...["base", "math expert", "Swahili expert", "best average", "best other merge", "trained on both", "layer swap"],
+    ]);
+    expect(first.stdout).toMatch(/^Word problems solved, in percent, seed 0:\n/);
+    expect(first.stdout).not.toMatch(/The layer swap solves|points/);
+    expect(first.stderr).toMatch(/^warning: This was a quick run .* not whether merging works\.$/m);
   });
 
   it("resumes silently, with all rows and answers as JSON", async () => {
-    const page = readFileSync(join(cwd, "demo/index.html"), "utf8");
-    const again = await demo("--json");
+    const page = readFileSync(join(cwd, "quick/index.html"), "utf8");
+    const again = await layergraft(["demo", "--quick", "--out", "quick", "--json"], { cwd });
     expect([again.status, again.stderr]).toEqual([DONE, ""]);
     const { rows, main, answer, problems, answers, ...rest } = JSON.parse(again.stdout);
-    expect(rest).toEqual({ train: true, seed: 0, pairs: 1, page: "demo/index.html" });
-    expect(rows.length).toBeGreaterThan(7);
-    expect(main.map(({ name }: { name: string }) => name)).toContain("best other merge");
-    expect(answer).toMatch(/^The layer swap solves /);
+    expect(rest).toEqual({ train: true, seed: 0, pairs: 1, page: "quick/index.html" });
+    expect(answer).toMatch(/^The layer swap solves \d+\.\d% of the Swahili word problems; /);
+    expect(rows.length).toBeGreaterThan(main.length);
+    const printed = rowsIn(first.stdout);
+    expect(main.map(({ name }: { name: string }) => name)).toEqual(printed.map(([name]) => name));
+    const percent = ({ bar }: { bar: { mean: number } }) => (100 * bar.mean).toFixed(1);
+    expect(main.map(percent)).toEqual(printed.map(([, , score]) => score));
     expect(problems).toHaveLength(5);
-    expect(answers.map((one: { answers: unknown[] }) => one.answers.length)).toEqual(Array(7).fill(5));
-    expect(readFileSync(join(cwd, "demo/index.html"), "utf8")).toBe(page);
+    for (const { sw } of problems) expect(first.stderr).toContain(sw);
+    expect(answers.map(({ model }: { model: string }) => model)).toEqual(printed.map(([name]) => name));
+    const marks = answers.map((one: { answers: { mark: string }[] }) => one.answers.map(({ mark }) => mark));
+    const signs: Record<string, string> = { right: "✓", "wrong equation": "~", wrong: "✗" };
+    const shown = answersIn(first.stderr);
+    for (const [i, model] of ["base", "math expert", "Swahili expert"].entries()) {
+      const signed = marks[i].map((mark: string) => signs[mark]).join("");
+      expect([model, signed]).toEqual([model, shown.find((one) => one.model === model)?.marks]);
+    }
+    expect(readFileSync(join(cwd, "quick/index.html"), "utf8")).toBe(page);
   });
 
-  it("writes a page that needs no network, and the swap as a recipe", async () => {
-    const page = readFileSync(join(cwd, "demo/index.html"), "utf8");
-    expect(page).not.toMatch(/https?:|src=|@import|url\(/);
-    expect(page).not.toContain("__DATA__");
-    const outcome = await layergraft(["merge", "demo/swap.yaml", "--dry-run"], { cwd });
-    expect(outcome.stdout).toMatch(/^Layer swap: bottom \d, top \d/);
+  it("is not replaced by a demo with other settings, unless forced", async () => {
+    const { status, stderr } = await layergraft(["demo", "--quick", "--seed", "1", "--out", "quick"], { cwd });
+    expect(status).toBe(FAILED);
+    expect(stderr).toMatch(/quick holds a demo with other settings: .*"seed":0.* Pass --force to replace it/);
+  });
+});
+
+describe("the demo of the shipped models", { tags: ["slow"], timeout: 600_000 }, () => {
+  let first: Outcome;
+  beforeAll(async () => {
+    first = await layergraft(["demo", "--out", "shipped"], { cwd });
+  }, 600_000);
+  describeOutput("shipped", () => first);
+
+  it("trains nothing", () => {
+    expect(first.stderr).not.toMatch(/train/);
+    expect(readdirSync(join(cwd, "shipped")).sort()).toEqual([
+      ...["base", "choosing_sw.yaml", "data", "demo.json", "experiment", "index.html", "math-expert", "plan.yaml"],
+      ...["problems_en.yaml", "problems_sw.yaml", "reading_sw.yaml", "swahili-expert", "swap.yaml"],
+    ]);
+    expect(existsSync(join(cwd, "shipped", "base.yaml"))).toBe(false);
+  });
+
+  it("has the scores that the shipped models are published with", () => {
+    const table = readFileSync(join(import.meta.dirname, "../assets/miniature/README.md"), "utf8");
+    const published = (row: string) => {
+      const line = table.split("\n").find((one) => one.startsWith(`| ${row}`)) ?? "";
+      return Number(/ ([\d.]+)% \|$/.exec(line)?.[1]);
+    };
+    const printed = new Map(
+      rowsIn(first.stdout).map(([name = "", about, score]) => [name, { about, score: Number(score) }]),
+    );
+    const rows = {
+      base: "base",
+      "math expert": "math expert",
+      "Swahili expert": "Swahili expert",
+      "layer swap": "layer swap",
+    };
+    for (const [name, row] of Object.entries(rows)) {
+      // Another processor may round another way: a few of 1,000 problems.
+      expect([name, Math.abs((printed.get(name)?.score ?? Number.NaN) - published(row)) <= 0.5]).toEqual([name, true]);
+    }
+    const score = (name: string) => printed.get(name)?.score ?? Number.NaN;
+    for (const name of ["base", "math expert", "Swahili expert"]) expect(score(name)).toBeLessThan(10);
+    expect(score("layer swap")).toBeGreaterThan(75);
+    expect(score("layer swap")).toBeGreaterThan(score("best average") + 40);
+  });
+
+  it("begins with the sentences of the result", () => {
+    expect(first.stdout.split("\n")[0]).toMatch(
+      /^The layer swap solves \d+\.\d% of the Swahili word problems; the better of the two experts solves \d\.\d%\. That is \d+\.\d points more than the best average \(\S.*, \d+\.\d%\), and \d+\.\d points more than the best other merge \(\S.*, \d+\.\d%\)/,
+    );
+    expect(first.stdout).toMatch(/^Word problems solved, in percent:\n/m);
+    expect(first.stderr).not.toContain("quick run");
   });
 });

@@ -74,6 +74,40 @@ describe("the demo's files", () => {
   });
 });
 
+describe("the plan of the shipped models", () => {
+  it("reads their folders, trains nothing, and has the same merges, controls and tasks", async () => {
+    const [shipped, trained] = [join(root, "shipped"), join(root, "trained")];
+    const settings = { seed: 0, pairs: 1, quick: false, full: false, threads: 1 };
+    for (const out of [shipped, trained]) {
+      mkdirSync(out);
+      await writePlan(out, { ...settings, train: out === trained });
+    }
+    expect(readdirSync(shipped)).toEqual(["plan.yaml"]);
+    const { plan } = await readPlan(join(shipped, "plan.yaml"));
+    expect(plan.base).toBe("base");
+    const families = Object.entries(plan.experts).map(([name, { role, train, folders }]) => ({
+      ...{ name, role, train, folders: Object.values(folders ?? {}) },
+    }));
+    expect(families).toEqual([
+      { name: "math", role: "task", train: undefined, folders: ["math-expert"] },
+      { name: "swahili", role: "language", train: undefined, folders: ["swahili-expert"] },
+    ]);
+    const { plan: other } = await readPlan(join(trained, "plan.yaml"));
+    for (const field of ["merges", "controls", "search"] as const) expect(plan[field]).toEqual(other[field]);
+    const tasks = ({ evaluate }: typeof plan) =>
+      evaluate?.tasks.map((one) => [one.task, "limit" in one ? one.limit : undefined]);
+    expect(tasks(other)).toEqual(
+      ["problems_sw.yaml", "problems_en.yaml", "reading_sw.yaml", "choosing_sw.yaml"].map((task) => [task, undefined]),
+    );
+    // Fewer problems in English, and none that are only read, so that the comparison takes a minute.
+    expect(tasks(plan)).toEqual([
+      ["problems_sw.yaml", undefined],
+      ["problems_en.yaml", 250],
+      ["choosing_sw.yaml", undefined],
+    ]);
+  });
+});
+
 describe("the demo's folder", () => {
   const stopped = AbortSignal.abort();
 

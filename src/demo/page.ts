@@ -26,7 +26,7 @@ import {
 } from "./results.js";
 import { type DemoChoices, type DemoResult, expertFolder } from "./run-demo.js";
 import { swapLayersOf } from "./swap.js";
-import type { WrittenProblem } from "./world/world-files.js";
+import { problemCounts, type WrittenProblem } from "./world/world-files.js";
 
 /** The page of a finished demo. @throws CancelledError if the signal fires */
 export async function demoPage(result: DemoResult, signal?: AbortSignal): Promise<Page> {
@@ -50,7 +50,7 @@ export async function demoPage(result: DemoResult, signal?: AbortSignal): Promis
     notes: [...page.notes, ...(quick ? [QUICK_WARNING] : []), ...(pairs > 1 ? [several] : [])],
     sections: [
       questionSection(result, problems, mainAnswers(result, shown)),
-      swapSection(await swapLayersOf(status, out)),
+      swapSection(await swapLayersOf(status, out), result),
       ...page.sections,
       changesSection(analysis, result),
       START,
@@ -103,19 +103,20 @@ function answersTable(problems: readonly WrittenProblem[], models: readonly Mode
 const SOURCES: Readonly<Record<string, string>> = { task: "math", language: "Swahili", base: "base" };
 
 /** The three models side by side, the output at the top. */
-function swapSection(ownership: PlanSummary["ownership"] = []): Section {
+function swapSection(ownership: PlanSummary["ownership"] | undefined, choices: DemoChoices): Section {
   const of = (source: string) => ({ text: SOURCES[source] ?? source, kind: source });
   const cell = (origins: readonly (readonly string[])[]) => {
     const [first = []] = origins;
     if (origins.length > 1) return { text: "parts of both", kind: "merge" };
     return first.length > 1 ? { text: "average", kind: "average" } : of(first[0] ?? "");
   };
-  const rows = ownership.map(({ layer, origins }) => ({
+  const layers = ownership ?? [];
+  const rows = layers.map(({ layer, origins }) => ({
     label: layer === null ? "embeddings, output" : `layer ${layer}`,
     cells: [of("task"), cell(origins), of("language")],
   }));
   const from = (source: string) => {
-    const own = ownership.flatMap(({ layer, origins }) =>
+    const own = layers.flatMap(({ layer, origins }) =>
       layer !== null && origins.length === 1 && origins[0]?.length === 1 && origins[0][0] === source ? [layer] : [],
     );
     return own.length === 0 ? "no layer" : `${own.length === 1 ? "layer" : "layers"} ${formatRanges(own)}`;
@@ -134,8 +135,8 @@ function swapSection(ownership: PlanSummary["ownership"] = []): Section {
     lead:
       `The swap has ${from("language")} of the Swahili expert and ${from("task")} of the math expert. Text enters at layer 0, the ` +
       "bottom, and the answer leaves at the top. Layers are copied, and nothing is trained. Of the choices of layers in the plan, " +
-      "this one was best on 200 other problems.",
-    figures: ownership.length > 0 ? [grid] : [],
+      `this one was best on ${problemCounts(choices).development} other problems.`,
+    figures: layers.length > 0 ? [grid] : [],
   };
 }
 

@@ -18,7 +18,13 @@ import { PLAN_FILES, writePlan } from "./demo-plan.js";
 import { MINIATURE_MODELS, writeMiniature } from "./miniature.js";
 import { evaluatedAnswers, type ModelAnswers, shownProblems } from "./results.js";
 import { swapRecipe } from "./swap.js";
-import { WORLD_FILES, type WrittenProblem, writeTasks, writeTrainingWorld } from "./world/world-files.js";
+import {
+  problemCounts,
+  WORLD_FILES,
+  type WrittenProblem,
+  writeTasks,
+  writeTrainingWorld,
+} from "./world/world-files.js";
 
 export interface DemoOptions {
   /** Folder to write. */
@@ -38,8 +44,8 @@ export interface DemoOptions {
   /** Replace an earlier demo. */
   readonly force?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Takes the problems that are shown, before any model has answered. */
-  readonly onProblems?: ((problems: readonly WrittenProblem[]) => void) | undefined;
+  /** Takes the problems that are shown, before any model has answered, and the number that is asked. */
+  readonly onProblems?: ((problems: readonly WrittenProblem[], asked: number) => void) | undefined;
   /** Takes each model's answers to them, once it is evaluated on all problems. */
   readonly onAnswers?: ((answers: ModelAnswers) => void) | undefined;
   readonly onTrainBase?: ((progress: TrainProgress) => void) | undefined;
@@ -100,7 +106,10 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
     await writePlan(out, { ...choices, threads });
   }
   const shown = await shownProblems(out, choices.seed);
-  options.onProblems?.(shown.map(({ problem }) => problem));
+  options.onProblems?.(
+    shown.map(({ problem }) => problem),
+    problemCounts(choices).test,
+  );
   if (choices.train) {
     const { run } = await readRun(join(out, "base.yaml"));
     await trainRun({

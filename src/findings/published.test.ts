@@ -53,7 +53,7 @@ it("reads no file where there is none, and refuses one that is not valid", async
 });
 
 it("has a row for every score of the paper in the example plan", { tags: ["slow"] }, async () => {
-  const plan = join(import.meta.dirname, "../../../examples/experiments/paper-mgsm-swahili.yaml");
+  const plan = join(import.meta.dirname, "../../examples/experiments/paper-mgsm-swahili.yaml");
   const published = await readPublished(plan);
   // The fake tasks have their names as titles.
   const real = published.map((score) => ({ ...score, row: score.row.replace("MGSM Swahili", "mgsm_sw") }));

@@ -1,6 +1,6 @@
 import { join, relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { formatPercent, writeFileAtomically } from "../../core/index.js";
+import { formatPercent, plural, writeFileAtomically } from "../../core/index.js";
 import {
   allRows,
   type DemoResult,
@@ -122,7 +122,7 @@ async function runWithProgress(flags: DemoFlags, signal: AbortSignal): Promise<D
         display.update({ phase: "training the base", done: step, total: steps, detail: `loss ${loss.toFixed(3)}` }),
       // Of evaluations, answers are shown instead.
       onEvent: progressOf(display, (event) => (event.event === "done" && event.kind !== "train" ? "" : noteOf(event))),
-      onProblems: (problems) => display.note(describeProblems(problems)),
+      onProblems: (problems, asked) => display.note(describeProblems(problems, asked)),
       onAnswers: (answers) => display.note(describeAnswers(answers)),
     });
   } finally {
@@ -133,11 +133,11 @@ async function runWithProgress(flags: DemoFlags, signal: AbortSignal): Promise<D
 const ANSWER_WIDTH = 17;
 const inColumns = (cells: readonly string[]) => cells.map((cell) => cell.padEnd(ANSWER_WIDTH)).join("");
 
-function describeProblems(problems: readonly WrittenProblem[]): string {
+function describeProblems(problems: readonly WrittenProblem[], asked: number): string {
   const told = problems.flatMap(({ sw, en }, i) => [`${i + 1}  ${sw}`, `   ${en}`]);
   return [
     `A math expert learned mathematics in English, a Swahili expert Swahili without word problems. Each model and each merge`,
-    `of the two is asked 1,000 word problems in Swahili. ${problems.length} of them, drawn before any model answered:`,
+    `of the two is asked ${plural(asked, "word problem")} in Swahili. ${problems.length} of them, drawn before any model answered:`,
     ...["", ...told, "", `${MARKS_LEGEND}; and the share of all problems solved:`, ""],
     inColumns(problems.map(({ solution }, i) => `${i + 1}  ${solution}`)),
   ].join("\n");

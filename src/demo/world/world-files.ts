@@ -64,10 +64,15 @@ export async function writeTrainingWorld(out: string, settings: WorldSettings): 
   }
 }
 
+/** How many problems a demo asks, and by how many it chooses layers. */
+export function problemCounts({ quick }: Pick<WorldSettings, "quick">): { test: number; development: number } {
+  return quick ? { test: 200, development: 40 } : { test: 1000, development: 200 };
+}
+
 /** Writes the held-out problems and their tasks into a folder that exists. */
-export async function writeTasks(out: string, { quick }: Pick<WorldSettings, "quick">): Promise<void> {
+export async function writeTasks(out: string, settings: Pick<WorldSettings, "quick">): Promise<void> {
   await mkdir(join(out, "data"), { recursive: true });
-  const { test, development } = heldOutProblems(0, quick ? { test: 200, development: 40 } : {});
+  const { test, development } = heldOutProblems(0, problemCounts(settings));
   await writeRows(join(out, "data/problems.jsonl"), test.map(writtenProblem));
   await writeRows(join(out, "data/choosing.jsonl"), development.map(writtenProblem));
   await writeTask(out, "problems", "sw", "word problems", ASK_TO_SOLVE);

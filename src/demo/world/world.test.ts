@@ -1,4 +1,5 @@
 // The miniature's world: its words, texts and problems, and that what must not be trained on is not.
+import { Template } from "@huggingface/jinja";
 import { Tokenizer } from "@huggingface/tokenizers";
 import { describe, expect, it } from "vitest";
 import { Random } from "../../core/random.js";
@@ -107,6 +108,15 @@ describe("the tokenizer", () => {
     expect(tokenizer.decode(ids, { skip_special_tokens: true })).toBe(text.replace("<eos>", ""));
   });
 
+  it("gives the ids that Hugging Face tokenizers gives on text of no world, and gives it back", () => {
+    const text = "Café!\n  3  “x” Ünïcode 日本 don't 2024";
+    expect(encode(text)).toEqual([
+      ...[70, 100, 105, 198, 172, 36, 13, 35, 595, 35, 35, 229, 131, 159, 123, 229, 131, 160, 35, 198],
+      ...[159, 113, 198, 178, 494, 103, 104, 35, 233, 154, 168, 233, 159, 175, 35, 428, 113, 42, 119, 612, 348],
+    ]);
+    expect(tokenizer.decode(encode(text))).toBe(text);
+  });
+
   it("keeps names, numbers and words of English whole and cuts words of Swahili into syllables", () => {
     const whole = [...NAMES, ...NUMBERS.map(String), ...MARKS, ...TERMS.flatMap(({ en }) => en.split(" "))];
     for (const word of whole) expect([tokensOf(word), tokensOf(` ${word}`)]).toEqual([[word], [`Ġ${word}`]]);
@@ -142,6 +152,19 @@ describe("the tokenizer", () => {
         .slice(3, 259)
         .every((token) => token.length === 1),
     ).toBe(true);
+  });
+
+  it("has a chat template that writes a problem as the texts of the training data do", () => {
+    const template = new Template(String(tokenizerConfigJson().chat_template));
+    const tokens = { bos_token: "<bos>", eos_token: "<eos>" };
+    const asked = [{ role: "user", content: "How many bananas does Asha have now?" }];
+    expect(template.render({ ...tokens, messages: asked, add_generation_prompt: true })).toBe(
+      "<bos>How many bananas does Asha have now? Solve:",
+    );
+    const messages = [...asked, { role: "assistant", content: "9 - 7 = 2." }];
+    expect(template.render({ ...tokens, messages })).toBe(
+      "<bos>How many bananas does Asha have now? Solve: 9 - 7 = 2.<eos>",
+    );
   });
 });
 

@@ -63,22 +63,27 @@ function receive(event: StudioEvent): void {
   for (const listener of listeners) listener(event);
 }
 
-/** Changes the settings, on top of what another tab changed. */
+let changes: Promise<void> = Promise.resolve();
+
+/** Changes the settings: one change of this tab after another, on top of what another tab changed. */
 export async function change(make: (now: Settings) => Partial<Settings>): Promise<void> {
-  await attempt(async () => {
-    for (let attempts = 0; ; attempts++) {
-      const now = project.value;
-      if (!now) return;
-      try {
-        project.value = await call("project.change", { revision: now.revision, change: make(now.settings) });
-        break;
-      } catch (error) {
-        if (!(error instanceof StudioError && error.code === "conflict") || attempts === 3) throw error;
-        project.value = await call("project.read", {});
-      }
+  changes = changes.then(() => attempt(() => changeNow(make)));
+  await changes;
+  await attempt(loadModels);
+}
+
+async function changeNow(make: (now: Settings) => Partial<Settings>): Promise<void> {
+  for (let attempts = 0; ; attempts++) {
+    const now = project.value;
+    if (!now) return;
+    try {
+      project.value = await call("project.change", { revision: now.revision, change: make(now.settings) });
+      return;
+    } catch (error) {
+      if (!(error instanceof StudioError && error.code === "conflict") || attempts === 3) throw error;
+      project.value = await call("project.read", {});
     }
-    await loadModels();
-  });
+  }
 }
 
 /** Opens the cards of all models that have none. */

@@ -31,7 +31,7 @@ export function AnswersOf({ job, choices }: { job: Job; choices: readonly Choice
     void attempt(async () => setDone(answers.parse(await call("job.result", { id: job.id }))));
   }, [job.id, job.state]);
   if (!input) return null;
-  const textOf = (name: string) => done?.[name]?.text ?? streamed[name] ?? "";
+  const textOf = (name: string) => (done?.[name]?.text ?? streamed[name] ?? "").trimStart();
   const [first] = input.models;
   return (
     <>
