@@ -9,7 +9,7 @@ const readJson = (file) => JSON.parse(readFileSync(file, "utf8"));
 const isWindows = process.platform === "win32";
 
 const FOLDERS = ["src", "assets"];
-const FILES = /^(package(-lock)?|tsconfig.*)\.json$|^(build|rolldown\.config)\.js$/;
+const FILES = /^(package(-lock)?|tsconfig.*)\.json$|^(build|types|rolldown\.config)\.js$/;
 /** In dist/: what it was built from. */
 const STAMP = ".inputs";
 
@@ -62,6 +62,7 @@ async function buildInto(folder) {
     run(`tsc -p tsconfig.build.json --outDir ${folder}`),
   ]);
   for (const result of results) if (result.status === "rejected") throw result.reason;
+  await run(`node types.js ${folder}`);
   // npm makes a linked command executable when it is installed, and not after a later build.
   for (const file of Object.values(readJson("package.json").bin)) chmodSync(file.replace("dist", folder), 0o755);
 }

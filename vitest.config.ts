@@ -27,7 +27,7 @@ export default defineConfig({
     ],
     // npm test leaves these out; npm run test:slow runs them.
     tags: [{ name: "slow", description: "statistics, large tensors, the guides' commands, a quick demo, kills" }],
-    testTimeout: 60_000,
+    testTimeout: 180_000,
     hookTimeout: 60_000,
     env: hasRoom && !process.env.TMPDIR ? { TMPDIR: MEMORY } : {},
     // Two cores are enough for the suite; a third worker computes while others wait for disks, kills and servers.

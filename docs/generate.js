@@ -6,7 +6,6 @@ import { taskFields, taskJsonSchema } from "#evaluate";
 import { planFields, planJsonSchema } from "#experiment";
 import { methodReferences, outputReferences, recipeJsonSchema } from "#merge";
 import { dataFields, runFields, runJsonSchema } from "#train";
-import { recipeTypes, runTypes } from "./generate-types.js";
 
 /** @param {string} name */
 const path = (name) => fileURLToPath(new URL(name, import.meta.url));
@@ -80,6 +79,4 @@ export function schemas() {
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   for (const page of PAGES) writeFileSync(path(page), renewed(readFileSync(path(page), "utf8")));
   for (const { file, text } of schemas()) writeFileSync(path(file), text);
-  writeFileSync(path("../src/api/recipe-types.ts"), recipeTypes());
-  writeFileSync(path("../src/api/run-types.ts"), runTypes());
 }

@@ -3,17 +3,15 @@ import { resolve } from "node:path";
 import {
   type Analysis,
   type AnalysisOutput,
-  type AnalyzeOptions as AnalyzeInput,
   analyzeExperts,
   checkAnalysisOutput,
-  type Suggestion as SuggestedRecipe,
+  type Suggestion,
   suggestRecipes,
   type ThresholdSpec,
   writeAnalysis,
 } from "../merge/index.js";
-import { camelFields, snakeFields } from "./field-names.js";
+import type { Source } from "./inputs.js";
 import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./options.js";
-import type { MergeRecipe, Source } from "./recipe-types.js";
 
 /** Options of `analyze`. */
 export interface AnalyzeOptions extends StreamOptions, FolderOptions, Partial<AnalysisOutput> {
@@ -39,13 +37,10 @@ export interface AnalyzeOptions extends StreamOptions, FolderOptions, Partial<An
  * @throws CancelledError if the signal fires
  */
 export async function analyze(options: AnalyzeOptions): Promise<Analysis> {
-  const { base, rows, thresholds, vocabulary, folder, out, force } = options;
-  const models = [base, ...Object.values(options.experts).filter((source) => typeof source === "string")];
+  const { base, experts, rows, thresholds, vocabulary, folder, out, force } = options;
+  const models = [base, ...Object.values(experts).filter((source) => typeof source === "string")];
   const inputs = models.map((model) => resolve(folder ?? "", model));
   if (out !== undefined) await checkAnalysisOutput({ out, force }, inputs);
-  const experts = Object.fromEntries(
-    Object.entries(options.experts).map(([name, source]) => [name, snakeFields(source)]),
-  ) as AnalyzeInput["experts"];
   const result = await analyzeExperts({
     base,
     experts,
@@ -76,12 +71,6 @@ export interface SuggestOptions extends StreamOptions, FolderOptions {
   readonly vocabulary?: string | undefined;
 }
 
-/** A merge to try: a starting point for a search. Evaluate the result. */
-export interface Suggestion extends Omit<SuggestedRecipe, "recipe"> {
-  /** The recipe, in camelCase; `planMerge` takes it. */
-  readonly recipe: MergeRecipe;
-}
-
 /**
  * Suggests merges of two experts, by the depth of the model and by where they changed. Makes one pass over the weights.
  * @throws MismatchError if the models do not fit together
@@ -98,7 +87,5 @@ export async function suggest(options: SuggestOptions): Promise<readonly Suggest
     hub: hubOf(options),
     ...controlsOf(options),
   });
-  return suggestRecipes({ analysis, sources: { base, task, language }, tau, alpha, vocabulary }).map(
-    ({ recipe, ...suggestion }) => ({ ...suggestion, recipe: camelFields(recipe) as MergeRecipe }),
-  );
+  return suggestRecipes({ analysis, sources: { base, task, language }, tau, alpha, vocabulary });
 }

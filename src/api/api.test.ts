@@ -1,5 +1,5 @@
 // The library's calls on the small models of examples/.
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { writeByteModel, writeLetters } from "../../test/support/byte-model.js";
@@ -12,14 +12,13 @@ import {
   diff,
   evaluate,
   inspect,
-  type MergeRecipe,
   Model,
   OutputError,
   openModel,
   openPlan,
   type Progress,
   planMerge,
-  RecipeError,
+  type RecipeInput,
   serve,
   suggest,
   train,
@@ -34,32 +33,26 @@ beforeAll(() => writeExample(folder));
 const SWAP = { method: "swap", task: "math-expert", language: "swahili-expert" } as const;
 
 describe("planMerge", () => {
-  test("takes fields in camelCase and in snake_case, in nested recipes too", async () => {
-    const camel: MergeRecipe = {
-      method: "soup",
-      models: [{ model: { ...SWAP, bottomTransition: 2 }, weight: 2 }, "math-expert"],
-      shardSize: "1MB",
-    };
-    const snake = {
+  test("takes the fields of a recipe file, in nested recipes too, and gives them back with defaults", async () => {
+    const recipe = {
       method: "soup",
       models: [{ model: { ...SWAP, bottom_transition: 2 }, weight: 2 }, "math-expert"],
       shard_size: "1MB",
     } as const;
-    const [a, b] = [await planMerge(camel, { folder }), await planMerge(snake, { folder })];
-    expect(a.toJSON()).toEqual(b.toJSON());
-    expect(a.recipe).toMatchObject({
-      shardSize: 1_000_000,
-      models: [{ model: { bottomTransition: 2, bottom: 1 } }, {}],
+    const plan = await planMerge(recipe, { folder });
+    expect(plan.recipe).toMatchObject({
+      shard_size: 1_000_000,
+      models: [{ model: { bottom_transition: 2, bottom: 1 } }, {}],
     });
-    expect((await planMerge(a.recipe, { folder })).toJSON()).toEqual(a.toJSON());
+    expect((await planMerge(plan.recipe, { folder })).toJSON()).toEqual(plan.toJSON());
   });
 
-  test("refuses a field under both names, and one that does not exist", async () => {
-    const twice = { ...SWAP, topTransition: 1, top_transition: 1 } as MergeRecipe;
-    await expect(planMerge(twice, { folder })).rejects.toThrow(
-      new RecipeError("top_transition is given twice, in camelCase and in snake_case"),
-    );
-    await expect(planMerge({ ...SWAP, botom: 1 } as MergeRecipe, { folder })).rejects.toThrow(/botom/);
+  test.each([
+    ["botom", "bottom"],
+    ["topTransition", "top_transition"],
+  ])("refuses %s, and names %s", async (field, meant) => {
+    const wrong = { ...SWAP, [field]: 1 } as RecipeInput;
+    await expect(planMerge(wrong, { folder })).rejects.toThrow(new RegExp(`${field}.*${meant}`, "s"));
   });
 
   test("has plain fields, and writes what verify verifies", async () => {
@@ -122,7 +115,7 @@ test("inspect and diff describe checkpoints and their differences", async () => 
 });
 
 test("analyze measures experts, recipes among them; suggest gives recipes that plan", async () => {
-  const experts = { math: "math-expert", swap: { ...SWAP, bottomTransition: 1 } };
+  const experts = { math: "math-expert", swap: { ...SWAP, bottom_transition: 1 } };
   const out = join(folder, "analysis");
   const { total, layers } = await analyze({ base: "base", experts, folder, out });
   expect(JSON.parse(readFileSync(join(out, "analysis.json"), "utf8"))).toMatchObject({
@@ -138,7 +131,7 @@ test("analyze measures experts, recipes among them; suggest gives recipes that p
   const suggestions = await suggest({ base: "base", task: "math-expert", language: "swahili-expert", folder });
   expect(suggestions.map(({ name }) => name)).toContain("paper-default");
   for (const { recipe } of suggestions) await planMerge(recipe, { folder });
-  expect(Object.keys(suggestions[0]?.recipe ?? {})).toContain("bottomTransition");
+  expect(Object.keys(suggestions[0]?.recipe ?? {})).toContain("bottom_transition");
 });
 
 describe("a model", () => {
@@ -200,16 +193,28 @@ describe("a model", () => {
   });
 });
 
-test("train takes camelCase and chooses a learning rate where none is given", async () => {
+test("train takes the fields of a run file and chooses a learning rate where none is given", async () => {
   const seen: number[] = [];
-  const run = { base: "base", out: "trained", data: "problems.jsonl", sequenceLength: 48, steps: 2 };
+  const run = { base: "base", out: "trained", data: "problems.jsonl", sequence_length: 48, steps: 2 };
   const result = await train(run, { folder, onProgress: ({ done, total }) => seen.push(done / total) });
   expect({ steps: result.steps, seen }).toEqual({ steps: 2, seen: [0.5, 1] });
   expect(result.notes).toEqual([
     expect.stringMatching(/^learning rate [\de.-]+ is the default for full fine-tuning of/),
   ]);
   expect((await inspect(result.last)).layers).toBe(8);
-  await expect(train({ ...run, sequenceLenght: 48 } as typeof run, { folder })).rejects.toThrow(/sequence_lenght/);
+  await expect(train({ ...run, sequenceLength: 48 } as typeof run, { folder })).rejects.toThrow(/sequence_length/);
+});
+
+test("keeps the user's own names in a run", async () => {
+  const source = at("talk.jsonl");
+  const turns = [
+    { from: "humanTurn", value: "Sums:" },
+    { from: "gpt", value: "2." },
+  ];
+  writeFileSync(source, `${JSON.stringify({ talk: turns })}\n`.repeat(12));
+  const map = { messages: "talk", role: "from", content: "value", roles: { humanTurn: "user" } } as const;
+  const run = { base: "base", out: "talked", data: { source, map }, sequence_length: 48, steps: 1 };
+  expect((await train(run, { folder })).steps).toBe(1);
 });
 
 describe("serve", () => {

@@ -1,14 +1,8 @@
 // Runs an experiment from its plan: experts, merges, evaluations, tables.
 import { join } from "node:path";
-import {
-  type ExperimentInput,
-  openExperiment,
-  type RunEvent,
-  type RunSummary,
-  runOpened,
-  statusOf,
-} from "../experiment/index.js";
+import { openExperiment, type RunEvent, type RunSummary, runOpened, statusOf } from "../experiment/index.js";
 import { type ExperimentReport, gatherReport, writeReport } from "../findings/index.js";
+import type { PlanInput } from "./inputs.js";
 import type { CallOptions, Progress } from "./options.js";
 
 /**
@@ -51,7 +45,7 @@ export interface ExperimentResult {
  * @throws CancelledError if the signal fires
  */
 export async function runExperiment(
-  plan: string | ExperimentInput,
+  plan: string | PlanInput,
   options: RunExperimentOptions = {},
 ): Promise<ExperimentResult> {
   const { out, base, data, signal, onProgress } = options;

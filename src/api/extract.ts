@@ -1,9 +1,8 @@
 // Adapters from the changes of models.
 import { resolve } from "node:path";
-import { type ExtractOptions as ExtractInput, type Extraction, extractAdapter } from "../merge/index.js";
-import { snakeFields } from "./field-names.js";
+import { type Extraction, extractAdapter } from "../merge/index.js";
+import type { Source } from "./inputs.js";
 import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./options.js";
-import type { Source } from "./recipe-types.js";
 
 /** Options of `extract`. */
 export interface ExtractOptions extends StreamOptions, FolderOptions {
@@ -36,8 +35,7 @@ export interface ExtractOptions extends StreamOptions, FolderOptions {
  * @throws CancelledError if the signal fires
  */
 export function extract(options: ExtractOptions): Promise<Extraction> {
-  const { base, rank, energy, linearOnly, seed, folder, out, force } = options;
-  const model = snakeFields(options.model) as ExtractInput["model"];
+  const { base, model, rank, energy, linearOnly, seed, folder, out, force } = options;
   return extractAdapter(
     { base, model, rank, energy, linearOnly, seed, folder, hub: hubOf(options), ...controlsOf(options) },
     { out: resolve(folder ?? "", out), force },

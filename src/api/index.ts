@@ -13,8 +13,8 @@ export {
   VERSION,
 } from "../core/index.js";
 export type { ChatMessage } from "../engine/index.js";
-export type { ExtractedModule, ExtractedPart, Extraction, PushResult } from "../merge/index.js";
-export { type AnalyzeOptions, analyze, type Suggestion, type SuggestOptions, suggest } from "./analyze.js";
+export type { ExtractedModule, ExtractedPart, Extraction, PushResult, Suggestion } from "../merge/index.js";
+export { type AnalyzeOptions, analyze, type SuggestOptions, suggest } from "./analyze.js";
 export {
   type DiffOptions,
   type DiffResult,
@@ -40,6 +40,7 @@ export {
 } from "./experiment.js";
 export { type ExportOptions, type ExportResult, exportModel } from "./export.js";
 export { type ExtractOptions, extract } from "./extract.js";
+export type { PlanInput, RecipeInput, RunInput, Source } from "./inputs.js";
 export {
   type Answer,
   type GenerateOptions,
@@ -60,7 +61,5 @@ export {
   type WriteResult,
 } from "./plan-merge.js";
 export { type PushOptions, push } from "./push.js";
-export type { MergeRecipe, Source } from "./recipe-types.js";
-export type { TrainRun } from "./run-types.js";
 export { type ModelServer, type ServedRequest, type ServeOptions, serve } from "./serve.js";
 export { type TrainOptions, type TrainProgress, type TrainResult, train } from "./train.js";

@@ -15,17 +15,15 @@ import {
 } from "../engine/index.js";
 import type { FileType } from "../export/index.js";
 import { type BackendName, chooseBackend, openLlama } from "../llama/index.js";
-import type { RecipeInput } from "../merge/index.js";
-import { snakeFields } from "./field-names.js";
+import type { RecipeInput } from "./inputs.js";
 import { type CallOptions, controlsOf, defined, type FolderOptions, hubOf } from "./options.js";
 import { MergePlan } from "./plan-merge.js";
-import type { MergeRecipe } from "./recipe-types.js";
 
 /**
  * A model to run: a folder, `FOLDER+ADAPTER`, the name of a model on the hub, a recipe file, a recipe, a plan, or a GGUF
  * file. The embedded engine computes recipes and plans in memory and writes nothing; llama.cpp runs an export in the cache.
  */
-export type ModelInput = string | MergeRecipe | RecipeInput | MergePlan;
+export type ModelInput = string | RecipeInput | MergePlan;
 
 /** Options of `openModel`. `onProgress` reports the bytes of a recipe that are computed, or of an export. */
 export interface OpenModelOptions extends CallOptions, FolderOptions {
@@ -218,7 +216,7 @@ export async function openModel(source: ModelInput, options: OpenModelOptions = 
 /** What the engine opens. */
 export function engineSource(source: ModelInput): EngineSource {
   if (source instanceof MergePlan) return MergePlan.openedOf(source);
-  return typeof source === "string" ? source : (snakeFields(source) as RecipeInput);
+  return source;
 }
 
 /** What only `serve` chooses. */

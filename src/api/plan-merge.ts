@@ -8,13 +8,11 @@ import {
   type PlanSummary,
   planRecipe,
   planRecipeFile,
-  type RecipeInput,
   summarizePlan,
 } from "../merge/index.js";
 import { PLAN_FORMAT, type PlanSource, type Step } from "../values/index.js";
-import { camelFields, snakeFields } from "./field-names.js";
+import type { RecipeInput } from "./inputs.js";
 import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./options.js";
-import type { MergeRecipe } from "./recipe-types.js";
 
 /** Options of `planMerge`. */
 export interface PlanMergeOptions extends FolderOptions {
@@ -54,8 +52,8 @@ export interface WriteResult {
 
 /** A planned merge: the value of each output tensor. No weights are computed yet. */
 export class MergePlan {
-  /** The recipe with every default filled in, in camelCase; `planMerge` takes it again. */
-  readonly recipe: MergeRecipe;
+  /** The recipe with every default filled in; `planMerge` takes it again. */
+  readonly recipe: RecipeInput;
   /** Number of transformer layers of the result. */
   readonly layers: number;
   /** Family of the models, such as `Llama`. */
@@ -76,7 +74,7 @@ export class MergePlan {
   constructor(opened: OpenedPlan, notes: readonly string[] = []) {
     const { plan } = opened;
     this.#opened = opened;
-    this.recipe = camelFields(plan.recipe) as MergeRecipe;
+    this.recipe = plan.recipe;
     this.layers = plan.layers;
     this.architecture = plan.architecture;
     this.sources = plan.sources;
@@ -106,7 +104,7 @@ export class MergePlan {
     return { out: result.out, files, bytesRead, bytesWritten, resumed, alreadyComplete, warnings };
   }
 
-  /** The plan as plain data, for `JSON.stringify`; `openPlan` takes it again. Its recipe is in snake_case. */
+  /** The plan as plain data, for `JSON.stringify`; `openPlan` takes it again. */
   toJSON(): Plan {
     return this.#opened.plan;
   }
@@ -114,24 +112,21 @@ export class MergePlan {
 
 /**
  * Plans a merge. Reads headers, configurations and a sample of the weights.
- * @param recipe a recipe, with fields in camelCase or snake_case; or the path of a recipe file or mergekit configuration,
- *   whose relative paths start from the recipe's folder and from the working folder
+ * @param recipe a recipe; or the path of a recipe file or mergekit configuration, whose relative paths start from the
+ *   recipe's folder and from the working folder
  * @throws RecipeError if the recipe is not valid, with every problem
  * @throws MismatchError if the models do not fit together, with every reason
  * @throws CheckpointError or FormatError if a model cannot be read
  * @throws CancelledError if the signal fires
  */
-export async function planMerge(
-  recipe: MergeRecipe | RecipeInput | string,
-  options: PlanMergeOptions = {},
-): Promise<MergePlan> {
+export async function planMerge(recipe: RecipeInput | string, options: PlanMergeOptions = {}): Promise<MergePlan> {
   const { folder = ".", signal } = options;
   if (signal?.aborted) throw new CancelledError("stopped; nothing was written");
   if (typeof recipe === "string") {
     const { opened, notes } = await planRecipeFile(recipe, {}, hubOf({ signal }));
     return new MergePlan(opened, notes);
   }
-  return new MergePlan(await planRecipe(snakeFields(recipe) as RecipeInput, { folder, hub: hubOf({ signal }) }));
+  return new MergePlan(await planRecipe(recipe, { folder, hub: hubOf({ signal }) }));
 }
 
 /**

@@ -1,9 +1,8 @@
 // Trains an expert from a base and data.
 import { isAbsolute, join } from "node:path";
-import { checkRun, type RunInput, type RunResult, readRun, trainRun } from "../train/index.js";
-import { snakeFields } from "./field-names.js";
+import { checkRun, type RunResult, readRun, trainRun } from "../train/index.js";
+import type { RunInput } from "./inputs.js";
 import type { CallOptions, FolderOptions, Progress } from "./options.js";
-import type { TrainRun } from "./run-types.js";
 
 /** Progress of a training run; `done` and `total` are optimizer steps. */
 export interface TrainProgress extends Progress {
@@ -34,8 +33,7 @@ export type TrainResult = RunResult;
 
 /**
  * Trains a model: all weights, some layers, or a LoRA adapter.
- * @param run what to train, with fields in camelCase or snake_case; or the path of a run file, whose
- *   relative paths start from its folder
+ * @param run what to train, with the fields of a run file; or the path of one, whose relative paths start from its folder
  * @returns the folders of the last and the best checkpoint, each a model that all other calls take
  * @throws RecipeError if the run is not valid, with every problem
  * @throws DataError or CheckpointError if the data or the base cannot be read
@@ -43,10 +41,10 @@ export type TrainResult = RunResult;
  * @throws CancelledError if the signal fires; the state is saved, and `resume` continues
  * @throws LayergraftError with code `diverged` if a loss or gradient is not finite
  */
-export async function train(run: TrainRun | RunInput | string, options: TrainOptions = {}): Promise<TrainResult> {
+export async function train(run: RunInput | string, options: TrainOptions = {}): Promise<TrainResult> {
   const { signal, onProgress, resume, force } = options;
   const { run: checked, folder = "." } =
-    typeof run === "string" ? await readRun(run) : { run: checkRun(snakeFields(run)), folder: options.folder };
+    typeof run === "string" ? await readRun(run) : { run: checkRun(run), folder: options.folder };
   const out = isAbsolute(checked.out) ? checked.out : join(folder, checked.out);
   return trainRun({
     run: { ...checked, out },

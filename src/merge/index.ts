@@ -28,6 +28,7 @@ export type { ExtractOptions } from "./extract/open-models.js";
 export { DEFAULT_RANK, type ExtractionPlan, planExtraction } from "./extract/plan-extraction.js";
 export { planRecipeFile } from "./mergekit/plan-recipe-file.js";
 export { parseMergekit, readMergekit } from "./mergekit/read-mergekit.js";
+export type { SourceRecipe } from "./methods/fields.js";
 export { METHODS } from "./methods/index.js";
 export type { Method } from "./methods/method.js";
 export { OUTSIDE, type SwapRecipe, swapOwners } from "./methods/swap.js";

@@ -8,7 +8,14 @@ export {
   recordOf,
 } from "./check-schema.js";
 export { requireKind } from "./file-kinds.js";
-export { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields, writtenAs } from "./schema-fields.js";
+export {
+  type AsWritten,
+  type JsonSchema,
+  jsonSchemaOf,
+  type SchemaField,
+  schemaFields,
+  writtenAs,
+} from "./schema-fields.js";
 export {
   checkSettings,
   type LocatedSettings,

@@ -2,6 +2,13 @@
 
 import { z } from "zod";
 
+/** Fields as code writes them: what a schema reads, and lists may be constants. */
+export type AsWritten<T> = [z.core.util.JSONType] extends [T]
+  ? T
+  : T extends object
+    ? { readonly [Field in keyof T]: AsWritten<T[Field]> }
+    : T;
+
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** A field of a file that people write. */

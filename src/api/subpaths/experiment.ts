@@ -4,7 +4,6 @@
  */
 export {
   type Experiment,
-  type ExperimentInput,
   type ExperimentPlan,
   openExperiment,
   previewExperiment,

@@ -14,4 +14,4 @@ export {
   recipeJsonSchema,
   type ThresholdSpec,
 } from "../../merge/index.js";
-export type { LayerSelection, Parameter, RecipeOf } from "../recipe-types.js";
+export type { RecipeOf } from "../inputs.js";

@@ -8,7 +8,6 @@ export {
   PRESET_NAMES,
   prepareRun,
   type Run,
-  type RunInput,
   readRun,
   runJsonSchema,
   type TrlCluster,

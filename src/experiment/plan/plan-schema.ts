@@ -5,7 +5,7 @@ import { MOST_THREADS, parseBytes } from "../../core/index.js";
 import { WEIGHT_TYPES, type WeightType } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { DEFAULT_TYPE } from "../../llama/index.js";
-import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../settings/index.js";
+import { type AsWritten, type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../settings/index.js";
 import { LLAMA } from "../steps/step.js";
 import { common, family } from "./expert-schema.js";
 import { controls, merge } from "./merge-schema.js";
@@ -262,7 +262,7 @@ export const planSchema = z.strictObject({
 /** An experiment's plan, defaults filled in. */
 export type ExperimentPlan = z.output<typeof planSchema>;
 /** A plan as it may be written. */
-export type ExperimentInput = z.input<typeof planSchema>;
+export type ExperimentInput = AsWritten<z.input<typeof planSchema>>;
 export type Family = ExperimentPlan["experts"][string];
 export type Training = NonNullable<Family["train"]>;
 export type Merge = ExperimentPlan["merges"][number];

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { parseBytes } from "../../core/index.js";
+import type { AsWritten } from "../../settings/index.js";
 import { modelOf, type SourceRecipe } from "../methods/fields.js";
 import { METHODS } from "../methods/index.js";
 import type { AnyMethod } from "../methods/method.js";
@@ -10,7 +11,6 @@ type Schemas = (typeof METHODS)[number]["schema"];
 
 /** A merge without its output, usable in place of a checkpoint. */
 export type MergeRecipe = z.output<Schemas>;
-export type MergeRecipeInput = z.input<Schemas>;
 
 /** Element type of the output: as the sources have it, or converted. */
 export const OUTPUT_DTYPES = ["keep", "bfloat16", "float16", "float32"] as const;
@@ -59,7 +59,7 @@ type OutputFields = z.ZodObject<typeof outputFields>;
 /** A whole recipe, defaults filled in. */
 export type Recipe = MergeRecipe & Readonly<z.output<OutputFields>>;
 /** A recipe as written, before defaults. */
-export type RecipeInput = MergeRecipeInput & Readonly<z.input<OutputFields>>;
+export type RecipeInput = AsWritten<z.input<Schemas> & z.input<OutputFields>>;
 
 const BY_NAME: ReadonlyMap<string, AnyMethod> = new Map(
   METHODS.map((method) => [method.name, method as unknown as AnyMethod]),

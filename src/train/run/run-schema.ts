@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { RecipeError } from "../../core/index.js";
 import { dataSchema } from "../../data/index.js";
+import type { AsWritten } from "../../settings/index.js";
 import { DECAY_SHAPES, SCHEDULES } from "./schedule.js";
 import { parseSelection } from "./selection.js";
 
@@ -196,7 +197,7 @@ export const runSchema = z.strictObject({
 /** What to train, defaults filled in. */
 export type Run = z.output<typeof runSchema>;
 /** The same, as written. */
-export type RunInput = z.input<typeof runSchema>;
+export type RunInput = AsWritten<z.input<typeof runSchema>>;
 
 /** A warmup in optimizer steps. @param steps of the run */
 export function warmupSteps(warmup: number | string, steps: number): number {

@@ -1,16 +1,16 @@
-// Writes the types of recipes and runs for code from their schemas: camelCase fields, each with its meaning and default.
-import { recipeJsonSchema } from "#merge";
-import { runJsonSchema } from "#train";
+// Writes the types of recipes, runs and plans with what each field means, from the schemas: node types.js FOLDER, of a
+// build. They take the place of src/api/inputs.ts's declarations, which are the same without the words.
+import { writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 
 /** @typedef {{ [field: string]: unknown }} Schema */
-
-const HEADER = "Written by npm run docs from the schemas. Change the schemas, not this file.";
 
 const SHARED = `/**
  * A model to merge: a folder, \`FOLDER+ADAPTER\`, the name of a model on the hub such as
  * \`meta-llama/Llama-3.1-8B\`, or a recipe, whose result is computed on the fly.
  */
-export type Source = string | MergeRecipe | RecipeInput;
+export type Source = string | { readonly method: string; readonly [field: string]: unknown };
 
 /** Layers: a number, text such as \`0-4, 30-31\` or \`all\`, or a list of both. The input is layer 0. */
 export type LayerSelection = number | string | readonly (number | string)[];
@@ -36,7 +36,10 @@ export interface ParameterRule {
 }
 
 /** A number, one number per layer, a gradient over the layers, or rules, of which the first that matches holds. */
-export type Parameter = number | readonly number[] | Gradient | ParameterRule | readonly ParameterRule[];`;
+export type Parameter = number | readonly number[] | Gradient | ParameterRule | readonly ParameterRule[];
+
+/** What JSON can hold. */
+export type Json = string | number | boolean | null | Json[] | { [field: string]: Json };`;
 
 /** Fields whose schemas say nothing of them. */
 const PLAIN = new Map([
@@ -45,41 +48,42 @@ const PLAIN = new Map([
 ]);
 
 /** @param {string} name */
-const camel = (name) => name.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase());
-/** @param {string} name */
-const pascal = (name) => camel(`_${name}`);
+const pascal = (name) => `_${name}`.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase());
 
 /** A comment of one field. @param {Schema} schema @param {string} indent */
 function comment({ description, default: value }, indent) {
   const shown = value === undefined || JSON.stringify(value) === "{}" ? "" : ` Default: \`${JSON.stringify(value)}\`.`;
-  const sentence = String(description ?? "").replace(/`([a-z]+(?:_[a-z]+)+)`/g, (_, name) => `\`${camel(name)}\``);
+  const sentence = String(description ?? "");
   const text = sentence === "" ? shown.trim() : `${sentence[0]?.toUpperCase()}${sentence.slice(1)}.${shown}`;
   return text === "" ? "" : `${indent}/** ${text} */\n`;
 }
 
 /** @param {Schema} schema @param {string} indent @returns {string} */
 function typeOf(schema, indent) {
-  if (schema.$ref !== undefined) return "Source";
+  if (schema.$ref !== undefined) return schema.$ref === "#/$defs/source" ? "Source" : "Json";
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (Array.isArray(schema.enum)) return schema.enum.map((value) => JSON.stringify(value)).join(" | ");
   if (Array.isArray(schema.anyOf)) {
     const options = /** @type {Schema[]} */ (schema.anyOf);
     const fields = options.flatMap((option) => Object.keys(/** @type {object} */ (option.properties ?? {})));
-    if (fields.includes("gradient")) return "Parameter";
+    if (fields.includes("gradient") && !fields.includes("from")) return "Parameter";
     if (options.some(({ pattern }) => typeof pattern === "string" && pattern.includes("all"))) return "LayerSelection";
     return [...new Set(options.map((option) => typeOf(option, indent)))].join(" | ");
   }
-  if (Array.isArray(schema.prefixItems)) {
+  if (Array.isArray(schema.prefixItems))
     return `readonly [${schema.prefixItems.map((item) => typeOf(item, indent)).join(", ")}]`;
-  }
   if (schema.type === "array") {
     const item = typeOf(/** @type {Schema} */ (schema.items), indent);
     return `readonly ${/[ |{]/.test(item) ? `(${item})` : item}[]`;
   }
-  if (schema.type === "object" && schema.properties === undefined) return "Readonly<Record<string, unknown>>";
-  if (schema.type === "object") return `{\n${fieldsOf(schema, `${indent}  `)}${indent}}`;
+  if (schema.type === "object" && schema.properties !== undefined) {
+    return `{\n${fieldsOf(schema, `${indent}  `)}${indent}}`;
+  }
+  if (schema.type === "object") {
+    return `Record<string, ${typeOf(/** @type {Schema} */ (schema.additionalProperties ?? {}), indent)}>`;
+  }
   if (schema.type === "integer" || schema.type === "number") return "number";
-  if (schema.type === "string" || schema.type === "boolean") return String(schema.type);
+  if (schema.type === "string" || schema.type === "boolean" || schema.type === "null") return String(schema.type);
   return "unknown";
 }
 
@@ -88,16 +92,21 @@ function fieldsOf({ properties, required }, indent) {
   return Object.entries(/** @type {Record<string, Schema>} */ (properties))
     .map(([name, written]) => {
       const field = { description: PLAIN.get(name), ...written };
-      const isRequired = Array.isArray(required) && required.includes(name);
-      const type = `${name === "data" ? "DataInput" : typeOf(field, indent)}${isRequired ? "" : " | undefined"}`;
-      return `${comment(field, indent)}${indent}readonly ${camel(name)}${isRequired ? "" : "?"}: ${type};\n`;
+      const isOptional = field.default !== undefined || !Array.isArray(required) || !required.includes(name);
+      const type = `${field.title === DATA ? "DataInput" : typeOf(field, indent)}${isOptional ? " | undefined" : ""}`;
+      return `${comment(field, indent)}${indent}readonly ${name}${isOptional ? "?" : ""}: ${type};\n`;
     })
     .join("");
 }
 
-/** src/api/recipe-types.ts. */
-export function recipeTypes() {
-  const schema = recipeJsonSchema();
+/** The title of the schema of training data. */
+const DATA = "set, list of sets, or mapping";
+
+/** @param {Schema} schema @param {string} name @param {string} meaning */
+const fileType = (schema, name, meaning) => `/** ${meaning} */\nexport interface ${name} {\n${fieldsOf(schema, "  ")}}`;
+
+/** @param {Schema} schema of recipes */
+function recipeTypes(schema) {
   const methods = Object.entries(/** @type {Record<string, Schema>} */ (schema.$defs)).filter(
     ([name]) => name !== "source" && name !== "recipe",
   );
@@ -111,21 +120,24 @@ export function recipeTypes() {
   const outputs = fieldsOf({ properties: Object.fromEntries(output) }, "  ");
   const union = methods.map(([name]) => `  | ${pascal(name)}Recipe`).join("\n");
   return [
-    `// Recipes as code writes them. ${HEADER}`,
-    'import type { RecipeInput } from "../merge/index.js";',
-    SHARED,
     `/** Fields of every recipe, which say how the result is written. A recipe within a recipe has none of them. */\nexport interface OutputFields {\n${outputs}}`,
     ...interfaces,
-    `/** A merge of any method. \`method\` says which, and with it which fields there are. */\nexport type MergeRecipe =\n${union};`,
-    `/** The recipe of one method, such as \`RecipeOf<"ties">\`. */\nexport type RecipeOf<Method extends MergeRecipe["method"]> = Extract<MergeRecipe, { readonly method: Method }>;\n`,
-  ].join("\n\n");
+    `/** A recipe of any method. \`method\` says which, and with it which fields there are. */\nexport type RecipeInput =\n${union};`,
+    '/** The recipe of one method, such as `RecipeOf<"ties">`. */\nexport type RecipeOf<Method extends RecipeInput["method"]> = Extract<RecipeInput, { readonly method: Method }>;',
+  ];
 }
 
-/** src/api/run-types.ts. */
-export function runTypes() {
-  return [
-    `// What to train, as code writes it. ${HEADER}`,
-    'import type { DataInput } from "../data/index.js";',
-    `/** What to train, from which base, on which data. Fields of a run file, in camelCase. */\nexport interface TrainRun {\n${fieldsOf(runJsonSchema(), "  ")}}\n`,
-  ].join("\n\n");
-}
+const folder = resolve(process.argv[2] ?? "dist");
+/** @param {string} room */
+const load = (room) => import(pathToFileURL(join(folder, room, "index.js")).href);
+const [{ recipeJsonSchema }, { runJsonSchema }, { planJsonSchema }] = await Promise.all(
+  ["merge", "train", "experiment"].map(load),
+);
+const sections = [
+  'import type { DataInput } from "../data/index.js";',
+  SHARED,
+  ...recipeTypes(recipeJsonSchema()),
+  fileType(runJsonSchema(), "RunInput", "What to train, from which base, on which data: the fields of a run file."),
+  fileType(planJsonSchema(), "PlanInput", "An experiment: the fields of a plan."),
+];
+writeFileSync(join(folder, "api", "inputs.d.ts"), `${sections.join("\n\n")}\n`);

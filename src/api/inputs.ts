@@ -1,0 +1,10 @@
+// Recipes, runs and plans as code writes them: the fields of the files, as the schemas infer them. A build adds what each
+// field means (types.js).
+import type { RecipeInput } from "../merge/index.js";
+
+export type { ExperimentInput as PlanInput } from "../experiment/index.js";
+export type { RecipeInput, SourceRecipe as Source } from "../merge/index.js";
+export type { RunInput } from "../train/index.js";
+
+/** The recipe of one method, such as `RecipeOf<"ties">`. */
+export type RecipeOf<Method extends RecipeInput["method"]> = Extract<RecipeInput, { readonly method: Method }>;

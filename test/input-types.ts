@@ -1,0 +1,18 @@
+// Checked by npm run typecheck: the types of recipes, runs and plans that a build writes (types.js) are those of the schemas.
+import type * as written from "../dist/api/inputs.js";
+import type * as inferred from "../src/api/inputs.js";
+
+type Keys<T> = T extends unknown ? keyof T : never;
+type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : never) : never;
+
+export const sameFields: [
+  Same<Keys<written.RecipeInput>, Keys<inferred.RecipeInput>>,
+  Same<keyof written.RunInput, keyof inferred.RunInput>,
+  Same<keyof written.PlanInput, keyof inferred.PlanInput>,
+] = [true, true, true];
+
+export const taken = (recipe: written.RecipeInput, run: written.RunInput, plan: written.PlanInput) =>
+  [recipe, run, plan] satisfies [inferred.RecipeInput, inferred.RunInput, inferred.PlanInput];
+
+export const given = (recipe: inferred.RecipeInput, plan: inferred.PlanInput) =>
+  [recipe, plan] satisfies [written.RecipeInput, written.PlanInput];
