@@ -3,7 +3,6 @@
 import { Command, CommanderError, type Option, type ParseOptionsResult } from "commander";
 import {
   CancelledError,
-  closest,
   didYouMean,
   isAnySystemError,
   LayergraftError,
@@ -15,6 +14,7 @@ import {
   VERSION,
   write,
 } from "../core/index.js";
+import { closestField } from "../settings/index.js";
 import { COMMANDS } from "./command-table.js";
 import { paletteFor, printJson } from "./shared/output.js";
 
@@ -51,7 +51,7 @@ function flagHint(flag: string, { options }: Command): string {
   const name = plain(flag.replace(/=.*/s, ""));
   const names = options.flatMap(({ long }) => (long ? [{ long, name: plain(long) }] : []));
   const words = names.flatMap((option) => [option.name, lastOf(option.name)]);
-  const meant = words.includes(name) ? name : closest(name, words);
+  const meant = words.includes(name) ? name : closestField(name, words);
   const found = names.find((option) => option.name === meant) ?? names.find((option) => lastOf(option.name) === meant);
   return found ? `; did you mean ${found.long}?` : "";
 }

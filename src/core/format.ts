@@ -62,55 +62,6 @@ export function shorten(text: string): string {
   return line.length > 80 || text.length > 400 ? `${line.slice(0, 77)}...` : line;
 }
 
-/** Other tools' words. */
-const SYNONYMS: ReadonlyMap<string, string> = new Map([
-  ["r", "rank"],
-  ["lora_alpha", "alpha"],
-  ["learning_rate", "lr"],
-  ["weight_decay", "decay"],
-  ["max_grad_norm", "clip"],
-  ["max_steps", "steps"],
-  ["num_train_epochs", "epochs"],
-  ["output_dir", "out"],
-]);
-
-/**
- * The word that a misspelled one probably meant: a synonym, one that differs by at most two letters and half of the word,
- * or one that begins with it. Never the word itself.
- */
-export function closest(word: string, words: readonly string[]): string | undefined {
-  const others = words.filter((other) => other !== word);
-  const synonym = SYNONYMS.get(word);
-  if (synonym !== undefined && others.includes(synonym)) return synonym;
-  const most = Math.min(2, Math.floor(word.length / 2));
-  const [best] = others
-    .map((other) => ({ other, distance: editDistance(word, other) }))
-    .sort((a, b) => a.distance - b.distance);
-  if (best && best.distance <= most) return best.other;
-  return word.length < 3 ? undefined : others.find((other) => other.startsWith(word));
-}
-
-/** `; did you mean swap?`, or nothing if no word is close. */
-export function didYouMean(word: string, words: readonly string[]): string {
-  const meant = closest(word, words);
-  return meant === undefined ? "" : `; did you mean ${meant}?`;
-}
-
-/** Levenshtein distance. */
-function editDistance(a: string, b: string): number {
-  if (Math.abs(a.length - b.length) > 2) return 3;
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next[j] = Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1);
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
-}
-
 /**
  * A number with fixed decimals. Equal means that were summed in different orders differ in their last bits and, halfway
  * between two decimals (31.25), would print differently; so those bits are rounded off first. Zero has no sign.

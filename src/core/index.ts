@@ -39,8 +39,6 @@ export {
   writeFileAtomically,
 } from "./files.js";
 export {
-  closest,
-  didYouMean,
   formatBytes,
   formatCount,
   formatDuration,
@@ -64,6 +62,7 @@ export { readRetryAfter } from "./retry-after.js";
 export { RunFolder, writeFolder } from "./run-folder.js";
 export { redactor } from "./secrets.js";
 export { elementCount, formatShape, type Shape, sameShape } from "./shape.js";
+export { closest, didYouMean } from "./spelling.js";
 export { visible, write } from "./terminal.js";
 export { MOST_THREADS } from "./threads.js";
 export { VERSION } from "./version.js";

@@ -1,7 +1,7 @@
 // Languages by all of their codes: FLORES and Belebele use swh_Latn, MGSM sw, Aya swa, people any of them or Swahili.
 // Names appear in prompts, so they are fixed here: those of Intl change with its version.
 import { RecipeError } from "./errors.js";
-import { didYouMean } from "./format.js";
+import { didYouMean } from "./spelling.js";
 
 export interface Language {
   /** Code of FLORES-200: ISO 639-3 and script, `swh_Latn`. */

@@ -1,7 +1,8 @@
 // Checks a value against a schema: all problems at once, in the terms of YAML, with suggestions for misspelled fields.
 
 import { z } from "zod";
-import { didYouMean, isObject, shorten } from "../core/index.js";
+import { isObject, shorten } from "../core/index.js";
+import { closestField } from "./closest-field.js";
 import { type SchemaField, schemaFields } from "./schema-fields.js";
 
 type Path = readonly PropertyKey[];
@@ -71,7 +72,8 @@ function withHint(problem: Problem, fields: readonly SchemaField[]): Problem {
   const elsewhere = places.filter(({ leaf }) => leaf === unknown).map(({ parent }) => parent);
   const named = [...new Set(elsewhere.map((keys) => keys.join(".").replaceAll(".[]", "[]") || "the top"))].slice(0, 2);
   if (named.length > 0) return { ...problem, message: `${message}; it belongs under ${named.join(" or ")}` };
-  return { ...problem, message: `${message}${didYouMean(unknown, siblings) || didYouMean(unknown, leavesOf(places))}` };
+  const meant = closestField(unknown, siblings) ?? closestField(unknown, leavesOf(places));
+  return meant === undefined ? problem : { ...problem, message: `${message}; did you mean ${meant}?` };
 }
 
 /** Whether a field's keys match a path. */

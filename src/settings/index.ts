@@ -7,6 +7,7 @@ export {
   parseInWords,
   recordOf,
 } from "./check-schema.js";
+export { closestField } from "./closest-field.js";
 export { requireKind } from "./file-kinds.js";
 export {
   type AsWritten,

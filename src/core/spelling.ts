@@ -1,0 +1,36 @@
+// What a misspelled word meant.
+
+/**
+ * The word that a misspelled one probably meant: one that differs by at most two letters and half of the word, or one that
+ * begins with it. Never the word itself.
+ */
+export function closest(word: string, words: readonly string[]): string | undefined {
+  const others = words.filter((other) => other !== word);
+  const most = Math.min(2, Math.floor(word.length / 2));
+  const [best] = others
+    .map((other) => ({ other, distance: editDistance(word, other) }))
+    .sort((a, b) => a.distance - b.distance);
+  if (best && best.distance <= most) return best.other;
+  return word.length < 3 ? undefined : others.find((other) => other.startsWith(word));
+}
+
+/** `; did you mean swap?`, or nothing if no word is close. */
+export function didYouMean(word: string, words: readonly string[]): string {
+  const meant = closest(word, words);
+  return meant === undefined ? "" : `; did you mean ${meant}?`;
+}
+
+/** Levenshtein distance. */
+function editDistance(a: string, b: string): number {
+  if (Math.abs(a.length - b.length) > 2) return 3;
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next[j] = Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1);
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}
