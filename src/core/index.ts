@@ -59,7 +59,7 @@ export { isAlive, isLocked, LOCK_FILE, type Lock, lockHolder, takeLock, waitWhil
 export { processStat } from "./process-stat.js";
 export { Random } from "./random.js";
 export { readRetryAfter } from "./retry-after.js";
-export { RunFolder, writeFolder } from "./run-folder.js";
+export { checkFolderOutput, RunFolder, writeFolder } from "./run-folder.js";
 export { redactor } from "./secrets.js";
 export { elementCount, formatShape, type Shape, sameShape } from "./shape.js";
 export { closest, didYouMean } from "./spelling.js";

@@ -1,8 +1,9 @@
 // Writes folders atomically: next to their final place, then synced and renamed.
 import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { DiskFullError, OutputError } from "./errors.js";
+import { DiskFullError, isSystemError, OutputError } from "./errors.js";
 import { exists, syncFolder } from "./files.js";
+import { formatSome } from "./format.js";
 import { LOCK_FILE, type Lock, requireUnlocked, takeLock } from "./lock.js";
 
 /** Files of runs, which are not part of an output. */
@@ -112,6 +113,38 @@ export class RunFolder {
   async discard(): Promise<void> {
     await this.close();
     await rm(this.partial, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Checks that a folder of known files can be written.
+ * @param inputs paths that it must not be
+ * @param files names that an earlier folder may have
+ * @throws OutputError if the folder is an input, or exists and may not be replaced
+ */
+export async function checkFolderOutput(
+  { out, force }: { readonly out: string; readonly force?: boolean | undefined },
+  inputs: readonly string[],
+  files: readonly string[],
+): Promise<void> {
+  const where = { file: out };
+  if (inputs.some((input) => resolve(input) === resolve(out))) {
+    throw new OutputError(`the output ${out} is one of the inputs; choose another --out`, where);
+  }
+  if (!(await exists(out))) return;
+  if (!force) {
+    throw new OutputError(`${out} already exists. Pass --force to replace it, or choose another --out.`, where);
+  }
+  const names = await readdir(out).catch((error: unknown) => {
+    if (isSystemError(error, "ENOTDIR")) throw new OutputError(`${out} is not a folder; choose another --out`, where);
+    throw error;
+  });
+  const foreign = names.filter((name) => !files.includes(name));
+  if (foreign.length > 0) {
+    throw new OutputError(
+      `${out} contains other files (${formatSome(foreign)}), so --force does not replace it; choose another --out`,
+      where,
+    );
   }
 }
 

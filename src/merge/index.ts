@@ -18,7 +18,6 @@ export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from
 export {
   type AnalysisOutput,
   checkAnalysisOutput,
-  checkFolderOutput,
   writeAnalysis,
   writeHeatmap,
 } from "./analysis/write-analysis.js";

@@ -3,6 +3,7 @@ import { mkdir, open, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
   CheckpointError,
+  checkFolderOutput,
   exists,
   formatSome,
   plural,
@@ -12,7 +13,6 @@ import {
   writeFolder,
 } from "../../core/index.js";
 import { type ExternalData, jobsOf, RopeTables, readSpec, runJobs, type TensorValue } from "../../engine/index.js";
-import { checkFolderOutput } from "../../merge/index.js";
 import { copyTextFiles, measureAll, OutputFolder, Resolver, TEXT_FILES } from "../../values/index.js";
 import { type Program, type RunOptions, requireUnchanged } from "../../weights/index.js";
 import type { OnnxPlan } from "./plan-onnx.js";

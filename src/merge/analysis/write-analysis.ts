@@ -1,6 +1,6 @@
-import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { exists, formatSome, isSystemError, OutputError, writeFolder } from "../../core/index.js";
+import { checkFolderOutput, writeFolder } from "../../core/index.js";
 import { type Heatmap, heatmapSvg, pageWithData } from "../../report/index.js";
 import { writeSafetensors } from "../../weights/index.js";
 import type { AnalysisWithRows } from "./analysis.js";
@@ -25,36 +25,6 @@ export interface AnalysisOutput {
  */
 export function checkAnalysisOutput(output: AnalysisOutput, inputs: readonly string[]): Promise<void> {
   return checkFolderOutput(output, inputs, FILES);
-}
-
-/**
- * Checks that a folder of known files can be written.
- * @param files names that an earlier folder may have
- */
-export async function checkFolderOutput(
-  { out, force }: AnalysisOutput,
-  inputs: readonly string[],
-  files: readonly string[],
-): Promise<void> {
-  const where = { file: out };
-  if (inputs.some((input) => resolve(input) === resolve(out))) {
-    throw new OutputError(`the output ${out} is one of the inputs; choose another --out`, where);
-  }
-  if (!(await exists(out))) return;
-  if (!force) {
-    throw new OutputError(`${out} already exists. Pass --force to replace it, or choose another --out.`, where);
-  }
-  const names = await readdir(out).catch((error: unknown) => {
-    if (isSystemError(error, "ENOTDIR")) throw new OutputError(`${out} is not a folder; choose another --out`, where);
-    throw error;
-  });
-  const foreign = names.filter((name) => !files.includes(name));
-  if (foreign.length > 0) {
-    throw new OutputError(
-      `${out} contains other files (${formatSome(foreign)}), so --force does not replace it; choose another --out`,
-      where,
-    );
-  }
 }
 
 /** Writes analysis.json, rows.safetensors, heatmap.svg and report.html. @throws OutputError if it cannot */

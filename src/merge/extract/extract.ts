@@ -2,7 +2,7 @@
 
 import { open, rm, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { CheckpointError, elementCount, MismatchError, writeFolder } from "../../core/index.js";
+import { CheckpointError, checkFolderOutput, elementCount, MismatchError, writeFolder } from "../../core/index.js";
 import { heatmapSvg } from "../../report/index.js";
 import { compileWrite, type Measured, measureAll, Resolver } from "../../values/index.js";
 import {
@@ -15,7 +15,6 @@ import {
   requireUnchanged,
   runProgram,
 } from "../../weights/index.js";
-import { checkFolderOutput } from "../analysis/write-analysis.js";
 import { extractionCard } from "../output/model-card.js";
 import { type ChangedPair, decompose, measureChanges, type StoredFactors } from "./decompose.js";
 import { type Extraction, sharesHeatmap, summarize } from "./extraction.js";
