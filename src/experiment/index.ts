@@ -14,9 +14,10 @@ export {
   statusOf,
   statusOfVariant,
 } from "./experiment.js";
+export type { Selection } from "./plan/choose-checkpoints.js";
 export { rankConfigurations } from "./plan/compare-configurations.js";
 export { identityOf, lineField } from "./plan/configurations.js";
-export type { EvaluatedModel, Expansion, Selection } from "./plan/expand-plan.js";
+export type { EvaluatedModel, Expansion } from "./plan/expand-plan.js";
 export { freeId } from "./plan/matrix.js";
 export { parsePlan, readPlan } from "./plan/plan-file.js";
 export { type ExpertModel, inLanguages, type MergeModel, type Model, tasksOfAverage } from "./plan/plan-models.js";

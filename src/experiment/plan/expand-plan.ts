@@ -13,6 +13,7 @@ import {
   type TaskRequest,
   type TrainStep,
 } from "../steps/step.js";
+import { type Candidate, chooseCheckpoints, type Selection } from "./choose-checkpoints.js";
 import { type Configuration, configurationsOf, isAdaptive, isSearched, mostEvaluated } from "./configurations.js";
 import { mergesOf, type PlannedMerge } from "./controls.js";
 import {
@@ -70,29 +71,6 @@ export interface Waiting {
   readonly of?: string;
 }
 
-/** How a family's checkpoints were chosen. */
-export interface Selection {
-  readonly family: string;
-  /** Checkpoints to keep. */
-  readonly top: number;
-  /** Tasks that decided. */
-  readonly by: readonly string[];
-  /** `within`: points; `base`: its score, from 0 to 1. */
-  readonly guards: readonly { readonly task: string; readonly within: number; readonly base: number | undefined }[];
-  /** The best first. Scores are from 0 to 1; `guarded` in the order of the guards; `name` of those that were kept. */
-  readonly checkpoints: readonly {
-    readonly origin: string;
-    readonly score: number;
-    readonly guarded: readonly (number | undefined)[];
-    readonly refusedBy: readonly string[];
-    readonly name?: string;
-    /** A kept checkpoint in whose place it would be. */
-    readonly sameAs?: { readonly name: string; readonly what: "run" | "data" } | undefined;
-  }[];
-}
-
-/** Scores of the same answers differ in their last bits. */
-const TIE = 1e-9;
 const GUARDED_BASE = "base (for guards)";
 /** Identity of what a run starts from, while that is not known. */
 const UNKNOWN_START = "unknown";
@@ -273,17 +251,18 @@ class Expander {
     );
     // Its own name and no report: the base may not be evaluated on the task otherwise.
     const judged = { ...this.#base, name: GUARDED_BASE, isCandidate: true };
-    const floors = guards.map(({ request, within }) => {
-      const base = this.#score(judged, request);
-      return { task: request.task, within, base, least: base === undefined ? undefined : base - within / 100 };
-    });
+    const floors = guards.map(({ request, within }) => ({
+      task: request.task,
+      within,
+      base: this.#score(judged, request),
+    }));
     const candidates = runs.flatMap((step) =>
       (this.#results.trained(step.key) ?? []).map((checkpoint) => {
         const name = `${step.name}@${checkpoint.samples}`;
         const model = { ...checkpointModel(name, family, this.#plan, step, checkpoint), isCandidate: true };
         const scores = tasks.map((request) => this.#score(model, request));
         const guarded = guards.map(({ request }) => this.#score(model, request));
-        return { step, checkpoint, origin: model.origin, score: meanOf(scores), guarded };
+        return { step, checkpoint, origin: model.origin ?? "", score: meanOf(scores), guarded };
       }),
     );
     const isTrained = runs.every(({ key }) => this.#results.trained(key));
@@ -292,48 +271,19 @@ class Expander {
         `scores of checkpoints of ${family}${guards.length > 0 ? `, and their guards (${[...new Set(guards.map(({ request }) => request.task))].join(", ")})` : ""}`,
         (tasks.length + guards.length) * runs.reduce((sum, run) => sum + countCheckpoints(run), 0),
       );
-    const isKnown = floors.every(({ least }) => least !== undefined);
+    const isKnown = floors.every(({ base }) => base !== undefined);
     if (!isTrained || !isKnown || candidates.some(({ score, guarded }) => [score, ...guarded].includes(undefined))) {
       this.#wait(`scores of the ${rule.top} best of ${family}`, rule.top * tasksFor(future, this.#plan).length);
       return [];
     }
-    const ranked = candidates
-      .map((one) => ({
-        ...one,
-        refusedBy: floors.flatMap(({ task, least = 0 }, i) => ((one.guarded[i] ?? 0) < least - TIE ? [task] : [])),
-      }))
-      .sort((a, b) => (b.score ?? 0) - (a.score ?? 0));
-    const groupOf = ({ step }: { step: TrainStep }) =>
-      rule.one_per === "data" ? (step.data ?? step.key) : rule.one_per_run ? step.key : undefined;
-    const fit = ranked.filter(({ refusedBy }) => refusedBy.length === 0);
-    const kept = fit
-      .filter((one, i) => groupOf(one) === undefined || fit.findIndex((other) => groupOf(other) === groupOf(one)) === i)
-      .slice(0, rule.top);
-    const nameOf = (one: (typeof kept)[number]) => `${family}-${kept.indexOf(one) + 1}`;
-    const sameAs = (one: (typeof ranked)[number]) => {
-      const first = kept.find(
-        (other) => other !== one && groupOf(one) !== undefined && groupOf(other) === groupOf(one),
-      );
-      return first && { name: nameOf(first), what: first.step === one.step ? ("run" as const) : ("data" as const) };
-    };
+    const { kept, checkpoints } = chooseCheckpoints(family, rule, candidates as readonly Candidate[], floors);
     if (guards.length > 0 || rule.one_per !== undefined) {
-      this.#selections.push({
-        family,
-        top: rule.top,
-        by: tasks.map(({ task }) => task),
-        guards: floors,
-        checkpoints: ranked.map((one) => ({
-          origin: one.origin ?? "",
-          score: one.score ?? 0,
-          guarded: one.guarded,
-          refusedBy: one.refusedBy,
-          ...(kept.includes(one) ? { name: nameOf(one) } : { sameAs: sameAs(one) }),
-        })),
-      });
+      const by = tasks.map(({ task }) => task);
+      this.#selections.push({ family, top: rule.top, by, guards: floors, checkpoints });
       // Otherwise merges would wait for them forever.
       for (let i = kept.length + 1; i <= rule.top; i++) this.#missing.add(`${family}-${i}`);
     }
-    return kept.map((one) => checkpointModel(nameOf(one), family, this.#plan, one.step, one.checkpoint));
+    return kept.map(({ name, step, checkpoint }) => checkpointModel(name, family, this.#plan, step, checkpoint));
   }
 
   #merge(merge: PlannedMerge): void {

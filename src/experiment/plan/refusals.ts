@@ -1,6 +1,6 @@
 // What a plan has no model of because guards refused checkpoints, in sentences.
 import { plural } from "../../core/index.js";
-import type { Selection } from "./expand-plan.js";
+import type { Selection } from "./choose-checkpoints.js";
 
 /** Names of families and merges in a sentence. */
 const MAX_NAMED = 8;

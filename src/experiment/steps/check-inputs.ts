@@ -4,7 +4,8 @@ import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { canonicalJson, formatSome, LayergraftError, stampOf, writeFileAtomically } from "../../core/index.js";
 import { locateSource } from "../../weights/index.js";
-import { isModelFile, ReadFacts } from "./facts-reader.js";
+import { ReadFacts } from "./facts-reader.js";
+import { isModelFile } from "./file-digests.js";
 
 /** By identity of a model: its files, each with size, times and inode. */
 export type Stamps = Readonly<Record<string, readonly string[]>>;

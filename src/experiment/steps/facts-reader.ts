@@ -1,19 +1,15 @@
 // Reads what a plan's steps depend on: models, data and tasks. Collects problems instead of throwing them.
 
-import { mkdir, readdir, readFile, stat } from "node:fs/promises";
-import { basename, dirname, join, relative, resolve } from "node:path";
-import { z } from "zod";
+import { readdir } from "node:fs/promises";
+import { basename, dirname, resolve } from "node:path";
 import {
   canonicalJson,
-  digestOfFile,
   digestOfValue,
   exists,
   isObject,
   LayergraftError,
   MismatchError,
   RecipeError,
-  stampOf,
-  writeFileAtomically,
 } from "../../core/index.js";
 import { bytesToDownload, formatOfName } from "../../data/index.js";
 import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
@@ -21,6 +17,7 @@ import type { Problem } from "../../settings/index.js";
 import { type Checkpoint, type HubAccess, openCheckpoint, parameterCount } from "../../weights/index.js";
 import { declared, firstRowsErrors } from "./check-first-rows.js";
 import type { Facts, TaskFacts } from "./facts.js";
+import { type FileDigestOptions, FileDigests, isModelFile } from "./file-digests.js";
 import { dataAccess, openTask, taskDigest } from "./items.js";
 import type { TaskRequest } from "./step.js";
 
@@ -39,15 +36,11 @@ export interface ModelFacts {
   readonly path: readonly PropertyKey[];
 }
 
-export interface ReadFactsOptions {
+export interface ReadFactsOptions extends FileDigestOptions {
   /** Folder that relative paths start from. */
   readonly folder: string;
-  /** Folder for the cache of file digests. Default: no cache. */
-  readonly cache?: string;
   /** Folder with the data sets of evaluation. */
   readonly data?: string | undefined;
-  /** Whether to read models and data whole to identify them. Default: true. */
-  readonly readsBytes?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -72,12 +65,12 @@ export class ReadFacts implements Facts {
   /** What was asked for since the problems were taken. */
   readonly #asked = new Set<string>();
   readonly #options: ReadFactsOptions;
-  readonly #digests: DigestCache;
+  readonly #digests: FileDigests;
   readonly #data = new Map<string, string>();
 
   constructor(options: ReadFactsOptions) {
     this.#options = options;
-    this.#digests = new DigestCache(options.cache);
+    this.#digests = new FileDigests(options);
   }
 
   /** Takes the problems of one variant: the next one that asks for the same has them, too. */
@@ -167,25 +160,10 @@ export class ReadFacts implements Facts {
       foldersOf(checkpoint).map(async (folder) => {
         const remote = [...onHub.keys()].filter((path) => dirname(path) === folder).map((path) => basename(path));
         const local = (await readdir(folder)).filter(isModelFile);
-        return this.#filesDigest(folder, [...new Set([...local, ...remote])], onHub);
+        return this.#digests.ofFiles(folder, [...new Set([...local, ...remote])], onHub);
       }),
     );
     return `sha256:${digestOfValue(digests)}`;
-  }
-
-  /** @param known digests by path, of files that are not on this machine */
-  async #filesDigest(
-    folder: string,
-    names: readonly string[],
-    known: ReadonlyMap<string, string> = new Map(),
-  ): Promise<string> {
-    if (this.#options.readsBytes === false) return folder;
-    const digests: [string, string][] = [];
-    for (const name of names.toSorted()) {
-      const path = join(folder, name);
-      digests.push([name, known.get(path) ?? (await this.#digests.of(path))]);
-    }
-    return digestOfValue(digests);
   }
 
   /** Reads the items of a task. @param path of its name in the plan */
@@ -237,7 +215,7 @@ export class ReadFacts implements Facts {
     for (const source of sourcesIn([run.data, run.partition])) {
       const at = resolve(this.#options.folder, source);
       try {
-        if (await exists(at)) digests.push([source, await this.#pathDigest(at)]);
+        if (await exists(at)) digests.push([source, await this.#digests.ofPath(at)]);
         else if (isFileName(source)) {
           throw new LayergraftError("data", `${source} does not exist`, { file: at });
         }
@@ -272,17 +250,6 @@ export class ReadFacts implements Facts {
         this.#note(path, error);
       }
     }
-  }
-
-  async #pathDigest(path: string): Promise<string> {
-    if (this.#options.readsBytes === false) return path;
-    if ((await stat(path)).isFile()) return this.#digests.of(path);
-    const entries = await readdir(path, { recursive: true, withFileTypes: true });
-    const files = entries.filter((entry) => entry.isFile());
-    return this.#filesDigest(
-      path,
-      files.map((entry) => relative(path, join(entry.parentPath, entry.name))),
-    );
   }
 
   #note(path: readonly PropertyKey[], error: unknown, prefix = ""): void {
@@ -333,21 +300,6 @@ function foldersOf({ folder, adapter }: Checkpoint): string[] {
   return [folder, ...(adapter ? [adapter.path] : [])];
 }
 
-/** Vocabularies and settings of checkpoints. Other files, such as notes, do not change the model. */
-const TEXT_FILES: ReadonlySet<string> = new Set([
-  ...["vocab.txt", "merges.txt", "vocab.json", "added_tokens.json", "special_tokens_map.json"],
-  ...["generation_config.json", "adapter_config.json", "chat_template.json", "model.safetensors.index.json"],
-]);
-
-/** Whether a file of a model's folder is part of what the model is: weights, configuration, tokenizer. */
-export function isModelFile(name: string): boolean {
-  return (
-    /\.(safetensors|model|jinja)$/.test(name) ||
-    TEXT_FILES.has(name) ||
-    /^(config|params|tokenizer.*)\.json$/.test(name)
-  );
-}
-
 const isFileName = (source: string) => /^[.~/]|\.gz$/.test(source) || formatOfName(source) !== undefined;
 
 /** Declarations of data of a run, or of the streams of its partition. */
@@ -364,45 +316,4 @@ function sourcesIn(value: unknown): string[] {
     if (key === "source" && typeof inner === "string") return [inner];
     return sourcesIn(inner);
   });
-}
-
-const CACHE_FILE = "digests.json";
-
-const cacheSchema = z.record(z.string(), z.object({ stamp: z.string(), digest: z.string() }));
-
-/** SHA-256 of files. A file is read again only if its size or times change. */
-class DigestCache {
-  readonly #file: string | undefined;
-  #known: Map<string, { stamp: string; digest: string }> | undefined;
-  #isChanged = false;
-
-  constructor(folder: string | undefined) {
-    this.#file = folder === undefined ? undefined : join(folder, CACHE_FILE);
-  }
-
-  async of(path: string): Promise<string> {
-    this.#known ??= await this.#read();
-    const stamp = await stampOf(path);
-    const known = this.#known.get(path);
-    if (known?.stamp === stamp) return known.digest;
-    const digest = await digestOfFile(path);
-    this.#known.set(path, { stamp, digest });
-    this.#isChanged = true;
-    return digest;
-  }
-
-  async #read(): Promise<Map<string, { stamp: string; digest: string }>> {
-    if (this.#file === undefined) return new Map();
-    try {
-      return new Map(Object.entries(cacheSchema.parse(JSON.parse(await readFile(this.#file, "utf8")))));
-    } catch {
-      return new Map(); // none yet, or damaged: everything is read again
-    }
-  }
-
-  async save(): Promise<void> {
-    if (this.#file === undefined || !this.#isChanged) return;
-    await mkdir(dirname(this.#file), { recursive: true });
-    await writeFileAtomically(this.#file, `${JSON.stringify(Object.fromEntries(this.#known ?? []))}\n`);
-  }
 }

@@ -1,0 +1,97 @@
+// Digests of models and data, which identify what a step reads.
+import { mkdir, readdir, readFile, stat } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
+import { z } from "zod";
+import { digestOfFile, digestOfValue, stampOf, writeFileAtomically } from "../../core/index.js";
+
+/** Vocabularies and settings of checkpoints. Other files, such as notes, do not change the model. */
+const TEXT_FILES: ReadonlySet<string> = new Set([
+  ...["vocab.txt", "merges.txt", "vocab.json", "added_tokens.json", "special_tokens_map.json"],
+  ...["generation_config.json", "adapter_config.json", "chat_template.json", "model.safetensors.index.json"],
+]);
+
+/** Whether a file of a model's folder is part of what the model is: weights, configuration, tokenizer. */
+export function isModelFile(name: string): boolean {
+  return (
+    /\.(safetensors|model|jinja)$/.test(name) ||
+    TEXT_FILES.has(name) ||
+    /^(config|params|tokenizer.*)\.json$/.test(name)
+  );
+}
+
+const CACHE_FILE = "digests.json";
+
+const cacheSchema = z.record(z.string(), z.object({ stamp: z.string(), digest: z.string() }));
+
+export interface FileDigestOptions {
+  /** Folder for the cache of digests. Default: no cache. */
+  readonly cache?: string;
+  /** Whether to read models and data whole to identify them. Default: true. */
+  readonly readsBytes?: boolean | undefined;
+}
+
+/** SHA-256 of files and folders. A file is read again only if its size or times change. */
+export class FileDigests {
+  readonly #file: string | undefined;
+  readonly #readsBytes: boolean;
+  #known: Map<string, { stamp: string; digest: string }> | undefined;
+  #isChanged = false;
+
+  constructor({ cache, readsBytes = true }: FileDigestOptions) {
+    this.#file = cache === undefined ? undefined : join(cache, CACHE_FILE);
+    this.#readsBytes = readsBytes;
+  }
+
+  /** Of a file, or of all files in a folder. */
+  async ofPath(path: string): Promise<string> {
+    if (!this.#readsBytes) return path;
+    if ((await stat(path)).isFile()) return this.#of(path);
+    const entries = await readdir(path, { recursive: true, withFileTypes: true });
+    const files = entries.filter((entry) => entry.isFile());
+    return this.ofFiles(
+      path,
+      files.map((entry) => relative(path, join(entry.parentPath, entry.name))),
+    );
+  }
+
+  /** Of some files of a folder. @param known digests by path, of files that are not on this machine */
+  async ofFiles(
+    folder: string,
+    names: readonly string[],
+    known: ReadonlyMap<string, string> = new Map(),
+  ): Promise<string> {
+    if (!this.#readsBytes) return folder;
+    const digests: [string, string][] = [];
+    for (const name of names.toSorted()) {
+      const path = join(folder, name);
+      digests.push([name, known.get(path) ?? (await this.#of(path))]);
+    }
+    return digestOfValue(digests);
+  }
+
+  async #of(path: string): Promise<string> {
+    this.#known ??= await this.#read();
+    const stamp = await stampOf(path);
+    const known = this.#known.get(path);
+    if (known?.stamp === stamp) return known.digest;
+    const digest = await digestOfFile(path);
+    this.#known.set(path, { stamp, digest });
+    this.#isChanged = true;
+    return digest;
+  }
+
+  async #read(): Promise<Map<string, { stamp: string; digest: string }>> {
+    if (this.#file === undefined) return new Map();
+    try {
+      return new Map(Object.entries(cacheSchema.parse(JSON.parse(await readFile(this.#file, "utf8")))));
+    } catch {
+      return new Map(); // none yet, or damaged: everything is read again
+    }
+  }
+
+  async save(): Promise<void> {
+    if (this.#file === undefined || !this.#isChanged) return;
+    await mkdir(dirname(this.#file), { recursive: true });
+    await writeFileAtomically(this.#file, `${JSON.stringify(Object.fromEntries(this.#known ?? []))}\n`);
+  }
+}
