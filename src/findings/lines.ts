@@ -3,7 +3,7 @@ import { groupBy, plural } from "../core/index.js";
 import { compareItems, holmAdjust } from "../evaluate/index.js";
 import type { ExperimentPlan, Merge, MergeModel } from "../experiment/index.js";
 import { familyInRound, lineField, mergeInRound, repeatedIn } from "../experiment/index.js";
-import { type Cell, count, type LinesFigure, type NumberCell, placeLines, type Span } from "../report/index.js";
+import { type Cell, count, type NumberCell } from "../report/index.js";
 import { languageName, tasksIn } from "./overview.js";
 import type { LinePoint, ReportLines, ReportTable } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
@@ -244,32 +244,5 @@ export function linesTable({ id, title, note, verdict, xTitle, scale, lines }: R
         ...(isCompared ? [{ value: pValue ?? null, scale: "probability" } as const] : []),
       ]),
     ),
-  };
-}
-
-/** The page draws intervals of several lines side by side. */
-const isDodged = (lines: ReportLines["lines"]) =>
-  lines.length > 1 && lines.some(({ points }) => points.some(({ interval }) => interval));
-
-/** The figure of the page. */
-export function linesFigure({ title, note, verdict, xTitle, scale, lines, references }: ReportLines): LinesFigure {
-  return {
-    kind: "lines",
-    title,
-    conclusion: verdict,
-    caption: isDodged(lines) ? `${note} Points of one ${xTitle} are drawn side by side.` : note,
-    ...placeLines({
-      xTitle,
-      scale,
-      references: references.map(({ label, mean }) => ({ label, y: mean })),
-      lines: lines.map(({ label, points }) => ({
-        label,
-        points: points.map(({ x, mean, interval }): { x: number; y: number; interval?: Span } => ({
-          x,
-          y: mean,
-          ...(interval ? { interval } : {}),
-        })),
-      })),
-    }),
   };
 }

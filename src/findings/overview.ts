@@ -11,7 +11,7 @@ import {
   type Role,
 } from "../experiment/index.js";
 import { leadsOf } from "./leads.js";
-import type { Lead, Overview, OverviewBar } from "./report-data.js";
+import type { Lead, Overview, OverviewBar, OverviewRow } from "./report-data.js";
 import { type Sheet, UNKNOWN_MODEL } from "./score-sheet.js";
 
 /** How an average is formed. */
@@ -20,21 +20,9 @@ export const AVERAGE_PROTOCOL = "each task counting alike";
 /** The English name of a language; a code that no table has stays. */
 export const languageName = (code: string) => findLanguage(code)?.name ?? code;
 
-/** The models of a row, which are averaged. */
-interface Row {
-  readonly label: string;
-  /** The configuration, or the role of experts. */
-  readonly detail: string;
-  readonly kind: OverviewBar["kind"];
-  readonly models: readonly string[];
-  /** Whether a search chose them. */
+interface Row extends OverviewRow {
+  /** Whether a search chose its models. */
   readonly isChosen: boolean;
-  /** Whether it is the mean of other rows, and so not a candidate for the best. */
-  readonly isSummary?: boolean;
-  /** Whether it is a point of a figure, which may be an expert under another name; like a control, never the best. */
-  readonly isPoint?: boolean;
-  /** Of a row that stands for two. */
-  readonly labels?: readonly string[];
 }
 
 /** Every task of a reported model, in the order of the plan, then the averages. */
@@ -166,7 +154,7 @@ function configurationsIn(models: readonly MergeModel[]): string {
     .join("; ");
 }
 
-function kindOf([first]: readonly MergeModel[]): OverviewBar["kind"] {
+function kindOf([first]: readonly MergeModel[]): OverviewRow["kind"] {
   if (first?.merge.controlOf !== undefined) return "control";
   const method = typeof first?.source === "object" ? first.source.method : "";
   return method === "swap" ? "swap" : method === "soup" ? "average" : "merge";

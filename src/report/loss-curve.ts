@@ -1,5 +1,5 @@
 // The loss curve of a training run.
-import { ticksWithin } from "./lines.js";
+import { ticksWithin } from "./scores.js";
 import { type Colour, fill, INK, LINE, type Shape, SOFT, shape, stroke, svgOf, text, textWidth } from "./svg.js";
 
 /** A line of the log: of a step, or of a measurement on held-out data. */

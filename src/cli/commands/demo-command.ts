@@ -18,15 +18,7 @@ import {
   type WrittenProblem,
 } from "../../demo/index.js";
 import { noteOf, progressOf } from "../../findings/index.js";
-import {
-  formatSpan,
-  layerStrip,
-  pageWithData,
-  right,
-  SILENT,
-  showProgress,
-  terminalLines,
-} from "../../report/index.js";
+import { formatSpan, layerStrip, reportPage, right, SILENT, showProgress, terminalLines } from "../../report/index.js";
 import {
   type CommonOptions,
   elapsed,
@@ -176,6 +168,6 @@ const SOURCES = { task: "math expert", language: "Swahili expert" };
 /** Writes the page. @returns its path from the working folder */
 async function writePage(result: DemoResult, signal: AbortSignal): Promise<string> {
   const page = join(resolve(result.out), "index.html");
-  await writeFileAtomically(page, await pageWithData("#report-page", await demoPage(result, signal)));
+  await writeFileAtomically(page, await reportPage(await demoPage(result, signal)));
   return relative(process.cwd(), page);
 }
