@@ -13,6 +13,7 @@ export {
 } from "./figures.js";
 export { type Heatmap, heatmapSvg } from "./heatmap.js";
 export { heatmapLines } from "./heatmap-terminal.js";
+export { formatTick } from "./lines.js";
 export { type LogEntry, lossCurveSvg } from "./loss-curve.js";
 export { pageWithData, reportPage } from "./page.js";
 export { previewLegend, renderPreview } from "./preview.js";

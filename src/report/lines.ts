@@ -4,7 +4,7 @@ import { axisAround, axisWithin, type Scale } from "./scores.js";
 import { formatNumber, formatSpan } from "./table.js";
 
 /** Ticks as the page writes them. */
-export const tickText = (value: number, scale: Scale) => formatNumber({ value, scale }).replace(/\.0$/, "");
+export const formatTick = (value: number, scale: Scale) => formatNumber({ value, scale }).replace(/\.0$/, "");
 
 /** Lines with positions as shares of the axes, from 0 at the left and at the bottom to 1. */
 export function placeLines({
@@ -25,7 +25,7 @@ export function placeLines({
     xTitle,
     yTitle: scale === "share" ? "percent right" : "score",
     xTicks: x.ticks.map((tick) => ({ at: x.place(tick), text: String(tick) })),
-    yTicks: y.ticks.map((tick) => ({ at: y.place(tick), text: tickText(tick, scale) })),
+    yTicks: y.ticks.map((tick) => ({ at: y.place(tick), text: formatTick(tick, scale) })),
     references: references.map(({ label, mean }) => ({
       at: y.place(mean),
       text: `${label} ${formatNumber({ value: mean, scale })}`,

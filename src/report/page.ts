@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { type Bars, type Figure, type Grid, type Lines, marksOf, type Page, type TableFigure } from "./figures.js";
-import { placeLines, tickText } from "./lines.js";
+import { formatTick, placeLines } from "./lines.js";
 import { type Span, scoreAxis } from "./scores.js";
 import { type Cell, columnsOf, formatNumber, formatSpan, isNumber } from "./table.js";
 
@@ -65,7 +65,7 @@ function drawnBars({ id, note = "", verdict: conclusion, scale, rows }: Bars) {
     id,
     caption,
     conclusion,
-    ticks: axis.ticks.map((tick) => tickText(tick, scale)),
+    ticks: axis.ticks.map((tick) => formatTick(tick, scale)),
     rows: rows.map((row) => {
       const { label, kind, mean: value, target, detail, interval, count } = row;
       const ofModels = count > 1 ? [`${formatSpan(row, { scale })} over ${count} models`] : [];
