@@ -86,7 +86,7 @@ const percent = (value: number) => `${formatNumber({ value, scale: "share" })}%`
 
 /** `49.9 points more than the best average (soup, 37.5%)` */
 function describeLead({ name, about, bar, lead }: MainRow): string {
-  const [label = ""] = about.split(":");
+  const label = bar.kind === "average" ? bar.label : about;
   const what = `the ${name} (${label}, ${percent(bar.mean)})`;
   if (!lead) return `unlike ${what}`;
   const { difference, pValue = 1 } = lead;
@@ -97,20 +97,25 @@ function describeLead({ name, about, bar, lead }: MainRow): string {
   return `${points} points ${difference > 0 ? "more" : "fewer"} than ${what}${doubt}`;
 }
 
+/** The rows of the best average and of the best other merge. */
+const rivalsIn = (rows: readonly MainRow[]) =>
+  rows.filter(({ bar: { kind } }) => kind === "average" || kind === "merge");
+
 /** Whether the swap is significantly above every average and other merge. */
 export function isClear(result: Results): boolean {
-  const rivals = mainRows(result).filter(({ name }) => name === "best average" || name === "best other merge");
-  return rivals.every(({ lead }) => lead !== undefined && lead.difference > 0 && (lead.pValue ?? 1) < 0.05);
+  return rivalsIn(mainRows(result)).every(
+    ({ lead }) => lead !== undefined && lead.difference > 0 && (lead.pValue ?? 1) < 0.05,
+  );
 }
 
 /** What happened, in sentences; empty if the plan no longer has the swap. */
 export function demoAnswer(result: Results): string {
   const rows = mainRows(result);
-  const row = (name: string) => rows.filter((one) => one.name === name);
-  const [swap] = row("layer swap");
+  const of = (kind: OverviewBar["kind"]) => rows.filter(({ bar }) => bar.kind === kind);
+  const [swap] = of("swap");
   if (!swap) return "";
-  const [expert] = [...row("math expert"), ...row("Swahili expert")].toSorted((a, b) => b.bar.mean - a.bar.mean);
-  const rivals = [...row("best average"), ...row("best other merge")].map(describeLead).join(", and ");
+  const [expert] = of("expert").toSorted((a, b) => b.bar.mean - a.bar.mean);
+  const rivals = rivalsIn(rows).map(describeLead).join(", and ");
   const over = swap.bar.count > 1 ? `Averaged over ${plural(swap.bar.count, "pair")} of experts, the` : "The";
   const experts = expert ? `; the better of the two experts solves ${percent(expert.bar.mean)}` : "";
   return (

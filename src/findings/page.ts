@@ -174,7 +174,7 @@ function leadOf({ base, overviews, variants, experts }: ExperimentReport): strin
   if (variants.length > 0) return `${axesOf(variants)}. Each variant has a page of its own.`;
   const size = base.parameters === undefined ? "" : `, ${millions(base.parameters)} parameters`;
   const layers = base.layers === undefined ? "" : `, ${base.layers} layers`;
-  const titles = [...new Set(overviews.map(({ title }) => title.replace(/, chosen on .*$/, "")))];
+  const titles = [...new Set(overviews.map(({ title }) => title))];
   const what = titles.length > 4 ? `${titles.length} tasks` : titles.join(", ");
   const starts = [...new Set(experts.map(({ from }) => from))].filter((from) => from !== "base");
   const trained = starts.length > 2 ? `${starts.length} models made of such experts` : starts.join(" and ");
