@@ -122,6 +122,16 @@ export interface Commands extends Captioned {
   }[];
 }
 
+/** A grid of layers, from the top of the model, by its projections. @param cells `cells[layer][column]` */
+export function layerGrid<C extends Grid["cells"][number][number]>(
+  columns: readonly string[],
+  cells: readonly (readonly C[])[],
+  columnTitle = "",
+) {
+  const rows = cells.map((_, layer) => String(layer)).reverse();
+  return { rowTitle: "layer", columnTitle, columns, marked: [], rows, cells: cells.toReversed() };
+}
+
 /** The marks of a cell of a grid. */
 export const marksOf = ({ marked }: Pick<Grid, "marked">, row: number, column: number): string[] =>
   marked.filter((mark) => mark.row === row && mark.column === column).map(({ what }) => what);

@@ -7,6 +7,7 @@ export {
   type Grid,
   gridTable,
   type Lines,
+  layerGrid,
   type Page,
   type Section,
   type TableFigure,

@@ -1,6 +1,6 @@
 // Places lines with intervals on the axes of a figure of the page.
 import type { Lines } from "./figures.js";
-import { axisAround, axisWithin, type Scale } from "./scores.js";
+import { axisAround, axisWithin, placeOn, type Scale } from "./scores.js";
 import { formatNumber, formatSpan } from "./table.js";
 
 /** Ticks as the page writes them. */
@@ -24,17 +24,17 @@ export function placeLines({
   return {
     xTitle,
     yTitle: scale === "share" ? "percent right" : "score",
-    xTicks: x.ticks.map((tick) => ({ at: x.place(tick), text: String(tick) })),
-    yTicks: y.ticks.map((tick) => ({ at: y.place(tick), text: formatTick(tick, scale) })),
+    xTicks: x.ticks.map((tick) => ({ at: placeOn(x, tick), text: String(tick) })),
+    yTicks: y.ticks.map((tick) => ({ at: placeOn(y, tick), text: formatTick(tick, scale) })),
     references: references.map(({ label, mean }) => ({
-      at: y.place(mean),
+      at: placeOn(y, mean),
       text: `${label} ${formatNumber({ value: mean, scale })}`,
     })),
     lines: lines.map(({ label, points: own }) => ({
       label,
       points: own.map(({ x: place, mean, interval }) => ({
-        at: [x.place(place), y.place(mean)] as const,
-        ...(interval ? { interval: [y.place(interval.low), y.place(interval.high)] as const } : {}),
+        at: [placeOn(x, place), placeOn(y, mean)] as const,
+        ...(interval ? { interval: [placeOn(y, interval.low), placeOn(y, interval.high)] as const } : {}),
         // The line and its place, in words.
         where: `${label === "" ? "" : `${label}, `}${xTitle} ${place}`,
         value: formatNumber({ value: mean, scale }) + (interval ? ` (95%: ${formatSpan(interval, { scale })})` : ""),

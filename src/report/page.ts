@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { type Bars, type Figure, type Grid, type Lines, marksOf, type Page, type TableFigure } from "./figures.js";
 import { formatTick, placeLines } from "./lines.js";
-import { type Span, scoreAxis } from "./scores.js";
+import { placeOn, type Span, scoreAxis } from "./scores.js";
 import { type Cell, columnsOf, formatNumber, formatSpan, isNumber } from "./table.js";
 
 /** The page of a report. */
@@ -54,7 +54,7 @@ function drawnCell(cell: Cell, most: number) {
 
 function drawnBars({ id, note = "", verdict: conclusion, scale, rows }: Bars) {
   const axis = scoreAxis(rows, scale);
-  const placed = ({ low, high }: Span) => [axis.place(low), axis.place(high)];
+  const placed = ({ low, high }: Span) => [placeOn(axis, low), placeOn(axis, high)];
   const hasSeveral = rows.some(({ count }) => count > 1);
   const caption = [
     note,
@@ -72,7 +72,7 @@ function drawnBars({ id, note = "", verdict: conclusion, scale, rows }: Bars) {
       return {
         label,
         kind,
-        at: axis.place(value),
+        at: placeOn(axis, value),
         value: { text: formatNumber({ value, scale }), isBest: row.isBest || undefined },
         target,
         about: [...(detail === "" ? [] : [detail]), ...ofModels].join("; "),

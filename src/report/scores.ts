@@ -19,21 +19,16 @@ export interface Score {
   readonly interval?: Span | undefined;
 }
 
-/** An axis from its first tick to its last. */
 export interface Axis extends Span {
   readonly ticks: readonly number[];
-  /** Where a value is, from 0 at the first tick to 1 at the last. */
-  readonly place: (value: number) => number;
 }
 
-function axisOf(ticks: readonly number[], low = ticks[0] ?? 0, high = ticks.at(-1) ?? 1): Axis {
-  return {
-    low,
-    high,
-    ticks,
-    place: (value) => (high > low ? Math.min(1, Math.max(0, (value - low) / (high - low))) : 0.5),
-  };
+/** Where a value is on an axis, from 0 to 1; halfway where all values are equal. */
+export function placeOn({ low, high }: Span, value: number): number {
+  return high > low ? Math.min(1, Math.max(0, (value - low) / (high - low))) : 0.5;
 }
+
+const betweenTicks = (ticks: readonly number[]): Axis => ({ low: ticks[0] ?? 0, high: ticks.at(-1) ?? 1, ticks });
 
 /** An axis around scores with their intervals and ranges, in about four steps; from zero where that is near. */
 export function scoreAxis(scores: readonly Partial<Score>[], scale: Scale): Axis {
@@ -45,7 +40,7 @@ export function scoreAxis(scores: readonly Partial<Score>[], scale: Scale): Axis
   // In whole steps, so that sums of decimals do not miss a tick.
   const from = least < 2 * step ? Math.min(0, Math.floor(least / step)) : Math.floor(least / step + 1e-9);
   const to = Math.max(from + 1, Math.ceil(most / step - 1e-9));
-  return axisOf(multiples(from, to, step));
+  return betweenTicks(multiples(from, to, step));
 }
 
 /** Intervals between ticks, at most. */
@@ -55,15 +50,15 @@ const MOST_TICKS = 8;
 export function axisAround(values: readonly number[]): Axis {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   // A line of equal values is in the middle of a tenth.
-  if (!(high > low)) return axisOf([low - 0.05, low + 0.05].map((value) => Number(value.toPrecision(12))));
+  if (!(high > low)) return betweenTicks([low - 0.05, low + 0.05].map((value) => Number(value.toPrecision(12))));
   const step = stepOf((high - low) / MOST_TICKS);
-  return axisOf(multiples(Math.floor(low / step + 1e-9), Math.ceil(high / step - 1e-9), step));
+  return betweenTicks(multiples(Math.floor(low / step + 1e-9), Math.ceil(high / step - 1e-9), step));
 }
 
 /** An axis from the lowest value to the highest, with round numbers in between. @param leastStep as of `ticksWithin` */
 export function axisWithin(values: readonly number[], leastStep: number): Axis {
   const [low, high] = [Math.min(...values), Math.max(...values)];
-  return axisOf(ticksWithin(low, high, leastStep), low, high);
+  return { low, high, ticks: ticksWithin(low, high, leastStep) };
 }
 
 /** Round numbers from low to high. @param leastStep smallest distance between two @param most intervals between them */

@@ -81,7 +81,7 @@ function taskOf({ title, items, protocol, verdict, choice, scale, bars }: Overvi
     title: clip(title),
     about: clip(`${items}; ${protocol}`),
     sentences: [verdict, choice].filter((sentence) => sentence !== "").map(clip),
-    axis: `${formatTick(low, scale)} to ${formatTick(high, scale)}`,
+    axis: { low, high, text: `${formatTick(low, scale)} to ${formatTick(high, scale)}` },
   };
 }
 
@@ -90,7 +90,7 @@ const keyOf = ({ label, detail }: { readonly label: string; readonly detail: str
 /** The rows of all tasks, in the order of the report, each once. */
 function rowsOf(overviews: readonly Overview[], report: ExperimentReport): Shown["rows"][number][] {
   const rows = new Map(overviews.flatMap(({ rows: own }) => own.map((row) => [keyOf(row), row] as const)));
-  const cells = overviews.map((overview) => cellsOf(overview));
+  const cells = overviews.map(cellsOf);
   const recipes = new Map(report.recipes.map(({ id, model }) => [model, id]));
   return [...rows].map(([key, { label, detail, kind }]) => {
     const models = new Set(
@@ -107,24 +107,18 @@ function rowsOf(overviews: readonly Overview[], report: ExperimentReport): Shown
   });
 }
 
-function cellsOf(overview: Overview): Map<string, Shown["rows"][number]["cells"][number]> {
-  const { scale, bars } = overview;
-  const { place } = scoreAxis(bars, scale);
+type Cell = Shown["rows"][number]["cells"][number];
+
+function cellsOf({ scale, bars, rows }: Overview): Map<string, Cell> {
+  const waits = rows.map((row) => [keyOf(row), "waits"] as const);
   const scored = bars.map((bar) => {
-    const { mean, interval, low, high, isBest } = bar;
+    const { mean: value, interval, count, isBest } = bar;
+    const texts = { score: formatNumber({ value, scale }), interval: formatSpan(interval, { scale }) };
+    const [low, high] = [interval?.low ?? null, interval?.high ?? null];
     return [
       keyOf(bar),
-      {
-        text: formatNumber({ value: mean, scale }),
-        interval: interval ? formatSpan(interval, { scale }) : null,
-        range: bar.count > 1 ? formatSpan({ low, high }, { scale }) : null,
-        at: place(mean),
-        from: place(interval?.low ?? mean),
-        to: place(interval?.high ?? mean),
-        isBest,
-      },
+      { ...texts, value, low, high, range: count > 1 ? formatSpan(bar, { scale }) : null, isBest },
     ] as const;
   });
-  const waits = overview.rows.map((row) => [keyOf(row), "waits"] as const);
-  return new Map<string, Shown["rows"][number]["cells"][number]>([...waits, ...scored]);
+  return new Map<string, Cell>([...waits, ...scored]);
 }

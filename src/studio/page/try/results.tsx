@@ -163,7 +163,6 @@ function ScoreTable({ rows }: { rows: readonly Row[] }) {
     "share",
   );
   const percent = (value: number) => Math.round(100 * value);
-  const on = (value: number | null) => (value === null ? null : axis.place(value));
   return (
     <table class="numbers scores">
       <thead>
@@ -199,7 +198,7 @@ function ScoreTable({ rows }: { rows: readonly Row[] }) {
             </td>
             <td>{row.score.interval}</td>
             <td class={row.accent}>
-              <Interval at={on(row.score.value)} from={on(row.score.low)} to={on(row.score.high)} />
+              <Interval score={row.score} axis={axis} />
             </td>
             <td class="text">{row.runner}</td>
             <td class="text">
