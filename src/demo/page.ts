@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { formatRanges } from "../core/index.js";
 import { experimentPage } from "../findings/index.js";
 import { type Analysis, analyzeExperts, heatmapOf, type PlanSummary } from "../merge/index.js";
-import { type Figure, type Page, right, type Section } from "../report/index.js";
+import { type Figure, layerGrid, type Page, right, type Section } from "../report/index.js";
 import { NAMES } from "./demo-plan.js";
 import {
   demoAnswer,
@@ -148,12 +148,7 @@ function changesSection(analysis: Analysis, { full }: DemoChoices): Section {
       title,
       note: subtitle,
       isDense: true,
-      rowTitle: "layer",
-      columnTitle: "",
-      columns,
-      rows: cells.map((_, layer) => String(layer)).reverse(),
-      cells: cells.toReversed(),
-      marked: [],
+      ...layerGrid(columns, cells),
       span: { low: 0, high: most },
       digits: 0,
     })),

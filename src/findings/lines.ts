@@ -6,7 +6,7 @@ import { familyInRound, lineField, mergeInRound, repeatedIn } from "../experimen
 import { type Cell, count, type NumberCell } from "../report/index.js";
 import { languageName, tasksIn } from "./overview.js";
 import type { LinePoint, ReportLines, ReportTable } from "./report-data.js";
-import type { Sheet } from "./score-sheet.js";
+import { type Sheet, scoreIn } from "./score-sheet.js";
 import { DIFFERENCES } from "./tables.js";
 
 /** A figure for each merge with `figure: line`, each of its tasks and each language. */
@@ -103,20 +103,11 @@ function linesOf(
   const drawn = places.map(({ label, places: own }) => {
     const against = own.find(({ x }) => x === reference)?.models ?? [];
     const points = own.flatMap(({ x, models }): LinePoint[] => {
-      const { value, interval, range } = sheet.cell(models, task);
-      if (typeof value !== "number") return [];
-      const isOther = x !== reference && against.length > 0;
-      return [
-        {
-          x,
-          mean: value,
-          interval,
-          low: range?.low ?? value,
-          high: range?.high ?? value,
-          models,
-          ...(isOther ? differenceOf(models, against, task, sheet) : {}),
-        },
-      ];
+      const score = scoreIn(sheet.cell(models, task));
+      if (!score) return [];
+      const { mean, interval, low, high } = score;
+      const difference = x !== reference && against.length > 0 ? differenceOf(models, against, task, sheet) : {};
+      return [{ x, mean, interval, low, high, models, ...difference }];
     });
     return { label, points };
   });
@@ -131,8 +122,8 @@ function linesOf(
       models: sheet.experts.filter((expert) => expert.family === family).map((expert) => expert.name),
     })),
   ].flatMap(({ label, models: named }) => {
-    const { value } = sheet.cell(named, task);
-    return typeof value === "number" ? [{ label, mean: value }] : [];
+    const score = scoreIn(sheet.cell(named, task));
+    return score ? [{ label, mean: score.mean }] : [];
   });
   const several = Math.max(...lines.flatMap(({ points }) => points.map((point) => point.models.length)));
   return {

@@ -1,7 +1,7 @@
 // What pairs of experts both changed.
 import { formatPercent } from "../core/index.js";
 import type { Expansion, Overlap, Results } from "../experiment/index.js";
-import { gridTable } from "../report/index.js";
+import { gridTable, layerGrid } from "../report/index.js";
 import type { ReportHeatmap, ReportTable } from "./report-data.js";
 
 export const OVERLAPS_LEAD =
@@ -18,12 +18,7 @@ export function overlapFigures({ overlaps }: Pick<Expansion, "overlaps">, result
         id: `overlap-${`${a}-${b}`.replace(/\W+/g, "-")}`,
         title: `${a} and ${b}`,
         note: describeTotal(found),
-        rowTitle: "layer",
-        columnTitle: "projection",
-        columns,
-        marked: [],
-        rows: cells.map((_, layer) => String(layer)).reverse(),
-        cells: cells.toReversed(),
+        ...layerGrid(columns, cells, "projection"),
       },
     ];
   });
