@@ -4,7 +4,7 @@ import { formatRanges } from "../core/index.js";
 import { experimentPage } from "../findings/index.js";
 import { type Analysis, analyzeExperts, heatmapOf, type PlanSummary } from "../merge/index.js";
 import { type Figure, layerGrid, type Page, right, type Section } from "../report/index.js";
-import { NAMES } from "./demo-plan.js";
+import { EXPERTS, NAMES } from "./demo-plan.js";
 import {
   demoAnswer,
   isClear,
@@ -24,8 +24,8 @@ export async function demoPage(result: DemoResult, signal?: AbortSignal): Promis
   const { report, status, out, train, seed, pairs, quick } = result;
   const shown = await shownProblems(out, seed);
   const experts = {
-    "math expert": expertFolder(NAMES.math, status),
-    "Swahili expert": expertFolder(NAMES.language, status),
+    [EXPERTS.task]: expertFolder(NAMES.math, status),
+    [EXPERTS.language]: expertFolder(NAMES.language, status),
   };
   const base = join(out, ...(train ? ["base", "last"] : ["base"]));
   const { analysis } = await analyzeExperts({ base, experts, ...(signal ? { signal } : {}) });
@@ -117,7 +117,7 @@ function swapSection(ownership: PlanSummary["ownership"] | undefined, choices: D
     title: "",
     rowTitle: "",
     columnTitle: "",
-    columns: ["math expert", "layer swap", "Swahili expert"],
+    columns: [EXPERTS.task, "layer swap", EXPERTS.language],
     rows: shown.map(({ layer }) => (layer === null ? "embeddings, output" : `layer ${layer}`)),
     cells: shown.map(({ origins }) => [of("task"), cell(origins), of("language")]),
     marked: [],

@@ -7,7 +7,7 @@ import { samplesFile } from "../evaluate/index.js";
 import { EVALUATION, type RunEvent, type Store } from "../experiment/index.js";
 import { type ExperimentReport, type Lead, leadsOf, type OverviewBar, Sheet } from "../findings/index.js";
 import { formatNumber } from "../report/index.js";
-import { NAMES, TASKS } from "./demo-plan.js";
+import { EXPERTS, NAMES, TASKS } from "./demo-plan.js";
 import type { DemoResult } from "./run-demo.js";
 import { reportedSwaps } from "./swap.js";
 import type { WrittenProblem } from "./world/world-files.js";
@@ -44,8 +44,8 @@ export function mainRows({ report, status, experiment }: Results): MainRow[] {
   );
   const found: readonly (readonly [name: string, about: string, bar: OverviewBar | undefined])[] = [
     ["base", "both experts start from it", best("base")],
-    ["math expert", "learned mathematics, in English only", expert(NAMES.math)],
-    ["Swahili expert", "learned Swahili, no word problems", expert(NAMES.language)],
+    [EXPERTS.task, "learned mathematics, in English only", expert(NAMES.math)],
+    [EXPERTS.language, "learned Swahili, no word problems", expert(NAMES.language)],
     ["best average", `${average?.label}: a mean of all weights`, average],
     ["best other merge", otherName(merge, status), merge],
     ["trained on both", "learned from the data of both experts", best("joint")],
@@ -168,7 +168,10 @@ function answersIn(stepFolder: string, shown: Shown): Answer[] {
   });
 }
 
-const EXPERTS: Readonly<Record<string, string>> = { [NAMES.math]: "math expert", [NAMES.language]: "Swahili expert" };
+const EXPERT_OF: Readonly<Record<string, string>> = {
+  [NAMES.math]: EXPERTS.task,
+  [NAMES.language]: EXPERTS.language,
+};
 
 /** The answers of a model whose evaluation on the Swahili problems has just ended; undefined for other events. */
 export function evaluatedAnswers(
@@ -178,7 +181,7 @@ export function evaluatedAnswers(
   const { model, task } = event;
   if (event.event !== "done" || event.score === undefined || model === undefined || task !== TASKS.sw) return undefined;
   const { name, family, configuration } = model;
-  const short = EXPERTS[family] ?? [family, configuration].filter((part) => part !== "").join(", ");
+  const short = EXPERT_OF[family] ?? [family, configuration].filter((part) => part !== "").join(", ");
   return {
     model: pairs === 1 ? short : name,
     answers: answersIn(store.stepFolder(event.key), shown),

@@ -39,15 +39,14 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
   const { heatmaps, flips, searches, experts, failures, progress, recipes } = report;
   const shownRecipes = recipes.slice(0, MAX_RECIPES);
   const overviews = report.overviews.filter(({ bars }) => bars.length > 0);
-  const published = report.tables.filter(({ kind }) => kind === "published");
-  const language = report.tables.filter(({ kind }) => kind === "language");
-  const cost = report.tables.find(({ kind }) => kind === "cost") ?? { columns: [], rows: [] };
+  const tablesOf = (of: ReportTable["kind"]) => report.tables.filter(({ kind }) => kind === of);
+  const compared = tablesOf("variants");
+  const [cost = { columns: [], rows: [] }] = tablesOf("cost");
   const scores = scoreList(report, MAX_SCORES);
   // The same colour in each figure.
   const shares = { low: 0, high: Math.max(0, ...report.overlaps.flatMap(({ cells }) => cells.flat()).map(Number)) };
   const tasks = [...new Set(flips.map(({ task }) => task))];
   const failed: Table = { columns: ["step", "reason"], rows: failures.map(({ label, reason }) => [label, reason]) };
-  const compared = report.tables.filter(({ kind }) => kind === "variants");
   const sections: Section[] = [
     {
       id: "variants",
@@ -65,7 +64,7 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
     {
       id: "published",
       title: "Published scores",
-      figures: published.map((table) => tableFigure(table, "row", { id: table.id, note: table.note })),
+      figures: tablesOf("published").map((table) => tableFigure(table, "row", { id: table.id, note: table.note })),
     },
     {
       id: "lines",
@@ -100,16 +99,16 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
     {
       id: "language",
       title: "The language of the answers",
-      figures: language.map((table) => tableFigure(table, "row", { note: table.note })),
+      figures: tablesOf("language").map((table) => tableFigure(table, "row", { note: table.note })),
     },
     {
       id: "experts",
       title: "The experts",
       figures: [
         ...(experts.length > 0 ? [tableFigure(expertsTable(report), "expert")] : []),
-        ...report.tables
-          .filter(({ kind }) => kind === "selection")
-          .map((table) => tableFigure(table, "checkpoint", { title: table.title, note: table.note })),
+        ...tablesOf("selection").map(
+          ({ id: _, ...table }): Figure => ({ ...table, kind: "table", what: "checkpoint" }),
+        ),
       ],
     },
     {

@@ -6,6 +6,7 @@ import {
   type DemoResult,
   demoAnswer,
   demoPage,
+  EXPERTS,
   MARKS,
   MARKS_LEGEND,
   type ModelAnswers,
@@ -157,13 +158,10 @@ async function resultLines(result: DemoResult): Promise<string[]> {
     ...[`Word problems solved, in percent${of}:`, ""],
     ...[...terminalLines({ columns, rows }), ""],
     ...(layers
-      ? ["The layer swap, from its input to its output:", "", ...layerStrip(layers, palette, SOURCES), ""]
+      ? ["The layer swap, from its input to its output:", "", ...layerStrip(layers, palette, EXPERTS), ""]
       : []),
   ];
 }
-
-/** What the strip calls the sources of the swap. */
-const SOURCES = { task: "math expert", language: "Swahili expert" };
 
 /** Writes the page. @returns its path from the working folder */
 async function writePage(result: DemoResult, signal: AbortSignal): Promise<string> {
