@@ -23,7 +23,7 @@ interface Import {
 }
 
 const files = readdirSync(SOURCES, { recursive: true, encoding: "utf8" })
-  .filter((name) => name.endsWith(".ts") && !/\.(test|test-util|d)\.ts$/.test(name) && !name.includes("assembly/"))
+  .filter((name) => /\.tsx?$/.test(name) && !/\.(test|test-util|d)\.ts$/.test(name) && !name.includes("assembly/"))
   .map((name) => join(SOURCES, name));
 
 const imports = files.flatMap((path) =>
@@ -57,9 +57,16 @@ test("rooms import only those that the table allows", () => {
   expect(wrong).toEqual([]);
 });
 
+/** Modules that import nothing, which the studio's page has without the rest of their room, as that needs Node.js. */
+const IN_PAGES = ["report/scores.ts"];
+
 test("rooms are entered through their index.ts alone", () => {
   const around = imports.filter(
-    ({ from, to, target }) => roomOf(from) !== "" && roomOf(from) !== roomOf(to) && target !== `${roomOf(to)}/index.js`,
+    ({ from, to, target }) =>
+      roomOf(from) !== "" &&
+      roomOf(from) !== roomOf(to) &&
+      target !== `${roomOf(to)}/index.js` &&
+      !(from.startsWith("studio/page") && IN_PAGES.includes(target)),
   );
   expect(around).toEqual([]);
 });
@@ -68,7 +75,8 @@ test("no folders import in a circle", () => {
   // An index.ts is the door of its folder: it stands for what is inside, and only outsiders go through it.
   const edges = new Map<string, Set<string>>();
   for (const { file, from, to } of imports) {
-    if (from === to || from === "" || file.endsWith("index.ts")) continue;
+    // The page's root has both its entry and what its views share.
+    if (from === to || from === "" || file.endsWith("index.ts") || file.endsWith(".tsx")) continue;
     edges.set(from, (edges.get(from) ?? new Set()).add(to));
   }
   const circles: string[] = [];

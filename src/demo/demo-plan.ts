@@ -18,6 +18,8 @@ export const PLAN_FILES = ["base.yaml", "plan.yaml"] as const;
 
 /** Names in the plan that the demo's results are found by. */
 export const NAMES = { swap: "layer swap", math: "math", language: "swahili" } as const;
+/** What the demo calls the experts. */
+export const EXPERTS = { task: "math expert", language: "Swahili expert" } as const;
 export const TASKS = { sw: "problems_sw.yaml", en: "problems_en.yaml" } as const;
 
 /** Peak learning rates. */

@@ -1,4 +1,6 @@
 // The door of demo/: what other rooms use.
+
+export { EXPERTS } from "./demo-plan.js";
 export { type ExampleFolder, writeExample } from "./example-folder.js";
 export { demoPage } from "./page.js";
 export {

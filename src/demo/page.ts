@@ -3,17 +3,8 @@ import { join } from "node:path";
 import { formatRanges } from "../core/index.js";
 import { experimentPage } from "../findings/index.js";
 import { type Analysis, analyzeExperts, heatmapOf, type PlanSummary } from "../merge/index.js";
-import {
-  formatNumber,
-  type GridFigure,
-  type Page,
-  type PageCell,
-  right,
-  type Section,
-  type TableFigure,
-  tableFigure,
-} from "../report/index.js";
-import { NAMES } from "./demo-plan.js";
+import { type Figure, layerGrid, type Page, right, type Section } from "../report/index.js";
+import { EXPERTS, NAMES } from "./demo-plan.js";
 import {
   demoAnswer,
   isClear,
@@ -33,8 +24,8 @@ export async function demoPage(result: DemoResult, signal?: AbortSignal): Promis
   const { report, status, out, train, seed, pairs, quick } = result;
   const shown = await shownProblems(out, seed);
   const experts = {
-    "math expert": expertFolder(NAMES.math, status),
-    "Swahili expert": expertFolder(NAMES.language, status),
+    [EXPERTS.task]: expertFolder(NAMES.math, status),
+    [EXPERTS.language]: expertFolder(NAMES.language, status),
   };
   const base = join(out, ...(train ? ["base", "last"] : ["base"]));
   const { analysis } = await analyzeExperts({ base, experts, ...(signal ? { signal } : {}) });
@@ -78,26 +69,28 @@ function questionSection(
   };
 }
 
-function problemsTable(problems: readonly WrittenProblem[]): TableFigure {
-  const rows = problems.map(({ sw, en, solution }, i): PageCell[] => [
-    { text: `${i + 1}` },
-    { text: sw, small: en },
-    { text: solution },
-  ]);
+function problemsTable(problems: readonly WrittenProblem[]): Figure {
   return {
-    ...tableFigure({ columns: ["", "problem", "solution"], rows: [] }, "problem", { title: "The problems" }),
-    rows,
+    kind: "table",
+    title: "The problems",
+    what: "problem",
+    columns: ["", "problem", "solution"],
+    rows: problems.map(({ sw, en, solution }, i) => [`${i + 1}`, { text: sw, small: en }, solution]),
   };
 }
 
-function answersTable(problems: readonly WrittenProblem[], models: readonly ModelAnswers[]): TableFigure {
-  const rows = models.map(({ model, answers, score }): PageCell[] => [
-    { text: model },
-    ...answers.map(({ text, mark }) => ({ text: text || "no answer", small: `${MARKS[mark]} ${mark}` })),
-    { text: formatNumber({ value: score, scale: "share" }) },
-  ]);
-  const columns = ["model", ...problems.map((_, i) => `${i + 1}`), right("all, percent")];
-  return { ...tableFigure({ columns, rows: [] }, "model", { title: "The answers" }), rows };
+function answersTable(problems: readonly WrittenProblem[], models: readonly ModelAnswers[]): Figure {
+  return {
+    kind: "table",
+    title: "The answers",
+    what: "model",
+    columns: ["model", ...problems.map((_, i) => `${i + 1}`), right("all, percent")],
+    rows: models.map(({ model, answers, score }) => [
+      model,
+      ...answers.map(({ text, mark }) => ({ text: text || "no answer", small: `${MARKS[mark]} ${mark}` })),
+      { value: score, scale: "share" },
+    ]),
+  };
 }
 
 const SOURCES: Readonly<Record<string, string>> = { task: "math", language: "Swahili", base: "base" };
@@ -111,23 +104,23 @@ function swapSection(ownership: PlanSummary["ownership"] | undefined, choices: D
     return first.length > 1 ? { text: "average", kind: "average" } : of(first[0] ?? "");
   };
   const layers = ownership ?? [];
-  const rows = layers.map(({ layer, origins }) => ({
-    label: layer === null ? "embeddings, output" : `layer ${layer}`,
-    cells: [of("task"), cell(origins), of("language")],
-  }));
+  // The output at the top; what is outside the layers is last.
+  const shown = [...layers.slice(0, -1).toReversed(), ...layers.slice(-1)];
   const from = (source: string) => {
     const own = layers.flatMap(({ layer, origins }) =>
       layer !== null && origins.length === 1 && origins[0]?.length === 1 && origins[0][0] === source ? [layer] : [],
     );
     return own.length === 0 ? "no layer" : `${own.length === 1 ? "layer" : "layers"} ${formatRanges(own)}`;
   };
-  const grid: GridFigure = {
+  const grid: Figure = {
     kind: "grid",
     title: "",
     rowTitle: "",
     columnTitle: "",
-    columns: ["math expert", "layer swap", "Swahili expert"],
-    rows: [...rows.slice(0, -1).toReversed(), ...rows.slice(-1)],
+    columns: [EXPERTS.task, "layer swap", EXPERTS.language],
+    rows: shown.map(({ layer }) => (layer === null ? "embeddings, output" : `layer ${layer}`)),
+    cells: shown.map(({ origins }) => [of("task"), cell(origins), of("language")]),
+    marked: [],
   };
   return {
     id: "swap",
@@ -150,25 +143,15 @@ function changesSection(analysis: Analysis, { full }: DemoChoices): Section {
     lead:
       `${full ? "All layers of both experts were trained." : ALLOWED} A cell is the percentage of a weight matrix's rows that changed ` +
       "by more than a threshold, in attention (q, k, v, o) and feed-forward (gate, up, down). Text enters at the bottom.",
-    figures: panels.map(
-      ({ title, subtitle, cells }): GridFigure => ({
-        kind: "grid",
-        title,
-        caption: subtitle ?? "",
-        isDense: true,
-        rowTitle: "layer",
-        columnTitle: "",
-        columns,
-        rows: cells
-          .map((row, layer) => ({
-            label: String(layer),
-            cells: row.map((value) =>
-              value === null ? null : { text: formatNumber({ value, scale: "share", digits: 0 }), depth: value / most },
-            ),
-          }))
-          .toReversed(),
-      }),
-    ),
+    figures: panels.map(({ title, subtitle = "", cells }) => ({
+      kind: "grid",
+      title,
+      note: subtitle,
+      isDense: true,
+      ...layerGrid(columns, cells),
+      span: { low: 0, high: most },
+      digits: 0,
+    })),
   };
 }
 

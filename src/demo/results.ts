@@ -7,7 +7,7 @@ import { samplesFile } from "../evaluate/index.js";
 import { EVALUATION, type RunEvent, type Store } from "../experiment/index.js";
 import { type ExperimentReport, type Lead, leadsOf, type OverviewBar, Sheet } from "../findings/index.js";
 import { formatNumber } from "../report/index.js";
-import { NAMES, TASKS } from "./demo-plan.js";
+import { EXPERTS, NAMES, TASKS } from "./demo-plan.js";
 import type { DemoResult } from "./run-demo.js";
 import { reportedSwaps } from "./swap.js";
 import type { WrittenProblem } from "./world/world-files.js";
@@ -44,8 +44,8 @@ export function mainRows({ report, status, experiment }: Results): MainRow[] {
   );
   const found: readonly (readonly [name: string, about: string, bar: OverviewBar | undefined])[] = [
     ["base", "both experts start from it", best("base")],
-    ["math expert", "learned mathematics, in English only", expert(NAMES.math)],
-    ["Swahili expert", "learned Swahili, no word problems", expert(NAMES.language)],
+    [EXPERTS.task, "learned mathematics, in English only", expert(NAMES.math)],
+    [EXPERTS.language, "learned Swahili, no word problems", expert(NAMES.language)],
     ["best average", `${average?.label}: a mean of all weights`, average],
     ["best other merge", otherName(merge, status), merge],
     ["trained on both", "learned from the data of both experts", best("joint")],
@@ -86,7 +86,7 @@ const percent = (value: number) => `${formatNumber({ value, scale: "share" })}%`
 
 /** `49.9 points more than the best average (soup, 37.5%)` */
 function describeLead({ name, about, bar, lead }: MainRow): string {
-  const [label = ""] = about.split(":");
+  const label = bar.kind === "average" ? bar.label : about;
   const what = `the ${name} (${label}, ${percent(bar.mean)})`;
   if (!lead) return `unlike ${what}`;
   const { difference, pValue = 1 } = lead;
@@ -97,20 +97,25 @@ function describeLead({ name, about, bar, lead }: MainRow): string {
   return `${points} points ${difference > 0 ? "more" : "fewer"} than ${what}${doubt}`;
 }
 
+/** The rows of the best average and of the best other merge. */
+const rivalsIn = (rows: readonly MainRow[]) =>
+  rows.filter(({ bar: { kind } }) => kind === "average" || kind === "merge");
+
 /** Whether the swap is significantly above every average and other merge. */
 export function isClear(result: Results): boolean {
-  const rivals = mainRows(result).filter(({ name }) => name === "best average" || name === "best other merge");
-  return rivals.every(({ lead }) => lead !== undefined && lead.difference > 0 && (lead.pValue ?? 1) < 0.05);
+  return rivalsIn(mainRows(result)).every(
+    ({ lead }) => lead !== undefined && lead.difference > 0 && (lead.pValue ?? 1) < 0.05,
+  );
 }
 
 /** What happened, in sentences; empty if the plan no longer has the swap. */
 export function demoAnswer(result: Results): string {
   const rows = mainRows(result);
-  const row = (name: string) => rows.filter((one) => one.name === name);
-  const [swap] = row("layer swap");
+  const of = (kind: OverviewBar["kind"]) => rows.filter(({ bar }) => bar.kind === kind);
+  const [swap] = of("swap");
   if (!swap) return "";
-  const [expert] = [...row("math expert"), ...row("Swahili expert")].toSorted((a, b) => b.bar.mean - a.bar.mean);
-  const rivals = [...row("best average"), ...row("best other merge")].map(describeLead).join(", and ");
+  const [expert] = of("expert").toSorted((a, b) => b.bar.mean - a.bar.mean);
+  const rivals = rivalsIn(rows).map(describeLead).join(", and ");
   const over = swap.bar.count > 1 ? `Averaged over ${plural(swap.bar.count, "pair")} of experts, the` : "The";
   const experts = expert ? `; the better of the two experts solves ${percent(expert.bar.mean)}` : "";
   return (
@@ -163,7 +168,10 @@ function answersIn(stepFolder: string, shown: Shown): Answer[] {
   });
 }
 
-const EXPERTS: Readonly<Record<string, string>> = { [NAMES.math]: "math expert", [NAMES.language]: "Swahili expert" };
+const EXPERT_OF: Readonly<Record<string, string>> = {
+  [NAMES.math]: EXPERTS.task,
+  [NAMES.language]: EXPERTS.language,
+};
 
 /** The answers of a model whose evaluation on the Swahili problems has just ended; undefined for other events. */
 export function evaluatedAnswers(
@@ -173,7 +181,7 @@ export function evaluatedAnswers(
   const { model, task } = event;
   if (event.event !== "done" || event.score === undefined || model === undefined || task !== TASKS.sw) return undefined;
   const { name, family, configuration } = model;
-  const short = EXPERTS[family] ?? [family, configuration].filter((part) => part !== "").join(", ");
+  const short = EXPERT_OF[family] ?? [family, configuration].filter((part) => part !== "").join(", ");
   return {
     model: pairs === 1 ? short : name,
     answers: answersIn(store.stepFolder(event.key), shown),

@@ -3,7 +3,7 @@
 import { mkdir, readFile, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { isObject, isSystemError, writeFileAtomically } from "../core/index.js";
-import { csvLines, latexText, pageWithData, type Table } from "../report/index.js";
+import { csvLines, latexText, reportPage, type Table } from "../report/index.js";
 import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
 import { RECIPES, VARIANTS } from "./recipes.js";
@@ -27,7 +27,7 @@ async function writeOne(folder: string, report: ExperimentReport, isVariant: boo
   await mkdir(folder, { recursive: true });
   const before = await readBefore(join(folder, DATA));
   const files: readonly (readonly [name: string, content: string])[] = [
-    ["index.html", await pageWithData("#report-page", experimentPage(report, isVariant))],
+    ["index.html", await reportPage(experimentPage(report, isVariant))],
     ["report.md", experimentMarkdown(report)],
     ["scores.csv", csvText(scoresTable(report))],
     ...report.tables.flatMap((table) => [

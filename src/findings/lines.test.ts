@@ -4,7 +4,6 @@ import { parsePlan } from "../experiment/plan/plan-file.js";
 import type { EvaluateStep } from "../experiment/steps/step.js";
 import { drawnPage } from "../report/drawn-page.test-util.js";
 import { csvLines } from "../report/render.js";
-import { linesFigure } from "./lines.js";
 import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
 import { numbersOf, reportOf } from "./report-of.test-util.js";
@@ -116,7 +115,7 @@ describe("a merge with figure: line", () => {
     // Two points of one place, one interval of which would hide the other.
     const places = [...page.matchAll(/class="hit" cx="([\d.]+)"/g)].slice(0, 6).map(([, x]) => Number(x));
     expect(places.map((x, i) => (i < 3 ? Math.round((places[i + 3] ?? 0) - x) : 7)).every((by) => by === 7)).toBe(true);
-    expect(report.lines[0] && linesFigure(report.lines[0]).caption).toMatch(/keep share are drawn side by side\.$/);
+    expect(page).toMatch(/keep share are drawn side by side\.</);
     const { report: single } = reportOf(plan("grid: { keep_share: [0.5, 1] }, default: { keep_share: 1 }"), strength);
     const drawn = await drawnPage(experimentPage(single));
     expect(drawn.match(/class="band"/g)).toHaveLength(4);

@@ -3,10 +3,10 @@ import { groupBy, plural } from "../core/index.js";
 import { compareItems, holmAdjust } from "../evaluate/index.js";
 import type { ExperimentPlan, Merge, MergeModel } from "../experiment/index.js";
 import { familyInRound, lineField, mergeInRound, repeatedIn } from "../experiment/index.js";
-import { type Cell, count, type LinesFigure, type NumberCell, placeLines, type Span } from "../report/index.js";
+import { type Cell, count, type NumberCell } from "../report/index.js";
 import { languageName, tasksIn } from "./overview.js";
 import type { LinePoint, ReportLines, ReportTable } from "./report-data.js";
-import type { Sheet } from "./score-sheet.js";
+import { type Sheet, scoreIn } from "./score-sheet.js";
 import { DIFFERENCES } from "./tables.js";
 
 /** A figure for each merge with `figure: line`, each of its tasks and each language. */
@@ -103,20 +103,11 @@ function linesOf(
   const drawn = places.map(({ label, places: own }) => {
     const against = own.find(({ x }) => x === reference)?.models ?? [];
     const points = own.flatMap(({ x, models }): LinePoint[] => {
-      const { value, interval, range } = sheet.cell(models, task);
-      if (typeof value !== "number") return [];
-      const isOther = x !== reference && against.length > 0;
-      return [
-        {
-          x,
-          mean: value,
-          interval,
-          low: range?.low ?? value,
-          high: range?.high ?? value,
-          models,
-          ...(isOther ? differenceOf(models, against, task, sheet) : {}),
-        },
-      ];
+      const score = scoreIn(sheet.cell(models, task));
+      if (!score) return [];
+      const { mean, interval, low, high } = score;
+      const difference = x !== reference && against.length > 0 ? differenceOf(models, against, task, sheet) : {};
+      return [{ x, mean, interval, low, high, models, ...difference }];
     });
     return { label, points };
   });
@@ -131,8 +122,8 @@ function linesOf(
       models: sheet.experts.filter((expert) => expert.family === family).map((expert) => expert.name),
     })),
   ].flatMap(({ label, models: named }) => {
-    const { value } = sheet.cell(named, task);
-    return typeof value === "number" ? [{ label, mean: value }] : [];
+    const score = scoreIn(sheet.cell(named, task));
+    return score ? [{ label, mean: score.mean }] : [];
   });
   const several = Math.max(...lines.flatMap(({ points }) => points.map((point) => point.models.length)));
   return {
@@ -244,32 +235,5 @@ export function linesTable({ id, title, note, verdict, xTitle, scale, lines }: R
         ...(isCompared ? [{ value: pValue ?? null, scale: "probability" } as const] : []),
       ]),
     ),
-  };
-}
-
-/** The page draws intervals of several lines side by side. */
-const isDodged = (lines: ReportLines["lines"]) =>
-  lines.length > 1 && lines.some(({ points }) => points.some(({ interval }) => interval));
-
-/** The figure of the page. */
-export function linesFigure({ title, note, verdict, xTitle, scale, lines, references }: ReportLines): LinesFigure {
-  return {
-    kind: "lines",
-    title,
-    conclusion: verdict,
-    caption: isDodged(lines) ? `${note} Points of one ${xTitle} are drawn side by side.` : note,
-    ...placeLines({
-      xTitle,
-      scale,
-      references: references.map(({ label, mean }) => ({ label, y: mean })),
-      lines: lines.map(({ label, points }) => ({
-        label,
-        points: points.map(({ x, mean, interval }): { x: number; y: number; interval?: Span } => ({
-          x,
-          y: mean,
-          ...(interval ? { interval } : {}),
-        })),
-      })),
-    }),
   };
 }

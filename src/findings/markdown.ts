@@ -1,9 +1,9 @@
 // An experiment's report as Markdown.
 import { formatDuration, plural } from "../core/index.js";
-import { escapeMarkdown, markdownLines, type Table } from "../report/index.js";
+import { escapeMarkdown, gridTable, markdownLines, type Table } from "../report/index.js";
 import { moreRecipes, RECIPES_LEAD, VARIANTS } from "./recipes.js";
 import type { ExperimentReport, ReportTable } from "./report-data.js";
-import { expertsTable, gridTable, scoreList } from "./tables.js";
+import { expertsTable, scoreList } from "./tables.js";
 
 /** How far the experiment is, in a sentence. */
 export function describeProgress({ progress: { done, failed, left, waiting } }: ExperimentReport): string {

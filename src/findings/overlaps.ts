@@ -1,7 +1,7 @@
 // What pairs of experts both changed.
 import { formatPercent } from "../core/index.js";
 import type { Expansion, Overlap, Results } from "../experiment/index.js";
-import type { Cell } from "../report/index.js";
+import { gridTable, layerGrid } from "../report/index.js";
 import type { ReportHeatmap, ReportTable } from "./report-data.js";
 
 export const OVERLAPS_LEAD =
@@ -18,12 +18,7 @@ export function overlapFigures({ overlaps }: Pick<Expansion, "overlaps">, result
         id: `overlap-${`${a}-${b}`.replace(/\W+/g, "-")}`,
         title: `${a} and ${b}`,
         note: describeTotal(found),
-        rowTitle: "layer",
-        columnTitle: "projection",
-        columns,
-        marked: [],
-        rows: cells.map((_, layer) => String(layer)).reverse(),
-        cells: cells.toReversed(),
+        ...layerGrid(columns, cells, "projection"),
       },
     ];
   });
@@ -35,16 +30,14 @@ function describeTotal({ total, shares: [x = 0, y = 0] }: Overlap): string {
   return `Over the whole model, with embeddings and norms, ${formatPercent(total)}; ${formatPercent(chance)} if the experts had changed as many rows drawn at random.`;
 }
 
-export function overlapTable({ id, title, note, columns, rows, cells, rowTitle }: ReportHeatmap): ReportTable {
+export function overlapTable(overlap: ReportHeatmap): ReportTable {
+  const { id, title, note, columns, rowTitle } = overlap;
   return {
     id,
     kind: "overlap",
     title: `Changed rows that ${title} share`,
     note: `${OVERLAPS_LEAD} ${note}`,
     columns: [rowTitle, ...columns],
-    rows: rows.map((label, row): Cell[] => [
-      label,
-      ...columns.map((_, column) => ({ value: cells[row]?.[column] ?? null, scale: "share" as const })),
-    ]),
+    rows: gridTable(overlap).rows,
   };
 }

@@ -11,8 +11,8 @@ import {
   type Role,
 } from "../experiment/index.js";
 import { leadsOf } from "./leads.js";
-import type { Lead, Overview, OverviewBar } from "./report-data.js";
-import { type Sheet, UNKNOWN_MODEL } from "./score-sheet.js";
+import type { Lead, Overview, OverviewBar, OverviewRow } from "./report-data.js";
+import { type Sheet, scoreIn, UNKNOWN_MODEL } from "./score-sheet.js";
 
 /** How an average is formed. */
 export const AVERAGE_PROTOCOL = "each task counting alike";
@@ -20,21 +20,9 @@ export const AVERAGE_PROTOCOL = "each task counting alike";
 /** The English name of a language; a code that no table has stays. */
 export const languageName = (code: string) => findLanguage(code)?.name ?? code;
 
-/** The models of a row, which are averaged. */
-interface Row {
-  readonly label: string;
-  /** The configuration, or the role of experts. */
-  readonly detail: string;
-  readonly kind: OverviewBar["kind"];
-  readonly models: readonly string[];
-  /** Whether a search chose them. */
+interface Row extends OverviewRow {
+  /** Whether a search chose its models. */
   readonly isChosen: boolean;
-  /** Whether it is the mean of other rows, and so not a candidate for the best. */
-  readonly isSummary?: boolean;
-  /** Whether it is a point of a figure, which may be an expert under another name; like a control, never the best. */
-  readonly isPoint?: boolean;
-  /** Of a row that stands for two. */
-  readonly labels?: readonly string[];
 }
 
 /** Every task of a reported model, in the order of the plan, then the averages. */
@@ -166,7 +154,7 @@ function configurationsIn(models: readonly MergeModel[]): string {
     .join("; ");
 }
 
-function kindOf([first]: readonly MergeModel[]): OverviewBar["kind"] {
+function kindOf([first]: readonly MergeModel[]): OverviewRow["kind"] {
   if (first?.merge.controlOf !== undefined) return "control";
   const method = typeof first?.source === "object" ? first.source.method : "";
   return method === "swap" ? "swap" : method === "soup" ? "average" : "merge";
@@ -174,11 +162,13 @@ function kindOf([first]: readonly MergeModel[]): OverviewBar["kind"] {
 
 function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
   const cells = rows.map((row) => ({ row, cell: sheet.cell(row.models, task) }));
-  const known = cells.filter(({ cell }) => typeof cell.value === "number");
+  const known = cells.flatMap(({ row, cell }) => {
+    const score = scoreIn(cell);
+    return score ? [{ row, ...score }] : [];
+  });
   const missing = cells.filter(({ cell }) => cell.value === undefined).map(({ row }) => row.label);
   const facts = cells.map(({ row }) => sheet.answers(row.models[0] ?? "", task)?.facts).find((one) => one);
-  const means = known.map(({ row, cell }) => ({ row, mean: cell.value as number }));
-  const { best, verdict, leads = [] } = compareRows(means, task, sheet);
+  const { best, verdict, leads = [] } = compareRows(known, task, sheet);
   const controlled = rows.some(({ kind }) => kind === "control") ? " Controls have the default configuration." : "";
   return {
     task,
@@ -188,7 +178,7 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
     scale: cells[0]?.cell.scale ?? "share",
     items: itemsOf(task, sheet),
     choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet) + controlled : "",
-    verdict: [limitOf(means, cells[0]?.cell.scale ?? "share"), verdict, tiesOf(rows, task, sheet)]
+    verdict: [limitOf(known, cells[0]?.cell.scale ?? "share"), verdict, tiesOf(rows, task, sheet)]
       .filter((sentence) => sentence !== "")
       .join(" "),
     leads,
@@ -197,18 +187,14 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
     rows: cells
       .filter(({ cell }) => cell.value !== null)
       .map(({ row: { label, kind, detail } }) => ({ label, kind, detail })),
-    bars: known.map(({ row, cell: { value, range, interval } }): OverviewBar => {
+    bars: known.map(({ row, mean, ...score }): OverviewBar => {
       const { label, labels, kind, detail, models, isSummary, isPoint } = row;
-      const mean = value as number;
       return {
         label,
         kind,
         mean,
         detail,
-        low: range?.low ?? mean,
-        high: range?.high ?? mean,
-        interval,
-        count: range?.count ?? 1,
+        ...score,
         models,
         isBest: label === best?.label && detail === best.detail,
         ...(isSummary ? { isSummary } : {}),

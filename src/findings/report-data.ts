@@ -1,5 +1,5 @@
 // The data of an experiment's report, as in report.json.
-import type { NumberCell, Scale, Span, Table } from "../report/index.js";
+import type { Grid, Lines, NumberCell, Scale, Score, Span, Table } from "../report/index.js";
 
 export interface ReportTable extends Required<Table> {
   readonly kind:
@@ -16,30 +16,28 @@ export interface ReportTable extends Required<Table> {
     | "cost";
 }
 
-/** A row of an overview: the mean over the models of a family or merge. */
-export interface OverviewBar {
+/** The models of a family or merge, which are averaged. */
+export interface OverviewRow {
   readonly label: string;
   /** Of a row that stands for two, such as the default that was also chosen: the labels of both. */
   readonly labels?: readonly string[];
   readonly kind: "base" | "expert" | "average" | "merge" | "swap" | "joint" | "control";
-  readonly mean: number;
-  /** Smallest and largest over its models. */
-  readonly low: number;
-  readonly high: number;
-  /** 95% interval over items; undefined where it has no width. */
-  readonly interval?: Span | undefined;
-  /** Number of models. */
-  readonly count: number;
-  /** Their names. */
-  readonly models: readonly string[];
   /** The configuration, or the role of experts. */
   readonly detail: string;
-  /** Whether it is significantly above each other row. */
-  readonly isBest: boolean;
+  /** Names of the models. */
+  readonly models: readonly string[];
   /** Whether it is the mean of a search's configurations, each of which may be a row of its own. */
   readonly isSummary?: boolean;
-  /** Whether it is a point of a figure, which may be an expert under another name. */
+  /** Whether it is a point of a figure, which may be an expert under another name; like a control, never the best. */
   readonly isPoint?: boolean;
+}
+
+/** A row with its score. */
+export interface OverviewBar extends OverviewRow, Score {
+  /** Number of models. */
+  readonly count: number;
+  /** Whether it is significantly above each other row. */
+  readonly isBest: boolean;
 }
 
 /** How far the highest row is above another. */
@@ -76,7 +74,7 @@ export interface Overview {
   /** Rows without results yet, in a sentence; empty if there are none. */
   readonly missing: string;
   /** Every row, with or without results; `bars` has those with results, in the same order. */
-  readonly rows: readonly Pick<OverviewBar, "label" | "kind" | "detail">[];
+  readonly rows: readonly Pick<OverviewRow, "label" | "kind" | "detail">[];
   readonly bars: readonly OverviewBar[];
   /** The lead of the highest row; empty if it is tied, or was chosen on these items. */
   readonly leads: readonly Lead[];
@@ -84,32 +82,20 @@ export interface Overview {
   readonly controls: readonly { readonly of: string; readonly leads: readonly Lead[] }[];
 }
 
-/** Scores over two fields of a grid, or over one in a single row. */
-export interface ReportHeatmap {
+/** Scores over two fields of a grid, or over one in a single row: `bottom`, `top`. */
+export interface ReportHeatmap extends Grid {
   readonly id: string;
   readonly title: string;
   readonly note: string;
-  /** Fields of the recipe: `bottom`, `top`. `rowTitle` is empty for a single row. */
-  readonly rowTitle: string;
-  readonly columnTitle: string;
-  readonly rows: readonly string[];
-  readonly columns: readonly string[];
-  /** `cells[row][column]`, from 0 to 1; null if not evaluated. */
   readonly cells: readonly (readonly (number | null)[])[];
   /** The default and the chosen configuration. */
   readonly marked: readonly { readonly row: number; readonly column: number; readonly what: "default" | "chosen" }[];
 }
 
 /** A point of a line: the mean over the models of a configuration. */
-export interface LinePoint {
+export interface LinePoint extends Score {
   /** Value of the grid's field. */
   readonly x: number;
-  readonly mean: number;
-  /** 95% interval over items; undefined for scores of whole corpora. */
-  readonly interval?: Span | undefined;
-  /** Smallest and largest over its models. */
-  readonly low: number;
-  readonly high: number;
   readonly models: readonly string[];
   /** Against the reference on the same items: the difference, its 95% interval, and p with Holm's correction. */
   readonly difference?: number | undefined;
@@ -117,22 +103,18 @@ export interface LinePoint {
   readonly pValue?: number | undefined;
 }
 
-/** Scores of a merge on a task over one field of its grid. */
-export interface ReportLines {
+/**
+ * Scores of a merge on a task over one field of its grid, such as `keep share`, with those of the base and of families of
+ * experts. The verdict says which points differ from the reference.
+ */
+export interface ReportLines extends Lines {
   readonly id: string;
   readonly title: string;
   readonly note: string;
-  readonly scale: Scale;
-  /** The field: `keep share`. */
-  readonly xTitle: string;
-  /** One for each combination of the grid's other fields, which are its label; points in ascending order. */
+  /** One for each combination of the grid's other fields, which are its label. */
   readonly lines: readonly { readonly label: string; readonly points: readonly LinePoint[] }[];
-  /** Base and families of experts. */
-  readonly references: readonly { readonly label: string; readonly mean: number }[];
   /** The field's value in the default configuration. */
   readonly reference: number | undefined;
-  /** Which points differ from the reference, in a sentence; empty if that is not known. */
-  readonly verdict: string;
 }
 
 /** What a merge gained and lost against the base or one of its experts. */

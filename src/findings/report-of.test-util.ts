@@ -10,11 +10,11 @@ import { Store } from "../experiment/run/store.js";
 import type { Facts, Results } from "../experiment/steps/facts.js";
 import type { EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "../experiment/steps/result.js";
 import type { EvaluateStep } from "../experiment/steps/step.js";
-import type { Cell, Table } from "../report/table.js";
+import { type Cell, isNumber, type Table } from "../report/table.js";
 import { gatherReport } from "./gather.js";
 
 /** The cells of a row that are numbers. */
-export const numbersOf = (row: readonly Cell[] = []) => row.filter((cell) => typeof cell === "object");
+export const numbersOf = (row: readonly Cell[] = []) => row.filter(isNumber);
 
 /** The numbers of the row with a label. */
 export const rowOf = (table: Table | undefined, label: string) =>

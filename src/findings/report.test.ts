@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { ITEMS } from "../experiment/plan/fake-world.test-util.js";
 import type { EvaluateStep } from "../experiment/steps/step.js";
 import { drawnPage } from "../report/drawn-page.test-util.js";
-import { pageWithData } from "../report/page.js";
+import { drawnFigure, reportPage } from "../report/page.js";
 import { csvLines, latexText } from "../report/render.js";
 import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
@@ -58,7 +58,9 @@ describe("the data of a report", () => {
     const figures = page.sections.find(({ id }) => id === "grids")?.figures ?? [];
     expect(figures).toHaveLength(2);
     for (const figure of figures) {
-      const depths = figure.kind === "grid" ? figure.rows.flatMap(({ cells }) => cells.map((cell) => cell?.depth)) : [];
+      const depths = JSON.stringify(drawnFigure(figure))
+        .match(/(?<="depth":)[\d.]+/g)
+        ?.map(Number);
       expect(depths).toEqual([0, 1, (share(5) - share(3)) / (share(7) - share(3)), 0]);
     }
     expect(heatmap?.marked).toEqual([
@@ -179,7 +181,7 @@ describe("formats", () => {
   });
 
   it("are a page that needs no network", async () => {
-    const whole = await pageWithData("#report-page", experimentPage(report));
+    const whole = await reportPage(experimentPage(report));
     expect(whole).not.toMatch(/https?:|src=|@import|url\(/);
     expect(whole).toContain("prefers-color-scheme: dark");
     const page = await drawnPage(experimentPage(report));

@@ -15,7 +15,7 @@ import type {
   TaskFacts,
   TaskRequest,
 } from "../experiment/index.js";
-import type { NumberCell, Scale, Span } from "../report/index.js";
+import type { NumberCell, Scale, Score, Span } from "../report/index.js";
 
 /** In place of models that a search has yet to choose; its score is unknown. */
 export const UNKNOWN_MODEL = "?";
@@ -272,6 +272,12 @@ function asidesOf(parts: readonly Aside[]): Aside[] {
     const value = same.reduce((sum, one) => sum + one.value * one.items, 0) / items;
     return same.slice(0, 1).map((first) => ({ ...first, value, items }));
   });
+}
+
+/** A known score in a cell; of one model, its range is the score itself. */
+export function scoreIn({ value, range, interval }: NumberCell): (Score & { readonly count: number }) | undefined {
+  if (typeof value !== "number") return undefined;
+  return { mean: value, low: range?.low ?? value, high: range?.high ?? value, interval, count: range?.count ?? 1 };
 }
 
 /** Mean of the items; of a task with one score for the corpus, that score if all items were evaluated together. */

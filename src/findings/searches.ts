@@ -1,7 +1,7 @@
 // How a search went: its rounds, the configurations dropped in each, and ties.
 import { plural } from "../core/index.js";
 import type { ExperimentPlan, SearchOutcome } from "../experiment/index.js";
-import { type LinesFigure, placeLines } from "../report/index.js";
+import type { Lines } from "../report/index.js";
 import type { SearchedConfiguration, SearchRow } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
 
@@ -51,23 +51,19 @@ function progressIn({ evaluated = [] }: SearchOutcome): SearchRow["evaluated"] {
 }
 
 /** The score of each evaluation in a space, and the best so far. */
-export function progressFigure({ group, evaluated }: Pick<SearchRow, "group" | "evaluated">): LinesFigure {
+export function progressFigure({ group, evaluated }: Pick<SearchRow, "group" | "evaluated">): Lines {
   const numbered = evaluated.map((one, i) => ({ ...one, x: i + 1 })).filter(({ mean }) => Number.isFinite(mean));
-  const points = (of: "best" | "mean") => numbered.map(({ x, ...one }) => ({ x, y: one[of] }));
   return {
-    kind: "lines",
     title: `Progress of the search in ${group}`,
-    caption: "Scores on the items of the search, in the order of evaluation.",
-    conclusion: "",
-    ...placeLines({
-      xTitle: "evaluation",
-      scale: "share",
-      references: [],
-      lines: [
-        { label: "best so far", points: points("best") },
-        { label: "this evaluation", points: points("mean") },
-      ],
-    }),
+    note: "Scores on the items of the search, in the order of evaluation.",
+    verdict: "",
+    xTitle: "evaluation",
+    scale: "share",
+    references: [],
+    lines: [
+      { label: "best so far", points: numbered.map(({ x, best }) => ({ x, mean: best })) },
+      { label: "this evaluation", points: numbered.map(({ x, mean }) => ({ x, mean })) },
+    ],
   };
 }
 

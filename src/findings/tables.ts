@@ -1,15 +1,7 @@
 // The tables of a report. The page, Markdown, CSV and LaTeX are made from them.
 import { groupBy, plural } from "../core/index.js";
-import { type Cell, count, formatNumber, formatSpan, type NumberCell, right, type Table } from "../report/index.js";
-import type {
-  ExperimentReport,
-  Flips,
-  Overview,
-  ReportHeatmap,
-  ReportTable,
-  ScoreRow,
-  SearchRow,
-} from "./report-data.js";
+import { type Cell, count, formatSpan, type NumberCell, right, type Table } from "../report/index.js";
+import type { ExperimentReport, Flips, Overview, ReportTable, ScoreRow, SearchRow } from "./report-data.js";
 
 export const INTERVALS =
   "Intervals are 95% over items: Wilson's score interval (1927) where each item is right or wrong, else the bootstrap's.";
@@ -249,19 +241,6 @@ export function scoreList(
 function itemsText({ items, of, unanswered }: Pick<ScoreRow, "items" | "of" | "unanswered">): string {
   const evaluated = items === of ? String(of) : `${items} of ${of}`;
   return unanswered === 0 ? evaluated : `${evaluated}, ${unanswered} unanswered`;
-}
-
-/** A grid; marks follow their numbers. */
-export function gridTable({ rowTitle, columnTitle, rows, columns, cells, marked }: ReportHeatmap): Table {
-  const text = (row: number, column: number) => {
-    const marks = marked.filter((mark) => mark.row === row && mark.column === column).map(({ what }) => what);
-    const number = formatNumber({ value: cells[row]?.[column], scale: "share" });
-    return marks.length === 0 ? number : `${number} (${marks.join(", ")})`;
-  };
-  return {
-    columns: [rowTitle === "" ? columnTitle : `${rowTitle} \\ ${columnTitle}`, ...columns.map(right)],
-    rows: rows.map((label, row) => [label, ...columns.map((_, column) => text(row, column))]),
-  };
 }
 
 export function expertsTable({ experts }: ExperimentReport): Table {

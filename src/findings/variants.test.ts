@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { wilsonInterval } from "../evaluate/index.js";
 import type { EvaluateStep } from "../experiment/steps/step.js";
+import { isNumber } from "../report/table.js";
 import { writeReport } from "./files.js";
 import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
@@ -51,7 +52,7 @@ describe("the report of a matrix", () => {
     expect(table?.columns).toEqual(["variant", "base", "math", "target", "soup", "swap, default", chosen, "swap"]);
     const values = table?.rows.map(([first, ...cells]) => [
       first,
-      ...cells.map((cell) => (typeof cell === "object" ? cell.value : cell)),
+      ...cells.map((cell) => (isNumber(cell) ? cell.value : cell)),
     ]);
     expect(values).toEqual([
       ["Swahili", 0.1, 0.2, 0.2, 0.6, 0.3, 0.4, null],
@@ -92,7 +93,10 @@ describe("the report of a matrix", () => {
     const page = experimentPage(report);
     expect(page.lead).toBe("2 variants of one plan: language (Swahili, Telugu). Each variant has a page of its own.");
     const [figure] = page.sections[0]?.figures ?? [];
-    const links = figure?.kind === "table" ? figure.rows.map(([first]) => first?.href) : [];
+    const links =
+      figure?.kind === "table"
+        ? figure.rows.map(([first]) => (typeof first === "object" && "href" in first ? first.href : undefined))
+        : [];
     expect(links).toEqual(["variants/Swahili/index.html", "variants/Telugu/index.html", undefined]);
     const own = report.variants[0]?.report;
     expect(own && experimentPage(own, true).up).toEqual({ text: "All variants", href: "../../index.html" });

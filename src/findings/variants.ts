@@ -26,7 +26,7 @@ export function compareVariants(variants: readonly PlannedVariant[]): {
   );
   const isDeciding = (group: readonly Placed[]) =>
     group.some(({ task, variant }) => task === decidingTask(variant.plan));
-  const groups = [...groupBy(placed, ({ task, overview }) => `${task} ${suffixOf(overview)}`).values()];
+  const groups = [...groupBy(placed, ({ task }) => task).values()];
   const sorted = groups.toSorted((a, b) => Number(isDeciding(b)) - Number(isDeciding(a)));
   return { tables: sorted.map((group) => variantsTable(group, variants)), verdict: describeHighest(sorted[0] ?? []) };
 }
@@ -37,9 +37,6 @@ function plannedTask(task: string, plan: ExperimentPlan): string {
   const written = plan.evaluate.tasks.find((one) => inLanguages(one.task, languages).includes(task));
   return languages.length === 1 && written ? written.task : task;
 }
-
-/** Whether configurations were chosen on the test items, of two tables of a task. */
-const suffixOf = ({ id }: Overview) => (id.endsWith("-all") ? "-all" : "");
 
 /** Rows that a sentence names. */
 const MAX_NAMED = 3;
@@ -65,7 +62,7 @@ function variantsTable(group: readonly Placed[], variants: readonly PlannedVaria
   const titles = [...new Set(group.map(({ overview }) => overview.title))];
   const name = first.task.replace(/\.ya?ml$|[{}]/g, "").replace(/\W+/g, "-");
   return {
-    id: `variants-${name}${suffixOf(first.overview)}`,
+    id: `variants-${name}`,
     kind: "variants",
     title: titles.join(", "),
     note: `${scale === "share" ? "Percent right" : "Scores"}; a row for each variant. In bold: significantly above every other row of the variant's own table. A mean is of all variants, where all have it. ${describeHighest(group)}`.trim(),

@@ -1,10 +1,11 @@
 // Runs the script of assets/report.html on a page's data.
 import { runInNewContext } from "node:vm";
-import { type Page, pageWithData } from "./page.js";
+import type { Page } from "./figures.js";
+import { reportPage } from "./page.js";
 
 /** The markup that the page's script makes. */
 export async function drawnPage(page: Page): Promise<string> {
-  const text = await pageWithData("#report-page", page);
+  const text = await reportPage(page);
   const [data = "", script = ""] = [...text.matchAll(/<script[^>]*>(.*?)<\/script>/gs)].map(([, content]) => content);
   const body = { innerHTML: "" };
   runInNewContext(script, { document: { body, title: "", getElementById: () => ({ textContent: data }) } });

@@ -1,5 +1,5 @@
 // The paper's heatmap of an expert's change, layers by projections (arXiv 2410.01335, figures 4 to 9).
-import { ticksWithin } from "./lines.js";
+import { ticksWithin } from "./scores.js";
 import { type Colour, fill, INK, LINE, type Shape, shape, stroke, svgOf, text, textWidth } from "./svg.js";
 
 /** One expert's table. */

@@ -1,25 +1,26 @@
 // Exports of report/ for other rooms.
-export { type Heatmap, heatmapSvg } from "./heatmap.js";
-export { heatmapLines } from "./heatmap-terminal.js";
-export { type LinesData, placeLines } from "./lines.js";
-export { type LogEntry, lossCurveSvg } from "./loss-curve.js";
+
 export {
-  type BarFigure,
-  type CommandsFigure,
+  type Bars,
+  type Commands,
   type Figure,
-  type GridFigure,
-  type LinesFigure,
+  type Grid,
+  gridTable,
+  type Lines,
+  layerGrid,
   type Page,
-  type PageCell,
-  pageCell,
-  pageWithData,
   type Section,
   type TableFigure,
-  tableFigure,
-} from "./page.js";
+} from "./figures.js";
+export { type Heatmap, heatmapSvg } from "./heatmap.js";
+export { heatmapLines } from "./heatmap-terminal.js";
+export { formatTick } from "./lines.js";
+export { type LogEntry, lossCurveSvg } from "./loss-curve.js";
+export { pageWithData, reportPage } from "./page.js";
 export { previewLegend, renderPreview } from "./preview.js";
 export { type Progress, type ProgressDisplay, SILENT, showProgress } from "./progress.js";
 export { csvLines, escapeMarkdown, latexText, markdownLines, terminalLines } from "./render.js";
+export { type Scale, type Score, type Span, scoreAxis } from "./scores.js";
 export { layerStrip, type Palette } from "./strip.js";
 export {
   type Cell,
@@ -29,7 +30,6 @@ export {
   type NumberCell,
   plainCell,
   right,
-  type Scale,
-  type Span,
   type Table,
+  type TextCell,
 } from "./table.js";

@@ -1,12 +1,13 @@
 import { expect, it } from "vitest";
 import { drawnPage } from "./drawn-page.test-util.js";
+import type { Figure } from "./figures.js";
 import { placeLines } from "./lines.js";
 
 const place = (points: readonly (readonly [number, number])[], references: readonly number[] = []) =>
   placeLines({
     ...{ xTitle: "lambda", scale: "share" },
-    lines: [{ label: "", points: points.map(([x, y]) => ({ x, y })) }],
-    references: references.map((y) => ({ label: "base", y })),
+    lines: [{ label: "", points: points.map(([x, mean]) => ({ x, mean })) }],
+    references: references.map((mean) => ({ label: "base", mean })),
   });
 
 it("places points between round ticks", () => {
@@ -51,13 +52,17 @@ it("places a line of equal values in the middle, and a single point", () => {
 });
 
 it("is drawn with the interval of a single point, and long names of references in the legend", async () => {
-  const point = { x: 1, y: 0.5, interval: { low: 0.4, high: 0.6 } };
+  const point = { x: 1, mean: 0.5, interval: { low: 0.4, high: 0.6 } };
   const drawn = async (label: string) => {
-    const placed = placeLines({
-      ...{ xTitle: "lambda", scale: "share", lines: [{ label: "", points: [point] }] },
-      references: [{ label, y: 0.3 }],
-    });
-    const figure = { kind: "lines", title: "t", conclusion: "", ...placed } as const;
+    const figure: Figure = {
+      kind: "lines",
+      title: "t",
+      verdict: "",
+      xTitle: "lambda",
+      scale: "share",
+      lines: [{ label: "", points: [point] }],
+      references: [{ label, mean: 0.3 }],
+    };
     const section = { id: "s", title: "s", figures: [figure] };
     return drawnPage({ title: "", lead: "", verdicts: [], notes: [], footer: "", sections: [section] });
   };

@@ -1,5 +1,5 @@
 // The loss curve of a training run.
-import { ticksWithin } from "./lines.js";
+import { placeOn, ticksWithin } from "./scores.js";
 import { type Colour, fill, INK, LINE, type Shape, SOFT, shape, stroke, svgOf, text, textWidth } from "./svg.js";
 
 /** A line of the log: of a step, or of a measurement on held-out data. */
@@ -185,8 +185,8 @@ function legend(
 
 /** Maps the lowest and the highest of some values to two places; equal values are halfway. */
 function placer(values: readonly number[], from: number, to: number): (value: number) => number {
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  return (value) => from + (high > low ? (value - low) / (high - low) : 0.5) * (to - from);
+  const axis = { low: Math.min(...values), high: Math.max(...values) };
+  return (value) => from + placeOn(axis, value) * (to - from);
 }
 
 function subtitleOf(streams: LossCurve["streams"], best: Point | undefined): string[] {

@@ -1,160 +1,114 @@
 // Self-contained HTML pages: a template of assets/ with its data inside.
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import type { PlacedLines } from "./lines.js";
-import { type Cell, columnsOf, formatNumber, formatSpan, type Table } from "./table.js";
+import { type Bars, type Figure, type Grid, type Lines, marksOf, type Page, type TableFigure } from "./figures.js";
+import { formatTick, placeLines } from "./lines.js";
+import { placeOn, type Span, scoreAxis } from "./scores.js";
+import { type Cell, columnsOf, formatNumber, formatSpan, isNumber } from "./table.js";
 
-/** A conclusion. */
-interface Verdict {
-  readonly title: string;
-  readonly text: string;
-  /** Whether it leaves the question open, as a tie does. Default: false. */
-  readonly isOpen?: boolean;
+/** The page of a report. */
+export function reportPage(page: Page): Promise<string> {
+  const sections = page.sections.map((section) => ({ ...section, figures: section.figures.map(drawnFigure) }));
+  return pageWithData("#report-page", { ...page, sections });
 }
 
-/** Data of assets/report.html. */
-export interface Page {
-  /** A link above the title. */
-  readonly up?: { readonly text: string; readonly href: string };
-  readonly title: string;
-  readonly lead: string;
-  /** The conclusions, each in a sentence or two: what one reads if one reads nothing else. */
-  readonly verdicts: readonly Verdict[];
-  /** How far the work is, or how it ended. Default: nothing. */
-  readonly state?: { readonly text: string; readonly isOpen: boolean };
-  readonly notes: readonly string[];
-  readonly sections: readonly Section[];
-  readonly footer: string;
+/** A figure as the script of assets/report.html draws it: with rounded numbers, and positions as shares of axes. */
+export function drawnFigure(figure: Figure) {
+  const { kind, title, note: caption } = figure;
+  const head = { kind, title, caption };
+  if (kind === "table") return { ...head, ...drawnTable(figure) };
+  if (kind === "bars") return { ...head, ...drawnBars(figure) };
+  if (kind === "grid") return { ...head, ...drawnGrid(figure) };
+  if (kind === "lines") return { ...head, ...drawnLines(figure) };
+  return { ...head, commands: figure.commands };
 }
 
-export interface Section {
-  /** Link target. */
-  readonly id: string;
-  readonly title: string;
-  readonly lead?: string;
-  /** Legend of the bar colors. */
-  readonly legend?: readonly { readonly kind: string; readonly label: string }[];
-  readonly figures: readonly Figure[];
+function drawnTable(table: TableFigure) {
+  const { id, rows, what, isWhole, hasIntervals } = table;
+  const columns = columnsOf(table).map(({ label, align }) => ({ label, align }));
+  const most = Math.max(1, ...rows.flat().flatMap((cell) => countsIn(cell)));
+  const cells = rows.map((row) => row.map((cell) => drawnCell(cell, most)));
+  return { id, columns, rows: cells, what, isWhole, hasIntervals };
 }
 
-interface Captioned {
-  readonly id?: string;
-  readonly title?: string;
-  /** Language of the title, such as `sw`. Default: English. */
-  readonly lang?: string;
-  readonly caption?: string;
+/** Numbers of items lost and gained. */
+function countsIn(cell: Cell): readonly number[] {
+  return typeof cell === "object" && "balance" in cell && cell.balance ? [cell.balance.lost, cell.balance.gained] : [];
 }
 
-export type Figure = TableFigure | BarFigure | GridFigure | LinesFigure | CommandsFigure;
-
-export interface TableFigure extends Captioned {
-  readonly kind: "table";
-  readonly columns: readonly { readonly label: string; readonly align: "left" | "right" }[];
-  readonly rows: readonly (readonly PageCell[])[];
-  /** Noun for a row, such as `model`, for the link that expands a long table. */
-  readonly what: string;
-  /** Whether a long table is shown whole. */
-  readonly isWhole?: boolean;
-}
-
-/** Points on an axis. Positions are shares of the axis. */
-export interface BarFigure extends Captioned {
-  readonly kind: "bars";
-  /** Conclusion, in a sentence or two. */
-  readonly conclusion: string;
-  /** At even distances, from one end of the axis to the other. */
-  readonly ticks: readonly string[];
-  readonly rows: readonly {
-    readonly label: string;
-    /** Target of a link from the label. */
-    readonly target?: string;
-    readonly about: string;
-    /** Colour. */
-    readonly kind: string;
-    readonly value: PageCell;
-    readonly at: number;
-    /** The interval in words. */
-    readonly span?: string;
-    readonly interval?: readonly [from: number, to: number];
-    /** Band from the smallest to the largest. */
-    readonly range?: readonly [from: number, to: number];
-  }[];
-}
-
-export interface GridFigure extends Captioned {
-  readonly kind: "grid";
-  readonly rowTitle: string;
-  readonly columnTitle: string;
-  readonly columns: readonly string[];
-  /** Small cells without marks. */
-  readonly isDense?: boolean;
-  /** Null if there is no number. */
-  readonly rows: readonly { readonly label: string; readonly cells: readonly (GridCell | null)[] }[];
-}
-
-export interface GridCell {
-  readonly text: string;
-  /** Words below the text. */
-  readonly marks?: readonly string[];
-  /** Strength of the colour, from 0 to 1. */
-  readonly depth?: number;
-  /** Another colour, such as that of the source of a layer. */
-  readonly kind?: string;
-}
-
-/** Lines with bands of their intervals. */
-export interface LinesFigure extends Captioned, PlacedLines {
-  readonly kind: "lines";
-  /** Conclusion, in a sentence or two. */
-  readonly conclusion: string;
-}
-
-/** Commands to copy. */
-export interface CommandsFigure extends Captioned {
-  readonly kind: "commands";
-  readonly commands: readonly {
-    readonly what: string;
-    readonly command: string;
-    /** Link target. Then it is folded below `what`. */
-    readonly id?: string;
-    /** Text of a file that the command reads, shown above it, and a line about it. */
-    readonly file?: { readonly about: string; readonly text: string };
-  }[];
-}
-
-export interface PageCell {
-  readonly text: string;
-  /** Of the first cell of a row: target of a link. */
-  readonly href?: string;
-  /** A smaller line below. */
-  readonly small?: string;
-  /** Tooltip. */
-  readonly hint?: string;
-  readonly isBest?: boolean;
-  /** Bars to both sides of a line; their lengths are shares of the longest. */
-  readonly balance?: { readonly lost: number; readonly gained: number; readonly counts: readonly [number, number] };
-  /** Collapsible lists. */
-  readonly lists?: readonly { readonly label: string; readonly items: readonly string[]; readonly more: number }[];
-}
-
-export function pageCell(cell: Cell): PageCell {
+/** @param most the largest count of the table, of which the lengths of bars are shares */
+function drawnCell(cell: Cell, most: number) {
   if (typeof cell === "string") return { text: cell };
+  if (!isNumber(cell)) {
+    const counts = countsIn(cell);
+    const [lost = 0, gained = 0] = counts;
+    return counts.length === 0 ? cell : { ...cell, balance: { lost: lost / most, gained: gained / most, counts } };
+  }
   const { interval, range, isBest } = cell;
   const hint = [
     ...(range ? [`${formatSpan(range, cell)} over ${range.count} models`] : []),
     ...(interval ? [`95% interval over items ${formatSpan(interval, cell)}`] : []),
   ].join("; ");
+  return { text: formatNumber(cell), hint: hint === "" ? undefined : hint, isBest: isBest || undefined };
+}
+
+function drawnBars({ id, note = "", verdict: conclusion, scale, rows }: Bars) {
+  const axis = scoreAxis(rows, scale);
+  const placed = ({ low, high }: Span) => [placeOn(axis, low), placeOn(axis, high)];
+  const hasSeveral = rows.some(({ count }) => count > 1);
+  const caption = [
+    note,
+    ...(rows.some(({ interval }) => interval) ? ["Lines: the 95% interval over items."] : []),
+    ...(hasSeveral ? ["Bands: from the smallest to the largest of several models."] : []),
+  ].join(" ");
   return {
-    text: formatNumber(cell),
-    ...(hint === "" ? {} : { hint }),
-    ...(isBest ? { isBest } : {}),
+    id,
+    caption,
+    conclusion,
+    ticks: axis.ticks.map((tick) => formatTick(tick, scale)),
+    rows: rows.map((row) => {
+      const { label, kind, mean: value, target, detail, interval, count } = row;
+      const ofModels = count > 1 ? [`${formatSpan(row, { scale })} over ${count} models`] : [];
+      return {
+        label,
+        kind,
+        at: placeOn(axis, value),
+        value: { text: formatNumber({ value, scale }), isBest: row.isBest || undefined },
+        target,
+        about: [...(detail === "" ? [] : [detail]), ...ofModels].join("; "),
+        interval: interval && placed(interval),
+        span: interval && formatSpan(interval, { scale }),
+        range: count > 1 ? placed(row) : undefined,
+      };
+    }),
   };
 }
 
-/** A table with its rounded numbers. */
-export function tableFigure(table: Table, what: string, captioned: Captioned = {}): TableFigure {
-  const rows = table.rows.map((row) => row.map(pageCell));
-  return { kind: "table", ...captioned, columns: columnsOf(table), rows, what };
+function drawnGrid(grid: Grid) {
+  const { rowTitle, columnTitle, columns, rows, cells, digits, isDense } = grid;
+  const values = cells.flat().filter((value) => typeof value === "number");
+  const { low, high } = grid.span ?? { low: Math.min(...values), high: Math.max(...values) };
+  const cellAt = (row: number, column: number) => {
+    const value = cells[row]?.[column] ?? null;
+    if (typeof value !== "number") return value;
+    const text = formatNumber({ value, scale: "share", ...(digits === undefined ? {} : { digits }) });
+    return { text, marks: marksOf(grid, row, column), depth: high > low ? (value - low) / (high - low) : 0 };
+  };
+  return {
+    rowTitle,
+    columnTitle,
+    columns,
+    rows: rows.map((label, row) => ({ label, cells: columns.map((_, column) => cellAt(row, column)) })),
+    isDense,
+  };
+}
+
+function drawnLines(figure: Lines) {
+  const { note, verdict: conclusion, lines, xTitle } = figure;
+  // Their intervals could not be told apart otherwise.
+  const isDodged = lines.length > 1 && lines.some(({ points }) => points.some(({ interval }) => interval));
+  const caption = isDodged ? `${note} Points of one ${xTitle} are drawn side by side.` : note;
+  return { conclusion, caption, isDodged, ...placeLines(figure) };
 }
 
 /**

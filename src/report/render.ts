@@ -1,8 +1,8 @@
 // Renders tables for the terminal and as Markdown, CSV and LaTeX.
 import { stripVTControlCharacters } from "node:util";
-import { type Cell, columnsOf, formatCell, type Table } from "./table.js";
+import { type Cell, columnsOf, formatCell, isNumber, type Table } from "./table.js";
 
-const isBest = (cell: Cell | undefined) => typeof cell === "object" && cell.isBest === true;
+const isBest = (cell: Cell | undefined) => isNumber(cell) && cell.isBest === true;
 
 /** Lines for a terminal: columns as wide as they need to be, a star after the best number of a column. */
 export function terminalLines(table: Table): string[] {
@@ -57,7 +57,7 @@ function csvField(field: CsvField): string {
 /** Lines of CSV (RFC 4180) with unrounded numbers. */
 export function csvLines(table: Table): string[] {
   const line = (fields: readonly CsvField[]) => fields.map(csvField).join(",");
-  const field = (cell: Cell): CsvField => (typeof cell === "string" ? cell : cell.value);
+  const field = (cell: Cell): CsvField => (isNumber(cell) ? cell.value : formatCell(cell));
   const header = columnsOf(table).map(({ label }) => label);
   return [line(header), ...table.rows.map((row) => line(row.map(field)))];
 }

@@ -1,14 +1,6 @@
 // The data model of tables. Cells keep full values; renderers round them once.
 import { formatDuration, formatFixed } from "../core/index.js";
-
-/** An interval. */
-export interface Span {
-  readonly low: number;
-  readonly high: number;
-}
-
-/** Scores: shares are from 0 to 1 and written as percent, points from 0 to 100. */
-export type Scale = "share" | "points";
+import type { Scale, Span } from "./scores.js";
 
 export interface NumberCell {
   /** Undefined: not known yet. Null: there is none. */
@@ -26,8 +18,23 @@ export interface NumberCell {
   readonly range?: (Span & { readonly count: number }) | undefined;
 }
 
+/** Words with more than their text. A table that is not on a page has only the text. */
+export interface TextCell {
+  readonly text: string;
+  /** A smaller line below. */
+  readonly small?: string;
+  /** Of the first cell of a row: target of a link. */
+  readonly href?: string;
+  /** Counts, in place of the text as bars to both sides of a line. */
+  readonly balance?: { readonly lost: number; readonly gained: number };
+  /** Lists that the text unfolds. */
+  readonly lists?: readonly { readonly label: string; readonly items: readonly string[]; readonly more: number }[];
+}
+
 /** Words, or a number. */
-export type Cell = string | NumberCell;
+export type Cell = string | TextCell | NumberCell;
+
+export const isNumber = (cell: Cell | undefined): cell is NumberCell => typeof cell === "object" && "scale" in cell;
 
 export interface Column {
   readonly label: string;
@@ -58,7 +65,7 @@ export const plainCell = (value: string | number | null | undefined): Cell =>
 /** Columns with their alignment. */
 export function columnsOf({ columns, rows }: Table): Required<Column>[] {
   return columns.map((column, i) => {
-    const align = rows.length > 0 && rows.every((row) => typeof row[i] === "object") ? "right" : "left";
+    const align = rows.length > 0 && rows.every((row) => isNumber(row[i])) ? "right" : "left";
     return { align, isGroup: false, ...(typeof column === "string" ? { label: column } : column) };
   });
 }
@@ -83,5 +90,6 @@ export function formatSpan(span: Span | undefined, cell: Omit<NumberCell, "value
 
 /** A cell as text, without marks. */
 export function formatCell(cell: Cell): string {
-  return typeof cell === "string" ? cell : formatNumber(cell);
+  if (typeof cell === "string") return cell;
+  return isNumber(cell) ? formatNumber(cell) : cell.text;
 }

@@ -36,6 +36,17 @@ export const choices = z.strictObject({
 });
 export type Choices = z.infer<typeof choices>;
 
+/** A score as reports print it, and its place on an axis; null where it has none. */
+export const score = z.strictObject({
+  score: z.string(),
+  /** 95% interval over items. */
+  interval: z.string(),
+  value: z.number().nullable(),
+  low: z.number().nullable(),
+  high: z.number().nullable(),
+});
+export type Score = z.infer<typeof score>;
+
 export const evaluation = z.strictObject({
   name: evaluationName,
   /** The model, as the evaluation was given it. */
@@ -56,12 +67,8 @@ export const evaluation = z.strictObject({
       prompts: z.string(),
       items: count,
       metric: z.string(),
-      score: z.string(),
-      interval: z.string(),
-      /** The score and its interval from 0 to 1. */
-      value: z.number().nullable(),
-      low: z.number().nullable(),
-      high: z.number().nullable(),
+      /** From 0 to 1. */
+      ...score.shape,
     }),
   ),
 });

@@ -1,5 +1,6 @@
 // What the page is told of experiments. Texts are clipped and lists are cut by the server, as plans may be by strangers.
 import { z } from "zod";
+import { score } from "./evaluation-protocol.js";
 
 const count = z.int().min(0);
 
@@ -19,19 +20,12 @@ export const planEntry = z.strictObject({
 });
 export type PlanEntry = z.infer<typeof planEntry>;
 
-/** A score as the report prints it, and as shares of its task's axis. */
 const scored = z.strictObject({
-  text: z.string(),
-  /** 95% interval over items. */
-  interval: z.string().nullable(),
+  ...score.shape,
   /** Smallest and largest over the row's models. */
   range: z.string().nullable(),
-  at: z.number(),
-  from: z.number(),
-  to: z.number(),
   isBest: z.boolean(),
 });
-export type Scored = z.infer<typeof scored>;
 
 export const experiment = z.strictObject({
   plan: z.string(),
@@ -56,7 +50,13 @@ export const experiment = z.strictObject({
   programs: z.array(z.strictObject({ when: z.string(), what: z.string() })),
   /** Columns of the grid. */
   tasks: z.array(
-    z.strictObject({ title: z.string(), about: z.string(), sentences: z.array(z.string()), axis: z.string() }),
+    z.strictObject({
+      title: z.string(),
+      about: z.string(),
+      sentences: z.array(z.string()),
+      /** Of the scores of its column. */
+      axis: z.strictObject({ low: z.number(), high: z.number(), text: z.string() }),
+    }),
   ),
   /** Rows of the grid. A cell is null where the row has no such task. */
   rows: z.array(

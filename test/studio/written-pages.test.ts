@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { experimentPage } from "../../src/findings/page.js";
 import { reportOf } from "../../src/findings/report-of.test-util.js";
 import { analyze } from "../../src/index.js";
-import { pageWithData } from "../../src/report/index.js";
+import { reportPage } from "../../src/report/index.js";
 import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
 
@@ -67,7 +67,7 @@ describeInBrowser("written pages", () => {
 
   it("a report begins with its verdict, and shows intervals on request", async () => {
     const { report } = reportOf(PLAN, ({ model }) => (typeof model === "string" ? 3 : 6));
-    writeFileSync(at("report.html"), await pageWithData("#report-page", experimentPage(report)));
+    writeFileSync(at("report.html"), await reportPage(experimentPage(report)));
     await page.goto(pathToFileURL(at("report.html")).href);
     const { verdict } = report.overviews[0] ?? {};
     expect(verdict).not.toBe("");

@@ -6,6 +6,7 @@ import {
   type DemoResult,
   demoAnswer,
   demoPage,
+  EXPERTS,
   MARKS,
   MARKS_LEGEND,
   type ModelAnswers,
@@ -18,15 +19,7 @@ import {
   type WrittenProblem,
 } from "../../demo/index.js";
 import { noteOf, progressOf } from "../../findings/index.js";
-import {
-  formatSpan,
-  layerStrip,
-  pageWithData,
-  right,
-  SILENT,
-  showProgress,
-  terminalLines,
-} from "../../report/index.js";
+import { formatSpan, layerStrip, reportPage, right, SILENT, showProgress, terminalLines } from "../../report/index.js";
 import {
   type CommonOptions,
   elapsed,
@@ -165,17 +158,14 @@ async function resultLines(result: DemoResult): Promise<string[]> {
     ...[`Word problems solved, in percent${of}:`, ""],
     ...[...terminalLines({ columns, rows }), ""],
     ...(layers
-      ? ["The layer swap, from its input to its output:", "", ...layerStrip(layers, palette, SOURCES), ""]
+      ? ["The layer swap, from its input to its output:", "", ...layerStrip(layers, palette, EXPERTS), ""]
       : []),
   ];
 }
 
-/** What the strip calls the sources of the swap. */
-const SOURCES = { task: "math expert", language: "Swahili expert" };
-
 /** Writes the page. @returns its path from the working folder */
 async function writePage(result: DemoResult, signal: AbortSignal): Promise<string> {
   const page = join(resolve(result.out), "index.html");
-  await writeFileAtomically(page, await pageWithData("#report-page", await demoPage(result, signal)));
+  await writeFileAtomically(page, await reportPage(await demoPage(result, signal)));
   return relative(process.cwd(), page);
 }

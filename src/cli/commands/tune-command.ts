@@ -200,8 +200,8 @@ interface Best {
 function bestOf({ searches, overviews, recipes }: ExperimentReport, file: string, folder: string): Best | undefined {
   const [search] = searches;
   const [overview] = overviews;
-  const recipe = recipes.find(({ model }) => model.endsWith(`, ${search?.chosen}`));
-  const bar = overview?.bars.find(({ models }) => recipe !== undefined && models.includes(recipe.model));
+  const bar = overview?.bars.find(({ detail, isSummary }) => detail === search?.chosen && !isSummary);
+  const recipe = recipes.find(({ model }) => bar?.models.includes(model));
   if (search?.chosen === undefined || !overview || !recipe || !bar) return undefined;
   const command = `layergraft experiment ${file} export ${recipe.id} --out best`;
   return {

@@ -2,7 +2,7 @@
 import { visible } from "../../core/index.js";
 import type { Experiment, ExperimentStatus } from "../../experiment/index.js";
 import type { ExperimentReport, Overview } from "../../findings/index.js";
-import { formatNumber, formatSpan, type Span } from "../../report/index.js";
+import { formatNumber, formatSpan, formatTick, scoreAxis } from "../../report/index.js";
 import type { Experiment as Shown } from "../experiment-protocol.js";
 import { programsOf } from "./programs.js";
 
@@ -75,13 +75,13 @@ export function labelOf(label: string): string {
   return clip(label.replace(/(?<= )\/\S*\/(?=[^/\s]+\.ya?ml\b)/g, ""));
 }
 
-function taskOf(overview: Overview): Shown["tasks"][number] {
-  const { title, items, protocol, verdict, choice, scale } = overview;
+function taskOf({ title, items, protocol, verdict, choice, scale, bars }: Overview): Shown["tasks"][number] {
+  const { low, high } = scoreAxis(bars, scale);
   return {
     title: clip(title),
     about: clip(`${items}; ${protocol}`),
     sentences: [verdict, choice].filter((sentence) => sentence !== "").map(clip),
-    axis: formatSpan(axisOf(overview), { scale, digits: 0 }),
+    axis: { low, high, text: `${formatTick(low, scale)} to ${formatTick(high, scale)}` },
   };
 }
 
@@ -90,7 +90,7 @@ const keyOf = ({ label, detail }: { readonly label: string; readonly detail: str
 /** The rows of all tasks, in the order of the report, each once. */
 function rowsOf(overviews: readonly Overview[], report: ExperimentReport): Shown["rows"][number][] {
   const rows = new Map(overviews.flatMap(({ rows: own }) => own.map((row) => [keyOf(row), row] as const)));
-  const cells = overviews.map((overview) => cellsOf(overview));
+  const cells = overviews.map(cellsOf);
   const recipes = new Map(report.recipes.map(({ id, model }) => [model, id]));
   return [...rows].map(([key, { label, detail, kind }]) => {
     const models = new Set(
@@ -107,35 +107,18 @@ function rowsOf(overviews: readonly Overview[], report: ExperimentReport): Shown
   });
 }
 
-function cellsOf(overview: Overview): Map<string, Shown["rows"][number]["cells"][number]> {
-  const { scale, bars } = overview;
-  const axis = axisOf(overview);
-  const share = (value: number) => Math.min(1, Math.max(0, (value - axis.low) / (axis.high - axis.low || 1)));
+type Cell = Shown["rows"][number]["cells"][number];
+
+function cellsOf({ scale, bars, rows }: Overview): Map<string, Cell> {
+  const waits = rows.map((row) => [keyOf(row), "waits"] as const);
   const scored = bars.map((bar) => {
-    const { mean, interval, low, high, isBest } = bar;
+    const { mean: value, interval, count, isBest } = bar;
+    const texts = { score: formatNumber({ value, scale }), interval: formatSpan(interval, { scale }) };
+    const [low, high] = [interval?.low ?? null, interval?.high ?? null];
     return [
       keyOf(bar),
-      {
-        text: formatNumber({ value: mean, scale }),
-        interval: interval ? formatSpan(interval, { scale }) : null,
-        range: bar.count > 1 ? formatSpan({ low, high }, { scale }) : null,
-        at: share(mean),
-        from: share(interval?.low ?? mean),
-        to: share(interval?.high ?? mean),
-        isBest,
-      },
+      { ...texts, value, low, high, range: count > 1 ? formatSpan(bar, { scale }) : null, isBest },
     ] as const;
   });
-  const waits = overview.rows.map((row) => [keyOf(row), "waits"] as const);
-  return new Map<string, Shown["rows"][number]["cells"][number]>([...waits, ...scored]);
-}
-
-/** Around all scores and intervals of a task, with some room; all of it where there are none. */
-function axisOf({ bars, scale }: Overview): Span {
-  const [least, most] = [0, scale === "share" ? 1 : 100];
-  const ends = bars.flatMap(({ mean, interval }) => [mean, interval?.low ?? mean, interval?.high ?? mean]);
-  if (ends.length === 0) return { low: least, high: most };
-  const [low, high] = [Math.min(...ends), Math.max(...ends)];
-  const room = Math.max(0.05 * most, 0.1 * (high - low));
-  return { low: Math.max(least, low - room), high: Math.min(Math.max(most, high), high + room) };
+  return new Map<string, Cell>([...waits, ...scored]);
 }

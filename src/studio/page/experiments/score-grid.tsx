@@ -1,4 +1,5 @@
 // Scores of an experiment: models by tasks, each with its interval on the axis of its task.
+import type { Span } from "../../../report/scores.ts";
 import type { Experiment } from "../../experiment-protocol.ts";
 import { call } from "../client.ts";
 import { ownClass } from "../components/basics.tsx";
@@ -45,8 +46,8 @@ export function ScoreGrid({ experiment }: { experiment: Experiment }) {
                   </span>
                   {row.detail === "" ? null : <span class="about">{row.detail}</span>}
                 </th>
-                {row.cells.map((cell, i) => (
-                  <Cell key={tasks[i]?.title ?? i} cell={cell} />
+                {tasks.map(({ title, axis }, i) => (
+                  <Cell key={title} cell={row.cells[i] ?? null} axis={axis} />
                 ))}
                 {hasRecipes ? (
                   <td class="end">{row.recipe === null ? null : <Open plan={experiment.plan} row={row} />}</td>
@@ -58,7 +59,7 @@ export function ScoreGrid({ experiment }: { experiment: Experiment }) {
             <tr>
               <th scope="row">Axis</th>
               {tasks.map(({ title, axis }) => (
-                <td key={title}>{axis}</td>
+                <td key={title}>{axis.text}</td>
               ))}
               {hasRecipes ? <td /> : null}
             </tr>
@@ -93,18 +94,20 @@ function Verdicts({ tasks }: Pick<Experiment, "tasks">) {
   );
 }
 
-function Cell({ cell }: { cell: Row["cells"][number] }) {
+function Cell({ cell, axis }: { cell: Row["cells"][number]; axis: Span }) {
   if (cell === null) return <td class="soft">not asked</td>;
   if (cell === "waits") return <td class="soft waits">waits</td>;
-  const below = [cell.interval, cell.range && `over models ${cell.range}`].filter(Boolean).join("; ");
+  const below = [cell.low !== null && cell.interval, cell.range && `over models ${cell.range}`]
+    .filter(Boolean)
+    .join("; ");
   return (
     <td>
       <div class="score">
         <span class={cell.isBest ? "value best" : "value"}>
-          {cell.text}
+          {cell.score}
           {cell.isBest ? <span class="chip">best</span> : null}
         </span>
-        <Interval at={cell.at} from={cell.from} to={cell.to} />
+        <Interval score={cell} axis={axis} />
         {below === "" ? null : <span class="about">{below}</span>}
       </div>
     </td>

@@ -1,5 +1,6 @@
 // Finished evaluations by what was asked: scores with their intervals, and two of them to compare.
 import { useEffect, useState } from "preact/hooks";
+import { scoreAxis } from "../../../report/scores.ts";
 import type { Evaluation } from "../../evaluation-protocol.ts";
 import { call } from "../client.ts";
 import { Field } from "../components/basics.tsx";
@@ -157,11 +158,11 @@ const timeText = (time: number) =>
 
 function ScoreTable({ rows }: { rows: readonly Row[] }) {
   const ends = rows.flatMap(({ score: { value, low, high } }) => [value, low, high].filter((one) => one !== null));
-  // Tens around all intervals, so that they fill the axis.
-  const from = Math.floor(10 * Math.min(1, ...ends)) / 10;
-  const to = Math.max(from + 0.1, Math.ceil(10 * Math.max(0, ...ends)) / 10);
+  const axis = scoreAxis(
+    ends.map((mean) => ({ mean })),
+    "share",
+  );
   const percent = (value: number) => Math.round(100 * value);
-  const on = (value: number | null) => (value === null ? null : (value - from) / (to - from));
   return (
     <table class="numbers scores">
       <thead>
@@ -171,8 +172,8 @@ function ScoreTable({ rows }: { rows: readonly Row[] }) {
           <th scope="col">95% interval</th>
           <th scope="col" class="axis">
             <span class="row apart">
-              <span>{percent(from)}</span>
-              <span>{percent(to)}</span>
+              <span>{percent(axis.low)}</span>
+              <span>{percent(axis.high)}</span>
             </span>
           </th>
           <th scope="col" class="text">
@@ -197,7 +198,7 @@ function ScoreTable({ rows }: { rows: readonly Row[] }) {
             </td>
             <td>{row.score.interval}</td>
             <td class={row.accent}>
-              <Interval at={on(row.score.value)} from={on(row.score.low)} to={on(row.score.high)} />
+              <Interval score={row.score} axis={axis} />
             </td>
             <td class="text">{row.runner}</td>
             <td class="text">

@@ -1,0 +1,153 @@
+// A report as plain values: sections of figures. Renderers round numbers and place them on axes.
+import type { Scale, Score, Span } from "./scores.js";
+import { type Cell, formatNumber, right, type Table } from "./table.js";
+
+/** A conclusion. */
+interface Verdict {
+  readonly title: string;
+  readonly text: string;
+  /** Whether it leaves the question open, as a tie does. Default: false. */
+  readonly isOpen?: boolean;
+}
+
+export interface Page {
+  /** A link above the title. */
+  readonly up?: { readonly text: string; readonly href: string };
+  readonly title: string;
+  readonly lead: string;
+  /** The conclusions, each in a sentence or two: what one reads if one reads nothing else. */
+  readonly verdicts: readonly Verdict[];
+  /** How far the work is, or how it ended. Default: nothing. */
+  readonly state?: { readonly text: string; readonly isOpen: boolean };
+  readonly notes: readonly string[];
+  readonly sections: readonly Section[];
+  readonly footer: string;
+}
+
+export interface Section {
+  /** Link target. */
+  readonly id: string;
+  readonly title: string;
+  readonly lead?: string;
+  /** Legend of the bar colors. */
+  readonly legend?: readonly { readonly kind: string; readonly label: string }[];
+  readonly figures: readonly Figure[];
+}
+
+export type Figure =
+  | (TableFigure & { readonly kind: "table" })
+  | (Bars & { readonly kind: "bars" })
+  | (Grid & { readonly kind: "grid" })
+  | (Lines & { readonly kind: "lines" })
+  | (Commands & { readonly kind: "commands" });
+
+interface Captioned {
+  /** Link target. */
+  readonly id?: string;
+  readonly title?: string;
+  readonly note?: string;
+}
+
+export interface TableFigure extends Table {
+  /** Noun for a row, such as `model`, for the link that expands a long table. */
+  readonly what: string;
+  /** Whether a long table is shown whole. */
+  readonly isWhole?: boolean;
+  /** Whether a column has the intervals of the scores. */
+  readonly hasIntervals?: boolean;
+}
+
+/** Scores on one axis. */
+export interface Bars extends Captioned {
+  /** Conclusion, in a sentence or two. */
+  readonly verdict: string;
+  readonly scale: Scale;
+  readonly rows: readonly (Score & {
+    readonly label: string;
+    /** Target of a link from the label. */
+    readonly target?: string | undefined;
+    readonly detail: string;
+    /** Colour. */
+    readonly kind: string;
+    /** Number of models. */
+    readonly count: number;
+    readonly isBest: boolean;
+  })[];
+}
+
+/** Shares over two fields, or over one in a single row. */
+export interface Grid extends Captioned {
+  /** Empty for a single row. */
+  readonly rowTitle: string;
+  readonly columnTitle: string;
+  readonly rows: readonly string[];
+  readonly columns: readonly string[];
+  /** `cells[row][column]`: a share from 0 to 1, null if there is none, or words with a colour. */
+  readonly cells: readonly (readonly (number | null | { readonly text: string; readonly kind: string })[])[];
+  /** Words below cells. */
+  readonly marked: readonly { readonly row: number; readonly column: number; readonly what: string }[];
+  /** Values without colour and with all of it. Default: the lowest and highest. */
+  readonly span?: Span;
+  /** Digits after the point, in percent. Default: 1. */
+  readonly digits?: number;
+  /** Small cells without marks. */
+  readonly isDense?: boolean;
+}
+
+/** Scores over a number, with bands of their intervals. */
+export interface Lines extends Captioned {
+  /** Conclusion, in a sentence or two. */
+  readonly verdict: string;
+  readonly scale: Scale;
+  readonly xTitle: string;
+  readonly lines: readonly {
+    /** Empty if there is one line. */
+    readonly label: string;
+    /** In ascending order of `x`. */
+    readonly points: readonly (Pick<Score, "mean" | "interval"> & { readonly x: number })[];
+  }[];
+  /** Dashed lines across the figure. */
+  readonly references: readonly { readonly label: string; readonly mean: number }[];
+}
+
+/** Commands to copy. */
+export interface Commands extends Captioned {
+  readonly commands: readonly {
+    readonly what: string;
+    readonly command: string;
+    /** Link target. Then it is folded below `what`. */
+    readonly id?: string;
+    /** Text of a file that the command reads, shown above it, and a line about it. */
+    readonly file?: { readonly about: string; readonly text: string };
+  }[];
+}
+
+/** A grid of layers, from the top of the model, by its projections. @param cells `cells[layer][column]` */
+export function layerGrid<C extends Grid["cells"][number][number]>(
+  columns: readonly string[],
+  cells: readonly (readonly C[])[],
+  columnTitle = "",
+) {
+  const rows = cells.map((_, layer) => String(layer)).reverse();
+  return { rowTitle: "layer", columnTitle, columns, marked: [], rows, cells: cells.toReversed() };
+}
+
+/** The marks of a cell of a grid. */
+export const marksOf = ({ marked }: Pick<Grid, "marked">, row: number, column: number): string[] =>
+  marked.filter((mark) => mark.row === row && mark.column === column).map(({ what }) => what);
+
+/** A grid as a table; marks follow their numbers. */
+export function gridTable(grid: Grid): Table {
+  const { rowTitle, columnTitle, rows, columns, cells } = grid;
+  const cellAt = (row: number, column: number): Cell => {
+    const value = cells[row]?.[column] ?? null;
+    if (typeof value === "object" && value !== null) return value.text;
+    const marks = marksOf(grid, row, column);
+    const number = { value, scale: "share" } as const;
+    return marks.length === 0 ? number : `${formatNumber(number)} (${marks.join(", ")})`;
+  };
+  return {
+    columns: [rowTitle === "" ? columnTitle : `${rowTitle} \\ ${columnTitle}`, ...columns.map(right)],
+    rows: rows.map((label, row) => [label, ...columns.map((_, column) => cellAt(row, column))]),
+  };
+}
