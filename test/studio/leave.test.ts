@@ -71,7 +71,7 @@ describeInBrowser("leaving with a result", () => {
       const model = await openModel(source);
       const { text } = await model.generate([{ role: "user", content: QUESTION }], { maxNewTokens: 12 });
       await model.close();
-      expect(await page.getByRole("article", { name }).locator(".answer").innerText()).toBe(text);
+      expect(await page.getByRole("article", { name }).locator(".answer").innerText()).toBe(text.trimStart());
       expect([name, text.trim() === "9 - 7 = 2."]).toEqual([name, name === "recipe mine"]);
     }
     await picture("try");
