@@ -10,8 +10,7 @@ import {
   exists,
   isObject,
   LayergraftError,
-  MismatchError,
-  RecipeError,
+  ProblemsError,
   stampOf,
   writeFileAtomically,
 } from "../../core/index.js";
@@ -287,10 +286,9 @@ export class ReadFacts implements Facts {
 
   #note(path: readonly PropertyKey[], error: unknown, prefix = ""): void {
     if (!(error instanceof Error)) throw error;
-    const [summary = ""] = error.message.split("\n");
-    const problems = error instanceof RecipeError || error instanceof MismatchError ? error.problems : [];
-    const message = `${prefix}${[problems.length > 0 ? summary : error.message, problems.join("; ")].join(" ").trim()}`;
-    this.problems.push({ path, message });
+    const message =
+      error instanceof ProblemsError ? `${error.summary} ${error.problems.join("; ")}`.trim() : error.message;
+    this.problems.push({ path, message: `${prefix}${message}` });
   }
 
   modelIdentity(source: string): { identity: string; folder: string; layers: number | undefined } {
