@@ -1,10 +1,10 @@
-// What the page is told of experiments. Texts are clipped and lists are cut by the server, as plans may be by strangers.
+// What the page shows of experiments. Texts are clipped and lists are cut by the server, as plans may be by strangers.
 import { z } from "zod";
 
 const count = z.int().min(0);
 
 /** A process that runs an experiment. */
-export const runner = z.strictObject({ pid: z.int(), host: z.string(), isStudio: z.boolean() });
+const runner = z.strictObject({ pid: z.int(), host: z.string(), isStudio: z.boolean() });
 
 /** A plan in the project, as the list shows it. */
 export const planEntry = z.strictObject({
@@ -31,7 +31,6 @@ const scored = z.strictObject({
   to: z.number(),
   isBest: z.boolean(),
 });
-export type Scored = z.infer<typeof scored>;
 
 export const experiment = z.strictObject({
   plan: z.string(),
