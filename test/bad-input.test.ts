@@ -78,9 +78,9 @@ describe("checkpoints that do not fit together", () => {
     await variant("wordy", { vocabulary: 27 });
     const sizes =
       /task \(task\) has 24 rows in model\.embed_tokens\.weight, lm_head\.weight, language \(wordy\) has 27/;
-    const cure = /language has 3 more.*--vocabulary language, task or union/;
+    const cure = /language has 3 more.*Set vocabulary to language, task or union/;
     await refused(swap("task", "wordy"), FAILED, sizes, cure);
-    await refused(swap("wordy", "task"), FAILED, /task has 3 more.*--vocabulary task, language or union/);
+    await refused(swap("wordy", "task"), FAILED, /task has 3 more.*Set vocabulary to task, language or union/);
   });
 
   it("with several problems: all are named at once", async () => {

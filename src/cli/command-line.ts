@@ -6,8 +6,7 @@ import {
   didYouMean,
   isAnySystemError,
   LayergraftError,
-  MismatchError,
-  RecipeError,
+  ProblemsError,
   shorten,
   systemMessage,
   usageError,
@@ -119,7 +118,7 @@ function errorReport(error: unknown): ErrorReport {
   }
   if (error instanceof LayergraftError) {
     const { file, ...where } = error.where;
-    const problems = error instanceof RecipeError || error instanceof MismatchError ? error.problems : [];
+    const problems = error instanceof ProblemsError ? error.problems : [];
     const details = { ...where, ...(problems.length > 0 ? { problems } : {}) };
     const { code, message } = error;
     return { code, message, path: file, details: Object.keys(details).length > 0 ? details : undefined };

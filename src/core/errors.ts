@@ -27,6 +27,11 @@ export class LayergraftError extends Error {
     this.code = code;
     this.where = where;
   }
+
+  /** All that is wrong, each in a sentence. */
+  get reasons(): readonly string[] {
+    return [this.message];
+  }
 }
 
 /** An error of code `usage`: options or arguments that are not valid. */
@@ -61,23 +66,49 @@ function listed(summary: string, problems: readonly string[]): string {
   return [summary, ...lines, ...(more > 0 ? [`  and ${more.toLocaleString("en-US")} more`] : [])].join("\n");
 }
 
-/** Incompatible checkpoints; `problems` lists all reasons. */
-export class MismatchError extends LayergraftError {
+/** A problem of a file. */
+export interface LocatedProblem {
+  readonly line?: number | undefined;
+  readonly message: string;
+}
+
+/** `line 3: must be a number` */
+export function formatLocated({ line, message }: LocatedProblem): string {
+  return line === undefined ? message : `line ${line}: ${message}`;
+}
+
+/** An error with all of its problems; the message has the summary and the problems. */
+export class ProblemsError extends LayergraftError {
+  readonly summary: string;
   readonly problems: readonly string[];
 
-  constructor(summary: string, problems: readonly string[], where: ErrorWhere = {}) {
-    super("mismatch", listed(summary, problems), where);
+  constructor(code: string, summary: string, problems: readonly string[], where: ErrorWhere) {
+    super(code, listed(summary, problems), where);
+    this.summary = summary;
     this.problems = problems;
+  }
+
+  override get reasons(): readonly string[] {
+    return this.problems.length > 0 ? this.problems : [this.summary];
+  }
+}
+
+/** Incompatible checkpoints; `problems` lists all reasons. */
+export class MismatchError extends ProblemsError {
+  constructor(summary: string, problems: readonly string[], where: ErrorWhere = {}) {
+    super("mismatch", summary, problems, where);
   }
 }
 
 /** An invalid recipe, option or argument; `problems` lists all problems. */
-export class RecipeError extends LayergraftError {
-  readonly problems: readonly string[];
+export class RecipeError extends ProblemsError {
+  /** The problems and their lines. */
+  readonly located: readonly LocatedProblem[];
 
-  constructor(summary: string, problems: readonly string[] = [], where: ErrorWhere = {}) {
-    super("recipe", listed(summary, problems), where);
-    this.problems = problems;
+  constructor(summary: string, problems: readonly (string | LocatedProblem)[] = [], where: ErrorWhere = {}) {
+    const located = problems.map((problem) => (typeof problem === "string" ? { message: problem } : problem));
+    super("recipe", summary, located.map(formatLocated), where);
+    this.located = located;
   }
 
   /** An error at one place, such as a field. */

@@ -127,12 +127,12 @@ describe("parseSettings", () => {
   const noName = "the name of a field must be text, not a list or mapping";
 
   it.each([
-    ["%YAML 1.1\n---\nx: 1\n<<: 5\n", `line 4: ${noMapping}`],
-    ["%YAML 1.1\n---\na: &a 3\nb:\n  <<: [*a]\n", `line 5: ${noMapping}`],
-    ["%YAML 1.1\n---\n!!str <<: 5\n", `line 3: ${noMapping}`],
-    ["a: 1\n!!merge <<: 5\n", `line 2: ${noMapping}`],
-    ["a: 1\n? [1, 2]\n: 3\n", `line 2: ${noName}`],
-    ["a: &a { b: 1 }\nc: !!set { ? *a }\n", `line 2: ${noName}`],
+    ["%YAML 1.1\n---\nx: 1\n<<: 5\n", { line: 4, message: noMapping }],
+    ["%YAML 1.1\n---\na: &a 3\nb:\n  <<: [*a]\n", { line: 5, message: noMapping }],
+    ["%YAML 1.1\n---\n!!str <<: 5\n", { line: 3, message: noMapping }],
+    ["a: 1\n!!merge <<: 5\n", { line: 2, message: noMapping }],
+    ["a: 1\n? [1, 2]\n: 3\n", { line: 2, message: noName }],
+    ["a: &a { b: 1 }\nc: !!set { ? *a }\n", { line: 2, message: noName }],
   ])("refuses a key without a value in JavaScript, with its line: %j", (text, problem) => {
     expect(parse(text)).toThrow(new RecipeError("a.yaml is not valid YAML:", [problem], { file: "a.yaml" }));
   });

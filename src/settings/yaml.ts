@@ -20,7 +20,7 @@ import {
   type YAMLMap,
   type YAMLParseError,
 } from "yaml";
-import { isDeeperThan, RecipeError, shorten } from "../core/index.js";
+import { formatLocated, isDeeperThan, type LocatedProblem, RecipeError, shorten } from "../core/index.js";
 import { formatProblem, MOST_LEVELS, type Problem } from "./check-schema.js";
 import { requireKind } from "./file-kinds.js";
 import type { SettingsKind, SettingsText } from "./settings-file.js";
@@ -96,12 +96,9 @@ function readDocument(text: string, file: string, options: DocumentOptions & Sch
  */
 export function openSettings(text: string, file: string, rules: "YAML 1.2" | "PyYAML" = "YAML 1.2"): SettingsText {
   const { document, next, lineAt } = readDocument(text, file, rules === "PyYAML" ? PYYAML : {});
-  const broken = document.errors.map((error) => ({ at: error.pos[0], text: syntaxProblem(error, text) }));
-  const invalid = broken.length > 0 ? broken : keyProblems(document);
-  if (invalid.length > 0) {
-    const problems = invalid.map(({ at, text }) => `line ${lineAt(at)}: ${text}`);
-    throw new RecipeError(`${file} is not valid YAML:`, [...new Set(problems)], { file });
-  }
+  const broken = document.errors.map((error) => ({ line: lineAt(error.pos[0]), message: syntaxProblem(error, text) }));
+  const invalid = broken.length > 0 ? broken : keyProblems(document, lineAt);
+  if (invalid.length > 0) throw new RecipeError(`${file} is not valid YAML:`, distinct(invalid), { file });
   if (next) {
     const line = lineAt(next.range[0]);
     const message = `${file} has several documents, the second from line ${line}; keep one, or put each into its own file`;
@@ -109,12 +106,8 @@ export function openSettings(text: string, file: string, rules: "YAML 1.2" | "Py
   }
   const lineOf = linesOf(document, lineAt);
   const inLines = (problems: readonly Problem[]) => {
-    const found = problems.map((problem) => ({
-      line: lineOf(problem.at ?? problem.path),
-      text: formatProblem(problem),
-    }));
-    const sorted = found.sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
-    return [...new Set(sorted.map(({ line, text }) => (line === undefined ? text : `line ${line}: ${text}`)))];
+    const found = problems.map((one) => ({ line: lineOf(one.at ?? one.path), message: formatProblem(one) }));
+    return distinct(found.sort((a, b) => (a.line ?? 0) - (b.line ?? 0))).map(formatLocated);
   };
   const value: unknown = withFiniteAliases(file, () => document.toJS({ maxAliasCount: 100 }));
   if (isDeeperThan(value, MOST_LEVELS))
@@ -122,21 +115,27 @@ export function openSettings(text: string, file: string, rules: "YAML 1.2" | "Py
   return { value, inLines, lineOf };
 }
 
+/** Without repetitions. */
+function distinct(problems: readonly LocatedProblem[]): LocatedProblem[] {
+  return [...new Map(problems.map((problem) => [formatLocated(problem), problem])).values()];
+}
+
 /** Keys that have no value in JavaScript: the library throws for a merge of something else, and prints lists as text. */
-function keyProblems(document: ParsedDocument): { at: number; text: string }[] {
-  const problems: { at: number; text: string }[] = [];
+function keyProblems(document: ParsedDocument, lineAt: (offset: number) => number): LocatedProblem[] {
+  const problems: LocatedProblem[] = [];
   const merges = document.schema.tags.some(({ tag }) => tag === "tag:yaml.org,2002:merge");
   const target = (node: unknown) => (isAlias(node) ? node.resolve(document) : node);
   visit(document, {
     Pair(_, { key, value }) {
-      const at = isNode(key) ? (key.range?.[0] ?? 0) : 0;
+      const line = lineAt(isNode(key) ? (key.range?.[0] ?? 0) : 0);
       if (isCollection(target(key)))
-        problems.push({ at, text: "the name of a field must be text, not a list or mapping" });
+        problems.push({ line, message: "the name of a field must be text, not a list or mapping" });
       if (!isScalar(key)) return;
       const isMerge = typeof key.value === "symbol" || (merges && key.type === "PLAIN" && key.value === "<<");
       const merged = target(value);
       const sources = isSeq(merged) ? merged.items.map(target) : [merged];
-      if (isMerge && !sources.every(isMap)) problems.push({ at, text: "<< takes a mapping, or a list of mappings" });
+      if (isMerge && !sources.every(isMap))
+        problems.push({ line, message: "<< takes a mapping, or a list of mappings" });
     },
   });
   return problems;

@@ -206,14 +206,11 @@ function bestOf({ searches, overviews, recipes }: ExperimentReport, file: string
   const command = `layergraft experiment ${file} export ${recipe.id} --out best`;
   return {
     ...{ configuration: search.chosen, tied: search.ties.length, compared: comparedIn(search) },
-    ...{ score: bar.mean, interval: bar.interval ?? null },
-    ...{
-      items: overview.items,
-      // There is one merge here, however it was chosen.
-      verdict: overview.verdict.replaceAll(`“${bar.label}”`, TUNED).replaceAll(bar.label, TUNED),
-      recipe: join(folder, RECIPES, `${recipe.id}.yaml`),
-      command,
-    },
+    ...{ score: bar.mean, interval: bar.interval ?? null, items: overview.items },
+    // There is one merge here, however it was chosen.
+    verdict: overview.verdict.replaceAll(`“${bar.label}”`, TUNED).replaceAll(bar.label, TUNED),
+    recipe: join(folder, RECIPES, `${recipe.id}.yaml`),
+    command,
   };
 }
 

@@ -1,5 +1,6 @@
 // From a plan to its steps, as far as they are known. More follow as results arrive: which checkpoints are kept and which
 // configurations are chosen depends on them.
+import { basename } from "node:path";
 import { canonicalJson, groupBy, plural } from "../../core/index.js";
 import { mapSources } from "../../merge/index.js";
 import type { Facts, Results } from "../steps/facts.js";
@@ -428,7 +429,7 @@ class Expander {
       kind: "evaluate",
       key,
       of: modelName(model),
-      label: `evaluate ${model.name} on ${request.task}${items ? partName(items, part) : ""}`,
+      label: `evaluate ${model.name} on ${basename(request.task)}${items ? partName(items, part) : ""}`,
       needs: model.needs,
       locations: model.locations,
       model: model.source,

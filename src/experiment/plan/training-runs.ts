@@ -37,7 +37,7 @@ export function runProblems(run: Readonly<Record<string, unknown>>): readonly st
     checkRun(run);
     return [];
   } catch (error) {
-    if (error instanceof RecipeError) return error.problems.length > 0 ? error.problems : [error.message];
+    if (error instanceof RecipeError) return error.reasons;
     throw error;
   }
 }

@@ -2,15 +2,7 @@
 
 import { readdir } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
-import {
-  canonicalJson,
-  digestOfValue,
-  exists,
-  isObject,
-  LayergraftError,
-  MismatchError,
-  RecipeError,
-} from "../../core/index.js";
+import { canonicalJson, digestOfValue, exists, isObject, LayergraftError, ProblemsError } from "../../core/index.js";
 import { bytesToDownload, formatOfName } from "../../data/index.js";
 import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
 import type { Problem } from "../../settings/index.js";
@@ -254,10 +246,9 @@ export class ReadFacts implements Facts {
 
   #note(path: readonly PropertyKey[], error: unknown, prefix = ""): void {
     if (!(error instanceof Error)) throw error;
-    const [summary = ""] = error.message.split("\n");
-    const problems = error instanceof RecipeError || error instanceof MismatchError ? error.problems : [];
-    const message = `${prefix}${[problems.length > 0 ? summary : error.message, problems.join("; ")].join(" ").trim()}`;
-    this.problems.push({ path, message });
+    const message =
+      error instanceof ProblemsError ? `${error.summary} ${error.problems.join("; ")}`.trim() : error.message;
+    this.problems.push({ path, message: `${prefix}${message}` });
   }
 
   modelIdentity(source: string): { identity: string; folder: string; layers: number | undefined } {

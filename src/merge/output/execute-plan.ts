@@ -394,7 +394,7 @@ class Execution {
       return new DiskFullError(`the disk is full; free some space, ${rest}`, { file: partial }, error);
     }
     if (error instanceof LayergraftError && error.code === "hub" && isResumable) {
-      const message = `${error.message.replace(/\.$/, "")}. What was written so far is in ${partial}; repeat the command with --resume to continue`;
+      const message = `${error.message}\nWhat was written so far is in ${partial}; repeat the command with --resume to continue`;
       return new LayergraftError("hub", message, error.where, error);
     }
     return error;

@@ -16,7 +16,14 @@ import {
   type Sources,
   type Value,
 } from "../../values/index.js";
-import { countBytes, countFetched, type Job, layoutFolder, type SafetensorsFile } from "../../weights/index.js";
+import {
+  countBytes,
+  countFetched,
+  isWithin,
+  type Job,
+  layoutFolder,
+  type SafetensorsFile,
+} from "../../weights/index.js";
 import { planAdapter } from "../plan/adapter-plan.js";
 import type { Plan } from "../plan/plan.js";
 import type { OpenedPlan } from "../plan/planner.js";
@@ -156,7 +163,7 @@ export function measuredOwnership(plan: Plan, measured: Measured): Ownership[] {
     if (hasOperation(step.value)) return step;
     const sources = flatten(step.value, measured).terms.flatMap((term) => (isLeaf(term) ? [term.source] : []));
     // A source within a nested recipe counts as that recipe.
-    const isUsed = (label: string) => sources.some((id) => id === label || id.startsWith(`${label}.`));
+    const isUsed = (origin: string) => sources.some((id) => isWithin(id, origin));
     const weighted = { blend: sources.map((source) => ({ weight: 1, value: { source, tensor: step.tensor } })) };
     return { ...step, origin: step.origin.filter(isUsed), value: weighted };
   });

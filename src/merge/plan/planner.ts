@@ -26,6 +26,7 @@ import {
   HUB_PREFIX,
   type HubAccess,
   hubPlace,
+  isWithin,
   openCheckpoint,
   pinKey,
 } from "../../weights/index.js";
@@ -210,11 +211,10 @@ class Planner {
         "tokenizer_from cannot be combined with vocabulary, which sets the tokenizer. Remove tokenizer_from.",
       );
     }
-    // A nested recipe refers to its own lead, whose label starts with the recipe's.
+    // A nested recipe refers to its own lead.
     const path = resolve(this.#builder.folder, asked);
     const found = [...this.#builder.sources].find(
-      ([label, { source, folder }]) =>
-        label === asked || label.startsWith(`${asked}.`) || source === asked || folder === path,
+      ([id, { source, folder }]) => isWithin(id, asked) || source === asked || folder === path,
     );
     if (found) return found[0];
     throw RecipeError.at(

@@ -143,7 +143,7 @@ describe("refused by default", () => {
       root,
       1,
       /the vocabularies differ: task \(task\) has 10 rows in .*language \(language\) has 12/,
-      /--vocabulary language, task or union/,
+      /[Ss]et vocabulary to language, task or union/,
       /give 2 rows to different tokens: "<pad>" against "<end>"|give 1 row to different tokens: "<pad>" against "<end>"/,
     );
   });
@@ -154,7 +154,7 @@ describe("refused by default", () => {
       root,
       1,
       /give 6 rows to different tokens: "a" against "g"/,
-      /--vocabulary/,
+      /set vocabulary to align them by token/,
     );
     const outcome = await layergraft([...args("task", "shuffled"), "--vocabulary", "task"], { cwd: root });
     expect(outcome.status).toBe(0);

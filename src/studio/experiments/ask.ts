@@ -1,50 +1,20 @@
 // Asks the thread that reads experiments. What takes too long ends with the thread, and the page hears why.
-import { createRequire } from "node:module";
-import { Worker } from "node:worker_threads";
-import { LayergraftError, usageError } from "../../core/index.js";
-import type { Experiment, PlanEntry } from "../experiment-protocol.js";
+import { usageError } from "../../core/index.js";
+import { Thread } from "../threads/thread.js";
+import type { READS } from "./reader.js";
 
 /** Milliseconds for an answer. */
 const TIME_TO_ANSWER = 60_000;
 /** Milliseconds without questions after which the thread ends, and with it what it keeps in memory. */
 const IDLE = 60_000;
 
-export interface ReaderData {
-  /** The project. */
-  readonly folder: string;
-}
-
-/** What the thread answers. */
-export interface Answers {
-  /** Plans in the project. */
-  list(input: object): Promise<PlanEntry[]>;
-  /** An experiment; null if it is still of that version. */
-  read(input: { readonly plan: string; readonly version: string | null }): Promise<Experiment | null>;
-  /** YAML of a recipe of the report. */
-  recipe(input: { readonly plan: string; readonly id: string }): Promise<string>;
-}
-
-export interface Question {
-  readonly id: number;
-  readonly kind: keyof Answers;
-  readonly input: object;
-}
-
-export type Answer =
-  | { readonly id: number; readonly value: unknown }
-  | { readonly id: number; readonly message: string; readonly isBug: boolean };
-
-interface Pending {
-  readonly resolve: (value: unknown) => void;
-  readonly reject: (error: Error) => void;
-  readonly timer: NodeJS.Timeout;
-}
+type Reads = typeof READS;
+type Question<K extends keyof Reads> = Omit<Parameters<Reads[K]>[0], "folder">;
+type Answer<K extends keyof Reads> = Awaited<ReturnType<Reads[K]>>;
 
 export class Experiments {
   readonly #folder: string;
-  #worker: Worker | undefined;
-  readonly #pending = new Map<number, Pending>();
-  #last = 0;
+  #thread: Thread | undefined;
   #idle: NodeJS.Timeout | undefined;
 
   /** @param folder of the project */
@@ -52,54 +22,25 @@ export class Experiments {
     this.#folder = folder;
   }
 
-  /** @throws LayergraftError code `usage` if a plan cannot be read, or takes too long */
-  ask<K extends keyof Answers>(kind: K, input: Parameters<Answers[K]>[0]): ReturnType<Answers[K]> {
-    const id = ++this.#last;
+  /** @throws LayergraftError if a plan cannot be read, or takes too long */
+  async ask<K extends keyof Reads>(kind: K, input: Question<K>): Promise<Answer<K>> {
     clearTimeout(this.#idle);
-    const answer = new Promise<unknown>((resolve, reject) => {
-      const late = () => {
-        const seconds = TIME_TO_ANSWER / 1000;
-        this.#end(usageError(`Reading experiments took more than ${seconds} s. Try again, or use the command line.`));
-      };
-      this.#pending.set(id, { resolve, reject, timer: setTimeout(late, TIME_TO_ANSWER) });
-    });
-    this.#worker ??= this.#start();
-    this.#worker.postMessage({ id, kind, input } satisfies Question);
-    return answer as ReturnType<Answers[K]>;
+    if (!this.#thread || this.#thread.hasEnded) this.#thread = new Thread();
+    const thread = this.#thread;
+    const late = `Reading experiments took more than ${TIME_TO_ANSWER / 1000} s. Try again, or use the command line.`;
+    const timer = setTimeout(() => thread.end(usageError(late)), TIME_TO_ANSWER);
+    try {
+      return (await thread.ask(kind, { ...input, folder: this.#folder })) as Answer<K>;
+    } finally {
+      clearTimeout(timer);
+      clearTimeout(this.#idle);
+      if (thread.isIdle) this.#idle = setTimeout(() => this.close(), IDLE).unref();
+    }
   }
 
   /** Ends the thread. */
   close(): void {
-    this.#end(new LayergraftError("cancelled", "The studio ends."));
-  }
-
-  #start(): Worker {
-    const data: ReaderData = { folder: this.#folder };
-    const worker = new Worker(createRequire(import.meta.url).resolve("#studio-reader"), { workerData: data });
-    worker.on("message", (answer: Answer) => this.#receive(answer));
-    worker.on("error", (error) => this.#worker === worker && this.#end(error));
-    return worker;
-  }
-
-  #receive(answer: Answer): void {
-    const pending = this.#pending.get(answer.id);
-    this.#pending.delete(answer.id);
-    clearTimeout(pending?.timer);
-    if ("value" in answer) pending?.resolve(answer.value);
-    else pending?.reject(answer.isBug ? new Error(answer.message) : usageError(answer.message));
-    if (this.#pending.size > 0) return;
-    this.#idle = setTimeout(() => this.close(), IDLE);
-    this.#idle.unref();
-  }
-
-  #end(error: Error): void {
     clearTimeout(this.#idle);
-    for (const { reject, timer } of this.#pending.values()) {
-      clearTimeout(timer);
-      reject(error);
-    }
-    this.#pending.clear();
-    void this.#worker?.terminate();
-    this.#worker = undefined;
+    this.#thread?.end();
   }
 }

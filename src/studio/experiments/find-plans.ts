@@ -3,7 +3,7 @@ import { readdir } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 import { exists, LayergraftError, lockHolder, readBounded } from "../../core/index.js";
 import { readPlan } from "../../experiment/index.js";
-import type { PlanEntry } from "../experiment-protocol.js";
+import type { PlanEntry } from "../protocol/index.js";
 
 const MOST_FOLDERS = 100;
 const MOST_FILES = 500;

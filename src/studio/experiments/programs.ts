@@ -1,7 +1,7 @@
 // What a plan starts that is not layergraft, so that a person can read it before a plan by a stranger runs.
 import { visible } from "../../core/index.js";
 import type { ExperimentPlan } from "../../experiment/index.js";
-import type { Experiment as Shown } from "../experiment-protocol.js";
+import type { Experiment as Shown } from "../protocol/index.js";
 
 const MOST_TEXT = 4000;
 const MOST_PROGRAMS = 50;

@@ -1,14 +1,12 @@
-// Entry point of the thread that reads experiments: plans by strangers, large reports, models that must be identified.
+// Reads experiments, in a thread: plans by strangers, large reports, models that must be identified.
 import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { parentPort, workerData } from "node:worker_threads";
-import { exists, isAnySystemError, LayergraftError, stampOf, staysIn, systemMessage } from "../../core/index.js";
+import { exists, stampOf, staysIn } from "../../core/index.js";
 import { type Experiment, openExperiment, statusOf } from "../../experiment/index.js";
 import { findRecipe, gatherReport, REPORT } from "../../findings/index.js";
-import type { Experiment as Shown } from "../experiment-protocol.js";
 import { digestOfFile, fileOf } from "../project/project.js";
-import type { Answer, Answers, Question, ReaderData } from "./ask.js";
+import type { Input, PlanEntry, Experiment as Shown } from "../protocol/index.js";
 import { entryOf, findPlans, placeOf, runnerIn } from "./find-plans.js";
 import { summarize } from "./summary.js";
 
@@ -17,16 +15,19 @@ const MOST_STEPS = 20_000;
 /** Milliseconds to open models and data, some of which may be on the hub. */
 const TIME_TO_OPEN = 45_000;
 
-const { folder } = workerData as ReaderData;
 /** The experiment that was read last, which models identify only once. */
 let opened: { readonly key: string; readonly experiment: Experiment } | undefined;
 
-const ANSWERS: Answers = {
-  async list() {
+type Project = { readonly folder: string };
+
+/** What the page asks. */
+export const READS = {
+  async list({ folder }: Project): Promise<PlanEntry[]> {
     const plans = await findPlans(folder);
     return Promise.all(plans.map((plan) => entryOf(folder, plan)));
   },
-  async read({ plan, version }) {
+  /** Null if it is still of that version. */
+  async read({ folder, plan, version }: Project & Input<"experiment.read">): Promise<Shown | null> {
     const file = await fileOf(folder, plan);
     const planDigest = await digestOfFile(file);
     const { out } = await placeOf(file);
@@ -44,9 +45,10 @@ const ANSWERS: Answers = {
       runner,
       report: (await exists(written)) && (await staysIn(written, out)) ? written : null,
     };
-    return summarize(experiment, status, gatherReport(experiment, status), place) satisfies Shown;
+    return summarize(experiment, status, gatherReport(experiment, status), place);
   },
-  async recipe({ plan, id }) {
+  /** YAML of a recipe of the report. */
+  async recipe({ folder, plan, id }: Project & Input<"experiment.recipe">): Promise<string> {
     const file = await fileOf(folder, plan);
     const experiment = await openOnce([plan, await stampOf(file)].join(" "), file);
     const status = await statusOf(experiment);
@@ -77,14 +79,3 @@ async function openOnce(key: string, file: string): Promise<Experiment> {
   opened = experiment.world.problems.length === 0 ? { key, experiment } : undefined;
   return experiment;
 }
-
-parentPort?.on("message", async ({ id, kind, input }: Question) => {
-  const send = (answer: Answer) => parentPort?.postMessage(answer);
-  try {
-    send({ id, value: await ANSWERS[kind](input as never) });
-  } catch (error) {
-    if (isAnySystemError(error)) return send({ id, message: systemMessage(error), isBug: false });
-    const message = error instanceof Error ? error.message : String(error);
-    send({ id, message, isBug: !(error instanceof LayergraftError) });
-  }
-});

@@ -3,7 +3,7 @@ import { visible } from "../../core/index.js";
 import type { Experiment, ExperimentStatus } from "../../experiment/index.js";
 import type { ExperimentReport, Overview } from "../../findings/index.js";
 import { formatNumber, formatSpan, formatTick, scoreAxis } from "../../report/index.js";
-import type { Experiment as Shown } from "../experiment-protocol.js";
+import type { Experiment as Shown } from "../protocol/index.js";
 import { programsOf } from "./programs.js";
 
 const MOST_TEXT = 400;
@@ -24,7 +24,7 @@ export function summarize(
   const overviews = shownOverviews(report).slice(0, MOST_TASKS);
   const rows = rowsOf(overviews, report);
   const pending = steps.flatMap(({ step, state }) =>
-    state.state === "pending" ? [{ label: labelOf(step.label), reason: state.reason ? clip(state.reason) : null }] : [],
+    state.state === "pending" ? [{ label: clip(step.label), reason: state.reason ? clip(state.reason) : null }] : [],
   );
   return {
     ...place,
@@ -44,11 +44,11 @@ export function summarize(
     moreRows: Math.max(0, rows.length - MOST_ROWS),
     intervals: report.intervals,
     running: steps.flatMap(({ step, state }) =>
-      state.state === "running" ? [{ label: labelOf(step.label), since: clip(state.since) }] : [],
+      state.state === "running" ? [{ label: clip(step.label), since: clip(state.since) }] : [],
     ),
     failed: report.failures
       .slice(0, MOST_LISTED)
-      .map(({ label, reason }) => ({ label: labelOf(label), reason: clip(reason) })),
+      .map(({ label, reason }) => ({ label: clip(label), reason: clip(reason) })),
     next: pending.slice(0, MOST_LISTED),
     moreNext: Math.max(0, pending.length - MOST_LISTED),
     later: expansion.waiting
@@ -65,14 +65,9 @@ function shownOverviews({ overviews, variants }: ExperimentReport): readonly Ove
   return variants.flatMap(({ title, report }) => report.overviews.slice(0, 1).map((one) => ({ ...one, title })));
 }
 
-function clip(text: string): string {
+export function clip(text: string): string {
   const plain = visible(text);
   return plain.length > MOST_TEXT ? `${plain.slice(0, MOST_TEXT)}…` : plain;
-}
-
-/** What a step does, with the names of task files and not their folders; a run calls it the same. */
-export function labelOf(label: string): string {
-  return clip(label.replace(/(?<= )\/\S*\/(?=[^/\s]+\.ya?ml\b)/g, ""));
 }
 
 function taskOf({ title, items, protocol, verdict, choice, scale, bars }: Overview): Shown["tasks"][number] {

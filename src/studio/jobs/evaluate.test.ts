@@ -8,7 +8,7 @@ import { temporaryFolder } from "../../../test/support/checkpoints.js";
 import { FAKE_LLAMA } from "../../../test/support/fake-llama.js";
 import type { Progress } from "../../api/index.js";
 import { CancelledError } from "../../core/index.js";
-import type { JobInput } from "../protocol.js";
+import type { JobInput } from "../protocol/index.js";
 import { choicesOf, listEvaluations } from "../server/evaluations.js";
 import { evaluateModels } from "./evaluate.js";
 

@@ -6,33 +6,33 @@ import {
   exists,
   isAnySystemError,
   LayergraftError,
+  readJsonObject,
   systemMessage,
   usageError,
   VERSION,
+  writeFileAtomically,
 } from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
 import { type DataAccess, hubLoader, judgingDigest, openTasks, promptsDigest } from "../../evaluate/index.js";
-import type { Runner } from "../evaluation-protocol.js";
-import type { JobInput } from "../protocol.js";
+import type { JobInput, Runner } from "../protocol/index.js";
 import type { JobControls, JobPlace } from "./kinds.js";
 
 /** Folder of all results within a project. */
 export const EVALUATIONS = "evaluations";
 /** Written when an evaluation is complete. */
 const RESULTS = "results.json";
-
-/** What the name of a result's folder has of its model's digest. */
-const versionPart = (digest: string) => digest.slice(0, 8);
+/** Has the digest of the model. */
+const MODEL = "model.json";
 
 /**
  * Whether a result is of another version of its model than the source has now: of a recipe that was edited, or of weights
  * that were replaced.
- * @param folder name of the result's folder
+ * @param folder of the result
  * @param digest of the model now; undefined if it cannot be opened, which says nothing about the result
  */
-export function isEarlierVersion(folder: string, digest: string | undefined): boolean {
-  const [, version] = /-([0-9a-f]{8})-[0-9a-f]{10}$/.exec(folder) ?? [];
-  return version !== undefined && digest !== undefined && version !== versionPart(digest);
+export async function isEarlierVersion(folder: string, digest: string | undefined): Promise<boolean> {
+  const model = await readJsonObject(join(folder, MODEL)).catch(() => ({ digest }));
+  return digest !== undefined && model.digest !== digest;
 }
 
 /** The result of a model in a job. */
@@ -66,7 +66,7 @@ export async function evaluateModels(
   const failures: string[] = [];
   for (const [i, { name, source }] of models.entries()) {
     const report = (phase: string, done: number) =>
-      onProgress({ phase: `${name}: ${phase}`, done: i * asked.items + done, total, unit: "items" });
+      onProgress({ model: name, phase, done: i * asked.items + done, total, unit: "items" });
     report("loading", 0);
     try {
       results.push(await evaluateOne(name, source, report));
@@ -88,7 +88,7 @@ export async function evaluateModels(
     const all = digestOfJson([VERSION, source, digest, asked.digests, limit, runner]);
     // Named after the source: an expert that gets another name keeps its results.
     const called = inFolderName(basename(source).replace(/\.ya?ml$/i, ""));
-    const own = `${asked.name}-${called}-${versionPart(digest)}-${all.slice(0, 10)}`;
+    const own = `${asked.name}-${called}-${digest.slice(0, 8)}-${all.slice(0, 10)}`;
     const out = join(project, EVALUATIONS, own);
     const isKept = await exists(join(out, RESULTS));
     if (!isKept) {
@@ -107,6 +107,7 @@ export async function evaluateModels(
           signal,
           onProgress: inAll(report),
         });
+        await writeFileAtomically(join(out, MODEL), JSON.stringify({ digest }));
       } finally {
         await model.close();
       }

@@ -2,12 +2,18 @@
 // (result.json, and files of its kind), so that a page that is loaded again, or another server, finds it.
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { join } from "node:path";
-import { Worker } from "node:worker_threads";
-import { isAnySystemError, systemMessage, usageError, writeFileAtomically } from "../../core/index.js";
-import { type Job, type JobInput, type JobKind, job as jobSchema, type StudioEvent } from "../protocol.js";
-import type { JobData, JobMessage } from "./worker.js";
+import {
+  isAnySystemError,
+  type LayergraftError,
+  readJsonObject,
+  systemMessage,
+  usageError,
+  writeFileAtomically,
+} from "../../core/index.js";
+import { type Job, type JobInput, type JobKind, job as jobSchema, type StudioEvent } from "../protocol/index.js";
+import { Thread, type ThreadEvent } from "../threads/thread.js";
+import type { JobOrder } from "./kinds.js";
 
 const FILE = "job.json";
 const RESULT = "result.json";
@@ -15,7 +21,7 @@ const RESULT = "result.json";
 const GRACE = 20_000;
 
 interface Running {
-  readonly worker: Worker;
+  readonly thread: Thread;
   readonly ended: Promise<void>;
 }
 
@@ -41,8 +47,8 @@ export class Jobs {
     await mkdir(options.folder, { recursive: true });
     const jobs = new Jobs(options);
     for (const id of (await readdir(options.folder)).sort()) {
-      const text = await readFile(join(options.folder, id, FILE), "utf8").catch(() => "null");
-      const { data: found } = jobSchema.safeParse(parsed(text));
+      const kept = await readJsonObject(join(options.folder, id, FILE)).catch(() => null);
+      const { data: found } = jobSchema.safeParse(kept);
       if (found?.id !== id) continue;
       if (found.state === "running") await jobs.#keep({ ...found, state: "interrupted", ended: Date.now() });
       else jobs.#jobs.set(id, found);
@@ -89,9 +95,9 @@ export class Jobs {
       error: null,
     };
     await this.#keep(job);
-    const data: JobData = { kind, input, place: { project: this.#options.project, folder } };
-    const worker = new Worker(createRequire(import.meta.url).resolve("#studio-job"), { workerData: data });
-    this.#running.set(id, { worker, ended: this.#follow(id, worker) });
+    const order: JobOrder = { kind, input, place: { project: this.#options.project, folder } };
+    const thread = new Thread();
+    this.#running.set(id, { thread, ended: this.#follow(id, order, thread) });
     return job;
   }
 
@@ -99,8 +105,8 @@ export class Jobs {
   async cancel(id: string): Promise<Job> {
     const running = this.#running.get(this.get(id).id);
     if (!running) return this.get(id);
-    running.worker.postMessage("cancel");
-    const timer = setTimeout(() => void running.worker.terminate(), GRACE);
+    running.thread.cancel();
+    const timer = setTimeout(() => running.thread.end(), GRACE);
     await running.ended;
     clearTimeout(timer);
     return this.get(id);
@@ -125,35 +131,24 @@ export class Jobs {
     await Promise.all([...this.#running.keys()].map((id) => this.cancel(id)));
   }
 
-  async #follow(id: string, worker: Worker): Promise<void> {
-    const end = await new Promise<Exclude<JobMessage, { type: "progress" | "text" }>>((resolve) => {
-      worker.on("message", (message: JobMessage) => {
-        if (message.type === "progress") this.#announce({ ...this.get(id), progress: message.progress });
-        else if (message.type === "text") this.#options.onEvent({ ...message, job: id });
-        else resolve(message);
-      });
-      worker.on("error", ({ message }) => resolve({ type: "failed", message, isBug: true }));
-      worker.on("exit", () => resolve({ type: "cancelled" }));
-    });
-    const ended = { ...this.get(id), ended: Date.now(), progress: null };
+  async #follow(id: string, order: JobOrder, thread: Thread): Promise<void> {
+    const onEvent = (event: ThreadEvent) => {
+      if (event.type === "progress") this.#announce({ ...this.get(id), progress: event.progress });
+      else this.#options.onEvent({ ...event, job: id });
+    };
+    const end = (how: Partial<Job>): Job => ({ ...this.get(id), ended: Date.now(), progress: null, ...how });
     try {
-      if (end.type === "done") {
-        await writeFileAtomically(join(this.folderOf(id), RESULT), JSON.stringify(end.result ?? null));
-        await this.#keep({ ...ended, state: "done" });
-      } else if (end.type === "cancelled") await this.#keep({ ...ended, state: "cancelled" });
-      else
-        await this.#keep({
-          ...ended,
-          state: "failed",
-          error: end.message,
-          ...(end.option ? { option: end.option } : {}),
-        });
+      const how = await thread.ask("job", order, onEvent).then(async (result): Promise<Partial<Job>> => {
+        await writeFileAtomically(join(this.folderOf(id), RESULT), JSON.stringify(result ?? null));
+        return { state: "done" };
+      }, failureOf);
+      await this.#keep(end(how));
     } catch (error) {
       const message = isAnySystemError(error) ? systemMessage(error) : String(error);
-      this.#announce({ ...ended, state: "failed", error: message });
+      this.#announce(end({ state: "failed", error: message }));
     }
     this.#running.delete(id);
-    await worker.terminate();
+    thread.end();
   }
 
   async #keep(job: Job): Promise<void> {
@@ -167,10 +162,8 @@ export class Jobs {
   }
 }
 
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+function failureOf(error: Error): Partial<Job> {
+  const { code, where } = error as Partial<LayergraftError>;
+  if (code === "cancelled") return { state: "cancelled" };
+  return { state: "failed", error: error.message, ...(where?.option ? { option: where.option } : {}) };
 }

@@ -1,19 +1,11 @@
 // What jobs do: calls of the library, by kind. This runs in the job's thread.
 import { join, resolve } from "node:path";
-import {
-  analyze,
-  exportModel,
-  type Progress as OneProgress,
-  openModel,
-  planMerge,
-  push,
-  runExperiment,
-} from "../../api/index.js";
+import { analyze, exportModel, openModel, planMerge, push, runExperiment } from "../../api/index.js";
 import { usageError } from "../../core/index.js";
 import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
 import { pageData, readAnalysis, suggestRecipes } from "../../merge/index.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
-import type { JobInput, JobKind } from "../protocol.js";
+import type { JobInput, JobKind, Progress } from "../protocol/index.js";
 import { evaluateModels, runnerOptions } from "./evaluate.js";
 import { PartsInParallel } from "./parts.js";
 
@@ -27,9 +19,11 @@ export interface JobPlace {
   readonly folder: string;
 }
 
-/** Progress, and what runs in parallel. */
-export interface Progress extends OneProgress {
-  readonly parts?: { label: string; share: number; what: string }[];
+/** What a job's thread is given. */
+export interface JobOrder {
+  readonly kind: JobKind;
+  readonly input: JobInput;
+  readonly place: JobPlace;
 }
 
 export interface JobControls {
@@ -55,7 +49,7 @@ export async function requireTemplates(
   throw usageError(`${without.join(", ")} ${have} no chat template. Choose Text as the form of the prompt.`);
 }
 
-type Work<K extends JobKind> = (input: JobInput<K>, place: JobPlace, controls: JobControls) => Promise<unknown>;
+export type Work<K extends JobKind> = (input: JobInput<K>, place: JobPlace, controls: JobControls) => Promise<unknown>;
 
 export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   async analyze({ base, experts }, { project, folder }, { signal, onProgress }) {

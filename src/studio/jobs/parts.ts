@@ -1,12 +1,11 @@
 // What an experiment runs at the moment, from its events.
 import type { ExperimentProgress } from "../../api/index.js";
-import { labelOf } from "../experiments/summary.js";
-import type { Progress } from "./kinds.js";
+import { clip } from "../experiments/summary.js";
+import type { Progress } from "../protocol/index.js";
 
 type Part = NonNullable<Progress["parts"]>[number];
 
 const MOST_PARTS = 64;
-const MOST_TEXT = 200;
 /** Milliseconds between reports of the same steps. */
 const PAUSE = 200;
 
@@ -16,10 +15,10 @@ export class PartsInParallel {
 
   /** @returns whether to report it now */
   update(event: NonNullable<ExperimentProgress["event"]>): boolean {
-    const label = labelOf(event.label);
+    const label = clip(event.label);
     if (event.event === "started") this.#parts.set(event.key, { label, share: 0, what: "" });
     else if (event.event === "progress") {
-      this.#parts.set(event.key, { label, share: event.share, what: event.what.slice(0, MOST_TEXT) });
+      this.#parts.set(event.key, { label, share: event.share, what: clip(event.what) });
     } else this.#parts.delete(event.key);
     const now = performance.now();
     if (event.event === "progress" && now - this.#last < PAUSE) return false;

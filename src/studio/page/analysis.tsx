@@ -1,6 +1,6 @@
 // The page of one analysis, with its data inside: what `layergraft analyze --out` writes as report.html.
 import { render } from "preact";
-import type { Analysis } from "../protocol.ts";
+import type { Analysis } from "../protocol/index.ts";
 import { Explorer } from "./explorer/explorer.tsx";
 import "../../../assets/tokens.css";
 import "../../../assets/components.css";

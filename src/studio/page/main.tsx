@@ -1,6 +1,6 @@
 import { render } from "preact";
-import { App } from "./app.tsx";
 import { start } from "./store.ts";
+import { App } from "./views/app.tsx";
 import "./styles/font.css";
 import "../../../assets/tokens.css";
 import "../../../assets/components.css";

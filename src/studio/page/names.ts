@@ -1,5 +1,5 @@
 // Names of experts: what they are called at first, and what they cannot be called.
-import { expert } from "../protocol.ts";
+import { expert } from "../protocol/index.ts";
 
 /** A name for a source that no other expert has: its last folder, without what names cannot have. */
 export function nameFor(source: string, taken: readonly string[]): string {

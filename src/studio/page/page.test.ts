@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Analysis, expert } from "../protocol.ts";
+import { type Analysis, expert } from "../protocol/index.ts";
 import { histogram, jaccard, totalJaccard } from "./explorer/figures.ts";
 import { bytesText, countText, decimalText, durationText, percentText } from "./format.ts";
 import { nameFor, nameProblem } from "./names.ts";

@@ -1,6 +1,6 @@
 // What all views share: the project, models, jobs, and the problem that is shown. Views keep the rest to themselves.
 import { computed, signal } from "@preact/signals";
-import type { Job, Model, Project, Settings, StudioEvent } from "../protocol.ts";
+import type { Job, Model, Project, Settings, StudioEvent } from "../protocol/index.ts";
 import { call, followEvents, StudioError } from "./client.ts";
 
 export const project = signal<Project | null>(null);

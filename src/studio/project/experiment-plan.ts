@@ -1,7 +1,7 @@
 // The plan of an experiment around a recipe: its models, a soup of the experts, and the recipe, on one task.
 import { LayergraftError } from "../../core/index.js";
 import { checkRecipe, mapSources } from "../../merge/index.js";
-import type { Settings } from "../protocol.js";
+import type { Settings } from "../protocol/index.js";
 
 export interface ExperimentRequest {
   readonly name: string;

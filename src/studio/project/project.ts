@@ -16,7 +16,7 @@ import {
   usageError,
   writeFileAtomically,
 } from "../../core/index.js";
-import { name, type Project, project, type Settings, settings } from "../protocol.js";
+import { name, type Project, project, type Settings, settings } from "../protocol/index.js";
 
 const SETTINGS_FILE = "studio.json";
 /** Files of the server: its lock, token and jobs. */

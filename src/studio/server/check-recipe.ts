@@ -3,7 +3,7 @@ import { planMerge } from "../../api/index.js";
 import { LayergraftError, RecipeError } from "../../core/index.js";
 import { type RecipeInput, recipeProblems } from "../../merge/index.js";
 import { formatProblem, loadYaml, pathOf } from "../../settings/index.js";
-import type { Check } from "../protocol.js";
+import type { Check } from "../protocol/index.js";
 
 /** Bytes of the buffers of a merge, by default. */
 const MEMORY = 256e6;
@@ -15,10 +15,9 @@ export async function checkRecipeText(text: string, folder: string): Promise<Che
     const document = openSettings(text, "the recipe");
     const problems = recipeProblems(document.value);
     if (problems.length > 0) {
-      const located = problems.map((problem) => ({
-        line: document.lineOf(problem.at ?? problem.path) ?? null,
-        message: formatProblem(problem),
-      }));
+      const located = problems.map((one) => {
+        return { line: document.lineOf(one.at ?? one.path) ?? null, message: formatProblem(one) };
+      });
       return { problems: located, recipe: jsonOf(document.value), plan: null };
     }
     const recipe = jsonOf(document.value);
@@ -28,26 +27,18 @@ export async function checkRecipeText(text: string, folder: string): Promise<Che
       if (!(error instanceof LayergraftError)) throw error;
       const { field } = error.where;
       const line = field === undefined ? null : (document.lineOf(pathOf(field)) ?? null);
-      return { problems: problemsIn(error).map((message) => ({ line, message })), recipe, plan: null };
+      return { problems: error.reasons.map((message) => ({ line, message })), recipe, plan: null };
     }
   } catch (error) {
     if (!(error instanceof RecipeError)) throw error;
-    const located = problemsIn(error).map((message) => {
-      const [, line, rest] = /^line (\d+): (.*)$/s.exec(message) ?? [];
-      return { line: line === undefined ? null : Number(line), message: rest ?? message };
-    });
-    return { problems: located, recipe: null, plan: null };
+    const located = error.located.length > 0 ? error.located : [{ message: error.message }];
+    return { problems: located.map(({ line = null, message }) => ({ line, message })), recipe: null, plan: null };
   }
 }
 
 /** A value of YAML as JSON has it: dates as text, no NaN. */
 function jsonOf(value: unknown): Check["recipe"] {
   return JSON.parse(JSON.stringify(value ?? null)) as Check["recipe"];
-}
-
-function problemsIn(error: LayergraftError): readonly string[] {
-  const { problems = [] } = error as Partial<RecipeError>;
-  return problems.length > 0 ? problems : [error.message];
 }
 
 async function planOf(recipe: RecipeInput, folder: string): Promise<NonNullable<Check["plan"]>> {

@@ -24,16 +24,16 @@ import {
   TASK_FAMILIES,
 } from "../../evaluate/index.js";
 import { loadLibrary } from "../../llama/index.js";
+import { EVALUATIONS, isEarlierVersion } from "../jobs/evaluate.js";
 import {
   type Choices,
   type ComparedItem,
   type Evaluation,
   evaluation,
   evaluationName,
+  type Input,
   type ResultComparison,
-} from "../evaluation-protocol.js";
-import { EVALUATIONS, isEarlierVersion } from "../jobs/evaluate.js";
-import type { Input } from "../protocol.js";
+} from "../protocol/index.js";
 
 const MOST_FILES = 200;
 const MOST_RESULTS = 500;
@@ -100,9 +100,9 @@ export async function listEvaluations(project: string): Promise<Evaluation[]> {
   const digests = new Map(
     await Promise.all(sources.map(async (source) => [source, await digestOf(source, project)] as const)),
   );
-  return results
-    .map((one) => ({ ...one, isEarlier: isEarlierVersion(one.name, digests.get(one.source)) }))
-    .sort((a, b) => b.ended - a.ended || (a.name < b.name ? -1 : 1));
+  const isEarlier = ({ name, source }: Evaluation) => isEarlierVersion(join(folder, name), digests.get(source));
+  const dated = await Promise.all(results.map(async (one) => ({ ...one, isEarlier: await isEarlier(one) })));
+  return dated.sort((a, b) => b.ended - a.ended || (a.name < b.name ? -1 : 1));
 }
 
 /** Of a model as it is now; undefined if this machine cannot open it without the hub. */

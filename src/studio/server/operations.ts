@@ -6,6 +6,7 @@ import { inspect, planMerge } from "../../api/index.js";
 import {
   exists,
   isAnySystemError,
+  LayergraftError,
   RecipeError,
   systemMessage,
   usageError,
@@ -20,7 +21,7 @@ import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
 import { experimentOf } from "../project/experiment-plan.js";
 import type { ProjectFolder } from "../project/project.js";
-import type { Input, JobInput, JobKind, JobStart, Model, OperationName, Output, StudioEvent } from "../protocol.js";
+import type { Input, JobInput, JobKind, Model, OperationName, Output, StudioEvent } from "../protocol/index.js";
 import { checkRecipeText } from "./check-recipe.js";
 import { choicesOf, compareEvaluations, itemsOf, listEvaluations } from "./evaluations.js";
 import type { Reports } from "./reports.js";
@@ -86,7 +87,7 @@ export const HANDLERS: Handlers = {
     return found && { ...found, reportUrl: found.report === null ? null : reports.urlOf(found.report) };
   },
   "experiment.recipe": async (input, { experiments }) => ({ text: await experiments.ask("recipe", input) }),
-  "job.start": ({ kind, input }, { jobs }) => jobs.start(kind, titleOf({ kind, input } as JobStart), input),
+  "job.start": ({ kind, input }, { jobs }) => jobs.start(kind, TITLES[kind](input as never), input),
   "job.cancel": ({ id }, { jobs }) => jobs.cancel(id),
   async "job.remove"({ id }, { jobs }) {
     await jobs.remove(id);
@@ -115,8 +116,6 @@ const TITLES: { readonly [K in JobKind]: (input: JobInput<K>) => string } = {
   push: ({ repository }) => `Push to ${repository}`,
   experiment: ({ plan }) => `Experiment ${plan}`,
 };
-
-const titleOf = ({ kind, input }: JobStart) => TITLES[kind](input as never);
 
 /** Data without readonly types and undefined fields. */
 function copyOf<T>(value: unknown): T {
@@ -171,26 +170,16 @@ async function card(source: string, base: string | null, folder: string): Promis
     hiddenSize: found.hiddenSize ?? null,
     vocabularySize: found.vocabularySize ?? null,
     notes: [...found.notes],
-    problems,
+    problems: [...problems],
   };
 }
 
-/** Why an expert and a base cannot be merged, as a plan of both says it. */
-async function problemsWith(source: string, base: string, folder: string): Promise<string[]> {
+/** Why an expert and a base cannot be merged, as the plan of a merge that computes with both says it. */
+async function problemsWith(expert: string, base: string, folder: string): Promise<readonly string[]> {
   try {
-    const { unrelated } = await planMerge({ method: "soup", models: [{ model: base }, { model: source }] }, { folder });
-    return unrelated.map(forCard);
+    return (await planMerge({ method: "revert", expert, base, rows_below: 1 }, { folder })).unrelated;
   } catch (error) {
     if (error instanceof RecipeError || !(error instanceof Error)) throw error;
-    return ("problems" in error ? (error.problems as string[]) : [error.message]).map(forCard);
+    return error instanceof LayergraftError ? error.reasons : [error.message];
   }
-}
-
-/** A problem of that plan in the words of the card, where there are neither fields of a recipe nor flags. */
-export function forCard(problem: string): string {
-  return problem
-    .replace(/models\[0\]( \((?:[^()]|\([^()]*\))*\))?/g, "the base")
-    .replace(/models\[1\]( \((?:[^()]|\([^()]*\))*\))?/g, "this model")
-    .replace(/\. Align them by token with --vocabulary.*$/, ". A recipe aligns them by token: vocabulary: union")
-    .replace(/^./, (first) => first.toUpperCase());
 }

@@ -8,7 +8,7 @@ import { checkKey, checkOrigin, pathOf, readBody } from "../../serve/index.js";
 import { Experiments } from "../experiments/ask.js";
 import { Jobs } from "../jobs/jobs.js";
 import { ProjectFolder } from "../project/project.js";
-import { type OperationName, operations, type StudioEvent } from "../protocol.js";
+import { type OperationName, operations, type StudioEvent } from "../protocol/index.js";
 import { type Context, HANDLERS } from "./operations.js";
 import { servePage } from "./page-files.js";
 import { REPORTS, Reports } from "./reports.js";

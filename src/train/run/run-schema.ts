@@ -19,7 +19,7 @@ const selection = z.string().superRefine((written, context) => {
     parseSelection(written);
   } catch (error) {
     if (!(error instanceof RecipeError)) throw error;
-    context.addIssue({ code: "custom", message: error.message.replace(/^train: /, "") });
+    context.addIssue({ code: "custom", message: error.message });
   }
 });
 

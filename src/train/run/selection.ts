@@ -52,10 +52,10 @@ const MAX_DIGITS = 6;
  *
  * A word is one of `all`, `layers`, `outside`, `attention`, `mlp`, `embeddings`, `head`, `norms`, `biases`, or a part or
  * module such as `q_proj`. `of layers` applies to all words that `and` joins before it; a comma begins a new term.
- * @param field the field of the selection, for errors
+ * @param field begins the error's message; none by default
  * @throws RecipeError that says what was expected, and where
  */
-export function parseSelection(text: string, field = "train"): Selection {
+export function parseSelection(text: string, field?: string): Selection {
   const tokens: readonly string[] = text.match(/[A-Za-z_][\w.]*|\d+|[^\s]/g) ?? [];
   let at = 0;
   const isNumber = (token = "") => /^\d/.test(token);
@@ -70,9 +70,9 @@ export function parseSelection(text: string, field = "train"): Selection {
     const found = tokens[at] === undefined ? "the end" : JSON.stringify(tokens[at]);
     const before = tokens.slice(Math.max(0, at - 3), at).join(" ");
     return new RecipeError(
-      `${field}: ${JSON.stringify(text)} has ${found}${before && ` after "${before}"`}, where ${expected} is expected. Write, for example, "layers 0-4, 30-31", "all but layers 0-4" or "attention and embeddings"`,
+      `${field === undefined ? "" : `${field}: `}${JSON.stringify(text)} has ${found}${before && ` after "${before}"`}, where ${expected} is expected. Write, for example, "layers 0-4, 30-31", "all but layers 0-4" or "attention and embeddings"`,
       [],
-      { field, expected, actual: tokens[at] ?? "the end" },
+      { field: field ?? "train", expected, actual: tokens[at] ?? "the end" },
     );
   };
 

@@ -31,6 +31,9 @@ interface Member {
   readonly isPadding: (row: number) => boolean;
 }
 
+/** Whether a source is another one, or inside that nested recipe: ids are paths, such as `task.models[0]`. */
+export const isWithin = (id: string, other: string) => id === other || id.startsWith(`${other}.`);
+
 const isVocabularyTensor = ({ part, shape }: CheckpointTensor) =>
   shape.length === 2 && (part === "embed_tokens" || part === "lm_head");
 
@@ -49,8 +52,7 @@ export async function alignVocabularies(
 ): Promise<Alignment> {
   const members: Member[] = [];
   for (const [label, checkpoint] of checkpoints) members.push(await memberOf(label, checkpoint));
-  const isMeant = ({ label }: Member) => label === target || label.startsWith(`${target}.`);
-  const leader = target === "union" ? members[0] : members.find(isMeant);
+  const leader = target === "union" ? members[0] : members.find(({ label }) => isWithin(label, target));
   if (!leader) {
     throw new CheckpointError(
       `vocabulary names ${JSON.stringify(target)}; it must be union, or one of ${[...checkpoints.keys()].join(", ")}`,

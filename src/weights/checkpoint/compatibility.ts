@@ -58,7 +58,7 @@ export async function compareVocabularies(
     if (clashes.length > 0) {
       problems.push(
         `the tokenizers of ${called(first)} and ${called(other)} give ${plural(clashes.length, "row")} to different tokens: ${formatSome(clashes)}; ` +
-          "align them by token with --vocabulary",
+          "set vocabulary to align them by token",
       );
     }
     const [more, less] = [missing(vocabulary, own), missing(own, vocabulary)];
@@ -136,7 +136,7 @@ function compareShapes(a: Labelled, b: Labelled): string[] {
     problems.push(
       `the vocabularies differ: ${called(a)} has ${mine} rows in ${formatSome(vocabulary.map((tensor) => tensor.name))}, ` +
         `${called(b)} has ${theirs}; ${larger.label} has ${Math.abs(mine - theirs)} more, from added tokens or padding. ` +
-        `Align them by token with --vocabulary ${larger.label}, ${smaller.label} or union`,
+        `Set vocabulary to ${larger.label}, ${smaller.label} or union to align them by token`,
     );
   }
   if (others.length > 0) {

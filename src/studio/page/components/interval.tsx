@@ -1,5 +1,5 @@
 import { placeOn, type Span } from "../../../report/scores.ts";
-import type { Score } from "../../evaluation-protocol.ts";
+import type { Score } from "../../protocol/index.ts";
 
 interface IntervalProps {
   readonly score: Score;

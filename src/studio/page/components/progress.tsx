@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { Job } from "../../protocol.ts";
+import type { Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { attempt, project } from "../store.ts";
 
@@ -13,6 +13,7 @@ export function JobProgress({ job, isBare = false }: { job: Job; isBare?: boolea
       <progress max={1} {...(share === undefined ? {} : { value: share })} aria-label={job.title} />
       <div class="row">
         <span class="soft">
+          {progress?.model === undefined ? "" : `${progress.model}: `}
           {progress?.phase ?? "starting"}
           {share === undefined ? "" : `, ${Math.floor(100 * share)}%`}
         </span>

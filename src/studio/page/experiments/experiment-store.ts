@@ -1,6 +1,6 @@
 // Plans of the project, and the experiment that is shown. Both are read again while the view is open.
 import { signal } from "@preact/signals";
-import type { Experiment, PlanEntry } from "../../experiment-protocol.ts";
+import type { Experiment, PlanEntry } from "../../protocol/index.ts";
 import { call, StudioError } from "../client.ts";
 import { onEvent } from "../store.ts";
 

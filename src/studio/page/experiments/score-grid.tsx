@@ -1,6 +1,6 @@
 // Scores of an experiment: models by tasks, each with its interval on the axis of its task.
 import type { Span } from "../../../report/scores.ts";
-import type { Experiment } from "../../experiment-protocol.ts";
+import type { Experiment } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { ownClass } from "../components/basics.tsx";
 import { Interval } from "../components/interval.tsx";

@@ -1,7 +1,7 @@
 // One matrix in numbers: each expert's change, how experts relate, and its rows.
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Analysis } from "../../protocol.ts";
+import type { Analysis } from "../../protocol/index.ts";
 import { decimalText, percentText, sizeText } from "../format.ts";
 import { cellOf, histogram, jaccard, type Place, shareOf } from "./figures.ts";
 

@@ -1,6 +1,6 @@
 // Where experts changed: the view of an analysis, in the studio and as a page of its own.
 import { useMemo, useState } from "preact/hooks";
-import type { Analysis } from "../../protocol.ts";
+import type { Analysis } from "../../protocol/index.ts";
 import { ownClass } from "../components/basics.tsx";
 import { percentText, sizeText } from "../format.ts";
 import { colourAt, ramp, usePalette } from "./colour.ts";

@@ -1,5 +1,5 @@
 // Figures of cells at a step of the threshold.
-import type { Analysis } from "../../protocol.ts";
+import type { Analysis } from "../../protocol/index.ts";
 
 export interface Place {
   readonly layer: number;

@@ -1,5 +1,5 @@
 // Share of changed rows by layer: one line for each expert.
-import type { Analysis } from "../../protocol.ts";
+import type { Analysis } from "../../protocol/index.ts";
 import { percentText } from "../format.ts";
 import { layerShare, type Place } from "./figures.ts";
 import { LayerTicks } from "./heatmap.tsx";

@@ -1,6 +1,6 @@
 // Two experts over each other: whose changes, how many rows they share, and where they disagree.
 import { useMemo, useState } from "preact/hooks";
-import type { Analysis } from "../../protocol.ts";
+import type { Analysis } from "../../protocol/index.ts";
 import { Segments, Tip } from "../components/basics.tsx";
 import { decimalText, percentText } from "../format.ts";
 import { colourAt, mix, type Palette, ramp } from "./colour.ts";

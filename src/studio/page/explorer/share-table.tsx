@@ -1,6 +1,6 @@
 // The shares of a heatmap as a table, for those who read or copy numbers.
 import { useState } from "preact/hooks";
-import type { Analysis } from "../../protocol.ts";
+import type { Analysis } from "../../protocol/index.ts";
 import { percentText } from "../format.ts";
 import { Own } from "./detail.tsx";
 import { shareOf } from "./figures.ts";

@@ -1,6 +1,6 @@
 // The threshold: a slider below the distribution of all rows, and the analysis' own thresholds as buttons.
 import { useMemo } from "preact/hooks";
-import type { Analysis } from "../../protocol.ts";
+import type { Analysis } from "../../protocol/index.ts";
 import { Tip } from "../components/basics.tsx";
 import { sizeText } from "../format.ts";
 import { histogram } from "./figures.ts";

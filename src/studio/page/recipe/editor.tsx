@@ -8,7 +8,7 @@ import { EditorState } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "preact/hooks";
-import type { Check, Method } from "../../protocol.ts";
+import type { Check, Method } from "../../protocol/index.ts";
 import { completionsAt } from "./complete.ts";
 
 interface EditorProps {

@@ -1,6 +1,6 @@
 // A method's fields as a form, made from its schema.
 import { parse, stringify } from "yaml";
-import type { Method, Field as RecipeField } from "../../protocol.ts";
+import type { Method, Field as RecipeField } from "../../protocol/index.ts";
 import type { RecipeValue } from "../../recipe/board.ts";
 import { Field, ownClass } from "../components/basics.tsx";
 import type { Tower } from "./board-view.tsx";

@@ -2,7 +2,7 @@
 // can be undone.
 import { computed, effect, signal } from "@preact/signals";
 import { Document, parseDocument } from "yaml";
-import type { Check, Method } from "../../protocol.ts";
+import type { Check, Method } from "../../protocol/index.ts";
 import { OUTPUT_FIELDS, type RecipeValue, SWAP_WEIGHTS } from "../../recipe/board.ts";
 import { call, StudioError } from "../client.ts";
 import { attempt, change, onEvent, project, settings, trouble } from "../store.ts";

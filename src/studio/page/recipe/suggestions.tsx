@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { stringify } from "yaml";
 import { z } from "zod";
-import type { Job } from "../../protocol.ts";
+import type { Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { JobProgress } from "../components/progress.tsx";
 import { nameFor } from "../names.ts";

@@ -1,7 +1,7 @@
 // The answers of several models to one prompt.
 import { useEffect, useState } from "preact/hooks";
 import { z } from "zod";
-import { type Job, jobInputs } from "../../protocol.ts";
+import { type Job, jobInputs } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Different } from "../components/different.tsx";
 import { JobProgress } from "../components/progress.tsx";

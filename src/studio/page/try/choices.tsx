@@ -1,6 +1,6 @@
 // What Try runs, in prompts and evaluations alike: models, and what runs them.
 import { computed, signal } from "@preact/signals";
-import { type Choices, GGUF_TYPES, type Runner, WEIGHTS } from "../../evaluation-protocol.ts";
+import { type Choices, GGUF_TYPES, type Runner, WEIGHTS } from "../../protocol/index.ts";
 import { Field, ownClass } from "../components/basics.tsx";
 import { project, settings } from "../store.ts";
 

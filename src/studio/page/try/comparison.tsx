@@ -1,6 +1,6 @@
 // Two results item by item: what was gained and lost, and the answers side by side.
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { ComparedItem, ResultComparison } from "../../evaluation-protocol.ts";
+import type { ComparedItem, ResultComparison } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Field, Icon, Segments } from "../components/basics.tsx";
 import { Different } from "../components/different.tsx";

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { z } from "zod";
-import { type Job, jobInputs } from "../../protocol.ts";
+import { type Job, jobInputs } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Field } from "../components/basics.tsx";
 import { NumberField } from "../components/number-field.tsx";
@@ -86,7 +86,7 @@ export function Evaluate() {
 
 /** Changes whenever a model may be finished. */
 function versionOf(job: Job | undefined): string {
-  return job ? `${job.id} ${job.state} ${job.progress?.phase.split(":")[0] ?? ""}` : "";
+  return job ? `${job.id} ${job.state} ${job.progress?.model ?? ""}` : "";
 }
 
 const ENDED: Partial<Record<Job["state"], string>> = {

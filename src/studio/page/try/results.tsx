@@ -1,7 +1,7 @@
 // Finished evaluations by what was asked: scores with their intervals, and two of them to compare.
 import { useEffect, useState } from "preact/hooks";
 import { scoreAxis } from "../../../report/scores.ts";
-import type { Evaluation } from "../../evaluation-protocol.ts";
+import type { Evaluation } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Field } from "../components/basics.tsx";
 import { Interval } from "../components/interval.tsx";

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { type Analysis, type Expert, type Job, jobInputs } from "../../protocol.ts";
+import { type Analysis, type Expert, type Job, jobInputs } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Empty } from "../components/basics.tsx";
 import { JobProgress } from "../components/progress.tsx";

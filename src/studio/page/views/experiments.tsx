@@ -1,7 +1,6 @@
 // Watch: experiments of the project, their scores as they arrive, what runs, and what it costs.
 import { useEffect, useState } from "preact/hooks";
-import type { Experiment, PlanEntry } from "../../experiment-protocol.ts";
-import type { Job } from "../../protocol.ts";
+import type { Experiment, Job, PlanEntry } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Empty } from "../components/basics.tsx";
 import { CancelButton, Command } from "../components/progress.tsx";

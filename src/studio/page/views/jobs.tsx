@@ -1,4 +1,4 @@
-import type { Job } from "../../protocol.ts";
+import type { Job } from "../../protocol/index.ts";
 import { Empty } from "../components/basics.tsx";
 import { CancelButton, JobProgress } from "../components/progress.tsx";
 import { durationText } from "../format.ts";

@@ -1,6 +1,6 @@
 // A model: what it is, and what keeps it from fitting the base.
 import type { ComponentChildren } from "preact";
-import type { Model } from "../../protocol.ts";
+import type { Model } from "../../protocol/index.ts";
 import { ownClass } from "../components/basics.tsx";
 import { bytesText, countText } from "../format.ts";
 

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
-import type { Expert } from "../../protocol.ts";
+import type { Expert } from "../../protocol/index.ts";
 import { Empty, Icon, ownClass } from "../components/basics.tsx";
 import { nameFor, nameProblem } from "../names.ts";
 import { cardOf, change, reload, settings } from "../store.ts";

@@ -1,7 +1,7 @@
 // Chooses models: from folders of this machine, by a name on the hub, or among recent ones.
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import type { Output } from "../../protocol.ts";
+import type { Output } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Dialog, Field, Icon, Tabs } from "../components/basics.tsx";
 import { project, settings } from "../store.ts";

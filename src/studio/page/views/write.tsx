@@ -1,7 +1,7 @@
 // Leave: the merge on the disk, as a GGUF file, on the hub, or as an experiment; and each as a command.
 import { type ComponentChildren, Fragment } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Input, type Job, type JobInput, jobInputs, type Output } from "../../protocol.ts";
+import { type Input, type Job, type JobInput, jobInputs, type Output } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Empty, Field } from "../components/basics.tsx";
 import { Command, JobProgress } from "../components/progress.tsx";

@@ -2,11 +2,9 @@
 import { basename, join, resolve } from "node:path";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { WEIGHT_TYPES } from "../engine/index.js";
-import { FILE_TYPE_NAMES } from "../export/index.js";
-import { GGUF_TYPES, WEIGHTS } from "./evaluation-protocol.js";
-import { expert, jobInputs, operations, settings } from "./protocol.js";
-import { forCard } from "./server/operations.js";
+import { WEIGHT_TYPES } from "../../engine/index.js";
+import { FILE_TYPE_NAMES } from "../../export/index.js";
+import { expert, GGUF_TYPES, jobInputs, operations, settings, WEIGHTS } from "./index.js";
 
 const { name } = expert.shape;
 
@@ -42,16 +40,6 @@ it("an operation takes what it declares, and nothing beside it", () => {
   expect(fits("analysis.read", { id: "abc", folder: "/" })).toBe(false);
   expect(fits("job.start", { kind: "analyze", input: { base: "b", experts: [] } })).toBe(false);
   expect(settings.partial().safeParse({ experts: [{ name: "a", source: "" }] }).success).toBe(false);
-});
-
-it.each([
-  [
-    "the vocabularies differ: models[0] (base) has 24 rows, models[1] (other (2)) has 30. Align them by token with --vocabulary models[1], models[0] or union",
-    "The vocabularies differ: the base has 24 rows, this model has 30. A recipe aligns them by token: vocabulary: union",
-  ],
-  ["models[0] (a) has 28 layers, models[1] (b) has 20", "The base has 28 layers, this model has 20"],
-])("a card says %s in its own words", (problem, said) => {
-  expect(forCard(problem)).toBe(said);
 });
 
 it("results are looked up by names that stay within their folder", () => {

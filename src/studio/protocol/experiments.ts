@@ -1,11 +1,11 @@
-// What the page is told of experiments. Texts are clipped and lists are cut by the server, as plans may be by strangers.
+// What the page shows of experiments. Texts are clipped and lists are cut by the server, as plans may be by strangers.
 import { z } from "zod";
-import { score } from "./evaluation-protocol.js";
+import { score } from "./evaluations.js";
 
 const count = z.int().min(0);
 
 /** A process that runs an experiment. */
-export const runner = z.strictObject({ pid: z.int(), host: z.string(), isStudio: z.boolean() });
+const runner = z.strictObject({ pid: z.int(), host: z.string(), isStudio: z.boolean() });
 
 /** A plan in the project, as the list shows it. */
 export const planEntry = z.strictObject({

@@ -1,10 +1,9 @@
 // What the page and the server say about evaluations: tasks, results in the folder `evaluations`, and comparisons of two.
-
 import { z } from "zod";
 
 const count = z.int().min(0);
 /** Items of which the page asks for the texts at once. */
-export const MOST_ITEMS = 50;
+const MOST_ITEMS = 50;
 
 /** Encodings of weights in GGUF files, which llama.cpp runs. */
 export const GGUF_TYPES = ["f16", "bf16", "f32", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"] as const;
@@ -27,7 +26,7 @@ const taskName = z.string().min(1).max(200);
 const itemId = z.string();
 
 /** What evaluations can be made of. */
-export const choices = z.strictObject({
+const choices = z.strictObject({
   /** Task files of the project. */
   files: z.array(z.strictObject({ file: z.string(), title: z.string(), problem: z.string().nullable() })),
   families: z.array(z.strictObject({ name: z.string(), summary: z.string(), tasks: z.array(z.string()) })),
@@ -74,7 +73,7 @@ export const evaluation = z.strictObject({
 });
 export type Evaluation = z.infer<typeof evaluation>;
 
-export const comparison = z.strictObject({
+const comparison = z.strictObject({
   tasks: z.array(
     z.strictObject({
       task: z.string(),
@@ -101,7 +100,7 @@ export const comparison = z.strictObject({
 export type ResultComparison = z.infer<typeof comparison>;
 
 /** An item with the answers of both. */
-export const comparedItem = z.strictObject({
+const comparedItem = z.strictObject({
   id: itemId,
   prompt: z.string(),
   /** What other items begin with, too, such as solved examples; may be empty. */

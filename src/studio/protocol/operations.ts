@@ -1,8 +1,7 @@
-// What the page and the server say to each other: one schema of every operation, checked on both sides.
-
+// One schema of every operation, checked by the page and by the server.
 import { z } from "zod";
-import { evaluationOperations, GGUF_TYPES, runner } from "./evaluation-protocol.js";
-import { experiment, planEntry } from "./experiment-protocol.js";
+import { evaluationOperations, GGUF_TYPES, runner } from "./evaluations.js";
+import { experiment, planEntry } from "./experiments.js";
 
 // Far above what people write; what comes back from models is bounded by its own limits.
 const MOST_TEXT = 1_000_000;
@@ -30,7 +29,7 @@ const count = z.int().min(0);
 const list = <T extends z.ZodType>(of: T) => z.array(of).max(MOST_ENTRIES);
 
 export const expert = z.strictObject({ name, source });
-export const prompt = z.strictObject({ text, system: text.optional() });
+const prompt = z.strictObject({ text, system: text.optional() });
 
 /** What a project has beside its recipes: models and prompts. */
 export const settings = z.strictObject({
@@ -53,7 +52,7 @@ export const project = z.strictObject({
 });
 
 /** A model as its card shows it. */
-export const model = z.strictObject({
+const model = z.strictObject({
   source: z.string(),
   name: z.string(),
   family: z.string(),
@@ -69,14 +68,14 @@ export const model = z.strictObject({
   problems: z.array(z.string()),
 });
 
-export const problem = z.strictObject({
+const problem = z.strictObject({
   /** From 1; null where a problem has no place. */
   line: count.nullable(),
   message: z.string(),
 });
 
 /** Where a layer, or what is outside the layers, comes from. */
-export const owner = z.strictObject({
+const owner = z.strictObject({
   /** From the input; null for tensors outside the layers. */
   layer: count.nullable(),
   /** The distinct origins of its tensors: names of sources; several together are blended. */
@@ -95,7 +94,7 @@ const field = z.strictObject({
   description: z.string(),
 });
 
-export const method = z.strictObject({
+const method = z.strictObject({
   name: z.string(),
   title: z.string(),
   summary: z.string(),
@@ -108,7 +107,7 @@ export const method = z.strictObject({
 });
 
 /** A recipe's plan, or why there is none. */
-export const check = z.strictObject({
+const check = z.strictObject({
   problems: z.array(problem),
   /** The recipe as a value; null if the text is not YAML. */
   recipe: z.json(),
@@ -130,14 +129,24 @@ export const check = z.strictObject({
     .nullable(),
 });
 
-export const progress = z.strictObject({
+const progress = z.strictObject({
+  /** The model that this is about, where a job has several. */
+  model: z.string().optional(),
   phase: z.string(),
   done: z.number(),
   total: z.number(),
-  unit: z.string(),
+  unit: z.enum(["bytes", "items", "steps"]),
   /** What runs in parallel, with shares from 0 to 1. */
   parts: z.array(z.strictObject({ label: z.string(), share: z.number(), what: z.string() })).optional(),
 });
+
+export type Progress = z.infer<typeof progress>;
+
+const models = list(z.strictObject({ name: z.string().max(200), source }))
+  .min(1)
+  .max(8);
+/** A recipe, and where its model is written. */
+const writing = { recipe: name, out: source, resume: z.boolean(), force: z.boolean() };
 
 /** Inputs of long operations, by kind. */
 export const jobInputs = {
@@ -147,9 +156,7 @@ export const jobInputs = {
   suggest: z.strictObject({ base: source, task: source, language: source }),
   /** Answers of several models to one prompt. */
   answer: z.strictObject({
-    models: list(z.strictObject({ name: z.string().max(200), source }))
-      .min(1)
-      .max(8),
+    models,
     prompt,
     /** Through the models' chat templates, or as a text to continue. */
     chat: z.boolean(),
@@ -160,9 +167,7 @@ export const jobInputs = {
   }),
   /** Scores of several models on a task. */
   evaluate: z.strictObject({
-    models: list(z.strictObject({ name: z.string().max(200), source }))
-      .min(1)
-      .max(8),
+    models,
     /** As `layergraft eval --tasks` takes it; files start from the project. */
     task: source,
     /** Folder with the data of tasks; null takes the hub's. */
@@ -172,21 +177,9 @@ export const jobInputs = {
     runner,
   }),
   /** Writes a recipe's model. */
-  merge: z.strictObject({
-    recipe: name,
-    out: source,
-    resume: z.boolean(),
-    force: z.boolean(),
-    allowUnrelated: z.boolean(),
-  }),
+  merge: z.strictObject({ ...writing, allowUnrelated: z.boolean() }),
   /** Writes a recipe's model for llama.cpp. */
-  export: z.strictObject({
-    recipe: name,
-    out: source,
-    type: z.enum(GGUF_TYPES),
-    resume: z.boolean(),
-    force: z.boolean(),
-  }),
+  export: z.strictObject({ ...writing, type: z.enum(GGUF_TYPES) }),
   /** Pushes a merged model to the hub, with the token of the environment. */
   push: z.strictObject({ folder: source, repository: z.string().max(200), isPrivate: z.boolean() }),
   /** Runs what is left of a plan, as the page has read it. */
@@ -216,7 +209,7 @@ export type Job = z.infer<typeof job>;
 const cells = <T extends z.ZodType>(of: T) => z.array(z.array(of.nullable()));
 const share = z.number().min(0).max(1);
 /** What the view of changes shows; as AnalysisPage of merge/ describes it. */
-export const analysis = z.strictObject({
+const analysis = z.strictObject({
   base: z.string(),
   architecture: z.string(),
   layers: count,
@@ -257,7 +250,7 @@ const folderEntry = z.strictObject({
 });
 
 /** A kind with its input. */
-export type JobStart = { [K in JobKind]: { kind: K; input: JobInput<K> } }[JobKind];
+type JobStart = { [K in JobKind]: { kind: K; input: JobInput<K> } }[JobKind];
 const starts = KINDS.map((kind) => z.strictObject({ kind: z.literal(kind), input: jobInputs[kind] as z.ZodType }));
 const start = z.discriminatedUnion(
   "kind",

@@ -1,14 +1,14 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { ownClass } from "./components/basics.tsx";
-import { isConnected, jobs, project, trouble } from "./store.ts";
-import { Changes } from "./views/changes.tsx";
-import { Experiments } from "./views/experiments.tsx";
-import { Jobs } from "./views/jobs.tsx";
-import { Models } from "./views/models.tsx";
-import { Recipe } from "./views/recipe.tsx";
-import { Try } from "./views/try.tsx";
-import { Write } from "./views/write.tsx";
+import { ownClass } from "../components/basics.tsx";
+import { isConnected, jobs, project, trouble } from "../store.ts";
+import { Changes } from "./changes.tsx";
+import { Experiments } from "./experiments.tsx";
+import { Jobs } from "./jobs.tsx";
+import { Models } from "./models.tsx";
+import { Recipe } from "./recipe.tsx";
+import { Try } from "./try.tsx";
+import { Write } from "./write.tsx";
 
 const VIEWS = {
   models: { label: "Models", view: Models },

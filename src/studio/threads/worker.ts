@@ -1,0 +1,17 @@
+// Entry point of the studio's threads: a job, or questions about experiments.
+import { READS } from "../experiments/reader.js";
+import { type JobOrder, KINDS, type Work } from "../jobs/kinds.js";
+import { answerQuestions, type Controls } from "./thread.js";
+
+answerQuestions({
+  ...READS,
+  job({ kind, input, place }: JobOrder, { signal, onEvent }: Controls) {
+    const work = KINDS[kind] as Work<typeof kind>;
+    return work(input, place, {
+      signal,
+      onProgress: ({ model, phase, done, total, unit, parts }) =>
+        onEvent({ type: "progress", progress: { model, phase, done, total, unit, parts } }),
+      onText: (stream, text) => onEvent({ type: "text", stream, text }),
+    });
+  },
+});
