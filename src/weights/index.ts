@@ -12,9 +12,11 @@ export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspecti
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./checkpoint/locate.js";
 export { requireUnchanged } from "./checkpoint/unchanged.js";
 export type { AddedToken } from "./checkpoint/vocabulary.js";
+export { isGgufFile } from "./gguf/gguf-checkpoint.js";
+export { findPreTokenizer } from "./gguf/pre-tokenizers.js";
 export { addRows } from "./kernels/adamw.js";
 export { Converter } from "./kernels/convert.js";
-export { type BlockEncoding, ENCODINGS, type Encoding, encodedBytes } from "./kernels/encodings.js";
+export { BLOCKS, type BlockEncoding, ENCODINGS, type Encoding, encodedBytes } from "./kernels/encodings.js";
 export type { KernelDType } from "./kernels/kernels.js";
 export { BLOCK_COLUMNS, splitBytes } from "./kernels/split-blocks.js";
 export { TrainingKernels } from "./kernels/training.js";
@@ -30,6 +32,7 @@ export type { LowRankFactors } from "./streaming/low-rank.js";
 export {
   type AnalyzeJob,
   type BoundTerms,
+  bytesPerValue,
   type Combination,
   type CountJob,
   countBytes,
