@@ -7,12 +7,13 @@ export { blockOf, compareParts, type Part } from "./checkpoint/architectures.js"
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/checkpoint.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
 export { type CheckpointConfig, parseConfig, readConfig } from "./checkpoint/config.js";
+export { isGgufFile } from "./checkpoint/gguf-source.js";
 export { cachedFolder, HUB_PREFIX, type HubAccess, hubCache, parseHubName, pinKey } from "./checkpoint/hub-source.js";
 export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./checkpoint/inspection.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./checkpoint/locate.js";
 export { requireUnchanged } from "./checkpoint/unchanged.js";
 export type { AddedToken } from "./checkpoint/vocabulary.js";
-export { isGgufFile } from "./gguf/gguf-checkpoint.js";
+export { readGgufHeader } from "./gguf/header.js";
 export { findPreTokenizer } from "./gguf/pre-tokenizers.js";
 export { addRows } from "./kernels/adamw.js";
 export { Converter } from "./kernels/convert.js";

@@ -3,12 +3,12 @@
 import { createHash } from "node:crypto";
 import { basename } from "node:path";
 import { type DType, elementCount, formatBytes, type Shape } from "../../core/index.js";
-import { isGgufFile, openGguf } from "../gguf/gguf-checkpoint.js";
 import type { StoredBlocks } from "../kernels/encodings.js";
 import type { SafetensorsFile } from "../safetensors/reader.js";
 import { openShards } from "../safetensors/sharded.js";
 import { type Adapter, type LowRankDelta, openAdapter } from "./adapter.js";
 import { type CheckpointConfig, readConfig } from "./config.js";
+import { isGgufFile, openGguf } from "./gguf-source.js";
 import type { HubAccess } from "./hub-source.js";
 import { folderName, locateOrFetch, type RemoteLocation } from "./locate.js";
 import { type Place, placeTensors } from "./placement.js";

@@ -1,242 +1,255 @@
-// Reads the header of a GGUF file, versions 2 and 3: metadata, and the places of the tensors. What strangers wrote is
-// checked before it is believed: every count against the bytes that are left, every place against the file.
+// Reads the header of a GGUF file, versions 2 and 3: metadata, and the places of the tensors. What strangers wrote is checked
+// before it is believed, every count against the bytes that are left: llama.cpp ends the process on some files, and
+// node-llama-cpp reads others without end.
 // Format: docs/gguf.md of ggml-org/ggml.
-import { type FileHandle, open } from "node:fs/promises";
-import { elementCount, FormatError, isSystemError } from "../../core/index.js";
+import { createHash } from "node:crypto";
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { CheckpointError, elementCount, formatBytes } from "../../core/index.js";
 import { BLOCKS, encodedBytes } from "../kernels/encodings.js";
 
-/** Numbers of `ggml_type`. */
-const TENSOR_TYPES: Readonly<Record<number, string>> = {
-  0: "F32",
-  1: "F16",
-  2: "Q4_0",
-  3: "Q4_1",
-  6: "Q5_0",
-  7: "Q5_1",
-  8: "Q8_0",
-  9: "Q8_1",
-  10: "Q2_K",
-  11: "Q3_K",
-  12: "Q4_K",
-  13: "Q5_K",
-  14: "Q6_K",
-  15: "Q8_K",
-  16: "IQ2_XXS",
-  17: "IQ2_XS",
-  18: "IQ3_XXS",
-  19: "IQ1_S",
-  20: "IQ4_NL",
-  21: "IQ3_S",
-  22: "IQ2_S",
-  23: "IQ4_XS",
-  24: "I8",
-  25: "I16",
-  26: "I32",
-  27: "I64",
-  28: "F64",
-  29: "IQ1_M",
-  30: "BF16",
-  34: "TQ1_0",
-  35: "TQ2_0",
-  39: "MXFP4",
-};
+/** Names of `ggml_type`, by number. */
+const TENSOR_TYPES: ReadonlyMap<number, string> = new Map([
+  ...["F32", "F16", "Q4_0", "Q4_1"].map((name, i) => [i, name] as const),
+  ...["Q5_0", "Q5_1", "Q8_0", "Q8_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K"].map(
+    (name, i) => [6 + i, name] as const,
+  ),
+  ...["IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS"].map(
+    (name, i) => [16 + i, name] as const,
+  ),
+  ...["I8", "I16", "I32", "I64", "F64", "IQ1_M", "BF16"].map((name, i) => [24 + i, name] as const),
+  [34, "TQ1_0"],
+  [35, "TQ2_0"],
+  [39, "MXFP4"],
+]);
 
-/** A type of tensors that layergraft reads. */
+/** A type of tensors whose values are read. */
 export type GgufType = keyof typeof BLOCKS;
 
 export interface GgufTensor {
   readonly name: string;
   /** Slowest axis first, as in safetensors. */
   readonly shape: readonly number[];
-  readonly type: GgufType;
+  /** Its name in llama.cpp. */
+  readonly type: string;
   /** First byte in the file. */
   readonly offset: number;
-  readonly bytes: number;
+  /** Undefined if values of the type are not read. */
+  readonly bytes: number | undefined;
 }
 
-/** A value of the metadata; arrays hold values of one kind. */
+/** A value of the metadata; an array holds values of one kind. */
 export type GgufValue = number | boolean | string | readonly number[] | readonly boolean[] | readonly string[];
 
 export interface GgufHeader {
   readonly metadata: ReadonlyMap<string, GgufValue>;
   readonly tensors: readonly GgufTensor[];
-  /** The bytes before the tensors. */
-  readonly bytes: Uint8Array;
+  /** Size of the file. */
+  readonly bytes: number;
+  /** SHA-256 of everything before the tensors, hexadecimal. */
+  readonly digest: string;
 }
 
-// Far above real files: the header of a model with 260,000 tokens and as many merges has 20 MB.
-const MAX_HEADER_BYTES = 400_000_000;
-const MAX_KEYS = 10_000;
-const MAX_TENSORS = 100_000;
-const MAX_NAME = 256;
+/** Bytes of numbers in metadata, by their type. */
+const WIDTHS: ReadonlyMap<number, number> = new Map([
+  ...[0, 1, 7].map((type) => [type, 1] as const),
+  ...[2, 3].map((type) => [type, 2] as const),
+  ...[4, 5, 6].map((type) => [type, 4] as const),
+  ...[10, 11, 12].map((type) => [type, 8] as const),
+]);
+const [F32, BOOL, STRING, ARRAY, F64] = [6, 7, 8, 9, 12];
+const SIGNED = [1, 3, 5, 11];
+
+/** The longest that the format allows. */
+const MAX_KEY_BYTES = 2 ** 16;
+/** GGML_MAX_DIMS. */
 const MAX_AXES = 4;
-const MAX_ALIGNMENT = 65_536;
-
-/** Bytes of the numbers of metadata, by type. */
-const SIZES: Readonly<Record<number, number>> = { 0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8 };
-const STRING = 8;
-const ARRAY = 9;
-
-/** More of the file is needed. */
-class TooShort extends Error {}
-
-/** Reads values one after another. */
-class Cursor {
-  readonly #bytes: Buffer;
-  readonly #fail: (what: string) => FormatError;
-  at = 0;
-
-  constructor(bytes: Buffer, fail: (what: string) => FormatError) {
-    this.#bytes = bytes;
-    this.#fail = fail;
-  }
-
-  take(length: number): Buffer {
-    if (length > MAX_HEADER_BYTES) throw this.#fail("has a header that is too large");
-    if (this.at + length > this.#bytes.length) throw new TooShort();
-    this.at += length;
-    return this.#bytes.subarray(this.at - length, this.at);
-  }
-
-  u32(): number {
-    return this.take(4).readUInt32LE();
-  }
-
-  /** A count or size. */
-  size(): number {
-    const value = this.take(8).readBigUInt64LE();
-    if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw this.#fail(`has a size of ${value}`);
-    return Number(value);
-  }
-
-  string(): string {
-    const bytes = this.take(this.size());
-    return bytes.toString("utf8");
-  }
-
-  value(type: number): GgufValue {
-    if (type === STRING) return this.string();
-    if (type !== ARRAY) return this.#scalar(type);
-    const of = this.u32();
-    const count = this.size();
-    const least = of === STRING ? 8 : SIZES[of];
-    if (least === undefined) throw this.#fail(`has an array of type ${of}`);
-    if (count * least > MAX_HEADER_BYTES) throw this.#fail("has a header that is too large");
-    // Before space for its values is taken.
-    if (this.at + count * least > this.#bytes.length) throw new TooShort();
-    if (of === STRING) return Array.from({ length: count }, () => this.string());
-    return Array.from({ length: count }, () => this.#scalar(of)) as GgufValue;
-  }
-
-  #scalar(type: number): number | boolean {
-    const size = SIZES[type];
-    if (size === undefined) throw this.#fail(`has a value of type ${type}`);
-    const bytes = this.take(size);
-    if (type === 6) return bytes.readFloatLE();
-    if (type === 12) return bytes.readDoubleLE();
-    if (type === 7) return bytes[0] !== 0;
-    if (type === 10) return Number(bytes.readBigUInt64LE());
-    if (type === 11) return Number(bytes.readBigInt64LE());
-    return type % 2 === 0 ? bytes.readUIntLE(0, size) : bytes.readIntLE(0, size);
-  }
-}
+/** LLAMA_MAX_LAYERS, which llama.cpp asserts. */
+const MAX_LAYERS = 512;
+const MAX_INT = 2 ** 31 - 1;
+/** Whole numbers that llama.cpp computes with before it checks them, by the key's end, and the largest that it takes. */
+const LIMITS: Readonly<Record<string, number>> = {
+  "general.alignment": 2 ** 16,
+  ".block_count": MAX_LAYERS,
+  ".context_length": MAX_INT,
+  ".embedding_length": MAX_INT,
+};
+/** Of a header: those of the largest vocabularies have 20 MB. */
+const MAX_HEADER_BYTES = 400_000_000;
+const CHUNK = 2 ** 20;
+const ALIGNMENT = 32;
 
 /**
- * Reads and checks the header of a GGUF file.
- * @throws FormatError if it is missing, breaks the format, or has tensors of a type that layergraft does not read
+ * Reads and checks the header of a file that has all of its bytes.
+ * @throws CheckpointError if it is not a GGUF file that llama.cpp could read, too
  */
-export async function readGgufHeader(path: string): Promise<GgufHeader> {
-  const handle = await open(path, "r").catch((error: unknown) => {
-    if (isSystemError(error, "ENOENT")) throw new FormatError(`${path} does not exist`, { file: path }, error);
-    throw error;
-  });
+export function readGgufHeader(path: string): GgufHeader {
+  const reader = new Reader(path);
   try {
-    const { size } = await handle.stat();
-    for (let length = Math.min(size, 2 ** 20); ; length = Math.min(size, length * 4)) {
-      const bytes = await readStart(handle, length);
-      try {
-        return parseGgufHeader(bytes, size, path);
-      } catch (error) {
-        if (!(error instanceof TooShort)) throw error;
-        if (length === size || length >= MAX_HEADER_BYTES) throw fault(path, "ends within its header");
-      }
-    }
+    return readHeader(reader);
   } finally {
-    await handle.close();
+    reader.close();
   }
 }
 
-async function readStart(handle: FileHandle, length: number): Promise<Buffer> {
-  const bytes = Buffer.alloc(length);
-  const { bytesRead } = await handle.read(bytes, 0, length, 0);
-  return bytes.subarray(0, bytesRead);
-}
-
-function fault(path: string, what: string): FormatError {
-  return new FormatError(`${path} is not a GGUF file that can be read: it ${what}.`, { file: path });
-}
-
-/** @param size of the whole file */
-function parseGgufHeader(bytes: Buffer, size: number, path: string): GgufHeader {
-  const fail = (what: string) => fault(path, what);
-  const cursor = new Cursor(bytes, fail);
-  if (cursor.take(4).toString("latin1") !== "GGUF") throw fail('does not begin with "GGUF"');
-  const version = cursor.u32();
-  if (version !== 2 && version !== 3) throw fail(`has version ${version}, not 2 or 3`);
-  const [tensorCount, keyCount] = [cursor.size(), cursor.size()];
-  if (tensorCount > MAX_TENSORS) throw fail(`lists ${tensorCount} tensors`);
-  if (keyCount > MAX_KEYS) throw fail(`lists ${keyCount} keys`);
+function readHeader(reader: Reader): GgufHeader {
+  if (reader.size < 4 || reader.bytes(4).toString("latin1") !== "GGUF") throw reader.problem("it is not a GGUF file");
+  const version = reader.integer(4);
+  if (version !== 2 && version !== 3) {
+    throw reader.problem(`its version is ${version}, and llama.cpp reads 2 and 3; export it again`);
+  }
+  const [tensorCount, keys] = [reader.integer(8), reader.integer(8)];
   const metadata = new Map<string, GgufValue>();
-  for (let i = 0; i < keyCount; i++) {
-    const key = cursor.string();
-    if (metadata.has(key)) throw fail(`has the key ${JSON.stringify(key.slice(0, 80))} twice`);
-    metadata.set(key, cursor.value(cursor.u32()));
+  for (let i = 0; i < keys; i++) {
+    const key = reader.string(MAX_KEY_BYTES);
+    if (metadata.has(key)) throw reader.problem(`it has ${JSON.stringify(key)} twice`);
+    metadata.set(key, readValue(reader, key));
   }
-  const alignment = metadata.get("general.alignment") ?? 32;
-  if (typeof alignment !== "number" || alignment < 1 || alignment > MAX_ALIGNMENT || alignment % 1 !== 0) {
-    throw fail("has an alignment that is no number of bytes");
+  const entries = new Map<string, Omit<GgufTensor, "offset"> & { readonly start: number }>();
+  for (let i = 0; i < tensorCount; i++) {
+    const entry = readEntry(reader);
+    if (entries.has(entry.name)) throw reader.problem(`it has the tensor ${JSON.stringify(entry.name)} twice`);
+    entries.set(entry.name, entry);
   }
-  const entries = Array.from({ length: tensorCount }, () => entryOf(cursor, fail));
-  const begin = Math.ceil(cursor.at / alignment) * alignment;
-  const tensors = entries.map(({ start, ...entry }): GgufTensor => {
-    if (start % alignment !== 0) throw fail(`has ${entry.name} at a place that is not aligned`);
-    return { ...entry, offset: begin + start };
-  });
-  checkPlaces(tensors, size, fail);
-  return { metadata, tensors, bytes: bytes.subarray(0, cursor.at) };
+  const alignment = (metadata.get("general.alignment") as number | undefined) ?? ALIGNMENT;
+  const begin = Math.ceil(reader.at / alignment) * alignment;
+  const tensors = [...entries.values()].map(({ start, ...entry }) => ({ ...entry, offset: begin + start }));
+  const end = tensors.reduce((most, { offset, bytes = 0 }) => Math.max(most, offset + bytes), 0);
+  if (end > reader.size) {
+    const sizes = `${formatBytes(reader.size)} of ${formatBytes(end)}`;
+    throw reader.problem(`it has ${sizes}; download or export it again`);
+  }
+  return { metadata, tensors, bytes: reader.size, digest: reader.digest() };
 }
 
-function entryOf(cursor: Cursor, fail: (what: string) => FormatError) {
-  const name = cursor.string();
-  if (name === "" || name.length > MAX_NAME) throw fail("has a tensor with an empty or endless name");
-  const axes = cursor.u32();
-  if (axes < 1 || axes > MAX_AXES) throw fail(`has ${name} with ${axes} axes`);
-  const shape = Array.from({ length: axes }, () => cursor.size()).toReversed();
-  const number = cursor.u32();
-  const type = TENSOR_TYPES[number] ?? `type ${number}`;
-  if (!Object.hasOwn(BLOCKS, type)) {
-    const known = Object.keys(BLOCKS).join(", ");
-    throw fail(`has ${name} in ${type}. Types that can be read are ${known}`);
-  }
-  const known = type as GgufType;
-  const elements = elementCount(shape);
-  if (!Number.isSafeInteger(elements)) throw fail(`has ${name} with ${elements} values`);
-  const columns = shape.at(-1) as number;
-  if (columns % BLOCKS[known].elements !== 0) throw fail(`has ${name} with rows of ${columns} values in ${type}`);
-  return { name, shape, type: known, bytes: encodedBytes(known, elements), start: cursor.size() };
+function readValue(reader: Reader, key: string): GgufValue {
+  const type = reader.integer(4);
+  if (type === STRING) return reader.string(reader.size);
+  if (type === ARRAY) return readArray(reader, key);
+  if (!WIDTHS.has(type)) throw unknownType(reader, key, type);
+  const value = readNumber(reader, type);
+  const limit = Object.entries(LIMITS).find(([end]) => key.endsWith(end))?.[1];
+  if (limit === undefined || type === F32 || type === BOOL || type === F64) return value;
+  if (Number(value) >= 1 && Number(value) <= limit) return value;
+  throw reader.problem(`${JSON.stringify(key)} is ${value}; it must be from 1 to ${limit}`);
 }
 
-/** @throws FormatError for a tensor outside the file, within another, or with the name of another */
-function checkPlaces(tensors: readonly GgufTensor[], size: number, fail: (what: string) => FormatError): void {
-  const names = new Set<string>();
-  for (const { name } of tensors) {
-    if (names.has(name)) throw fail(`has ${name} twice`);
-    names.add(name);
+function readArray(reader: Reader, key: string): GgufValue {
+  const [of, count] = [reader.integer(4), reader.integer(8)];
+  const width = of === STRING ? 8 : WIDTHS.get(of);
+  if (width === undefined) throw unknownType(reader, key, of);
+  // Before space for the values is taken.
+  reader.require(count * width);
+  if (of === STRING) return Array.from({ length: count }, () => reader.string(reader.size));
+  return Array.from({ length: count }, () => readNumber(reader, of)) as GgufValue;
+}
+
+function readNumber(reader: Reader, type: number): number | boolean {
+  const width = WIDTHS.get(type) as number;
+  if (type === F32) return reader.bytes(width).readFloatLE();
+  if (type === F64) return reader.bytes(width).readDoubleLE();
+  const value = reader.integer(width, SIGNED.includes(type));
+  return type === BOOL ? value !== 0 : value;
+}
+
+function unknownType(reader: Reader, key: string, type: number): CheckpointError {
+  return reader.problem(`${JSON.stringify(key)} has the type ${type}, which GGUF does not have there`);
+}
+
+function readEntry(reader: Reader): Omit<GgufTensor, "offset"> & { readonly start: number } {
+  const name = reader.string(MAX_KEY_BYTES);
+  const axes = reader.integer(4);
+  if (axes < 1 || axes > MAX_AXES) {
+    throw reader.problem(`the tensor ${JSON.stringify(name)} has ${axes} axes; 1 to ${MAX_AXES} are allowed`);
   }
-  let end = 0;
-  for (const { name, offset, bytes } of tensors.toSorted((a, b) => a.offset - b.offset || a.bytes - b.bytes)) {
-    if (offset < end) throw fail(`has ${name} within another tensor`);
-    end = offset + bytes;
-    if (end > size) throw fail(`ends at byte ${size}, before the end of ${name}`);
+  const extents = Array.from({ length: axes }, () => reader.integer(8));
+  const number = reader.integer(4);
+  const start = reader.integer(8);
+  const type = TENSOR_TYPES.get(number) ?? `type ${number}`;
+  const elements = elementCount(extents);
+  if (extents.some((extent) => extent < 1) || elements > Number.MAX_SAFE_INTEGER) {
+    throw reader.problem(`the tensor ${JSON.stringify(name)} has the shape [${extents.join(", ")}]`);
+  }
+  const entry = { name, shape: extents.toReversed(), type, start };
+  // llama.cpp has more types; it checks the ends of their tensors.
+  if (!isGgufType(type)) return { ...entry, bytes: undefined };
+  if ((extents[0] as number) % BLOCKS[type].elements !== 0) {
+    throw reader.problem(`rows of the tensor ${JSON.stringify(name)} do not fill blocks of ${type}`);
+  }
+  return { ...entry, bytes: encodedBytes(type, elements) };
+}
+
+export function isGgufType(type: string): type is GgufType {
+  return Object.hasOwn(BLOCKS, type);
+}
+
+/** Reads little-endian values of a file, one after another, and none beyond its end. */
+class Reader {
+  readonly #path: string;
+  readonly #file: number;
+  readonly size: number;
+  at = 0;
+  #chunk = Buffer.alloc(0);
+  #chunkStart = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+    this.#file = openSync(path, "r");
+    this.size = fstatSync(this.#file).size;
+  }
+
+  bytes(count: number): Buffer {
+    this.require(count);
+    const from = this.at;
+    this.at += count;
+    if (this.at > MAX_HEADER_BYTES) throw this.problem(`its header has more than ${formatBytes(MAX_HEADER_BYTES)}`);
+    if (this.at > this.#chunkStart + this.#chunk.byteLength) {
+      const wanted = Buffer.alloc(Math.min(Math.max(count, CHUNK), this.size - from));
+      this.#chunk = wanted.subarray(0, readSync(this.#file, wanted, 0, wanted.byteLength, from));
+      this.#chunkStart = from;
+      if (this.#chunk.byteLength < count) throw this.#cutOff();
+    }
+    return this.#chunk.subarray(from - this.#chunkStart, this.at - this.#chunkStart);
+  }
+
+  /** @throws CheckpointError if the file has fewer bytes left */
+  require(count: number): void {
+    if (count > this.size - this.at) throw this.#cutOff();
+  }
+
+  integer(width: number, isSigned = false): number {
+    const bytes = this.bytes(width);
+    if (width === 8) return Number(isSigned ? bytes.readBigInt64LE() : bytes.readBigUInt64LE());
+    return isSigned ? bytes.readIntLE(0, width) : bytes.readUIntLE(0, width);
+  }
+
+  string(mostBytes: number): string {
+    const bytes = this.integer(8);
+    if (bytes > mostBytes && mostBytes < this.size) throw this.problem(`it has a name of ${formatBytes(bytes)}`);
+    return this.bytes(bytes).toString("utf8");
+  }
+
+  /** SHA-256 of what was read. */
+  digest(): string {
+    const hash = createHash("sha256");
+    const chunk = Buffer.alloc(CHUNK);
+    for (let at = 0; at < this.at; ) {
+      const count = readSync(this.#file, chunk, 0, Math.min(CHUNK, this.at - at), at);
+      if (count === 0) throw this.#cutOff();
+      hash.update(chunk.subarray(0, count));
+      at += count;
+    }
+    return hash.digest("hex");
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+
+  problem(reason: string): CheckpointError {
+    return new CheckpointError(`${this.#path} cannot be used: ${reason}.`, { file: this.#path });
+  }
+
+  #cutOff(): CheckpointError {
+    return this.problem("it ends within its header or is damaged; download or export it again");
   }
 }

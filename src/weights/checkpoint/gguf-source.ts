@@ -1,19 +1,18 @@
 // A GGUF file as a checkpoint: its tensors under the names of a folder, and a folder with the configuration and the
 // tokenizer that its metadata describe.
-import { createHash } from "node:crypto";
 import { stat, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, join } from "node:path";
 import { CheckpointError, exists, formatSome, isDType, stampOf, writeFolder } from "../../core/index.js";
-import { findArchitecture } from "../checkpoint/architectures.js";
-import type { GatheredRows } from "../checkpoint/checkpoint.js";
+import { ggufConfig, ggufFamily, type Reader } from "../gguf/config.js";
+import { type GgufHeader, type GgufTensor, readGgufHeader } from "../gguf/header.js";
+import { ggufTokenizer } from "../gguf/tokenizer.js";
 import { Converter } from "../kernels/convert.js";
-import type { StoredBlocks } from "../kernels/encodings.js";
+import { BLOCKS, type StoredBlocks } from "../kernels/encodings.js";
 import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
-import { ggufConfig, ggufFamily, type Reader } from "./config.js";
-import { type GgufHeader, type GgufTensor, readGgufHeader } from "./header.js";
-import { nameInFolder } from "./names.js";
-import { ggufTokenizer } from "./tokenizer.js";
+import { findArchitecture } from "./architectures.js";
+import type { GatheredRows } from "./checkpoint.js";
+import { nameInFolder } from "./gguf-names.js";
 
 /** Changes when the files that are made of a header change. */
 const FORMAT = 1;
@@ -46,8 +45,8 @@ const ROTATIONS = ["rope_freqs.weight", "rope_factors_long.weight", "rope_factor
  */
 export async function openGguf(path: string): Promise<GgufCheckpoint> {
   const { size, mtimeMs } = await stat(path);
-  const header = await readGgufHeader(path);
-  const { metadata, tensors, bytes } = header;
+  const header = readGgufHeader(path);
+  const { metadata, tensors, digest } = header;
   const architecture = metadata.get("general.architecture");
   const family = ggufFamily(architecture, path);
   const names = findArchitecture(family.modelType);
@@ -55,6 +54,14 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
   if (/-\d{5}-of-\d{5}\.gguf$/i.test(path) && !path.endsWith("00001-of-00001.gguf")) {
     const hint = "join them first with llama-gguf-split --merge";
     throw new CheckpointError(`${path} is one of several parts of a model; ${hint}.`, { file: path });
+  }
+  const unread = tensors.filter(({ bytes }) => bytes === undefined);
+  if (unread.length > 0) {
+    const types = [...new Set(unread.map(({ type }) => type))].join(", ");
+    const known = Object.keys(BLOCKS).join(", ");
+    throw new CheckpointError(`${path} has tensors in ${types}, which layergraft does not read; it reads ${known}.`, {
+      file: path,
+    });
   }
   const renamed = tensors.flatMap((tensor) => {
     const name = nameInFolder(tensor.name, names);
@@ -65,14 +72,13 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
     const list = formatSome(unknown.map(({ name }) => name));
     throw new CheckpointError(`${path} has tensors that a ${names.name} model does not have: ${list}.`, { file: path });
   }
-  const digest = createHash("sha256").update(bytes).digest("hex");
   const file: SafetensorsFile = {
     path,
     bytes: size,
     modified: mtimeMs,
     stamp: await stampOf(path),
     headerDigest: digest,
-    tensors: renamed.map(({ name, tensor: { type, shape, offset, bytes: length } }) => ({
+    tensors: renamed.map(({ name, tensor: { type, shape, offset, bytes: length = 0 } }) => ({
       name,
       shape,
       offset,
@@ -131,7 +137,7 @@ async function readerOf(
   file: SafetensorsFile,
 ): Promise<Reader> {
   const small = new Map<string, number[]>();
-  for (const { name, type, offset, bytes, shape } of tensors) {
+  for (const { name, type, offset, bytes = 0, shape } of tensors) {
     if (!ROTATIONS.includes(name) || type !== "F32" || (shape[0] ?? 0) > 4096) continue;
     small.set(name, [...new Converter().decode("F32", await readRange(file, offset, offset + bytes))].map(shortest));
   }

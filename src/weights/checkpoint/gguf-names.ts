@@ -1,5 +1,5 @@
 // Names of tensors in GGUF files and in folders. Source: gguf-py/gguf/constants.py of ggml-org/llama.cpp.
-import type { Architecture, LayerPart, OutsidePart } from "../checkpoint/architectures.js";
+import type { Architecture, LayerPart, OutsidePart } from "./architectures.js";
 
 /** In layers; a family has the first part that it knows. */
 const IN_LAYERS: Readonly<Record<string, readonly LayerPart[]>> = {
