@@ -3,7 +3,7 @@
 import { stat, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, join } from "node:path";
-import { CheckpointError, exists, formatSome, isDType, stampOf, writeFolder } from "../../core/index.js";
+import { CheckpointError, exists, formatSome, isDType, shorten, stampOf, writeFolder } from "../../core/index.js";
 import { ggufConfig, ggufFamily, type Reader } from "../gguf/config.js";
 import { type GgufHeader, type GgufTensor, readGgufHeader } from "../gguf/header.js";
 import { ggufTokenizer } from "../gguf/tokenizer.js";
@@ -69,7 +69,7 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
   });
   const unknown = tensors.filter(({ name }) => !ROTATIONS.includes(name) && nameInFolder(name, names) === undefined);
   if (unknown.length > 0) {
-    const list = formatSome(unknown.map(({ name }) => name));
+    const list = formatSome(unknown.map(({ name }) => shorten(name)));
     throw new CheckpointError(`${path} has tensors that a ${names.name} model does not have: ${list}.`, { file: path });
   }
   const file: SafetensorsFile = {

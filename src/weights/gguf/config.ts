@@ -151,7 +151,7 @@ const LLAMA3_FACTORS = [8, 32, 16, 4, 2];
 
 /**
  * The configuration.
- * @throws CheckpointError if a number is missing, or the rotation is scaled in a way that a configuration cannot say
+ * @throws CheckpointError if a number is missing
  */
 export function ggufConfig(family: GgufFamily, read: Reader, header: GgufHeader, path: string): Json {
   const required = (key: string): number => {
@@ -181,7 +181,7 @@ export function ggufConfig(family: GgufFamily, read: Reader, header: GgufHeader,
     max_position_embeddings: required("context_length"),
     [epsilon]: required(isLayerNorm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"),
     rope_theta: read.number("rope.freq_base") ?? 10_000,
-    ...ropeScaling(read, path),
+    ...ropeScaling(read),
     tie_word_embeddings: !read.has("output.weight"),
     bos_token_id: token("bos"),
     eos_token_id: token("eos"),
@@ -190,7 +190,7 @@ export function ggufConfig(family: GgufFamily, read: Reader, header: GgufHeader,
   };
 }
 
-function ropeScaling(read: Reader, path: string): Json {
+function ropeScaling(read: Reader): Json {
   const [type, factor] = [read.text("rope.scaling.type"), read.number("rope.scaling.factor")];
   const original = read.number("rope.scaling.original_context_length");
   if (type === "linear") return { rope_scaling: { rope_type: "linear", factor } };
@@ -202,27 +202,33 @@ function ropeScaling(read: Reader, path: string): Json {
     return { rope_scaling: { ...scaling, ...(attention ? { attention_factor: attention * own } : {}) } };
   }
   const divisors = read.values("rope_freqs.weight");
-  return divisors ? { rope_scaling: llama3Scaling(divisors, read, path) } : {};
+  return divisors ? { rope_scaling: dividedScaling(divisors, read) } : {};
 }
 
-/** The scaling that makes these divisors (transformers, modeling_rope_utils.py, llama3). */
-function llama3Scaling(divisors: readonly number[], read: Reader, path: string): Json {
+/**
+ * The scaling that makes these divisors: Llama 3's where they are those of a published model, else the divisors themselves, as
+ * LongRoPE has them (transformers, modeling_rope_utils.py).
+ */
+function dividedScaling(divisors: readonly number[], read: Reader): Json {
   const theta = read.number("rope.freq_base") ?? 10_000;
   const [low, high, original] = [1, 4, 8192];
-  for (const factor of LLAMA3_FACTORS) {
-    const expected = divisors.map((_, i) => {
-      const frequency = theta ** (-i / divisors.length);
-      const turns = (original * frequency) / (2 * Math.PI);
-      if (turns < low) return factor;
-      if (turns > high) return 1;
-      const share = (turns - low) / (high - low);
-      return 1 / ((1 - share) / factor + share);
-    });
-    if (expected.every((value, i) => Math.abs(value - (divisors[i] ?? 0)) <= 1e-3 * value)) {
-      const fields = { low_freq_factor: low, high_freq_factor: high, original_max_position_embeddings: original };
-      return { rope_type: "llama3", factor, ...fields };
-    }
+  const factor = LLAMA3_FACTORS.find((one) =>
+    divisors.every((divisor, i) => {
+      const turns = (original * theta ** (-i / divisors.length)) / (2 * Math.PI);
+      const share = Math.min(1, Math.max(0, (turns - low) / (high - low)));
+      const expected = 1 / ((1 - share) / one + share);
+      return Math.abs(expected - divisor) <= 1e-3 * expected;
+    }),
+  );
+  if (factor !== undefined) {
+    const fields = { low_freq_factor: low, high_freq_factor: high, original_max_position_embeddings: original };
+    return { rope_type: "llama3", factor, ...fields };
   }
-  const reason = "its rotation is scaled by divisors (rope_freqs) that are not those of a published Llama 3";
-  throw new CheckpointError(`${path} cannot be read: ${reason}.`, { file: path });
+  return {
+    rope_type: "longrope",
+    short_factor: divisors,
+    long_factor: divisors,
+    original_max_position_embeddings: read.number("context_length"),
+    attention_factor: read.number("rope.scaling.attn_factor") ?? 1,
+  };
 }

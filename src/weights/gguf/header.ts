@@ -4,7 +4,7 @@
 // Format: docs/gguf.md of ggml-org/ggml.
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
-import { CheckpointError, elementCount, formatBytes } from "../../core/index.js";
+import { CheckpointError, elementCount, formatBytes, shorten } from "../../core/index.js";
 import { BLOCKS, encodedBytes } from "../kernels/encodings.js";
 
 /** Names of `ggml_type`, by number. */
@@ -101,13 +101,13 @@ function readHeader(reader: Reader): GgufHeader {
   const metadata = new Map<string, GgufValue>();
   for (let i = 0; i < keys; i++) {
     const key = reader.string(MAX_KEY_BYTES);
-    if (metadata.has(key)) throw reader.problem(`it has ${JSON.stringify(key)} twice`);
+    if (metadata.has(key)) throw reader.problem(`it has ${quoted(key)} twice`);
     metadata.set(key, readValue(reader, key));
   }
   const entries = new Map<string, Omit<GgufTensor, "offset"> & { readonly start: number }>();
   for (let i = 0; i < tensorCount; i++) {
     const entry = readEntry(reader);
-    if (entries.has(entry.name)) throw reader.problem(`it has the tensor ${JSON.stringify(entry.name)} twice`);
+    if (entries.has(entry.name)) throw reader.problem(`it has the tensor ${quoted(entry.name)} twice`);
     entries.set(entry.name, entry);
   }
   const alignment = (metadata.get("general.alignment") as number | undefined) ?? ALIGNMENT;
@@ -130,7 +130,7 @@ function readValue(reader: Reader, key: string): GgufValue {
   const limit = Object.entries(LIMITS).find(([end]) => key.endsWith(end))?.[1];
   if (limit === undefined || type === F32 || type === BOOL || type === F64) return value;
   if (Number(value) >= 1 && Number(value) <= limit) return value;
-  throw reader.problem(`${JSON.stringify(key)} is ${value}; it must be from 1 to ${limit}`);
+  throw reader.problem(`${quoted(key)} is ${value}; it must be from 1 to ${limit}`);
 }
 
 function readArray(reader: Reader, key: string): GgufValue {
@@ -152,14 +152,14 @@ function readNumber(reader: Reader, type: number): number | boolean {
 }
 
 function unknownType(reader: Reader, key: string, type: number): CheckpointError {
-  return reader.problem(`${JSON.stringify(key)} has the type ${type}, which GGUF does not have there`);
+  return reader.problem(`${quoted(key)} has the type ${type}, which GGUF does not have there`);
 }
 
 function readEntry(reader: Reader): Omit<GgufTensor, "offset"> & { readonly start: number } {
   const name = reader.string(MAX_KEY_BYTES);
   const axes = reader.integer(4);
   if (axes < 1 || axes > MAX_AXES) {
-    throw reader.problem(`the tensor ${JSON.stringify(name)} has ${axes} axes; 1 to ${MAX_AXES} are allowed`);
+    throw reader.problem(`the tensor ${quoted(name)} has ${axes} axes; 1 to ${MAX_AXES} are allowed`);
   }
   const extents = Array.from({ length: axes }, () => reader.integer(8));
   const number = reader.integer(4);
@@ -167,13 +167,13 @@ function readEntry(reader: Reader): Omit<GgufTensor, "offset"> & { readonly star
   const type = TENSOR_TYPES.get(number) ?? `type ${number}`;
   const elements = elementCount(extents);
   if (extents.some((extent) => extent < 1) || elements > Number.MAX_SAFE_INTEGER) {
-    throw reader.problem(`the tensor ${JSON.stringify(name)} has the shape [${extents.join(", ")}]`);
+    throw reader.problem(`the tensor ${quoted(name)} has the shape [${extents.join(", ")}]`);
   }
   const entry = { name, shape: extents.toReversed(), type, start };
   // llama.cpp has more types; it checks the ends of their tensors.
   if (!isGgufType(type)) return { ...entry, bytes: undefined };
   if ((extents[0] as number) % BLOCKS[type].elements !== 0) {
-    throw reader.problem(`rows of the tensor ${JSON.stringify(name)} do not fill blocks of ${type}`);
+    throw reader.problem(`rows of the tensor ${quoted(name)} do not fill blocks of ${type}`);
   }
   return { ...entry, bytes: encodedBytes(type, elements) };
 }
@@ -253,3 +253,6 @@ class Reader {
     return this.problem("it ends within its header or is damaged; download or export it again");
   }
 }
+
+/** A name of a stranger, for a message. */
+const quoted = (name: string) => JSON.stringify(shorten(name));
