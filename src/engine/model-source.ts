@@ -117,6 +117,6 @@ function requireSource(sources: Sources, id: string): Checkpoint {
 }
 
 /** PEFT saves the tokenizer of the training next to the adapter; it overrides the base's. */
-function textFoldersOf({ folder, adapter }: Checkpoint): string[] {
-  return adapter ? [adapter.path, folder] : [folder];
+function textFoldersOf({ texts, adapter }: Checkpoint): string[] {
+  return adapter ? [adapter.path, texts] : [texts];
 }

@@ -1,7 +1,6 @@
 // Exports of export/ for other rooms.
 
 export { EXPORT_FORMATS, type ExportPlan } from "./formats.js";
-export { checkGguf } from "./gguf/check-gguf.js";
 export { planGguf } from "./gguf/plan-gguf.js";
 export { ENCODING_NAMES, FILE_TYPE_NAMES, type FileType } from "./gguf/tensor-types.js";
 export { writeGguf } from "./gguf/write-gguf.js";

@@ -41,11 +41,6 @@ export function chooseBackend(
       throw usageError(`${source} is a GGUF file, which has its own type. Leave out --type.`);
     return chosen;
   }
-  if (file) {
-    throw usageError(
-      `${source} is a GGUF file, which only llama.cpp runs. Leave out --backend, or pass the model's folder.`,
-    );
-  }
   if (type !== undefined) throw usageError("--type needs --backend llama.");
   return chosen;
 }

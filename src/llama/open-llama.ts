@@ -4,7 +4,8 @@ import { stat } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
 import { CancelledError, CheckpointError, exists, isFile, LayergraftError } from "../core/index.js";
 import { Engine, type EngineSource, modelTextOf, type OpenEngineOptions, openModelSource } from "../engine/index.js";
-import { checkGguf, type FileType, planGguf, writeGguf } from "../export/index.js";
+import { type FileType, planGguf, writeGguf } from "../export/index.js";
+import { readGgufHeader } from "../weights/index.js";
 import { chooseBackend, isGguf } from "./choose-backend.js";
 import { cachedGguf, type GgufCacheSettings, ggufCacheSettings } from "./gguf-cache.js";
 import { ggufText } from "./gguf-text.js";
@@ -45,7 +46,7 @@ export async function openLlama(source: EngineSource, options: OpenLlamaOptions 
   if (!isGguf(source)) return openExported(library, source, options);
   const path = isAbsolute(source) ? source : join(options.folder ?? ".", source);
   if (!(await isFile(path))) throw new CheckpointError(`${path} does not exist, or is not a file.`, { file: path });
-  checkGguf(path);
+  readGgufHeader(path);
   const opened = await openFile(library, path, options);
   const text = await ggufText(path, opened.file, opened.vocabularySize);
   return new Engine(text, llamaModel({ ...options, ...opened, notes: [] }));

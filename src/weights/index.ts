@@ -7,14 +7,17 @@ export { blockOf, compareParts, type Part } from "./checkpoint/architectures.js"
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/checkpoint.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
 export { type CheckpointConfig, parseConfig, readConfig } from "./checkpoint/config.js";
+export { isGgufFile } from "./checkpoint/gguf-source.js";
 export { cachedFolder, HUB_PREFIX, type HubAccess, hubCache, parseHubName, pinKey } from "./checkpoint/hub-source.js";
 export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./checkpoint/inspection.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./checkpoint/locate.js";
 export { requireUnchanged } from "./checkpoint/unchanged.js";
 export type { AddedToken } from "./checkpoint/vocabulary.js";
+export { readGgufHeader } from "./gguf/header.js";
+export { findPreTokenizer } from "./gguf/pre-tokenizers.js";
 export { addRows } from "./kernels/adamw.js";
 export { Converter } from "./kernels/convert.js";
-export { type BlockEncoding, ENCODINGS, type Encoding, encodedBytes } from "./kernels/encodings.js";
+export { BLOCKS, type BlockEncoding, ENCODINGS, type Encoding, encodedBytes } from "./kernels/encodings.js";
 export type { KernelDType } from "./kernels/kernels.js";
 export { BLOCK_COLUMNS, splitBytes } from "./kernels/split-blocks.js";
 export { TrainingKernels } from "./kernels/training.js";
@@ -30,6 +33,7 @@ export type { LowRankFactors } from "./streaming/low-rank.js";
 export {
   type AnalyzeJob,
   type BoundTerms,
+  bytesPerValue,
   type Combination,
   type CountJob,
   countBytes,

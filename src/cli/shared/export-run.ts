@@ -4,6 +4,7 @@ import { type Command, Option } from "commander";
 import { formatBytes, plural, usageError } from "../../core/index.js";
 import type { ModelSource } from "../../engine/index.js";
 import { ENCODING_NAMES, EXPORT_FORMATS, type ExportPlan } from "../../export/index.js";
+import { OUTPUT_DTYPES } from "../../merge/index.js";
 import type { HubAccess } from "../../weights/index.js";
 import { runWithHub } from "./hub-access.js";
 import { elapsed, info, print, printJson, runWithProgress, type WorkOptions, warn } from "./output.js";
@@ -21,10 +22,13 @@ export interface ExportOptions extends WorkOptions {
 
 /** Options on the encoding of an export. */
 export function withEncodingOptions(command: Command): Command {
-  const types = Object.values(EXPORT_FORMATS).flatMap((format) => format.types);
+  const types = [...Object.values(EXPORT_FORMATS).flatMap((format) => format.types), ...OUTPUT_DTYPES];
   return command
     .addOption(
-      new Option("--type <type>", "encoding of the weights (default: q8_0 for gguf, q8 for onnx)").choices(types),
+      new Option(
+        "--type <type>",
+        "encoding of the weights (default: q8_0 for gguf, q8 for onnx, for hf that of the source)",
+      ).choices(types),
     )
     .option(
       "--tensor-type <pattern=type...>",

@@ -5,10 +5,10 @@ import { type Encoding, encodedBytes } from "../../weights/index.js";
 
 const VERSION = 3;
 /** Tensors begin at multiples of this, the format's default. */
-export const ALIGNMENT = 32;
+const ALIGNMENT = 32;
 
 /** Numbers of value types in metadata that files are written with. */
-export const VALUE_TYPES = { u8: 0, i32: 5, u32: 4, f32: 6, bool: 7, string: 8, array: 9 } as const;
+const VALUE_TYPES = { u8: 0, i32: 5, u32: 4, f32: 6, bool: 7, string: 8, array: 9 } as const;
 
 /** Numbers of `ggml_type`. */
 const TENSOR_TYPES: Readonly<Record<Encoding, number>> = {
@@ -23,11 +23,6 @@ const TENSOR_TYPES: Readonly<Record<Encoding, number>> = {
   Q6_K: 14,
   BF16: 30,
 };
-
-/** The encoding with a number of `ggml_type`; undefined for those that files are not written with. */
-export function encodingOf(type: number): Encoding | undefined {
-  return (Object.keys(TENSOR_TYPES) as Encoding[]).find((encoding) => TENSOR_TYPES[encoding] === type);
-}
 
 type Scalar = "u32" | "f32" | "bool" | "string";
 

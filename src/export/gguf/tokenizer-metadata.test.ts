@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
 import { loadSourceTokenizerParts, type TokenizerParts } from "../../engine/index.js";
-import { findPreTokenizer } from "./pre-tokenizers.js";
+import { findPreTokenizer } from "../../weights/index.js";
 import { modelName, tokenizerMetadata } from "./tokenizer-metadata.js";
 
 type Json = Record<string, unknown>;

@@ -2,8 +2,8 @@
 // SentencePiece by scores ("llama"), and Unigram ("t5").
 import { CheckpointError, formatSome, isObject, plural } from "../../core/index.js";
 import type { Part, SpecialName, TokenizerParts } from "../../engine/index.js";
+import { findPreTokenizer } from "../../weights/index.js";
 import { bool, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
-import { findPreTokenizer } from "./pre-tokenizers.js";
 
 /** `llama_token_type`. */
 const TYPE = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5, byte: 6 } as const;

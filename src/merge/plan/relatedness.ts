@@ -1,8 +1,16 @@
 // Checks on sampled weights whether models look fine-tuned from one base. Fine-tuning moves weights little, so experts
 // of one base point the same way; models trained apart are orthogonal.
 
-import { DTYPE_BITS, type DType, elementCount, formatPercent, sameShape } from "../../core/index.js";
-import { type Checkpoint, type CheckpointTensor, Converter, type KernelDType, readRange } from "../../weights/index.js";
+import { type DType, elementCount, formatPercent, sameShape } from "../../core/index.js";
+import {
+  BLOCKS,
+  bytesPerValue,
+  type Checkpoint,
+  type CheckpointTensor,
+  Converter,
+  type KernelDType,
+  readRange,
+} from "../../weights/index.js";
 
 /** Maximum sampled matrices, one short range each: at most 1 MB of a model. */
 const MATRICES = 256;
@@ -112,12 +120,14 @@ class Sampler {
   }
 
   /** The values in the middle of a tensor. */
-  async #sample({ file, offset, shape, dtype }: CheckpointTensor): Promise<Float32Array> {
+  async #sample({ file, offset, shape, dtype, blocks }: CheckpointTensor): Promise<Float32Array> {
     const elements = elementCount(shape);
+    const unit = blocks ? BLOCKS[blocks].elements : 1;
     const count = Math.min(elements, ELEMENTS);
-    const width = DTYPE_BITS[dtype] / 8;
-    const from = offset + Math.floor((elements - count) / 2) * width;
-    return this.#converter.decode(dtype as KernelDType, await readRange(file, from, from + count * width));
+    const width = bytesPerValue(blocks ?? dtype);
+    const from = offset + Math.floor((elements - count) / 2 / unit) * unit * width;
+    const bytes = await readRange(file, from, from + count * width);
+    return blocks ? this.#converter.dequantize(blocks, bytes) : this.#converter.decode(dtype as KernelDType, bytes);
   }
 }
 
@@ -155,6 +165,7 @@ function product(x: Float32Array, y: Float32Array): number {
 
 const SAMPLED: readonly DType[] = ["F32", "F16", "BF16"];
 
-function isMatrix({ layer, shape, dtype }: CheckpointTensor): boolean {
-  return layer !== null && shape.length >= 2 && SAMPLED.includes(dtype);
+function isMatrix({ layer, shape, dtype, gathered }: CheckpointTensor): boolean {
+  // Rows that a GGUF file has in another order do not lie where those of a folder do.
+  return layer !== null && shape.length >= 2 && SAMPLED.includes(dtype) && !gathered;
 }

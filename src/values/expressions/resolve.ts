@@ -63,7 +63,7 @@ export class Resolver {
     const [only] = terms;
     if (!only || terms.length > 1 || only.weight !== 1 || !isLeaf(only)) return undefined;
     const tensor = this.tensor(only);
-    return tensor.lowRank || tensor.gathered ? undefined : tensor;
+    return tensor.lowRank || tensor.gathered || tensor.blocks || tensor.plus ? undefined : tensor;
   }
 
   /** How to compute a value. */
@@ -92,8 +92,8 @@ export class Resolver {
   }
 
   /** Where a stored tensor's bytes are. */
-  place(tensor: { readonly file: SafetensorsFile; readonly offset: number; readonly dtype: Stored["dtype"] }): Stored {
-    return { file: this.file(tensor.file), offset: tensor.offset, dtype: tensor.dtype };
+  place(tensor: Pick<CheckpointTensor, "file" | "offset" | "dtype" | "blocks">): Stored {
+    return { file: this.file(tensor.file), offset: tensor.offset, dtype: tensor.blocks ?? tensor.dtype };
   }
 
   /** Index of an input file. */
@@ -112,6 +112,7 @@ export class Resolver {
     const stored = {
       ...this.place(tensor),
       weight,
+      ...(tensor.plus ? { plus: tensor.plus } : {}),
       ...(gathered && parts ? { gathered: { ...gathered, parts } } : {}),
     };
     return tensor.lowRank ? { ...stored, lowRank: this.#lowRank(tensor.lowRank) } : stored;

@@ -57,11 +57,11 @@ export async function writeCompanions(
   const tokenizer = sources.get(plan.tokenizerFrom) as Checkpoint;
   await writeConfig(lead, plan, join(folder, basename(lead.config.file)));
   // PEFT saves the tokenizer used in training beside the adapter; it overrides the base's.
-  const homes = [tokenizer.folder, ...(tokenizer.adapter ? [tokenizer.adapter.path] : [])];
+  const homes = [tokenizer.texts, ...(tokenizer.adapter ? [tokenizer.adapter.path] : [])];
   const hasTokenizer = await copyTextFiles(homes, plan.vocabulary?.added ?? [], folder);
   // A model with custom code (`auto_map`) cannot be opened without it. The code is copied and never run.
   const hasCode = "auto_map" in lead.config.json;
-  await copyFiles(lead.folder, folder, (name) => INHERITED.test(name) || (hasCode && name.endsWith(".py")));
+  await copyFiles(lead.texts, folder, (name) => INHERITED.test(name) || (hasCode && name.endsWith(".py")));
   if (hasTokenizer) return [];
   return [
     `${tokenizer.name} has no tokenizer files, so the result has none; copy those of its model into it, or name another source with --tokenizer-from`,
@@ -101,7 +101,7 @@ export async function writeAdapterCompanions(
 }
 
 /** Problems with a checkpoint's tokenizer files, as notes of the plan. */
-export async function tokenizerNotes({ folder, name }: Pick<Checkpoint, "folder" | "name">): Promise<string[]> {
+export async function tokenizerNotes({ texts: folder, name }: Pick<Checkpoint, "texts" | "name">): Promise<string[]> {
   const notes: string[] = [];
   for (const file of await readdir(folder)) {
     if (!TEXT_FILES.includes(file)) continue;

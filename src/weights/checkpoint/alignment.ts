@@ -157,7 +157,7 @@ function alignOne(
         if (
           twin &&
           !twin.lowRank &&
-          twin.dtype === tensor.dtype &&
+          (twin.blocks ?? twin.dtype) === (tensor.blocks ?? tensor.dtype) &&
           sameShape(twin.shape.slice(1), tensor.shape.slice(1))
         ) {
           return { file: twin.file, offset: twin.offset };

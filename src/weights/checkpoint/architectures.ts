@@ -158,6 +158,23 @@ export const ARCHITECTURES: readonly Architecture[] = [
     outside: OUTSIDE,
   },
   {
+    name: "Granite",
+    modelTypes: ["granite"],
+    stems: STEMS,
+    layers: "layers",
+    parts: LLAMA_PARTS,
+    outside: OUTSIDE,
+  },
+  {
+    name: "StarCoder 2",
+    modelTypes: ["starcoder2"],
+    stems: STEMS,
+    layers: "layers",
+    parts: { ...ATTENTION, "mlp.c_fc": "up_proj", "mlp.c_proj": "down_proj", ...PRE_NORMS },
+    outside: OUTSIDE,
+    tiedByDefault: true,
+  },
+  {
     name: "Cohere", // Command R, Aya Expanse: one norm before a parallel block
     modelTypes: ["cohere", "cohere2"],
     stems: STEMS,

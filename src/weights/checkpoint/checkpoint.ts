@@ -3,10 +3,12 @@
 import { createHash } from "node:crypto";
 import { basename } from "node:path";
 import { type DType, elementCount, formatBytes, type Shape } from "../../core/index.js";
+import type { StoredBlocks } from "../kernels/encodings.js";
 import type { SafetensorsFile } from "../safetensors/reader.js";
 import { openShards } from "../safetensors/sharded.js";
 import { type Adapter, type LowRankDelta, openAdapter } from "./adapter.js";
 import { type CheckpointConfig, readConfig } from "./config.js";
+import { isGgufFile, openGguf } from "./gguf-source.js";
 import type { HubAccess } from "./hub-source.js";
 import { folderName, locateOrFetch, type RemoteLocation } from "./locate.js";
 import { type Place, placeTensors } from "./placement.js";
@@ -26,8 +28,12 @@ export interface CheckpointTensor extends Place, StoredTensor {
   readonly shape: Shape;
   /** Change that an adapter adds to the stored values. */
   readonly lowRank?: LowRankDelta & { readonly file: SafetensorsFile };
-  /** Rows gathered one by one after vocabulary alignment; the stored tensor is `parts[0]`. */
+  /** Rows gathered one by one, after vocabulary alignment or in the order of a GGUF file; the stored tensor is `parts[0]`. */
   readonly gathered?: GatheredRows;
+  /** How a GGUF file stores the values, which are read as float32. */
+  readonly blocks?: StoredBlocks;
+  /** Added to each stored value; default 0. */
+  readonly plus?: number;
 }
 
 /** Rows gathered from several stored tensors of the same dtype and width. */
@@ -43,8 +49,10 @@ export interface GatheredRows {
 export interface Checkpoint {
   /** Source as given. */
   readonly source: string;
-  /** Absolute path of the folder. */
+  /** Absolute path of the folder, or of a GGUF file. */
   readonly folder: string;
+  /** Folder with the configuration, the tokenizer and their like: the same, or for a GGUF file one made of its metadata. */
+  readonly texts: string;
   /** Displayed name: the folder's name, or `org/name` from the hub's cache. */
   readonly name: string;
   readonly config: CheckpointConfig;
@@ -89,15 +97,19 @@ export async function openCheckpoint(
 ): Promise<Checkpoint> {
   const location = await locateOrFetch(source, options.base, options.hub);
   const { folder } = location;
-  const files = await openShards(folder, location.remote);
-  const config = await readConfig(folder);
-  const stored = files.flatMap((file) => file.tensors.map((info) => ({ ...info, file })));
+  const gguf = isGgufFile(folder) ? await openGguf(folder) : undefined;
+  const files = gguf ? [gguf.file] : await openShards(folder, location.remote);
+  const texts = gguf?.folder ?? folder;
+  const config = await readConfig(texts);
+  const stored = files.flatMap((file) =>
+    file.tensors.map((info) => ({ ...info, file, ...gguf?.storage.get(info.name) })),
+  );
   const placement = placeTensors(
     stored.map((tensor) => tensor.name),
     config,
   );
 
-  const notes: string[] = [...(location.notes ?? []), ...(location.moved ?? [])];
+  const notes: string[] = [...(location.notes ?? []), ...(location.moved ?? []), ...(gguf?.notes ?? [])];
   const tensors = new Map<string, CheckpointTensor>();
   for (const tensor of stored) {
     tensors.set(tensor.name, { ...tensor, ...(placement.places.get(tensor.name) as Place) });
@@ -120,6 +132,7 @@ export async function openCheckpoint(
   return {
     source,
     folder,
+    texts,
     name: adapter ? `${name}+${adapter.name}` : name,
     config,
     architecture: placement.architecture,

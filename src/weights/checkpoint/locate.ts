@@ -105,7 +105,7 @@ const WITHIN_RUN = /^(last|best|merged|reverted|checkpoint-\d+)$/;
 export function folderName(folder: string): string {
   const onHub = hubPlace(folder);
   if (onHub) return onHub.name;
-  const name = basename(folder);
+  const name = basename(folder).replace(/\.gguf$/i, "");
   return WITHIN_RUN.test(name) ? `${basename(dirname(folder))}/${name}` : name;
 }
 

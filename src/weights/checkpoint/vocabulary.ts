@@ -24,8 +24,8 @@ const MOST_BYTES = 300_000_000;
 const MOST_ROWS = 10_000_000;
 
 /** Folders that may have the tokenizer: PEFT saves the one used in training beside the adapter. */
-function homesOf({ folder, adapter }: Checkpoint): string[] {
-  return adapter ? [adapter.path, folder] : [folder];
+function homesOf({ texts, adapter }: Checkpoint): string[] {
+  return adapter ? [adapter.path, texts] : [texts];
 }
 
 /** The bytes of a checkpoint's tokenizer.json; undefined where it has none. */

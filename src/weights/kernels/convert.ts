@@ -1,4 +1,5 @@
 // Converts whole arrays between stored bytes and float32 with the SIMD kernels.
+import { BLOCKS, type StoredBlocks } from "./encodings.js";
 import { type KernelDType, Kernels } from "./kernels.js";
 
 // Elements that fit in a second-level cache in both forms.
@@ -26,6 +27,15 @@ export class Converter {
       bytes.set(this.#kernels.bytes(this.#stored, block.length * size), begin * size);
     }
     return { bytes, overflowed };
+  }
+
+  /** The float32 values of whole blocks of a GGUF file, fewer than fill a buffer. */
+  dequantize(blocks: StoredBlocks, bytes: Uint8Array): Float32Array {
+    const count = (bytes.byteLength / BLOCKS[blocks].bytes) * BLOCKS[blocks].elements;
+    if (count > BLOCK) throw new RangeError(`${count} values are more than a buffer holds`);
+    this.#kernels.bytes(this.#stored, bytes.byteLength).set(bytes);
+    this.#kernels.dequantize(blocks, this.#stored, this.#floats, count);
+    return this.#kernels.floats(this.#floats, count).slice();
   }
 
   /** The float32 values of stored bytes, which float32 holds exactly; into `to` if it is given. */

@@ -19,8 +19,19 @@ export type Encoding = keyof typeof ENCODINGS;
 /** Encodings in blocks with a scale. */
 export type BlockEncoding = Exclude<Encoding, "F32" | "F16" | "BF16">;
 
+/** The same of all block encodings that are read; those that are not written came with older or smaller models. */
+export const BLOCKS = {
+  ...ENCODINGS,
+  Q4_1: { elements: 32, bytes: 20 },
+  Q2_K: { elements: 256, bytes: 84 },
+  Q3_K: { elements: 256, bytes: 110 },
+} as const;
+
+/** A block encoding that values are read from. */
+export type StoredBlocks = Exclude<keyof typeof BLOCKS, "F32" | "F16" | "BF16">;
+
 /** Bytes of a number of elements that fills whole blocks. */
-export function encodedBytes(encoding: Encoding, elements: number): number {
-  const { elements: block, bytes } = ENCODINGS[encoding];
+export function encodedBytes(encoding: keyof typeof BLOCKS, elements: number): number {
+  const { elements: block, bytes } = BLOCKS[encoding];
   return (elements / block) * bytes;
 }

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { FloatDType } from "../../core/index.js";
-import { type BlockEncoding, ENCODINGS, type Encoding } from "./encodings.js";
+import { BLOCKS, type BlockEncoding, ENCODINGS, type Encoding, type StoredBlocks } from "./encodings.js";
 
 /** A dtype that the SIMD kernels read and write; float64 is converted to float32 first. */
 export type KernelDType = Exclude<FloatDType, "F64">;
@@ -30,7 +30,9 @@ interface Exports
     // Adds to `totals` [sum of (x - b)(y - b), elements where these differences have opposite signs], float64.
     Record<`pair${KernelDType}`, PairStatistics>,
     // Encodes blocks of finite float32; returns how many of them have no finite scale.
-    Record<`quantize${BlockEncoding}`, (x: number, dst: number, blocks: number) => number> {
+    Record<`quantize${BlockEncoding}`, (x: number, dst: number, blocks: number) => number>,
+    // Blocks to float32.
+    Record<`dequantize${StoredBlocks}`, (src: number, x: number, blocks: number) => void> {
   readonly memory: WebAssembly.Memory;
   heapBase(): number;
   /** acc[i] /= divisor in float32. */
@@ -184,6 +186,11 @@ export class Kernels {
     }
     const blocks = n / elements;
     return { bytes: blocks * bytes, broken: this.wasm[`quantize${encoding}`](x, dst, blocks) };
+  }
+
+  /** Whole blocks of GGUF files to `n` float32. */
+  dequantize(blocks: StoredBlocks, src: number, x: number, n: number): void {
+    this.wasm[`dequantize${blocks}`](src, x, n / BLOCKS[blocks].elements);
   }
 
   /** A view of `length` float64 at `address`. */

@@ -1,6 +1,6 @@
 // Computes blocks of evaluations: reads terms, sums them, rounds once. Each thread has one evaluator, with buffers for
 // the program's largest block.
-import { bytesPerElement, type FloatDType } from "../../core/index.js";
+import { bytesPerElement, type FloatDType, isDType } from "../../core/index.js";
 import type { Encoding } from "../kernels/encodings.js";
 import { type KernelDType, Kernels } from "../kernels/kernels.js";
 import type { Inputs } from "./files.js";
@@ -8,6 +8,7 @@ import { lowRankBytes } from "./low-rank.js";
 import {
   type BoundOperation,
   blockElements,
+  bytesPerValue,
   type Combination,
   type Evaluation,
   evaluationsOf,
@@ -23,8 +24,10 @@ import {
 import { type Block, declarationOf, type Workspace } from "./value-operation.js";
 
 interface Buffers {
-  /** Elements as stored. */
+  /** Elements as stored, or as float32 where they are stored in blocks. */
   readonly raw: number;
+  /** Blocks as stored. */
+  readonly blocks: number;
   /** float32 sums, one per evaluation of a job. */
   readonly sums: readonly number[];
   /** One term's float32 values, where a low-rank product must be added before the weight. */
@@ -44,6 +47,8 @@ interface Buffers {
 interface Sizes {
   /** All in elements. */
   readonly block: number;
+  /** The same of evaluations with values that are stored in blocks. */
+  readonly encoded: number;
   readonly left: number;
   readonly right: number;
   readonly factor: number;
@@ -57,22 +62,38 @@ interface Sizes {
   readonly operation: number;
 }
 
+/** Bytes of an element in Q8_0, the widest blocks, rounded up. */
+const WIDEST_BLOCKS = 2;
+
 /** Sizes of the buffers that a program's blocks need. */
 function largestBlock(program: Program): Sizes {
-  const largest = { block: 0, slots: 1, left: 0, right: 0, factor: 0, shared: 0, pool: 0, inputs: 0, operation: 0 };
+  const largest = {
+    block: 0,
+    encoded: 0,
+    slots: 1,
+    left: 0,
+    right: 0,
+    factor: 0,
+    shared: 0,
+    pool: 0,
+    inputs: 0,
+    operation: 0,
+  };
   for (const job of program.jobs) {
     const block = blockElements(job);
     // One more than there are values: sums of one value are differences from a slot of zeros.
     largest.slots = Math.max(largest.slots, evaluationsOf(job).length + 1);
     for (const evaluation of evaluationsOf(job)) {
-      largest.block = Math.max(largest.block, Math.min(block, Math.max(evaluation.elements, evaluation.columns)));
+      const length = Math.min(block, Math.max(evaluation.elements, evaluation.columns));
+      largest.block = Math.max(largest.block, length);
       largest.pool = Math.max(largest.pool, poolNeeded(evaluation, 0));
       for (const operation of operationsOf(evaluation)) {
         const scratch = declarationOf(operation).scratch?.(evaluation.columns) ?? 0;
         largest.inputs = Math.max(largest.inputs, operation.of.length);
         largest.operation = Math.max(largest.operation, scratch);
       }
-      for (const { lowRank, shared = -1 } of storedTerms(evaluation)) {
+      for (const { dtype, lowRank, shared = -1 } of storedTerms(evaluation)) {
+        if (!isDType(dtype)) largest.encoded = Math.max(largest.encoded, length);
         largest.shared = Math.max(largest.shared, shared + 1);
         if (!lowRank) continue;
         const rows = Math.ceil(block / evaluation.columns);
@@ -102,9 +123,14 @@ function sharesBuffer(index: number, weight: number): boolean {
 
 /** Bytes of buffers that one thread needs for this program. */
 export function workspaceBytes(program: Program): number {
-  const { block, slots, left, right, factor, shared, pool, operation } = largestBlock(program);
+  const { block, encoded, slots, left, right, factor, shared, pool, operation } = largestBlock(program);
   const widest = 8; // raw and rounded elements may be float64
-  const buffers = block * (2 * widest + (slots + shared + pool + 1) * 4) + (left + right) * 4 + factor * 4 + operation;
+  const buffers =
+    block * (2 * widest + (slots + shared + pool + 1) * 4) +
+    encoded * WIDEST_BLOCKS +
+    (left + right) * 4 +
+    factor * 4 +
+    operation;
   const approximations = program.jobs.map((job) => (job.kind === "low-rank" ? approximationBytes(job) : 0));
   return buffers + approximations.reduce((most, bytes) => Math.max(most, bytes), 0);
 }
@@ -125,11 +151,12 @@ export class Evaluator {
 
   constructor(program: Program, files: Inputs) {
     this.#files = files;
-    const { block, slots, left, right, factor, shared, pool, inputs, operation } = largestBlock(program);
+    const { block, encoded, slots, left, right, factor, shared, pool, inputs, operation } = largestBlock(program);
     const allocate = (bytes: number) => this.kernels.allocate(bytes);
     const blocks = (count: number) => Array.from({ length: count }, () => allocate(block * 4));
     this.#at = {
       raw: allocate(block * 8),
+      blocks: allocate(encoded * WIDEST_BLOCKS),
       sums: blocks(slots),
       term: allocate(block * 4),
       shared: blocks(shared),
@@ -283,15 +310,27 @@ export class Evaluator {
 
   /** Reads a term's stored elements into the raw buffer. */
   #read(term: StoredTerm, { begin, length: n, columns }: Block): KernelDType {
-    const dtype = requireFloat(term.dtype);
-    const width = bytesPerElement(dtype);
-    this.#readStored(term, begin, columns, width, this.kernels.bytes(this.#at.raw, n * width));
-    this.kernels.clearPadding(this.#at.raw, n * width);
+    const { dtype: stored, plus = 0 } = term;
+    const width = bytesPerValue(stored);
+    const at = isDType(stored) ? this.#at.raw : this.#at.blocks;
+    this.#readStored(term, begin, columns, width, this.kernels.bytes(at, n * width));
+    this.kernels.clearPadding(at, n * width);
+    if (!isDType(stored)) this.kernels.dequantize(stored, at, this.#at.raw, n);
+    const dtype = isDType(stored) ? requireFloat(stored) : "F32";
+    if (plus !== 0) return this.#shifted(dtype, n, plus);
     if (dtype !== "F64") return dtype;
     // All arithmetic is float32; tensors stored as float64 are too rare for their own kernels.
     const doubles = new Float64Array(this.kernels.bytes(this.#at.raw, n * 8).slice().buffer);
     this.kernels.floats(this.#at.raw, n).set(doubles);
     this.kernels.clearPadding(this.#at.raw, n * 4);
+    return "F32";
+  }
+
+  /** Adds a number to the float32 values of the raw buffer: few have one, the norms of some families. */
+  #shifted(dtype: FloatDType, n: number, plus: number): "F32" {
+    if (dtype !== "F32") throw new TypeError(`${dtype} values cannot be shifted`);
+    const values = this.kernels.floats(this.#at.raw, n);
+    for (let i = 0; i < n; i++) values[i] = (values[i] as number) + plus;
     return "F32";
   }
 
@@ -407,8 +446,10 @@ function storedDType({ terms, divisor }: Evaluation): KernelDType | undefined {
     terms.length > 1 ||
     term.lowRank ||
     term.gathered ||
+    term.plus ||
     term.weight !== 1 ||
     divisor !== 1 ||
+    !isDType(term.dtype) ||
     term.dtype === "F64"
   ) {
     return undefined;

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { DType } from "../../core/index.js";
 import {
   BLOCK_ELEMENTS,
   blockElements,
@@ -31,7 +32,7 @@ const lowRank = (rank: number, input: number, output: number): LowRankTerm => ({
 const values = (rows: number, columns: number, ...terms: StoredTerm[]): Evaluation => ({
   ...{ elements: rows * columns, columns, terms, divisor: 1 },
 });
-const write = (value: Evaluation, dtype: StoredTerm["dtype"] = "BF16"): Job => ({
+const write = (value: Evaluation, dtype: DType = "BF16"): Job => ({
   ...{ kind: "write", name: "write", value, to: { ...at, dtype } },
 });
 

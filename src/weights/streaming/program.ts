@@ -1,11 +1,19 @@
 // A streaming pass as plain data: where bytes are, how they are combined, and where results go.
-import { bytesPerElement, type DType, type FloatDType, isFloatDType } from "../../core/index.js";
-import { type Encoding, encodedBytes } from "../kernels/encodings.js";
+import { bytesPerElement, type DType, type FloatDType, isDType, isFloatDType } from "../../core/index.js";
+import { BLOCKS, type Encoding, encodedBytes, type StoredBlocks } from "../kernels/encodings.js";
 import type { RemoteFile } from "../safetensors/reader.js";
 import type { LowRankFactors } from "./low-rank.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
 import { MOST_PASSES } from "./sketch.js";
 import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
+
+/** How values are stored: one by one, or in blocks of a GGUF file, of which rows fill a whole number. */
+export type StoredType = DType | StoredBlocks;
+
+/** Bytes per value; of blocks, a fraction that is exact in binary. */
+export function bytesPerValue(type: StoredType): number {
+  return isDType(type) ? bytesPerElement(type) : BLOCKS[type].bytes / BLOCKS[type].elements;
+}
 
 /** Values in one of the program's input files. */
 export interface Stored {
@@ -13,7 +21,7 @@ export interface Stored {
   readonly file: number;
   /** First byte in the file. */
   readonly offset: number;
-  readonly dtype: DType;
+  readonly dtype: StoredType;
 }
 
 /** A low-rank product added to stored values: W + scale * (B A), transposed first where `transposed`. */
@@ -33,6 +41,8 @@ export interface LowRankTerm {
 /** A stored tensor's values, times a weight. */
 export interface StoredTerm extends Stored {
   readonly weight: number;
+  /** Added to each stored value; default 0. */
+  readonly plus?: number;
   readonly lowRank?: LowRankTerm;
   /** Number of the shared buffer, for values that occur more than once and are read once. */
   readonly shared?: number;
@@ -87,7 +97,7 @@ export function partOf(evaluation: Evaluation, index: number, count: number): Ev
   const cut = ({ terms, divisor }: Combination): Combination => ({
     divisor,
     terms: terms.map((term) => {
-      if (isStored(term)) return { ...term, offset: term.offset + index * elements * bytesPerElement(term.dtype) };
+      if (isStored(term)) return { ...term, offset: term.offset + index * elements * bytesPerValue(term.dtype) };
       const { operation, weight } = term;
       return { weight, operation: mapValues(operation, cut) };
     }),
@@ -371,23 +381,23 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
         if (term.shared !== undefined && shared.has(term.shared)) continue;
         if (term.shared !== undefined) shared.add(term.shared);
         const passes = job.kind === "low-rank" ? MOST_PASSES : 1;
-        read += passes * (evaluation.elements * bytesPerElement(term.dtype) + factorBytes(term));
+        read += passes * (evaluation.elements * bytesPerValue(term.dtype) + factorBytes(term));
       }
     }
     if (job.kind === "write") written += job.value.elements * bytesPerElement(job.to.dtype);
     if (job.kind === "encode") written += encodedBytes(job.encoding, job.value.elements);
-    if (job.kind === "compare") read += job.value.elements * bytesPerElement(job.against.dtype);
+    if (job.kind === "compare") read += job.value.elements * bytesPerValue(job.against.dtype);
   }
   return { read, written };
 }
 
 function factorBytes({ lowRank }: StoredTerm): number {
   if (!lowRank) return 0;
-  return (lowRank.input + lowRank.output) * lowRank.rank * bytesPerElement(lowRank.a.dtype);
+  return (lowRank.input + lowRank.output) * lowRank.rank * bytesPerValue(lowRank.a.dtype);
 }
 
 /** The dtype a stored value is computed in. */
-export function requireFloat(dtype: DType): FloatDType {
-  if (!isFloatDType(dtype)) throw new TypeError(`${dtype} does not support arithmetic`);
+export function requireFloat(dtype: StoredType): FloatDType {
+  if (!isDType(dtype) || !isFloatDType(dtype)) throw new TypeError(`${dtype} does not support arithmetic`);
   return dtype;
 }

@@ -1,7 +1,7 @@
 // The byte ranges of remote files that pieces read, and the requests that fetch them.
 
-import { bytesPerElement } from "../../core/index.js";
 import {
+  bytesPerValue,
   cutIntoPieces,
   type Evaluation,
   evaluationsOf,
@@ -62,7 +62,7 @@ export function remoteRanges({ inputs, jobs }: Program, { job, begin, end }: Pie
 
 function rangesOf(job: Job, begin: number, end: number): ByteRange[] {
   const elements = ({ file, offset, dtype }: Stored) => {
-    const width = bytesPerElement(dtype);
+    const width = bytesPerValue(dtype);
     return { file, start: offset + begin * width, end: offset + end * width };
   };
   if (job.kind === "copy" || job.kind === "compare-copy") {
@@ -85,7 +85,7 @@ function termRanges(
       ? [whole(lowRank.a, lowRank.input, lowRank.rank), whole(lowRank.b, lowRank.output, lowRank.rank)]
       : [];
     if (!gathered) return [elements(term), ...factors];
-    const bytesPerRow = evaluation.columns * bytesPerElement(term.dtype);
+    const bytesPerRow = evaluation.columns * bytesPerValue(term.dtype);
     const rows: ByteRange[] = [];
     for (let row = begin / evaluation.columns; row < end / evaluation.columns; row++) {
       const { file, offset } = gathered.parts[gathered.part[row] ?? 0] as { file: number; offset: number };
@@ -97,7 +97,7 @@ function termRanges(
 }
 
 function whole({ file, offset, dtype }: Stored, columns: number, rows: number): ByteRange {
-  return { file, start: offset, end: offset + columns * rows * bytesPerElement(dtype) };
+  return { file, start: offset, end: offset + columns * rows * bytesPerValue(dtype) };
 }
 
 /**

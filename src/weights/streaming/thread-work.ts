@@ -7,6 +7,7 @@ import { Evaluator } from "./evaluate-block.js";
 import { InputFiles, type Inputs, OutputFiles, type Traffic } from "./files.js";
 import { type LowRankFactors, lowRank } from "./low-rank.js";
 import {
+  bytesPerValue,
   COPY_BLOCK_BYTES,
   type CompareJob,
   type CopyJob,
@@ -201,7 +202,7 @@ export class Worker {
   }
 
   #compareCopy(from: CopyJob["from"], against: CopyJob["from"], begin: number, end: number): readonly number[] {
-    const tally = new Tally(Math.ceil(bytesPerElement(from.dtype)));
+    const tally = new Tally(Math.ceil(bytesPerValue(from.dtype)));
     for (let at = begin; at < end; at += COPY_BLOCK_BYTES) {
       const length = Math.min(COPY_BLOCK_BYTES, end - at);
       const [a, b] = this.#buffers();

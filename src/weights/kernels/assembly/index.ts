@@ -28,6 +28,18 @@ export {
   rowsF16,
   rowsF32,
 } from "./rows";
+export {
+  dequantizeQ2_K,
+  dequantizeQ3_K,
+  dequantizeQ4_0,
+  dequantizeQ4_1,
+  dequantizeQ4_K,
+  dequantizeQ5_0,
+  dequantizeQ5_1,
+  dequantizeQ5_K,
+  dequantizeQ6_K,
+  dequantizeQ8_0,
+} from "./dequantize";
 export { encodeBF16, encodeF16, encodeF32 } from "./encode";
 export { addLowRank } from "./low-rank";
 export { addDots, addRows, widen } from "./products";

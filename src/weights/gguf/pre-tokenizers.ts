@@ -2,7 +2,9 @@
 // Source: llm_tokenizer_bpe and llama_vocab::impl::load in src/llama-vocab.cpp of ggml-org/llama.cpp, November 2026. It
 // names them by hashes of a tokenised text; the splits of a tokenizer.json identify them without the vocabulary.
 import { isObject } from "../../core/index.js";
-import type { Part } from "../../engine/index.js";
+
+/** A part of a tokenizer.json. */
+type Part = Readonly<Record<string, unknown>>;
 
 const GPT2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 const DIGIT = "\\p{N}";
@@ -23,19 +25,31 @@ const GPT4O =
 /** Splits in their order, and whether words that are tokens are not merged. */
 interface PreTokenizer {
   readonly name: string;
+  /** Other names of the same splits, in files of others. */
+  readonly aliases?: readonly string[];
   readonly splits: readonly string[];
   readonly ignoresMerges: boolean;
 }
 
 /** Where several names mean the same splits, the one that does not clean up spaces when it decodes. */
 const PRE_TOKENIZERS: readonly PreTokenizer[] = [
-  { name: "gpt-2", splits: [GPT2], ignoresMerges: false },
-  { name: "command-r", splits: [DIGIT, GPT2], ignoresMerges: false },
-  { name: "llama-bpe", splits: [LLAMA3], ignoresMerges: true },
-  { name: "dbrx", splits: [LLAMA3], ignoresMerges: false },
-  { name: "qwen2", splits: [QWEN2], ignoresMerges: false },
+  { name: "gpt-2", aliases: ["phi-2", "olmo", "jina-es", "jina-de", "gigachat"], splits: [GPT2], ignoresMerges: false },
+  {
+    name: "command-r",
+    aliases: ["starcoder", "refact", "smollm", "codeshell", "exaone", "minerva-7b"],
+    splits: [DIGIT, GPT2],
+    ignoresMerges: false,
+  },
+  {
+    name: "llama-bpe",
+    aliases: ["llama3", "llama-v3", "falcon3", "pixtral", "lfm2"],
+    splits: [LLAMA3],
+    ignoresMerges: true,
+  },
+  { name: "dbrx", aliases: ["smaug-bpe"], splits: [LLAMA3], ignoresMerges: false },
+  { name: "qwen2", aliases: ["deepseek-r1-qwen", "stablelm2"], splits: [QWEN2], ignoresMerges: false },
   { name: "tekken", splits: [TEKKEN], ignoresMerges: true },
-  { name: "gpt-4o", splits: [GPT4O], ignoresMerges: false },
+  { name: "gpt-4o", aliases: ["llama4"], splits: [GPT4O], ignoresMerges: false },
 ];
 
 /** llama.cpp's name of a pre-tokenizer; undefined for one that it does not know. */
@@ -43,6 +57,27 @@ export function findPreTokenizer(part: Part | undefined, ignoresMerges: boolean)
   const splits = splitsOf(part);
   const isSame = (other: readonly string[]) => splits?.join("\n") === other.join("\n");
   return PRE_TOKENIZERS.find((known) => isSame(known.splits) && known.ignoresMerges === ignoresMerges)?.name;
+}
+
+/** The pre-tokenizer of a name of llama.cpp, as a tokenizer.json has it; undefined for one that layergraft does not know. */
+export function preTokenizerOf(name: string): { readonly part: object; readonly ignoresMerges: boolean } | undefined {
+  const known = PRE_TOKENIZERS.find((one) => one.name === name || one.aliases?.includes(name));
+  if (!known) return undefined;
+  const { splits, ignoresMerges } = known;
+  const byteLevel = {
+    type: "ByteLevel",
+    add_prefix_space: false,
+    trim_offsets: true,
+    use_regex: splits.includes(GPT2),
+  };
+  const others = splits
+    .filter((split) => split !== GPT2)
+    .map((split) =>
+      split === DIGIT
+        ? { type: "Digits", individual_digits: true }
+        : { type: "Split", pattern: { Regex: split }, behavior: "Isolated", invert: false },
+    );
+  return { part: { type: "Sequence", pretokenizers: [...others, byteLevel] }, ignoresMerges };
 }
 
 /** The regular expressions that cut a text one after another; undefined if a part does something else. */

@@ -3,8 +3,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
-import { checkGguf } from "./check-gguf.js";
-import { layOutGguf, type Metadata, text, u32 } from "./gguf-file.js";
+import { layOutGguf, type Metadata, text, u32 } from "../../export/gguf/gguf-file.js";
+import { readGgufHeader } from "./header.js";
 
 const path = join(temporaryFolder(), "model.gguf");
 const METADATA: Metadata = new Map([
@@ -24,7 +24,7 @@ whole.set(layout.header);
 
 function check(bytes: Uint8Array): void {
   writeFileSync(path, bytes);
-  checkGguf(path);
+  readGgufHeader(path);
 }
 
 /** The file with 8 bytes, or 4, at a place after a name. */

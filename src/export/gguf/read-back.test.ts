@@ -1,0 +1,146 @@
+// Exports read back: a GGUF file as a source is the model that was exported, in every family and every type.
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { beforeAll, describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../../test/support/checkpoints.js";
+import { LayergraftError } from "../../core/index.js";
+import { type DecoderSpec, loadTokenizer, openModelSource, readSpec } from "../../engine/index.js";
+import { executePlan, planRecipe } from "../../merge/index.js";
+import { openCheckpoint, openSafetensors, readTensor } from "../../weights/index.js";
+import { writeTinyTokenizer, writeWide } from "../fixtures.test-util.js";
+import { readGguf } from "./gguf-reader.test-util.js";
+import { planGguf } from "./plan-gguf.js";
+import type { FileType } from "./tensor-types.js";
+import { writeGguf } from "./write-gguf.js";
+
+const DECODERS = join(import.meta.dirname, "../../../test/fixtures/decoders");
+const folder = temporaryFolder();
+
+beforeAll(() => {
+  process.env.LAYERGRAFT_CACHE = join(folder, "cache");
+});
+
+async function exported(source: string, type: FileType, name: string): Promise<string> {
+  const out = join(folder, `${name}.gguf`);
+  await writeGguf(await planGguf(await openModelSource(source), { type }), { out, force: true });
+  return out;
+}
+
+/** The tensors of a model, written to a folder as float32. */
+async function tensorsOf(source: string): Promise<Map<string, Buffer>> {
+  const out = join(temporaryFolder(), "model");
+  await executePlan(await planRecipe({ method: "soup", models: [source], dtype: "float32" }), { out });
+  const file = await openSafetensors(join(out, "model.safetensors"));
+  const entries = file.tensors.map(
+    async (tensor) => [tensor.name, Buffer.from(await readTensor(file, tensor))] as const,
+  );
+  return new Map(await Promise.all(entries));
+}
+
+const FAMILIES = [
+  ...["llama", "llama-yarn", "mistral", "falcon3", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "cohere2"],
+  ...["phi3", "phi3-longrope", "granite", "olmo2", "starcoder2"],
+];
+
+/** Values that are not stored as they are: 1 is added to Gemma's norms; its queries make up for llama.cpp's scale. */
+const ROUNDED: Readonly<Record<string, RegExp>> = {
+  gemma: /norm\.weight$/,
+  gemma2: /norm\.weight$|q_proj/,
+  gemma3: /norm\.weight$/,
+};
+
+/** What a decoder computes, with the frequencies in place of the scaling that they follow from. */
+function computed(spec: DecoderSpec, family: string) {
+  const { attention, layers, ropes, ...rest } = spec;
+  const { scale, ...others } = attention;
+  return {
+    ...rest,
+    family: "",
+    attention: { ...others, scale: ROUNDED[family] ? 0 : rounded(scale) },
+    ropes: ropes.map(({ frequencies, long, attentionFactor }) => ({
+      attentionFactor: rounded(attentionFactor),
+      // Divisors for any length of text are written as those of long ones, too.
+      frequencies: [frequencies, long?.frequencies ?? frequencies].map((list) => [...list].map(rounded)),
+    })),
+    // Windows of families that llama.cpp does not compute with are not in the file.
+    layers: layers.map((layer) => (WINDOWED.includes(family) ? layer : { ...layer, window: null })),
+  };
+}
+
+const rounded = (value: number) => Number(value.toPrecision(5));
+
+const WINDOWED = ["gemma2", "gemma3", "cohere2"];
+
+describe.each(FAMILIES)("%s", (family) => {
+  it("has the tensors, the decoder and the tokens that were exported", async () => {
+    const model = join(folder, family);
+    cpSync(join(DECODERS, family), model, { recursive: true });
+    writeTinyTokenizer(model);
+    const file = await exported(model, "f32", family);
+    const [before, after] = [await openCheckpoint(model), await openCheckpoint(file)];
+    const [wanted, found] = [await tensorsOf(model), await tensorsOf(file)];
+    expect([...found.keys()].sort()).toEqual([...wanted.keys()].sort());
+    expect(computed(readSpec(after.config), family)).toEqual(computed(readSpec(before.config), family));
+    const different = [...wanted].filter(([name, bytes]) => !found.get(name)?.equals(bytes)).map(([name]) => name);
+    expect(different.filter((name) => !ROUNDED[family]?.test(name))).toEqual([]);
+    const [own, theirs] = [await loadTokenizer(after.texts), await loadTokenizer(model)];
+    for (const text of ["abc", "a b  c", "fed\ncab"]) expect(own.encode(text)).toEqual(theirs.encode(text));
+  });
+});
+
+describe("types", () => {
+  const wide = writeWide(join(folder, "wide"), 3);
+
+  it.each(["f16", "bf16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"] as const)(
+    "%s is read as it is stored",
+    async (type) => {
+      const first = await exported(await wide, type, type);
+      const found = await tensorsOf(first);
+      // Reading what was written changes nothing: exporting the values again as float32 gives those of the blocks.
+      const again = readGguf(await exported(first, "f32", `${type}-again`));
+      expect(found.get("model.layers.0.mlp.down_proj.weight")).toEqual(
+        Buffer.from(again.tensors.get("blk.0.ffn_down.weight")?.bytes ?? []),
+      );
+    },
+  );
+
+  it("has the same blocks after q8_0 and back", async () => {
+    const first = await exported(await wide, "q8_0", "once");
+    const second = await exported(first, "q8_0", "twice");
+    const [a, b] = [readGguf(first).tensors, readGguf(second).tensors];
+    expect([...b.keys()]).toEqual([...a.keys()]);
+    expect(
+      [...a]
+        .filter(([name, { bytes }]) => !Buffer.from(bytes).equals(Buffer.from(b.get(name)?.bytes ?? [])))
+        .map(([name]) => name),
+    ).toEqual([]);
+  });
+});
+
+it("a header with any bytes changed opens, or is refused in a sentence", { timeout: 60_000 }, async () => {
+  const whole = readFileSync(join(folder, "llama.gguf"));
+  const path = join(folder, "mutated.gguf");
+  const header = whole.indexOf("blk.1.ffn_norm.weight") + 100;
+  const outcomes = { opened: 0, refused: 0 };
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(fc.nat(header), fc.integer({ min: 0, max: 255 })), { minLength: 1, maxLength: 4 }),
+      async (changes) => {
+        const bytes = Buffer.from(whole);
+        for (const [at, value] of changes) bytes[at] = value;
+        writeFileSync(path, bytes);
+        const error = await openCheckpoint(path).then(
+          () => void outcomes.opened++,
+          (caught: unknown) => caught,
+        );
+        if (error === undefined) return;
+        outcomes.refused++;
+        expect(error).toBeInstanceOf(LayergraftError);
+        expect((error as Error).message.split("\n")[0]?.length).toBeLessThan(1500);
+      },
+    ),
+    { numRuns: 300, seed: 1 },
+  );
+  expect(outcomes.refused).toBeGreaterThan(50);
+});

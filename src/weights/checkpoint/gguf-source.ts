@@ -1,0 +1,209 @@
+// A GGUF file as a checkpoint: its tensors under the names of a folder, and a folder with the configuration and the
+// tokenizer that its metadata describe.
+import { stat, writeFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { basename, join } from "node:path";
+import { CheckpointError, exists, formatSome, isDType, shorten, stampOf, writeFolder } from "../../core/index.js";
+import { ggufConfig, ggufFamily, type Reader } from "../gguf/config.js";
+import { type GgufHeader, type GgufTensor, readGgufHeader } from "../gguf/header.js";
+import { ggufTokenizer } from "../gguf/tokenizer.js";
+import { Converter } from "../kernels/convert.js";
+import { BLOCKS, type StoredBlocks } from "../kernels/encodings.js";
+import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
+import { findArchitecture } from "./architectures.js";
+import type { GatheredRows } from "./checkpoint.js";
+import { nameInFolder } from "./gguf-names.js";
+
+/** Changes when the files that are made of a header change. */
+const FORMAT = 1;
+
+/** How a tensor's values are stored, where that is not as in a folder. */
+export interface GgufStorage {
+  readonly blocks?: StoredBlocks;
+  readonly plus?: number;
+  readonly gathered?: GatheredRows;
+}
+
+export interface GgufCheckpoint {
+  readonly file: SafetensorsFile;
+  /** Folder with config.json, tokenizer.json and their like. */
+  readonly folder: string;
+  /** Storage by the tensors' names. */
+  readonly storage: ReadonlyMap<string, GgufStorage>;
+  readonly notes: readonly string[];
+}
+
+export const isGgufFile = (path: string) => /\.gguf$/i.test(path);
+
+/** Tensors that llama.cpp computes with, and that configurations say in numbers. */
+const ROTATIONS = ["rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"];
+
+/**
+ * Opens a GGUF file. Values are read as float32, which holds those of all blocks exactly.
+ * @throws FormatError if it breaks the format
+ * @throws CheckpointError if layergraft does not read its architecture, or it has tensors that a folder would not have
+ */
+export async function openGguf(path: string): Promise<GgufCheckpoint> {
+  const { size, mtimeMs } = await stat(path);
+  const header = readGgufHeader(path);
+  const { metadata, tensors, digest } = header;
+  const architecture = metadata.get("general.architecture");
+  const family = ggufFamily(architecture, path);
+  const names = findArchitecture(family.modelType);
+  if (!names) throw new CheckpointError(`${path}: layergraft has no names for ${family.modelType}.`, { file: path });
+  if (/-\d{5}-of-\d{5}\.gguf$/i.test(path) && !path.endsWith("00001-of-00001.gguf")) {
+    const hint = "join them first with llama-gguf-split --merge";
+    throw new CheckpointError(`${path} is one of several parts of a model; ${hint}.`, { file: path });
+  }
+  const unread = tensors.filter(({ bytes }) => bytes === undefined);
+  if (unread.length > 0) {
+    const types = [...new Set(unread.map(({ type }) => type))].join(", ");
+    const known = Object.keys(BLOCKS).join(", ");
+    throw new CheckpointError(`${path} has tensors in ${types}, which layergraft does not read; it reads ${known}.`, {
+      file: path,
+    });
+  }
+  const renamed = tensors.flatMap((tensor) => {
+    const name = nameInFolder(tensor.name, names);
+    return name === undefined ? [] : [{ name, tensor }];
+  });
+  const unknown = tensors.filter(({ name }) => !ROTATIONS.includes(name) && nameInFolder(name, names) === undefined);
+  if (unknown.length > 0) {
+    const list = formatSome(unknown.map(({ name }) => shorten(name)));
+    throw new CheckpointError(`${path} has tensors that a ${names.name} model does not have: ${list}.`, { file: path });
+  }
+  const file: SafetensorsFile = {
+    path,
+    bytes: size,
+    modified: mtimeMs,
+    stamp: await stampOf(path),
+    headerDigest: digest,
+    tensors: renamed.map(({ name, tensor: { type, shape, offset, bytes: length = 0 } }) => ({
+      name,
+      shape,
+      offset,
+      bytes: length,
+      dtype: isDType(type) ? type : "F32",
+    })),
+    metadata: { format: "pt" },
+  };
+  const read = await readerOf(header, String(architecture), file);
+  const storage = new Map(
+    renamed.map(({ name, tensor }): [string, GgufStorage] => [
+      name,
+      {
+        ...(isDType(tensor.type) ? {} : { blocks: tensor.type as StoredBlocks }),
+        ...(family.normPlus && tensor.name.endsWith("norm.weight") ? { plus: -family.normPlus } : {}),
+        ...(family.interleaved && /^blk\.\d+\.attn_[qk]\./.test(tensor.name)
+          ? { gathered: deinterleaved(tensor, file, read, path) }
+          : {}),
+      },
+    ]),
+  );
+  const { folder, notes } = await writeTexts(header, ggufConfig(family, read, header, path), digest, path);
+  return { file, folder, storage, notes };
+}
+
+/** Rows of each head: those of its first half lie at the even places, those of its second at the odd ones. */
+function deinterleaved(
+  { name, shape, offset }: GgufTensor,
+  file: SafetensorsFile,
+  read: Reader,
+  path: string,
+): GatheredRows {
+  const [rows = 0] = shape;
+  const [hidden = 0, heads = 1] = [read.number("embedding_length"), read.number("attention.head_count")];
+  const width = read.number("attention.key_length") ?? hidden / heads;
+  if (shape.length !== 2 || rows % width !== 0 || width % 2 !== 0) {
+    throw new CheckpointError(`${path}: ${name} is not a matrix of heads of ${width} rows, so it cannot be read.`, {
+      file: path,
+    });
+  }
+  const half = width / 2;
+  const placeOf = (row: number) => {
+    const inHead = row % width;
+    return row - inHead + (inHead < half ? 2 * inHead : 2 * (inHead - half) + 1);
+  };
+  return {
+    parts: [{ file, offset }],
+    part: new Uint8Array(rows),
+    row: Int32Array.from({ length: rows }, (_, row) => placeOf(row)),
+  };
+}
+
+async function readerOf(
+  { metadata, tensors }: GgufHeader,
+  architecture: string,
+  file: SafetensorsFile,
+): Promise<Reader> {
+  const small = new Map<string, number[]>();
+  for (const { name, type, offset, bytes = 0, shape } of tensors) {
+    if (!ROTATIONS.includes(name) || type !== "F32" || (shape[0] ?? 0) > 4096) continue;
+    small.set(name, [...new Converter().decode("F32", await readRange(file, offset, offset + bytes))].map(shortest));
+  }
+  const names = new Set(tensors.map(({ name }) => name));
+  const get = (key: string) => metadata.get(`${architecture}.${key}`);
+  return {
+    number: (key) => {
+      const value = get(key);
+      // Some files have a number for each layer; models whose layers differ are not read.
+      const one = Array.isArray(value) && value.every((other) => other === value[0]) ? value[0] : value;
+      return typeof one === "number" ? shortest(one) : undefined;
+    },
+    text: (key) => {
+      const value = get(key);
+      return typeof value === "string" ? value : undefined;
+    },
+    list: (key) => {
+      const value = get(key);
+      return Array.isArray(value) ? value : undefined;
+    },
+    values: (name) => small.get(name),
+    has: (name) => names.has(name),
+  };
+}
+
+/** The shortest decimal number with the same float32 value: 1e-5, and not 0.000009999999747378752. */
+function shortest(value: number): number {
+  if (Math.fround(value) !== value) return value;
+  for (let digits = 1; digits <= 9; digits++) {
+    const short = Number(value.toPrecision(digits));
+    if (Math.fround(short) === value) return short;
+  }
+  return value;
+}
+
+/** Writes the files of a header once, to a cache. */
+async function writeTexts(
+  header: GgufHeader,
+  config: object,
+  digest: string,
+  path: string,
+): Promise<{ folder: string; notes: string[] }> {
+  const made = ggufTokenizer(header, path);
+  const notes = "problem" in made ? [`${basename(path)} is read without a tokenizer: ${made.problem}`] : [];
+  const cache =
+    process.env.LAYERGRAFT_CACHE ?? join(process.env.XDG_CACHE_HOME ?? join(homedir(), ".cache"), "layergraft");
+  const folder = join(cache, "gguf-texts", `${digest.slice(0, 32)}-${FORMAT}`);
+  if (await exists(folder)) return { folder, notes };
+  const json = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
+  await writeFolder(folder, "the configuration of a GGUF file", async (partial) => {
+    await writeFile(join(partial, "config.json"), json(config));
+    if ("problem" in made) return;
+    await writeFile(join(partial, "tokenizer.json"), JSON.stringify(made.tokenizer));
+    await writeFile(join(partial, "tokenizer_config.json"), json(made.settings));
+    await writeFile(join(partial, "generation_config.json"), json(generationOf(header)));
+  });
+  return { folder, notes };
+}
+
+/** Tokens that end an answer, and the first and padding ones. */
+function generationOf({ metadata }: GgufHeader): object {
+  const id = (name: string) => metadata.get(`tokenizer.ggml.${name}_token_id`);
+  const ends = [...new Set([id("eos"), id("eot"), id("eom")].filter((one) => one !== undefined))];
+  return {
+    ...(id("bos") === undefined ? {} : { bos_token_id: id("bos") }),
+    eos_token_id: ends.length === 1 ? ends[0] : ends,
+    ...(id("padding") === undefined ? {} : { pad_token_id: id("padding") }),
+  };
+}
