@@ -48,8 +48,7 @@ export async function openShards(folder: string, remote?: RemoteFolder): Promise
   } catch (error) {
     if (isSystemError(error, "ENOENT")) throw new CheckpointError(`${folder} does not exist`, { file: folder }, error);
     if (isSystemError(error, "ENOTDIR")) {
-      const what = folder.endsWith(".gguf") ? "a GGUF file, which only llama.cpp reads" : "a file";
-      throw new CheckpointError(`${folder} is ${what}; give the folder of a checkpoint`, { file: folder }, error);
+      throw new CheckpointError(`${folder} is a file; give the folder of a checkpoint`, { file: folder }, error);
     }
     throw error;
   }
