@@ -11,10 +11,10 @@ export { cachedFolder, HUB_PREFIX, type HubAccess, hubCache, parseHubName, pinKe
 export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./checkpoint/inspection.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./checkpoint/locate.js";
 export { requireUnchanged } from "./checkpoint/unchanged.js";
-export type { AddedToken } from "./checkpoint/vocabulary.js";
+export { type AddedToken, textFoldersOf } from "./checkpoint/vocabulary.js";
 export { addRows } from "./kernels/adamw.js";
 export { Converter } from "./kernels/convert.js";
-export { type BlockEncoding, ENCODINGS, type Encoding, encodedBytes } from "./kernels/encodings.js";
+export { ENCODINGS, type Encoding, encodedBytes } from "./kernels/encodings.js";
 export type { KernelDType } from "./kernels/kernels.js";
 export { BLOCK_COLUMNS, splitBytes } from "./kernels/split-blocks.js";
 export { TrainingKernels } from "./kernels/training.js";
