@@ -22,18 +22,18 @@ const WIDTHS: Readonly<Record<number, number>> = {
 const INTEGERS = [0, 1, 2, 3, 4, 5, 10, 11];
 const SIGNED = [1, 3, 5, 11];
 /** The longest that the format allows. */
-const MOST_KEY_BYTES = 2 ** 16;
+const MAX_KEY_BYTES = 2 ** 16;
 /** GGML_MAX_DIMS. */
-const MOST_AXES = 4;
+const MAX_AXES = 4;
 /** LLAMA_MAX_LAYERS, which llama.cpp asserts. */
-const MOST_LAYERS = 512;
-const MOST = 2 ** 31 - 1;
+const MAX_LAYERS = 512;
+const MAX_SIZE = 2 ** 31 - 1;
 /** Whole numbers that llama.cpp computes with before it checks them, by the key's end, and the largest that it takes. */
 const LIMITS: Readonly<Record<string, number>> = {
   "general.alignment": 2 ** 16,
-  ".block_count": MOST_LAYERS,
-  ".context_length": MOST,
-  ".embedding_length": MOST,
+  ".block_count": MAX_LAYERS,
+  ".context_length": MAX_SIZE,
+  ".embedding_length": MAX_SIZE,
 };
 const CHUNK = 2 ** 20;
 
@@ -59,7 +59,7 @@ function checkHeader(reader: Reader): void {
   const [tensors, keys] = [reader.integer(8), reader.integer(8)];
   let alignment = ALIGNMENT;
   for (let i = 0; i < keys; i++) {
-    const key = reader.string(MOST_KEY_BYTES);
+    const key = reader.string(MAX_KEY_BYTES);
     const value = checkValue(reader, key);
     if (key === "general.alignment" && value !== undefined) alignment = value;
   }
@@ -101,10 +101,10 @@ function checkValue(reader: Reader, key: string): number | undefined {
 
 /** Reads the entry of a tensor; returns where its bytes end, after the header. */
 function checkTensor(reader: Reader): number {
-  const name = reader.string(MOST_KEY_BYTES);
+  const name = reader.string(MAX_KEY_BYTES);
   const axes = reader.integer(4);
-  if (axes < 1 || axes > MOST_AXES) {
-    throw reader.problem(`the tensor ${JSON.stringify(name)} has ${axes} axes; 1 to ${MOST_AXES} are allowed`);
+  if (axes < 1 || axes > MAX_AXES) {
+    throw reader.problem(`the tensor ${JSON.stringify(name)} has ${axes} axes; 1 to ${MAX_AXES} are allowed`);
   }
   const shape = Array.from({ length: axes }, () => reader.integer(8));
   const encoding = encodingOf(reader.integer(4));
