@@ -299,7 +299,6 @@ describe("llama.cpp", () => {
     await refused("one", { ...llama, type: "q3_k" }).toThrow(/type is q3_k; it must be one of f32, .*q4_0$/);
     await refused("one", { backend: "vllm" }).toThrow("backend is vllm; it must be engine or llama");
     await refused("one", { ...llama, providers: ["cuda"] }).toThrow("llama.cpp chooses the GPU itself.");
-    await refused("m.gguf", { backend: "engine" }).toThrow("m.gguf is a GGUF file, which only llama.cpp runs.");
     await refused("m.gguf", llama).toThrow("m.gguf is a GGUF file, which has its own type.");
     await using model = await openModel("one", { folder });
     await expect(evaluate(model, { tasks: [at("quiz.yaml")], backend: "llama" })).rejects.toThrow("is open already");

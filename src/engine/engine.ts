@@ -11,7 +11,7 @@ import { type EngineSource, openModelSource } from "./model-source.js";
 import { loadRuntime } from "./runtime/index.js";
 import type { SamplingOptions } from "./sampling.js";
 import { type ScoreOptions, scoreTexts, topNext } from "./score.js";
-import { modelTextOf } from "./source-model-text.js";
+import { modelTextOf } from "./source-text.js";
 import { type ChatMessage, type ChatTemplate, promptEncoder, StoppedText, type Tokenizer } from "./text/index.js";
 import type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
 

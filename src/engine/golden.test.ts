@@ -4,7 +4,7 @@ import { Engine, embeddedModel, openEngine } from "./engine.js";
 import { allGoldens, distance, type Golden, golden, logSoftmax } from "./golden.test-util.js";
 import { LoadedDecoder, type Wanted } from "./loaded-decoder.js";
 import { openModelSource } from "./model-source.js";
-import { modelTextOf } from "./source-model-text.js";
+import { modelTextOf } from "./source-text.js";
 
 // Float32 in both, additions in another order; logits are of a size up to 10.
 const LOGITS = 1e-4;

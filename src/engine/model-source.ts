@@ -12,6 +12,7 @@ import {
   type HubAccess,
   openCheckpoint,
   parseConfig,
+  textFoldersOf,
 } from "../weights/index.js";
 
 /** A model to run. */
@@ -114,9 +115,4 @@ function requireSource(sources: Sources, id: string): Checkpoint {
   const found = sources.get(id);
   if (!found) throw new MismatchError("the plan names a source that it does not have:", [id]);
   return found;
-}
-
-/** PEFT saves the tokenizer of the training next to the adapter; it overrides the base's. */
-function textFoldersOf({ texts, adapter }: Checkpoint): string[] {
-  return adapter ? [adapter.path, texts] : [texts];
 }

@@ -119,10 +119,10 @@ export function findSteps(
     } else steps.set(input, step);
   }
   if (problems.length === 0) return { steps, notes: unused.length > 0 ? [noteOf(unused, spec)] : [] };
-  const shown = problems.slice(0, MOST_PROBLEMS);
+  const shown = problems.slice(0, MAX_PROBLEMS);
   if (problems.length > shown.length) shown.push(`and ${plural(problems.length - shown.length, "other")}`);
   throw new MismatchError(`the weights of ${source.name} do not match its configuration:`, shown);
 }
 
 // A wrong configuration affects every tensor; the first few show which field it is.
-const MOST_PROBLEMS = 8;
+const MAX_PROBLEMS = 8;

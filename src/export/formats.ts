@@ -1,6 +1,8 @@
 // The formats of exports, with one interface.
 
-import type { ModelSource } from "../engine/index.js";
+import { elementCount } from "../core/index.js";
+import type { ModelSource, PlacedTensor } from "../engine/index.js";
+import { encodedBytes } from "../weights/index.js";
 import { planGguf } from "./gguf/plan-gguf.js";
 import { FILE_TYPE_NAMES, type FileType } from "./gguf/tensor-types.js";
 import { type WriteGgufOptions, writeGguf } from "./gguf/write-gguf.js";
@@ -16,7 +18,7 @@ export interface ExportPlan {
   readonly digest: string;
   readonly tensors: readonly { readonly name: string; readonly shape: readonly number[]; readonly encoding: string }[];
   readonly bytes: number;
-  /** Number and bytes of tensors by encoding. */
+  /** Number and bytes of tensors by encoding, largest first. */
   readonly encodings: Readonly<Record<string, { readonly tensors: number; readonly bytes: number }>>;
   readonly notes: readonly string[];
   /** Writes the file or folder; only GGUF can be resumed. */
@@ -45,12 +47,14 @@ export const EXPORT_FORMATS: Readonly<Record<"gguf" | "onnx", ExportFormat>> = {
     defaultType: "q8_0",
     async plan(source, type, tensorTypes) {
       const plan = await planGguf(source, { type: type as FileType, tensorTypes });
-      const { architecture, digest, tensors, layout, encodings, notes } = plan;
+      const { architecture, digest, tensors, layout, notes } = plan;
       return {
         target: `llama.cpp (${architecture})`,
         identity: { architecture },
         digest,
-        encodings,
+        encodings: countEncodings(
+          tensors.map(({ encoding, shape }) => ({ encoding, bytes: encodedBytes(encoding, elementCount(shape)) })),
+        ),
         notes,
         tensors: tensors.map(({ name, shape, encoding }) => ({ name, shape, encoding })),
         bytes: layout.bytes,
@@ -63,13 +67,13 @@ export const EXPORT_FORMATS: Readonly<Record<"gguf" | "onnx", ExportFormat>> = {
     defaultType: "q8",
     async plan(source, type) {
       const plan = planOnnx(source, { type: type as OnnxType });
-      const { family, digest, tensors, bytes, encodings, notes } = plan;
+      const { family, digest, tensors, bytes, notes } = plan;
       return {
         target: `transformers.js (${family})`,
         identity: { family },
         digest,
         bytes,
-        encodings,
+        encodings: countEncodings(tensors.flatMap(storedParts)),
         notes,
         tensors: tensors.map(({ step: { tensor, shape }, plain, quantized }) => {
           const encoding = [plain?.dtype, quantized && type.toUpperCase()].filter(Boolean).join(" and ");
@@ -80,3 +84,27 @@ export const EXPORT_FORMATS: Readonly<Record<"gguf" | "onnx", ExportFormat>> = {
     },
   },
 };
+
+interface StoredPart {
+  readonly encoding: string;
+  readonly bytes: number;
+}
+
+function storedParts({ plain, quantized }: PlacedTensor): StoredPart[] {
+  const parts: StoredPart[] = [];
+  if (plain) parts.push({ encoding: plain.dtype, bytes: plain.length });
+  if (quantized) {
+    const { encoding, codes, scales } = quantized;
+    parts.push({ encoding: encoding === "Q8_0" ? "Q8" : "Q4", bytes: codes.length + scales.length });
+  }
+  return parts;
+}
+
+function countEncodings(parts: readonly StoredPart[]): ExportPlan["encodings"] {
+  const counts = new Map<string, { tensors: number; bytes: number }>();
+  for (const { encoding, bytes } of parts) {
+    const before = counts.get(encoding) ?? { tensors: 0, bytes: 0 };
+    counts.set(encoding, { tensors: before.tensors + 1, bytes: before.bytes + bytes });
+  }
+  return Object.fromEntries([...counts].sort(([, a], [, b]) => b.bytes - a.bytes));
+}

@@ -12,9 +12,10 @@ export { cachedFolder, HUB_PREFIX, type HubAccess, hubCache, parseHubName, pinKe
 export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./checkpoint/inspection.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./checkpoint/locate.js";
 export { requireUnchanged } from "./checkpoint/unchanged.js";
-export type { AddedToken } from "./checkpoint/vocabulary.js";
+export { type AddedToken, textFoldersOf } from "./checkpoint/vocabulary.js";
 export { readGgufHeader } from "./gguf/header.js";
 export { findPreTokenizer } from "./gguf/pre-tokenizers.js";
+export { SPLIT_PATTERNS } from "./gguf/split-patterns.js";
 export { addRows } from "./kernels/adamw.js";
 export { Converter } from "./kernels/convert.js";
 export { BLOCKS, type BlockEncoding, ENCODINGS, type Encoding, encodedBytes } from "./kernels/encodings.js";

@@ -40,7 +40,7 @@ export class TemplateError extends LayergraftError {
 }
 
 // The longest templates known, with tools and several languages, have some 20,000 characters.
-const MOST_CHARACTERS = 1_000_000;
+const MAX_CHARACTERS = 1_000_000;
 
 /**
  * Makes a chat template from its source.
@@ -76,9 +76,9 @@ export function makeChatTemplate(
 }
 
 function check(source: string, name: string, where: ErrorWhere): void {
-  if (source.length > MOST_CHARACTERS) {
+  if (source.length > MAX_CHARACTERS) {
     throw new CheckpointError(
-      `${name} has ${source.length} characters; at most ${MOST_CHARACTERS} are supported. Replace it with the template of the original model`,
+      `${name} has ${source.length} characters; at most ${MAX_CHARACTERS} are supported. Replace it with the template of the original model`,
       where,
     );
   }

@@ -166,18 +166,18 @@ export function surroundings(json: CheckedJson, idOf: (token: string) => number 
 }
 
 // Published ones add one or two.
-const MOST_ADDED = 1000;
+const MAX_ADDED = 1000;
 
 function checkCount(added: number): void {
-  if (added > MOST_ADDED) {
-    throw problem(`its post-processor adds more than ${MOST_ADDED} tokens to a text`, "post_processor");
+  if (added > MAX_ADDED) {
+    throw problem(`its post-processor adds more than ${MAX_ADDED} tokens to a text`, "post_processor");
   }
 }
 
 /** The id of a pair [token, id]. */
 function pairId(pair: unknown): number {
   if (!Array.isArray(pair)) throw problem("a post-processor's special token is not [token, id]", "post_processor");
-  return idField(pair[1], String(pair[0]));
+  return idField(pair[1], pair[0]);
 }
 
 function template(part: Part, idOf: (token: string) => number | undefined): [number[], number[]] {

@@ -8,7 +8,7 @@ import { formatTime } from "./strftime.js";
 export type Rendered = { readonly text: string } | { readonly refusal: string };
 
 /** Most characters of a reason; published templates have a sentence. */
-const MOST_REFUSAL = 1000;
+const MAX_REFUSAL = 1000;
 
 /** Raised by the template. */
 class Refusal extends Error {}
@@ -35,7 +35,7 @@ export function renderTemplate(source: string, scope: Readonly<Record<string, un
   try {
     return { text: programOf(source).render({ ...builtIns(now), ...scope }) };
   } catch (error) {
-    if (error instanceof Refusal) return { refusal: error.message.slice(0, MOST_REFUSAL) };
+    if (error instanceof Refusal) return { refusal: error.message.slice(0, MAX_REFUSAL) };
     throw error;
   }
 }
@@ -55,7 +55,7 @@ export function split(preTokenizer: string, text: string, isFirst: boolean): str
 }
 
 // The bound of Jinja's sandbox (sandbox.py, MAX_RANGE), which transformers renders in.
-const MOST_RANGE = 100_000;
+const MAX_RANGE = 100_000;
 
 /** Globals of templates. The package's own would bind strftime_now to the clock. */
 function builtIns(now: Date): Record<string, unknown> {
@@ -76,6 +76,6 @@ function range(first: unknown, second?: unknown, step: unknown = 1): number[] {
   if (![start, stop, step].every(Number.isSafeInteger) || step === 0) throw new Error("range takes whole numbers");
   const [from, to, by] = [start as number, stop as number, step as number];
   const length = Math.max(0, Math.ceil((to - from) / by));
-  if (length > MOST_RANGE) throw new Error(`a range of ${length} numbers is longer than ${MOST_RANGE}`);
+  if (length > MAX_RANGE) throw new Error(`a range of ${length} numbers is longer than ${MAX_RANGE}`);
   return Array.from({ length }, (_, i) => from + i * by);
 }

@@ -95,32 +95,23 @@ describe("the chat template of a folder", () => {
     expect(await loadChatTemplate(folder({}))).toBeUndefined();
   });
 
-  it("is one of several by name, the default first", async () => {
+  it("is the one named default of several", async () => {
     const chat_template = [
       { name: "default", template: "D" },
       { name: "tool_use", template: "T" },
     ];
     const path = folder({ "tokenizer_config.json": { chat_template } });
     expect((await loadChatTemplate(path))?.render(hi)).toBe("D");
-    expect((await loadChatTemplate(path, { name: "tool_use" }))?.render(hi)).toBe("T");
-    await expect(loadChatTemplate(path, { name: "tool_used" })).rejects.toThrow(
-      /named tool_used; did you mean tool_use\?/,
-    );
-    await expect(loadChatTemplate(path, { name: "rag" })).rejects.toThrow(/it has default, tool_use/);
     const nameless = folder({ "tokenizer_config.json": { chat_template: chat_template.slice(1) } });
-    await expect(loadChatTemplate(nameless)).rejects.toThrow(/no default chat template; choose one of tool_use/);
+    await expect(loadChatTemplate(nameless)).rejects.toThrow(/no default chat template, only tool_use/);
   });
 
   it("is that of files of its own before that of its settings", async () => {
     const path = folder({
       "tokenizer_config.json": settings,
       "chat_template.jinja": "file {{ bos_token }}\n",
-      "additional_chat_templates/rag.jinja": "rag",
-      "additional_chat_templates/notes.txt": "no template",
     });
     expect((await loadChatTemplate(path))?.render(hi)).toBe("file <s>");
-    expect((await loadChatTemplate(path, { name: "rag" }))?.render(hi)).toBe("rag");
-    await expect(loadChatTemplate(path, { name: "notes" })).rejects.toThrow(/it has default, rag/);
   });
 
   it("is named in its errors", async () => {
@@ -129,9 +120,9 @@ describe("the chat template of a folder", () => {
     const odd = folder({ "tokenizer_config.json": { chat_template: [{ name: "default" }] } });
     await expect(loadChatTemplate(odd)).rejects.toThrow(/neither a template nor a list of \{ name, template \}/);
     const raising = folder({
-      "tokenizer_config.json": { chat_template: { default: "D", strict: "{{ raise_exception('No system.') }}" } },
+      "tokenizer_config.json": { chat_template: "{{ raise_exception('No system.') }}" },
     });
-    const strict = await loadChatTemplate(raising, { name: "strict" });
-    expect(() => strict?.render(hi)).toThrow(/model-\d+ named strict refuses these messages: No system\.$/);
+    const strict = await loadChatTemplate(raising);
+    expect(() => strict?.render(hi)).toThrow(/model-\d+ refuses these messages: No system\.$/);
   });
 });

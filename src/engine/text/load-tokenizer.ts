@@ -7,7 +7,7 @@ import { type TokenizerParts, tokenizerParts } from "./tokenizer-parts.js";
 import type { TokenizerSettings } from "./tokenizer-settings.js";
 
 // Files of the largest vocabularies, a quarter of a million tokens, have 35 MB.
-const MOST_BYTES = 300_000_000;
+const MAX_BYTES = 300_000_000;
 
 // Other formats, which transformers converts to a tokenizer.json.
 const OTHER_FORMS = ["tokenizer.model", "tekken.json", "tiktoken.model", "vocab.json", "vocab.txt", "spiece.model"];
@@ -42,7 +42,7 @@ async function fromFiles<T>(
 ): Promise<T> {
   const file = join(folder, "tokenizer.json");
   if (!(await exists(file))) throw await missing(folder, file);
-  const stored = await readJsonObject(file, MOST_BYTES);
+  const stored = await readJsonObject(file, MAX_BYTES);
   const own: unknown[] = Array.isArray(stored.added_tokens) ? stored.added_tokens : [];
   const json = addedTokens.length > 0 ? { ...stored, added_tokens: [...own, ...addedTokens] } : stored;
   const settings = await readSettings(folder);

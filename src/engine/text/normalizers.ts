@@ -1,40 +1,15 @@
 // Normalizers and pre-tokenizers. They run here if their regular expressions are known to be safe, else in the guarded
 // process, where a call costs as much as some 200 words.
 import { CheckpointError, GuardError, guarded, isObject } from "../../core/index.js";
+import { SPLIT_PATTERNS } from "../../weights/index.js";
 import { makeParts } from "./hf-tokenizers.js";
 import type { Part } from "./tokenizer-json.js";
 
 const guardedText = guarded<typeof import("./guarded-functions.js")>("#guarded-text");
 
-// Parts of the patterns of published tokenizers.
-const WORDS = "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+";
-const REST = " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-const CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
-const SPELT_CONTRACTIONS = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])";
-const UPPER = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]";
-const LOWER = "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]";
-const CASED = (suffix: string) =>
-  `[^\\r\\n\\p{L}\\p{N}]?${UPPER}*${LOWER}+${suffix}|[^\\r\\n\\p{L}\\p{N}]?${UPPER}+${LOWER}*${suffix}`;
-const SLASHED_REST = " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-
-/** Regular expressions of published tokenizers; none of them backtracks over a run of characters. */
+/** Regular expressions of published tokenizers that run in place. */
 const TRUSTED: ReadonlySet<string> = new Set([
-  // Llama 3
-  `${CONTRACTIONS}|${WORDS}|\\p{N}{1,3}|${REST}`,
-  `${SPELT_CONTRACTIONS}|${WORDS}|\\p{N}{1,3}|${REST}`,
-  // Qwen 2 to 3
-  `${CONTRACTIONS}|${WORDS}|\\p{N}|${REST}`,
-  // Qwen 3.5
-  `${CONTRACTIONS}|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+`,
-  // GPT-2
-  "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
-  "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
-  // Mistral's Tekken
-  `${CASED("")}|\\p{N}|${SLASHED_REST}`,
-  // o200k, as in gpt-oss
-  `${CASED(`${CONTRACTIONS}?`)}|\\p{N}{1,3}|${SLASHED_REST}`,
-  // BLOOM
-  " ?[^(\\s|[.,!?…。，、।۔،])]+",
+  ...Object.values(SPLIT_PATTERNS),
   // Single classes, as in T5, XLM-R, DeepSeek and Falcon
   " {2,}",
   "\\s+",
@@ -53,7 +28,7 @@ const TRUSTED: ReadonlySet<string> = new Set([
 ]);
 
 /** A text may grow by this factor, more than in any published tokenizer, plus this many characters. */
-export const MOST_GROWTH = 100;
+export const MAX_GROWTH = 100;
 export const FREE_GROWTH = 10_000;
 
 /** The factor by which a part may lengthen a text. */
@@ -78,7 +53,7 @@ function isTrusted(part: Part | undefined): boolean {
       key === "Regex" ? typeof inner === "string" && TRUSTED.has(inner) : visit(inner),
     );
   };
-  return visit(part) && growth <= MOST_GROWTH;
+  return visit(part) && growth <= MAX_GROWTH;
 }
 
 /**
@@ -136,7 +111,7 @@ function bounded(texts: readonly string[], work: (seconds: number) => string[]):
   } catch (error) {
     throw error instanceof GuardError ? broken(error.message, error) : error;
   }
-  if (lengthOf(changed) > MOST_GROWTH * length + FREE_GROWTH) throw broken(`made ${lengthOf(changed)} characters`);
+  if (lengthOf(changed) > MAX_GROWTH * length + FREE_GROWTH) throw broken(`made ${lengthOf(changed)} characters`);
   return changed;
 }
 

@@ -1,7 +1,7 @@
 // Tokens to text, one token at a time: the decoders of a tokenizer.json as stages that hold back what may still change.
 // Follows src/decoders of Hugging Face `tokenizers` (at 3ba8ad0), whose stages process all tokens at once.
 import { isObject } from "../../core/index.js";
-import { FREE_GROWTH, MOST_GROWTH, makeNormalizer } from "./normalizers.js";
+import { FREE_GROWTH, MAX_GROWTH, makeNormalizer } from "./normalizers.js";
 import { CLEAN_UP, holdAll, replaceText, stripText, type TextStage } from "./text-stages.js";
 import { countField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
 import { prependScheme, replacement } from "./tokenizer-rewrites.js";
@@ -52,7 +52,7 @@ function chain(stages: TokenStage[], join: PieceDecoder, texts: TextStage[]): Pi
   let written = 0;
   // After every stage, as each may lengthen the output of the one before.
   const checkLength = (length: number) => {
-    if (length > MOST_GROWTH * read + FREE_GROWTH) {
+    if (length > MAX_GROWTH * read + FREE_GROWTH) {
       throw problem(`its decoder makes more than ${length} characters of tokens with ${read}`, "decoder");
     }
   };

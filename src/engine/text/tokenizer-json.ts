@@ -41,7 +41,7 @@ export interface CheckedJson {
 }
 
 // Well above the largest vocabularies, about a quarter of a million tokens. Tables are as long as the highest id.
-const MOST_IDS = 10_000_000;
+const MAX_IDS = 10_000_000;
 
 const MODEL_TYPES: readonly string[] = ["BPE", "Unigram", "WordPiece", "WordLevel"] satisfies ModelType[];
 
@@ -51,9 +51,9 @@ export function problem(message: string, field: string): CheckpointError {
 }
 
 // Well above published tokenizers, whose parts have some hundred values and patterns of up to 2,000 characters.
-const MOST_DEPTH = 100;
-const MOST_VALUES = 10_000;
-const MOST_TEXT = 10_000;
+const MAX_DEPTH = 100;
+const MAX_VALUES = 10_000;
+const MAX_TEXT = 10_000;
 // Normalization tables in base64, and fields that are checked on their own.
 const LARGE_FIELDS: readonly string[] = ["precompiled_charsmap", "vocab", "merges"];
 
@@ -64,10 +64,10 @@ function checkSize(value: unknown, field: string): void {
     throw problem(`its ${field} ${what}. Use the tokenizer.json of the original model`, field);
   };
   const visit = (inner: unknown, depth: number): void => {
-    if (depth > MOST_DEPTH) refuse(`nests deeper than ${MOST_DEPTH} levels`);
-    if (++values > MOST_VALUES) refuse(`has more than ${MOST_VALUES} values`);
-    if (typeof inner === "string" && inner.length > MOST_TEXT) {
-      refuse(`has a text of ${inner.length} characters; at most ${MOST_TEXT} are supported`);
+    if (depth > MAX_DEPTH) refuse(`nests deeper than ${MAX_DEPTH} levels`);
+    if (++values > MAX_VALUES) refuse(`has more than ${MAX_VALUES} values`);
+    if (typeof inner === "string" && inner.length > MAX_TEXT) {
+      refuse(`has a text of ${inner.length} characters; at most ${MAX_TEXT} are supported`);
     }
     if (Array.isArray(inner)) for (const item of inner as unknown[]) visit(item, depth + 1);
     else if (isObject(inner)) {
@@ -137,10 +137,10 @@ export function countField(part: Part, name: string): number {
 }
 
 /** An id, checked. */
-export function idField(value: unknown, token: string): number {
-  if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > MOST_IDS) {
+export function idField(value: unknown, token: unknown): number {
+  if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > MAX_IDS) {
     throw problem(
-      `${JSON.stringify(token)} has the id ${String(value)}, not a whole number up to ${MOST_IDS}`,
+      `${JSON.stringify(token)} has the id ${JSON.stringify(value)}, not a whole number up to ${MAX_IDS}`,
       "vocab",
     );
   }

@@ -1,14 +1,12 @@
 // Translates parts of a tokenizer.json so that @huggingface/tokenizers 0.2.0 does what `tokenizers` does with the original.
 // Parts without an exact equivalent are refused.
 import { isObject } from "../../core/index.js";
+import { SPLIT_PATTERNS } from "../../weights/index.js";
 import { countField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
 import { escapePattern, WORD_CLASS } from "./unicode.js";
 
 // Punctuation in `tokenizers`: that of ASCII, and Unicode's class P.
 const PUNCTUATION = "[\\p{P}!-/:-@\\[-`{-~]";
-
-// GPT-2's pattern, the default of the ByteLevel pre-tokenizer (pre_tokenizers/byte_level.rs).
-const GPT2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 export function translateNormalizer(part: Part): Part {
   switch (part.type) {
@@ -134,7 +132,7 @@ function byteLevel(part: Part): Part {
   const bytes: Part = { type: "ByteLevel", add_prefix_space: false, use_regex: false };
   return sequence([
     ...(part.add_prefix_space === true ? [prepend(" ", "[^ ]")] : []),
-    ...(part.use_regex === false ? [] : [split(GPT2, "Isolated")]),
+    ...(part.use_regex === false ? [] : [split(SPLIT_PATTERNS.gpt2, "Isolated")]),
     bytes,
   ]);
 }

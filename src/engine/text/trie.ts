@@ -2,9 +2,9 @@
 import { problem } from "./tokenizer-json.js";
 
 // A search takes as many steps as the longest text has characters. Published pieces have up to some 250.
-const MOST_LENGTH = 1000;
+const MAX_LENGTH = 1000;
 // 250,000 published pieces make about a million nodes; this many take some 300 MB.
-const MOST_NODES = 5_000_000;
+const MAX_NODES = 5_000_000;
 
 /** A prefix; where a text ends, its value. */
 export class TrieNode<T> {
@@ -46,15 +46,15 @@ export class Trie<T> {
 
   /** @throws CheckpointError if the text is too long, or there are too many of them */
   set(text: string, value: T): void {
-    if (text.length > MOST_LENGTH) {
-      throw problem(`a token has ${text.length} characters; at most ${MOST_LENGTH} are supported`, "vocab");
+    if (text.length > MAX_LENGTH) {
+      throw problem(`a token has ${text.length} characters; at most ${MAX_LENGTH} are supported`, "vocab");
     }
     let node = this.root;
     for (let i = 0; i < text.length; i++) {
       const unit = text.charCodeAt(i);
       let next = node.child(unit);
       if (!next) {
-        if (++this.#nodes > MOST_NODES) throw problem(`its tokens need more than ${MOST_NODES} nodes`, "vocab");
+        if (++this.#nodes > MAX_NODES) throw problem(`its tokens need more than ${MAX_NODES} nodes`, "vocab");
         next = node.addChild(unit);
       }
       node = next;

@@ -1,6 +1,6 @@
 // Plans a GGUF file: its tensors with their encodings, and its metadata. Reads headers and configurations, not weights.
 import { basename } from "node:path";
-import { CheckpointError, digestOf, digestOfJson, elementCount, formatSome, plural } from "../../core/index.js";
+import { CheckpointError, digestOf, digestOfJson, formatSome, plural } from "../../core/index.js";
 import {
   type DecoderSpec,
   loadSourceTemplate,
@@ -8,7 +8,7 @@ import {
   type ModelSource,
   readSpec,
 } from "../../engine/index.js";
-import { type Encoding, encodedBytes } from "../../weights/index.js";
+import type { Encoding } from "../../weights/index.js";
 import { EXPORTED_FAMILIES, findArchitecture, unsupportedTraits } from "./architectures.js";
 import { type GgufLayout, layOutGguf, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 import { type ComputedTensor, decoderMetadata, ropeTensors } from "./metadata.js";
@@ -36,8 +36,6 @@ export interface GgufPlan {
   /** Tensors that follow from the configuration; they come before the others. */
   readonly computed: readonly ComputedTensor[];
   readonly layout: GgufLayout;
-  /** Bytes by encoding, largest first. */
-  readonly encodings: Readonly<Record<string, { readonly tensors: number; readonly bytes: number }>>;
   readonly notes: readonly string[];
 }
 
@@ -97,18 +95,8 @@ export async function planGguf(source: ModelSource, options: GgufOptions): Promi
     tensors: planned,
     computed,
     layout,
-    encodings: countEncodings(planned),
     notes: [...notesOf(spec, architecture.windows ?? false, unused), ...chosen.notes, ...tokenizer.notes],
   };
-}
-
-function countEncodings(tensors: GgufPlan["tensors"]): GgufPlan["encodings"] {
-  const counts = new Map<string, { tensors: number; bytes: number }>();
-  for (const { encoding, shape } of tensors) {
-    const { tensors: number, bytes } = counts.get(encoding) ?? { tensors: 0, bytes: 0 };
-    counts.set(encoding, { tensors: number + 1, bytes: bytes + encodedBytes(encoding, elementCount(shape)) });
-  }
-  return Object.fromEntries([...counts].sort(([, a], [, b]) => b.bytes - a.bytes));
 }
 
 function notesOf({ layers, contextLength, ropes }: DecoderSpec, windows: boolean, unused: readonly string[]): string[] {

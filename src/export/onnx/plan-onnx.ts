@@ -52,15 +52,13 @@ export interface OnnxPlan {
   readonly bytes: number;
   /** Changes with the model, its files, and the type. */
   readonly digest: string;
-  /** Tensors and bytes by encoding, largest first. */
-  readonly encodings: Readonly<Record<string, { readonly tensors: number; readonly bytes: number }>>;
   readonly notes: readonly string[];
 }
 
 // Part of the digest: a version that stores weights in another way has another number.
 const FORMAT = 1;
 // Of this many positions, tables of rotations with 128 dimensions take 67 MB.
-const MOST_POSITIONS = 131_072;
+const MAX_POSITIONS = 131_072;
 const FILE_BYTES = 1.9e9;
 // As ONNX recommends for files that are mapped into memory.
 const ALIGNMENT = 4096;
@@ -92,7 +90,7 @@ export function planOnnx(source: ModelSource, { type, fileBytes = FILE_BYTES }: 
   const uneven = [...steps].flatMap(([name, step]) =>
     uses.products.has(name) && !fillsBlocks(step) ? [step.tensor] : [],
   );
-  const positions = Math.min(spec.contextLength, MOST_POSITIONS);
+  const positions = Math.min(spec.contextLength, MAX_POSITIONS);
   const tables = spec.ropes.map(({ dimensions, long }, rope): RopeTable => {
     const above = long?.above ?? positions;
     const [rows, longRows] = above < positions ? [above, positions] : [positions, 0];
@@ -104,9 +102,9 @@ export function planOnnx(source: ModelSource, { type, fileBytes = FILE_BYTES }: 
   const computed = (emitter: Parameters<typeof computeFeeds>[0]) => computeFeeds(emitter, spec, tables);
   const model = lowerGraph(outputs, { weights, quantized, computed, axes: AXES });
   const data = places.files;
-  if (data.length > MOST_FILES) {
+  if (data.length > MAX_FILES) {
     throw new CheckpointError(
-      `${source.name} needs ${data.length} data files, and transformers.js opens ${MOST_FILES}. Export it with --type q4.`,
+      `${source.name} needs ${data.length} data files, and transformers.js opens ${MAX_FILES}. Export it with --type q4.`,
     );
   }
   const config = configOf(source, spec, { type, positions, files: { [file]: data.length } });
@@ -121,14 +119,13 @@ export function planOnnx(source: ModelSource, { type, fileBytes = FILE_BYTES }: 
     tables,
     config,
     digest: digestOfJson([FORMAT, source.digest, digestOf(model), config]),
-    encodings: countEncodings(tensors),
     bytes: data.reduce((sum, { bytes }) => sum + bytes, model.byteLength),
     notes: [...notes, ...notesOf(spec, positions, data), ...(codes ? unevenNotes([...new Set(uneven)]) : [])],
   };
 }
 
 // MAX_EXTERNAL_DATA_CHUNKS of transformers.js.
-const MOST_FILES = 100;
+const MAX_FILES = 100;
 
 /** Gives tensors places in data files. */
 class Places {
@@ -153,19 +150,6 @@ class Places {
     file.bytes = offset + length;
     return { location: file.name, offset, length };
   }
-}
-
-function countEncodings(tensors: readonly PlacedTensor[]): OnnxPlan["encodings"] {
-  const counts = new Map<string, { tensors: number; bytes: number }>();
-  const count = (encoding: string, bytes: number) => {
-    const before = counts.get(encoding) ?? { tensors: 0, bytes: 0 };
-    counts.set(encoding, { tensors: before.tensors + 1, bytes: before.bytes + bytes });
-  };
-  for (const { plain, quantized } of tensors) {
-    if (plain) count(plain.dtype, plain.length);
-    if (quantized) count(quantized.encoding === "Q8_0" ? "Q8" : "Q4", quantized.codes.length + quantized.scales.length);
-  }
-  return Object.fromEntries([...counts].sort(([, a], [, b]) => b.bytes - a.bytes));
 }
 
 type Spec = ReturnType<typeof readSpec>;

@@ -134,9 +134,9 @@ function overflowWarnings({ type }: OnnxPlan, overflows: ReadonlyMap<string, num
 /** Parts that transformers.js requires in tokenizer.json, if only as null. */
 const TOKENIZER_PARTS = ["normalizer", "pre_tokenizer", "post_processor", "decoder"];
 // Files of the largest vocabularies, a quarter of a million tokens, have 35 MB.
-const MOST_TOKENIZER_BYTES = 300_000_000;
+const MAX_TOKENIZER_BYTES = 300_000_000;
 // Far above any real template.
-const MOST_TEMPLATE_BYTES = 10_000_000;
+const MAX_TEMPLATE_BYTES = 10_000_000;
 
 /** Copies tokenizer and generation defaults; the template goes where transformers.js reads it. */
 async function writeTexts({ source }: OnnxPlan, folder: string): Promise<string[]> {
@@ -149,7 +149,7 @@ async function writeTexts({ source }: OnnxPlan, folder: string): Promise<string[
       `${source.name} has no tokenizer.json, which transformers.js needs for text; copy that of its model into the folder`,
     ];
   }
-  const json = await readJsonObject(tokenizer, MOST_TOKENIZER_BYTES);
+  const json = await readJsonObject(tokenizer, MAX_TOKENIZER_BYTES);
   if (TOKENIZER_PARTS.some((part) => !(part in json))) {
     const parts = Object.fromEntries(TOKENIZER_PARTS.map((part) => [part, null]));
     await writeFile(tokenizer, JSON.stringify({ ...parts, ...json }));
@@ -157,7 +157,7 @@ async function writeTexts({ source }: OnnxPlan, folder: string): Promise<string[
   if (!(await exists(settings))) await writeFile(settings, "{}\n");
   if (await exists(template)) {
     const tooLarge = () => new CheckpointError(`${template} is too large to be a chat template`, { file: template });
-    const text = (await readBounded(template, MOST_TEMPLATE_BYTES, tooLarge)).toString("utf8");
+    const text = (await readBounded(template, MAX_TEMPLATE_BYTES, tooLarge)).toString("utf8");
     await rewriteJson(settings, settings, (json) => ({ ...json, chat_template: text }));
   }
   return [];

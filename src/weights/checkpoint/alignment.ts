@@ -80,7 +80,7 @@ export async function alignVocabularies(
     rows,
     added,
     digest: hash.digest("hex"),
-    notes: describe(leader, members, tokenAt, added, rows),
+    notes: alignmentNotes(leader, members, tokenAt, added, rows),
   };
 }
 
@@ -174,7 +174,7 @@ function alignOne(
   return { ...member.checkpoint, tensors };
 }
 
-function describe(
+function alignmentNotes(
   leader: Member,
   members: readonly Member[],
   tokenAt: ReadonlyMap<number, string>,

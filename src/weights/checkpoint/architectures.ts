@@ -124,38 +124,31 @@ const EXPERTS: Readonly<Record<string, LayerPart>> = {
   "mlp.shared_expert_gate": "shared_expert_gate",
 };
 
-export const ARCHITECTURES: readonly Architecture[] = [
+/** Traits of most families, which the others override. */
+const DECODER = { stems: STEMS, layers: "layers", outside: OUTSIDE };
+
+type Family = Omit<Architecture, keyof typeof DECODER> & Partial<Architecture>;
+
+const ARCHITECTURES: readonly Family[] = [
   {
     name: "Llama", // Llama 1 to 3, Falcon 3, Yi, SmolLM, TinyLlama and others with its layout
     modelTypes: ["llama"],
-    stems: STEMS,
-    layers: "layers",
     parts: LLAMA_PARTS,
-    outside: OUTSIDE,
   },
   {
     name: "Mistral",
     modelTypes: ["mistral", "ministral"],
-    stems: STEMS,
-    layers: "layers",
     parts: LLAMA_PARTS,
-    outside: OUTSIDE,
   },
   {
     name: "Qwen 2",
     modelTypes: ["qwen2", "qwen2_5_vl_text", "qwen2_vl_text"],
-    stems: STEMS,
-    layers: "layers",
     parts: LLAMA_PARTS,
-    outside: OUTSIDE,
   },
   {
     name: "Qwen 3",
     modelTypes: ["qwen3", "qwen3_vl_text"],
-    stems: STEMS,
-    layers: "layers",
     parts: LLAMA_PARTS,
-    outside: OUTSIDE,
   },
   {
     name: "Granite",
@@ -177,35 +170,24 @@ export const ARCHITECTURES: readonly Architecture[] = [
   {
     name: "Cohere", // Command R, Aya Expanse: one norm before a parallel block
     modelTypes: ["cohere", "cohere2"],
-    stems: STEMS,
-    layers: "layers",
     parts: { ...ATTENTION, ...GATED_MLP, input_layernorm: "input_norm" },
-    outside: OUTSIDE,
     tiedByDefault: true,
   },
   {
     name: "Gemma",
     modelTypes: ["gemma"],
-    stems: STEMS,
-    layers: "layers",
     parts: LLAMA_PARTS,
-    outside: OUTSIDE,
     tiedByDefault: true,
   },
   {
     name: "Gemma 2",
     modelTypes: ["gemma2", "gemma3_text"],
-    stems: STEMS,
-    layers: "layers",
     parts: { ...ATTENTION, ...GATED_MLP, ...SANDWICH_NORMS },
-    outside: OUTSIDE,
     tiedByDefault: true,
   },
   {
     name: "Phi-3", // queries, keys and values in one matrix; gate and up in another
     modelTypes: ["phi3"],
-    stems: STEMS,
-    layers: "layers",
     parts: {
       "self_attn.qkv_proj": "qkv_proj",
       "self_attn.o_proj": "o_proj",
@@ -213,13 +195,10 @@ export const ARCHITECTURES: readonly Architecture[] = [
       "mlp.down_proj": "down_proj",
       ...PRE_NORMS,
     },
-    outside: OUTSIDE,
   },
   {
     name: "Phi",
     modelTypes: ["phi"],
-    stems: STEMS,
-    layers: "layers",
     parts: {
       "self_attn.q_proj": "q_proj",
       "self_attn.k_proj": "k_proj",
@@ -234,29 +213,22 @@ export const ARCHITECTURES: readonly Architecture[] = [
   {
     name: "OLMo", // its norms have no parameters
     modelTypes: ["olmo"],
-    stems: STEMS,
-    layers: "layers",
     parts: { ...ATTENTION, ...GATED_MLP },
-    outside: OUTSIDE,
   },
   {
     name: "OLMo 2", // norms only after each half
     modelTypes: ["olmo2", "olmo3"],
-    stems: STEMS,
-    layers: "layers",
     parts: {
       ...ATTENTION,
       ...GATED_MLP,
       post_attention_layernorm: "post_attention_norm",
       post_feedforward_layernorm: "post_mlp_norm",
     },
-    outside: OUTSIDE,
   },
   {
     name: "GPT-NeoX", // Pythia
     modelTypes: ["gpt_neox"],
     stems: ["gpt_neox.", ""],
-    layers: "layers",
     parts: {
       "attention.query_key_value": "qkv_proj",
       "attention.dense": "o_proj",
@@ -286,8 +258,6 @@ export const ARCHITECTURES: readonly Architecture[] = [
   {
     name: "Mixtral",
     modelTypes: ["mixtral"],
-    stems: STEMS,
-    layers: "layers",
     parts: {
       ...ATTENTION,
       ...PRE_NORMS,
@@ -297,21 +267,15 @@ export const ARCHITECTURES: readonly Architecture[] = [
       "block_sparse_moe.experts.*.w2": "down_proj",
       "block_sparse_moe.experts.*.w3": "up_proj",
     },
-    outside: OUTSIDE,
   },
   {
     name: "Qwen MoE", // dense layers may be between the sparse ones
     modelTypes: ["qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text"],
-    stems: STEMS,
-    layers: "layers",
     parts: { ...LLAMA_PARTS, ...EXPERTS },
-    outside: OUTSIDE,
   },
   {
     name: "Llama 3.2 Vision", // cross-attention to the image takes whole layers of its own among the others
     modelTypes: ["mllama_text_model"],
-    stems: STEMS,
-    layers: "layers",
     parts: {
       ...LLAMA_PARTS,
       "cross_attn.q_proj": "q_proj",
@@ -321,13 +285,11 @@ export const ARCHITECTURES: readonly Architecture[] = [
       "cross_attn.q_norm": "q_norm",
       "cross_attn.k_norm": "k_norm",
     },
-    outside: OUTSIDE,
   },
   {
     name: "Llama (Meta's names)", // params.json, and the consolidated files of Mistral
     modelTypes: ["meta"],
     stems: ["", "model."],
-    layers: "layers",
     parts: {
       "attention.wq": "q_proj",
       "attention.wk": "k_proj",
@@ -344,5 +306,6 @@ export const ARCHITECTURES: readonly Architecture[] = [
 ];
 
 export function findArchitecture(modelType: string): Architecture | undefined {
-  return ARCHITECTURES.find((architecture) => architecture.modelTypes.includes(modelType));
+  const family = ARCHITECTURES.find(({ modelTypes }) => modelTypes.includes(modelType));
+  return family && { ...DECODER, ...family };
 }

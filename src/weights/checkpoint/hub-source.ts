@@ -150,7 +150,7 @@ export async function findOnHub(
       names.flatMap((one) => files.get(one) ?? []),
       onProgress,
     );
-  const needed = [...files].filter(([one, { size }]) => isNeeded(one) && size <= MOST_COMPANION_BYTES);
+  const needed = [...files].filter(([one, { size }]) => isNeeded(one) && size <= MAX_COMPANION_BYTES);
   await fetchFiles(needed.map(([one]) => one));
   // An adapter is small, and each of its factors is read for every piece of a tensor.
   if (role === "adapter" && access.fetch === "stream") await fetchFiles([ADAPTER_WEIGHTS], access.onProgress);
@@ -208,7 +208,7 @@ function isConfiguration(name: string): boolean {
 }
 
 /** Larger files beside the weights are data: tokenizers have tens of megabytes at most. */
-const MOST_COMPANION_BYTES = 100_000_000;
+const MAX_COMPANION_BYTES = 100_000_000;
 
 /** Files beside the weights that a plan or its output may need: configuration, tokenizer, templates, code, terms. */
 function isCompanion(name: string): boolean {

@@ -20,21 +20,21 @@ export interface Vocabulary {
 }
 
 // The largest vocabularies (250,000 tokens) take 35 MB.
-const MOST_BYTES = 300_000_000;
-const MOST_ROWS = 10_000_000;
+const MAX_BYTES = 300_000_000;
+const MAX_ROWS = 10_000_000;
 
-/** Folders that may have the tokenizer: PEFT saves the one used in training beside the adapter. */
-function homesOf({ texts, adapter }: Checkpoint): string[] {
+/** Folders that may have the tokenizer, in order: PEFT saves the one used in training beside the adapter. */
+export function textFoldersOf({ texts, adapter }: Checkpoint): string[] {
   return adapter ? [adapter.path, texts] : [texts];
 }
 
 /** The bytes of a checkpoint's tokenizer.json; undefined where it has none. */
 export async function tokenizerBytes(checkpoint: Checkpoint): Promise<Buffer | undefined> {
-  for (const home of homesOf(checkpoint)) {
+  for (const home of textFoldersOf(checkpoint)) {
     const file = join(home, "tokenizer.json");
     const found = await stat(file).catch(() => undefined);
     if (!found?.isFile()) continue;
-    if (found.size > MOST_BYTES) throw new CheckpointError(`${file} is too large to be a tokenizer`, { file });
+    if (found.size > MAX_BYTES) throw new CheckpointError(`${file} is too large to be a tokenizer`, { file });
     return readFile(file);
   }
   return undefined;
@@ -52,7 +52,7 @@ export function parseVocabulary(bytes: Buffer, name: string): Vocabulary | undef
   const rows = new Map<string, number>();
   const add = (token: unknown, row: unknown) => {
     if (typeof token !== "string") return;
-    if (!Number.isSafeInteger(row) || (row as number) < 0 || (row as number) > MOST_ROWS) {
+    if (!Number.isSafeInteger(row) || (row as number) < 0 || (row as number) > MAX_ROWS) {
       throw new CheckpointError(`tokenizer.json of ${name} gives ${JSON.stringify(token)} the row ${String(row)}`, {});
     }
     rows.set(token, row as number);

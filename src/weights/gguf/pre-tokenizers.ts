@@ -2,25 +2,13 @@
 // Source: llm_tokenizer_bpe and llama_vocab::impl::load in src/llama-vocab.cpp of ggml-org/llama.cpp, November 2026. It
 // names them by hashes of a tokenised text; the splits of a tokenizer.json identify them without the vocabulary.
 import { isObject } from "../../core/index.js";
+import { SPLIT_PATTERNS } from "./split-patterns.js";
 
 /** A part of a tokenizer.json. */
 type Part = Readonly<Record<string, unknown>>;
 
-const GPT2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+const { gpt2, llama3, qwen2, tekken, o200k } = SPLIT_PATTERNS;
 const DIGIT = "\\p{N}";
-
-const CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
-const REST = " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-const LLAMA3 = `${CONTRACTIONS}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|${REST}`;
-const QWEN2 = `${CONTRACTIONS}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|${REST}`;
-
-const UPPER = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]";
-const LOWER = "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]";
-const REST_WITH_SLASH = " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-const TEKKEN = `[^\\r\\n\\p{L}\\p{N}]?${UPPER}*${LOWER}+|[^\\r\\n\\p{L}\\p{N}]?${UPPER}+${LOWER}*|\\p{N}|${REST_WITH_SLASH}`;
-const GPT4O =
-  `[^\\r\\n\\p{L}\\p{N}]?${UPPER}*${LOWER}+${CONTRACTIONS}?|` +
-  `[^\\r\\n\\p{L}\\p{N}]?${UPPER}+${LOWER}*${CONTRACTIONS}?|\\p{N}{1,3}|${REST_WITH_SLASH}`;
 
 /** Splits in their order, and whether words that are tokens are not merged. */
 interface PreTokenizer {
@@ -33,23 +21,23 @@ interface PreTokenizer {
 
 /** Where several names mean the same splits, the one that does not clean up spaces when it decodes. */
 const PRE_TOKENIZERS: readonly PreTokenizer[] = [
-  { name: "gpt-2", aliases: ["phi-2", "olmo", "jina-es", "jina-de", "gigachat"], splits: [GPT2], ignoresMerges: false },
+  { name: "gpt-2", aliases: ["phi-2", "olmo", "jina-es", "jina-de", "gigachat"], splits: [gpt2], ignoresMerges: false },
   {
     name: "command-r",
     aliases: ["starcoder", "refact", "smollm", "codeshell", "exaone", "minerva-7b"],
-    splits: [DIGIT, GPT2],
+    splits: [DIGIT, gpt2],
     ignoresMerges: false,
   },
   {
     name: "llama-bpe",
     aliases: ["llama3", "llama-v3", "falcon3", "pixtral", "lfm2"],
-    splits: [LLAMA3],
+    splits: [llama3],
     ignoresMerges: true,
   },
-  { name: "dbrx", aliases: ["smaug-bpe"], splits: [LLAMA3], ignoresMerges: false },
-  { name: "qwen2", aliases: ["deepseek-r1-qwen", "stablelm2"], splits: [QWEN2], ignoresMerges: false },
-  { name: "tekken", splits: [TEKKEN], ignoresMerges: true },
-  { name: "gpt-4o", aliases: ["llama4"], splits: [GPT4O], ignoresMerges: false },
+  { name: "dbrx", aliases: ["smaug-bpe"], splits: [llama3], ignoresMerges: false },
+  { name: "qwen2", aliases: ["deepseek-r1-qwen", "stablelm2"], splits: [qwen2], ignoresMerges: false },
+  { name: "tekken", splits: [tekken], ignoresMerges: true },
+  { name: "gpt-4o", aliases: ["llama4"], splits: [o200k], ignoresMerges: false },
 ];
 
 /** llama.cpp's name of a pre-tokenizer; undefined for one that it does not know. */
@@ -68,10 +56,10 @@ export function preTokenizerOf(name: string): { readonly part: object; readonly 
     type: "ByteLevel",
     add_prefix_space: false,
     trim_offsets: true,
-    use_regex: splits.includes(GPT2),
+    use_regex: splits.includes(gpt2),
   };
   const others = splits
-    .filter((split) => split !== GPT2)
+    .filter((split) => split !== gpt2)
     .map((split) =>
       split === DIGIT
         ? { type: "Digits", individual_digits: true }
@@ -89,7 +77,7 @@ function splitsOf(part: Part | undefined): string[] | undefined {
     }
     case "ByteLevel":
       if (part.add_prefix_space === true) return undefined;
-      return part.use_regex === false ? [] : [GPT2];
+      return part.use_regex === false ? [] : [gpt2];
     case "Digits":
       return part.individual_digits === true ? [DIGIT] : undefined;
     case "Split": {

@@ -17,7 +17,7 @@ const LANES = 8;
 const BLOCK = plain.SUM_BLOCK;
 const STAGES = 4;
 /** Limit of 32-bit WebAssembly memory, less the last page, whose end has no address. */
-const MOST_TRAINING_BYTES = (65_536 - 1) * PAGE;
+const MAX_TRAINING_BYTES = (65_536 - 1) * PAGE;
 
 /**
  * Training kernels with their own memory for arrays.
@@ -33,7 +33,7 @@ export class TrainingKernels {
   #end: number;
 
   /**
-   * @param options.bytes memory for arrays, in bytes; default 0, at most about 4 GiB (MOST_TRAINING_BYTES). See
+   * @param options.bytes memory for arrays, in bytes; default 0, at most about 4 GiB (MAX_TRAINING_BYTES). See
    *   `bytesFor`.
    */
   constructor(options: { bytes?: number } = {}) {
@@ -43,7 +43,7 @@ export class TrainingKernels {
     const { memory } = this.#wasm;
     reserve(memory, this.#end);
     try {
-      reserve(memory, Math.min(this.#end + align(options.bytes ?? 0), MOST_TRAINING_BYTES));
+      reserve(memory, Math.min(this.#end + align(options.bytes ?? 0), MAX_TRAINING_BYTES));
     } catch (error) {
       // Not enough address space: all arrays go through blocks.
       if (!(error instanceof RangeError)) throw error;

@@ -137,8 +137,6 @@ describe("without an index", () => {
     const folder = await folderOf({ [SINGLE_FILE]: holding("a") });
     await refused(join(folder, "missing"), "CheckpointError", /missing does not exist$/);
     await refused(join(folder, SINGLE_FILE), "CheckpointError", /is a file; give the folder of a checkpoint$/);
-    const gguf = await folderOf({ "model.gguf": Buffer.from("GGUF") });
-    await refused(join(gguf, "model.gguf"), "CheckpointError", /is a GGUF file, which only llama.cpp reads; give/);
   });
 
   test("a damaged file is named", async () => {

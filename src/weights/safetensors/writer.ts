@@ -50,11 +50,11 @@ export async function writeSafetensors(
 }
 
 // A single write takes at most 2 GiB less a page on Linux, and less than asked for when the disk fills up.
-const MOST_BYTES_A_WRITE = 2 ** 30;
+const MAX_WRITE_BYTES = 2 ** 30;
 
 async function writeAll(handle: FileHandle, data: Uint8Array): Promise<void> {
   for (let at = 0; at < data.byteLength; ) {
-    const { bytesWritten } = await handle.write(data, at, Math.min(data.byteLength - at, MOST_BYTES_A_WRITE));
+    const { bytesWritten } = await handle.write(data, at, Math.min(data.byteLength - at, MAX_WRITE_BYTES));
     at += bytesWritten;
   }
 }

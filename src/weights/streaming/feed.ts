@@ -9,7 +9,7 @@ import type { Window } from "./shared.js";
 /** Requests at once. More gain little on one connection to a storage, and servers limit them. */
 const REQUESTS = 8;
 /** Batches in memory: while the threads read one, others are fetched. */
-const MOST_SLOTS = 4;
+const MAX_SLOTS = 4;
 
 export class Feed {
   readonly window: Window;
@@ -37,11 +37,11 @@ export class Feed {
     this.#batches = planBatches(
       program,
       pieces,
-      Math.min(SLOT_BYTES, memory / MOST_SLOTS),
+      Math.min(SLOT_BYTES, memory / MAX_SLOTS),
       (index) => done[index] !== 0,
     );
     this.#slot = Math.max(0, ...this.#batches.map(({ bytes }) => bytes));
-    this.#slots = Math.min(this.#batches.length, MOST_SLOTS, this.#slot === 0 ? 1 : Math.floor(memory / this.#slot));
+    this.#slots = Math.min(this.#batches.length, MAX_SLOTS, this.#slot === 0 ? 1 : Math.floor(memory / this.#slot));
     if (this.#batches.length > 0 && this.#slots === 0) {
       const least = 2 * this.#slot;
       throw new LayergraftError(

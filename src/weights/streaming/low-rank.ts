@@ -28,10 +28,10 @@ const EXTRA = 16;
 // The first rank of a search.
 const FIRST_SEARCH = 64;
 // Sketches with more than this share of the smaller side take longer than the exact decomposition.
-const MOST_SKETCHED = 1 / 3;
+const MAX_SKETCHED = 1 / 3;
 
 const isSketched = (rank: number, { rows, columns }: Pick<RowSource, "rows" | "columns">) =>
-  rank + EXTRA <= MOST_SKETCHED * Math.min(rows, columns);
+  rank + EXTRA <= MAX_SKETCHED * Math.min(rows, columns);
 
 /** Bytes that an approximation of this rank needs. */
 export function lowRankBytes(matrix: Pick<RowSource, "rows" | "columns">, rank: number): number {

@@ -6,7 +6,7 @@ export const PANEL = 128;
 // Vectors that are made orthogonal to the earlier ones together, in products of matrices.
 const GROUP = 16;
 // Two to four are enough where there are far fewer vectors than dimensions.
-const MOST_ROUNDS = 16;
+const MAX_ROUNDS = 16;
 
 /** Vectors [count, length]: one dense matrix [count, at most PANEL] after the other. */
 export class Panels {
@@ -81,7 +81,7 @@ export class Panels {
       const products = kernels.allocate(8 * GROUP * this.count);
       for (let from = 0; from < this.count; from += GROUP) {
         const to = Math.min(from + GROUP, this.count);
-        for (let round = 0, least = 0; round < MOST_ROUNDS && (round < 2 || least < 0.5); round++) {
+        for (let round = 0, least = 0; round < MAX_ROUNDS && (round < 2 || least < 0.5); round++) {
           this.#subtractProjections(products, from, to, 0, from);
           least = 1;
           for (let i = from; i < to; i++) {

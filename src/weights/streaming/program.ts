@@ -4,7 +4,7 @@ import { BLOCKS, type Encoding, encodedBytes, type StoredBlocks } from "../kerne
 import type { RemoteFile } from "../safetensors/reader.js";
 import type { LowRankFactors } from "./low-rank.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
-import { MOST_PASSES } from "./sketch.js";
+import { MAX_PASSES } from "./sketch.js";
 import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
 
 /** How values are stored: one by one, or in blocks of a GGUF file, of which rows fill a whole number. */
@@ -380,7 +380,7 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
       for (const term of storedTerms(evaluation)) {
         if (term.shared !== undefined && shared.has(term.shared)) continue;
         if (term.shared !== undefined) shared.add(term.shared);
-        const passes = job.kind === "low-rank" ? MOST_PASSES : 1;
+        const passes = job.kind === "low-rank" ? MAX_PASSES : 1;
         read += passes * (evaluation.elements * bytesPerValue(term.dtype) + factorBytes(term));
       }
     }

@@ -15,7 +15,7 @@ const GAIN = 1e-5;
 // What is left of the squared norm when float64 has captured all of it.
 const NOTHING = 1e-13;
 /** Most passes over the matrix with sketches of one size. */
-export const MOST_PASSES = 9;
+export const MAX_PASSES = 9;
 
 export class Sketch {
   readonly #kernels: Kernels;
@@ -55,7 +55,7 @@ export class Sketch {
       this.#v.orthonormalize();
       const captured = this.#pass();
       const isConverged = pass > 1 && captured - before <= GAIN * squares;
-      if (isConverged || squares - captured <= NOTHING * squares || pass === MOST_PASSES) return;
+      if (isConverged || squares - captured <= NOTHING * squares || pass === MAX_PASSES) return;
       before = captured;
       this.#v.values.set(this.#z.values);
     }
