@@ -64,7 +64,7 @@ const sent = () =>
     .filter(({ origin, range }) => origin === "storage" && !range?.startsWith("bytes=0-"))
     .reduce((sum, { bytes }) => sum + bytes, 0);
 /** Most bytes of the samples that show whether models are related: 1024 elements of 32 matrices of each. */
-const MOST_SAMPLES = 2 * 32 * 2048;
+const MAX_SAMPLES = 2 * 32 * 2048;
 
 async function mergeHere(out: string, ...args: string[]): Promise<string[]> {
   if (!existsSync(at(out))) expect((await run(...args, "--out", out)).status).toBe(DONE);
@@ -94,7 +94,7 @@ describe("a merge of models on the hub", () => {
     if (method === "swap") expect(bytesToFetch / bytesOnHub).toBeLessThan(0.52);
     else expect(bytesToFetch).toBe(bytesOnHub - headersOf("task") - headersOf("language"));
     const samples = sent();
-    expect(samples).toBeLessThanOrEqual(MOST_SAMPLES);
+    expect(samples).toBeLessThanOrEqual(MAX_SAMPLES);
 
     hub.requests = [];
     const out = `remote-${method}`;

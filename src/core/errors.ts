@@ -54,15 +54,15 @@ export class CheckpointError extends LayergraftError {
 }
 
 /** A message lists so many problems and counts the others. */
-const MOST_PROBLEMS = 20;
-const MOST_CHARACTERS = 500;
+const MAX_PROBLEMS = 20;
+const MAX_CHARACTERS = 500;
 
 /** A summary with a line for each problem. */
 function listed(summary: string, problems: readonly string[]): string {
-  const more = problems.length - MOST_PROBLEMS;
+  const more = problems.length - MAX_PROBLEMS;
   const lines = problems
-    .slice(0, MOST_PROBLEMS)
-    .map((problem) => `  - ${problem.length > MOST_CHARACTERS ? `${problem.slice(0, MOST_CHARACTERS)}...` : problem}`);
+    .slice(0, MAX_PROBLEMS)
+    .map((problem) => `  - ${problem.length > MAX_CHARACTERS ? `${problem.slice(0, MAX_CHARACTERS)}...` : problem}`);
   return [summary, ...lines, ...(more > 0 ? [`  and ${more.toLocaleString("en-US")} more`] : [])].join("\n");
 }
 

@@ -67,5 +67,5 @@ export { redactor } from "./secrets.js";
 export { elementCount, formatShape, type Shape, sameShape } from "./shape.js";
 export { closest, didYouMean } from "./spelling.js";
 export { visible, write } from "./terminal.js";
-export { MOST_THREADS } from "./threads.js";
+export { MAX_THREADS } from "./threads.js";
 export { VERSION } from "./version.js";

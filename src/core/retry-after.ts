@@ -1,5 +1,5 @@
 /** Longest pause in seconds that a server is believed to mean. */
-const MOST_SECONDS = 7 * 24 * 3600;
+const MAX_SECONDS = 7 * 24 * 3600;
 
 /**
  * The pause that a Retry-After header asks for: seconds, or a date (RFC 9110, section 10.2.3).
@@ -9,5 +9,5 @@ export function readRetryAfter(header: string | null | undefined): number | unde
   if (header === null || header === undefined) return undefined;
   const number = Number(header);
   const seconds = Number.isNaN(number) ? (Date.parse(header) - Date.now()) / 1000 : number;
-  return seconds <= MOST_SECONDS ? Math.max(0, seconds) : undefined;
+  return seconds <= MAX_SECONDS ? Math.max(0, seconds) : undefined;
 }

@@ -1,2 +1,2 @@
 /** Most threads: far above any useful number, as each has its own stack from the start. */
-export const MOST_THREADS = 256;
+export const MAX_THREADS = 256;

@@ -46,7 +46,7 @@ export interface LoadedTask {
 /** After as many answers that were all refused, the task stops. */
 const HOPELESS = 20;
 /** Programs at once: each is two Python processes whose time counts. */
-const MOST_EXECUTIONS = 4;
+const MAX_EXECUTIONS = 4;
 
 export interface TaskRunOptions
   extends Pick<EvaluateOptions, "backend" | "sandbox" | "signal" | "onProgress" | "onSample"> {
@@ -89,7 +89,7 @@ export class TaskRun {
     const combined = AbortSignal.any([failure.signal, ...(signal ? [signal] : [])]);
     const { backend: direct } = this.#options;
     const backend = folder ? withCache(direct, folder.cache, () => this.#cached++) : direct;
-    const limit = pLimit(task.executes ? Math.min(MOST_EXECUTIONS, availableParallelism()) : items.length);
+    const limit = pLimit(task.executes ? Math.min(MAX_EXECUTIONS, availableParallelism()) : items.length);
     const judging: Promise<void>[] = [];
     let first: unknown;
     const fail = (error: unknown): void => {

@@ -23,7 +23,7 @@ export interface CachedFile {
   readonly write: (path: string) => Promise<unknown>;
 }
 
-const MOST_GB = 50;
+const MAX_GB = 50;
 const ENDING = ".gguf";
 const PARTIAL = ".gguf.partial";
 
@@ -37,7 +37,7 @@ export function ggufCacheSettings(environment: Readonly<Record<string, string | 
   const cache =
     variable("LAYERGRAFT_CACHE") ?? join(variable("XDG_CACHE_HOME") ?? join(homedir(), ".cache"), "layergraft");
   const size = variable("LAYERGRAFT_CACHE_GB");
-  const gigabytes = size === undefined ? MOST_GB : Number(size);
+  const gigabytes = size === undefined ? MAX_GB : Number(size);
   if (!(gigabytes >= 0)) {
     throw usageError(`LAYERGRAFT_CACHE_GB is ${size}; it must be a number of gigabytes.`);
   }

@@ -9,7 +9,7 @@ import type { LlamaFile } from "./library.js";
 const WINDOW = 8;
 const INCOMPLETE = "\uFFFD";
 /** Most replacement characters at the end of a text that more tokens may complete: bytes of a character but one. */
-const MOST_BYTES = 3;
+const MAX_BYTES = 3;
 
 export async function ggufText(path: string, file: LlamaFile, vocabularySize: number): Promise<ModelText> {
   const { tokens, fileInfo } = file;
@@ -70,7 +70,7 @@ function ggufTokenizer(file: LlamaFile, vocabularySize: number, path: string): T
       const flush = (isLast: boolean): string => {
         const known = decode(before, skipSpecialTokens);
         const text = decode([...before, ...held], skipSpecialTokens).slice(known.length);
-        if (!isLast && text.endsWith(INCOMPLETE) && held.length <= MOST_BYTES) return "";
+        if (!isLast && text.endsWith(INCOMPLETE) && held.length <= MAX_BYTES) return "";
         before = [...before, ...held].slice(-WINDOW);
         held = [];
         return text;

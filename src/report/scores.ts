@@ -44,14 +44,14 @@ export function scoreAxis(scores: readonly Partial<Score>[], scale: Scale): Axis
 }
 
 /** Intervals between ticks, at most. */
-const MOST_TICKS = 8;
+const MAX_TICKS = 8;
 
 /** An axis from round number to round number around values. */
 export function axisAround(values: readonly number[]): Axis {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   // A line of equal values is in the middle of a tenth.
   if (!(high > low)) return betweenTicks([low - 0.05, low + 0.05].map((value) => Number(value.toPrecision(12))));
-  const step = stepOf((high - low) / MOST_TICKS);
+  const step = stepOf((high - low) / MAX_TICKS);
   return betweenTicks(multiples(Math.floor(low / step + 1e-9), Math.ceil(high / step - 1e-9), step));
 }
 
@@ -62,7 +62,7 @@ export function axisWithin(values: readonly number[], leastStep: number): Axis {
 }
 
 /** Round numbers from low to high. @param leastStep smallest distance between two @param most intervals between them */
-export function ticksWithin(low: number, high: number, leastStep = 0, most = MOST_TICKS): number[] {
+export function ticksWithin(low: number, high: number, leastStep = 0, most = MAX_TICKS): number[] {
   if (!(high > low)) return [low];
   const step = Math.max(leastStep, stepOf((high - low) / most));
   return multiples(Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9), step);

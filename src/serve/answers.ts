@@ -45,12 +45,12 @@ const SEEDS = 2 ** 47;
  * Characters of a token on average, far beyond those of any text: encoding what cannot fit would hold up other requests for
  * seconds.
  */
-const MOST_CHARACTERS = 32;
+const MAX_CHARACTERS = 32;
 
 /** @throws ApiError if a text cannot fit the model */
 export function requireShort(model: ServedModel, texts: readonly string[], param: string): void {
   const characters = texts.reduce((sum, { length }) => sum + length, 0);
-  if (characters <= model.contextLength * MOST_CHARACTERS) return;
+  if (characters <= model.contextLength * MAX_CHARACTERS) return;
   throw badRequest(
     `This model's maximum context length is ${model.contextLength} tokens. The prompt has ` +
       `${plural(characters, "character")}, which cannot fit. Shorten it.`,

@@ -22,7 +22,7 @@ export function weightsOf(models: number): Pick<OpenEngineOptions, "asFloats" | 
 
 const PARALLEL = 8;
 /** The cache of keys and values takes memory for `parallel` texts of the longest one's length. */
-const MOST_CONTEXT = 8192;
+const MAX_CONTEXT = 8192;
 
 /**
  * Serves a model that is open. Closing it closes the engine, which is also closed if this fails.
@@ -30,7 +30,7 @@ const MOST_CONTEXT = 8192;
  */
 export async function servedModel(
   engine: Engine,
-  { parallel = PARALLEL, context = MOST_CONTEXT }: EngineModelOptions = {},
+  { parallel = PARALLEL, context = MAX_CONTEXT }: EngineModelOptions = {},
 ): Promise<OpenedEngineModel> {
   try {
     const tokenizer = await engine.tokenizer();

@@ -59,7 +59,7 @@ export function checkKey(request: IncomingMessage, { apiKey }: GuardOptions): vo
 }
 
 /** A body that is too long is read to its end up to this many times the limit, as many clients read no reply before. */
-const MOST_DISCARDED = 8;
+const MAX_DISCARDED = 8;
 
 /** Reads a body as JSON. @throws ApiError if it is too long or is not JSON */
 export async function readBody(request: IncomingMessage, most: number): Promise<unknown> {
@@ -67,14 +67,14 @@ export async function readBody(request: IncomingMessage, most: number): Promise<
   if (encoding !== "identity") throw new ApiError(415, `The body is encoded with ${encoding}. Send it unencoded.`);
   const tooLong = () =>
     new ApiError(413, `The body has more than ${formatBytes(most)}.`, { headers: { connection: "close" } });
-  if (Number(request.headers["content-length"] ?? 0) > most * MOST_DISCARDED) throw tooLong();
+  if (Number(request.headers["content-length"] ?? 0) > most * MAX_DISCARDED) throw tooLong();
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.length;
     if (bytes <= most) chunks.push(chunk);
     else chunks.length = 0;
-    if (bytes > most * MOST_DISCARDED) break;
+    if (bytes > most * MAX_DISCARDED) break;
   }
   if (bytes > most) throw tooLong();
   try {

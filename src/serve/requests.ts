@@ -45,38 +45,38 @@ export interface TokenizeRequest {
   readonly bos: boolean;
 }
 
-const MOST_TOP = 20;
-const MOST_STOPS = 64;
-const MOST_MESSAGES = 10_000;
+const MAX_TOP = 20;
+const MAX_STOPS = 64;
+const MAX_MESSAGES = 10_000;
 /** Answers to one request: prompts times n. */
-const MOST_ANSWERS = 128;
+const MAX_ANSWERS = 128;
 const COMPLETION_TOKENS = 16;
 
 const count = z.int().min(0);
 
 const sampling = z.object({
   model: z.string().nullish(),
-  n: z.int().min(1).max(MOST_ANSWERS).nullish(),
+  n: z.int().min(1).max(MAX_ANSWERS).nullish(),
   max_tokens: count.nullish(),
   temperature: z.number().min(0).max(100).nullish(),
   top_p: z.number().gt(0).max(1).nullish(),
   top_k: z.int().min(-1).nullish(),
   seed: z.int().nullish(),
-  stop: z.union([z.string().min(1), z.array(z.string().min(1)).max(MOST_STOPS)]).nullish(),
+  stop: z.union([z.string().min(1), z.array(z.string().min(1)).max(MAX_STOPS)]).nullish(),
   stream: z.boolean().nullish(),
   stream_options: z.object({ include_usage: z.boolean().nullish() }).nullish(),
 });
 
 const completion = sampling.extend({
   echo: z.boolean().nullish(),
-  logprobs: count.max(MOST_TOP).nullish(),
+  logprobs: count.max(MAX_TOP).nullish(),
   add_special_tokens: z.boolean().nullish(),
 });
 
 const chat = sampling.extend({
   max_completion_tokens: count.nullish(),
   logprobs: z.boolean().nullish(),
-  top_logprobs: count.max(MOST_TOP).nullish(),
+  top_logprobs: count.max(MAX_TOP).nullish(),
 });
 
 const tokenize = z.object({
@@ -108,9 +108,9 @@ export function readCompletion(body: unknown): CompletionRequest {
   const best = (body as { best_of?: unknown }).best_of ?? fields.n ?? 1;
   if (best !== (fields.n ?? 1)) throw badRequest("best_of is not supported; leave it out, or give it n", "best_of");
   const common = samplingOf(fields, fields.max_tokens ?? COMPLETION_TOKENS, logprobs ?? undefined);
-  if (prompts.length * common.n > MOST_ANSWERS) {
+  if (prompts.length * common.n > MAX_ANSWERS) {
     throw badRequest(
-      `the request asks for ${prompts.length * common.n} answers; at most ${MOST_ANSWERS} are allowed`,
+      `the request asks for ${prompts.length * common.n} answers; at most ${MAX_ANSWERS} are allowed`,
       "prompt",
     );
   }
@@ -164,8 +164,8 @@ function checked<T extends z.ZodType>(schema: T, body: unknown, lists: readonly 
   if (!isObject(body)) throw badRequest("the body must be a JSON object");
   for (const name of lists) {
     const list = body[name];
-    if (Array.isArray(list) && list.length > MOST_STOPS) {
-      throw badRequest(`${name} has ${list.length} entries; at most ${MOST_STOPS} are allowed`, name);
+    if (Array.isArray(list) && list.length > MAX_STOPS) {
+      throw badRequest(`${name} has ${list.length} entries; at most ${MAX_STOPS} are allowed`, name);
     }
   }
   for (const [name, neutral] of Object.entries(UNSUPPORTED)) {
@@ -199,8 +199,8 @@ const ROLES = ["system", "developer", "user", "assistant", "tool", "function"];
 function readMessages(messages: unknown): ChatMessage[] {
   if (!Array.isArray(messages) || messages.length === 0)
     throw badRequest("messages must be a list of messages", "messages");
-  if (messages.length > MOST_MESSAGES) {
-    throw badRequest(`messages has ${messages.length} entries; at most ${MOST_MESSAGES} are allowed`, "messages");
+  if (messages.length > MAX_MESSAGES) {
+    throw badRequest(`messages has ${messages.length} entries; at most ${MAX_MESSAGES} are allowed`, "messages");
   }
   return messages.map((message: unknown, i) => {
     const where = `messages[${i}]`;

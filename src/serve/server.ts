@@ -67,7 +67,7 @@ const READ_EVENTS = ["drain", "finish", "close"];
 /** Status of a request whose client left, as nginx logs it. */
 const LEFT = 499;
 /** Seconds after which a client may try again where the queue is full, at most. */
-const MOST_RETRY_SECONDS = 60;
+const MAX_RETRY_SECONDS = 60;
 
 /**
  * Starts a server.
@@ -329,7 +329,7 @@ class ApiServer {
     const { models, queue = QUEUE } = this.#options;
     const parallel = [...models.values()].reduce((sum, model) => sum + model.parallel, 0);
     if (this.#unfinished < parallel + queue) return;
-    const seconds = Math.min(MOST_RETRY_SECONDS, Math.max(1, Math.ceil(this.#pace)));
+    const seconds = Math.min(MAX_RETRY_SECONDS, Math.max(1, Math.ceil(this.#pace)));
     throw new ApiError(429, `${queue} answers wait already. Try again in ${seconds} s.`, {
       code: "rate_limit_exceeded",
       headers: { "retry-after": String(seconds) },

@@ -8,7 +8,7 @@ import { type SchemaField, schemaFields } from "./schema-fields.js";
 type Path = readonly PropertyKey[];
 
 // Far beyond what a person writes; code that reads settings may recurse so deep.
-export const MOST_LEVELS = 100;
+export const MAX_LEVELS = 100;
 
 /** A problem of a value, and its location. */
 export interface Problem {

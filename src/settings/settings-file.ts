@@ -2,7 +2,7 @@
 
 import { dirname } from "node:path";
 import { isDeeperThan, isSystemError, RecipeError, readBounded } from "../core/index.js";
-import { type Checked, formatProblem, MOST_LEVELS, type Problem } from "./check-schema.js";
+import { type Checked, formatProblem, MAX_LEVELS, type Problem } from "./check-schema.js";
 import { requireSettings } from "./file-kinds.js";
 
 // Well above real files of a few kB; a wrong argument, such as a weight file, is not read whole.
@@ -72,8 +72,8 @@ export async function readSettings<T>(file: string, kind: SettingsKind<T>): Prom
 
 /** Checks settings that are given as a value. @throws RecipeError with every problem */
 export function checkSettings<T>(value: unknown, { kind, check }: SettingsKind<T>): T {
-  if (isDeeperThan(value, MOST_LEVELS))
-    throw new RecipeError(`the ${kind} nests more than ${MOST_LEVELS} levels deep, or contains itself`);
+  if (isDeeperThan(value, MAX_LEVELS))
+    throw new RecipeError(`the ${kind} nests more than ${MAX_LEVELS} levels deep, or contains itself`);
   const { value: checked, problems } = check(value);
   if (checked !== undefined) return checked;
   throw new RecipeError(`This is not a valid ${kind}:`, problems.map(formatProblem));

@@ -21,7 +21,7 @@ import {
   type YAMLParseError,
 } from "yaml";
 import { formatLocated, isDeeperThan, type LocatedProblem, RecipeError, shorten } from "../core/index.js";
-import { formatProblem, MOST_LEVELS, type Problem } from "./check-schema.js";
+import { formatProblem, MAX_LEVELS, type Problem } from "./check-schema.js";
 import { requireKind } from "./file-kinds.js";
 import type { SettingsKind, SettingsText } from "./settings-file.js";
 
@@ -38,8 +38,8 @@ function withFiniteAliases<T>(file: string, read: () => T): T {
 }
 
 // Far above what people write; readers may compare all entries with each other.
-const MOST_ENTRIES = 10_000;
-const MOST_TOKENS = 300_000;
+const MAX_ENTRIES = 10_000;
+const MAX_TOKENS = 300_000;
 
 /** A parser that refuses too deep nesting, too long lists and too many tokens. */
 class BoundedParser extends Parser {
@@ -56,11 +56,11 @@ class BoundedParser extends Parser {
   override *next(source: string): Generator<CST.Token, void> {
     yield* super.next(source);
     const top = this.stack.at(-1);
-    if (this.stack.length > MOST_LEVELS) this.#refuse(`nests more than ${MOST_LEVELS} levels deep`);
-    if (top && "items" in top && top.items.length > MOST_ENTRIES) {
-      this.#refuse(`lists more than ${MOST_ENTRIES.toLocaleString("en-US")} entries`);
+    if (this.stack.length > MAX_LEVELS) this.#refuse(`nests more than ${MAX_LEVELS} levels deep`);
+    if (top && "items" in top && top.items.length > MAX_ENTRIES) {
+      this.#refuse(`lists more than ${MAX_ENTRIES.toLocaleString("en-US")} entries`);
     }
-    if (++this.#tokens > MOST_TOKENS) this.#refuse("is too long for a settings file");
+    if (++this.#tokens > MAX_TOKENS) this.#refuse("is too long for a settings file");
   }
 
   #refuse(what: string): never {
@@ -110,8 +110,8 @@ export function openSettings(text: string, file: string, rules: "YAML 1.2" | "Py
     return distinct(found.sort((a, b) => (a.line ?? 0) - (b.line ?? 0))).map(formatLocated);
   };
   const value: unknown = withFiniteAliases(file, () => document.toJS({ maxAliasCount: 100 }));
-  if (isDeeperThan(value, MOST_LEVELS))
-    throw new RecipeError(`${file} nests more than ${MOST_LEVELS} levels deep, or contains itself`, [], { file });
+  if (isDeeperThan(value, MAX_LEVELS))
+    throw new RecipeError(`${file} nests more than ${MAX_LEVELS} levels deep, or contains itself`, [], { file });
   return { value, inLines, lineOf };
 }
 

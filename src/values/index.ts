@@ -56,5 +56,5 @@ export {
   writeCompanions,
 } from "./output/companion-files.js";
 export { compileCompare, compileWrite, copied, type WrittenTensor } from "./output/compile.js";
-export { MOST_PROVENANCE_BYTES, OutputFolder, pinsOfRun, type RunState } from "./output/output-folder.js";
+export { MAX_PROVENANCE_BYTES, OutputFolder, pinsOfRun, type RunState } from "./output/output-folder.js";
 export { PLAN_FORMAT, type PlanSource, PROVENANCE_FILE, type Step, type TensorPlan } from "./plan.js";

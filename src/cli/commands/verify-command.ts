@@ -9,7 +9,7 @@ interface VerifyCommandOptions extends WorkOptions {
 }
 
 // Fits a screen.
-const MOST_SHOWN = 20;
+const MAX_SHOWN = 20;
 
 function parseMoved(text: string, earlier: ReadonlyMap<string, string> = new Map()): ReadonlyMap<string, string> {
   const equals = text.indexOf("=");
@@ -46,12 +46,12 @@ export function addVerifyCommand(program: Command): void {
       );
     } else {
       const bad = paletteFor(process.stdout).red("Not verified:");
-      const more = deviations.length - MOST_SHOWN;
+      const more = deviations.length - MAX_SHOWN;
       print([
         deviations.length > 0
           ? `${bad} ${deviations.length} of ${plural(tensors, "tensor")} of ${folder} differ from the plan`
           : `${bad} the tensors of ${folder} are bit-identical, but other files differ`,
-        ...deviations.slice(0, MOST_SHOWN).map(({ tensor, what }) => `  ${tensor} ${what}`),
+        ...deviations.slice(0, MAX_SHOWN).map(({ tensor, what }) => `  ${tensor} ${what}`),
         ...(more > 0 ? [`  and ${more} more; --json lists all`] : []),
         ...files.map(({ file, what }) => `  ${file} ${what === "missing" ? "is missing" : "was changed"}`),
         "The output or a source has changed since it was written.",

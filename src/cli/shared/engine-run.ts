@@ -129,13 +129,13 @@ function parseShare(most: number): (text: string) => number {
   };
 }
 
-const MOST_INPUT_BYTES = 100_000_000;
+const MAX_INPUT_BYTES = 100_000_000;
 
 /** The text of a file, or of standard input for -. */
 async function readInput(path: string): Promise<string> {
   const refusal = (why: string, cause?: unknown) => usageError(`${path} ${why}`, { file: path }, cause);
-  const tooLarge = () => refusal(`has more than ${formatBytes(MOST_INPUT_BYTES)}; split it into several files`);
-  const bytes = await readBounded(path === "-" ? process.stdin : path, MOST_INPUT_BYTES, tooLarge).catch(
+  const tooLarge = () => refusal(`has more than ${formatBytes(MAX_INPUT_BYTES)}; split it into several files`);
+  const bytes = await readBounded(path === "-" ? process.stdin : path, MAX_INPUT_BYTES, tooLarge).catch(
     (error: unknown) => {
       if (!isSystemError(error, "ENOENT")) throw error;
       throw refusal("does not exist", error);

@@ -2,7 +2,7 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import pc from "picocolors";
-import { formatDuration, MOST_THREADS, own, parseBytes, usageError, write } from "../../core/index.js";
+import { formatDuration, MAX_THREADS, own, parseBytes, usageError, write } from "../../core/index.js";
 import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../report/index.js";
 import type { RunOptions } from "../../weights/index.js";
 
@@ -128,8 +128,8 @@ export function parseList(text: string): string[] {
 
 export function parseThreads(text: string): number {
   const value = parseCount(text);
-  if (value < 1 || value > MOST_THREADS) {
-    throw new InvalidArgumentError(`It must be between 1 and ${MOST_THREADS}.`);
+  if (value < 1 || value > MAX_THREADS) {
+    throw new InvalidArgumentError(`It must be between 1 and ${MAX_THREADS}.`);
   }
   return value;
 }

@@ -3,7 +3,7 @@ import { Worker } from "node:worker_threads";
 import type { GuardedCall, GuardedOutcome } from "./index.js";
 
 /** Most characters and entries of a result: more than any text that a model reads. */
-const MOST_RESULT = 32_000_000;
+const MAX_RESULT = 32_000_000;
 
 function sizeOf(value: unknown): number {
   if (typeof value === "string") return value.length;
@@ -19,7 +19,7 @@ async function outcomeOf({ module, name, args }: GuardedCall): Promise<GuardedOu
     // The time limit starts here.
     process.send?.("begun");
     const value = functions[name]?.(...args);
-    return sizeOf(value) > MOST_RESULT ? { exceeded: "memory" } : { value };
+    return sizeOf(value) > MAX_RESULT ? { exceeded: "memory" } : { value };
   } catch (error) {
     const { name, message } = error as Error;
     return { thrown: { name, message } };

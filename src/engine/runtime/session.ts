@@ -1,7 +1,7 @@
 // A graph loaded into ONNX Runtime, and runs of it on plain typed arrays. A run blocks JavaScript until it is done.
 
 import { availableParallelism } from "node:os";
-import { MOST_THREADS } from "../../core/index.js";
+import { MAX_THREADS } from "../../core/index.js";
 import { RuntimeError } from "./errors.js";
 import { externalRoot } from "./external-paths.js";
 import { loadRuntime, type NativeSession, type Ort, type OrtTensor } from "./load-runtime.js";
@@ -54,8 +54,8 @@ const SILENT = 4;
 export async function openSession(model: Uint8Array, options: SessionOptions = {}): Promise<Session> {
   const ort = await loadRuntime();
   const { threads = availableParallelism() } = options;
-  if (!Number.isInteger(threads) || threads < 1 || threads > MOST_THREADS) {
-    throw new RuntimeError(`threads is ${threads}; it must be a whole number from 1 to ${MOST_THREADS}`, {
+  if (!Number.isInteger(threads) || threads < 1 || threads > MAX_THREADS) {
+    throw new RuntimeError(`threads is ${threads}; it must be a whole number from 1 to ${MAX_THREADS}`, {
       field: "threads",
     });
   }

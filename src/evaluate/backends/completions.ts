@@ -21,7 +21,7 @@ import { type HttpClient, ServerError } from "./http.js";
 
 const PATH = "/v1/completions";
 /** OpenAI's own limit of stop strings; servers that are known to take more get them all. */
-const MOST_STOPS = 4;
+const MAX_STOPS = 4;
 const TAKES_MANY_STOPS = ["vllm", "sglang", "llamacpp", "layergraft"];
 /** Most next tokens that vLLM lists by default, and that OpenAI lists. */
 const TOP_COUNTS = [20, 5];
@@ -88,7 +88,7 @@ export class CompletionServer {
   readonly generate = async (request: GenerateRequest, signal: AbortSignal | undefined): Promise<Answer<Generated>> => {
     const prompt = await this.#prompt(request.prompt, request.specialTokens ?? true, signal);
     const { stop, maxNewTokens } = request;
-    const stops = this.#is(TAKES_MANY_STOPS) ? stop : stop.slice(0, MOST_STOPS);
+    const stops = this.#is(TAKES_MANY_STOPS) ? stop : stop.slice(0, MAX_STOPS);
     const completion = await this.#complete(
       prompt,
       {

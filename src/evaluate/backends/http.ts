@@ -53,11 +53,11 @@ const TIMEOUT_SECONDS = 600;
 const RETRIES = 6;
 const CONCURRENCY = 8;
 const BACKOFF_SECONDS = 0.5;
-const MOST_BACKOFF_SECONDS = 30;
+const MAX_BACKOFF_SECONDS = 30;
 /** A server that asks for a longer pause is reported instead of waited for. */
-const MOST_PAUSE_SECONDS = 600;
+const MAX_PAUSE_SECONDS = 600;
 /** Log-probabilities of a long prompt with twenty alternatives each take some MB; this is far more. */
-const MOST_REPLY_BYTES = 256 * 2 ** 20;
+const MAX_REPLY_BYTES = 256 * 2 ** 20;
 
 export class HttpClient {
   readonly #base: URL;
@@ -116,7 +116,7 @@ export class HttpClient {
         }
       }
       // Half of the wait is random, so that requests refused together are not retried together.
-      const wait = Math.min(MOST_BACKOFF_SECONDS, backoff * 2 ** attempt);
+      const wait = Math.min(MAX_BACKOFF_SECONDS, backoff * 2 ** attempt);
       await pause(wait * (0.5 + 0.5 * Math.random()), signal);
     }
   }
@@ -180,7 +180,7 @@ export class HttpClient {
     }
     const seconds = readRetryAfter(retryAfter);
     if (seconds !== undefined && TRANSIENT.includes(status)) {
-      if (seconds > MOST_PAUSE_SECONDS) {
+      if (seconds > MAX_PAUSE_SECONDS) {
         const wait = formatDuration(seconds);
         throw new LayergraftError("server", `${place} asks to retry after ${wait}; resume later with --resume`);
       }
@@ -242,7 +242,7 @@ export class HttpClient {
       let bytes = 0;
       for await (const chunk of response as AsyncIterable<Buffer>) {
         bytes += chunk.length;
-        if (bytes > MOST_REPLY_BYTES) throw new Error(`the answer has more than ${formatBytes(MOST_REPLY_BYTES)}`);
+        if (bytes > MAX_REPLY_BYTES) throw new Error(`the answer has more than ${formatBytes(MAX_REPLY_BYTES)}`);
         chunks.push(chunk);
       }
       const text = Buffer.concat(chunks).toString("utf8");

@@ -110,7 +110,7 @@ while True:
 export const JUDGE = String.raw`
 import ast, builtins, importlib, signal
 
-MOST_ANSWER = 2**24  # bytes: some 100 times the largest value in MBPP's tests
+MAX_ANSWER = 2**24  # bytes: some 100 times the largest value in MBPP's tests
 
 
 class Gone(BaseException):
@@ -165,9 +165,9 @@ def decode(value):
 
 
 def read_answer():
-    line = answers.readline(MOST_ANSWER)
+    line = answers.readline(MAX_ANSWER)
     if not line.endswith(b"\n"):
-        if len(line) == MOST_ANSWER:
+        if len(line) == MAX_ANSWER:
             raise MemoryError("it answered with a value of more than 16 MiB")
         raise Gone
     message = json.loads(line)

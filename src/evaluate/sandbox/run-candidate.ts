@@ -9,7 +9,7 @@ import { BOOTSTRAP } from "./confined-python.js";
 export interface ProgramLimits {
   /**
    * Wall time in seconds, counted from when Python is up. On Linux, time in which the program would have run but had to
-   * leave the processor to others is given back, up to MOST_STARVATION times this: a busy machine fails no program.
+   * leave the processor to others is given back, up to MAX_STARVATION times this: a busy machine fails no program.
    */
   readonly seconds: number;
   /** Address space in bytes, Python's own of some 30 MB included. */
@@ -58,7 +58,7 @@ export interface RawOutcome {
 /** How long Python may take to start; a loaded machine or a network file system needs seconds, nothing needs a minute. */
 const START_SECONDS = 60;
 /** So busy a machine is not to be measured on. */
-const MOST_STARVATION = 5;
+const MAX_STARVATION = 5;
 /** Kept of what is printed before Python is ready: enough for a message. */
 const KEPT_OUTPUT = 2000;
 
@@ -147,7 +147,7 @@ export async function execute({
         const check = async (): Promise<void> => {
           const left = await secondsOwed(program, limits.seconds);
           const wall = (performance.now() - since) / 1000;
-          if (left <= 0 || wall > limits.seconds * MOST_STARVATION) end("time");
+          if (left <= 0 || wall > limits.seconds * MAX_STARVATION) end("time");
           else if (!isOver) timer = setTimeout(check, left * 1000);
         };
         timer = setTimeout(check, limits.seconds * 1000);

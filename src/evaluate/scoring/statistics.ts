@@ -167,7 +167,7 @@ export function pairedInterval(
 }
 
 /** Sign patterns that are all looked at; of more, as many are drawn. */
-const MOST_PATTERNS = 2 ** 14;
+const MAX_PATTERNS = 2 ** 14;
 
 /**
  * Two-sided sign-flip test of paired differences (Fisher, The Design of Experiments, 1935): the probability, were neither
@@ -187,8 +187,8 @@ export function signFlipTest(differences: readonly number[], seed = 0): number {
     const gained = values.filter((value) => value > 0).length;
     return mcnemarExact(gained, values.length - gained);
   }
-  const isExact = 2 ** values.length <= MOST_PATTERNS;
-  const patterns = isExact ? 2 ** values.length : MOST_PATTERNS;
+  const isExact = 2 ** values.length <= MAX_PATTERNS;
+  const patterns = isExact ? 2 ** values.length : MAX_PATTERNS;
   const random = Random.of(seed, "signs");
   let asFar = 0;
   for (let pattern = 0; pattern < patterns; pattern++) {

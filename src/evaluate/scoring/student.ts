@@ -1,7 +1,7 @@
 // Student's t distribution, for a fractional number of degrees of freedom, and the binomial: tails and quantiles.
 
 /** From here on, t is the normal distribution to six digits. */
-const MOST_DEGREES = 1e6;
+const MAX_DEGREES = 1e6;
 
 /**
  * The probability that |T| is at least `t`, for Student's t with `degrees` of freedom (fractional ones, as of
@@ -9,7 +9,7 @@ const MOST_DEGREES = 1e6;
  * (Abramowitz and Stegun, 26.5.27).
  */
 export function studentTail(t: number, degrees: number): number {
-  const v = Math.min(degrees, MOST_DEGREES);
+  const v = Math.min(degrees, MAX_DEGREES);
   const squared = t * t;
   if (!(v > 0) || Number.isNaN(t)) return Number.NaN;
   if (squared === 0) return 1;

@@ -1,7 +1,7 @@
 // The schema of plans: every field with its default and its meaning.
 
 import { z } from "zod";
-import { MOST_THREADS, parseBytes } from "../../core/index.js";
+import { MAX_THREADS, parseBytes } from "../../core/index.js";
 import { WEIGHT_TYPES, type WeightType } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { DEFAULT_TYPE } from "../../llama/index.js";
@@ -108,10 +108,7 @@ const bytes = z.union([z.string(), z.int().positive()]).transform((size, context
 });
 
 const resources = {
-  cores: count
-    .max(MOST_THREADS, `must be at most ${MOST_THREADS}`)
-    .optional()
-    .describe("cores of one step (default: 1)"),
+  cores: count.max(MAX_THREADS, `must be at most ${MAX_THREADS}`).optional().describe("cores of one step (default: 1)"),
   memory: bytes.optional().describe("memory of one step, such as 16GB"),
   gpus: text.optional().describe("Slurm: value of --gres, such as gpu:1"),
   time: text.optional().describe("Slurm: time limit of one step, such as 04:00:00"),

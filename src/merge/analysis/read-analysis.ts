@@ -7,7 +7,7 @@ import type { Analysis, AnalysisWithRows } from "./analysis.js";
 import { columnName } from "./analysis-views.js";
 
 // A thousand times that of a large model.
-const MOST_BYTES = 1_000_000_000;
+const MAX_BYTES = 1_000_000_000;
 
 /** An analysis as `writeAnalysis` wrote it. @throws LayergraftError if the folder has none */
 export async function readAnalysis(folder: string): Promise<AnalysisWithRows> {
@@ -20,7 +20,7 @@ export async function readAnalysis(folder: string): Promise<AnalysisWithRows> {
 
 async function readFigures(folder: string): Promise<Analysis> {
   const file = join(folder, "analysis.json");
-  const bytes = await readBounded(file, MOST_BYTES, () => new FormatError(`${file} is too large`, { file }));
+  const bytes = await readBounded(file, MAX_BYTES, () => new FormatError(`${file} is too large`, { file }));
   const analysis = JSON.parse(bytes.toString("utf8")) as Analysis;
   if (analysis.format !== 1)
     throw new FormatError(`${file} is not an analysis of this version; measure again`, { file });

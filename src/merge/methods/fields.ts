@@ -41,7 +41,7 @@ function isWeight(w: number): boolean {
 export const weightField = parameterField.refine((weight) => numbersIn(weight).every(isWeight), WEIGHT);
 
 /** Maximum models or slices of a recipe. Each is opened and is part of every tensor's plan. */
-export const MOST_SOURCES = 500;
+export const MAX_SOURCES = 500;
 
 /** A model of a list, with parameters of its own. */
 export function modelsField<Shape extends z.ZodRawShape>(description: string, parameters: Shape, atLeast = 1) {
@@ -55,7 +55,7 @@ export function modelsField<Shape extends z.ZodRawShape>(description: string, pa
       }),
     )
     .min(atLeast, `must name at least ${atLeast === 1 ? "one model" : `${atLeast} models`}`)
-    .max(MOST_SOURCES, `must name at most ${MOST_SOURCES} models`)
+    .max(MAX_SOURCES, `must name at most ${MAX_SOURCES} models`)
     .meta({ title: "list of models", description });
 }
 

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { groupBy, plural, RecipeError } from "../../core/index.js";
-import { MOST_SOURCES, sourceField, weightField } from "./fields.js";
+import { MAX_SOURCES, sourceField, weightField } from "./fields.js";
 import { layersField, listLayers } from "./layers.js";
 import { defineMethod } from "./method.js";
 import type { Operand, OperandTensor } from "./operand.js";
@@ -21,7 +21,7 @@ const schema = () =>
     slices: z
       .array(slice())
       .min(1, "must name at least one slice")
-      .max(MOST_SOURCES, `must name at most ${MOST_SOURCES} slices`)
+      .max(MAX_SOURCES, `must name at most ${MAX_SOURCES} slices`)
       .describe("slices of models in order from the input to the output"),
   });
 

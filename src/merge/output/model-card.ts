@@ -83,14 +83,14 @@ function hubNames(models: readonly Checkpoint[]): string[] {
 }
 
 /** About a second of reading. Larger models are not read again only to be named. */
-const MOST_BYTES_HASHED = 2e9;
+const MAX_BYTES_HASHED = 2e9;
 
 /**
  * SHA-256 of local weights, which no other model shares: of the only file, or of what `sha256sum` prints for several. Empty
  * for files that are large.
  */
 async function describeWeights(files: readonly SafetensorsFile[]): Promise<string> {
-  if (files.reduce((sum, { bytes }) => sum + bytes, 0) > MOST_BYTES_HASHED) return "";
+  if (files.reduce((sum, { bytes }) => sum + bytes, 0) > MAX_BYTES_HASHED) return "";
   const digests: string[] = [];
   for (const { path } of files) digests.push(await digestOfFile(path));
   const [only = ""] = digests;

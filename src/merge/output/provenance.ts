@@ -6,7 +6,7 @@ import { exists, isDType, LayergraftError, readJsonObject, VERSION } from "../..
 import { checkSchema, formatProblem, recordOf } from "../../settings/index.js";
 import type { Measured } from "../../values/index.js";
 import {
-  MOST_PROVENANCE_BYTES,
+  MAX_PROVENANCE_BYTES,
   PLAN_FORMAT,
   PROVENANCE_FILE,
   packedResult,
@@ -138,7 +138,7 @@ export interface Provenance {
 
 async function readDocument(folder: string): Promise<z.output<typeof provenanceSchema>> {
   const file = join(folder, PROVENANCE_FILE);
-  const json = await readJsonObject(file, MOST_PROVENANCE_BYTES).catch(async (error: unknown) => {
+  const json = await readJsonObject(file, MAX_PROVENANCE_BYTES).catch(async (error: unknown) => {
     const reason = (await exists(folder))
       ? `${folder} has no readable ${PROVENANCE_FILE}, so it cannot be verified. Only layergraft outputs can.`
       : `There is no folder ${folder}. Pass the folder of a merge; if it is on the hub, download it first.`;

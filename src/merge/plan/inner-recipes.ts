@@ -9,7 +9,7 @@ import { mapSources, outputFields, sourcesOf } from "./recipe.js";
 import { checkRecipe, readRecipe } from "./recipe-file.js";
 
 /** Recipe files in one recipe, repetitions included. It also bounds how deep they nest. */
-const MOST_FILES = 100;
+const MAX_FILES = 100;
 
 /** Whether a source is a recipe's file. A missing YAML file is one, too, as no checkpoint has such a name. */
 export async function isRecipeFile(path: string): Promise<boolean> {
@@ -80,10 +80,10 @@ class InnerRecipes {
       throw RecipeError.at({ file: shown }, `recipes name each other in a circle: ${circle.join(" > ")}. Break it.`);
     }
     this.#files++;
-    if (this.#files > MOST_FILES) {
+    if (this.#files > MAX_FILES) {
       throw RecipeError.at(
         { file: shown },
-        `the recipe reads more than ${MOST_FILES} recipe files. Merge one part first.`,
+        `the recipe reads more than ${MAX_FILES} recipe files. Merge one part first.`,
       );
     }
     const { dtype, ...given } = recipe as typeof recipe & Record<string, unknown>;

@@ -125,13 +125,13 @@ export class OperandBuilder implements PlanContext {
     const made = withPath(prefix, () => method.tensors(recipe, { get, models, base: operands.get("base") }, this));
     const { tensors, layerOrder } = made instanceof Map ? { tensors: made, layerOrder: lead.layerOrder } : made;
     const layers = layerOrder?.length ?? lead.layers;
-    if (layers > MOST_LAYERS)
+    if (layers > MAX_LAYERS)
       throw new RecipeError(`${prefix || "the recipe"} makes ${layers} layers, more than any model has`);
     for (const [name, { value }] of tensors) {
-      if (countLeaves(value) > MOST_LEAVES) {
+      if (countLeaves(value) > MAX_LEAVES) {
         throw RecipeError.at(
           { tensor: name },
-          `${prefix || "the recipe"} makes ${name} of more than ${MOST_LEAVES} tensors, as recipes within recipes multiply; write one part to a folder first`,
+          `${prefix || "the recipe"} makes ${name} of more than ${MAX_LEAVES} tensors, as recipes within recipes multiply; write one part to a folder first`,
         );
       }
     }
@@ -159,8 +159,8 @@ export class OperandBuilder implements PlanContext {
   }
 }
 
-const MOST_LAYERS = 10_000;
-const MOST_LEAVES = 10_000;
+const MAX_LAYERS = 10_000;
+const MAX_LEAVES = 10_000;
 
 /** Leaf counts by value, to count shared values only once. */
 const COUNTED = new WeakMap<object, number>();

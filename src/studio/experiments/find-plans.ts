@@ -5,13 +5,13 @@ import { exists, LayergraftError, lockHolder, readBounded } from "../../core/ind
 import { readPlan } from "../../experiment/index.js";
 import type { PlanEntry } from "../protocol/index.js";
 
-const MOST_FOLDERS = 100;
-const MOST_FILES = 500;
-const MOST_PLANS = 100;
+const MAX_FOLDERS = 100;
+const MAX_FILES = 500;
+const MAX_PLANS = 100;
 /** Bytes of a file that may be a plan. */
-const MOST_BYTES = 1_000_000;
+const MAX_BYTES = 1_000_000;
 /** Steps that are counted. */
-const MOST_STEPS = 5000;
+const MAX_STEPS = 5000;
 /** What the project has of its own. */
 const OWN = new Set(["recipes", "models", "node_modules"]);
 
@@ -20,16 +20,16 @@ export async function findPlans(folder: string): Promise<string[]> {
   const inside = await readdir(folder, { withFileTypes: true });
   const folders = inside
     .filter((entry) => entry.isDirectory() && !/^\.|\.experiment$/.test(entry.name) && !OWN.has(entry.name))
-    .slice(0, MOST_FOLDERS);
+    .slice(0, MAX_FOLDERS);
   const files = inside.filter((entry) => entry.isFile()).map(({ name }) => join(folder, name));
   for (const { name } of folders) {
     const deeper = await readdir(join(folder, name), { withFileTypes: true }).catch(() => []);
     files.push(...deeper.filter((entry) => entry.isFile()).map((entry) => join(folder, name, entry.name)));
-    if (files.length > MOST_FILES) break;
+    if (files.length > MAX_FILES) break;
   }
   const plans: string[] = [];
-  for (const file of files.filter((name) => /\.ya?ml$/.test(name)).slice(0, MOST_FILES)) {
-    if (plans.length < MOST_PLANS && (await looksLikePlan(file))) plans.push(relative(folder, file));
+  for (const file of files.filter((name) => /\.ya?ml$/.test(name)).slice(0, MAX_FILES)) {
+    if (plans.length < MAX_PLANS && (await looksLikePlan(file))) plans.push(relative(folder, file));
   }
   return plans.sort();
 }
@@ -37,7 +37,7 @@ export async function findPlans(folder: string): Promise<string[]> {
 /** Whether a file has the two fields that every plan has, and no recipe, task or run; it may still be broken. */
 async function looksLikePlan(file: string): Promise<boolean> {
   const tooLarge = () => new LayergraftError("usage", `${file} is too large to be a plan`);
-  const text = await readBounded(file, MOST_BYTES, tooLarge).then(String, () => "");
+  const text = await readBounded(file, MAX_BYTES, tooLarge).then(String, () => "");
   return /^(name|base)\s*:/m.test(text) && /^evaluate\s*:/m.test(text);
 }
 
@@ -66,10 +66,10 @@ export async function runnerIn(out: string): Promise<PlanEntry["runner"]> {
 /** Steps of the last run, by the files in their folders. */
 async function countIn(out: string): Promise<PlanEntry["steps"]> {
   const tooLarge = () => new LayergraftError("usage", "the list of steps is too large");
-  const text = await readBounded(join(out, "steps", "index.txt"), 10 * MOST_BYTES, tooLarge).then(String, () => null);
+  const text = await readBounded(join(out, "steps", "index.txt"), 10 * MAX_BYTES, tooLarge).then(String, () => null);
   if (text === null) return null;
   const keys = text.split("\n").flatMap((line) => line.match(/^[\w-]+(?= )/)?.[0] ?? []);
-  const counted = keys.slice(0, MOST_STEPS);
+  const counted = keys.slice(0, MAX_STEPS);
   const done = await Promise.all(counted.map((key) => exists(join(out, "steps", key, "result.json"))));
   return { done: done.filter(Boolean).length, known: keys.length };
 }

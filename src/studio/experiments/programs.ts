@@ -3,8 +3,8 @@ import { visible } from "../../core/index.js";
 import type { ExperimentPlan } from "../../experiment/index.js";
 import type { Experiment as Shown } from "../protocol/index.js";
 
-const MOST_TEXT = 4000;
-const MOST_PROGRAMS = 50;
+const MAX_TEXT = 4000;
+const MAX_PROGRAMS = 50;
 
 /** @param plans of all variants */
 export function programsOf(plans: readonly ExperimentPlan[]): Shown["programs"] {
@@ -25,12 +25,12 @@ export function programsOf(plans: readonly ExperimentPlan[]): Shown["programs"] 
     ];
   });
   const distinct = new Map(found.map((one) => [`${one.when} ${one.what}`, one]));
-  return [...distinct.values()].slice(0, MOST_PROGRAMS).map(({ when, what }) => ({ when, what: clip(what) }));
+  return [...distinct.values()].slice(0, MAX_PROGRAMS).map(({ when, what }) => ({ when, what: clip(what) }));
 }
 
 /** The end of a command may matter most, so it says how much is left out. */
 function clip(text: string): string {
   const plain = visible(text);
-  const more = plain.length - MOST_TEXT;
-  return more > 0 ? `${plain.slice(0, MOST_TEXT)}… (${more} more characters are in the plan)` : plain;
+  const more = plain.length - MAX_TEXT;
+  return more > 0 ? `${plain.slice(0, MAX_TEXT)}… (${more} more characters are in the plan)` : plain;
 }

@@ -11,7 +11,7 @@ import { entryOf, findPlans, placeOf, runnerIn } from "./find-plans.js";
 import { summarize } from "./summary.js";
 
 /** Folders of steps whose times are compared. */
-const MOST_STEPS = 20_000;
+const MAX_STEPS = 20_000;
 /** Milliseconds to open models and data, some of which may be on the hub. */
 const TIME_TO_OPEN = 45_000;
 
@@ -63,7 +63,7 @@ async function versionOf(key: string, out: string): Promise<string> {
   const steps = join(out, "steps");
   const names = await readdir(steps).catch(() => []);
   const hash = createHash("sha256").update(key);
-  for (const name of names.sort().slice(0, MOST_STEPS)) {
+  for (const name of names.sort().slice(0, MAX_STEPS)) {
     hash.update(name).update(await stampOf(join(steps, name)).catch(() => ""));
   }
   return hash

@@ -6,10 +6,10 @@ import { formatNumber, formatSpan, formatTick, scoreAxis } from "../../report/in
 import type { Experiment as Shown } from "../protocol/index.js";
 import { programsOf } from "./programs.js";
 
-const MOST_TEXT = 400;
-const MOST_ROWS = 200;
-const MOST_TASKS = 40;
-const MOST_LISTED = 12;
+const MAX_TEXT = 400;
+const MAX_ROWS = 200;
+const MAX_TASKS = 40;
+const MAX_LISTED = 12;
 
 /** What comes from the folder and not from the experiment. */
 export type Place = Pick<Shown, "plan" | "version" | "planDigest" | "runner" | "report">;
@@ -21,7 +21,7 @@ export function summarize(
   place: Place,
 ): Shown {
   const { counts, steps, seconds, estimate, expansion } = status;
-  const overviews = shownOverviews(report).slice(0, MOST_TASKS);
+  const overviews = shownOverviews(report).slice(0, MAX_TASKS);
   const rows = rowsOf(overviews, report);
   const pending = steps.flatMap(({ step, state }) =>
     state.state === "pending" ? [{ label: clip(step.label), reason: state.reason ? clip(state.reason) : null }] : [],
@@ -36,24 +36,24 @@ export function summarize(
     counts: { ...counts, waiting: Math.round(counts.waiting) },
     secondsLeft: estimate.seconds ?? null,
     workers: estimate.workers,
-    problems: world.problems.slice(0, MOST_LISTED).map(clip),
+    problems: world.problems.slice(0, MAX_LISTED).map(clip),
     notes: world.notes.map(clip),
     programs: programsOf(variants.length > 0 ? variants.map((variant) => variant.plan) : [plan]),
     tasks: overviews.map(taskOf),
-    rows: rows.slice(0, MOST_ROWS),
-    moreRows: Math.max(0, rows.length - MOST_ROWS),
+    rows: rows.slice(0, MAX_ROWS),
+    moreRows: Math.max(0, rows.length - MAX_ROWS),
     intervals: report.intervals,
     running: steps.flatMap(({ step, state }) =>
       state.state === "running" ? [{ label: clip(step.label), since: clip(state.since) }] : [],
     ),
     failed: report.failures
-      .slice(0, MOST_LISTED)
+      .slice(0, MAX_LISTED)
       .map(({ label, reason }) => ({ label: clip(label), reason: clip(reason) })),
-    next: pending.slice(0, MOST_LISTED),
-    moreNext: Math.max(0, pending.length - MOST_LISTED),
+    next: pending.slice(0, MAX_LISTED),
+    moreNext: Math.max(0, pending.length - MAX_LISTED),
     later: expansion.waiting
       .toSorted((a, b) => b.steps - a.steps)
-      .slice(0, MOST_LISTED)
+      .slice(0, MAX_LISTED)
       .map(({ what, steps: many }) => ({ what: clip(what), steps: Math.round(many) })),
     cost: report.cost.rows.map((row) => ({ ...row })),
   };
@@ -67,7 +67,7 @@ function shownOverviews({ overviews, variants }: ExperimentReport): readonly Ove
 
 export function clip(text: string): string {
   const plain = visible(text);
-  return plain.length > MOST_TEXT ? `${plain.slice(0, MOST_TEXT)}…` : plain;
+  return plain.length > MAX_TEXT ? `${plain.slice(0, MAX_TEXT)}…` : plain;
 }
 
 function taskOf({ title, items, protocol, verdict, choice, scale, bars }: Overview): Shown["tasks"][number] {

@@ -5,7 +5,7 @@ import type { Progress } from "../protocol/index.js";
 
 type Part = NonNullable<Progress["parts"]>[number];
 
-const MOST_PARTS = 64;
+const MAX_PARTS = 64;
 /** Milliseconds between reports of the same steps. */
 const PAUSE = 200;
 
@@ -27,6 +27,6 @@ export class PartsInParallel {
   }
 
   list(): Part[] {
-    return [...this.#parts.values()].slice(0, MOST_PARTS);
+    return [...this.#parts.values()].slice(0, MAX_PARTS);
   }
 }

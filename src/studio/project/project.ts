@@ -21,9 +21,9 @@ import { name, type Project, project, type Settings, settings } from "../protoco
 const SETTINGS_FILE = "studio.json";
 /** Files of the server: its lock, token and jobs. */
 export const PRIVATE_FOLDER = ".layergraft-studio";
-const MOST_BYTES = 5_000_000;
-const MOST_RECENT = 12;
-const MOST_RECIPES = 1000;
+const MAX_BYTES = 5_000_000;
+const MAX_RECENT = 12;
+const MAX_RECIPES = 1000;
 
 const saved = z.strictObject({ revision: z.int().min(0), settings, recent: project.shape.recent });
 type Saved = z.infer<typeof saved>;
@@ -44,7 +44,7 @@ export async function fileOf(project: string, ...names: readonly string[]): Prom
 
 /** Digest of a small file. */
 export async function digestOfFile(file: string): Promise<string> {
-  return digestOf(await readBounded(file, MOST_BYTES, () => usageError(`${file} is too large for the studio.`)));
+  return digestOf(await readBounded(file, MAX_BYTES, () => usageError(`${file} is too large for the studio.`)));
 }
 
 /** Something that another tab or program changed in the meantime. */
@@ -108,7 +108,7 @@ export class ProjectFolder {
     const files = await readdir(join(this.folder, "recipes"));
     const names = files.filter((file) => file.endsWith(".yaml")).map((file) => basename(file, ".yaml"));
     const recipes = names.filter((one) => name.safeParse(one).success).sort();
-    return { folder: this.folder, revision, settings: now, recent, recipes: recipes.slice(0, MOST_RECIPES) };
+    return { folder: this.folder, revision, settings: now, recent, recipes: recipes.slice(0, MAX_RECIPES) };
   }
 
   /**
@@ -121,7 +121,7 @@ export class ProjectFolder {
       if (revision !== now.revision) throw conflict("The project");
       const next = settings.parse({ ...now.settings, ...change });
       const opened = [next.base, ...next.experts.map(({ source }) => source)].filter((source) => source !== null);
-      const recent = [...new Set([...opened, ...now.recent])].slice(0, MOST_RECENT);
+      const recent = [...new Set([...opened, ...now.recent])].slice(0, MAX_RECENT);
       await this.#save({ revision: revision + 1, settings: next, recent });
       return this.read();
     });
@@ -134,7 +134,7 @@ export class ProjectFolder {
       if ((await exists(file)) && !(await isFile(file)))
         throw usageError(`${file} is not a file. Choose another recipe.`);
       const tooLarge = () => usageError(`${file} is too large to be a recipe`);
-      const text = (await readBounded(file, MOST_BYTES, tooLarge)).toString("utf8");
+      const text = (await readBounded(file, MAX_BYTES, tooLarge)).toString("utf8");
       return { text, version: versionOf(text) };
     } catch (error) {
       if (isSystemError(error, "ENOENT")) throw usageError(`There is no recipe called ${name}. Choose another one.`);
@@ -187,7 +187,7 @@ async function readSaved(file: string): Promise<Saved> {
   const wrong = () =>
     usageError(`${file} is not a project of the studio. Fix it, move it away, or open another folder.`, { file });
   try {
-    return saved.parse(JSON.parse((await readBounded(file, MOST_BYTES, wrong)).toString("utf8")));
+    return saved.parse(JSON.parse((await readBounded(file, MAX_BYTES, wrong)).toString("utf8")));
   } catch (error) {
     if (isSystemError(error, "ENOENT")) return EMPTY;
     if (error instanceof LayergraftError) throw error;

@@ -3,7 +3,7 @@ import { z } from "zod";
 
 const count = z.int().min(0);
 /** Items of which the page asks for the texts at once. */
-const MOST_ITEMS = 50;
+const MAX_ITEMS = 50;
 
 /** Encodings of weights in GGUF files, which llama.cpp runs. */
 export const GGUF_TYPES = ["f16", "bf16", "f32", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"] as const;
@@ -135,7 +135,7 @@ export const evaluationOperations = {
       ...pair,
       task: taskName,
       metric: z.string().max(200),
-      ids: z.array(itemId).max(MOST_ITEMS),
+      ids: z.array(itemId).max(MAX_ITEMS),
     }),
     output: z.array(comparedItem),
   },

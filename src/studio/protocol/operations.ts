@@ -4,14 +4,14 @@ import { evaluationOperations, GGUF_TYPES, runner } from "./evaluations.js";
 import { experiment, planEntry } from "./experiments.js";
 
 // Far above what people write; what comes back from models is bounded by its own limits.
-const MOST_TEXT = 1_000_000;
-const MOST_PATH = 4096;
-const MOST_ENTRIES = 1000;
+const MAX_TEXT = 1_000_000;
+const MAX_PATH = 4096;
+const MAX_ENTRIES = 1000;
 
-const text = z.string().max(MOST_TEXT);
+const text = z.string().max(MAX_TEXT);
 const path = z
   .string()
-  .max(MOST_PATH)
+  .max(MAX_PATH)
   .regex(/^[^\0]*$/, "must not have a NUL character");
 /** A folder, `FOLDER+ADAPTER`, or the name of a model on the hub. */
 const source = path.trim().min(1, "must not be empty");
@@ -23,10 +23,10 @@ export const name = z
 /** Path of a plan inside the project. */
 const planPath = z
   .string()
-  .max(MOST_PATH)
+  .max(MAX_PATH)
   .regex(/^(?![/\\])(?!(.*[/\\])?\.\.([/\\]|$))[^\0]+\.ya?ml$/, "must be a YAML file in the project");
 const count = z.int().min(0);
-const list = <T extends z.ZodType>(of: T) => z.array(of).max(MOST_ENTRIES);
+const list = <T extends z.ZodType>(of: T) => z.array(of).max(MAX_ENTRIES);
 
 export const expert = z.strictObject({ name, source });
 const prompt = z.strictObject({ text, system: text.optional() });

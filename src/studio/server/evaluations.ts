@@ -35,10 +35,10 @@ import {
   type ResultComparison,
 } from "../protocol/index.js";
 
-const MOST_FILES = 200;
-const MOST_RESULTS = 500;
+const MAX_FILES = 200;
+const MAX_RESULTS = 500;
 /** Characters of a prompt or an answer that the page shows. */
-const MOST_TEXT = 20_000;
+const MAX_TEXT = 20_000;
 /** Folders of a project without tasks. */
 const OTHER_FOLDERS = ["recipes", "models", EVALUATIONS];
 
@@ -63,7 +63,7 @@ async function taskFiles(project: string): Promise<Choices["files"]> {
     if (!entry.isDirectory() || entry.name.startsWith(".") || OTHER_FOLDERS.includes(entry.name)) continue;
     found.push(...(await yamlFiles(join(project, entry.name))));
   }
-  const files = await Promise.all(found.slice(0, MOST_FILES).map((path) => taskFile(project, path)));
+  const files = await Promise.all(found.slice(0, MAX_FILES).map((path) => taskFile(project, path)));
   return files.filter((file) => file !== undefined).sort((a, b) => (a.file < b.file ? -1 : 1));
 }
 
@@ -73,7 +73,7 @@ async function yamlFiles(folder: string): Promise<string[]> {
 }
 
 /** Bytes of a file that may be a task with a problem. */
-const MOST_BYTES = 1_000_000;
+const MAX_BYTES = 1_000_000;
 
 async function taskFile(project: string, path: string): Promise<Choices["files"][number] | undefined> {
   const file = relative(project, path);
@@ -84,7 +84,7 @@ async function taskFile(project: string, path: string): Promise<Choices["files"]
     return { file, title, problem: null };
   } catch (error) {
     const tooLarge = () => usageError(`${path} is too large to be a task`);
-    const text = await readBounded(path, MOST_BYTES, tooLarge).then(String, () => "");
+    const text = await readBounded(path, MAX_BYTES, tooLarge).then(String, () => "");
     // Plans and recipes are YAML, too.
     if (!/^task:/m.test(text) || !/^(answer|prompt):/m.test(text)) return undefined;
     return { file, title: file, problem: error instanceof Error ? error.message : String(error) };
@@ -94,7 +94,7 @@ async function taskFile(project: string, path: string): Promise<Choices["files"]
 export async function listEvaluations(project: string): Promise<Evaluation[]> {
   const folder = join(project, EVALUATIONS);
   const names = (await readdir(folder).catch(() => [])).filter((name) => evaluationName.safeParse(name).success);
-  const found = await Promise.all(names.slice(0, MOST_RESULTS).map((name) => evaluationOf(folder, name)));
+  const found = await Promise.all(names.slice(0, MAX_RESULTS).map((name) => evaluationOf(folder, name)));
   const results = found.filter((one) => one !== undefined);
   const sources = [...new Set(results.map(({ source }) => source))];
   const digests = new Map(
@@ -205,7 +205,7 @@ export async function itemsOf(
 /** The name was checked by the protocol: it has no separators. */
 const folderOf = (project: string, name: string) => resolve(project, EVALUATIONS, name);
 
-const cut = (text: string) => (text.length > MOST_TEXT ? `${text.slice(0, MOST_TEXT)}…` : text);
+const cut = (text: string) => (text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text);
 
 function promptOf(prompt: StoredSample["prompt"]): string {
   return "own" in prompt ? prompt.own : textOf(prompt.messages);

@@ -40,7 +40,7 @@ type Handlers = {
 };
 
 /** Entries of a folder that the page lists. */
-const MOST_ENTRIES = 2000;
+const MAX_ENTRIES = 2000;
 /** Rows of each expert that the detail of a matrix shows. */
 const TOP_ROWS = 8;
 
@@ -127,7 +127,7 @@ async function browse(from: string): Promise<Output<"browse">> {
   const found = await readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
     throw isAnySystemError(error) ? usageError(systemMessage(error)) : error;
   });
-  const shown = found.filter(({ name }) => !name.startsWith(".")).slice(0, MOST_ENTRIES);
+  const shown = found.filter(({ name }) => !name.startsWith(".")).slice(0, MAX_ENTRIES);
   const entries = await Promise.all(
     shown.map(async (entry): Promise<Output<"browse">["entries"][number] | undefined> => {
       const path = join(folder, entry.name);

@@ -5,8 +5,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { LayergraftError, readBounded } from "../../core/index.js";
 
 export const REPORTS = "/report/";
-const MOST_REPORTS = 100;
-const MOST_BYTES = 100_000_000;
+const MAX_REPORTS = 100;
+const MAX_BYTES = 100_000_000;
 
 const POLICY =
   "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; " +
@@ -22,7 +22,7 @@ export class Reports {
     const url = `${REPORTS}${randomBytes(24).toString("base64url")}`;
     this.#files.set(url, file);
     const [oldest = ""] = this.#files.keys();
-    if (this.#files.size > MOST_REPORTS) this.#files.delete(oldest);
+    if (this.#files.size > MAX_REPORTS) this.#files.delete(oldest);
     return url;
   }
 
@@ -33,7 +33,7 @@ export class Reports {
       throw new LayergraftError("not-found", "There is no such report. Open it from the studio.");
     }
     const tooLarge = () => new LayergraftError("usage", `${file} is too large for the studio. Open it as a file.`);
-    const page = await readBounded(file, MOST_BYTES, tooLarge);
+    const page = await readBounded(file, MAX_BYTES, tooLarge);
     response.setHeader("content-security-policy", POLICY);
     response.setHeader("cache-control", "no-store");
     response.setHeader("content-type", "text/html; charset=utf-8");

@@ -14,9 +14,9 @@ import { servePage } from "./page-files.js";
 import { REPORTS, Reports } from "./reports.js";
 
 const HOST = "127.0.0.1";
-const MOST_BODY = 4_000_000;
+const MAX_BODY = 4_000_000;
 /** Bytes of events that a page may leave unread. */
-const MOST_UNREAD = 16_000_000;
+const MAX_UNREAD = 16_000_000;
 /** Milliseconds between comments that keep a stream of events open. */
 const HEARTBEAT = 15_000;
 
@@ -49,7 +49,7 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
   const onEvent = (event: StudioEvent) => {
     for (const stream of streams) {
       // A page that reads again after it was suspended connects again, and loads what it missed.
-      if (stream.writableLength > MOST_UNREAD) stream.destroy();
+      if (stream.writableLength > MAX_UNREAD) stream.destroy();
       else stream.write(`data: ${JSON.stringify(event)}\n\n`);
     }
   };
@@ -79,7 +79,7 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
     if (!Object.hasOwn(operations, name) || request.method !== "POST") {
       throw new LayergraftError("not-found", "There is no such operation. Reload the page.");
     }
-    const value = await call(name as OperationName, await readBody(request, MOST_BODY));
+    const value = await call(name as OperationName, await readBody(request, MAX_BODY));
     response.setHeader("content-type", "application/json");
     response.end(JSON.stringify(value));
   }

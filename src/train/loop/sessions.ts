@@ -3,7 +3,7 @@
 import { lowerGraph, type Node, openSession, type Session, type TensorValue, type Weight } from "../../engine/index.js";
 
 /** Frozen weights of more bytes are not held twice: a session with more outputs is used instead. */
-const MOST_REPEATED_BYTES = 1e9;
+const MAX_REPEATED_BYTES = 1e9;
 
 /** Opens a session for each set of outputs when it is first fetched. */
 export class Sessions {
@@ -25,7 +25,7 @@ export class Sessions {
     const bytes = [...weights.values()].reduce((sum, { values }) => {
       return sum + (values instanceof Uint8Array ? values.byteLength : values.length);
     }, 0);
-    this.#isHeavy = bytes > MOST_REPEATED_BYTES;
+    this.#isHeavy = bytes > MAX_REPEATED_BYTES;
   }
 
   /**

@@ -24,7 +24,7 @@ const selection = z.string().superRefine((written, context) => {
 });
 
 // A billion of anything is beyond every run, and products of two stay exact.
-const MOST = 1e9;
+const MAX = 1e9;
 
 const lora = z.strictObject({
   rank: count.max(4096).default(64).describe("width of the factors"),
@@ -86,7 +86,7 @@ const WARMUP = "must be a number of steps, or a share of all steps such as 10%";
 const schedule = z.strictObject({
   kind: z.enum(SCHEDULES).default("linear").describe("shape of the learning rate after the warmup"),
   warmup: z
-    .union([z.int(WARMUP).min(0, WARMUP).max(MOST), z.string(WARMUP).regex(PERCENT, WARMUP)], { error: WARMUP })
+    .union([z.int(WARMUP).min(0, WARMUP).max(MAX), z.string(WARMUP).regex(PERCENT, WARMUP)], { error: WARMUP })
     .default(0)
     .describe("optimizer steps of warmup, or their share of all steps, such as `10%`"),
   decay_share: share.default(0.2).describe("wsd: share of all steps, at the end, in which the rate decays"),
@@ -100,7 +100,7 @@ export interface Schedule extends Omit<z.output<typeof schedule>, "warmup"> {
 }
 
 const checkpoints = z.strictObject({
-  every_samples: count.max(MOST).default(5000).describe("samples between checkpoints; the last step writes one too"),
+  every_samples: count.max(MAX).default(5000).describe("samples between checkpoints; the last step writes one too"),
   keep: z
     .enum(["best_and_last", "last", "all"])
     .default("best_and_last")
@@ -108,17 +108,17 @@ const checkpoints = z.strictObject({
 });
 
 const holdout = z.strictObject({
-  samples: count.max(MOST).optional().describe("number of held-out samples; or give `share`"),
+  samples: count.max(MAX).optional().describe("number of held-out samples; or give `share`"),
   share: positive.lt(1).optional().describe("held-out share of the data; or give `samples`"),
   every_samples: count
-    .max(MOST)
+    .max(MAX)
     .optional()
     .describe("samples between measurements of the held-out loss (default: as for checkpoints)"),
 });
 
 const earlyStopping = z.strictObject({
   patience: count
-    .max(MOST)
+    .max(MAX)
     .default(3)
     .describe("end the run after this many measurements without a better held-out loss"),
   least: z.number().min(0).default(0).describe("decrease of the loss that counts as better"),
@@ -166,12 +166,12 @@ export const runSchema = z.strictObject({
     .max(65_536)
     .default(1)
     .describe("batches per optimizer step; the loss is the mean over the tokens of all of them"),
-  steps: count.max(MOST).optional().describe("length in optimizer steps; or give `epochs` or `samples`"),
+  steps: count.max(MAX).optional().describe("length in optimizer steps; or give `epochs` or `samples`"),
   epochs: positive
-    .max(MOST)
+    .max(MAX)
     .optional()
     .describe("length in passes over the data (of a partition: over its longest stream; default: 1)"),
-  samples: count.max(MOST).optional().describe("length in samples"),
+  samples: count.max(MAX).optional().describe("length in samples"),
   optimizer: optimizer.prefault({}).describe("AdamW"),
   schedule: schedule.prefault({}).describe("learning rate schedule"),
   checkpoints: checkpoints.prefault({}).describe("when to write checkpoints, and which to keep"),

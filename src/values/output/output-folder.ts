@@ -18,7 +18,7 @@ import { type PackedMeasured, packedMeasured } from "../expressions/measured.js"
 import { PROVENANCE_FILE } from "../plan.js";
 
 /** A plan of 70,000 tensors (a mixture of experts) with an operation each takes about 300 MB. */
-export const MOST_PROVENANCE_BYTES = 500_000_000;
+export const MAX_PROVENANCE_BYTES = 500_000_000;
 
 /** State of an interrupted run. */
 export interface RunState {
@@ -40,7 +40,7 @@ const STATE_FILE = ".layergraft-run.json";
 export class OutputFolder extends RunFolder {
   /** Digest of the plan that made a folder, if it is a complete output of layergraft. */
   async planDigest(folder = this.path): Promise<unknown> {
-    const json = await readJsonObject(join(folder, PROVENANCE_FILE), MOST_PROVENANCE_BYTES).catch(() => undefined);
+    const json = await readJsonObject(join(folder, PROVENANCE_FILE), MAX_PROVENANCE_BYTES).catch(() => undefined);
     return json?.planDigest;
   }
 

@@ -9,7 +9,7 @@ import { attempt, change, onEvent, project, settings, trouble } from "../store.t
 
 /** Milliseconds without typing after which a text is checked and saved. */
 const PAUSE = 350;
-const MOST_UNDO = 200;
+const MAX_UNDO = 200;
 
 export const name = signal<string | null>(null);
 export const text = signal("");
@@ -91,7 +91,7 @@ export async function create(wanted: string, content: string): Promise<void> {
 export function edit(content: string, isTyped = false): void {
   if (content === text.peek()) return;
   const isContinued = isTyped && performance.now() - lastTyped < 3 * PAUSE;
-  if (!isContinued) past.value = [...past.peek(), text.peek()].slice(-MOST_UNDO);
+  if (!isContinued) past.value = [...past.peek(), text.peek()].slice(-MAX_UNDO);
   lastTyped = isTyped ? performance.now() : 0;
   future.value = [];
   apply(content, isTyped);
