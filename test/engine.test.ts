@@ -247,7 +247,7 @@ describe("what is computed", () => {
       folder: root,
       cache: new BlendCache(),
       signal: controller.signal,
-      onProgress: (done, total) => {
+      onProgress: ({ done, total }) => {
         seen.push([done, total]);
         if (seen.length === 5) controller.abort();
       },

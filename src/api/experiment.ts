@@ -1,9 +1,11 @@
 // Runs an experiment from its plan: experts, merges, evaluations, tables.
+
 import { join } from "node:path";
+import type { Progress } from "../core/index.js";
 import { openExperiment, type RunEvent, type RunSummary, runOpened, statusOf } from "../experiment/index.js";
 import { type ExperimentReport, gatherReport, writeReport } from "../findings/index.js";
 import type { PlanInput } from "./inputs.js";
-import type { CallOptions, Progress } from "./options.js";
+import type { CallOptions } from "./options.js";
 
 /**
  * Progress of an experiment. First models on the hub are downloaded, if there are any; then `done` and `total` count the
@@ -52,7 +54,7 @@ export async function runExperiment(
   const experiment = await openExperiment(plan, { out, base, data, signal });
   const { failures } = await runOpened(experiment, {
     signal,
-    onDownload: onProgress && (({ done, total }) => onProgress({ phase: "downloading", done, total, unit: "bytes" })),
+    onDownload: onProgress,
     onEvent:
       onProgress &&
       ((event, { done, running, failed, left, waiting }) => {

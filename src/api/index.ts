@@ -1,5 +1,6 @@
 // The public API: exports of `import ... from "layergraft"`.
 
+export type { Progress } from "../core/index.js";
 export {
   CancelledError,
   CheckpointError,
@@ -51,7 +52,6 @@ export {
   type ScoreOptions,
   type TextScore,
 } from "./model.js";
-export type { Progress } from "./options.js";
 export {
   MergePlan,
   openPlan,

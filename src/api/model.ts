@@ -234,9 +234,5 @@ export async function openInBackend(source: ModelInput, options: OpenModelOption
   if (chooseBackend(opened, options) === "llama") {
     return openLlama(opened, { ...controlsOf(options), folder, type, context, hub });
   }
-  const phase = "computing the merge";
-  return openEngine(opened, {
-    ...defined({ folder, threads, weights, providers, signal, hub, ...embedded }),
-    ...(onProgress ? { onProgress: (done, total) => onProgress({ phase, done, total, unit: "bytes" }) } : {}),
-  });
+  return openEngine(opened, defined({ folder, threads, weights, providers, signal, onProgress, hub, ...embedded }));
 }

@@ -1,18 +1,7 @@
-// Progress and options that the library's calls share.
+// Options that the library's calls share.
 
+import type { Progress } from "../core/index.js";
 import type { HubAccess } from "../weights/index.js";
-
-/** Progress of a call. */
-export interface Progress {
-  /** Current phase, such as `reading and writing`. */
-  readonly phase: string;
-  /** Amount done, in `unit`. */
-  readonly done: number;
-  /** Total amount, in `unit`. */
-  readonly total: number;
-  /** Unit of `done` and `total`. */
-  readonly unit: "bytes" | "steps" | "items";
-}
 
 /** Options of every call that takes long. */
 export interface CallOptions<P extends Progress = Progress> {
@@ -38,15 +27,7 @@ export interface FolderOptions {
 
 /** Run options from `StreamOptions`. */
 export function controlsOf({ signal, onProgress, threads, memory }: StreamOptions) {
-  return {
-    signal,
-    threads,
-    memory,
-    onProgress:
-      onProgress &&
-      (({ phase, doneBytes, totalBytes }: { phase: string; doneBytes: number; totalBytes: number }) =>
-        onProgress({ phase, done: doneBytes, total: totalBytes, unit: "bytes" })),
-  };
+  return { signal, onProgress, threads, memory };
 }
 
 /** Access to the hub for sources that are not on this machine: weights are streamed, unless a call downloads them. */

@@ -1,8 +1,10 @@
 // Trains an expert from a base and data.
+
 import { isAbsolute, join } from "node:path";
+import type { Progress } from "../core/index.js";
 import { checkRun, type RunResult, readRun, trainRun } from "../train/index.js";
 import type { RunInput } from "./inputs.js";
-import type { CallOptions, FolderOptions, Progress } from "./options.js";
+import type { CallOptions, FolderOptions } from "./options.js";
 
 /** Progress of a training run; `done` and `total` are optimizer steps. */
 export interface TrainProgress extends Progress {

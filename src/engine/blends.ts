@@ -2,7 +2,7 @@
 // models, so that configurations of one pair share equal tensors.
 
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { bytesPerElement, CancelledError, digestOf, stampOf } from "../core/index.js";
+import { bytesPerElement, CancelledError, digestOf, type Progress, stampOf } from "../core/index.js";
 import { type Measured, Resolver, type Sources, type Step } from "../values/index.js";
 import {
   Converter,
@@ -55,8 +55,8 @@ export interface BlendOptions {
   readonly signal?: AbortSignal | undefined;
   /** Called for a tensor with values beyond float16, which become infinite. */
   readonly onOverflow?: ((tensor: string, values: number) => void) | undefined;
-  /** Also called before the first byte. */
-  readonly onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
+  /** Called with bytes of tensors, also before the first. */
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
 /**
@@ -82,14 +82,15 @@ export async function computeBlends(
       to: { file: 0, offset: 0, dtype: step.dtype },
     }),
   );
-  const totalBytes = jobs.reduce((sum, job) => sum + sizeOf(job), 0);
-  onProgress?.(0, totalBytes);
+  const total = jobs.reduce((sum, job) => sum + sizeOf(job), 0);
+  let done = 0;
+  const report = () => onProgress?.({ phase: "merging", done, total, unit: "bytes" });
+  if (total > 0) report();
   const program: Program = { inputs: resolver.inputs, outputs: [], jobs };
   const files = new InputFiles(program.inputs, { read: 0, written: 0 });
   // Names and sizes would not distinguish a file from one that replaced it.
   const versions = await Promise.all(program.inputs.map(async ({ path }) => [path, await stampOf(path)]));
   const blends = new Map<string, Uint8Array>();
-  let doneBytes = 0;
   let evaluator: Evaluator | undefined;
   const converter = asFloats ? new Converter() : undefined;
   try {
@@ -113,8 +114,8 @@ export async function computeBlends(
       }
       if (signal?.aborted) throw new CancelledError("stopped while tensors were computed");
       blends.set(job.name, bytes);
-      doneBytes += bytes.byteLength;
-      onProgress?.(doneBytes, totalBytes);
+      done += bytes.byteLength;
+      report();
     }
   } finally {
     files.close();

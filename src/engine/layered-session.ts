@@ -77,9 +77,10 @@ export async function openLayered(
   );
   const versions = await Promise.all(resolver.inputs.map(async ({ path }) => [path, await stampOf(path)]));
   const bytesOf = ({ jobs }: Part) => countBytes(jobs).written;
-  const totalBytes = parts.reduce((sum, part) => sum + bytesOf(part), 0);
-  let before = 0;
-  onProgress?.(0, totalBytes);
+  const total = parts.reduce((sum, part) => sum + bytesOf(part), 0);
+  let done = 0;
+  const report = () => onProgress?.({ phase: "quantizing", done, total, unit: "bytes" });
+  report();
   const sessions = new Map<Part, Session>();
   const close = async () => {
     for (const session of sessions.values()) await session.close();
@@ -92,8 +93,8 @@ export async function openLayered(
       const computed = part.jobs.map(({ value }) => keyOf(value, versions));
       const key = digestOfJson([part.graph, part.versions, computed, threads, providers]);
       sessions.set(part, await pool.open(key, () => openPart(part, source, resolver, options)));
-      before += bytesOf(part);
-      onProgress?.(before, totalBytes);
+      done += bytesOf(part);
+      report();
     }
   } catch (error) {
     await close();

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Counts, RunEvent } from "../experiment/run/run-experiment.js";
-import type { Progress } from "../report/progress.js";
+import type { ShownProgress } from "../report/progress.js";
 import { describeCounts, progressOf } from "./progress.js";
 
 const counts = (done: number, more: Partial<Counts> = {}): Counts => ({
@@ -15,7 +15,7 @@ const done = (label: string, score?: number, scale?: "points"): RunEvent => ({
 
 it("prints a line for steps that end, stop or are retried", () => {
   const notes: string[] = [];
-  const states: Progress[] = [];
+  const states: ShownProgress[] = [];
   const show = progressOf({
     update: (state) => states.push(state),
     note: (text) => notes.push(text),

@@ -10,6 +10,7 @@ import {
   DiskFullError,
   formatBytes,
   type Lock,
+  type Progress,
   syncFolder,
   takeLock,
   waitWhileLocked,
@@ -24,7 +25,7 @@ export interface DownloadOptions {
   /** A file's content from a byte on. */
   readonly openFrom: (file: HubFile, start: number) => AsyncIterable<Uint8Array>;
   /** Called with the bytes of all files. */
-  readonly onProgress?: ((state: { readonly done: number; readonly total: number }) => void) | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -42,7 +43,8 @@ export async function downloadFiles(files: readonly HubFile[], options: Download
   const paths: string[] = [];
   try {
     for (const file of files) {
-      const report = (bytes: number) => options.onProgress?.({ done: before + bytes, total });
+      const report = (bytes: number) =>
+        options.onProgress?.({ phase: "downloading", done: before + bytes, total, unit: "bytes" });
       if (await isMissing(file)) {
         lock ??= await lockWhenFree(cache.folder, signal);
         // Another process may have downloaded it meanwhile.

@@ -1,6 +1,6 @@
 // A repository of the hub at one commit: its files, and their content.
 
-import { CancelledError } from "../core/index.js";
+import { CancelledError, type Progress } from "../core/index.js";
 import { checkedPath, isCommit, RepositoryCache } from "./cache.js";
 import { Contents, type HubFile } from "./contents.js";
 import { downloadFiles } from "./download.js";
@@ -17,8 +17,6 @@ export interface RepositoryOptions extends RequestOptions {
   readonly revision?: string | undefined;
 }
 
-export type DownloadProgress = (state: { readonly done: number; readonly total: number }) => void;
-
 export interface Repository {
   readonly commit: string;
   /** All files by path, at any depth. */
@@ -27,7 +25,7 @@ export interface Repository {
    * Downloads what is missing of these files into the cache.
    * @returns their paths on this machine, in order
    */
-  download(files: readonly HubFile[], onProgress?: DownloadProgress): Promise<string[]>;
+  download(files: readonly HubFile[], onProgress?: (progress: Progress) => void): Promise<string[]>;
   /** Stores the commit of the branch or tag in the cache, when what is needed of it is there. */
   remember(): Promise<void>;
   /** The bytes of a file from `start` up to, not including, `end`. */

@@ -1,10 +1,11 @@
 // Progress of the files of a commit, as bytes of all of them.
 
 import type { CommitProgressEvent } from "@huggingface/hub";
+import type { Progress } from "../core/index.js";
 import { countedBody } from "./counted-body.js";
 
 /** Called with bytes of the files that are compared, hashed or sent. */
-export type OnUpload = (state: { readonly phase: string; readonly done: number; readonly total: number }) => void;
+export type OnUpload = (progress: Progress) => void;
 
 /** What @huggingface/hub gives to fetch with the content of a large file. */
 interface ProgressHint {
@@ -47,14 +48,14 @@ export class UploadProgress {
   take(event: CommitProgressEvent): void {
     // The small files are in the commit itself.
     if (event.event === "phase" && event.phase === "committing") {
-      this.#report?.({ phase: "uploading", done: this.#total, total: this.#total });
+      this.#report?.({ phase: "uploading", done: this.#total, total: this.#total, unit: "bytes" });
     }
     if (event.event !== "fileProgress" || event.state === "error") return;
     if (event.state !== this.#phase) this.#shares.clear();
     this.#phase = event.state;
     this.#shares.set(event.path, event.progress);
     const done = [...this.#shares].reduce((sum, [path, share]) => sum + share * (this.#sizes.get(path) ?? 0), 0);
-    this.#report?.({ phase: this.#phase, done: Math.round(done), total: this.#total });
+    this.#report?.({ phase: this.#phase, done: Math.round(done), total: this.#total, unit: "bytes" });
   }
 
   /** A fetch that reports how much of a body is sent, which that of Node.js does not. */

@@ -201,7 +201,7 @@ async function unchangedFiles(
       signal?.throwIfAborted();
       hash.update(chunk as Uint8Array);
       done += (chunk as Uint8Array).length;
-      onProgress?.({ phase: "comparing", done, total });
+      onProgress?.({ phase: "comparing", done, total, unit: "bytes" });
     }
     if (hash.digest("hex") === listed.hash) unchanged.add(path);
   }

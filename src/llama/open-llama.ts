@@ -2,7 +2,7 @@
 
 import { stat } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
-import { CancelledError, CheckpointError, exists, isFile, LayergraftError } from "../core/index.js";
+import { CancelledError, CheckpointError, exists, isFile, LayergraftError, type Progress } from "../core/index.js";
 import { Engine, type EngineSource, modelTextOf, type OpenEngineOptions, openModelSource } from "../engine/index.js";
 import { type FileType, planGguf, writeGguf } from "../export/index.js";
 import { readGgufHeader } from "../weights/index.js";
@@ -26,7 +26,7 @@ export interface OpenLlamaOptions {
   /** Where exported models are kept; default that of the environment. */
   readonly cache?: GgufCacheSettings | undefined;
   readonly signal?: AbortSignal | undefined;
-  readonly onProgress?: ((progress: { phase: string; doneBytes: number; totalBytes: number }) => void) | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
   /** How to load node-llama-cpp; for tests. */
   readonly load?: (() => Promise<unknown>) | undefined;
 }
@@ -148,7 +148,7 @@ async function openFile(
       ...(signal ? { loadSignal: signal } : {}),
       // Also called after the model is loaded.
       onLoadProgress: (share) => {
-        if (isLoading) onProgress?.({ phase: "loading", doneBytes: Math.round(share * size), totalBytes: size });
+        if (isLoading) onProgress?.({ phase: "loading", done: Math.round(share * size), total: size, unit: "bytes" });
       },
     });
     const vocabularySize = file.fileInfo.metadata.tokenizer?.ggml?.tokens?.length ?? 0;

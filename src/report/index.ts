@@ -18,7 +18,7 @@ export { formatTick } from "./lines.js";
 export { type LogEntry, lossCurveSvg } from "./loss-curve.js";
 export { pageWithData, reportPage } from "./page.js";
 export { previewLegend, renderPreview } from "./preview.js";
-export { type Progress, type ProgressDisplay, SILENT, showProgress } from "./progress.js";
+export { type ProgressDisplay, type ShownProgress, SILENT, showProgress } from "./progress.js";
 export { csvLines, escapeMarkdown, latexText, markdownLines, terminalLines } from "./render.js";
 export { type Scale, type Score, type Span, scoreAxis } from "./scores.js";
 export { layerStrip, type Palette } from "./strip.js";

@@ -1,6 +1,6 @@
 // Progress: a line every ten seconds off a terminal, a bar on one, and estimated times.
 import { expect, it } from "vitest";
-import { type Progress, showProgress } from "./progress.js";
+import { type ShownProgress, showProgress } from "./progress.js";
 
 function displayed(isTTY = false) {
   let now = 0;
@@ -12,7 +12,7 @@ function displayed(isTTY = false) {
     text = "";
     return all;
   };
-  const at = (seconds: number, state: Progress) => {
+  const at = (seconds: number, state: ShownProgress) => {
     now = seconds;
     display.update(state);
     return taken();
@@ -20,7 +20,7 @@ function displayed(isTTY = false) {
   return { at, display, taken };
 }
 
-const state = (done: number, more: Partial<Progress> = {}): Progress => ({
+const state = (done: number, more: Partial<ShownProgress> = {}): ShownProgress => ({
   phase: "asking",
   done,
   total: 100,

@@ -2,21 +2,18 @@
 
 import { createRequire } from "node:module";
 import type { SingleBar } from "cli-progress";
-import { formatBytes, formatDuration, visible, write } from "../core/index.js";
+import { formatBytes, formatDuration, type Progress, visible, write } from "../core/index.js";
 
-export interface Progress {
-  /** Current phase. Each phase has a bar and leaves a line when it is complete. */
-  readonly phase: string;
-  readonly done: number;
-  readonly total: number;
-  /** Unit of `done` and `total`; default: a plain count. */
-  readonly unit?: "bytes";
+/** What a display shows. Each phase has a bar and leaves a line when it is complete. */
+export interface ShownProgress extends Omit<Progress, "unit"> {
+  /** Default: a plain count. */
+  readonly unit?: Progress["unit"];
   /** Extra text, such as a loss. */
   readonly detail?: string;
 }
 
 export interface ProgressDisplay {
-  update(progress: Progress): void;
+  update(progress: ShownProgress): void;
   /** Removes the bar until the next update, to print something else. */
   clear(): void;
   /** Prints a permanent line. */
@@ -38,7 +35,7 @@ interface Phase {
   readonly first: number;
   /** Seconds between the estimated end and the start, updated when more is done. */
   end: number | undefined;
-  state: Progress;
+  state: ShownProgress;
   /** When its last line was written. */
   written: number;
   isComplete: boolean;

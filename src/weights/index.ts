@@ -66,7 +66,6 @@ export { addCounts, addUp, Collector, resultsByJob, totalDifferences, totalStati
 export { type AnalyzedPiece, pairsOf } from "./streaming/row-statistics.js";
 export {
   memoryPerThread,
-  type Progress,
   type RunOptions,
   type RunResult,
   runProgram,

@@ -7,10 +7,10 @@ import { loadSourceTokenizer } from "../../engine/index.js";
 import {
   type LogEntry,
   lossCurveSvg,
-  type Progress,
   previewLegend,
   renderPreview,
   right,
+  type ShownProgress,
   SILENT,
   showProgress,
   terminalLines,
@@ -121,11 +121,7 @@ export function addTrainCommand(program: Command): void {
     try {
       result = await trainRun({
         ...{ run, ...folders, signal },
-        hub: hubAccess("files", {
-          signal,
-          onProgress: ({ phase, doneBytes: done, totalBytes: total }) =>
-            display.update({ phase, done, total, unit: "bytes" }),
-        }),
+        hub: hubAccess("files", { signal, onProgress: display.update }),
         ...(flags.resume ? { resume: true } : {}),
         ...(flags.force ? { force: true } : {}),
         onReady: (prepared) => info(flags, [palette.bold(titleOf(run)), ...describeRun(run, prepared), ""].join("\n")),
@@ -241,7 +237,7 @@ function sizeOf(shape: readonly number[]): number {
   return shape.reduce((product, extent) => product * extent, 1);
 }
 
-function stateOf(progress: TrainProgress): Progress {
+function stateOf(progress: TrainProgress): ShownProgress {
   const { step, steps, loss, holdoutLoss, learningRate, gradientNorm, tokensPerSecond } = progress;
   const detail = [
     `loss ${loss.toFixed(4)}`,

@@ -15,7 +15,7 @@ export function hubAccess(
     fetch,
     signal,
     onWait: (seconds) => onNote?.(`waiting ${formatDuration(seconds)} for the hub`),
-    onProgress: ({ done, total }) => onProgress?.({ phase: "downloading", doneBytes: done, totalBytes: total }),
+    onProgress,
   };
 }
 

@@ -71,9 +71,9 @@ export async function openModel(
   let computed = 0;
   const engine = await openEngine(source, {
     ...{ signal, hub, weights, ...embedded },
-    onProgress: (doneBytes, totalBytes) => {
-      computed = totalBytes;
-      if (totalBytes > 0) onProgress?.({ phase: isQuantized ? "quantizing" : "merging", doneBytes, totalBytes });
+    onProgress: (progress) => {
+      computed = progress.total;
+      onProgress?.(progress);
     },
     ...(threads === undefined ? {} : { threads }),
     ...(provider === undefined ? {} : { providers: provider }),

@@ -74,8 +74,7 @@ export async function runWithProgress<T>(
       threads,
       memory,
       signal: interruptSignal(),
-      onProgress: ({ phase, doneBytes: done, totalBytes: total }) =>
-        progress.update({ phase, done, total, unit: "bytes" }),
+      onProgress: progress.update,
       onNote: progress.note,
     });
   } finally {

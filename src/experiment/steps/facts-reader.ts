@@ -2,7 +2,15 @@
 
 import { readdir } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
-import { canonicalJson, digestOfValue, exists, isObject, LayergraftError, ProblemsError } from "../../core/index.js";
+import {
+  canonicalJson,
+  digestOfValue,
+  exists,
+  isObject,
+  LayergraftError,
+  ProblemsError,
+  type Progress,
+} from "../../core/index.js";
 import { bytesToDownload, formatOfName } from "../../data/index.js";
 import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
 import type { Problem } from "../../settings/index.js";
@@ -38,9 +46,7 @@ export interface ReadFactsOptions extends FileDigestOptions {
 
 export interface FetchOptions {
   /** Called with bytes of all models together, and the model that is downloaded. */
-  readonly onProgress?:
-    | ((state: { readonly source: string; readonly done: number; readonly total: number }) => void)
-    | undefined;
+  readonly onProgress?: ((progress: Progress & { readonly source: string }) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -133,7 +139,7 @@ export class ReadFacts implements Facts {
       const hub: HubAccess = {
         fetch: "files",
         signal,
-        onProgress: ({ done }) => onProgress?.({ source, done: before + done, total }),
+        onProgress: (progress) => onProgress?.({ ...progress, source, done: before + progress.done, total }),
       };
       const checkpoint = await this.#open(source, hub);
       before += known.bytesToFetch;

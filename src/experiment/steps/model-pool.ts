@@ -123,10 +123,10 @@ async function openHere(
       type,
       threads,
       signal,
-      onProgress: ({ phase, doneBytes, totalBytes }) => {
+      onProgress: ({ phase, done, total }) => {
         const isLoading = phase === "loading";
-        if (!isLoading) merging(doneBytes);
-        onProgress?.(`${isLoading ? "loading" : `exporting ${type}`}, ${Math.round((100 * doneBytes) / totalBytes)}%`);
+        if (!isLoading) merging(done);
+        onProgress?.(`${isLoading ? "loading" : `exporting ${type}`}, ${Math.round((100 * done) / total)}%`);
       },
     });
   const inEngine = () =>
@@ -134,7 +134,7 @@ async function openHere(
       weights,
       ...(threads === undefined ? {} : { threads }),
       ...(signal ? { signal } : {}),
-      onProgress: merging,
+      onProgress: ({ done }) => merging(done),
     });
   const engine = await (chosen === LLAMA ? inLlama() : inEngine());
   try {

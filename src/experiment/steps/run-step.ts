@@ -85,7 +85,7 @@ async function runMerge(
     resume: true,
     threads: settings.threads,
     signal,
-    onProgress: ({ doneBytes, totalBytes, phase }) => onProgress?.(doneBytes / Math.max(1, totalBytes), phase),
+    onProgress: ({ done, total, phase }) => onProgress?.(done / Math.max(1, total), phase),
   });
   try {
     await inputs.check();
@@ -197,7 +197,7 @@ async function runAnalysis(
     experts: { task: sources.task, language: sources.language },
     ...(settings.threads === undefined ? {} : { threads: settings.threads }),
     ...(signal ? { signal } : {}),
-    onProgress: ({ doneBytes, totalBytes, phase }) => onProgress?.(doneBytes / Math.max(1, totalBytes), phase),
+    onProgress: ({ done, total, phase }) => onProgress?.(done / Math.max(1, total), phase),
   });
   await inputs.check();
   const named = { base: "base", task: "task", language: "language" };

@@ -18,7 +18,7 @@ import { changeOf, type ExtractOptions, type Pair } from "./open-models.js";
 import { mostRank } from "./plan-extraction.js";
 
 // More than a merge's, as sketches of large weights at high ranks take more than streaming does.
-const DEFAULT_MEMORY = 1_000_000_000;
+const DECOMPOSITION_MEMORY = 1_000_000_000;
 
 type Controls = Pick<RunOptions, "signal" | "onProgress" | "threads" | "memory">;
 
@@ -105,7 +105,7 @@ export async function decompose(
       phase: "extracting",
       threads: options.threads,
       onProgress: options.onProgress,
-      memory: options.memory ?? Math.max(DEFAULT_MEMORY, memoryPerThread(program)),
+      memory: options.memory ?? Math.max(DECOMPOSITION_MEMORY, memoryPerThread(program)),
       signal: options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal,
       onPiece: (index, payload) => keep(index, payload as LowRankFactors),
     });

@@ -32,8 +32,8 @@ export async function writeFactors(
   placed: readonly TensorInfo[],
   { signal, onProgress }: Pick<RunOptions, "signal" | "onProgress">,
 ): Promise<Map<string, number>> {
-  const totalBytes = factors.reduce((sum, step) => sum + tensorBytes(step), 0);
-  let doneBytes = 0;
+  const total = factors.reduce((sum, step) => sum + tensorBytes(step), 0);
+  let done = 0;
   const places = new Map(placed.map((tensor) => [tensor.name, tensor]));
   const overflows = new Map<string, number>();
   const converter = new Converter();
@@ -41,17 +41,17 @@ export async function writeFactors(
   try {
     for (const step of factors) {
       if (signal?.aborted) throw new CancelledError("stopped before the end");
-      onProgress?.({ phase: "writing factors", doneBytes, totalBytes });
+      onProgress?.({ phase: "writing factors", done, total, unit: "bytes" });
       const { bytes, overflowed } = await compute(step, converter);
       if (overflowed > 0) overflows.set(step.tensor, overflowed);
       const offset = places.get(step.tensor)?.offset ?? 0;
       for (let at = 0; at < bytes.byteLength; ) {
         at += (await handle.write(bytes, at, bytes.byteLength - at, offset + at)).bytesWritten;
       }
-      doneBytes += bytes.byteLength;
+      done += bytes.byteLength;
     }
     await handle.datasync();
-    if (factors.length > 0) onProgress?.({ phase: "writing factors", doneBytes, totalBytes });
+    if (factors.length > 0) onProgress?.({ phase: "writing factors", done, total, unit: "bytes" });
   } finally {
     await handle.close();
   }

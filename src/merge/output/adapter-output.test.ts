@@ -1,4 +1,5 @@
 // Merges written as adapters: base plus adapter against the merged weights, and refusals.
+
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -6,14 +7,8 @@ import { expect, test } from "vitest";
 import { encodeValues, seededFloats, seededTensor } from "../../../test/support/checkpoints.js";
 import { Bench, type Tensors } from "../../../test/support/merging.js";
 import { readFolder, toNumbers } from "../../../test/support/numbers.js";
-import {
-  openCheckpoint,
-  openSafetensors,
-  type Progress,
-  readTensor,
-  type TensorData,
-  writeSafetensors,
-} from "../../weights/index.js";
+import type { Progress } from "../../core/index.js";
+import { openCheckpoint, openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../weights/index.js";
 import { executePlan, planRecipe, type RecipeInput, summarizePlan, verifyOutput } from "../index.js";
 
 const bench = new Bench();
@@ -303,14 +298,14 @@ test("factors report their bytes, and stop when asked", async () => {
   const factors = seen.filter(({ phase }) => phase === "writing factors");
   const { tensors } = await readAdapter(out);
   const totalBytes = [...tensors.values()].reduce((sum, { data }) => sum + data.byteLength, 0);
-  expect(factors[0]).toMatchObject({ doneBytes: 0, totalBytes });
-  expect(factors.at(-1)).toMatchObject({ doneBytes: totalBytes, totalBytes });
+  expect(factors[0]).toMatchObject({ done: 0, total: totalBytes });
+  expect(factors.at(-1)).toMatchObject({ done: totalBytes, total: totalBytes });
   expect(factors).toHaveLength(tensors.size + 1);
 
   const controller = new AbortController();
   const stopped = bench.next("stopped");
-  const onProgress = ({ phase, doneBytes }: Progress) => {
-    if (phase === "writing factors" && doneBytes > 0) controller.abort();
+  const onProgress = ({ phase, done }: Progress) => {
+    if (phase === "writing factors" && done > 0) controller.abort();
   };
   await expect(executePlan(plan, { out: stopped, onProgress, signal: controller.signal })).rejects.toThrow("stopped");
   expect(existsSync(stopped)).toBe(false);

@@ -10,6 +10,7 @@ import {
   LayergraftError,
   MismatchError,
   OutputError,
+  type Progress,
   plural,
 } from "../../core/index.js";
 import type { Measured } from "../../values/index.js";
@@ -35,7 +36,6 @@ import {
   type FolderLayout,
   layoutFolder,
   type Program,
-  type Progress,
   type RunOptions,
   type RunResult,
   requireUnchanged,

@@ -57,7 +57,7 @@ function checkNames({ name, branch = "main" }: PushTarget): void {
  * @throws CancelledError if the signal fires
  */
 export async function pushFolder(folder: string, options: PushOptions): Promise<PushResult> {
-  const { message = `Push ${basename(resolve(folder))} with layergraft ${VERSION}`, onProgress, ...rest } = options;
+  const { message = `Push ${basename(resolve(folder))} with layergraft ${VERSION}`, ...rest } = options;
   checkNames(options);
   if (message.trim() === "") throw usageError("the message of the commit is empty");
   const { leftOut, ...published } = await publishedFiles(folder);
@@ -65,7 +65,6 @@ export async function pushFolder(folder: string, options: PushOptions): Promise<
     ...rest,
     ...published,
     message,
-    onProgress: onProgress && (({ phase, done, total }) => onProgress({ phase, doneBytes: done, totalBytes: total })),
   });
   return { ...result, leftOut };
 }

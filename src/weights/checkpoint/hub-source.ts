@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { exists, LayergraftError } from "../../core/index.js";
+import { exists, LayergraftError, type Progress } from "../../core/index.js";
 import {
   commitOnHub,
   HubError,
@@ -31,7 +31,7 @@ export interface HubAccess {
   /** Commits to read in place of those that revisions have now, by `pinKey`. */
   readonly pins?: ReadonlyMap<string, string> | undefined;
   /** Called with bytes while weight files are downloaded. */
-  readonly onProgress?: ((state: { readonly done: number; readonly total: number }) => void) | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
   /** Called with the seconds before a wait that the hub asks for, or before a late retry. */
   readonly onWait?: ((seconds: number) => void) | undefined;
   readonly signal?: AbortSignal | undefined;

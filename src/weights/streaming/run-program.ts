@@ -12,6 +12,7 @@ import {
   formatBytes,
   LayergraftError,
   OutputError,
+  type Progress,
 } from "../../core/index.js";
 import { workspaceBytes } from "./evaluate-block.js";
 import { Feed } from "./feed.js";
@@ -31,14 +32,6 @@ import { NEXT, type Shared, stop, wake } from "./shared.js";
 import { type Emit, Worker } from "./thread-work.js";
 import type { ThreadReport } from "./worker.js";
 
-/** How far a pass has come, in bytes read and written together. */
-export interface Progress {
-  /** Current phase, such as "writing". */
-  readonly phase: string;
-  readonly doneBytes: number;
-  readonly totalBytes: number;
-}
-
 export interface RunOptions {
   /** Name of the phase for progress. */
   readonly phase: string;
@@ -47,6 +40,7 @@ export interface RunOptions {
   /** Limit for all buffers together, in bytes; 256 MB by default. Node.js itself needs about 60 MB more. */
   readonly memory?: number | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Called with bytes read and written together. */
   readonly onProgress?: ((progress: Progress) => void) | undefined;
   /** Pieces done by an earlier run: one byte each, 1 for done. */
   readonly done?: Uint8Array | undefined;
@@ -87,17 +81,17 @@ export async function runProgram(program: Program, options: RunOptions): Promise
   const feed = isStreamed(program) ? new Feed(program, pieces, unfed.done, memory / 2) : undefined;
   const shared: Shared = feed ? { ...unfed, window: feed.window } : unfed;
   const bytes = countBytes(program.jobs);
-  const totalBytes = bytes.read + bytes.written;
+  const total = bytes.read + bytes.written;
   const doneBefore = bytesOfPieces(program, pieces, shared.done);
-  const threads = chooseThreads(program, options, memory - (feed?.window.bytes.byteLength ?? 0), totalBytes);
+  const threads = chooseThreads(program, options, memory - (feed?.window.bytes.byteLength ?? 0), total);
 
   const traffic = () => [Number(Atomics.load(shared.traffic, 0)), Number(Atomics.load(shared.traffic, 1))] as const;
   const report = () => {
-    if (totalBytes === 0) return;
+    if (total === 0) return;
     const [read, written] = traffic();
     // Factors of adapters are read once per thread, which the total does not count.
-    const doneBytes = Math.min(totalBytes, doneBefore + read + written);
-    options.onProgress?.({ phase: options.phase, doneBytes, totalBytes });
+    const done = Math.min(total, doneBefore + read + written);
+    options.onProgress?.({ phase: options.phase, done, total, unit: "bytes" });
   };
   const halt = () => {
     stop(shared.control);
