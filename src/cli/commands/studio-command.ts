@@ -30,7 +30,7 @@ export function addStudioCommand(program: Command): void {
     });
     try {
       if (flags.json) print(JSON.stringify({ url: studio.url }));
-      else print(`Studio at ${studio.url}, project ${folder}`);
+      else print(`Studio of ${folder} at ${studio.url}`);
       if (flags.open) openBrowser(studio.url);
       await new Promise<void>((resolve) => {
         if (signal.aborted) resolve();

@@ -1,0 +1,70 @@
+// Draws docs/images/studio-*.png from the example with Chromium: npm run build && node docs/pictures.js
+
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const PROMPT = "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa? Solve:";
+
+const parent = mkdtempSync(join(tmpdir(), "studio-"));
+const project = join(parent, "example");
+const command = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
+execFileSync(process.execPath, [command, "example", project]);
+const experts = ["math-expert", "swahili-expert"].map((name) => ({ name, source: join(project, name) }));
+const settings = { base: join(project, "base"), experts, recipe: null, prompts: [] };
+writeFileSync(join(project, "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
+
+const studio = spawn(process.execPath, [command, "studio", project, "--no-open", "--port", "0"]);
+const address = await new Promise((resolve) => {
+  createInterface({ input: studio.stdout }).on("line", (line) => {
+    const found = /http:\S+/.exec(line);
+    if (found) resolve(found[0]);
+  });
+});
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+try {
+  const page = await (await browser.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
+  /** @param {string} name */
+  const draw = async (name) => {
+    await page.waitForTimeout(500);
+    await page.screenshot({ path: fileURLToPath(new URL(`images/studio-${name}.png`, import.meta.url)) });
+  };
+  /** @param {string} name */
+  const view = (name) => page.getByRole("link", { name }).click();
+
+  await page.goto(address);
+  await view("Recipe");
+  await page.getByRole("button", { name: "New recipe" }).click();
+  await page.getByText("bit for bit").waitFor();
+  await draw("recipe");
+
+  await view("Changes");
+  await page.getByRole("button", { name: /^Measure/ }).click();
+  await page.getByText("Changed rows").first().waitFor();
+  await draw("changes");
+
+  await view("Try");
+  await page.getByRole("button", { name: "Text" }).click();
+  await page.getByLabel("Prompt", { exact: true }).fill(PROMPT);
+  await page.getByRole("button", { name: /^Ask/ }).click();
+  await page.waitForTimeout(15_000);
+  await draw("try");
+
+  await page.getByRole("tab", { name: "Evaluate" }).click();
+  await page.getByLabel("Task", { exact: true }).selectOption("problems.yaml");
+  await page.getByRole("button", { name: /^Evaluate 4 models/ }).click();
+  await page.getByRole("row", { name: /^recipe/ }).waitFor({ timeout: 120_000 });
+  await page.getByRole("button", { name: "Compare item by item" }).click();
+  await page.locator(".items > li").first().waitFor();
+  await page.getByRole("button", { name: /^Gained/ }).click();
+  await page.locator(".results").scrollIntoViewIfNeeded();
+  await draw("evaluate");
+} finally {
+  await browser.close();
+  studio.kill("SIGINT");
+  rmSync(parent, { recursive: true, force: true });
+}
