@@ -111,7 +111,8 @@ export async function loadLibrary(
     if (!isSystemError(error, "ERR_MODULE_NOT_FOUND") && !isSystemError(error, "MODULE_NOT_FOUND")) throw error;
     throw new LayergraftError(
       "runtime",
-      `llama.cpp is not installed. Install it next to layergraft: ${INSTALL} (with -g if layergraft is installed globally).`,
+      `llama.cpp is not installed. Install it next to layergraft: ${INSTALL} (with -g if layergraft is installed globally). ` +
+        "Or pass --backend engine, which holds all weights as float32.",
       {},
       error,
     );

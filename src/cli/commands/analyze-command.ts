@@ -139,9 +139,9 @@ function describe(analysis: Analysis): string[] {
       ),
     ];
   });
-  const columns = ["mean row", "largest row", "relative", "unchanged"];
+  const columns = ["mean row", "largest row", "relative", "untouched"];
   const above = thresholds.map(({ name }) => `rows above (${name})`);
-  const shared = thresholds.map(({ name }) => `shared rows (${name})`);
+  const shared = thresholds.map(({ name }) => `overlap (${name})`);
   const pairs = pairsOf(experts.length).map(([i, j], index) => {
     const { cosine = null, conflictShare = 0, overlap = [] } = total.pairs[index] ?? {};
     const shared = overlap.map((share) => (share === null ? "" : formatPercent(share)));
@@ -153,7 +153,7 @@ function describe(analysis: Analysis): string[] {
     "",
     ...terminalLines({ columns: ["expert", ...[...columns, ...above].map(right)], rows }),
     ...(pairs.length > 0
-      ? ["", ...terminalLines({ columns: ["pair", ...["cosine", "opposed signs", ...shared].map(right)], rows: pairs })]
+      ? ["", ...terminalLines({ columns: ["pair", ...["cosine", "conflict", ...shared].map(right)], rows: pairs })]
       : []),
   ];
 }

@@ -26,7 +26,17 @@ import {
 import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from "../../report/index.js";
 import { parsePositive, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
 import { BACKEND_HELP, type BackendFlags, openBackend } from "../shared/eval-backend.js";
-import { info, interruptSignal, paletteFor, parseCount, parseList, print, printJson, warn } from "../shared/output.js";
+import {
+  info,
+  inOrder,
+  interruptSignal,
+  paletteFor,
+  parseCount,
+  parseList,
+  print,
+  printJson,
+  warn,
+} from "../shared/output.js";
 
 /** `lm-eval` prints the table, and writes files. */
 const FORMATS = [...SCORE_FORMATS, "lm-eval"] as const;
@@ -214,12 +224,16 @@ function shower(
   display: ProgressDisplay,
 ): ((task: Task, sample: Sample, item: Item, index: number) => void) | undefined {
   if (show === 0) return undefined;
-  return (task, sample, item, index) => {
-    if (index >= show) return;
+  const next = new Map<Task, (lines: string[], index: number) => void>();
+  const print = (lines: string[]) => {
     display.clear();
     // stdout holds only the JSON document under --json.
-    const out = json ? process.stderr : process.stdout;
-    write(out, `${describe(task, sample, item).join("\n")}\n`);
+    write(json ? process.stderr : process.stdout, `${lines.join("\n")}\n`);
+  };
+  return (task, sample, item, index) => {
+    if (index >= show) return;
+    if (!next.has(task)) next.set(task, inOrder(print));
+    next.get(task)?.(describe(task, sample, item), index);
   };
 }
 

@@ -15,7 +15,7 @@ import {
   withSamplingOptions,
 } from "../shared/engine-run.js";
 import { withBackendOption } from "../shared/open-model.js";
-import { info, paletteFor, print, printJson } from "../shared/output.js";
+import { info, inOrder, paletteFor, print, printJson } from "../shared/output.js";
 
 interface GenerateFlags extends EngineOptions, SamplingFlags {
   readonly prompt?: string[];
@@ -63,11 +63,14 @@ export function addGenerateCommand(program: Command): void {
       // Answers printed one by one on a terminal already show progress.
       const isSeen = streams || (!flags.json && process.stdout.isTTY);
       const progress = flags.quiet || isSeen || prompts.length === 1 ? SILENT : showProgress();
-      const inOrder = printInOrder(prompts);
+      const printNext = inOrder((answer: Generation, i) => printAnswer(prompts[i] as Prompt, answer, i));
       let done = 0;
+      const update = () => progress.update({ phase: "answering", done, total: prompts.length });
+      update();
       const show = (i: number, answer: Generation): void => {
-        if (!flags.json && !streams) inOrder(i, answer);
-        progress.update({ phase: "answering", done: ++done, total: prompts.length });
+        if (!flags.json && !streams) printNext(answer, i);
+        done++;
+        update();
       };
       const answers = await engine
         .generate(
@@ -113,17 +116,7 @@ function report(engine: Engine, prompts: readonly Prompt[], answers: readonly Ge
 }
 
 /** Prints each answer as soon as those before it are printed. */
-function printInOrder(prompts: readonly Prompt[]): (i: number, answer: Generation) => void {
-  const palette = paletteFor(process.stdout);
-  const waiting = new Map<number, Generation>();
-  let next = 0;
-  return (index, answer) => {
-    waiting.set(index, answer);
-    for (let ready = waiting.get(next); ready; ready = waiting.get(next)) {
-      const { text, tokens } = prompts[next] as Prompt;
-      print(palette.bold(`${next + 1}. ${text ?? tokens.join(" ")}`));
-      print(`${text === undefined ? ready.ids.join(" ") : ready.text}\n`);
-      waiting.delete(next++);
-    }
-  };
+function printAnswer({ text, tokens }: Prompt, answer: Generation, index: number): void {
+  print(paletteFor(process.stdout).bold(`${index + 1}. ${text ?? tokens.join(" ")}`));
+  print(`${text === undefined ? answer.ids.join(" ") : answer.text}\n`);
 }

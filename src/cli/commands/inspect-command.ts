@@ -78,13 +78,17 @@ function describe(checkpoint: Checkpoint, listTensors: boolean): string[] {
     }),
   ];
   if (!listTensors) return lines;
-  const rows = [...checkpoint.tensors.values()].map(({ name, dtype, shape, layer, part, lowRank }) => [
+  const rankOf = (name: string) => {
+    const { lowRank } = checkpoint.tensors.get(name) ?? {};
+    return lowRank ? `+ rank ${lowRank.rank}` : "";
+  };
+  const rows = inspectTensors(checkpoint).map(({ name, dtype, shape, layer, part }) => [
     name,
     layer === null ? "" : String(layer),
     part,
     dtype,
     formatShape(shape),
-    lowRank ? `+ rank ${lowRank.rank}` : "",
+    rankOf(name),
   ]);
   return [
     ...lines,

@@ -74,9 +74,12 @@ export function addTuneCommand(program: Command): void {
     .addOption(new Option("--limit <n>", "items of the task (default: all)").argParser(parseWhole(2)))
     .optionsGroup("Search:")
     .addOption(
-      new Option("--method <name>", "slerp: share of each expert by layer; swap: layers; ties: density and lambda")
+      new Option(
+        "--method <name>",
+        "swap: layers of each expert; slerp: share of each by layer; ties: density and lambda",
+      )
         .choices(TUNE_METHODS)
-        .default("slerp"),
+        .default("swap"),
     )
     .addOption(new Option("--how <name>", "way to search").choices(TUNE_SEARCHES).default("cma-es"))
     .addOption(new Option("--budget <n>", "configurations to evaluate").argParser(parseWhole(2)).default(40))

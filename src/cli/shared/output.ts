@@ -171,3 +171,16 @@ export function parsePort(text: string): number {
   if (port > 65_535) throw new InvalidArgumentError("It must be at most 65535.");
   return port;
 }
+
+/** Shows items in the order of their indices from 0, each as soon as those before it are there. */
+export function inOrder<T>(show: (item: T, index: number) => void): (item: T, index: number) => void {
+  const waiting = new Map<number, T>();
+  let next = 0;
+  return (item, index) => {
+    waiting.set(index, item);
+    for (let ready = waiting.get(next); ready !== undefined; ready = waiting.get(next)) {
+      waiting.delete(next);
+      show(ready, next++);
+    }
+  };
+}

@@ -2,7 +2,7 @@
 import { usageError } from "../../core/index.js";
 import type { ExperimentInput } from "./plan-schema.js";
 
-export const TUNE_METHODS = ["slerp", "swap", "ties"] as const;
+export const TUNE_METHODS = ["swap", "slerp", "ties"] as const;
 export const TUNE_SEARCHES = ["cma-es", "random", "halving"] as const;
 
 export interface TuneSettings {

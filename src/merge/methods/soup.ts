@@ -1,7 +1,7 @@
 // Soups: average models uniformly, with weights, or by the inverse magnitude of their change.
 
 import { z } from "zod";
-import { plural, RecipeError } from "../../core/index.js";
+import { RecipeError } from "../../core/index.js";
 import { sumOfWeights, type Weight } from "../../values/index.js";
 import { modelsField, parametersOf, sourceField, weightField } from "./fields.js";
 import { defineMethod } from "./method.js";
@@ -65,8 +65,11 @@ export const soup = defineMethod({
       }),
     );
   },
-  headline: ({ models }) => `Soup of ${plural(models.length, "model")}`,
-  describe: ({ models }, _, layers) => `An average (soup) of ${models.length} models of ${layers} layers.`,
+  headline: ({ models }) => (models.length === 1 ? "Copy of one model" : `Soup of ${models.length} models`),
+  describe: ({ models }, _, layers) =>
+    models.length === 1
+      ? `A copy of a model of ${layers} layers.`
+      : `An average (soup) of ${models.length} models of ${layers} layers.`,
   weighting: ({ models }) => {
     const weights = models.map((model) => parametersOf(model).weight ?? 1);
     if (weights.some((weight) => typeof weight !== "number")) return "by layer, part or tensor";

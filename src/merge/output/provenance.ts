@@ -2,7 +2,7 @@
 
 import { join, relative, resolve } from "node:path";
 import { z } from "zod";
-import { exists, isDType, LayergraftError, readJsonObject, VERSION } from "../../core/index.js";
+import { exists, isDType, isFile, LayergraftError, readJsonObject, VERSION } from "../../core/index.js";
 import { checkSchema, formatProblem, recordOf } from "../../settings/index.js";
 import type { Measured } from "../../values/index.js";
 import {
@@ -139,9 +139,11 @@ export interface Provenance {
 async function readDocument(folder: string): Promise<z.output<typeof provenanceSchema>> {
   const file = join(folder, PROVENANCE_FILE);
   const json = await readJsonObject(file, MAX_PROVENANCE_BYTES).catch(async (error: unknown) => {
-    const reason = (await exists(folder))
-      ? `${folder} has no readable ${PROVENANCE_FILE}, so it cannot be verified. Only layergraft outputs can.`
-      : `There is no folder ${folder}. Pass the folder of a merge; if it is on the hub, download it first.`;
+    const reason = (await isFile(folder))
+      ? `${folder} is a file. Pass a folder that layergraft wrote; GGUF files do not keep what they were made of.`
+      : (await exists(folder))
+        ? `${folder} has no readable ${PROVENANCE_FILE}, so it cannot be verified. Only layergraft outputs can.`
+        : `There is no folder ${folder}. Pass the folder of a merge; if it is on the hub, download it first.`;
     throw new LayergraftError("provenance", reason, { file }, error);
   });
   return parse(json, file);

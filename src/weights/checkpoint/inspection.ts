@@ -1,7 +1,8 @@
 // Describes a checkpoint from its headers and configuration.
-import { type DType, elementCount, formatShape, groupBy, type Shape } from "../../core/index.js";
+import { elementCount, formatShape, groupBy, type Shape } from "../../core/index.js";
+import type { StoredType } from "../streaming/program.js";
 import { compareParts, type Part } from "./architectures.js";
-import { type Checkpoint, parameterCount } from "./checkpoint.js";
+import { type Checkpoint, type CheckpointTensor, parameterCount } from "./checkpoint.js";
 
 /** Tensors of one part of a checkpoint, inside or outside the layers. */
 export interface PartInspection {
@@ -12,13 +13,14 @@ export interface PartInspection {
   readonly parameters: number;
   /** Distinct shapes, such as `[4096, 4096]`. */
   readonly shapes: readonly string[];
-  readonly dtypes: readonly DType[];
+  readonly dtypes: readonly StoredType[];
 }
 
 /** One tensor of a checkpoint. */
 export interface TensorInspection {
   readonly name: string;
-  readonly dtype: DType;
+  /** Element type as stored; of GGUF files such as `Q4_K`. */
+  readonly dtype: StoredType;
   readonly shape: Shape;
   /** Layer number from the input; null outside the layers. */
   readonly layer: number | null;
@@ -61,8 +63,10 @@ export interface Inspection {
 export function inspectCheckpoint(checkpoint: Checkpoint): Inspection {
   const { name, folder, architecture, config, layers, tied, digest, files, adapter, notes } = checkpoint;
   const dtypes = new Map<string, number>();
-  for (const { dtype, shape } of checkpoint.tensors.values())
+  for (const { shape, ...tensor } of checkpoint.tensors.values()) {
+    const dtype = storedType(tensor);
     dtypes.set(dtype, (dtypes.get(dtype) ?? 0) + elementCount(shape));
+  }
   return {
     name,
     folder,
@@ -86,10 +90,12 @@ export function inspectCheckpoint(checkpoint: Checkpoint): Inspection {
 
 /** Every tensor of an opened checkpoint, in the order of its files. */
 export function inspectTensors({ tensors }: Checkpoint): TensorInspection[] {
-  return [...tensors.values()].map(({ name, dtype, shape, layer, part, lowRank }) => {
-    return { name, dtype, shape, layer, part, adapted: lowRank !== undefined };
+  return [...tensors.values()].map(({ name, shape, layer, part, lowRank, ...tensor }) => {
+    return { name, dtype: storedType(tensor), shape, layer, part, adapted: lowRank !== undefined };
   });
 }
+
+const storedType = ({ blocks, dtype }: Pick<CheckpointTensor, "blocks" | "dtype">): StoredType => blocks ?? dtype;
 
 function partsOf(checkpoint: Checkpoint): PartInspection[] {
   const groups = groupBy(checkpoint.tensors.values(), ({ layer, part }) => `${layer === null} ${part}`);
@@ -99,7 +105,7 @@ function partsOf(checkpoint: Checkpoint): PartInspection[] {
     tensors: tensors.length,
     parameters: tensors.reduce((sum, { shape }) => sum + elementCount(shape), 0),
     shapes: [...new Set(tensors.map(({ shape }) => formatShape(shape)))],
-    dtypes: [...new Set(tensors.map(({ dtype }) => dtype))],
+    dtypes: [...new Set(tensors.map(storedType))],
   }));
   return rows.sort((a, b) => compareParts(a.part, b.part));
 }
