@@ -1,4 +1,5 @@
 export { AppendLog, readLog } from "./append-log.js";
+export { cacheFolder, makeCacheFolder } from "./cache-folder.js";
 export { canonicalJson, digestOf, digestOfFile, digestOfJson, digestOfValue } from "./digest.js";
 export {
   bytesPerElement,

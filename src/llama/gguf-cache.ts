@@ -1,10 +1,9 @@
 // A folder of GGUF files by the digest of what they hold. A file is complete if it is there. The least recently used ones are
 // deleted where a new one would exceed the limit.
 
-import { mkdir, readdir, rm, stat, utimes } from "node:fs/promises";
-import { homedir } from "node:os";
+import { readdir, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
-import { exists, isLocked, OutputError, usageError, waitWhileLocked } from "../core/index.js";
+import { cacheFolder, exists, isLocked, makeCacheFolder, usageError, waitWhileLocked } from "../core/index.js";
 
 export interface GgufCacheSettings {
   readonly folder: string;
@@ -33,15 +32,12 @@ const PARTIAL = ".gguf.partial";
  * @throws LayergraftError code `usage` if the size is not a number
  */
 export function ggufCacheSettings(environment: Readonly<Record<string, string | undefined>> = process.env) {
-  const variable = (name: string) => environment[name]?.trim() || undefined;
-  const cache =
-    variable("LAYERGRAFT_CACHE") ?? join(variable("XDG_CACHE_HOME") ?? join(homedir(), ".cache"), "layergraft");
-  const size = variable("LAYERGRAFT_CACHE_GB");
+  const size = environment.LAYERGRAFT_CACHE_GB?.trim() || undefined;
   const gigabytes = size === undefined ? MAX_GB : Number(size);
   if (!(gigabytes >= 0)) {
     throw usageError(`LAYERGRAFT_CACHE_GB is ${size}; it must be a number of gigabytes.`);
   }
-  return { folder: join(cache, "gguf"), mostBytes: gigabytes * 1e9 } satisfies GgufCacheSettings;
+  return { folder: cacheFolder("gguf", environment), mostBytes: gigabytes * 1e9 } satisfies GgufCacheSettings;
 }
 
 /**
@@ -55,11 +51,7 @@ export async function cachedGguf(
   signal?: AbortSignal,
 ): Promise<string> {
   const path = join(folder, `${digest}${ENDING}`);
-  await mkdir(folder, { recursive: true }).catch((error: unknown) => {
-    const reason = error instanceof Error ? error.message : String(error);
-    const message = `the cache of exports cannot be created (${reason}). Set LAYERGRAFT_CACHE to a folder that can be written.`;
-    throw new OutputError(message, { file: folder }, error);
-  });
+  await makeCacheFolder(folder);
   const writeOnce = async () => {
     if (await exists(path)) return;
     await makeRoom(folder, mostBytes - bytes, digest);

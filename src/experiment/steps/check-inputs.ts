@@ -1,11 +1,11 @@
 // Checks that a step's models and data stay the same from its start to its end.
 
-import { readdir, readFile, rm } from "node:fs/promises";
+import { readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { canonicalJson, formatSome, LayergraftError, stampOf, writeFileAtomically } from "../../core/index.js";
 import { locateSource } from "../../weights/index.js";
 import { ReadFacts } from "./facts-reader.js";
-import { isModelFile } from "./file-digests.js";
+import { modelFiles } from "./file-digests.js";
 
 /** By identity of a model: its files, each with size, times and inode. */
 export type Stamps = Readonly<Record<string, readonly string[]>>;
@@ -20,8 +20,9 @@ async function stampsOf(folders: Readonly<Record<string, string>>): Promise<Stam
     const { folder, adapter } = await locateSource(source);
     const lines: string[] = [];
     for (const place of adapter === undefined ? [folder] : [folder, adapter]) {
-      for (const name of (await readdir(place)).filter(isModelFile).sort()) {
-        lines.push(`${name} ${await stampOf(join(place, name))}`);
+      const { folder, names } = await modelFiles(place);
+      for (const name of names.sort()) {
+        lines.push(`${name} ${await stampOf(join(folder, name))}`);
       }
     }
     stamps[identity] = lines;

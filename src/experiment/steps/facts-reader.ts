@@ -1,6 +1,5 @@
 // Reads what a plan's steps depend on: models, data and tasks. Collects problems instead of throwing them.
 
-import { readdir } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
 import {
   canonicalJson,
@@ -17,7 +16,7 @@ import type { Problem } from "../../settings/index.js";
 import { type Checkpoint, type HubAccess, openCheckpoint, parameterCount } from "../../weights/index.js";
 import { declared, firstRowsErrors } from "./check-first-rows.js";
 import type { Facts, TaskFacts } from "./facts.js";
-import { type FileDigestOptions, FileDigests, isModelFile } from "./file-digests.js";
+import { type FileDigestOptions, FileDigests, modelFiles } from "./file-digests.js";
 import { dataAccess, openTask, taskDigest } from "./items.js";
 import type { TaskRequest } from "./step.js";
 
@@ -155,10 +154,10 @@ export class ReadFacts implements Facts {
   async #identify(checkpoint: Checkpoint): Promise<string> {
     const onHub = new Map(checkpoint.files.flatMap(({ path, remote }) => (remote ? [[path, remote.sha256]] : [])));
     const digests = await Promise.all(
-      foldersOf(checkpoint).map(async (folder) => {
+      foldersOf(checkpoint).map(async (place) => {
+        const { folder, names } = await modelFiles(place);
         const remote = [...onHub.keys()].filter((path) => dirname(path) === folder).map((path) => basename(path));
-        const local = (await readdir(folder)).filter(isModelFile);
-        return this.#digests.ofFiles(folder, [...new Set([...local, ...remote])], onHub);
+        return this.#digests.ofFiles(folder, [...new Set([...names, ...remote])], onHub);
       }),
     );
     return `sha256:${digestOfValue(digests)}`;

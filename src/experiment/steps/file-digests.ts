@@ -1,8 +1,8 @@
 // Digests of models and data, which identify what a step reads.
 import { mkdir, readdir, readFile, stat } from "node:fs/promises";
-import { dirname, join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { z } from "zod";
-import { digestOfFile, digestOfValue, stampOf, writeFileAtomically } from "../../core/index.js";
+import { digestOfFile, digestOfValue, isFile, stampOf, writeFileAtomically } from "../../core/index.js";
 
 /** Vocabularies and settings of checkpoints. Other files, such as notes, do not change the model. */
 const TEXT_FILES: ReadonlySet<string> = new Set([
@@ -11,12 +11,18 @@ const TEXT_FILES: ReadonlySet<string> = new Set([
 ]);
 
 /** Whether a file of a model's folder is part of what the model is: weights, configuration, tokenizer. */
-export function isModelFile(name: string): boolean {
+function isModelFile(name: string): boolean {
   return (
     /\.(safetensors|model|jinja)$/.test(name) ||
     TEXT_FILES.has(name) ||
     /^(config|params|tokenizer.*)\.json$/.test(name)
   );
+}
+
+/** The files of a model: those of its folder, or a GGUF file itself. */
+export async function modelFiles(place: string): Promise<{ readonly folder: string; readonly names: string[] }> {
+  if (await isFile(place)) return { folder: dirname(place), names: [basename(place)] };
+  return { folder: place, names: (await readdir(place)).filter(isModelFile) };
 }
 
 const CACHE_FILE = "digests.json";

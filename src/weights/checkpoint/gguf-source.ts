@@ -1,9 +1,19 @@
 // A GGUF file as a checkpoint: its tensors under the names of a folder, and a folder with the configuration and the
 // tokenizer that its metadata describe.
 import { stat, writeFile } from "node:fs/promises";
-import { homedir } from "node:os";
 import { basename, join } from "node:path";
-import { CheckpointError, exists, formatSome, isDType, shorten, stampOf, writeFolder } from "../../core/index.js";
+import {
+  CheckpointError,
+  cacheFolder,
+  exists,
+  formatSome,
+  isDType,
+  makeCacheFolder,
+  shorten,
+  stampOf,
+  waitWhileLocked,
+  writeFolder,
+} from "../../core/index.js";
 import { ggufConfig, ggufFamily, type Reader } from "../gguf/config.js";
 import { type GgufHeader, type GgufTensor, readGgufHeader } from "../gguf/header.js";
 import { ggufTokenizer } from "../gguf/tokenizer.js";
@@ -182,18 +192,24 @@ async function writeTexts(
 ): Promise<{ folder: string; notes: string[] }> {
   const made = ggufTokenizer(header, path);
   const notes = "problem" in made ? [`${basename(path)} is read without a tokenizer: ${made.problem}`] : [];
-  const cache =
-    process.env.LAYERGRAFT_CACHE ?? join(process.env.XDG_CACHE_HOME ?? join(homedir(), ".cache"), "layergraft");
-  const folder = join(cache, "gguf-texts", `${digest.slice(0, 32)}-${FORMAT}`);
-  if (await exists(folder)) return { folder, notes };
+  const cache = cacheFolder("gguf-texts");
+  const folder = join(cache, `${digest.slice(0, 32)}-${FORMAT}`);
   const json = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
-  await writeFolder(folder, "the configuration of a GGUF file", async (partial) => {
-    await writeFile(join(partial, "config.json"), json(config));
-    if ("problem" in made) return;
-    await writeFile(join(partial, "tokenizer.json"), JSON.stringify(made.tokenizer));
-    await writeFile(join(partial, "tokenizer_config.json"), json(made.settings));
-    await writeFile(join(partial, "generation_config.json"), json(generationOf(header)));
-  });
+  const write = async () => {
+    if (await exists(folder)) return;
+    await makeCacheFolder(cache);
+    await writeFolder(folder, "the configuration of a GGUF file", async (partial) => {
+      await writeFile(join(partial, "config.json"), json(config));
+      if ("problem" in made) return;
+      await writeFile(join(partial, "tokenizer.json"), JSON.stringify(made.tokenizer));
+      await writeFile(join(partial, "tokenizer_config.json"), json(made.settings));
+      await writeFile(join(partial, "generation_config.json"), json(generationOf(header)));
+    }).catch(async (error: unknown) => {
+      // Another process wrote it meanwhile.
+      if (!(await exists(folder))) throw error;
+    });
+  };
+  await waitWhileLocked(write, { cancelled: "stopped while another process opens the same file" });
   return { folder, notes };
 }
 
