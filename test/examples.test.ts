@@ -221,6 +221,29 @@ describe("a dry run", () => {
   });
 });
 
+describe("examples/experiments/smollm2", { tags: ["slow"] }, () => {
+  it("passes its dry run on rows as its data.js writes them", async () => {
+    const cwd = join(root, "experiments/smollm2");
+    await writeTiny(join(cwd, "smollm2"), { layers: 30, seed: 1 });
+    const answer = "2 + 3 = 5";
+    const options = [answer, "2 - 3 = -1", "2 * 3 = 6", "2 / 3 = 0"];
+    const item = { question: "2 and 3?", options, answer: 0, operation: "+", result: "5" };
+    const rows = {
+      "english.jsonl": item,
+      "spanish-problems.jsonl": item,
+      "problems.jsonl": { prompt: "Question: 2 and 3?\nAnswer:", response: ` ${answer}` },
+      "spanish.jsonl": { text: "Texto en español." },
+    };
+    for (const [name, row] of Object.entries(rows)) {
+      writeFileSync(join(cwd, name), `${JSON.stringify(row)}\n`.repeat(3000));
+    }
+    const { status, stdout, stderr } = await run(["experiment", "plan.yaml", "--dry-run"], cwd);
+    expect(stderr).toBe("");
+    expect(status).toBe(DONE);
+    expect(stdout).toMatch(/^training +0 +2$/m);
+  });
+});
+
 describe.each(RUNS)("examples/train/%s", { tags: ["slow"] }, (name) => {
   it("passes its dry run, which fetches no weights", async () => {
     const { status, stdout, stderr } = await run(["train", name, "--dry-run"], join(root, "train"));
