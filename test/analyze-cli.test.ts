@@ -152,7 +152,7 @@ describe("what it prints", () => {
     expect(stdout).toMatch(/^ +q +k +v +o +gate +up +down$/m);
     expect(stdout.match(/^ *\d+( +100){7}$/gm)).toHaveLength(24); // all rows moved by more
     expect(stdout).toMatch(/^math and swahili +0\.\d{3} +\d+\.\d% +\d+\.\d%$/m);
-    expect(stdout).toMatch(/^expert +mean row +largest row +relative +unchanged +rows above \(0\.01\)$/m);
+    expect(stdout).toMatch(/^expert +mean row +largest row +relative +untouched +rows above \(0\.01\)$/m);
   });
 
   it("warnings even with --quiet, and what was left out", async () => {

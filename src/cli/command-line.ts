@@ -26,7 +26,7 @@ const INTERRUPTED = 130; // exit status of shells after Ctrl-C
 const EXAMPLES = `
 Examples:
   layergraft swap --task math-expert --language swahili-expert --out merged
-  layergraft generate merged --prompt "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa? Solve:"`;
+  layergraft generate merged --prompt "What is 7 + 5?"`;
 
 /** Reports a misspelled flag before a missing argument that it caused. */
 class ForgivingCommand extends Command {

@@ -112,7 +112,7 @@ export async function loadLibrary(
     throw new LayergraftError(
       "runtime",
       `llama.cpp is not installed. Install it next to layergraft: ${INSTALL} (with -g if layergraft is installed globally). ` +
-        "Or pass --backend engine, which holds all weights as float32.",
+        "The embedded engine (backend engine) needs no installation.",
       {},
       error,
     );

@@ -145,7 +145,7 @@ describe("downloads", () => {
       "bytes=12000-15999",
       undefined,
     ]);
-    expect(states.at(-1)).toEqual({ done: 16008, total: 16008 });
+    expect(states.at(-1)).toEqual({ phase: "downloading", done: 16008, total: 16008, unit: "bytes" });
     expect(states.every((state, i) => state.done >= (states[i - 1]?.done ?? 0))).toBe(true);
   });
 
