@@ -1,9 +1,11 @@
 // Runs one program in the confined Python, with limits.
 
 import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
 import { CancelledError, LayergraftError, processStat } from "../../core/index.js";
-import { BOOTSTRAP } from "./confined-python.js";
 
 /** Bounds of one program. */
 export interface ProgramLimits {
@@ -55,6 +57,17 @@ export interface RawOutcome {
   readonly ended: "itself" | "time" | "output";
 }
 
+/** The program of confine.py, with those of the candidate and the judge in their branches. */
+let program: string | undefined;
+function bootstrap(): string {
+  const folder = dirname(createRequire(import.meta.url).resolve("#sandbox"));
+  const read = (name: string) => readFileSync(join(folder, name), "utf8");
+  program ??= read("confine.py").replace(/^ {4}(CANDIDATE|JUDGE)$/gm, (_, part: string) =>
+    read(`${part.toLowerCase()}.py`).replaceAll(/^(?=.)/gm, "    "),
+  );
+  return program;
+}
+
 /** How long Python may take to start; a loaded machine or a network file system needs seconds, nothing needs a minute. */
 const START_SECONDS = 60;
 /** So busy a machine is not to be measured on. */
@@ -87,7 +100,7 @@ export async function execute({
       isolated: confinement?.isolated ?? false,
     };
     // A session of its own: one kill ends all that is in it, and there is no terminal to write to.
-    const child = spawn(python, ["-I", "-B", "-c", BOOTSTRAP, JSON.stringify(settings)], {
+    const child = spawn(python, ["-I", "-B", "-c", bootstrap(), JSON.stringify(settings)], {
       cwd: "/",
       env: cleanEnvironment(),
       stdio: ["pipe", "pipe", "pipe", "pipe"],

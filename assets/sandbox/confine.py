@@ -1,21 +1,15 @@
-// The Python that runs a candidate: it splits into a judge and a candidate, and confines both.
-import { CANDIDATE, JUDGE } from "./judge-python.js";
-
-/**
- * Passed to `python3 -I -B -c` with the settings as its argument. The process that Node starts becomes the judge: it
- * alone holds the tests and file descriptor 3, on which it reports. Its child becomes the candidate: it executes the
- * program and answers questions over a pipe. The fork comes before the tests are read, so they are not in the child's
- * memory.
- *
- * What confines both, strongest first:
- * - seccomp (docs.kernel.org/userspace-api/seccomp_filter): an allow-list. Numbers are those of
- *   arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
- * - Landlock (docs.kernel.org/userspace-api/landlock, Linux 5.13): reads of Python and of system libraries, no writes.
- * - user, PID, network and IPC namespaces for the candidate: no other process has a number there.
- * - resource limits (setrlimit). A file size of 0 bytes means that no file can be filled.
- * - an audit hook (PEP 578) where the kernel refuses nothing. Python code can evade it.
- */
-const CONFINE = String.raw`
+# Runs a candidate: splits into a judge and a candidate, and confines both. Passed to `python3 -I -B -c` with candidate.py and
+# judge.py in their places, and the settings as its argument. The process that Node starts becomes the judge: it alone holds the
+# tests and file descriptor 3, on which it reports. Its child becomes the candidate: it executes the program and answers questions
+# over a pipe. The fork comes before the tests are read, so they are not in the child's memory.
+#
+# What confines both, strongest first:
+# - seccomp (docs.kernel.org/userspace-api/seccomp_filter): an allow-list. Numbers are those of
+#   arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
+# - Landlock (docs.kernel.org/userspace-api/landlock, Linux 5.13): reads of Python and of system libraries, no writes.
+# - user, PID, network and IPC namespaces for the candidate: no other process has a number there.
+# - resource limits (setrlimit). A file size of 0 bytes means that no file can be filled.
+# - an audit hook (PEP 578) where the kernel refuses nothing. Python code can evade it.
 import ctypes, errno, io, json, os, pickle, resource, struct, sys, types
 
 settings = json.loads(sys.argv[1])
@@ -188,9 +182,7 @@ die_with_parent()  # a new user namespace forgets it
 to_candidate, to_judge = os.pipe(), os.pipe()
 nothing = os.open(os.devnull, os.O_RDONLY)
 candidate = os.fork()
-`;
 
-export const BOOTSTRAP = `${CONFINE}
 if candidate == 0:
     die_with_parent()
     os.dup2(nothing, 0)
@@ -198,15 +190,10 @@ if candidate == 0:
         os.close(handle)
     requests, answers = open(to_candidate[0], "rb"), open(to_judge[1], "wb")
     confine()
-${indent(CANDIDATE)}
+    CANDIDATE
 else:
     for handle in (nothing, to_candidate[0], to_judge[1]):
         os.close(handle)
     requests, answers = open(to_candidate[1], "wb"), open(to_judge[0], "rb")
     confine()
-${indent(JUDGE)}
-`;
-
-function indent(python: string): string {
-  return python.replaceAll(/^(?=.)/gm, "    ");
-}
+    JUDGE
