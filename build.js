@@ -44,7 +44,7 @@ function addCompilers() {
 /** @param {string} command a program of a package, with arguments */
 async function run(command) {
   const PATH = `${resolve("node_modules/.bin")}${delimiter}${process.env.PATH}`;
-  const child = spawn(command, { stdio: "inherit", shell: true, env: { ...process.env, PATH } });
+  const child = spawn(command, { stdio: ["ignore", "ignore", "inherit"], shell: true, env: { ...process.env, PATH } });
   const status = await new Promise((done) => child.on("close", done));
   if (status !== 0) throw new Error(`${command} failed`);
 }
