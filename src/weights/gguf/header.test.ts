@@ -56,6 +56,11 @@ describe("a GGUF file", () => {
   });
 
   it.each([
+    [
+      "a name that is not UTF-8",
+      changed("llama.context_lengt", -3, 0xff),
+      /its name ".*" is not UTF-8/,
+    ],
     ["another version", changed(4, 0, 99), /its version is 99, and llama.cpp reads 2 and 3/],
     ["too many tensors", changed(8, 0, 2n ** 63n), /has 0 axes/],
     ["too many keys", changed(16, 0, 2n ** 64n - 1n), /has a name of/],

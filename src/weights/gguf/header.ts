@@ -2,6 +2,7 @@
 // before it is believed, every count against the bytes that are left: llama.cpp ends the process on some files, and
 // node-llama-cpp reads others without end.
 // Format: docs/gguf.md of ggml-org/ggml.
+import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { CheckpointError, elementCount, formatBytes, shorten } from "../../core/index.js";
@@ -100,7 +101,7 @@ function readHeader(reader: Reader): GgufHeader {
   const [tensorCount, keys] = [reader.integer(8), reader.integer(8)];
   const metadata = new Map<string, GgufValue>();
   for (let i = 0; i < keys; i++) {
-    const key = reader.string(MAX_KEY_BYTES);
+    const key = reader.name();
     if (metadata.has(key)) throw reader.problem(`it has ${quoted(key)} twice`);
     metadata.set(key, readValue(reader, key));
   }
@@ -123,7 +124,7 @@ function readHeader(reader: Reader): GgufHeader {
 
 function readValue(reader: Reader, key: string): GgufValue {
   const type = reader.integer(4);
-  if (type === STRING) return reader.string(reader.size);
+  if (type === STRING) return reader.text();
   if (type === ARRAY) return readArray(reader, key);
   if (!WIDTHS.has(type)) throw unknownType(reader, key, type);
   const value = readNumber(reader, type);
@@ -139,7 +140,7 @@ function readArray(reader: Reader, key: string): GgufValue {
   if (width === undefined) throw unknownType(reader, key, of);
   // Before space for the values is taken.
   reader.require(count * width);
-  if (of === STRING) return Array.from({ length: count }, () => reader.string(reader.size));
+  if (of === STRING) return Array.from({ length: count }, () => reader.text());
   return Array.from({ length: count }, () => readNumber(reader, of)) as GgufValue;
 }
 
@@ -156,7 +157,7 @@ function unknownType(reader: Reader, key: string, type: number): CheckpointError
 }
 
 function readEntry(reader: Reader): Omit<GgufTensor, "offset"> & { readonly start: number } {
-  const name = reader.string(MAX_KEY_BYTES);
+  const name = reader.name();
   const axes = reader.integer(4);
   if (axes < 1 || axes > MAX_AXES) {
     throw reader.problem(`the tensor ${quoted(name)} has ${axes} axes; 1 to ${MAX_AXES} are allowed`);
@@ -222,10 +223,19 @@ class Reader {
     return isSigned ? bytes.readIntLE(0, width) : bytes.readUIntLE(0, width);
   }
 
-  string(mostBytes: number): string {
-    const bytes = this.integer(8);
-    if (bytes > mostBytes && mostBytes < this.size) throw this.problem(`it has a name of ${formatBytes(bytes)}`);
-    return this.bytes(bytes).toString("utf8");
+  text(): string {
+    return this.bytes(this.integer(8)).toString("utf8");
+  }
+
+  /** The name of a field or a tensor. */
+  name(): string {
+    const length = this.integer(8);
+    if (length > MAX_KEY_BYTES && MAX_KEY_BYTES < this.size) {
+      throw this.problem(`it has a name of ${formatBytes(length)}`);
+    }
+    const bytes = this.bytes(length);
+    if (!isUtf8(bytes)) throw this.problem(`its name ${quoted(bytes.toString("utf8"))} is not UTF-8`);
+    return bytes.toString("utf8");
   }
 
   /** SHA-256 of what was read. */
