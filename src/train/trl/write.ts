@@ -13,8 +13,7 @@ import {
   RecipeError,
   writeFolder,
 } from "../../core/index.js";
-import { factorNames } from "../../weights/index.js";
-import { factorShapes, initialFactors, writeAdapter } from "../loop/lora.js";
+import { factorsOf, initialFactors, writeAdapter } from "../loop/lora.js";
 import type { TokenBatch } from "../loop/trainable.js";
 import type { TrainingStream, TrainOptions } from "../loop/training-types.js";
 import { decaySteps, learningRateFactor } from "../run/schedule.js";
@@ -262,14 +261,11 @@ function describe({ training, cluster = {}, pad = 0 }: WriteTrlOptions, base: st
 /** Parameters by weight decay and streams. */
 function groupsOf({ run, source, trained, lora, streams }: TrlRun): object[] {
   const { decay: rate, decay_all: decayAll } = run.optimizer;
-  const parameters: readonly (readonly [string, readonly number[]])[] = lora
-    ? lora.modules.flatMap((module) => {
-        const [names, shapes] = [factorNames(module), factorShapes(module, lora.settings.rank)];
-        return [[names.a, shapes.a] as const, [names.b, shapes.b] as const];
-      })
-    : [...source.tensors].flatMap(([name, { shape }]) => (trained.has(name) ? [[name, shape] as const] : []));
+  const parameters = lora
+    ? lora.modules.flatMap((module) => Object.values(factorsOf(module, lora.settings.rank)))
+    : [...source.tensors].flatMap(([name, { shape }]) => (trained.has(name) ? [{ name, shape }] : []));
   const groups = new Map<string, { decay: number; streams: number[]; names: string[] }>();
-  for (const [name, shape] of parameters) {
+  for (const { name, shape } of parameters) {
     const decay = decayAll || shape.length > 1 ? rate : 0;
     const own = streams.flatMap((stream, i) => ((stream.trained?.has(name) ?? true) ? [i] : []));
     const key = JSON.stringify([decay, own]);
