@@ -1,13 +1,11 @@
 // The built-in engine as a backend, with fixed batches of prompts that share a beginning.
 import { groupBy } from "../../core/index.js";
-import { type ChatTemplate, type Engine, encodePair } from "../../engine/index.js";
+import { type ChatTemplate, type Engine, encodePair, type PromptTokenizer } from "../../engine/index.js";
 import {
   type Answer,
   type AnswerOptions,
   type Backend,
-  type ChatMessage,
   cutAtStop,
-  type Encoder,
   encodeWith,
   type Generated,
   type GenerateRequest,
@@ -23,8 +21,8 @@ export type EvaluationEngine = Pick<Engine, "contextLength" | "generate" | "scor
 
 export interface EngineBackendOptions {
   readonly engine: EvaluationEngine;
-  readonly tokenizer: Encoder;
-  readonly renderChat?: ((messages: readonly ChatMessage[]) => Promise<string>) | undefined;
+  readonly tokenizer: PromptTokenizer;
+  readonly renderChat?: Backend["renderChat"];
   /** Name of the backend in results. Default: `engine`. */
   readonly backend?: string | undefined;
   /** Name of the model in results. */

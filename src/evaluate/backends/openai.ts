@@ -2,7 +2,7 @@
 // when it is opened.
 import { didYouMean, formatSome, usageError } from "../../core/index.js";
 import { idsOf, lacksIds, listAt, numberAt, objectAt, openServer, stringAt } from "./answering.js";
-import { type Backend, type ChatMessage, type Encode, type Encoder, encodeWith, type Incapacities } from "./backend.js";
+import { type Backend, type Encode, encodeWith, type Incapacities } from "./backend.js";
 import { CompletionServer } from "./completions.js";
 import { HttpClient, type HttpOptions } from "./http.js";
 
@@ -12,9 +12,9 @@ export interface ServerOptions extends HttpOptions {
   /** Name of the model that the server was started with, used where it lists several models, or none. */
   readonly served?: string | undefined;
   /** Tokenizer of the model. Default: the server tokenizes, if it can. */
-  readonly tokenizer?: Encoder | undefined;
+  readonly tokenizer?: Backend["tokenizer"];
   /** Renders a chat with the model's template. Default: protocols with chats are refused. */
-  readonly renderChat?: ((messages: readonly ChatMessage[]) => Promise<string>) | undefined;
+  readonly renderChat?: Backend["renderChat"];
   /** Digest of the model's weights, if known. */
   readonly digest?: string | undefined;
   readonly signal?: AbortSignal | undefined;

@@ -21,7 +21,6 @@ const PROTOCOLS: readonly BelebeleProtocol[] = [
     summary: "Shots are the first rows of the same language, never the row itself; log-likelihood of the letters.",
     reference: "prompt and shots of lm-evaluation-harness 0.4.13",
     shots: { default: 5, most: 20 },
-    specialTokens: true,
     shotsIn: "native",
   },
   {
@@ -30,7 +29,6 @@ const PROTOCOLS: readonly BelebeleProtocol[] = [
     summary: "As layergraft/belebele, with the shots in English and never on the passage that is asked about.",
     reference: "Bandarkar et al. 2023, arXiv 2308.16884, section 4: English shots; rows instead of its training set",
     shots: { default: 5, most: 20 },
-    specialTokens: true,
     shotsIn: "eng_Latn",
   },
   {
@@ -40,7 +38,6 @@ const PROTOCOLS: readonly BelebeleProtocol[] = [
       "As in lm-evaluation-harness: first rows of the same language; BOS as the tokenizer adds it; the first of tied choices.",
     reference: "lm-evaluation-harness 0.4.13, tasks/belebele, version 0.0",
     shots: { default: 5, most: 20 },
-    specialTokens: true,
     ties: "first",
     shotsIn: "native",
   },

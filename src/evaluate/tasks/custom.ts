@@ -21,7 +21,7 @@ import { type ChooseDeclaration, type Declaration, type GenerateDeclaration, rea
 import { bleuMetric, chrfMetric } from "./flores.js";
 import { withFidelity } from "./language-fidelity.js";
 import { choiceJudging, LETTERS } from "./multiple-choice.js";
-import { type Protocol, shotsOf } from "./protocol.js";
+import { shotsOf } from "./protocol.js";
 import { type Item, limitItems, type Metric, type OpenOptions, type Prompt, type Task, type Verdict } from "./task.js";
 import { type DataAccess, dataError, fileRows, findFile, type LocatedRow } from "./task-data.js";
 
@@ -35,7 +35,7 @@ export async function openCustomTask(file: string, options: OpenOptions): Promis
 
 /** The task of a declaration whose relative paths start from a folder. */
 export function customTask(declaration: Declaration, folder: string, options: OpenOptions): Task {
-  const protocol: Protocol = {
+  const protocol = {
     name: `custom/${declaration.task}`,
     version: declaration.version,
     summary: "declared in a file",

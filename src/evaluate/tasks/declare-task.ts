@@ -32,7 +32,7 @@ export function declareTask<P extends Protocol>(
   const { load, published, executes = false, answersIn, ...task } = declare(protocol, shots);
   return {
     ...withFidelity(task, answersIn),
-    protocol,
+    protocol: { specialTokens: true, ...protocol },
     shots,
     executes,
     async load(data, { limit, signal } = {}) {

@@ -22,7 +22,6 @@ const PROTOCOLS: readonly Protocol[] = [
     summary: "One sentence, named by its language; the translation is the line that follows. devtest.",
     reference: "layergraft; 0-shot as in Bandarkar et al., arXiv 2410.01335",
     shots: { default: 0, most: 10 },
-    specialTokens: true,
   },
   {
     name: "lm-eval/flores",
@@ -30,7 +29,6 @@ const PROTOCOLS: readonly Protocol[] = [
     summary: "As in lm-evaluation-harness: the same prompt, the whole answer, BLEU of 13a for every language, chrF.",
     reference: "lm-evaluation-harness 0.4.13, flores of spanish_bench, galician_bench and others, version 1.0",
     shots: { default: 0, most: 10 },
-    specialTokens: true,
   },
 ];
 

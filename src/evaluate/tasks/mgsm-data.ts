@@ -1,14 +1,8 @@
 // The data of MGSM: problems as TSV without a header, exemplars as exemplars.json or exemplars.py, or rows of the hub.
 import { MGSM_LANGUAGES, type MgsmLanguage } from "../answers/mgsm-announcements.js";
-import { parseDecimal } from "../answers/numbers.js";
+import { type Problem, problemOf } from "./number-task.js";
 import { parsePythonDictionary } from "./python-literal.js";
-import { type DataAccess, dataError, findFile, readText, taskRows, textField } from "./task-data.js";
-
-export interface MgsmProblem {
-  readonly question: string;
-  /** In canonical decimal form. */
-  readonly answer: string;
-}
+import { type DataAccess, dataError, findFile, type LocatedRow, readText, taskRows, textField } from "./task-data.js";
 
 export interface MgsmExemplar {
   /** With its prefix. */
@@ -27,7 +21,7 @@ export async function readMgsmProblems(
   data: DataAccess,
   language: MgsmLanguage,
   signal?: AbortSignal,
-): Promise<MgsmProblem[]> {
+): Promise<Problem[]> {
   const name = `mgsm_${language}.tsv`;
   const rows = await taskRows(
     data,
@@ -41,12 +35,7 @@ export async function readMgsmProblems(
     },
     signal,
   );
-  return rows.map((located) => {
-    const answer = textField(located, "answer_number");
-    const number = parseDecimal(answer);
-    if (number === undefined) throw dataError(`${located.where}: the answer ${JSON.stringify(answer)} is not a number`);
-    return { question: textField(located, "question"), answer: number };
-  });
+  return rows.map((located) => problemOf(located, "answer_number"));
 }
 
 /** The exemplars of a language, in their order. */
@@ -60,11 +49,7 @@ export async function readMgsmExemplars(
   const files = [...names, ...names.map((name) => `mgsm/${name}`)];
   if (data.folder === undefined) {
     const rows = await taskRows(data, { what, files, dataset: DATASET, config: language, split: "train" }, signal);
-    return rows.map((located) => ({
-      question: textField(located, "question"),
-      answer: textField(located, "answer"),
-      number: textField(located, "answer_number"),
-    }));
+    return rows.map((row) => exemplarOf(row, "question", "answer", "answer_number"));
   }
   const file = await findFile(data.folder, files, what);
   const source = await readText(file);
@@ -98,10 +83,10 @@ function exemplarsOf(exemplars: unknown, numbers: unknown, language: MgsmLanguag
   return Object.values(ofLanguage as Record<string, unknown>).map((value, i) => {
     const where = `${file}, ${language}, exemplar ${i + 1}`;
     const located = { row: { ...(value as object | null), number: numbers[i] }, where };
-    return {
-      question: textField(located, "q"),
-      answer: textField(located, "a"),
-      number: textField(located, "number"),
-    };
+    return exemplarOf(located, "q", "a", "number");
   });
+}
+
+function exemplarOf(row: LocatedRow, question: string, answer: string, number: string): MgsmExemplar {
+  return { question: textField(row, question), answer: textField(row, answer), number: textField(row, number) };
 }

@@ -18,7 +18,6 @@ const declared = (kind: LmEvalProtocol["kind"], folder: string, version: number,
   summary: `As in lm-evaluation-harness: ${what}; shots are the first exemplars, which it draws at random.`,
   reference: `lm-evaluation-harness 0.4.13, tasks/mgsm/${folder}, version ${version}.0`,
   shots: { default: 0, most: MGSM_EXEMPLARS },
-  specialTokens: true,
   kind,
 });
 
