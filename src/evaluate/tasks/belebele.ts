@@ -5,7 +5,7 @@ import { declareTask } from "./declare-task.js";
 import { choiceJudging, LETTERS, letterItem } from "./multiple-choice.js";
 import type { Protocol } from "./protocol.js";
 import type { OpenOptions, Task, TaskFamily } from "./task.js";
-import { type DataAccess, dataError, type LocatedRow, taskRows, textField } from "./task-data.js";
+import { dataError, type LocatedRow, type OpenData, taskRows, textField } from "./task-data.js";
 
 interface BelebeleProtocol extends Protocol {
   readonly shotsIn: "native" | "eng_Latn";
@@ -61,10 +61,10 @@ function openBelebele({ code, name }: Language, options: OpenOptions): Task {
     title: `Belebele ${name}`,
     metrics: [{ name: "accuracy", title: "accuracy", of: "accuracy", by: "mean", scale: "share" }],
     published: { what: `Belebele ${code}`, count: QUESTIONS, unit: "question" },
-    async load(data, signal) {
+    async load(data) {
       const { shotsIn } = protocol;
-      const rows = await readQuestions(data, code, signal);
-      const pool = shots === 0 || shotsIn === "native" ? rows : await readQuestions(data, shotsIn, signal);
+      const rows = await readQuestions(data, code);
+      const pool = shots === 0 || shotsIn === "native" ? rows : await readQuestions(data, shotsIn);
       if (pool.length <= shots) {
         throw dataError(`Belebele ${code} has ${plural(pool.length, "row")} here, too few for ${shots} shots`);
       }
@@ -92,11 +92,11 @@ interface Question {
   readonly correct: number;
 }
 
-async function readQuestions(data: DataAccess, code: string, signal: AbortSignal | undefined): Promise<Question[]> {
+async function readQuestions(data: OpenData, code: string): Promise<Question[]> {
   const folders = ["", "belebele/", "Belebele/", "data/", "belebele/data/"];
   const files = folders.map((folder) => `${folder}${code}.jsonl`);
   const source = { what: `Belebele in ${code}`, files, dataset: DATASET, config: code, split: "test" };
-  return (await taskRows(data, source, signal)).map(questionOf);
+  return (await taskRows(data, source)).map(questionOf);
 }
 
 function questionOf(located: LocatedRow): Question {

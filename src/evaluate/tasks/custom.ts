@@ -30,11 +30,8 @@ import { type DataAccess, dataError, fileRows, findFile, type LocatedRow } from 
  * @throws RecipeError with every problem of the declaration
  */
 export async function openCustomTask(file: string, options: OpenOptions): Promise<Task> {
-  return customTask(await readDeclaration(file), dirname(resolve(file)), options);
-}
-
-/** The task of a declaration whose relative paths start from a folder. */
-export function customTask(declaration: Declaration, folder: string, options: OpenOptions): Task {
+  const declaration = await readDeclaration(file);
+  const folder = dirname(resolve(file));
   const protocol = {
     name: `custom/${declaration.task}`,
     version: declaration.version,

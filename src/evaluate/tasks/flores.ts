@@ -8,7 +8,7 @@ import { declareTask } from "./declare-task.js";
 import { LM_EVAL_TOKENS } from "./number-task.js";
 import type { Protocol } from "./protocol.js";
 import type { GenerateItem, Metric, OpenOptions, Task, TaskFamily } from "./task.js";
-import { type DataAccess, dataError, taskRows, textField } from "./task-data.js";
+import { dataError, type OpenData, taskRows, textField } from "./task-data.js";
 
 const DATASET = "openlanguagedata/flores_plus";
 const SENTENCES = 1012;
@@ -100,9 +100,9 @@ function openFlores(source: Language, target: Language, options: OpenOptions): T
       answersIn: target,
       metrics: metrics.map(({ metric }) => metric),
       published: { what: "FLORES devtest", count: SENTENCES, unit: "sentence" },
-      async load(data, signal) {
-        const pairs = await readPairs(data, source, target, "devtest", signal);
-        const examples = shots === 0 ? [] : await readPairs(data, source, target, "dev", signal, ", for shots");
+      async load(data) {
+        const pairs = await readPairs(data, source, target, "devtest");
+        const examples = shots === 0 ? [] : await readPairs(data, source, target, "dev", ", for shots");
         const ask = (text: string) => `${source.name} sentence: ${text}\n${target.name} sentence:`;
         const shared = examples
           .slice(0, shots)
@@ -148,28 +148,23 @@ export function chrfMetric(name: string, title: string, options: ChrfOptions = C
 
 /** The sentences of two languages, line by line translations of each other. */
 async function readPairs(
-  data: DataAccess,
+  data: OpenData,
   source: Language,
   target: Language,
   split: string,
-  signal: AbortSignal | undefined,
   purpose = "",
 ): Promise<(readonly [string, string])[]> {
   const read = async ({ code, name }: Language): Promise<string[]> => {
     const folders = ["flores200/", "flores200_dataset/", "flores/"].map((folder) => `${folder}${split}/`);
-    const rows = await taskRows(
-      data,
-      {
-        what: `FLORES ${split} in ${name}${purpose}`,
-        files: [`${split}/`, ...folders, ""].map((folder) => `${folder}${code}.${split}`),
-        read: { format: "text" },
-        dataset: DATASET,
-        // The data set's successor calls simplified and traditional Chinese by the code of Mandarin.
-        config: code.replace(/^zho_/, "cmn_"),
-        split,
-      },
-      signal,
-    );
+    const rows = await taskRows(data, {
+      what: `FLORES ${split} in ${name}${purpose}`,
+      files: [`${split}/`, ...folders, ""].map((folder) => `${folder}${code}.${split}`),
+      read: { format: "text" },
+      dataset: DATASET,
+      // The data set's successor calls simplified and traditional Chinese by the code of Mandarin.
+      config: code.replace(/^zho_/, "cmn_"),
+      split,
+    });
     return rows.map((row) => textField(row, "text"));
   };
   const [sentences, translations] = [await read(source), await read(target)];

@@ -13,7 +13,7 @@ import {
 } from "./number-task.js";
 import type { Protocol } from "./protocol.js";
 import type { TaskFamily } from "./task.js";
-import { type DataAccess, type LocatedRow, taskRows, textField } from "./task-data.js";
+import { type LocatedRow, type OpenData, taskRows, textField } from "./task-data.js";
 
 interface GsmProtocol extends Protocol {
   /** What the answer comes after. */
@@ -61,10 +61,10 @@ export const gsm8k: TaskFamily = {
   names: ["gsm8k"],
   open(name, options) {
     if (name !== "gsm8k") return undefined;
-    const read = (data: DataAccess, split: "test" | "train", signal: AbortSignal | undefined) => {
+    const read = (data: OpenData, split: "test" | "train") => {
       const folders = ["gsm8k/", "", "grade_school_math/data/", "gsm8k/grade_school_math/data/"];
       const files = folders.map((folder) => `${folder}${split}.jsonl`);
-      return taskRows(data, { what: `GSM8K, ${split}`, files, dataset: "openai/gsm8k", config: "main", split }, signal);
+      return taskRows(data, { what: `GSM8K, ${split}`, files, dataset: "openai/gsm8k", config: "main", split });
     };
     const declare = ({ heading, maxNewTokens, reader }: GsmProtocol, shots: number) =>
       declareNumberTask({
@@ -77,12 +77,12 @@ export const gsm8k: TaskFamily = {
         answersIn: requireLanguage("en", { field: "tasks" }),
         ask: (question) => `Question: ${question}\n${heading}`,
         stop: lmEvalStops("Question:"),
-        problems: async (data, signal) =>
-          (await read(data, "test", signal)).map((row) =>
+        problems: async (data) =>
+          (await read(data, "test")).map((row) =>
             problemOf(row, "answer", (text) => text.slice(text.lastIndexOf("####") + 4)),
           ),
-        examples: async (data, signal) =>
-          (await read(data, "train", signal)).map(
+        examples: async (data) =>
+          (await read(data, "train")).map(
             (row) => `Question: ${textField(row, "question")}\n${heading} ${textField(row, "answer")}`,
           ),
       });
@@ -165,11 +165,13 @@ export const afrimgsm: TaskFamily = {
   open(name, options) {
     if (!name.startsWith("afrimgsm_")) return undefined;
     const code = africanCode(name.slice("afrimgsm_".length), name);
-    const read = (data: DataAccess, split: "test" | "train", signal: AbortSignal | undefined) => {
+    // The English phrase or the language's own.
+    const phrase = `the answer is|${AFRICAN[code]?.[1] ?? ""}`;
+    const read = (data: OpenData, split: "test" | "train") => {
       const file = `${code}/${split === "train" ? "dev" : split}.tsv`;
       const files = ["afrimgsm/data/", "afrimgsm/", "data/"].map((folder) => folder + file);
       const source = { what: `AfriMGSM in ${africanName(code)}, ${split}`, files, quotes: true };
-      return taskRows(data, { ...source, dataset: "masakhane/afrimgsm", config: code, split }, signal);
+      return taskRows(data, { ...source, dataset: "masakhane/afrimgsm", config: code, split });
     };
     const declare = ({ name: protocol, heading, maxNewTokens, reader, alsoStops = [] }: GsmProtocol, shots: number) =>
       declareNumberTask({
@@ -177,22 +179,18 @@ export const afrimgsm: TaskFamily = {
         title: `AfriMGSM ${africanName(code)}`,
         shots,
         maxNewTokens,
-        reader: protocol.startsWith("layergraft/") ? mgsmReader("en", { phrase: phraseOf(code) }) : reader,
+        reader: protocol.startsWith("layergraft/") ? mgsmReader("en", { phrase }) : reader,
         published: { what: `AfriMGSM ${code}`, count: 250, unit: "problem" },
         // Steps may be in English or in the language.
         answersIn: undefined,
         ask: (question) => `Question: ${question}\n${heading}`,
         stop: [...lmEvalStops("Question:"), ...alsoStops],
-        problems: async (data, signal) =>
-          (await read(data, "test", signal)).map((row) => problemOf(row, "answer_number")),
-        examples: async (data, signal) => (await read(data, "train", signal)).map((row) => exampleOf(row, heading)),
+        problems: async (data) => (await read(data, "test")).map((row) => problemOf(row, "answer_number")),
+        examples: async (data) => (await read(data, "train")).map((row) => exampleOf(row, heading)),
       });
     return [declareTask(options, AFRIMGSM, declare)];
   },
 };
-
-/** The English phrase or the language's own. */
-const phraseOf = (code: string): string => `the answer is|${AFRICAN[code]?.[1] ?? ""}`;
 
 /** Rows for shots have the prefixes of question and answer in their text. */
 function exampleOf(row: LocatedRow, heading: string): string {

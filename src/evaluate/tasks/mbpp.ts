@@ -4,7 +4,7 @@ import { declareTask } from "./declare-task.js";
 import { asGenerate } from "./multiple-choice.js";
 import type { Protocol } from "./protocol.js";
 import type { GenerateItem, OpenOptions, Task, TaskFamily } from "./task.js";
-import { type DataAccess, dataError, fileRows, findFile, type LocatedRow, taskRows, textField } from "./task-data.js";
+import { dataError, fileRows, findFile, type LocatedRow, type OpenData, taskRows, textField } from "./task-data.js";
 
 interface MbppProtocol extends Protocol {
   readonly form: "docstring" | "austin";
@@ -71,9 +71,9 @@ function openMbpp(language: Language | undefined, options: OpenOptions): Task {
     metrics: [{ name: "pass@1", title: "pass@1", of: "pass@1", by: "mean", scale: "share" }],
     executes: true,
     published: { what: "MBPP", count: LAST_TEST - FIRST_TEST + 1, unit: "problem" },
-    async load(data, signal) {
-      const test = await readProblems(data, language, "test", signal);
-      const examples = shots === 0 ? [] : await readProblems(data, language, "prompt", signal);
+    async load(data) {
+      const test = await readProblems(data, language, "test");
+      const examples = shots === 0 ? [] : await readProblems(data, language, "prompt");
       const shared = shots === 0 ? "" : shotsOfAustin(examples, shots, protocol);
       const items = test.map(
         (problem): GenerateItem => ({
@@ -140,17 +140,16 @@ function testsOf({ setup, tests }: Problem, { hasSetup }: MbppProtocol): { name:
 
 /** Problems of the test split, or those for prompts, by id. A translation replaces their texts. */
 async function readProblems(
-  data: DataAccess,
+  data: OpenData,
   language: Language | undefined,
   split: "test" | "prompt",
-  signal: AbortSignal | undefined,
 ): Promise<Problem[]> {
   if (language && data.folder === undefined) {
     throw dataError(`a translation of MBPP is read from a folder; pass --data DIR with mbpp_${language.code}.jsonl`);
   }
   const source = { what: "MBPP", files: filesOf("mbpp"), dataset: DATASET, config: "full", split };
   const isMeant = ({ id }: Problem) => (split === "test" ? id >= FIRST_TEST && id <= LAST_TEST : id < FIRST_TEST);
-  const problems = (await taskRows(data, source, signal)).map(problemOf).filter(isMeant);
+  const problems = (await taskRows(data, source)).map(problemOf).filter(isMeant);
   if (problems.length === 0) {
     const place = data.folder ?? DATASET;
     throw dataError(`MBPP in ${place} has no problems from ${FIRST_TEST} to ${LAST_TEST}, which are the test split`);
@@ -158,7 +157,7 @@ async function readProblems(
   if (!language || data.folder === undefined) return problems;
   const what = `MBPP in ${language.name} (task_id and text of each problem)`;
   const translation = await findFile(data.folder, filesOf(`mbpp_${language.code}`), what);
-  const rows = await fileRows(translation, { signal });
+  const rows = await fileRows(translation, { signal: data.signal });
   const texts = new Map(rows.map((located) => [Number(located.row.task_id), textField(located, "text")]));
   return problems.map((problem) => {
     const text = texts.get(problem.id);

@@ -2,7 +2,7 @@
 import { MGSM_LANGUAGES, type MgsmLanguage } from "../answers/mgsm-announcements.js";
 import { type Problem, problemOf } from "./number-task.js";
 import { parsePythonDictionary } from "./python-literal.js";
-import { type DataAccess, dataError, findFile, type LocatedRow, readText, taskRows, textField } from "./task-data.js";
+import { dataError, findFile, type LocatedRow, type OpenData, readText, taskRows, textField } from "./task-data.js";
 
 export interface MgsmExemplar {
   /** With its prefix. */
@@ -17,38 +17,26 @@ export const MGSM_PROBLEMS = 250;
 export const MGSM_EXEMPLARS = 8;
 
 /** The problems of a language, in the order of the file. */
-export async function readMgsmProblems(
-  data: DataAccess,
-  language: MgsmLanguage,
-  signal?: AbortSignal,
-): Promise<Problem[]> {
+export async function readMgsmProblems(data: OpenData, language: MgsmLanguage): Promise<Problem[]> {
   const name = `mgsm_${language}.tsv`;
-  const rows = await taskRows(
-    data,
-    {
-      what: `MGSM in ${language}`,
-      files: [name, `mgsm/${name}`],
-      read: { header: ["question", "answer_number"] },
-      dataset: DATASET,
-      config: language,
-      split: "test",
-    },
-    signal,
-  );
+  const rows = await taskRows(data, {
+    what: `MGSM in ${language}`,
+    files: [name, `mgsm/${name}`],
+    read: { header: ["question", "answer_number"] },
+    dataset: DATASET,
+    config: language,
+    split: "test",
+  });
   return rows.map((located) => problemOf(located, "answer_number"));
 }
 
 /** The exemplars of a language, in their order. */
-export async function readMgsmExemplars(
-  data: DataAccess,
-  language: MgsmLanguage,
-  signal?: AbortSignal,
-): Promise<MgsmExemplar[]> {
+export async function readMgsmExemplars(data: OpenData, language: MgsmLanguage): Promise<MgsmExemplar[]> {
   const what = "the exemplars of MGSM";
   const names = ["exemplars.json", "exemplars.py"];
   const files = [...names, ...names.map((name) => `mgsm/${name}`)];
   if (data.folder === undefined) {
-    const rows = await taskRows(data, { what, files, dataset: DATASET, config: language, split: "train" }, signal);
+    const rows = await taskRows(data, { what, files, dataset: DATASET, config: language, split: "train" });
     return rows.map((row) => exemplarOf(row, "question", "answer", "answer_number"));
   }
   const file = await findFile(data.folder, files, what);

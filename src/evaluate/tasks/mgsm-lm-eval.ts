@@ -70,9 +70,9 @@ export function declareLmEvalMgsm({ kind }: LmEvalProtocol, language: MgsmLangua
     ask: (question) => `${words.question} ${question}\n${prefix}`,
     stop: lmEvalStops(words.question),
     maxNewTokens: LM_EVAL_TOKENS,
-    problems: (data, signal) => readMgsmProblems(data, language, signal),
-    examples: async (data, signal) =>
-      (await readMgsmExemplars(data, language, signal)).map(({ question, answer, number }) => {
+    problems: (data) => readMgsmProblems(data, language),
+    examples: async (data) =>
+      (await readMgsmExemplars(data, language)).map(({ question, answer, number }) => {
         const target = kind === "direct" ? number : ` ${[...answer].slice(skipped).join("")}`;
         return `${question}\n${prefix}${target}`;
       }),

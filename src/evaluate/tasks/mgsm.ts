@@ -105,10 +105,10 @@ function openMgsm(language: MgsmLanguage, options: OpenOptions): Task {
       answersIn: form === "number" ? undefined : findLanguage(answers),
       ...mgsmReader(answers, { form }),
       published: { what: `MGSM ${language}`, count: MGSM_PROBLEMS, unit: "problem" },
-      async load(data, signal) {
-        const problems = await readMgsmProblems(data, language, signal);
-        const exemplars = shots === 0 ? [] : await readMgsmExemplars(data, language, signal);
-        const steps = answers === language || shots === 0 ? exemplars : await readMgsmExemplars(data, answers, signal);
+      async load(data) {
+        const problems = await readMgsmProblems(data, language);
+        const exemplars = shots === 0 ? [] : await readMgsmExemplars(data, language);
+        const steps = answers === language || shots === 0 ? exemplars : await readMgsmExemplars(data, answers);
         if (exemplars.length < shots || steps.length < shots) {
           throw new RecipeError(`there are ${plural(exemplars.length, "exemplar")} in ${language}, not ${shots}`);
         }

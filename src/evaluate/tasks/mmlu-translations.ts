@@ -66,13 +66,13 @@ export const globalMmlu: TaskFamily = {
         { field: "tasks", actual: asked },
       );
     }
-    const read: MmluQuestions["read"] = async (data, split, signal) => {
+    const read: MmluQuestions["read"] = async (data, split) => {
       const folders = [`global_mmlu/${code}/`, `Global-MMLU/${code}/`, `${code}/`];
       const endings = [".parquet", "-00000-of-00001.parquet", ".jsonl"];
       const files = folders.flatMap((folder) => endings.map((ending) => `${folder}${split}${ending}`));
       const what = `Global-MMLU in ${code}, ${split}`;
       const source = { what, files, dataset: "CohereLabs/Global-MMLU", config: code, split };
-      return splitOf(await taskRows(data, source, signal));
+      return splitOf(await taskRows(data, source));
     };
     const title = `Global-MMLU ${findLanguage(code)?.name ?? code}`;
     const published = { what: title, count: 14_042, unit: "question" };
@@ -131,13 +131,13 @@ export const afrimmlu: TaskFamily = {
   open(name, options) {
     if (!name.startsWith("afrimmlu_")) return undefined;
     const code = africanCode(name.slice("afrimmlu_".length), name);
-    const read: MmluQuestions["read"] = async (data, split, signal) => {
+    const read: MmluQuestions["read"] = async (data, split) => {
       const names = split === "validation" ? ["val", "validation"] : [split];
       const folders = ["afrimmlu/data/", "afrimmlu/", "data/"];
       const files = folders.flatMap((folder) => names.map((one) => `${folder}${code}/${one}.tsv`));
       const what = `AfriMMLU in ${africanName(code)}, ${split}`;
       const source = { what, files, dataset: "masakhane/afrimmlu", config: code, split, quotes: true };
-      return splitOf(await taskRows(data, source, signal));
+      return splitOf(await taskRows(data, source));
     };
     const title = `AfriMMLU ${africanName(code)}`;
     const published = { what: title, count: 500, unit: "question" };

@@ -8,11 +8,11 @@ import { choiceJudging, indexOfLetter, LETTERS, letterItem } from "./multiple-ch
 import type { Protocol } from "./protocol.js";
 import type { ChooseItem, Metric, OpenOptions, Task, TaskFamily } from "./task.js";
 import {
-  type DataAccess,
   dataError,
   fileRows,
   type LocatedRow,
   missingDataError,
+  type OpenData,
   taskRows,
   textField,
 } from "./task-data.js";
@@ -133,7 +133,7 @@ interface MmluTask {
 }
 
 function openMmlu({ name, title, subjects, folder }: MmluTask, options: OpenOptions): Task {
-  const read: MmluQuestions["read"] = (data, split, signal) => readSplit(data, folder, split, subjects, signal);
+  const read: MmluQuestions["read"] = (data, split) => readSplit(data, folder, split, subjects);
   const metrics = subjects.length === 1 ? METRICS.slice(0, 1) : METRICS;
   return openQuestions({ name, title, metrics, shotSplit: "dev", read }, PROTOCOLS, options);
 }
@@ -143,7 +143,7 @@ export interface MmluQuestions extends Pick<TaskDeclaration, "name" | "title" | 
   readonly metrics?: readonly Metric[];
   /** The split that shots are the first rows of, subject by subject. */
   readonly shotSplit: string;
-  readonly read: (data: DataAccess, split: string, signal: AbortSignal | undefined) => Promise<Split>;
+  readonly read: (data: OpenData, split: string) => Promise<Split>;
 }
 
 /** Opens a task of MMLU's questions. */
@@ -156,10 +156,10 @@ export function openQuestions(
     ...named,
     metrics,
     ...choiceJudging(protocol),
-    async load(data, signal) {
+    async load(data) {
       const { heading, item, solved } = protocol;
-      const test = await read(data, "test", signal);
-      const examples = shots === 0 ? undefined : await read(data, shotSplit, signal);
+      const test = await read(data, "test");
+      const examples = shots === 0 ? undefined : await read(data, shotSplit);
       const items = [...test.questions].flatMap(([subject, questions]) => {
         const chosen = (examples?.questions.get(subject) ?? []).slice(0, shots);
         if (chosen.length < shots) {
@@ -197,13 +197,7 @@ export interface Split {
   readonly notes: readonly string[];
 }
 
-async function readSplit(
-  data: DataAccess,
-  folder: string,
-  split: string,
-  subjects: readonly string[],
-  signal: AbortSignal | undefined,
-): Promise<Split> {
+async function readSplit(data: OpenData, folder: string, split: string, subjects: readonly string[]): Promise<Split> {
   if (data.folder !== undefined) return readFolder(data.folder, folder, split, subjects);
   const files = [`${folder}/${split}/SUBJECT_${split}.csv`];
   if (folder !== "mmlu") {
@@ -211,7 +205,7 @@ async function readSplit(
   }
   // One request holds all subjects; each row names its own.
   const source = { what: `MMLU, ${split}`, files, dataset: DATASET, config: "all", split };
-  const bySubject = groupBy(await taskRows(data, source, signal), (located) => textField(located, "subject"));
+  const bySubject = groupBy(await taskRows(data, source), (located) => textField(located, "subject"));
   const found = subjects.filter((subject) => bySubject.has(subject));
   const questions = found.map((subject) => [subject, (bySubject.get(subject) ?? []).map(questionOf)] as const);
   return { questions: new Map(questions), notes: [] };

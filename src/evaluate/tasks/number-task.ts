@@ -5,7 +5,7 @@ import { parseDecimal, sameNumber } from "../answers/numbers.js";
 import { type MgsmAnswerOptions, readMgsmAnswer } from "../answers/read-mgsm-answer.js";
 import type { TaskDeclaration } from "./declare-task.js";
 import type { GenerateItem, Metric, Task } from "./task.js";
-import { type DataAccess, dataError, type LocatedRow, textField } from "./task-data.js";
+import { dataError, type LocatedRow, type OpenData, textField } from "./task-data.js";
 
 /** How answers are read and judged. */
 export type NumberReader = Pick<Task, "metrics" | "read" | "score">;
@@ -72,9 +72,9 @@ export interface NumberTask {
   readonly ask: (question: string) => string;
   readonly stop: readonly string[];
   readonly maxNewTokens: number;
-  problems(data: DataAccess, signal: AbortSignal | undefined): Promise<readonly Problem[]>;
+  problems(data: OpenData): Promise<readonly Problem[]>;
   /** All solved examples: prompt and answer, without what separates them. */
-  examples(data: DataAccess, signal: AbortSignal | undefined): Promise<readonly string[]>;
+  examples(data: OpenData): Promise<readonly string[]>;
 }
 
 export function declareNumberTask(task: NumberTask): TaskDeclaration {
@@ -85,9 +85,9 @@ export function declareNumberTask(task: NumberTask): TaskDeclaration {
     published,
     answersIn,
     ...reader,
-    async load(data, signal) {
-      const problems = await task.problems(data, signal);
-      const examples = shots === 0 ? [] : await task.examples(data, signal);
+    async load(data) {
+      const problems = await task.problems(data);
+      const examples = shots === 0 ? [] : await task.examples(data);
       if (examples.length < shots) {
         throw dataError(`${name} has ${examples.length} solved examples here, too few for ${shots} shots`);
       }
