@@ -121,9 +121,8 @@ async function checkContent(file: HubFile, handle: FileHandle, hash: Hash, incom
   const actual = hash.digest("hex");
   if (size === file.size && actual === file.hash) return;
   await rm(incomplete, { force: true });
-  throw changed(file, `has the hash ${actual} where ${file.hash} was announced; it is removed, so run again`);
-}
-
-function changed(file: HubFile, what: string): HubError {
-  return new HubError(`${file.path} of the Hub ${what}`, { file: file.path });
+  throw new HubError(
+    `${file.path} of the Hub has the hash ${actual} where ${file.hash} was announced; it is removed, so run again`,
+    { file: file.path },
+  );
 }

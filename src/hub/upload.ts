@@ -22,9 +22,12 @@ export interface UploadFile {
   readonly bytes: number;
 }
 
-export interface UploadOptions extends RequestOptions {
+interface Target extends RequestOptions {
   /** `organisation/name`. */
   readonly name: string;
+}
+
+export interface UploadOptions extends Target {
   /** Default `main`; created if missing. */
   readonly branch?: string | undefined;
   /** Create the repository as private. Default false. */
@@ -67,23 +70,17 @@ interface Access {
  * Checks that the token may write to a namespace.
  * @throws HubError if there is no token, it may not write, or the namespace is someone else's
  */
-export async function checkUploadAccess(
-  settings: HubSettings,
-  options: Pick<UploadOptions, "name" | keyof RequestOptions>,
-): Promise<void> {
+export async function checkUploadAccess(settings: HubSettings, options: Target): Promise<void> {
   await attempt(settings, options, () => openAccess(settings, options));
 }
 
-async function openAccess(
-  settings: HubSettings,
-  options: Pick<UploadOptions, "name" | keyof RequestOptions>,
-): Promise<Access> {
+async function openAccess(settings: HubSettings, options: Target): Promise<Access> {
   const { endpoint, token, offline } = settings;
   const { name } = options;
   const create = `Create a token with write access at ${endpoint}/settings/tokens and set HF_TOKEN to it.`;
   if (offline) throw new HubError(`HF_HUB_OFFLINE is set, so ${name} cannot be pushed. Unset it.`);
   if (token === undefined) throw new HubError(`Pushing to ${name} needs a token. ${create}`);
-  if (!isToken(token)) throw new HubError(`The token does not begin with hf_. ${create}`);
+  if (!token.startsWith("hf_")) throw new HubError(`The token does not begin with hf_. ${create}`);
   const { whoAmI } = await import("@huggingface/hub");
   const request = { hubUrl: endpoint, fetch: hubFetch(settings, options) };
   const account = await whoAmI({ ...request, accessToken: token }).catch((error: unknown) => {
@@ -102,11 +99,7 @@ async function openAccess(
       `${name} cannot be pushed: ${namespace} is not your account (${own})${others}. Choose another name, such as ${own}/${name.split("/")[1]}.`,
     );
   }
-  return { token, request };
-}
-
-function isToken(token: string): token is `hf_${string}` {
-  return token.startsWith("hf_");
+  return { token: token as Access["token"], request };
 }
 
 /**
@@ -247,11 +240,7 @@ async function commit(
   }
 }
 
-async function lastOf(
-  steps: ReturnType<typeof commitIter>,
-  progress: UploadProgress,
-  settings: HubSettings,
-): Promise<string> {
+async function lastOf(steps: ReturnType<typeof commitIter>, progress: UploadProgress, settings: HubSettings) {
   for (;;) {
     const step = await steps.next().catch((error: unknown) => {
       throw isKnown(error, settings)
@@ -288,11 +277,7 @@ function isKnown(error: unknown, settings: HubSettings): boolean {
 }
 
 /** Runs requests of an upload, and explains their errors. */
-async function attempt<T>(
-  settings: HubSettings,
-  { name, signal }: Pick<UploadOptions, "name" | "signal">,
-  work: () => Promise<T>,
-): Promise<T> {
+async function attempt<T>(settings: HubSettings, { name, signal }: Target, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

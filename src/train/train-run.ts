@@ -137,10 +137,7 @@ export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> 
   }
 }
 
-async function trainOptions(
-  prepared: PreparedRun,
-  { run, folder }: Pick<RunOptions, "run" | "folder">,
-): Promise<TrainOptions> {
+async function trainOptions(prepared: PreparedRun, { run, folder }: RunOptions): Promise<TrainOptions> {
   const { source, lora, streams, settings } = prepared;
   const revert = run.revert
     ? resolveSelection(run.revert, { tensors: source.tensors, layers: source.config.layers, field: "revert" })
