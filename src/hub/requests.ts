@@ -159,10 +159,8 @@ export class StatusError extends Error {
   }
 }
 
-/** Whether `explain` knows what a refusal means. */
-export function isExplained(status: number): boolean {
-  return [401, 403, 404, 429].includes(status);
-}
+/** Statuses of refusals whose meaning `explain` knows. */
+export const EXPLAINED: readonly number[] = [401, 403, 404, 429];
 
 /** Longest text of a server that is shown, in characters. */
 const MAX_REASON = 300;

@@ -139,6 +139,7 @@ export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> 
 
 async function trainOptions(prepared: PreparedRun, { run, folder }: RunOptions): Promise<TrainOptions> {
   const { source, lora, streams, settings } = prepared;
+  const path = resolve(folder ?? ".", run.base);
   const revert = run.revert
     ? resolveSelection(run.revert, { tensors: source.tensors, layers: source.config.layers, field: "revert" })
     : undefined;
@@ -150,7 +151,8 @@ async function trainOptions(prepared: PreparedRun, { run, folder }: RunOptions):
     ...prepared,
     run,
     revert,
-    baseName: await baseNameOf(run, folder),
+    // An absolute path if it is a folder, otherwise its name.
+    baseName: (await exists(path)) ? path : run.base,
     out: run.out,
     streams: streams.map((stream) => ({ batches: batchSource(stream), trained: parametersOf(stream, lora) })),
     holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
@@ -331,12 +333,6 @@ async function inputsOf({ base, streams }: PreparedRun): Promise<Record<string, 
   );
   const data = streams.map(({ name, data: { train: examples } }) => [`data ${name}`, examples.digest]);
   return Object.fromEntries([...sources, ...data]) as Record<string, string>;
-}
-
-/** The base that adapters name: an absolute path if it is a folder, otherwise its name. */
-async function baseNameOf({ base }: Run, folder = "."): Promise<string> {
-  const path = resolve(folder, base);
-  return (await exists(path)) ? path : base;
 }
 
 /** The folder that factors are merged into. @throws RecipeError if it has an adapter of its own */

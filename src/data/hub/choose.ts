@@ -122,10 +122,8 @@ function pick<T extends { readonly name: string; readonly isDefault: boolean }>(
       : all.find(({ name }) => name === wanted);
   if (chosen !== undefined) return chosen;
   const what = field === "config" ? "configuration" : "split";
-  const names = formatSome(
-    all.map(({ name }) => name),
-    12,
-  );
+  const known = all.map(({ name }) => name);
+  const names = formatSome(known, 12);
   throw new DataError(
     wanted === undefined
       ? `${where} has several ${what}s. Choose one (${field}: ${names}).`

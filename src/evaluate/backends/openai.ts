@@ -1,7 +1,7 @@
 // A server with OpenAI's completions endpoint: vLLM, SGLang, transformers, LM Studio and others. Its abilities are tested
 // when it is opened.
 import { didYouMean, formatSome, usageError } from "../../core/index.js";
-import { idsOf, lacksIds, listAt, numberAt, objectAt, openServer, stringAt } from "./answering.js";
+import { idsOf, listAt, numberAt, objectAt, openServer, stringAt } from "./answering.js";
 import { type Backend, type Encode, encodeWith, type Incapacities } from "./backend.js";
 import { CompletionServer } from "./completions.js";
 import { HttpClient, type HttpOptions } from "./http.js";
@@ -100,7 +100,7 @@ async function findModel(
 async function findEncode(http: HttpClient, model: string, options: ServerOptions): Promise<Encode | undefined> {
   const theirs: Encode = async (text, specialTokens, signal) => {
     const body = { model, prompt: text, add_special_tokens: specialTokens };
-    return idsOf(await http.post("/tokenize", body, signal, lacksIds)) ?? [];
+    return idsOf(await http.post("/tokenize", body, signal, (reply) => (idsOf(reply) ? undefined : "token ids"))) ?? [];
   };
   const asked = await http.ask("/tokenize", { model, prompt: PROBE, add_special_tokens: false }, options.signal);
   const ids = idsOf(asked);

@@ -133,10 +133,8 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   const asked = named.includes(sep) ? resolve(named) : await findOnPath(named);
   const source = PROBE.replace("MEMORY", String(2 * limits.memory));
   const job = { limits: { ...limits, seconds: PROBE_SECONDS }, parts: [["probe", source]] as const, kernel: true };
-  const found = readProbe(
-    await execute({ ...job, python: asked, confinement: undefined, signal: options.signal }),
-    asked,
-  );
+  const tried = await execute({ ...job, python: asked, confinement: undefined, signal: options.signal });
+  const found = readProbe(tried, asked);
   const { kernel } = found.confinement;
   const identity: SandboxIdentity = {
     python: found.version,
@@ -153,11 +151,9 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
     identity,
     async run(parts, { reference, signal } = {}) {
       const pieces = parts.map(({ name, source }) => [name, source] as const);
-      const { executable, confinement } = found;
-      return judge(
-        await execute({ python: executable, limits, parts: pieces, reference, kernel: true, confinement, signal }),
-        limits,
-      );
+      const { executable: python, confinement } = found;
+      const job = { python, limits, parts: pieces, reference, kernel: true, confinement, signal };
+      return judge(await execute(job), limits);
     },
   };
 }

@@ -7,7 +7,7 @@ import { CHRF_PLUS_PLUS, type ChrfOptions, chrfFromStatistics, chrfStatistics } 
 import { declareTask } from "./declare-task.js";
 import { LM_EVAL_TOKENS } from "./number-task.js";
 import type { Protocol } from "./protocol.js";
-import type { GenerateItem, Metric, OpenOptions, Task, TaskFamily } from "./task.js";
+import { type Metric, type OpenOptions, type Task, type TaskFamily, textItems } from "./task.js";
 import { dataError, type OpenData, taskRows, textField } from "./task-data.js";
 
 const DATASET = "openlanguagedata/flores_plus";
@@ -108,17 +108,11 @@ function openFlores(source: Language, target: Language, options: OpenOptions): T
           .slice(0, shots)
           .map(([text, translation]) => `${ask(text)}${delimiter}${translation}\n\n`)
           .join("");
-        const items = pairs.map(
-          ([text, translation], i): GenerateItem => ({
-            kind: "generate",
-            id: String(i + 1),
-            prompt: { form: "text", shared, own: ask(text) },
-            gold: translation,
-            stop: ["\n"],
-            maxNewTokens: isLmEval ? LM_EVAL_TOKENS : MAX_NEW_TOKENS,
-          }),
-        );
-        return { items };
+        const asked = pairs.map(([text, gold]) => {
+          return { prompt: { form: "text" as const, shared, own: ask(text) }, gold };
+        });
+        const maxNewTokens = isLmEval ? LM_EVAL_TOKENS : MAX_NEW_TOKENS;
+        return { items: textItems(asked, { stop: ["\n"], maxNewTokens }) };
       },
       read(_, output) {
         if (typeof output !== "string") return {};

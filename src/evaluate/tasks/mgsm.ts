@@ -8,7 +8,7 @@ import { MGSM_WORDS, type MgsmWords, prefixed } from "./mgsm-language.js";
 import { declareLmEvalMgsm, isLmEvalMgsm, LM_EVAL_MGSM } from "./mgsm-lm-eval.js";
 import { mgsmReader } from "./number-task.js";
 import type { Protocol } from "./protocol.js";
-import type { GenerateItem, Message, OpenOptions, Prompt, Task, TaskFamily } from "./task.js";
+import { type Message, type OpenOptions, type Prompt, type Task, type TaskFamily, textItems } from "./task.js";
 
 interface MgsmProtocol extends Protocol {
   readonly form: "steps" | "number" | "chat";
@@ -114,17 +114,9 @@ function openMgsm(language: MgsmLanguage, options: OpenOptions): Task {
         }
         const pairs = exemplars.slice(0, shots).map((one, i) => ({ ...one, answer: steps[i]?.answer ?? "" }));
         const ask = prompter(protocol, MGSM_WORDS[language], MGSM_WORDS[answers], pairs);
-        const items = problems.map(
-          ({ question, answer }, i): GenerateItem => ({
-            kind: "generate",
-            id: String(i + 1),
-            prompt: ask(question),
-            gold: answer,
-            stop: stopsOf(protocol, MGSM_WORDS[language]),
-            maxNewTokens: protocol.maxNewTokens,
-          }),
-        );
-        return { items };
+        const asked = problems.map(({ question, answer: gold }) => ({ prompt: ask(question), gold }));
+        const stop = stopsOf(protocol, MGSM_WORDS[language]);
+        return { items: textItems(asked, { stop, maxNewTokens: protocol.maxNewTokens }) };
       },
     };
   });

@@ -4,7 +4,7 @@ import { flexibleExtract, matchesAsGsm8k, matchesWithoutPunctuation, strictMatch
 import { parseDecimal, sameNumber } from "../answers/numbers.js";
 import { type MgsmAnswerOptions, readMgsmAnswer } from "../answers/read-mgsm-answer.js";
 import type { TaskDeclaration } from "./declare-task.js";
-import type { GenerateItem, Metric, Task } from "./task.js";
+import { type Metric, type Task, textItems } from "./task.js";
 import { dataError, type LocatedRow, type OpenData, textField } from "./task-data.js";
 
 /** How answers are read and judged. */
@@ -95,11 +95,10 @@ export function declareNumberTask(task: NumberTask): TaskDeclaration {
         .slice(0, shots)
         .map((example) => `${example}\n\n`)
         .join("");
-      const items = problems.map(({ question, answer }, i): GenerateItem => {
-        const prompt = { form: "text", shared, own: ask(question) } as const;
-        return { kind: "generate", id: String(i + 1), prompt, gold: answer, stop, maxNewTokens };
+      const asked = problems.map(({ question, answer: gold }) => {
+        return { prompt: { form: "text" as const, shared, own: ask(question) }, gold };
       });
-      return { items };
+      return { items: textItems(asked, { stop, maxNewTokens }) };
     },
   };
 }

@@ -172,6 +172,14 @@ export interface TaskFamily {
   open(name: string, options: OpenOptions): Task[] | undefined;
 }
 
+/** Items that are answered by text, numbered from 1. */
+export function textItems(
+  asked: readonly { readonly prompt: Prompt; readonly gold: string }[],
+  settings: Pick<GenerateItem, "stop" | "maxNewTokens">,
+): GenerateItem[] {
+  return asked.map((one, i) => ({ kind: "generate", id: String(i + 1), ...one, ...settings }));
+}
+
 /** Takes the first items, or one from each group in turn. */
 export function limitItems<T extends Item>(items: readonly T[], limit: number | undefined): readonly T[] {
   if (limit === undefined || items.length <= limit) return items;

@@ -251,11 +251,9 @@ class Expander {
     );
     // Its own name and no report: the base may not be evaluated on the task otherwise.
     const judged = { ...this.#base, name: GUARDED_BASE, isCandidate: true };
-    const floors = guards.map(({ request, within }) => ({
-      task: request.task,
-      within,
-      base: this.#score(judged, request),
-    }));
+    const floors = guards.map(({ request, within }) => {
+      return { task: request.task, within, base: this.#score(judged, request) };
+    });
     const candidates = runs.flatMap((step) =>
       (this.#results.trained(step.key) ?? []).map((checkpoint) => {
         const name = `${step.name}@${checkpoint.samples}`;

@@ -43,11 +43,8 @@ function startProblem(word: string, path: Path, plan: ExperimentPlan, sources: r
   }
   const { members } = meaning;
   if (members.length > 1) {
-    const names = formatSome(
-      members.map(({ name }) => name),
-      8,
-    );
-    return [{ path, message: `${word} means ${members.length} experts; name one of them: ${names}` }];
+    const names = members.map(({ name }) => name);
+    return [{ path, message: `${word} means ${names.length} experts; name one of them: ${formatSome(names, 8)}` }];
   }
   return severalProblem(word, path, plan, sources);
 }

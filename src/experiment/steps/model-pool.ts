@@ -145,9 +145,11 @@ async function openHere(source: ModelSource, options: OpenModelOptions): Promise
 }
 
 async function openBehindServer(source: ModelSource, options: OpenModelOptions): Promise<Opened> {
-  const { backend, folder, signal } = options;
+  const { backend, folder, threads, signal } = options;
   const began = performance.now();
-  const model = await asFolder(source, options);
+  const isFolder = typeof source === "string" && !source.includes("+");
+  // A merge, or a model with an adapter, is written into the step's folder.
+  const model = isFolder ? source : await writeModel(source, { out: join(folder, WRITTEN_MODEL), threads, signal });
   const mergeSeconds = typeof source === "string" ? 0 : (performance.now() - began) / 1000;
   const command = backend.slice("serve:".length);
   const server = await startServer({ command, model, log: join(folder, "server.log"), signal });
@@ -170,10 +172,4 @@ async function openBehindServer(source: ModelSource, options: OpenModelOptions):
     await server.stop();
     throw error;
   }
-}
-
-/** The folder of a model for a server. A merge, or a model with an adapter, is written into the step's folder. */
-async function asFolder(source: ModelSource, { folder, threads, signal }: OpenModelOptions): Promise<string> {
-  if (typeof source === "string" && !source.includes("+")) return source;
-  return writeModel(source, { out: join(folder, WRITTEN_MODEL), threads, signal });
 }

@@ -158,13 +158,12 @@ async function trainWithTrl(
     python,
     processes,
     signal: where.signal,
-    onLine: (line) => onProgress?.(progressOf(line), line.trim().slice(0, 100)),
+    onLine: (line) => {
+      // A progress bar is such as ` 43%|####`.
+      const percent = Number(/(\d{1,3})%\|/.exec(line)?.[1] ?? 0);
+      onProgress?.(percent / 100, line.trim().slice(0, 100));
+    },
   });
-}
-
-/** The share in a progress bar such as ` 43%|####`; 0 in other lines. */
-function progressOf(line: string): number {
-  return Number(/(\d{1,3})%\|/.exec(line)?.[1] ?? 0) / 100;
 }
 
 /** Checkpoints of a run's folder, in the order of their samples. */

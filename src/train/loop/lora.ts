@@ -59,7 +59,10 @@ export function planLora(
   settings: LoraSettings,
 ): LoraPlan {
   const field = "train";
-  const outside = [...chosen].filter((name) => tensors.get(name)?.layer === null && isMatrix(name, tensors));
+  const outside = [...chosen].filter((name) => {
+    const { layer, shape = [] } = tensors.get(name) ?? {};
+    return layer === null && name.endsWith(".weight") && shape.length > 1;
+  });
   if (outside.length > 0) {
     throw new RecipeError(
       `${field}: LoRA trains matrices in layers only, and the selection has ${formatSome(outside)}. Write "layers", or add "but outside".`,
@@ -78,10 +81,6 @@ export function planLora(
   const { rank, alpha, rank_stabilised: isStabilised } = settings;
   const scale = alpha / (isStabilised ? Math.sqrt(rank) : rank);
   return { settings, scale, modules, targets: peftTargets(modules, tensors) };
-}
-
-function isMatrix(name: string, tensors: ReadonlyMap<string, LoraBaseTensor>): boolean {
-  return name.endsWith(".weight") && (tensors.get(name)?.shape.length ?? 0) > 1;
 }
 
 // PEFT leaves them out of its linear modules, too.
