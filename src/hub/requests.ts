@@ -63,9 +63,9 @@ export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptio
   return async (input, init) => {
     const headers = new Headers(init?.headers);
     const url = new URL(input instanceof Request ? input.url : input);
-    if (token !== undefined && url.origin === origin) headers.set("Authorization", `Bearer ${token}`);
-    const either = eitherSignal(options.signal, init?.signal);
     const isHub = url.origin === origin;
+    if (token !== undefined && isHub) headers.set("Authorization", `Bearer ${token}`);
+    const either = eitherSignal(options.signal, init?.signal);
     const server = isHub ? endpoint : url.origin;
     const path = isHub ? url.pathname.slice(pathname.replace(/\/$/, "").length) : url.pathname;
     const answered = async () => {

@@ -121,13 +121,13 @@ async function upload(settings: HubSettings, access: Access, options: UploadOpti
   const { name, branch = "main", isPrivate = false, files, isStale, dryRun = false } = options;
   const { request } = access;
   const repo = { type: "model" as const, name };
-  const visibility = await visibilityOf(access, name);
-  if (visibility === "public" && isPrivate) {
+  const known = await infoOf(access, name);
+  if (known && !known.private && isPrivate) {
     throw new HubError(
       `${name} exists and is public, but should be private. Make it private at ${endpoint}/${name}/settings, or push without --private.`,
     );
   }
-  const created = visibility === undefined;
+  const created = known === undefined;
   if (created && !dryRun) {
     const visibility = isPrivate ? { visibility: "private" as const } : {};
     // 409: another push was first, or the reply to the first attempt was lost.
@@ -162,17 +162,15 @@ const ignoreStatus = (status: number) => (error: unknown) => {
   return undefined;
 };
 
-async function visibilityOf({ request }: Access, name: string): Promise<"public" | "private" | undefined> {
+/** What the hub says of a repository or a branch of it; undefined if it does not exist. */
+async function infoOf({ request }: Access, name: string, branch: { readonly revision?: string } = {}) {
   const { modelInfo } = await import("@huggingface/hub");
-  const info = await modelInfo({ ...request, name }).catch(ignoreStatus(404));
-  return info && (info.private ? "private" : "public");
+  return modelInfo({ ...request, name, ...branch, additionalFields: ["sha" as const] }).catch(ignoreStatus(404));
 }
 
 /** The last commit of a branch. */
-async function headOf({ request }: Access, name: string, branch: string): Promise<string | undefined> {
-  const { modelInfo } = await import("@huggingface/hub");
-  const asked = { ...request, name, revision: branch, additionalFields: ["sha" as const] };
-  const found = await modelInfo(asked).catch(ignoreStatus(404));
+async function headOf(access: Access, name: string, branch: string): Promise<string | undefined> {
+  const found = await infoOf(access, name, { revision: branch });
   if (found === undefined || isCommit(String(found.sha))) return found?.sha;
   throw new HubError(`the Hub does not name the commit of ${name} (${branch})`);
 }

@@ -33,7 +33,11 @@ export function openOpenAI(options: ServerOptions): Promise<Backend> {
     const { model, owner } = await findModel(http, options);
     const version = stringAt(await http.ask("/version", undefined, signal), "version");
     const encode = await findEncode(http, model, options);
-    const takesIds = encode !== undefined && (await acceptsIds(http, model, await encode(PROBE, true, signal), signal));
+    const ids = await encode?.(PROBE, true, signal);
+    // A server that does not take token ids for a prompt refuses, or counts other tokens.
+    const asked = { model, prompt: ids, max_tokens: 1, temperature: 0 };
+    const reply = ids && (await http.ask("/v1/completions", asked, signal));
+    const takesIds = ids !== undefined && numberAt(objectAt(reply, "usage"), "prompt_tokens") === ids.length;
     const known = { model, owner, encode: takesIds ? encode : undefined };
     // What a server cannot do it refuses at once, so there is nothing to wait for.
     const trialHttp = new HttpClient({ ...options, url: http.url, retries: 1 });
@@ -59,17 +63,6 @@ export function openOpenAI(options: ServerOptions): Promise<Backend> {
       tokenizer: options.tokenizer,
     };
   });
-}
-
-/** Whether a prompt may be given as token ids: a server that does not take them refuses, or counts other tokens. */
-async function acceptsIds(
-  http: HttpClient,
-  model: string,
-  ids: readonly number[],
-  signal: AbortSignal | undefined,
-): Promise<boolean> {
-  const reply = await http.ask("/v1/completions", { model, prompt: ids, max_tokens: 1, temperature: 0 }, signal);
-  return numberAt(objectAt(reply, "usage"), "prompt_tokens") === ids.length;
 }
 
 /** The model to use, and its owner, which says what the server is. */

@@ -287,13 +287,8 @@ export class TrainableDecoder {
 function requireKnown(trained: ReadonlySet<string>, found: ReadonlySet<string>, source: ModelSource): void {
   const lost = [...trained].filter((name) => !found.has(name));
   if (lost.length === 0) return;
-  throw new RecipeError(
-    `These tensors of ${source.name} cannot be trained, because they are outside its decoder:`,
-    lost,
-    {
-      field: "train",
-    },
-  );
+  const summary = `These tensors of ${source.name} cannot be trained, because they are outside its decoder:`;
+  throw new RecipeError(summary, lost, { field: "train" });
 }
 
 /** Declares the parts of a gradient as outputs. */
