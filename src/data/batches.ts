@@ -1,7 +1,7 @@
 // Batches of token ids, padded or packed, in an order that depends on the seed. A stream resumes at a position in JSON.
 import { digestOfJson, Random } from "../core/index.js";
 import type { Encoded } from "./encode.js";
-import { Mixture } from "./mixture.js";
+import { Mixture, type MixtureOptions } from "./mixture.js";
 import { DataError } from "./read/data-error.js";
 
 /** Examples of one or several sets, encoded. */
@@ -14,7 +14,7 @@ export interface ExampleList {
   readonly get: (set: number, index: number) => Encoded;
 }
 
-export interface BatchOptions {
+export interface BatchOptions extends Omit<MixtureOptions, "sets"> {
   readonly examples: ExampleList;
   /** Sequences of a batch. */
   readonly batch: number;
@@ -26,10 +26,6 @@ export interface BatchOptions {
   readonly bucketing?: boolean | undefined;
   /** Id of padding, which is neither attended to nor learned. Default 0. */
   readonly pad?: number | undefined;
-  readonly seed: number;
-  /** As in MixtureOptions. */
-  readonly repeat?: boolean | undefined;
-  readonly shuffle?: boolean | undefined;
   /** Passes over the data. Default: endless. */
   readonly passes?: number | undefined;
   /** Position to resume at. */
@@ -100,9 +96,8 @@ export class BatchStream implements Iterable<Batch> {
     const { batch, sequenceLength, packing = false, bucketing = false } = options;
     const settings = { batch, sequenceLength, packing, bucketing, seed };
     const sets = examples.sets.map(({ size, weight }) => [size, weight ?? null]);
-    this.#digest = digestOfJson([
-      ...[examples.digest, sets, { ...settings, repeat: repeat ?? false, shuffle: shuffle ?? true }],
-    ]).slice(0, 32);
+    const order = { ...settings, repeat: repeat ?? false, shuffle: shuffle ?? true };
+    this.#digest = digestOfJson([examples.digest, sets, order]).slice(0, 32);
     if (!from) return;
     if (from.digest !== this.#digest) {
       throw new DataError(

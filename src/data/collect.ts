@@ -66,7 +66,9 @@ export async function collectSet(
   const counts = emptyCounts(plan.name, files);
   const sample = new Sample<Kept>(plan.cap ?? Number.POSITIVE_INFINITY);
   const isHashed = seen !== undefined || plan.cap !== undefined;
-  const note = (row: BadRow) => {
+  const skip = (count: "badRows" | "refused", row: BadRow) => {
+    if (onBadRow === "fail") throw badRowError(row);
+    counts[count]++;
     if (counts.badExamples.length < MAX_BAD_EXAMPLES) counts.badExamples.push(row);
   };
 
@@ -78,10 +80,7 @@ export async function collectSet(
     } catch (error) {
       // Chat templates refuse some conversations, and tokenizers some texts.
       if (!(error instanceof LayergraftError)) throw error;
-      const bad = { ...place, reason: error.message };
-      if (onBadRow === "fail") throw badRowError(bad);
-      counts.refused++;
-      return note(bad);
+      return skip("refused", { ...place, reason: error.message });
     }
     const { encoded, length, fate } = result;
     const filter = filters.ofTokens.find(({ passes }) => !passes(length));
@@ -130,12 +129,7 @@ export async function collectSet(
       counts.emptyRows++;
       return;
     }
-    if ("problem" in result) {
-      const bad = { ...place, reason: result.problem };
-      if (onBadRow === "fail") throw badRowError(bad);
-      counts.badRows++;
-      return note(bad);
-    }
+    if ("problem" in result) return skip("badRows", { ...place, reason: result.problem });
     counts.mapped++;
     for (const example of result.examples) {
       counts.examples++;
@@ -148,23 +142,13 @@ export async function collectSet(
   const columns = [...mapped, ...filters.columns];
   const onBad = (row: BadRow) => {
     counts.rows++;
-    counts.badRows++;
-    note(row);
+    skip("badRows", row);
   };
   let mapping: Mapping | undefined;
   let encoder: Encoder | undefined;
   let checked: string | undefined;
-  for await (const batch of readRows(files, {
-    format,
-    header,
-    quotes,
-    allowShort,
-    field,
-    columns,
-    onBadRow,
-    onBad,
-    signal,
-  })) {
+  const options = { format, header, quotes, allowShort, field, columns, onBadRow, onBad, signal };
+  for await (const batch of readRows(files, options)) {
     const { file } = batch;
     if (!mapping || !encoder) {
       const map = mappingOf(plan.map, batch);

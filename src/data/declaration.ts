@@ -8,7 +8,7 @@ import { encodingFields } from "./encode.js";
 import { type FilterDeclaration, filterSchema } from "./filter.js";
 import { type MappingDeclaration, mappingSchema } from "./mapping.js";
 import { FORMATS } from "./read/files.js";
-import { READY_NAMES, readySet } from "./ready-sets.js";
+import { READY, READY_NAMES, readySet } from "./ready-sets.js";
 
 const text = z.string().min(1);
 const patterns = z.array(text).min(1);
@@ -39,10 +39,8 @@ export const setFields = z.strictObject({
   weight: z.number().positive().optional().describe("weight in the mixture, relative to the other sets"),
 });
 
-const isReadyName = (name: string) => (READY_NAMES as readonly string[]).includes(name);
-
 const checkedSet = z.preprocess(
-  (value) => (typeof value !== "string" ? value : isReadyName(value) ? { use: value } : { source: value }),
+  (value) => (typeof value !== "string" ? value : Object.hasOwn(READY, value) ? { use: value } : { source: value }),
   setFields.superRefine((set, context) => {
     const add = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
     if (set.use === undefined) {
@@ -161,9 +159,9 @@ const OF_SOURCE = ["config", "split", "files", "exclude"] as const;
 export function planSet(declaration: SetDeclaration): SetPlan {
   const { use, language } = declaration;
   if (use === undefined) {
-    const { source, map } = declaration;
-    if (source === undefined) throw new RecipeError("a set of data needs a source", []);
-    return { ...declaration, name: declaration.name ?? source, source, map, filter: declaration.filter ?? [] };
+    const { source, map, name = source, filter = [] } = declaration;
+    if (source === undefined || name === undefined) throw new RecipeError("a set of data needs a source", []);
+    return { ...declaration, name, source, map, filter };
   }
   const ready = readySet(use).declare(
     language === undefined ? undefined : requireLanguage(language, { field: "language" }),

@@ -71,7 +71,8 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
   const encoderFor = (map?: MappingDeclaration) => {
     const template = templateOf(declaration.template, options.chatTemplate, map);
     const encoder = new Encoder({ tokenizer, template, sequenceLength, loss, tooLong, bos, eos });
-    return { encoder, template: nameOf(template) };
+    if (template === "plain") return { encoder, template };
+    return { encoder, template: "chat" in template ? "the model's chat template" : JSON.stringify(template.turn) };
   };
   // Finds problems of the template before anything is downloaded.
   for (const { map } of plans) encoderFor(map);
@@ -95,13 +96,9 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
       const report = ({ rows, kept }: SetCounts) => onProgress?.({ phase: "reading", set: plan.name, rows, kept });
       sets.push(await collectSet(plan, files, { ...context, onProgress: report }));
     }
-    const split = splitSets(
-      sets.map(({ kept }) => kept),
-      options.heldOut,
-    );
-    sets.forEach(({ counts }, i) => {
-      counts.heldOut = split.heldOut[i]?.length ?? 0;
-    });
+    const kept = sets.map((set) => set.kept);
+    const split = splitSets(kept, options.heldOut);
+    for (const [i, { counts }] of sets.entries()) counts.heldOut = split.heldOut[i]?.length ?? 0;
     const named = (side: typeof split.train) =>
       plans.map(({ name, weight }, i) => ({ name, weight, kept: side[i] ?? [] }));
     const heldOut = named(split.heldOut).filter(({ kept }) => kept.length > 0);
@@ -134,9 +131,4 @@ function templateOf(declared: string, chat: ChatTemplate | undefined, map?: Mapp
   throw new DataError("template: the model has no chat template. Use plain, or the text of a turn.", {
     field: "template",
   });
-}
-
-function nameOf(template: PromptTemplate): string {
-  if (template === "plain") return "plain";
-  return "chat" in template ? "the model's chat template" : JSON.stringify(template.turn);
 }

@@ -1,33 +1,25 @@
 // The files of a set, on this machine or on the Hub.
 import { isAbsolute, join } from "node:path";
 import { beginsHere, didYouMean } from "../core/index.js";
-import { type Environment, isHubName } from "../hub/index.js";
-import { type HubDatasetOptions, hubDataset, hubDatasetBytes } from "./hub/index.js";
+import { isHubName } from "../hub/index.js";
+import { type Choice, type HubDataset, type HubDatasetOptions, hubDataset, hubDatasetBytes } from "./hub/index.js";
 import { DataError } from "./read/data-error.js";
 import { formatOfName, localFiles } from "./read/files.js";
 import { isPattern, matcherOf } from "./read/glob.js";
 import { READY_NAMES } from "./ready-sets.js";
 
-export interface SourceDeclaration {
+export interface SourceDeclaration extends Choice {
   readonly source: string;
-  readonly config?: string | undefined;
-  readonly split?: string | undefined;
   readonly revision?: string | undefined;
-  readonly files?: readonly string[] | undefined;
-  readonly exclude?: readonly string[] | undefined;
 }
 
-export interface SourceOptions {
+export interface SourceOptions extends Pick<HubDatasetOptions, "environment" | "onProgress" | "signal"> {
   /** Folder that relative paths start from. Default: the working folder. */
   readonly folder?: string | undefined;
-  readonly environment?: Environment | undefined;
-  readonly onProgress?: ((state: { readonly done: number; readonly total: number }) => void) | undefined;
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** Files sorted by name, and their commit on the Hub. */
-export interface FoundSource {
-  readonly files: readonly string[];
+export interface FoundSource extends Pick<HubDataset, "files"> {
   readonly commit: string | undefined;
 }
 
@@ -78,9 +70,8 @@ async function placeOf(
       { file: path, field: "source" },
     );
   }
-  const { config, split, revision, files, exclude } = declaration;
   const { environment, onProgress, signal } = options;
-  return { hub: { name, config, split, revision, files, exclude, environment, onProgress, signal } };
+  return { hub: { ...declaration, name, environment, onProgress, signal } };
 }
 
 async function findLocal(path: string, { files, exclude }: SourceDeclaration): Promise<string[] | undefined> {

@@ -77,9 +77,9 @@ function otherName(bar: OverviewBar | undefined, { expansion }: Results["status"
 /** All rows of the report, for programs. */
 export function allRows({ report }: Pick<Results, "report">) {
   const english = new Map(barsOf(report, "en").map(({ label, mean }) => [label, mean]));
-  return barsOf(report, "sw").map(({ label, detail, kind, mean, low, high, interval }) => ({
-    ...{ label, detail, kind, mean, low, high, interval, english: english.get(label) },
-  }));
+  return barsOf(report, "sw").map(({ label, detail, kind, mean, low, high, interval }) => {
+    return { label, detail, kind, mean, low, high, interval, english: english.get(label) };
+  });
 }
 
 const percent = (value: number) => `${formatNumber({ value, scale: "share" })}%`;

@@ -14,7 +14,7 @@ import {
 } from "../experiment/index.js";
 import { type ExperimentReport, gatherReport, recipeText } from "../findings/index.js";
 import { readRun, type TrainProgress, trainRun } from "../train/index.js";
-import { PLAN_FILES, writePlan } from "./demo-plan.js";
+import { type DemoSettings, PLAN_FILES, writePlan } from "./demo-plan.js";
 import { MINIATURE_MODELS, writeMiniature } from "./miniature.js";
 import { evaluatedAnswers, type ModelAnswers, shownProblems } from "./results.js";
 import { swapRecipe } from "./swap.js";
@@ -53,13 +53,7 @@ export interface DemoOptions {
 }
 
 /** What decides the result of a demo. */
-export interface DemoChoices {
-  readonly train: boolean;
-  readonly seed: number;
-  readonly pairs: number;
-  readonly quick: boolean;
-  readonly full: boolean;
-}
+export type DemoChoices = Omit<DemoSettings, "threads">;
 
 export interface DemoResult extends DemoChoices {
   readonly out: string;
@@ -111,14 +105,9 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
     problemCounts(choices).test,
   );
   if (choices.train) {
-    const { run } = await readRun(join(out, "base.yaml"));
-    await trainRun({
-      run: { ...run, out: join(out, "base") },
-      folder: out,
-      resume: true,
-      signal,
-      onProgress: options.onTrainBase,
-    });
+    const { run: written } = await readRun(join(out, "base.yaml"));
+    const run = { ...written, out: join(out, "base") };
+    await trainRun({ run, folder: out, resume: true, signal, onProgress: options.onTrainBase });
   }
   const experiment = await openExperiment(join(out, "plan.yaml"), { signal });
   const store = new Store(experiment.out);

@@ -22,8 +22,13 @@ interface Asked<I extends Item> {
   readonly common: { readonly prefix: string; readonly specialTokens: boolean };
 }
 
-/** Takes the answer to the item of an index. */
-type OnAnswer = (index: number, answer: ItemAnswer) => void;
+/** Whom to ask, and who takes the answers. */
+export interface Asking {
+  readonly backend: Backend;
+  /** Called once for each item, with its index, when its answer is there. */
+  readonly onAnswer: (index: number, answer: ItemAnswer) => void;
+  readonly signal: AbortSignal | undefined;
+}
 
 /**
  * Checks that a backend can answer a task, before anything is asked.
@@ -47,26 +52,17 @@ export function checkAbilities(task: Task, items: readonly Item[], backend: Back
   }
 }
 
-/**
- * Asks for all items.
- * @param onAnswer called once for each item, when its answer is there
- */
-export async function askItems(
-  task: Task,
-  items: readonly Item[],
-  backend: Backend,
-  onAnswer: OnAnswer,
-  signal: AbortSignal | undefined,
-): Promise<void> {
+/** Asks for all items. */
+export async function askItems(task: Task, items: readonly Item[], asking: Asking): Promise<void> {
   const toGenerate: Asked<GenerateItem>[] = [];
   const toChoose: Asked<ChooseItem>[] = [];
   for (const [index, item] of items.entries()) {
-    const asked = { index, ...(await requestOf(task, item, backend)) };
+    const asked = { index, ...(await requestOf(task, item, asking.backend)) };
     if (item.kind === "generate") toGenerate.push({ ...asked, item });
     else toChoose.push({ ...asked, item });
   }
-  if (toGenerate.length > 0) await generate(toGenerate, backend, onAnswer, signal);
-  if (toChoose.length > 0) await choose(toChoose, backend, onAnswer, signal);
+  if (toGenerate.length > 0) await generate(toGenerate, asking);
+  if (toChoose.length > 0) await choose(toChoose, asking);
 }
 
 async function requestOf({ protocol }: Task, { prompt }: Item, backend: Backend) {
@@ -80,12 +76,7 @@ async function requestOf({ protocol }: Task, { prompt }: Item, backend: Backend)
   return { context, common: { prefix, specialTokens: false } };
 }
 
-async function generate(
-  asked: readonly Asked<GenerateItem>[],
-  backend: Backend,
-  onAnswer: OnAnswer,
-  signal: AbortSignal | undefined,
-): Promise<void> {
+async function generate(asked: readonly Asked<GenerateItem>[], { backend, onAnswer, signal }: Asking): Promise<void> {
   const requests = asked.map(({ context, common, item: { stop, maxNewTokens } }) => {
     return { prompt: context, ...common, stop, maxNewTokens };
   });
@@ -105,17 +96,13 @@ async function generate(
  * one request an item. If they lack a choice, all choices of the item are asked again as log-likelihood, so that numbers
  * of two kinds are never compared.
  */
-async function choose(
-  asked: readonly Asked<ChooseItem>[],
-  backend: Backend,
-  onAnswer: OnAnswer,
-  signal: AbortSignal | undefined,
-): Promise<void> {
+async function choose(asked: readonly Asked<ChooseItem>[], asking: Asking): Promise<void> {
+  const { backend, onAnswer, signal } = asking;
   const { incapacities, identity } = backend;
   const canScore = incapacities.loglikelihood === undefined;
   const isExact = identity.backend === "engine";
   if (incapacities.choose !== undefined || (identity.bos !== "tokenizer" && canScore)) {
-    return score(asked, backend, onAnswer, signal);
+    return score(asked, asking);
   }
   const unknown = new Set<number>();
   const by = isExact ? "log-likelihood" : "next token";
@@ -133,16 +120,11 @@ async function choose(
     },
   );
   const left = asked.filter(({ index }) => unknown.has(index));
-  if (left.length > 0) await score(left, backend, onAnswer, signal);
+  if (left.length > 0) await score(left, asking);
 }
 
 /** Asks for the log-likelihood of each choice. */
-async function score(
-  asked: readonly Asked<ChooseItem>[],
-  backend: Backend,
-  onAnswer: OnAnswer,
-  signal: AbortSignal | undefined,
-): Promise<void> {
+async function score(asked: readonly Asked<ChooseItem>[], { backend, onAnswer, signal }: Asking): Promise<void> {
   const requests = asked.flatMap(({ context, common, item }, i) =>
     item.choices.map((continuation, choice) => ({ i, choice, request: { context, continuation, ...common } })),
   );

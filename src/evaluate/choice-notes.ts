@@ -1,11 +1,11 @@
 // Reports choices that a tokenizer cannot tell apart, or has no tokens for, before a model is asked.
-import type { Encoder } from "./backends/backend.js";
+import type { PromptTokenizer } from "../engine/index.js";
 import type { ChooseItem } from "./tasks/index.js";
 
 /** Notes on the choices of a task's items, in sentences; none where the tokenizer has tokens for all. */
 export function choiceNotes(
   items: readonly Pick<ChooseItem, "id" | "choices">[],
-  tokenizer: Pick<Encoder, "encode" | "unknown">,
+  tokenizer: Pick<PromptTokenizer, "encode" | "unknown">,
 ): string[] {
   const { unknown } = tokenizer;
   const known = new Map<string, readonly number[]>();

@@ -87,7 +87,9 @@ export async function compareResults(options: CompareResultsOptions): Promise<Re
   const names = [...new Set(all.flatMap((results) => results.tasks.map(({ task }) => task)))];
   for (const name of names) {
     const found = methods.map((runs) => runs.map(({ tasks }) => tasks.find(({ task }) => task === name)));
-    const reason = missingIn(found, all) ?? differenceOf(found.flat() as ComparableTask[]);
+    const missing = all.filter((_, i) => found.flat()[i] === undefined).map(({ path }) => path);
+    const absent = missing.length === 0 ? undefined : `missing from ${formatSome(missing, 2)}`;
+    const reason = absent ?? differenceOf(found.flat() as ComparableTask[]);
     const compared = reason ?? (await compareTask(found as ComparableTask[][], options));
     if (typeof compared === "string") skipped.push({ task: name, reason: compared });
     else tasks.push(compared);
@@ -106,14 +108,6 @@ export async function compareResults(options: CompareResultsOptions): Promise<Re
     return { name: `${name}${at}${several}`, program, runs: paths[i] ?? [] };
   });
   return { methods: described, tasks, skipped };
-}
-
-function missingIn(
-  found: readonly (readonly (ComparableTask | undefined)[])[],
-  all: readonly ComparableResults[],
-): string | undefined {
-  const missing = all.filter((_, i) => found.flat()[i] === undefined).map(({ path }) => path);
-  return missing.length === 0 ? undefined : `missing from ${formatSome(missing, 2)}`;
 }
 
 function differenceOf([one, ...others]: readonly ComparableTask[]): string | undefined {

@@ -5,7 +5,7 @@ import type { Backend } from "./backends/backend.js";
 import { choiceNotes } from "./choice-notes.js";
 import { ResultFolder } from "./results/folder.js";
 import { type EvaluationSettings, FORMAT, type Results, type Sample, type TaskResult } from "./results/result-types.js";
-import { writeLmEval } from "./results/write-lm-eval.js";
+import { type AnsweredTask, writeLmEval } from "./results/write-lm-eval.js";
 import { type EvaluationProgress, type LoadedTask, type SandboxedExecutor, TaskRun } from "./task-run.js";
 import type { DataAccess, Item, Task } from "./tasks/index.js";
 import { judgingDigest, promptsDigest, protocolId } from "./tasks/protocol.js";
@@ -92,14 +92,14 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const kept = folder?.cache.size ?? 0;
   try {
     const tasks: TaskResult[] = [];
-    const samples = new Map<string, readonly Sample[]>();
+    const answered: AnsweredTask[] = [];
     const shared: Record<string, unknown> = {};
     const times: Record<string, { seconds: number; itemsPerSecond: number | null }> = {};
     for (const [index, one] of loaded.entries()) {
       const run = new TaskRun(one, { ...options, number: index + 1, tasks: loaded.length, folder, shared });
       await run.ask();
       tasks.push(run.result(settings));
-      samples.set(one.task.name, run.samples());
+      answered.push({ task: one.task.name, items: one.items, samples: run.samples() });
       times[one.task.name] = run.times();
       await folder?.writeSamples(one.task.name, run.samples());
     }
@@ -113,15 +113,8 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
       kept,
       tasks: times,
     });
-    if (folder && options.lmEval) {
-      const answered = loaded.map(({ task: { name }, items }) => ({
-        task: name,
-        items,
-        samples: samples.get(name) ?? [],
-      }));
-      await writeLmEval(folder.path, results, answered, started);
-    }
-    return { results, samples };
+    if (folder && options.lmEval) await writeLmEval(folder.path, results, answered, started);
+    return { results, samples: new Map(answered.map(({ task, samples }) => [task, samples])) };
   } finally {
     await folder?.close();
   }

@@ -98,22 +98,17 @@ export class TaskRun {
     };
     this.#report();
     try {
-      await askItems(
-        task,
-        items,
-        backend,
-        (index, answer) => {
-          this.#answers[index] = answer;
-          this.#answered++;
-          if (answer.error !== undefined) {
-            this.#refused++;
-            this.#lastError = answer.error;
-            if (this.#isHopeless()) fail(this.#hopeless());
-          }
-          judging.push(limit(() => this.#judge(index, answer, combined)).catch(fail));
-        },
-        combined,
-      );
+      const onAnswer = (index: number, answer: ItemAnswer) => {
+        this.#answers[index] = answer;
+        this.#answered++;
+        if (answer.error !== undefined) {
+          this.#refused++;
+          this.#lastError = answer.error;
+          if (this.#refused >= HOPELESS && this.#refused === this.#answered) fail(this.#hopeless());
+        }
+        judging.push(limit(() => this.#judge(index, answer, combined)).catch(fail));
+      };
+      await askItems(task, items, { backend, onAnswer, signal: combined });
     } catch (error) {
       fail(error);
     }
@@ -122,10 +117,6 @@ export class TaskRun {
     if (signal?.aborted) throw stopped();
     if (this.#refused === items.length) throw this.#hopeless();
     this.#seconds = (performance.now() - this.#started) / 1000;
-  }
-
-  #isHopeless(): boolean {
-    return this.#refused >= HOPELESS && this.#refused === this.#answered;
   }
 
   #hopeless(): LayergraftError {
@@ -171,11 +162,11 @@ export class TaskRun {
     parts: Parameters<Executor["run"]>[0],
     reference: string | undefined,
     signal: AbortSignal,
-  ): Promise<{ outcome: string; detail: string }> {
+  ): ReturnType<Executor["run"]> {
     const { sandbox, folder } = this.#options;
     if (!sandbox) throw new RecipeError("programs need a sandbox; pass one (openSandbox)");
     const key = keyOf("execution", sandbox.identity, parts, reference);
-    const kept = folder?.cache.get(key) as { outcome: string; detail: string } | undefined;
+    const kept = folder?.cache.get(key) as Sample["execution"];
     if (kept) return kept;
     const { outcome, detail } = await sandbox.run(parts, { reference, signal });
     folder?.cache.put(key, { outcome, detail });

@@ -67,7 +67,8 @@ async function lockWhenFree(folder: string, signal: AbortSignal | undefined): Pr
 }
 
 async function downloadBlob(file: HubFile, options: DownloadOptions, report: (bytes: number) => void): Promise<void> {
-  const blob = options.cache.blob(file.hash);
+  const { cache, signal } = options;
+  const blob = cache.blob(file.hash);
   // Not the name that huggingface_hub gives to its own: it does not know our lock.
   const incomplete = `${blob}.layergraft.incomplete`;
   await mkdir(dirname(blob), { recursive: true });
@@ -78,7 +79,19 @@ async function downloadBlob(file: HubFile, options: DownloadOptions, report: (by
     if (present > 0) {
       for await (const chunk of createReadStream(incomplete, { end: present - 1 })) hash.update(chunk as Buffer);
     }
-    await receive(file, handle, hash, present, options, report);
+    let at = present;
+    try {
+      for await (const chunk of options.openFrom(file, at)) {
+        await handle.write(chunk, 0, chunk.length, at);
+        hash.update(chunk);
+        at += chunk.length;
+        report(at);
+        if (signal?.aborted) break;
+      }
+    } catch (error) {
+      if (!signal?.aborted) throw error;
+    }
+    if (signal?.aborted) throw new CancelledError(`stopped while downloading ${file.path}; the next run resumes it`);
     await handle.sync();
     await checkContent(file, handle, hash, incomplete);
   } catch (error) {
@@ -93,37 +106,13 @@ async function downloadBlob(file: HubFile, options: DownloadOptions, report: (by
   await syncFolder(dirname(blob));
 }
 
-async function receive(
-  file: HubFile,
-  handle: FileHandle,
-  hash: Hash,
-  start: number,
-  { openFrom, signal }: DownloadOptions,
-  report: (bytes: number) => void,
-): Promise<void> {
-  let at = start;
-  try {
-    for await (const chunk of openFrom(file, at)) {
-      await handle.write(chunk, 0, chunk.length, at);
-      hash.update(chunk);
-      at += chunk.length;
-      report(at);
-      if (signal?.aborted) break;
-    }
-  } catch (error) {
-    if (!signal?.aborted) throw error;
-  }
-  if (signal?.aborted) throw new CancelledError(`stopped while downloading ${file.path}; the next run resumes it`);
-}
-
 async function checkContent(file: HubFile, handle: FileHandle, hash: Hash, incomplete: string): Promise<void> {
   const { size } = await handle.stat();
   const actual = hash.digest("hex");
   if (size === file.size && actual === file.hash) return;
   await rm(incomplete, { force: true });
-  throw changed(file, `has the hash ${actual} where ${file.hash} was announced; it is removed, so run again`);
-}
-
-function changed(file: HubFile, what: string): HubError {
-  return new HubError(`${file.path} of the Hub ${what}`, { file: file.path });
+  throw new HubError(
+    `${file.path} of the Hub has the hash ${actual} where ${file.hash} was announced; it is removed, so run again`,
+    { file: file.path },
+  );
 }

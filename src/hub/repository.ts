@@ -6,7 +6,7 @@ import { Contents, type HubFile } from "./contents.js";
 import { downloadFiles } from "./download.js";
 import { HubError } from "./hub-error.js";
 import { listRepository } from "./listing.js";
-import { explain, hubFetch, isExplained, type RequestOptions, StatusError } from "./requests.js";
+import { EXPLAINED, explain, hubFetch, type RequestOptions, StatusError } from "./requests.js";
 import type { HubSettings } from "./settings.js";
 
 export interface RepositoryOptions extends RequestOptions {
@@ -49,7 +49,7 @@ function requestsOf(settings: HubSettings, options: RepositoryOptions) {
   const fetchOk: typeof fetch = async (input, init) => {
     const response = await request(input, init);
     // Errors of @huggingface/hub have the server's text, but not its headers.
-    if (isExplained(response.status)) throw await StatusError.of(response);
+    if (EXPLAINED.includes(response.status)) throw await StatusError.of(response);
     return response;
   };
   const explained = async (error: unknown) => {

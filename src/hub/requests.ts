@@ -3,10 +3,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { formatDuration, isObject, LayergraftError, readRetryAfter, redactor } from "../core/index.js";
 import { checkedAnswer } from "./answers.js";
-import { countedBody } from "./counted-body.js";
 import { HubError } from "./hub-error.js";
 import { Pace } from "./pace.js";
 import type { HubSettings } from "./settings.js";
+import { countedBody } from "./upload-progress.js";
 
 /** Retries in a row after a server error or a broken connection. */
 export const MAX_RETRIES = 4;
@@ -63,12 +63,11 @@ export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptio
   return async (input, init) => {
     const headers = new Headers(init?.headers);
     const url = new URL(input instanceof Request ? input.url : input);
-    if (token !== undefined && url.origin === origin) headers.set("Authorization", `Bearer ${token}`);
+    const isHub = url.origin === origin;
+    if (token !== undefined && isHub) headers.set("Authorization", `Bearer ${token}`);
     const either = eitherSignal(options.signal, init?.signal);
-    const [server, path] =
-      url.origin === origin
-        ? [endpoint, url.pathname.slice(pathname.replace(/\/$/, "").length)]
-        : [url.origin, url.pathname];
+    const server = isHub ? endpoint : url.origin;
+    const path = isHub ? url.pathname.slice(pathname.replace(/\/$/, "").length) : url.pathname;
     const answered = async () => {
       const noAnswer = (cause?: unknown) =>
         new NoAnswerError(`${server} does not answer. Check the connection or HF_ENDPOINT, then run again.`, {}, cause);
@@ -82,12 +81,8 @@ export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptio
       try {
         pace.wait();
         const body = upload ? { body: countedBody(upload, onBytes) } : {};
-        const response = await fetch(input, {
-          ...init,
-          ...body,
-          headers,
-          ...eitherSignal(either.signal, silent.signal),
-        });
+        const signals = eitherSignal(either.signal, silent.signal);
+        const response = await fetch(input, { ...init, ...body, headers, ...signals });
         onBytes(Number.POSITIVE_INFINITY);
         return await checkedAnswer(path, response, server, init?.body, onBytes);
       } catch (error) {
@@ -164,10 +159,8 @@ export class StatusError extends Error {
   }
 }
 
-/** Whether `explain` knows what a refusal means. */
-export function isExplained(status: number): boolean {
-  return [401, 403, 404, 429].includes(status);
-}
+/** Statuses of refusals whose meaning `explain` knows. */
+export const EXPLAINED: readonly number[] = [401, 403, 404, 429];
 
 /** Longest text of a server that is shown, in characters. */
 const MAX_REASON = 300;

@@ -22,9 +22,12 @@ export interface UploadFile {
   readonly bytes: number;
 }
 
-export interface UploadOptions extends RequestOptions {
+interface Target extends RequestOptions {
   /** `organisation/name`. */
   readonly name: string;
+}
+
+export interface UploadOptions extends Target {
   /** Default `main`; created if missing. */
   readonly branch?: string | undefined;
   /** Create the repository as private. Default false. */
@@ -67,23 +70,17 @@ interface Access {
  * Checks that the token may write to a namespace.
  * @throws HubError if there is no token, it may not write, or the namespace is someone else's
  */
-export async function checkUploadAccess(
-  settings: HubSettings,
-  options: Pick<UploadOptions, "name" | keyof RequestOptions>,
-): Promise<void> {
+export async function checkUploadAccess(settings: HubSettings, options: Target): Promise<void> {
   await attempt(settings, options, () => openAccess(settings, options));
 }
 
-async function openAccess(
-  settings: HubSettings,
-  options: Pick<UploadOptions, "name" | keyof RequestOptions>,
-): Promise<Access> {
+async function openAccess(settings: HubSettings, options: Target): Promise<Access> {
   const { endpoint, token, offline } = settings;
   const { name } = options;
   const create = `Create a token with write access at ${endpoint}/settings/tokens and set HF_TOKEN to it.`;
   if (offline) throw new HubError(`HF_HUB_OFFLINE is set, so ${name} cannot be pushed. Unset it.`);
   if (token === undefined) throw new HubError(`Pushing to ${name} needs a token. ${create}`);
-  if (!isToken(token)) throw new HubError(`The token does not begin with hf_. ${create}`);
+  if (!token.startsWith("hf_")) throw new HubError(`The token does not begin with hf_. ${create}`);
   const { whoAmI } = await import("@huggingface/hub");
   const request = { hubUrl: endpoint, fetch: hubFetch(settings, options) };
   const account = await whoAmI({ ...request, accessToken: token }).catch((error: unknown) => {
@@ -102,11 +99,7 @@ async function openAccess(
       `${name} cannot be pushed: ${namespace} is not your account (${own})${others}. Choose another name, such as ${own}/${name.split("/")[1]}.`,
     );
   }
-  return { token, request };
-}
-
-function isToken(token: string): token is `hf_${string}` {
-  return token.startsWith("hf_");
+  return { token: token as Access["token"], request };
 }
 
 /**
@@ -128,13 +121,13 @@ async function upload(settings: HubSettings, access: Access, options: UploadOpti
   const { name, branch = "main", isPrivate = false, files, isStale, dryRun = false } = options;
   const { request } = access;
   const repo = { type: "model" as const, name };
-  const visibility = await visibilityOf(access, name);
-  if (visibility === "public" && isPrivate) {
+  const known = await infoOf(access, name);
+  if (known && !known.private && isPrivate) {
     throw new HubError(
       `${name} exists and is public, but should be private. Make it private at ${endpoint}/${name}/settings, or push without --private.`,
     );
   }
-  const created = visibility === undefined;
+  const created = known === undefined;
   if (created && !dryRun) {
     const visibility = isPrivate ? { visibility: "private" as const } : {};
     // 409: another push was first, or the reply to the first attempt was lost.
@@ -169,17 +162,15 @@ const ignoreStatus = (status: number) => (error: unknown) => {
   return undefined;
 };
 
-async function visibilityOf({ request }: Access, name: string): Promise<"public" | "private" | undefined> {
+/** What the hub says of a repository or a branch of it; undefined if it does not exist. */
+async function infoOf({ request }: Access, name: string, branch: { readonly revision?: string } = {}) {
   const { modelInfo } = await import("@huggingface/hub");
-  const info = await modelInfo({ ...request, name }).catch(ignoreStatus(404));
-  return info && (info.private ? "private" : "public");
+  return modelInfo({ ...request, name, ...branch, additionalFields: ["sha" as const] }).catch(ignoreStatus(404));
 }
 
 /** The last commit of a branch. */
-async function headOf({ request }: Access, name: string, branch: string): Promise<string | undefined> {
-  const { modelInfo } = await import("@huggingface/hub");
-  const asked = { ...request, name, revision: branch, additionalFields: ["sha" as const] };
-  const found = await modelInfo(asked).catch(ignoreStatus(404));
+async function headOf(access: Access, name: string, branch: string): Promise<string | undefined> {
+  const found = await infoOf(access, name, { revision: branch });
   if (found === undefined || isCommit(String(found.sha))) return found?.sha;
   throw new HubError(`the Hub does not name the commit of ${name} (${branch})`);
 }
@@ -247,11 +238,7 @@ async function commit(
   }
 }
 
-async function lastOf(
-  steps: ReturnType<typeof commitIter>,
-  progress: UploadProgress,
-  settings: HubSettings,
-): Promise<string> {
+async function lastOf(steps: ReturnType<typeof commitIter>, progress: UploadProgress, settings: HubSettings) {
   for (;;) {
     const step = await steps.next().catch((error: unknown) => {
       throw isKnown(error, settings)
@@ -288,11 +275,7 @@ function isKnown(error: unknown, settings: HubSettings): boolean {
 }
 
 /** Runs requests of an upload, and explains their errors. */
-async function attempt<T>(
-  settings: HubSettings,
-  { name, signal }: Pick<UploadOptions, "name" | "signal">,
-  work: () => Promise<T>,
-): Promise<T> {
+async function attempt<T>(settings: HubSettings, { name, signal }: Target, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

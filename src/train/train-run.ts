@@ -19,7 +19,6 @@ import {
   loadSourceTemplate,
   loadSourceTokenizer,
   locateWeights,
-  type ModelSource,
   openModelSource,
   readSpec,
   type Tokenizer,
@@ -29,47 +28,28 @@ import { factorNames, type HubAccess, parameterCount } from "../weights/index.js
 import { type LoraPlan, planLora } from "./loop/lora.js";
 import { train } from "./loop/trainer.js";
 import { RUN_FILES } from "./loop/training-folder.js";
-import type {
-  BatchSource,
-  OnCheckpoint,
-  TrainingBatch,
-  TrainingStream,
-  TrainOptions,
-  TrainProgress,
-  TrainResult,
-} from "./loop/training-types.js";
+import type { BatchSource, TrainingBatch, TrainOptions, TrainResult } from "./loop/training-types.js";
 import { LORA_DEFAULTS, type Run } from "./run/run-schema.js";
 import { type RunData, type RunSettings, settleRun, trainedSelection } from "./run/run-settings.js";
 import { resolveSelection } from "./run/selection.js";
 import type { TrlCluster } from "./trl/accelerate.js";
 import { type TrlFolder, writeTrlRun } from "./trl/write.js";
 
-export interface RunOptions {
-  readonly run: Run;
+export interface RunOptions
+  extends Pick<TrainOptions, "run" | "resume" | "force" | "signal" | "onProgress" | "onCheckpoint"> {
   /** Folder that a relative `base` starts from; default the working folder, from which `out` starts. */
   readonly folder?: string | undefined;
   /** Folder that relative paths of data start from; default `folder`. */
   readonly dataFolder?: string | undefined;
   /** Access to the hub for a base that is not on this machine; none by default. */
   readonly hub?: HubAccess | undefined;
-  readonly resume?: boolean | undefined;
-  readonly force?: boolean | undefined;
-  readonly signal?: AbortSignal | undefined;
   readonly onPrepare?: ((progress: PrepareProgress) => void) | undefined;
   /** Once, before the first step. */
   readonly onReady?: ((ready: PreparedRun) => void) | undefined;
-  readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
-  readonly onCheckpoint?: OnCheckpoint | undefined;
 }
 
 /** A run whose base and data are open. */
-export interface PreparedRun {
-  readonly base: OpenedPlan;
-  readonly source: ModelSource;
-  readonly settings: RunSettings;
-  /** Names of all tensors that are trained, or that get factors. */
-  readonly trained: ReadonlySet<string>;
-  readonly lora: LoraPlan | undefined;
+export interface PreparedRun extends Pick<TrainOptions, "base" | "source" | "settings" | "trained" | "lora"> {
   readonly streams: readonly PreparedStream[];
   readonly notes: readonly string[];
   close(): void;
@@ -157,11 +137,9 @@ export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> 
   }
 }
 
-async function trainOptions(
-  prepared: PreparedRun,
-  { run, folder }: Pick<RunOptions, "run" | "folder">,
-): Promise<TrainOptions> {
-  const { base, source, settings, lora, streams, trained } = prepared;
+async function trainOptions(prepared: PreparedRun, { run, folder }: RunOptions): Promise<TrainOptions> {
+  const { source, lora, streams, settings } = prepared;
+  const path = resolve(folder ?? ".", run.base);
   const revert = run.revert
     ? resolveSelection(run.revert, { tensors: source.tensors, layers: source.config.layers, field: "revert" })
     : undefined;
@@ -170,21 +148,13 @@ async function trainOptions(
       field: "revert",
     });
   return {
+    ...prepared,
     run,
-    base,
-    source,
-    trained,
-    lora,
-    settings,
     revert,
-    baseName: await baseNameOf(run, folder),
+    // An absolute path if it is a folder, otherwise its name.
+    baseName: (await exists(path)) ? path : run.base,
     out: run.out,
-    streams: streams.map(
-      (stream): TrainingStream => ({
-        batches: batchSource(stream.name, stream.openAt, stream.describe),
-        trained: parametersOf(stream, lora),
-      }),
-    ),
+    streams: streams.map((stream) => ({ batches: batchSource(stream), trained: parametersOf(stream, lora) })),
     holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
     inputs: await inputsOf(prepared),
   };
@@ -221,6 +191,9 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
     ? run.partition.map(({ name, train: part, data }, i) => ({ name, data, part, field: `partition[${i}].train` }))
     : [{ name: "data", data: run.data, part: undefined, field: "train" }];
   const streams: PreparedStream[] = [];
+  const close = () => {
+    for (const { data } of streams) data.close();
+  };
   try {
     for (const { name, data, part, field } of declared) {
       const prepared = await prepareData({
@@ -246,12 +219,9 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
       whole === undefined ? new Set(streams.flatMap((stream) => [...(stream.trained ?? [])])) : select(whole, "train");
     const settings = settleRun(run, model, sizeOf(streams));
     const lora = run.method === "lora" ? planLora(trained, source.tensors, run.lora ?? LORA_DEFAULTS) : undefined;
-    const close = () => {
-      for (const { data } of streams) data.close();
-    };
     return { base, source, settings, trained, lora, streams, notes: [...notes, ...settings.notes], close };
   } catch (error) {
-    for (const { data } of streams) data.close();
+    close();
     throw error;
   }
 }
@@ -304,11 +274,7 @@ function sizeOf(streams: readonly PreparedStream[]): RunData {
 }
 
 /** Batches for the training loop. */
-function batchSource(
-  name: string,
-  openAt: (position?: BatchPosition) => BatchStream,
-  describe: (batch: Batch) => string,
-): BatchSource {
+function batchSource({ name, openAt, describe }: PreparedStream): BatchSource {
   let stream = openAt();
   let count = 0;
   return {
@@ -367,12 +333,6 @@ async function inputsOf({ base, streams }: PreparedRun): Promise<Record<string, 
   );
   const data = streams.map(({ name, data: { train: examples } }) => [`data ${name}`, examples.digest]);
   return Object.fromEntries([...sources, ...data]) as Record<string, string>;
-}
-
-/** The base that adapters name: an absolute path if it is a folder, otherwise its name. */
-async function baseNameOf({ base }: Run, folder = "."): Promise<string> {
-  const path = resolve(folder, base);
-  return (await exists(path)) ? path : base;
 }
 
 /** The folder that factors are merged into. @throws RecipeError if it has an adapter of its own */

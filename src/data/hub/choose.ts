@@ -19,8 +19,14 @@ export interface Choice {
 interface CardConfig {
   readonly name: string;
   readonly isDefault: boolean;
-  readonly splits: readonly { readonly split: string; readonly patterns: readonly string[] }[];
+  readonly splits: readonly ReturnType<typeof splitNamed>[];
 }
+
+const splitNamed = (name: string, patterns: readonly string[] = []) => ({
+  name,
+  isDefault: name === "train",
+  patterns,
+});
 
 /**
  * @param paths all files of the data set
@@ -73,25 +79,22 @@ function cardConfigs(card: string): CardConfig[] {
   return (Array.isArray(configs) ? configs : []).flatMap((entry) => {
     const { config_name, data_files, data_dir } = asRecord(entry);
     const folder = typeof data_dir === "string" ? `${data_dir.replace(/^\.\/|\/$/g, "")}/` : "";
-    const splits = splitsOf(data_files).map(({ split, patterns }) => ({
-      split,
-      patterns: patterns.map((pattern) => folder + pattern.replace(/^\.\//, "")),
-    }));
-    if (splits.length === 0 && folder !== "") splits.push({ split: "train", patterns: [`${folder}**`] });
+    const splits = splitsOf(data_files, (pattern) => folder + pattern.replace(/^\.\//, ""));
+    if (splits.length === 0 && folder !== "") splits.push(splitNamed("train", [`${folder}**`]));
     if (splits.length === 0) return [];
     const name = typeof config_name === "string" ? config_name : "default";
     return [{ name, isDefault: name === "default" || asRecord(entry).default === true, splits }];
   });
 }
 
-function splitsOf(dataFiles: unknown): { split: string; patterns: string[] }[] {
-  if (typeof dataFiles === "string") return [{ split: "train", patterns: [dataFiles] }];
-  if (!Array.isArray(dataFiles)) return [];
-  if (dataFiles.every((item) => typeof item === "string")) return [{ split: "train", patterns: dataFiles }];
-  return dataFiles.flatMap((item) => {
+function splitsOf(dataFiles: unknown, inFolder: (pattern: string) => string) {
+  const files: unknown[] = [dataFiles ?? []].flat();
+  if (files.length > 0 && files.every((item) => typeof item === "string"))
+    return [splitNamed("train", files.map(inFolder))];
+  return files.flatMap((item) => {
     const { split, path } = asRecord(item);
-    const patterns = (Array.isArray(path) ? path : [path]).filter((one) => typeof one === "string");
-    return patterns.length > 0 ? [{ split: typeof split === "string" ? split : "train", patterns }] : [];
+    const patterns = [path].flat().filter((one) => typeof one === "string");
+    return patterns.length > 0 ? [splitNamed(typeof split === "string" ? split : "train", patterns.map(inFolder))] : [];
   });
 }
 
@@ -100,38 +103,27 @@ function asRecord(value: unknown): Readonly<Record<string, unknown>> {
 }
 
 function byCard(name: string, paths: readonly string[], configs: readonly CardConfig[], choice: Choice): string[] {
-  const config = pick(
-    name,
-    "configuration",
-    "config",
-    choice.config,
-    configs,
-    (one) => one.name,
-    (one) => one.isDefault,
-  );
+  const config = pick(name, "config", choice.config, configs);
   const where = configs.length > 1 ? `${name}, ${config.name},` : name;
-  const split = pick(where, "split", "split", choice.split, config.splits, (one) => one.split, isTrain);
+  const split = pick(where, "split", choice.split, config.splits);
   return paths.filter(anyOf(split.patterns)).filter((path) => formatOfName(path) !== undefined);
 }
 
-const isTrain = ({ split }: { readonly split: string }) => split === "train";
-
-/** The named one, otherwise the preferred or the only one. */
-function pick<T>(
+/** The named one, otherwise the default or the only one. */
+function pick<T extends { readonly name: string; readonly isDefault: boolean }>(
   where: string,
-  what: string,
-  field: string,
+  field: "config" | "split",
   wanted: string | undefined,
   all: readonly T[],
-  nameOf: (one: T) => string,
-  isPreferred: (one: T) => boolean,
 ): T {
   const chosen =
     wanted === undefined
-      ? (all.find(isPreferred) ?? (all.length === 1 ? all[0] : undefined))
-      : all.find((one) => nameOf(one) === wanted);
+      ? (all.find(({ isDefault }) => isDefault) ?? (all.length === 1 ? all[0] : undefined))
+      : all.find(({ name }) => name === wanted);
   if (chosen !== undefined) return chosen;
-  const names = formatSome(all.map(nameOf), 12);
+  const what = field === "config" ? "configuration" : "split";
+  const known = all.map(({ name }) => name);
+  const names = formatSome(known, 12);
   throw new DataError(
     wanted === undefined
       ? `${where} has several ${what}s. Choose one (${field}: ${names}).`
@@ -171,9 +163,9 @@ function byNames(name: string, paths: readonly string[], choice: Choice): string
   const splits = [...new Set(data.map(splitOfName))];
   // Without a split in any name, all files are for training.
   if (splits.every((split) => split === undefined) && (choice.split ?? "train") === "train") return data;
-  const named = splits.filter((split) => split !== undefined).map((split) => ({ split }));
-  const { split } = pick(name, "split", "split", choice.split, named, (one) => one.split, isTrain);
-  return data.filter((path) => splitOfName(path) === split);
+  const named = splits.filter((split) => split !== undefined).map((split) => splitNamed(split));
+  const split = pick(name, "split", choice.split, named);
+  return data.filter((path) => splitOfName(path) === split.name);
 }
 
 /** A data set has one format; files of others are not part of it. */

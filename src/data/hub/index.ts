@@ -14,6 +14,8 @@ import {
 import { DataError } from "../read/data-error.js";
 import { type Choice, chooseFiles, missingShards } from "./choose.js";
 
+export type { Choice } from "./choose.js";
+
 export interface HubDatasetOptions extends Choice {
   /** `organisation/name`. */
   readonly name: string;
@@ -53,7 +55,11 @@ export async function hubDataset(options: HubDatasetOptions): Promise<HubDataset
   if (!isHubName(name))
     throw new DataError(`${JSON.stringify(name)} is not the name of a data set (organisation/name)`);
   const settings = await hubSettings(options.environment);
-  return settings.offline ? await findInCache(settings, revision, options) : await download(settings, options);
+  if (settings.offline) return findInCache(settings, revision, options);
+  const { repository, wanted } = await choose(settings, options);
+  const files = await repository.download(wanted, options.onProgress);
+  await repository.remember();
+  return { commit: repository.commit, files };
 }
 
 async function findInCache(settings: HubSettings, revision: string, options: HubDatasetOptions): Promise<HubDataset> {
@@ -98,13 +104,6 @@ export async function hubDatasetBytes(options: HubDatasetOptions): Promise<numbe
   let bytes = 0;
   for (const { hash, size } of wanted) if (!(await exists(cache.blob(hash)))) bytes += size;
   return bytes;
-}
-
-async function download(settings: HubSettings, options: HubDatasetOptions): Promise<HubDataset> {
-  const { repository, wanted } = await choose(settings, options);
-  const downloaded = await repository.download(wanted, options.onProgress);
-  await repository.remember();
-  return { commit: repository.commit, files: downloaded };
 }
 
 /** Opens a data set and chooses its files. */

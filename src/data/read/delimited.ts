@@ -23,7 +23,6 @@ export async function* readDelimited(
   file: string,
   { delimiter, header, quotes, allowShort }: DelimitedOptions,
 ): FileReader {
-  const quoting = quotes ? { delimiter: delimiter.charCodeAt(0), quote: '"'.charCodeAt(0) } : undefined;
   let columns = typeof header === "boolean" ? undefined : checkedColumns(header, file);
   const rowOf = (fields: readonly string[]): Row | string => {
     columns ??= fields.map((_, i) => `column${i + 1}`);
@@ -32,7 +31,7 @@ export async function* readDelimited(
     }
     return Object.fromEntries(columns.map((name, i) => [name, fields[i] ?? null]));
   };
-  for await (const records of readRecords(bytes, file, quoting)) {
+  for await (const records of readRecords(bytes, file, quotes ? delimiter : undefined)) {
     const found: FilePart["found"][number][] = [];
     for (const { text, line } of records) {
       const fields = text === undefined ? undefined : quotes ? splitQuoted(text, delimiter) : text.split(delimiter);

@@ -68,8 +68,9 @@ export async function* readRows(files: readonly string[], options: ReadOptions =
 }
 
 function openReader(file: string, options: ReadOptions): FileReader {
-  const { header = true, allowShort = false } = options;
-  switch (options.format ?? formatOfName(file)) {
+  const { header = true, allowShort = false, format = formatOfName(file) } = options;
+  const { quotes = format === "csv" } = options;
+  switch (format) {
     case "parquet":
       return readParquet(file, options.columns);
     case "jsonl":
@@ -77,19 +78,9 @@ function openReader(file: string, options: ReadOptions): FileReader {
     case "json":
       return readJson(readBytes(file), file, options.field);
     case "csv":
-      return readDelimited(readBytes(file), file, {
-        delimiter: ",",
-        header,
-        allowShort,
-        quotes: options.quotes ?? true,
-      });
+      return readDelimited(readBytes(file), file, { delimiter: ",", header, allowShort, quotes });
     case "tsv":
-      return readDelimited(readBytes(file), file, {
-        delimiter: "\t",
-        header,
-        allowShort,
-        quotes: options.quotes ?? false,
-      });
+      return readDelimited(readBytes(file), file, { delimiter: "\t", header, allowShort, quotes });
     case "text":
       return readText(readBytes(file), file);
     case undefined:

@@ -11,28 +11,21 @@ export interface TextRecord {
   readonly line: number;
 }
 
-/** How fields are quoted, for records that may span lines. */
-export interface Quoting {
-  /** Code of the delimiter. */
-  readonly delimiter: number;
-  /** Code of the quotation mark. */
-  readonly quote: number;
-}
-
 const LINE_FEED = 10;
+const QUOTE = 0x22;
 const CARRIAGE_RETURN = 13;
 
 /**
- * Lines, or with `quoting` records as RFC 4180 has them: a line break within a quoted field does not end them. Lines
- * end with LF or CR LF; a byte order mark and empty records are skipped.
+ * Lines, or with the `delimiter` of quoted fields records as RFC 4180 has them: a line break within such a field does not
+ * end them. Lines end with LF or CR LF; a byte order mark and empty records are skipped.
  * @throws DataError for a record of more than MAX_ROW_BYTES
  */
 export async function* readRecords(
   bytes: AsyncIterable<Buffer>,
   file: string,
-  quoting?: Quoting,
+  delimiter?: string,
 ): AsyncGenerator<TextRecord[]> {
-  const scanner = quoting ? new QuoteScanner(quoting) : undefined;
+  const scanner = delimiter === undefined ? undefined : new QuoteScanner(delimiter.charCodeAt(0));
   let carried: Buffer[] = [];
   let carriedBytes = 0;
   let line = 1; // of the current record
@@ -43,8 +36,7 @@ export async function* readRecords(
     carried = [];
     carriedBytes = 0;
     const at = line;
-    line += 1 + (scanner?.lineBreaks ?? 0);
-    scanner?.reset();
+    line += 1 + (scanner?.end() ?? 0);
     if (isFirst && record[0] === 0xef && record[1] === 0xbb && record[2] === 0xbf) record = record.subarray(3);
     isFirst = false;
     if (record.at(-1) === CARRIAGE_RETURN) record = record.subarray(0, -1);
@@ -77,23 +69,18 @@ export async function* readRecords(
 /** Finds where records end, across chunks. */
 class QuoteScanner {
   readonly #delimiter: number;
-  readonly #quote: number;
   #state: "start" | "plain" | "quoted" | "closed" = "start";
   #lineBreaks = 0;
 
-  constructor({ delimiter, quote }: Quoting) {
+  constructor(delimiter: number) {
     this.#delimiter = delimiter;
-    this.#quote = quote;
   }
 
-  /** Line breaks within the record so far. */
-  get lineBreaks(): number {
-    return this.#lineBreaks;
-  }
-
-  reset(): void {
-    this.#state = "start";
-    this.#lineBreaks = 0;
+  /** Ends a record. @returns the line breaks within it */
+  end(): number {
+    const lineBreaks = this.#lineBreaks;
+    [this.#state, this.#lineBreaks] = ["start", 0];
+    return lineBreaks;
   }
 
   /** Index of the line feed that ends the record, or -1. */
@@ -101,14 +88,14 @@ class QuoteScanner {
     for (let i = start; i < chunk.length; i++) {
       const byte = chunk[i];
       if (this.#state === "quoted") {
-        if (byte === this.#quote) this.#state = "closed";
+        if (byte === QUOTE) this.#state = "closed";
         else if (byte === LINE_FEED) this.#lineBreaks++;
         continue;
       }
       if (byte === LINE_FEED) return i;
       if (byte === this.#delimiter) this.#state = "start";
       // It opens a field, or is the second of a doubled one in it. Within a plain field it is an ordinary character.
-      else if (byte === this.#quote && this.#state !== "plain") this.#state = "quoted";
+      else if (byte === QUOTE && this.#state !== "plain") this.#state = "quoted";
       else this.#state = "plain";
     }
     return -1;

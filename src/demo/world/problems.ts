@@ -74,19 +74,8 @@ export function drawTrainingProblem(random: Random, most?: number): Problem {
   }
 }
 
-/** The problems of the evaluation: all different, and all take both experts. */
-export interface HeldOutProblems {
-  /** For choosing configurations. */
-  readonly development: readonly Problem[];
-  /** For the final comparison. */
-  readonly test: readonly Problem[];
-}
-
-/** @param count.test default 1,000 @param count.development default 200 */
-export function heldOutProblems(
-  seed: number,
-  { test = 1000, development = 200 }: { test?: number; development?: number } = {},
-): HeldOutProblems {
+/** The problems of the evaluation (`development` chooses configurations): all different, and all take both experts. */
+export function heldOutProblems(seed: number, { test, development }: { test: number; development: number }) {
   const random = Random.of(seed, "held-out problems");
   const found = new Map<string, Problem>();
   while (found.size < test + development) {

@@ -153,8 +153,3 @@ export function idsOf(reply: unknown): number[] | undefined {
   const isId = (id: unknown) => Number.isSafeInteger(id) && Number(id) >= 0;
   return Array.isArray(ids) && ids.every(isId) ? ids : undefined;
 }
-
-/** What the answer of a server that tokenizes lacks. */
-export function lacksIds(reply: unknown): string | undefined {
-  return idsOf(reply) ? undefined : "token ids";
-}

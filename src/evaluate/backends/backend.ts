@@ -1,6 +1,7 @@
 // The interface of backends, which run a model: the engine or a server.
 import { CancelledError } from "../../core/index.js";
 import { type PromptTokenizer, promptEncoder } from "../../engine/index.js";
+import type { Message } from "../tasks/index.js";
 
 /** What answered, for the result file: nothing in it changes from one run to the next with the same model. */
 export interface BackendIdentity {
@@ -91,11 +92,6 @@ export interface AnswerOptions<T> {
   readonly onResult?: ((index: number, answer: Answer<T>) => void) | undefined;
 }
 
-export interface ChatMessage {
-  readonly role: string;
-  readonly content: string;
-}
-
 /**
  * A backend. Answers are returned in the order of the requests. A request that cannot be answered gets a `RequestError`;
  * an error that concerns all requests is thrown.
@@ -113,20 +109,17 @@ export interface Backend {
   /** Log-probabilities (in nats) of each choice as the next token. */
   choose(requests: readonly ChooseRequest[], options?: AnswerOptions<Chosen>): Promise<Answer<Chosen>[]>;
   /** Renders a chat with the model's template, open for its reply. Absent without a template. */
-  readonly renderChat?: ((messages: readonly ChatMessage[]) => Promise<string>) | undefined;
+  readonly renderChat?: ((messages: readonly Message[]) => Promise<string>) | undefined;
   /**
    * Indices of requests that are computed together, if any. The last bits of an answer may depend on its batch, so a
    * resumed run must compute it in the same one.
    */
   readonly batches?: ((requests: readonly { readonly prefix?: string | undefined }[]) => number[][]) | undefined;
   /** The model's tokenizer, where it is on this machine. */
-  readonly tokenizer?: Encoder | undefined;
+  readonly tokenizer?: PromptTokenizer | undefined;
   /** Closes connections, or frees the engine's memory. */
   close(): Promise<void>;
 }
-
-/** A tokenizer. */
-export type Encoder = PromptTokenizer;
 
 /** Ids of a text, with the tokens that the tokenizer's post-processor adds if `specialTokens` is set. */
 export type Encode = (
@@ -136,7 +129,7 @@ export type Encode = (
 ) => Promise<readonly number[]>;
 
 /** Encodes prompts with a tokenizer. */
-export function encodeWith(tokenizer: Encoder): Encode {
+export function encodeWith(tokenizer: PromptTokenizer): Encode {
   const encode = promptEncoder(tokenizer);
   // The choices of an item share one long context, which is encoded once.
   const recent = new Map<string, readonly number[]>();

@@ -1,13 +1,13 @@
 // The built-in engine as a backend, with fixed batches of prompts that share a beginning.
 import { groupBy } from "../../core/index.js";
-import { type ChatTemplate, type Engine, encodePair } from "../../engine/index.js";
+import { type ChatTemplate, type Engine, encodePair, type PromptTokenizer } from "../../engine/index.js";
 import {
   type Answer,
   type AnswerOptions,
   type Backend,
-  type ChatMessage,
+  type ChooseRequest,
+  type Chosen,
   cutAtStop,
-  type Encoder,
   encodeWith,
   type Generated,
   type GenerateRequest,
@@ -23,8 +23,8 @@ export type EvaluationEngine = Pick<Engine, "contextLength" | "generate" | "scor
 
 export interface EngineBackendOptions {
   readonly engine: EvaluationEngine;
-  readonly tokenizer: Encoder;
-  readonly renderChat?: ((messages: readonly ChatMessage[]) => Promise<string>) | undefined;
+  readonly tokenizer: PromptTokenizer;
+  readonly renderChat?: Backend["renderChat"];
   /** Name of the backend in results. Default: `engine`. */
   readonly backend?: string | undefined;
   /** Name of the model in results. */
@@ -60,25 +60,28 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     );
   };
 
-  /** Answers batch by batch; `onAnswer` must be called once for each request. */
-  async function inBatches<Q extends { readonly prefix?: string | undefined }, T extends object>(
-    requests: readonly Q[],
-    answerBatch: (batch: readonly Q[], onAnswer: (i: number, answer: Answer<T>) => void) => Promise<void>,
-    { signal, onResult }: AnswerOptions<T> = {},
-  ): Promise<Answer<T>[]> {
-    const answers: Answer<T>[] = [];
-    for (const batch of batches(requests)) {
-      if (signal?.aborted) throw stopped();
-      await answerBatch(
-        batch.flatMap((index) => requests[index] ?? []),
-        (i, answer) => {
+  /** Answers batch by batch. @param answerBatch returns its answers, or passes each to `onAnswer` as it comes */
+  function inBatches<Q extends { readonly prefix?: string | undefined }, T extends object>(
+    answerBatch: (
+      batch: readonly Q[],
+      signal: AbortSignal | undefined,
+      onAnswer: (i: number, answer: Answer<T>) => void,
+    ) => Promise<readonly Answer<T>[]>,
+  ) {
+    return async (requests: readonly Q[], { signal, onResult }: AnswerOptions<T> = {}): Promise<Answer<T>[]> => {
+      const answers: Answer<T>[] = [];
+      for (const batch of batches(requests)) {
+        if (signal?.aborted) throw stopped();
+        const asked = batch.flatMap((index) => requests[index] ?? []);
+        const onAnswer = (i: number, answer: Answer<T>) => {
           const index = batch[i] ?? 0;
           answers[index] = answer;
           onResult?.(index, answer);
-        },
-      );
-    }
-    return answers;
+        };
+        for (const [i, answer] of (await answerBatch(asked, signal, onAnswer)).entries()) onAnswer(i, answer);
+      }
+      return answers;
+    };
   }
 
   const tooLong = (tokens: number, wanted: number): RequestError => ({
@@ -87,9 +90,9 @@ export function engineBackend(options: EngineBackendOptions): Backend {
 
   async function generate(
     batch: readonly GenerateRequest[],
-    onAnswer: (i: number, answer: Answer<Generated>) => void,
     signal: AbortSignal | undefined,
-  ): Promise<void> {
+    onAnswer: (i: number, answer: Answer<Generated>) => void,
+  ): Promise<[]> {
     const prompts = await Promise.all(
       batch.map(({ prompt, specialTokens = true }) => encode(prompt, specialTokens, signal)),
     );
@@ -121,6 +124,7 @@ export function engineBackend(options: EngineBackendOptions): Backend {
         },
       );
     }
+    return [];
   }
 
   async function loglikelihood(
@@ -149,6 +153,18 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     });
   }
 
+  async function choose(batch: readonly ChooseRequest[], signal: AbortSignal | undefined): Promise<Answer<Chosen>[]> {
+    const flat = batch.flatMap(({ choices, ...request }) =>
+      choices.map((continuation) => ({ ...request, continuation })),
+    );
+    const scores = (await loglikelihood(flat, signal)).values();
+    return batch.map(({ choices }): Answer<Chosen> => {
+      const scored = choices.map(() => scores.next().value as Answer<Loglikelihood>);
+      const error = scored.find(isError);
+      return error ?? { logprobs: scored.map((score) => ("logprob" in score ? score.logprob : null)) };
+    });
+  }
+
   return {
     identity: {
       backend: options.backend ?? "engine",
@@ -160,35 +176,9 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     incapacities: {},
     tokenizer: options.tokenizer,
     batches,
-    generate: (requests, answering) =>
-      inBatches(requests, (batch, onAnswer) => generate(batch, onAnswer, answering?.signal), answering),
-    loglikelihood: (requests, answering) =>
-      inBatches(
-        requests,
-        async (batch, onAnswer) => {
-          const scores = await loglikelihood(batch, answering?.signal);
-          for (const [i, score] of scores.entries()) onAnswer(i, score);
-        },
-        answering,
-      ),
-    choose: (requests, answering) =>
-      inBatches(
-        requests,
-        async (batch, onAnswer) => {
-          const flat = batch.flatMap(({ choices, ...request }) =>
-            choices.map((continuation) => ({ ...request, continuation })),
-          );
-          const scores = await loglikelihood(flat, answering?.signal);
-          let from = 0;
-          for (const [i, { choices }] of batch.entries()) {
-            const scored = scores.slice(from, from + choices.length);
-            from += choices.length;
-            const error = scored.find(isError);
-            onAnswer(i, error ?? { logprobs: scored.map((score) => ("logprob" in score ? score.logprob : null)) });
-          }
-        },
-        answering,
-      ),
+    generate: inBatches(generate),
+    loglikelihood: inBatches(loglikelihood),
+    choose: inBatches(choose),
     renderChat: options.renderChat,
     close: () => engine.close(),
   };

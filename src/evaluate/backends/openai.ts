@@ -1,8 +1,8 @@
 // A server with OpenAI's completions endpoint: vLLM, SGLang, transformers, LM Studio and others. Its abilities are tested
 // when it is opened.
 import { didYouMean, formatSome, usageError } from "../../core/index.js";
-import { idsOf, lacksIds, listAt, numberAt, objectAt, openServer, stringAt } from "./answering.js";
-import { type Backend, type ChatMessage, type Encode, type Encoder, encodeWith, type Incapacities } from "./backend.js";
+import { idsOf, listAt, numberAt, objectAt, openServer, stringAt } from "./answering.js";
+import { type Backend, type Encode, encodeWith, type Incapacities } from "./backend.js";
 import { CompletionServer } from "./completions.js";
 import { HttpClient, type HttpOptions } from "./http.js";
 
@@ -12,9 +12,9 @@ export interface ServerOptions extends HttpOptions {
   /** Name of the model that the server was started with, used where it lists several models, or none. */
   readonly served?: string | undefined;
   /** Tokenizer of the model. Default: the server tokenizes, if it can. */
-  readonly tokenizer?: Encoder | undefined;
+  readonly tokenizer?: Backend["tokenizer"];
   /** Renders a chat with the model's template. Default: protocols with chats are refused. */
-  readonly renderChat?: ((messages: readonly ChatMessage[]) => Promise<string>) | undefined;
+  readonly renderChat?: Backend["renderChat"];
   /** Digest of the model's weights, if known. */
   readonly digest?: string | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -33,7 +33,11 @@ export function openOpenAI(options: ServerOptions): Promise<Backend> {
     const { model, owner } = await findModel(http, options);
     const version = stringAt(await http.ask("/version", undefined, signal), "version");
     const encode = await findEncode(http, model, options);
-    const takesIds = encode !== undefined && (await acceptsIds(http, model, await encode(PROBE, true, signal), signal));
+    const ids = await encode?.(PROBE, true, signal);
+    // A server that does not take token ids for a prompt refuses, or counts other tokens.
+    const asked = { model, prompt: ids, max_tokens: 1, temperature: 0 };
+    const reply = ids && (await http.ask("/v1/completions", asked, signal));
+    const takesIds = ids !== undefined && numberAt(objectAt(reply, "usage"), "prompt_tokens") === ids.length;
     const known = { model, owner, encode: takesIds ? encode : undefined };
     // What a server cannot do it refuses at once, so there is nothing to wait for.
     const trialHttp = new HttpClient({ ...options, url: http.url, retries: 1 });
@@ -59,17 +63,6 @@ export function openOpenAI(options: ServerOptions): Promise<Backend> {
       tokenizer: options.tokenizer,
     };
   });
-}
-
-/** Whether a prompt may be given as token ids: a server that does not take them refuses, or counts other tokens. */
-async function acceptsIds(
-  http: HttpClient,
-  model: string,
-  ids: readonly number[],
-  signal: AbortSignal | undefined,
-): Promise<boolean> {
-  const reply = await http.ask("/v1/completions", { model, prompt: ids, max_tokens: 1, temperature: 0 }, signal);
-  return numberAt(objectAt(reply, "usage"), "prompt_tokens") === ids.length;
 }
 
 /** The model to use, and its owner, which says what the server is. */
@@ -100,7 +93,7 @@ async function findModel(
 async function findEncode(http: HttpClient, model: string, options: ServerOptions): Promise<Encode | undefined> {
   const theirs: Encode = async (text, specialTokens, signal) => {
     const body = { model, prompt: text, add_special_tokens: specialTokens };
-    return idsOf(await http.post("/tokenize", body, signal, lacksIds)) ?? [];
+    return idsOf(await http.post("/tokenize", body, signal, (reply) => (idsOf(reply) ? undefined : "token ids"))) ?? [];
   };
   const asked = await http.ask("/tokenize", { model, prompt: PROBE, add_special_tokens: false }, options.signal);
   const ids = idsOf(asked);

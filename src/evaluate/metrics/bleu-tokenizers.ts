@@ -23,7 +23,7 @@ export function bleuTokenizer(name: string, pieces?: Pieces): (line: string) => 
     case "13a":
       return (line) => words(splitWestern(unescapeMarkup(line)));
     case "zh":
-      return (line) => words(splitWestern(spaceChinese(strip(line))));
+      return (line) => words(splitWestern(strip(line).replace(CHINESE, " $& ")));
     case "intl":
       return (line) => words(splitInternational(line));
     case "char":
@@ -86,10 +86,6 @@ const CHINESE = new RegExp(
   ].join(""),
   "gu",
 );
-
-function spaceChinese(line: string): string {
-  return line.replace(CHINESE, " $& ");
-}
 
 /** mteval-v14's international tokenization: punctuation by its neighbours, symbols in any case. */
 function splitInternational(line: string): string {

@@ -73,10 +73,9 @@ export function bleuStatistics(
   return (hypothesis, references) => {
     const tokens = prepare(hypothesis);
     const others = references.map(prepare);
-    const length = closestLength(
-      tokens.length,
-      others.map((other) => other.length),
-    );
+    const distance = (length: number) => Math.abs(length - tokens.length);
+    // The reference length closest to the hypothesis', the shorter one of two that are equally close.
+    const [length = 0] = others.map((other) => other.length).sort((a, b) => distance(a) - distance(b) || a - b);
     const counts: number[] = [];
     const totals: number[] = [];
     for (let order = 1; order <= ORDERS; order++) {
@@ -136,9 +135,4 @@ export function bleuFromStatistics(sums: readonly number[], options: BleuOptions
   const logs = precisions.slice(0, orders).map((precision) => (precision === 0 ? LOG_ZERO : Math.log(precision)));
   const score = brevityPenalty * Math.exp(logs.reduce((sum, log) => sum + log, 0) / orders);
   return { score, ...common };
-}
-
-/** The reference length closest to the hypothesis', the shorter one of two that are equally close. */
-function closestLength(length: number, others: readonly number[]): number {
-  return [...others].sort((a, b) => Math.abs(a - length) - Math.abs(b - length) || a - b)[0] ?? 0;
 }

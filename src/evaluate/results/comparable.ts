@@ -83,13 +83,8 @@ async function resultsFile(path: string): Promise<string> {
   if (path.endsWith(".json") || (await isFile(path))) return path;
   const found = await nearestResults(path);
   if (found.length > 1) {
-    throw new RecipeError(
-      `${path} has ${found.length} results, such as ${formatSome(found, 2)}; pass one of them`,
-      [],
-      {
-        file: path,
-      },
-    );
+    const message = `${path} has ${found.length} results, such as ${formatSome(found, 2)}; pass one of them`;
+    throw new RecipeError(message, [], { file: path });
   }
   return found[0] ?? join(path, "results.json");
 }

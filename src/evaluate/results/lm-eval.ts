@@ -6,7 +6,7 @@ import { digestOfValue, isObject, own, RecipeError } from "../../core/index.js";
 import { type Row, readRows } from "../../data/index.js";
 import type { Metric, Verdict } from "../tasks/index.js";
 import { isTie } from "../tasks/multiple-choice.js";
-import type { ComparableResults, ComparableSample, ComparableTask } from "./comparable.js";
+import type { ComparableResults, ComparableTask } from "./comparable.js";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -34,23 +34,18 @@ export async function readLmEval(file: string, value: Fields): Promise<Comparabl
   const tasks: ComparableTask[] = [];
   const notes: string[] = [];
   for (const task of names) {
-    const described = describe(value, task);
-    const leaves = leavesOf(fieldsOf(value.group_subtasks), task);
-    if (leaves.length === 0) {
-      const [name, other] = samplesOf(task);
-      if (other !== undefined)
-        throw new RecipeError(`${dirname(file)} has several samples of ${task}; keep one run in the folder`, [], {
-          file,
-        });
-      if (name === undefined)
-        notes.push(`${task} has no samples beside ${basename(file)}; run lm_eval with --log_samples`);
-      else tasks.push({ ...described, read: () => readSamples(file, [{ task, name }], fieldsOf(own(results, task))) });
-      continue;
-    }
+    const inGroup = leavesOf(fieldsOf(value.group_subtasks), task);
+    const leaves = inGroup.length > 0 ? inGroup : [task];
     const parts = leaves.flatMap((leaf) => samplesOf(leaf).map((name) => ({ task: leaf, name })));
+    if (inGroup.length === 0 && parts.length > 1) {
+      const folder = dirname(file);
+      throw new RecipeError(`${folder} has several samples of ${task}; keep one run in the folder`, [], { file });
+    }
+    if (inGroup.length === 0 && parts.length === 0)
+      notes.push(`${task} has no samples beside ${basename(file)}; run lm_eval with --log_samples`);
     // A group's score that is no mean over its items is left out by readSamples.
-    if (parts.length === leaves.length)
-      tasks.push({ ...described, read: () => readSamples(file, parts, fieldsOf(own(results, task))) });
+    const read = () => readSamples(file, parts, fieldsOf(own(results, task)));
+    if (parts.length === leaves.length) tasks.push({ ...describe(value, task, inGroup.length > 0), read });
   }
   if (tasks.length === 0) {
     throw new RecipeError(`${file} has no samples beside it, which compare needs; run lm_eval with --log_samples`, [], {
@@ -68,10 +63,9 @@ export async function readLmEval(file: string, value: Fields): Promise<Comparabl
   };
 }
 
-function describe(value: Fields, task: string): Omit<ComparableTask, "read"> {
+function describe(value: Fields, task: string, isGroup: boolean): Omit<ComparableTask, "read"> {
   const version = textOf(own(fieldsOf(value.versions), task));
   // Of groups, lm-eval writes 0 shots whatever their tasks have.
-  const isGroup = leavesOf(fieldsOf(value.group_subtasks), task).length > 0;
   const shots = isGroup ? undefined : own(fieldsOf(value["n-shot"]), task);
   const alias = textOf(own(fieldsOf(own(fieldsOf(value.results), task)), "alias"));
   return {
@@ -103,11 +97,12 @@ interface Wanted {
   readonly value: number;
 }
 
+/** @param parts files of samples, and the tasks that they are of */
 async function readSamples(
   file: string,
   parts: readonly { readonly task: string; readonly name: string }[],
   scores: Fields,
-): Promise<{ metrics: Metric[]; samples: ComparableSample[]; tied: number }> {
+) {
   const wanted = Object.entries(scores).flatMap(([name, value]): Wanted[] => {
     const [, metric, filter] = /^(.+),([^,]*)$/.exec(name) ?? [];
     if (metric === undefined || filter === undefined || metric.endsWith("_stderr") || typeof value !== "number")
@@ -142,11 +137,8 @@ async function readSamples(
           const found = own(row, metric);
           if (typeof found !== "number" && typeof found !== "boolean") continue;
           if (Object.hasOwn(sample.verdict, name)) {
-            throw new RecipeError(
-              `${where} repeats doc_id ${id} of the filter ${filter}; keep one run in the file`,
-              [],
-              { file: path },
-            );
+            const message = `${where} repeats doc_id ${id} of the filter ${filter}; keep one run in the file`;
+            throw new RecipeError(message, [], { file: path });
           }
           sample.verdict[name] = Number(found);
         }

@@ -80,15 +80,8 @@ const KEPT_OUTPUT = 2000;
  * @throws CancelledError when the signal fires
  * @throws LayergraftError code `sandbox` when Python cannot be started, or not be confined as `confinement` says
  */
-export async function execute({
-  python,
-  limits,
-  parts,
-  reference = "",
-  kernel,
-  confinement,
-  signal,
-}: Job): Promise<RawOutcome> {
+export async function execute(job: Job): Promise<RawOutcome> {
+  const { python, limits, parts, reference = "", kernel, confinement, signal } = job;
   if (signal?.aborted) throw stopped();
   return new Promise((resolve, reject) => {
     const settings = {
@@ -184,7 +177,10 @@ export async function execute({
       finish();
       if (cancelled) reject(stopped());
       else if (ready) resolve({ ready, report, ended });
-      else reject(notStarted(python, ended === "time" ? "it took too long" : (signalName ?? lastLine(output))));
+      else {
+        const lastLine = output.slice(0, KEPT_OUTPUT).trim().split("\n").at(-1) ?? "";
+        reject(notStarted(python, ended === "time" ? "it took too long" : (signalName ?? lastLine)));
+      }
     });
 
     child.stdin.end(JSON.stringify({ parts, reference }));
@@ -197,10 +193,6 @@ function notStarted(python: string, why: string): LayergraftError {
     `${python} is not a working Python 3.8 or newer${why ? `: ${why}` : ""}. Choose another with --python.`,
     { file: python },
   );
-}
-
-function lastLine(output: string): string {
-  return output.slice(0, KEPT_OUTPUT).trim().split("\n").at(-1) ?? "";
 }
 
 /**

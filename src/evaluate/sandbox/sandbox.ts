@@ -4,6 +4,7 @@
 import { access, constants } from "node:fs/promises";
 import { delimiter, join, resolve, sep } from "node:path";
 import { formatBytes, LayergraftError, RecipeError } from "../../core/index.js";
+import type { Executor } from "../tasks/index.js";
 import { type Confinement, execute, type ProgramLimits, type RawOutcome } from "./run-candidate.js";
 
 export interface SandboxOptions {
@@ -40,13 +41,6 @@ export interface SandboxIdentity {
   readonly memoryBytes: number;
 }
 
-/** A program or one of its tests. */
-export interface ProgramPart {
-  /** What an outcome calls it, such as `program` or `test 2`. */
-  readonly name: string;
-  readonly source: string;
-}
-
 /**
  * How a program fared: `passed`; `failed`: an assertion did; `error`: any other exception, refused deeds included;
  * `timeout`; `memory`; `output`: it printed too much; `crashed`: it, or Python, died or left without an account.
@@ -59,21 +53,16 @@ export interface Execution {
   readonly detail: string;
 }
 
-export interface RunProgramOptions {
-  readonly reference?: string | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
-
-export interface Sandbox {
+export interface Sandbox extends Executor {
   readonly identity: SandboxIdentity;
   /**
-   * Executes a program, the first part, and judges it by the others. Those run in a process of their own, which the
-   * program cannot reach; of what its functions return they see data.
+   * Executes a program, the first part, and judges it by the others, which outcomes call by their names. Those run in a
+   * process of their own, which the program cannot reach; of what its functions return they see data.
    * @param options.reference a program that solves the task. A builtin's name in a test means what the program defines only
    * if this one defines it, too. Default: none does
    * @throws CancelledError when the signal fires
    */
-  run(parts: readonly ProgramPart[], options?: RunProgramOptions): Promise<Execution>;
+  run(...program: Parameters<Executor["run"]>): Promise<Execution>;
 }
 
 const SECONDS = 3;
@@ -144,10 +133,8 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   const asked = named.includes(sep) ? resolve(named) : await findOnPath(named);
   const source = PROBE.replace("MEMORY", String(2 * limits.memory));
   const job = { limits: { ...limits, seconds: PROBE_SECONDS }, parts: [["probe", source]] as const, kernel: true };
-  const found = readProbe(
-    await execute({ ...job, python: asked, confinement: undefined, signal: options.signal }),
-    asked,
-  );
+  const tried = await execute({ ...job, python: asked, confinement: undefined, signal: options.signal });
+  const found = readProbe(tried, asked);
   const { kernel } = found.confinement;
   const identity: SandboxIdentity = {
     python: found.version,
@@ -164,11 +151,9 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
     identity,
     async run(parts, { reference, signal } = {}) {
       const pieces = parts.map(({ name, source }) => [name, source] as const);
-      const { executable, confinement } = found;
-      return judge(
-        await execute({ python: executable, limits, parts: pieces, reference, kernel: true, confinement, signal }),
-        limits,
-      );
+      const { executable: python, confinement } = found;
+      const job = { python, limits, parts: pieces, reference, kernel: true, confinement, signal };
+      return judge(await execute(job), limits);
     },
   };
 }

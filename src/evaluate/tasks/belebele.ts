@@ -5,7 +5,7 @@ import { declareTask } from "./declare-task.js";
 import { choiceJudging, LETTERS, letterItem } from "./multiple-choice.js";
 import type { Protocol } from "./protocol.js";
 import type { OpenOptions, Task, TaskFamily } from "./task.js";
-import { type DataAccess, dataError, type LocatedRow, taskRows, textField } from "./task-data.js";
+import { dataError, type LocatedRow, type OpenData, taskRows, textField } from "./task-data.js";
 
 interface BelebeleProtocol extends Protocol {
   readonly shotsIn: "native" | "eng_Latn";
@@ -21,7 +21,6 @@ const PROTOCOLS: readonly BelebeleProtocol[] = [
     summary: "Shots are the first rows of the same language, never the row itself; log-likelihood of the letters.",
     reference: "prompt and shots of lm-evaluation-harness 0.4.13",
     shots: { default: 5, most: 20 },
-    specialTokens: true,
     shotsIn: "native",
   },
   {
@@ -30,7 +29,6 @@ const PROTOCOLS: readonly BelebeleProtocol[] = [
     summary: "As layergraft/belebele, with the shots in English and never on the passage that is asked about.",
     reference: "Bandarkar et al. 2023, arXiv 2308.16884, section 4: English shots; rows instead of its training set",
     shots: { default: 5, most: 20 },
-    specialTokens: true,
     shotsIn: "eng_Latn",
   },
   {
@@ -40,7 +38,6 @@ const PROTOCOLS: readonly BelebeleProtocol[] = [
       "As in lm-evaluation-harness: first rows of the same language; BOS as the tokenizer adds it; the first of tied choices.",
     reference: "lm-evaluation-harness 0.4.13, tasks/belebele, version 0.0",
     shots: { default: 5, most: 20 },
-    specialTokens: true,
     ties: "first",
     shotsIn: "native",
   },
@@ -64,10 +61,10 @@ function openBelebele({ code, name }: Language, options: OpenOptions): Task {
     title: `Belebele ${name}`,
     metrics: [{ name: "accuracy", title: "accuracy", of: "accuracy", by: "mean", scale: "share" }],
     published: { what: `Belebele ${code}`, count: QUESTIONS, unit: "question" },
-    async load(data, signal) {
+    async load(data) {
       const { shotsIn } = protocol;
-      const rows = await readQuestions(data, code, signal);
-      const pool = shots === 0 || shotsIn === "native" ? rows : await readQuestions(data, shotsIn, signal);
+      const rows = await readQuestions(data, code);
+      const pool = shots === 0 || shotsIn === "native" ? rows : await readQuestions(data, shotsIn);
       if (pool.length <= shots) {
         throw dataError(`Belebele ${code} has ${plural(pool.length, "row")} here, too few for ${shots} shots`);
       }
@@ -95,11 +92,11 @@ interface Question {
   readonly correct: number;
 }
 
-async function readQuestions(data: DataAccess, code: string, signal: AbortSignal | undefined): Promise<Question[]> {
+async function readQuestions(data: OpenData, code: string): Promise<Question[]> {
   const folders = ["", "belebele/", "Belebele/", "data/", "belebele/data/"];
   const files = folders.map((folder) => `${folder}${code}.jsonl`);
   const source = { what: `Belebele in ${code}`, files, dataset: DATASET, config: code, split: "test" };
-  return (await taskRows(data, source, signal)).map(questionOf);
+  return (await taskRows(data, source)).map(questionOf);
 }
 
 function questionOf(located: LocatedRow): Question {

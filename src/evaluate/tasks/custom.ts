@@ -21,7 +21,7 @@ import { type ChooseDeclaration, type Declaration, type GenerateDeclaration, rea
 import { bleuMetric, chrfMetric } from "./flores.js";
 import { withFidelity } from "./language-fidelity.js";
 import { choiceJudging, LETTERS } from "./multiple-choice.js";
-import { type Protocol, shotsOf } from "./protocol.js";
+import { shotsOf } from "./protocol.js";
 import { type Item, limitItems, type Metric, type OpenOptions, type Prompt, type Task, type Verdict } from "./task.js";
 import { type DataAccess, dataError, fileRows, findFile, type LocatedRow } from "./task-data.js";
 
@@ -30,12 +30,9 @@ import { type DataAccess, dataError, fileRows, findFile, type LocatedRow } from 
  * @throws RecipeError with every problem of the declaration
  */
 export async function openCustomTask(file: string, options: OpenOptions): Promise<Task> {
-  return customTask(await readDeclaration(file), dirname(resolve(file)), options);
-}
-
-/** The task of a declaration whose relative paths start from a folder. */
-export function customTask(declaration: Declaration, folder: string, options: OpenOptions): Task {
-  const protocol: Protocol = {
+  const declaration = await readDeclaration(file);
+  const folder = dirname(resolve(file));
+  const protocol = {
     name: `custom/${declaration.task}`,
     version: declaration.version,
     summary: "declared in a file",
@@ -58,7 +55,7 @@ export function customTask(declaration: Declaration, folder: string, options: Op
   const answersIn = declaration.answer === "generate" && declaration.answers_in !== undefined ? "by item" : undefined;
   return declaration.answer === "choose"
     ? { ...common, metrics: CHOICE_METRICS, judging: CHOICE_READER, ...choiceJudging({ perLength: true }) }
-    : { ...common, judging: judgingOf(declaration), ...withFidelity(readingOf(declaration, options), answersIn) };
+    : { ...common, ...withFidelity(readingOf(declaration, options), answersIn) };
 }
 
 /** Version of how numbers are read; raised whenever an answer could be read differently. */
@@ -66,11 +63,6 @@ const NUMBER_READER = 2;
 
 /** As `NUMBER_READER`, of choices. 2: ties are worth 1/k; before, the first of tied choices was the answer. */
 const CHOICE_READER = 2;
-
-/** Of a declaration what decides a verdict, metrics aside. */
-function judgingOf({ read, language, score }: GenerateDeclaration): unknown {
-  return { read, score, ...(read === "number" ? { language, reader: NUMBER_READER } : {}) };
-}
 
 const CHOICE_METRICS: readonly Metric[] = [
   { name: "accuracy", title: "accuracy", of: "accuracy", by: "mean", scale: "share" },
@@ -82,9 +74,10 @@ const CHOICE_METRICS: readonly Metric[] = [
 function readingOf(
   declaration: GenerateDeclaration,
   { tokenize, pieces }: OpenOptions,
-): Pick<Task, "metrics" | "read" | "score"> {
+): Pick<Task, "judging" | "metrics" | "read" | "score"> {
   const bleu = { tokenize: tokenize ?? declaration.tokenize ?? "13a", ...(pieces ? { pieces } : {}) } as const;
   const [countBleu, countChrf] = [bleuStatistics(bleu), chrfStatistics(CHRF_PLUS_PLUS)];
+  const { language, score } = declaration;
   const isNumber = declaration.read === "number";
   const read = readerOf(declaration);
   const isRight = (answer: string, gold: string) => (isNumber ? sameNumber(answer, gold) : answer === gold.trim());
@@ -99,18 +92,17 @@ function readingOf(
     "chrf++": () => chrfMetric("chrf++", "chrF++"),
   };
   return {
-    metrics: declaration.score.flatMap((name) => metrics[name]?.() ?? []),
+    // What decides a verdict, metrics aside.
+    judging: { read: declaration.read, score, ...(isNumber ? { language, reader: NUMBER_READER } : {}) },
+    metrics: score.flatMap((name) => metrics[name]?.() ?? []),
     read: (_, output) => {
       const answer = typeof output === "string" ? read(output) : undefined;
       return answer === undefined ? {} : { answer };
     },
-    score: async (item, { answer }) =>
-      Object.fromEntries(
-        declaration.score.map((name) => [
-          name,
-          verdicts[name]?.(typeof answer === "string" ? answer : undefined, item.gold) ?? 0,
-        ]),
-      ),
+    async score({ gold }, { answer }) {
+      const found = typeof answer === "string" ? answer : undefined;
+      return Object.fromEntries(score.map((name) => [name, verdicts[name]?.(found, gold) ?? 0]));
+    },
   };
 }
 

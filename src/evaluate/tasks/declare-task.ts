@@ -3,7 +3,7 @@ import { type Language, plural } from "../../core/index.js";
 import { withFidelity } from "./language-fidelity.js";
 import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
 import { type LoadedItems, limitItems, type OpenOptions, type Task } from "./task.js";
-import type { DataAccess } from "./task-data.js";
+import type { OpenData } from "./task-data.js";
 
 /** A task of a family, with what is its own. */
 export interface TaskDeclaration extends Pick<Task, "name" | "title" | "metrics" | "read" | "score"> {
@@ -14,7 +14,7 @@ export interface TaskDeclaration extends Pick<Task, "name" | "title" | "metrics"
   /** How many items the published data set has, and how a note on another number begins and counts them. */
   readonly published?: { readonly count: number; readonly what: string; readonly unit: string };
   /** Makes all items of the data. */
-  load(data: DataAccess, signal: AbortSignal | undefined): Promise<Partial<LoadedItems> & Pick<LoadedItems, "items">>;
+  load(data: OpenData): Promise<Partial<LoadedItems> & Pick<LoadedItems, "items">>;
 }
 
 /**
@@ -32,11 +32,11 @@ export function declareTask<P extends Protocol>(
   const { load, published, executes = false, answersIn, ...task } = declare(protocol, shots);
   return {
     ...withFidelity(task, answersIn),
-    protocol,
+    protocol: { specialTokens: true, ...protocol },
     shots,
     executes,
     async load(data, { limit, signal } = {}) {
-      const { items, notes = [] } = await load(data, signal);
+      const { items, notes = [] } = await load({ ...data, signal });
       const isWhole = published === undefined || items.length === published.count;
       const note = isWhole
         ? []

@@ -7,8 +7,8 @@ import { CHRF_PLUS_PLUS, type ChrfOptions, chrfFromStatistics, chrfStatistics } 
 import { declareTask } from "./declare-task.js";
 import { LM_EVAL_TOKENS } from "./number-task.js";
 import type { Protocol } from "./protocol.js";
-import type { GenerateItem, Metric, OpenOptions, Task, TaskFamily } from "./task.js";
-import { type DataAccess, dataError, taskRows, textField } from "./task-data.js";
+import { type Metric, type OpenOptions, type Task, type TaskFamily, textItems } from "./task.js";
+import { dataError, type OpenData, taskRows, textField } from "./task-data.js";
 
 const DATASET = "openlanguagedata/flores_plus";
 const SENTENCES = 1012;
@@ -22,7 +22,6 @@ const PROTOCOLS: readonly Protocol[] = [
     summary: "One sentence, named by its language; the translation is the line that follows. devtest.",
     reference: "layergraft; 0-shot as in Bandarkar et al., arXiv 2410.01335",
     shots: { default: 0, most: 10 },
-    specialTokens: true,
   },
   {
     name: "lm-eval/flores",
@@ -30,7 +29,6 @@ const PROTOCOLS: readonly Protocol[] = [
     summary: "As in lm-evaluation-harness: the same prompt, the whole answer, BLEU of 13a for every language, chrF.",
     reference: "lm-evaluation-harness 0.4.13, flores of spanish_bench, galician_bench and others, version 1.0",
     shots: { default: 0, most: 10 },
-    specialTokens: true,
   },
 ];
 
@@ -102,25 +100,19 @@ function openFlores(source: Language, target: Language, options: OpenOptions): T
       answersIn: target,
       metrics: metrics.map(({ metric }) => metric),
       published: { what: "FLORES devtest", count: SENTENCES, unit: "sentence" },
-      async load(data, signal) {
-        const pairs = await readPairs(data, source, target, "devtest", signal);
-        const examples = shots === 0 ? [] : await readPairs(data, source, target, "dev", signal, ", for shots");
+      async load(data) {
+        const pairs = await readPairs(data, source, target, "devtest");
+        const examples = shots === 0 ? [] : await readPairs(data, source, target, "dev", ", for shots");
         const ask = (text: string) => `${source.name} sentence: ${text}\n${target.name} sentence:`;
         const shared = examples
           .slice(0, shots)
           .map(([text, translation]) => `${ask(text)}${delimiter}${translation}\n\n`)
           .join("");
-        const items = pairs.map(
-          ([text, translation], i): GenerateItem => ({
-            kind: "generate",
-            id: String(i + 1),
-            prompt: { form: "text", shared, own: ask(text) },
-            gold: translation,
-            stop: ["\n"],
-            maxNewTokens: isLmEval ? LM_EVAL_TOKENS : MAX_NEW_TOKENS,
-          }),
-        );
-        return { items };
+        const asked = pairs.map(([text, gold]) => {
+          return { prompt: { form: "text" as const, shared, own: ask(text) }, gold };
+        });
+        const maxNewTokens = isLmEval ? LM_EVAL_TOKENS : MAX_NEW_TOKENS;
+        return { items: textItems(asked, { stop: ["\n"], maxNewTokens }) };
       },
       read(_, output) {
         if (typeof output !== "string") return {};
@@ -150,28 +142,23 @@ export function chrfMetric(name: string, title: string, options: ChrfOptions = C
 
 /** The sentences of two languages, line by line translations of each other. */
 async function readPairs(
-  data: DataAccess,
+  data: OpenData,
   source: Language,
   target: Language,
   split: string,
-  signal: AbortSignal | undefined,
   purpose = "",
 ): Promise<(readonly [string, string])[]> {
   const read = async ({ code, name }: Language): Promise<string[]> => {
     const folders = ["flores200/", "flores200_dataset/", "flores/"].map((folder) => `${folder}${split}/`);
-    const rows = await taskRows(
-      data,
-      {
-        what: `FLORES ${split} in ${name}${purpose}`,
-        files: [`${split}/`, ...folders, ""].map((folder) => `${folder}${code}.${split}`),
-        read: { format: "text" },
-        dataset: DATASET,
-        // The data set's successor calls simplified and traditional Chinese by the code of Mandarin.
-        config: code.replace(/^zho_/, "cmn_"),
-        split,
-      },
-      signal,
-    );
+    const rows = await taskRows(data, {
+      what: `FLORES ${split} in ${name}${purpose}`,
+      files: [`${split}/`, ...folders, ""].map((folder) => `${folder}${code}.${split}`),
+      read: { format: "text" },
+      dataset: DATASET,
+      // The data set's successor calls simplified and traditional Chinese by the code of Mandarin.
+      config: code.replace(/^zho_/, "cmn_"),
+      split,
+    });
     return rows.map((row) => textField(row, "text"));
   };
   const [sentences, translations] = [await read(source), await read(target)];

@@ -1,21 +1,19 @@
 // GSM8K, and AfriMGSM: 250 of its problems in 17 African languages, English and French. Cobbe et al. 2021,
 // arXiv 2110.14168; Adelani et al. 2024, arXiv 2406.03368.
 import { didYouMean, findLanguage, RecipeError, requireLanguage } from "../../core/index.js";
-import { sameNumber } from "../answers/numbers.js";
-import { readMgsmAnswer } from "../answers/read-mgsm-answer.js";
 import { declareTask } from "./declare-task.js";
 import {
   declareNumberTask,
-  EXACT_MATCH,
   LM_EVAL_TOKENS,
   lmEvalReader,
   lmEvalStops,
+  mgsmReader,
   type NumberReader,
   problemOf,
 } from "./number-task.js";
 import type { Protocol } from "./protocol.js";
 import type { TaskFamily } from "./task.js";
-import { type DataAccess, type LocatedRow, taskRows, textField } from "./task-data.js";
+import { type LocatedRow, type OpenData, taskRows, textField } from "./task-data.js";
 
 interface GsmProtocol extends Protocol {
   /** What the answer comes after. */
@@ -32,22 +30,6 @@ const STEPS_TOKENS = 512;
 /** 2: reads numbers as version 3 of MGSM's protocols. */
 const READER_VERSION = 2;
 
-/** The number that a phrase announces last, and the last number, both read as in MGSM. */
-function announcedReader(phrase: string): NumberReader {
-  return {
-    metrics: EXACT_MATCH,
-    read(_, output) {
-      if (typeof output !== "string") return {};
-      const { strict, flexible } = readMgsmAnswer(output, "en", { phrase });
-      return { ...(strict === undefined ? {} : { strict }), ...(flexible === undefined ? {} : { flexible }) };
-    },
-    async score({ gold }, { strict, flexible }) {
-      const verdict = (answer: unknown) => (typeof answer === "string" && sameNumber(answer, gold) ? 1 : 0);
-      return { strict: verdict(strict), flexible: verdict(flexible) };
-    },
-  };
-}
-
 const GSM8K: readonly GsmProtocol[] = [
   {
     name: "layergraft/gsm8k",
@@ -55,10 +37,9 @@ const GSM8K: readonly GsmProtocol[] = [
     summary: "The first training problems with their steps, then the problem; the answer comes after ####.",
     reference: "Cobbe et al. 2021, arXiv 2110.14168; prompt of lm-evaluation-harness 0.4.13",
     shots: { default: 5, most: 20 },
-    specialTokens: true,
     heading: "Answer:",
     maxNewTokens: STEPS_TOKENS,
-    reader: announcedReader("####"),
+    reader: mgsmReader("en", { phrase: "####" }),
   },
   {
     name: "lm-eval/gsm8k",
@@ -66,7 +47,6 @@ const GSM8K: readonly GsmProtocol[] = [
     summary: "As in lm-evaluation-harness; shots are the first training problems, which it draws at random.",
     reference: "lm-evaluation-harness 0.4.13, tasks/gsm8k, version 3.0",
     shots: { default: 5, most: 20 },
-    specialTokens: true,
     heading: "Answer:",
     maxNewTokens: LM_EVAL_TOKENS,
     reader: lmEvalReader(/#### (-?[0-9.,]+)/, "gsm8k"),
@@ -81,10 +61,10 @@ export const gsm8k: TaskFamily = {
   names: ["gsm8k"],
   open(name, options) {
     if (name !== "gsm8k") return undefined;
-    const read = (data: DataAccess, split: "test" | "train", signal: AbortSignal | undefined) => {
+    const read = (data: OpenData, split: "test" | "train") => {
       const folders = ["gsm8k/", "", "grade_school_math/data/", "gsm8k/grade_school_math/data/"];
       const files = folders.map((folder) => `${folder}${split}.jsonl`);
-      return taskRows(data, { what: `GSM8K, ${split}`, files, dataset: "openai/gsm8k", config: "main", split }, signal);
+      return taskRows(data, { what: `GSM8K, ${split}`, files, dataset: "openai/gsm8k", config: "main", split });
     };
     const declare = ({ heading, maxNewTokens, reader }: GsmProtocol, shots: number) =>
       declareNumberTask({
@@ -97,12 +77,12 @@ export const gsm8k: TaskFamily = {
         answersIn: requireLanguage("en", { field: "tasks" }),
         ask: (question) => `Question: ${question}\n${heading}`,
         stop: lmEvalStops("Question:"),
-        problems: async (data, signal) =>
-          (await read(data, "test", signal)).map((row) =>
+        problems: async (data) =>
+          (await read(data, "test")).map((row) =>
             problemOf(row, "answer", (text) => text.slice(text.lastIndexOf("####") + 4)),
           ),
-        examples: async (data, signal) =>
-          (await read(data, "train", signal)).map(
+        examples: async (data) =>
+          (await read(data, "train")).map(
             (row) => `Question: ${textField(row, "question")}\n${heading} ${textField(row, "answer")}`,
           ),
       });
@@ -154,7 +134,6 @@ const lmEvalAfriMgsm = (folder: string, heading: string, most: number, strict?: 
   summary: "As the first prompt of lm-evaluation-harness, which is in English; shots are the first training rows.",
   reference: `lm-evaluation-harness 0.4.13, tasks/afrimgsm/${folder}/prompt_1, version 2.0`,
   shots: { default: 0, most },
-  specialTokens: true,
   heading,
   maxNewTokens: LM_EVAL_TOKENS,
   reader: lmEvalReader(strict, "without punctuation"),
@@ -167,11 +146,10 @@ const AFRIMGSM: readonly GsmProtocol[] = [
     summary: "The training rows of the language with their steps, then the problem; prefixes in English.",
     reference: "Adelani et al. 2024, arXiv 2406.03368; prompt of lm-evaluation-harness 0.4.13",
     shots: { default: 8, most: 8 },
-    specialTokens: true,
     heading: STEPS,
     maxNewTokens: STEPS_TOKENS,
     // Replaced by the language's own.
-    reader: announcedReader("the answer is"),
+    reader: mgsmReader("en", { phrase: "the answer is" }),
   },
   { ...lmEvalAfriMgsm("direct_cot", STEPS, 8, /The answer is (-?[0-9.,]+)/), alsoStops: ["<|eot_id|>"] },
   // Its declaration has no rows for shots.
@@ -187,11 +165,13 @@ export const afrimgsm: TaskFamily = {
   open(name, options) {
     if (!name.startsWith("afrimgsm_")) return undefined;
     const code = africanCode(name.slice("afrimgsm_".length), name);
-    const read = (data: DataAccess, split: "test" | "train", signal: AbortSignal | undefined) => {
+    // The English phrase or the language's own.
+    const phrase = `the answer is|${AFRICAN[code]?.[1] ?? ""}`;
+    const read = (data: OpenData, split: "test" | "train") => {
       const file = `${code}/${split === "train" ? "dev" : split}.tsv`;
       const files = ["afrimgsm/data/", "afrimgsm/", "data/"].map((folder) => folder + file);
       const source = { what: `AfriMGSM in ${africanName(code)}, ${split}`, files, quotes: true };
-      return taskRows(data, { ...source, dataset: "masakhane/afrimgsm", config: code, split }, signal);
+      return taskRows(data, { ...source, dataset: "masakhane/afrimgsm", config: code, split });
     };
     const declare = ({ name: protocol, heading, maxNewTokens, reader, alsoStops = [] }: GsmProtocol, shots: number) =>
       declareNumberTask({
@@ -199,22 +179,18 @@ export const afrimgsm: TaskFamily = {
         title: `AfriMGSM ${africanName(code)}`,
         shots,
         maxNewTokens,
-        reader: protocol.startsWith("layergraft/") ? announcedReader(phraseOf(code)) : reader,
+        reader: protocol.startsWith("layergraft/") ? mgsmReader("en", { phrase }) : reader,
         published: { what: `AfriMGSM ${code}`, count: 250, unit: "problem" },
         // Steps may be in English or in the language.
         answersIn: undefined,
         ask: (question) => `Question: ${question}\n${heading}`,
         stop: [...lmEvalStops("Question:"), ...alsoStops],
-        problems: async (data, signal) =>
-          (await read(data, "test", signal)).map((row) => problemOf(row, "answer_number")),
-        examples: async (data, signal) => (await read(data, "train", signal)).map((row) => exampleOf(row, heading)),
+        problems: async (data) => (await read(data, "test")).map((row) => problemOf(row, "answer_number")),
+        examples: async (data) => (await read(data, "train")).map((row) => exampleOf(row, heading)),
       });
     return [declareTask(options, AFRIMGSM, declare)];
   },
 };
-
-/** The English phrase or the language's own. */
-const phraseOf = (code: string): string => `the answer is|${AFRICAN[code]?.[1] ?? ""}`;
 
 /** Rows for shots have the prefixes of question and answer in their text. */
 function exampleOf(row: LocatedRow, heading: string): string {

@@ -1,6 +1,5 @@
 // Opens tasks by name: families, suites and task files.
 import { didYouMean, own, RecipeError } from "../../core/index.js";
-import type { BleuTokenizer, Pieces } from "../metrics/bleu-tokenizers.js";
 import { belebele } from "./belebele.js";
 import { openCustomTask } from "./custom.js";
 import { flores } from "./flores.js";
@@ -10,24 +9,19 @@ import { mgsm } from "./mgsm.js";
 import { mmlu } from "./mmlu.js";
 import { afrimmlu, globalMmlu } from "./mmlu-translations.js";
 import { checkProtocols, type Protocol } from "./protocol.js";
-import type { Task, TaskFamily } from "./task.js";
+import type { OpenOptions, Task, TaskFamily } from "./task.js";
 
-export { findLanguage, LANGUAGES, type Language } from "../../core/index.js";
-export { customTask, openCustomTask } from "./custom.js";
 export { parseDeclaration, readDeclaration, taskFields, taskJsonSchema } from "./custom-file.js";
 export type {
   ChooseItem,
   Executor,
   GenerateItem,
   Item,
-  LoadedItems,
-  LoadOptions,
   Message,
   Metric,
   Output,
   Prompt,
   Reading,
-  ScoreOptions,
   Task,
   TaskFamily,
   Verdict,
@@ -68,15 +62,9 @@ export const SUITES: Readonly<Record<string, readonly string[]>> = {
   ),
 };
 
-export interface OpenTasksOptions {
+export interface OpenTasksOptions extends Omit<OpenOptions, "protocol"> {
   /** Protocols in place of the tasks' own: `mgsm-en-cot` or `layergraft/mgsm-en-cot@3`. Default: none. */
   readonly protocols?: readonly string[] | undefined;
-  /** Solved examples before each item. Default: as the protocol says. */
-  readonly shots?: number | undefined;
-  /** How BLEU cuts translations; default by the language translated into. */
-  readonly tokenize?: BleuTokenizer | undefined;
-  /** Pieces of FLORES-200's subword model (`loadPieces`): adds spBLEU. */
-  readonly pieces?: Pieces | undefined;
 }
 
 /**
@@ -85,8 +73,8 @@ export interface OpenTasksOptions {
  * @throws RecipeError for unknown tasks, protocols of none of the tasks, or shots that a protocol does not have
  */
 export async function openTasks(names: readonly string[], options: OpenTasksOptions = {}): Promise<Task[]> {
-  const protocol = options.protocols ?? [];
-  const settings = { protocol, shots: options.shots, tokenize: options.tokenize, pieces: options.pieces };
+  const { protocols: protocol = [], ...rest } = options;
+  const settings: OpenOptions = { ...rest, protocol };
   const tasks = new Map<string, Task>();
   const families = new Set<TaskFamily>();
   const problems: RecipeError[] = [];
@@ -122,11 +110,7 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
   return [...tasks.values()];
 }
 
-function openNamed(
-  name: string,
-  settings: Parameters<TaskFamily["open"]>[1],
-  families: Set<TaskFamily>,
-): readonly Task[] {
+function openNamed(name: string, settings: OpenOptions, families: Set<TaskFamily>): readonly Task[] {
   for (const family of TASK_FAMILIES) {
     const tasks = family.open(name, settings);
     if (!tasks) continue;

@@ -4,7 +4,7 @@ import { declareTask } from "./declare-task.js";
 import { asGenerate } from "./multiple-choice.js";
 import type { Protocol } from "./protocol.js";
 import type { GenerateItem, OpenOptions, Task, TaskFamily } from "./task.js";
-import { type DataAccess, dataError, fileRows, findFile, type LocatedRow, taskRows, textField } from "./task-data.js";
+import { dataError, fileRows, findFile, type LocatedRow, type OpenData, taskRows, textField } from "./task-data.js";
 
 interface MbppProtocol extends Protocol {
   readonly form: "docstring" | "austin";
@@ -28,7 +28,6 @@ const PROTOCOLS: readonly MbppProtocol[] = [
     summary: "The sentence and the first test in a docstring; the program is what follows.",
     reference: "prompt and stops of bigcode-evaluation-harness, with test_setup_code",
     shots: { default: 0, most: 0 },
-    specialTokens: true,
     form: "docstring",
     hasSetup: true,
   },
@@ -38,7 +37,6 @@ const PROTOCOLS: readonly MbppProtocol[] = [
     summary: "The original prompt: an expert programmer, the task, its tests, [BEGIN] and [DONE].",
     reference: "Austin et al. 2021, arXiv 2108.07732, section 3; shots are problems 2, 3 and 4",
     shots: { default: 3, most: 3 },
-    specialTokens: true,
     form: "austin",
     hasSetup: true,
   },
@@ -48,7 +46,6 @@ const PROTOCOLS: readonly MbppProtocol[] = [
     summary: "As in lm-evaluation-harness: 3 shots with their line ends, no setup code; BOS as the tokenizer adds it.",
     reference: "lm-evaluation-harness 0.4.13, tasks/mbpp, version 1.0",
     shots: { default: 3, most: 3 },
-    specialTokens: true,
     form: "austin",
     hasSetup: false,
   },
@@ -74,9 +71,9 @@ function openMbpp(language: Language | undefined, options: OpenOptions): Task {
     metrics: [{ name: "pass@1", title: "pass@1", of: "pass@1", by: "mean", scale: "share" }],
     executes: true,
     published: { what: "MBPP", count: LAST_TEST - FIRST_TEST + 1, unit: "problem" },
-    async load(data, signal) {
-      const test = await readProblems(data, language, "test", signal);
-      const examples = shots === 0 ? [] : await readProblems(data, language, "prompt", signal);
+    async load(data) {
+      const test = await readProblems(data, language, "test");
+      const examples = shots === 0 ? [] : await readProblems(data, language, "prompt");
       const shared = shots === 0 ? "" : shotsOfAustin(examples, shots, protocol);
       const items = test.map(
         (problem): GenerateItem => ({
@@ -143,17 +140,16 @@ function testsOf({ setup, tests }: Problem, { hasSetup }: MbppProtocol): { name:
 
 /** Problems of the test split, or those for prompts, by id. A translation replaces their texts. */
 async function readProblems(
-  data: DataAccess,
+  data: OpenData,
   language: Language | undefined,
   split: "test" | "prompt",
-  signal: AbortSignal | undefined,
 ): Promise<Problem[]> {
   if (language && data.folder === undefined) {
     throw dataError(`a translation of MBPP is read from a folder; pass --data DIR with mbpp_${language.code}.jsonl`);
   }
   const source = { what: "MBPP", files: filesOf("mbpp"), dataset: DATASET, config: "full", split };
   const isMeant = ({ id }: Problem) => (split === "test" ? id >= FIRST_TEST && id <= LAST_TEST : id < FIRST_TEST);
-  const problems = (await taskRows(data, source, signal)).map(problemOf).filter(isMeant);
+  const problems = (await taskRows(data, source)).map(problemOf).filter(isMeant);
   if (problems.length === 0) {
     const place = data.folder ?? DATASET;
     throw dataError(`MBPP in ${place} has no problems from ${FIRST_TEST} to ${LAST_TEST}, which are the test split`);
@@ -161,7 +157,7 @@ async function readProblems(
   if (!language || data.folder === undefined) return problems;
   const what = `MBPP in ${language.name} (task_id and text of each problem)`;
   const translation = await findFile(data.folder, filesOf(`mbpp_${language.code}`), what);
-  const rows = await fileRows(translation, { signal });
+  const rows = await fileRows(translation, { signal: data.signal });
   const texts = new Map(rows.map((located) => [Number(located.row.task_id), textField(located, "text")]));
   return problems.map((problem) => {
     const text = texts.get(problem.id);

@@ -1,14 +1,8 @@
 // The data of MGSM: problems as TSV without a header, exemplars as exemplars.json or exemplars.py, or rows of the hub.
 import { MGSM_LANGUAGES, type MgsmLanguage } from "../answers/mgsm-announcements.js";
-import { parseDecimal } from "../answers/numbers.js";
+import { type Problem, problemOf } from "./number-task.js";
 import { parsePythonDictionary } from "./python-literal.js";
-import { type DataAccess, dataError, findFile, readText, taskRows, textField } from "./task-data.js";
-
-export interface MgsmProblem {
-  readonly question: string;
-  /** In canonical decimal form. */
-  readonly answer: string;
-}
+import { dataError, findFile, type LocatedRow, type OpenData, readText, taskRows, textField } from "./task-data.js";
 
 export interface MgsmExemplar {
   /** With its prefix. */
@@ -23,48 +17,27 @@ export const MGSM_PROBLEMS = 250;
 export const MGSM_EXEMPLARS = 8;
 
 /** The problems of a language, in the order of the file. */
-export async function readMgsmProblems(
-  data: DataAccess,
-  language: MgsmLanguage,
-  signal?: AbortSignal,
-): Promise<MgsmProblem[]> {
+export async function readMgsmProblems(data: OpenData, language: MgsmLanguage): Promise<Problem[]> {
   const name = `mgsm_${language}.tsv`;
-  const rows = await taskRows(
-    data,
-    {
-      what: `MGSM in ${language}`,
-      files: [name, `mgsm/${name}`],
-      read: { header: ["question", "answer_number"] },
-      dataset: DATASET,
-      config: language,
-      split: "test",
-    },
-    signal,
-  );
-  return rows.map((located) => {
-    const answer = textField(located, "answer_number");
-    const number = parseDecimal(answer);
-    if (number === undefined) throw dataError(`${located.where}: the answer ${JSON.stringify(answer)} is not a number`);
-    return { question: textField(located, "question"), answer: number };
+  const rows = await taskRows(data, {
+    what: `MGSM in ${language}`,
+    files: [name, `mgsm/${name}`],
+    read: { header: ["question", "answer_number"] },
+    dataset: DATASET,
+    config: language,
+    split: "test",
   });
+  return rows.map((located) => problemOf(located, "answer_number"));
 }
 
 /** The exemplars of a language, in their order. */
-export async function readMgsmExemplars(
-  data: DataAccess,
-  language: MgsmLanguage,
-  signal?: AbortSignal,
-): Promise<MgsmExemplar[]> {
+export async function readMgsmExemplars(data: OpenData, language: MgsmLanguage): Promise<MgsmExemplar[]> {
   const what = "the exemplars of MGSM";
   const names = ["exemplars.json", "exemplars.py"];
   const files = [...names, ...names.map((name) => `mgsm/${name}`)];
   if (data.folder === undefined) {
-    const rows = await taskRows(data, { what, files, dataset: DATASET, config: language, split: "train" }, signal);
-    return rows.map((located) => ({
-      question: textField(located, "question"),
-      answer: textField(located, "answer"),
-      number: textField(located, "answer_number"),
-    }));
+    const rows = await taskRows(data, { what, files, dataset: DATASET, config: language, split: "train" });
+    return rows.map((row) => exemplarOf(row, "question", "answer", "answer_number"));
   }
   const file = await findFile(data.folder, files, what);
   const source = await readText(file);
@@ -98,10 +71,10 @@ function exemplarsOf(exemplars: unknown, numbers: unknown, language: MgsmLanguag
   return Object.values(ofLanguage as Record<string, unknown>).map((value, i) => {
     const where = `${file}, ${language}, exemplar ${i + 1}`;
     const located = { row: { ...(value as object | null), number: numbers[i] }, where };
-    return {
-      question: textField(located, "q"),
-      answer: textField(located, "a"),
-      number: textField(located, "number"),
-    };
+    return exemplarOf(located, "q", "a", "number");
   });
+}
+
+function exemplarOf(row: LocatedRow, question: string, answer: string, number: string): MgsmExemplar {
+  return { question: textField(row, question), answer: textField(row, answer), number: textField(row, number) };
 }

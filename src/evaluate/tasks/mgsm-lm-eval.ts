@@ -18,7 +18,6 @@ const declared = (kind: LmEvalProtocol["kind"], folder: string, version: number,
   summary: `As in lm-evaluation-harness: ${what}; shots are the first exemplars, which it draws at random.`,
   reference: `lm-evaluation-harness 0.4.13, tasks/mgsm/${folder}, version ${version}.0`,
   shots: { default: 0, most: MGSM_EXEMPLARS },
-  specialTokens: true,
   kind,
 });
 
@@ -71,9 +70,9 @@ export function declareLmEvalMgsm({ kind }: LmEvalProtocol, language: MgsmLangua
     ask: (question) => `${words.question} ${question}\n${prefix}`,
     stop: lmEvalStops(words.question),
     maxNewTokens: LM_EVAL_TOKENS,
-    problems: (data, signal) => readMgsmProblems(data, language, signal),
-    examples: async (data, signal) =>
-      (await readMgsmExemplars(data, language, signal)).map(({ question, answer, number }) => {
+    problems: (data) => readMgsmProblems(data, language),
+    examples: async (data) =>
+      (await readMgsmExemplars(data, language)).map(({ question, answer, number }) => {
         const target = kind === "direct" ? number : ` ${[...answer].slice(skipped).join("")}`;
         return `${question}\n${prefix}${target}`;
       }),

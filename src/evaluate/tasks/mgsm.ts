@@ -1,15 +1,14 @@
 // MGSM: 250 grade-school problems in eleven languages, answered by a number. Shi et al. 2022, arXiv 2210.03057.
 import { findLanguage, plural, RecipeError } from "../../core/index.js";
 import { MGSM_LANGUAGES, type MgsmLanguage } from "../answers/mgsm-announcements.js";
-import { sameNumber } from "../answers/numbers.js";
-import { isMgsmLanguage, readMgsmAnswer } from "../answers/read-mgsm-answer.js";
+import { isMgsmLanguage } from "../answers/read-mgsm-answer.js";
 import { declareTask } from "./declare-task.js";
 import { MGSM_EXEMPLARS, MGSM_PROBLEMS, type MgsmExemplar, readMgsmExemplars, readMgsmProblems } from "./mgsm-data.js";
 import { MGSM_WORDS, type MgsmWords, prefixed } from "./mgsm-language.js";
 import { declareLmEvalMgsm, isLmEvalMgsm, LM_EVAL_MGSM } from "./mgsm-lm-eval.js";
-import { EXACT_MATCH } from "./number-task.js";
+import { mgsmReader } from "./number-task.js";
 import type { Protocol } from "./protocol.js";
-import type { GenerateItem, Message, OpenOptions, Prompt, Task, TaskFamily } from "./task.js";
+import { type Message, type OpenOptions, type Prompt, type Task, type TaskFamily, textItems } from "./task.js";
 
 interface MgsmProtocol extends Protocol {
   readonly form: "steps" | "number" | "chat";
@@ -33,49 +32,44 @@ const NUMBER_TOKENS = 48;
  */
 const VERSION = 3;
 
+/** The usual fields of a protocol, some of which others replace. */
+const IN_STEPS = {
+  version: VERSION,
+  shots: { default: 8, most: MGSM_EXEMPLARS },
+  form: "steps",
+  answersIn: "native",
+  maxNewTokens: STEPS_TOKENS,
+} as const;
+
 const PROTOCOLS: readonly MgsmProtocol[] = [
   {
+    ...IN_STEPS,
     name: "layergraft/mgsm-native-cot",
-    version: VERSION,
     summary: "Exemplars, problem and steps in the language; the answer is announced in a sentence.",
     reference: `${SHI}, NATIVE-COT`,
-    shots: { default: 8, most: MGSM_EXEMPLARS },
-    specialTokens: true,
-    form: "steps",
-    answersIn: "native",
-    maxNewTokens: STEPS_TOKENS,
   },
   {
+    ...IN_STEPS,
     name: "layergraft/mgsm-en-cot",
-    version: VERSION,
     summary: "Exemplars' questions and the problem in the language, steps and answer in English.",
     reference: `${SHI}, EN-COT`,
-    shots: { default: 8, most: MGSM_EXEMPLARS },
-    specialTokens: true,
-    form: "steps",
     answersIn: "en",
-    maxNewTokens: STEPS_TOKENS,
   },
   {
+    ...IN_STEPS,
     name: "layergraft/mgsm-direct",
-    version: VERSION,
     summary: "The number alone, without steps.",
     reference: `${SHI}, DIRECT`,
-    shots: { default: 8, most: MGSM_EXEMPLARS },
-    specialTokens: true,
     form: "number",
-    answersIn: "native",
     maxNewTokens: NUMBER_TOKENS,
   },
   {
+    ...IN_STEPS,
     name: "layergraft/mgsm-chat",
-    version: VERSION,
     summary: "As a chat in the model's own template: the problem and an instruction in the language; shots as turns.",
     reference: "layergraft; the answer sentence is that of the exemplars",
     shots: { default: 0, most: MGSM_EXEMPLARS },
-    specialTokens: true,
     form: "chat",
-    answersIn: "native",
     maxNewTokens: CHAT_TOKENS,
   },
 ];
@@ -109,37 +103,20 @@ function openMgsm(language: MgsmLanguage, options: OpenOptions): Task {
       name: `mgsm_${language}`,
       title: `MGSM ${MGSM_WORDS[language].name}`,
       answersIn: form === "number" ? undefined : findLanguage(answers),
-      metrics: EXACT_MATCH,
+      ...mgsmReader(answers, { form }),
       published: { what: `MGSM ${language}`, count: MGSM_PROBLEMS, unit: "problem" },
-      async load(data, signal) {
-        const problems = await readMgsmProblems(data, language, signal);
-        const exemplars = shots === 0 ? [] : await readMgsmExemplars(data, language, signal);
-        const steps = answers === language || shots === 0 ? exemplars : await readMgsmExemplars(data, answers, signal);
+      async load(data) {
+        const problems = await readMgsmProblems(data, language);
+        const exemplars = shots === 0 ? [] : await readMgsmExemplars(data, language);
+        const steps = answers === language || shots === 0 ? exemplars : await readMgsmExemplars(data, answers);
         if (exemplars.length < shots || steps.length < shots) {
           throw new RecipeError(`there are ${plural(exemplars.length, "exemplar")} in ${language}, not ${shots}`);
         }
         const pairs = exemplars.slice(0, shots).map((one, i) => ({ ...one, answer: steps[i]?.answer ?? "" }));
         const ask = prompter(protocol, MGSM_WORDS[language], MGSM_WORDS[answers], pairs);
-        const items = problems.map(
-          ({ question, answer }, i): GenerateItem => ({
-            kind: "generate",
-            id: String(i + 1),
-            prompt: ask(question),
-            gold: answer,
-            stop: stopsOf(protocol, MGSM_WORDS[language]),
-            maxNewTokens: protocol.maxNewTokens,
-          }),
-        );
-        return { items };
-      },
-      read(_, output) {
-        if (typeof output !== "string") return {};
-        const { strict, flexible } = readMgsmAnswer(output, answers, { form });
-        return { ...(strict === undefined ? {} : { strict }), ...(flexible === undefined ? {} : { flexible }) };
-      },
-      async score(item, { strict, flexible }) {
-        const isRight = (reading: unknown) => (typeof reading === "string" && sameNumber(reading, item.gold) ? 1 : 0);
-        return { strict: isRight(strict), flexible: isRight(flexible) };
+        const asked = problems.map(({ question, answer: gold }) => ({ prompt: ask(question), gold }));
+        const stop = stopsOf(protocol, MGSM_WORDS[language]);
+        return { items: textItems(asked, { stop, maxNewTokens: protocol.maxNewTokens }) };
       },
     };
   });

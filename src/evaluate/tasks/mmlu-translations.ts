@@ -1,46 +1,34 @@
 // Published translations of MMLU: Global-MMLU in 42 languages, AfriMMLU in 16 African ones, English and French.
 // Singh et al. 2024, arXiv 2412.03304; Adelani et al. 2024, arXiv 2406.03368.
 import { didYouMean, findLanguage, groupBy, RecipeError } from "../../core/index.js";
-import { declareTask } from "./declare-task.js";
 import { africanCode, africanName } from "./gsm.js";
-import { formatQuestion, headingOf, MMLU_METRICS, type Question } from "./mmlu.js";
-import { choiceJudging, indexOfLetter, LETTERS, letterItem } from "./multiple-choice.js";
-import type { Protocol } from "./protocol.js";
+import {
+  headingOf,
+  letters,
+  type MmluProtocol,
+  type MmluQuestions,
+  openQuestions,
+  type Question,
+  type Split,
+} from "./mmlu.js";
+import { indexOfLetter, LETTERS } from "./multiple-choice.js";
 import { parsePythonList } from "./python-literal.js";
-import type { ChooseItem, OpenOptions, Task, TaskFamily } from "./task.js";
-import { type DataAccess, dataError, type LocatedRow, taskRows, textField } from "./task-data.js";
+import type { TaskFamily } from "./task.js";
+import { dataError, type LocatedRow, taskRows, textField } from "./task-data.js";
 
-interface TranslationProtocol extends Protocol {
-  /** Makes an item; `shared` holds the heading and the shots. */
-  readonly item: (question: Question, subject: string, id: string, shared: string) => ChooseItem;
-  /** A solved example, with what comes after it. */
-  readonly solved: (question: Question, subject: string) => string;
-  readonly heading: (subject: string) => string;
-}
-
-/** A question, its letters, and the letter as the answer. */
-const letters = (isStripped: boolean): Pick<TranslationProtocol, "item" | "solved"> => ({
-  item: (question, subject, id, shared) => {
-    const prompt = { form: "text", shared, own: formatQuestion(question, isStripped) } as const;
-    return letterItem({ id, group: subject, prompt, correct: question.correct });
-  },
-  solved: (question) => `${formatQuestion(question, isStripped)} ${LETTERS[question.correct]}\n\n`,
-});
-
-const mmluProtocol = (name: string, reference: string): TranslationProtocol => ({
+const mmluProtocol = (name: string, reference: string): MmluProtocol => ({
   name,
   version: 2,
   summary: "Five questions of the subject in the same language, then the question; log-likelihood of the letters.",
   reference,
   shots: { default: 5, most: 5 },
-  specialTokens: true,
   heading: headingOf,
   ...letters(false),
 });
 
 const SINGH = "Singh et al. 2024, arXiv 2412.03304; prompt of Hendrycks et al. 2021, arXiv 2009.03300";
 
-const GLOBAL: readonly TranslationProtocol[] = [
+const GLOBAL: readonly MmluProtocol[] = [
   mmluProtocol("layergraft/global-mmlu", SINGH),
   {
     name: "lm-eval/global-mmlu-full",
@@ -49,7 +37,6 @@ const GLOBAL: readonly TranslationProtocol[] = [
       "As in lm-evaluation-harness: no heading, questions without white space around them; the first of tied choices.",
     reference: "lm-evaluation-harness 0.4.13, tasks/global_mmlu/full, version 0.0",
     shots: { default: 0, most: 5 },
-    specialTokens: true,
     ties: "first",
     heading: () => "",
     ...letters(true),
@@ -79,16 +66,17 @@ export const globalMmlu: TaskFamily = {
         { field: "tasks", actual: asked },
       );
     }
-    const read: ReadSplit = async (data, split, signal) => {
+    const read: MmluQuestions["read"] = async (data, split) => {
       const folders = [`global_mmlu/${code}/`, `Global-MMLU/${code}/`, `${code}/`];
       const endings = [".parquet", "-00000-of-00001.parquet", ".jsonl"];
       const files = folders.flatMap((folder) => endings.map((ending) => `${folder}${split}${ending}`));
       const what = `Global-MMLU in ${code}, ${split}`;
-      return taskRows(data, { what, files, dataset: "CohereLabs/Global-MMLU", config: code, split }, signal);
+      const source = { what, files, dataset: "CohereLabs/Global-MMLU", config: code, split };
+      return splitOf(await taskRows(data, source));
     };
     const title = `Global-MMLU ${findLanguage(code)?.name ?? code}`;
-    const count = 14_042;
-    return [openTranslation({ name: `global_mmlu_${code}`, title, count, shotSplit: "dev", read }, GLOBAL, options)];
+    const published = { what: title, count: 14_042, unit: "question" };
+    return [openQuestions({ name: `global_mmlu_${code}`, title, published, shotSplit: "dev", read }, GLOBAL, options)];
   },
 };
 
@@ -109,7 +97,7 @@ function iroko({ question, choices }: Question, subject: string): string {
   return lines.join("\n");
 }
 
-const AFRICAN: readonly TranslationProtocol[] = [
+const AFRICAN: readonly MmluProtocol[] = [
   mmluProtocol("layergraft/afrimmlu", "Adelani et al. 2024, arXiv 2406.03368; prompt of arXiv 2009.03300"),
   {
     name: "lm-eval/afrimmlu-direct",
@@ -118,7 +106,6 @@ const AFRICAN: readonly TranslationProtocol[] = [
       "As the first prompt of lm-evaluation-harness, in English; log-likelihood of the choices' texts; the first of tied choices.",
     reference: "lm-evaluation-harness 0.4.13, tasks/afrimmlu/direct/prompt_1, version 1.0",
     shots: { default: 0, most: 5 },
-    specialTokens: true,
     ties: "first",
     heading: () => "",
     item: (question, subject, id, shared) => ({
@@ -144,60 +131,24 @@ export const afrimmlu: TaskFamily = {
   open(name, options) {
     if (!name.startsWith("afrimmlu_")) return undefined;
     const code = africanCode(name.slice("afrimmlu_".length), name);
-    const read: ReadSplit = async (data, split, signal) => {
+    const read: MmluQuestions["read"] = async (data, split) => {
       const names = split === "validation" ? ["val", "validation"] : [split];
       const folders = ["afrimmlu/data/", "afrimmlu/", "data/"];
       const files = folders.flatMap((folder) => names.map((one) => `${folder}${code}/${one}.tsv`));
       const what = `AfriMMLU in ${africanName(code)}, ${split}`;
       const source = { what, files, dataset: "masakhane/afrimmlu", config: code, split, quotes: true };
-      return taskRows(data, source, signal);
+      return splitOf(await taskRows(data, source));
     };
     const title = `AfriMMLU ${africanName(code)}`;
-    return [
-      openTranslation({ name: `afrimmlu_${code}`, title, count: 500, shotSplit: "validation", read }, AFRICAN, options),
-    ];
+    const published = { what: title, count: 500, unit: "question" };
+    const task = { name: `afrimmlu_${code}`, title, published, shotSplit: "validation", read };
+    return [openQuestions(task, AFRICAN, options)];
   },
 };
 
-type ReadSplit = (data: DataAccess, split: string, signal: AbortSignal | undefined) => Promise<LocatedRow[]>;
-
-interface Translation {
-  readonly name: string;
-  readonly title: string;
-  /** Questions of the published test split. */
-  readonly count: number;
-  /** The split that shots are the first rows of, subject by subject. */
-  readonly shotSplit: string;
-  readonly read: ReadSplit;
-}
-
-function openTranslation(
-  { name, title, count, shotSplit, read }: Translation,
-  protocols: readonly TranslationProtocol[],
-  options: OpenOptions,
-): Task {
-  return declareTask(options, protocols, (protocol, shots) => ({
-    name,
-    title,
-    metrics: MMLU_METRICS,
-    ...choiceJudging(protocol),
-    published: { what: title, count, unit: "question" },
-    async load(data, signal) {
-      const { heading, item, solved } = protocol;
-      const subjectOf = (row: LocatedRow) => textField(row, "subject");
-      const tests = groupBy(await read(data, "test", signal), subjectOf);
-      const examples = groupBy(shots === 0 ? [] : await read(data, shotSplit, signal), subjectOf);
-      const items = [...tests].flatMap(([subject, rows]) => {
-        const chosen = (examples.get(subject) ?? []).slice(0, shots);
-        if (chosen.length < shots) {
-          throw dataError(`${title}: ${subject} has ${chosen.length} rows in ${shotSplit}, too few for ${shots} shots`);
-        }
-        const shared = heading(subject) + chosen.map((row) => solved(questionOf(row), subject)).join("");
-        return rows.map((row, i) => item(questionOf(row), subject, `${subject}/${i + 1}`, shared));
-      });
-      return { items };
-    },
-  }));
+function splitOf(rows: readonly LocatedRow[]): Split {
+  const bySubject = [...groupBy(rows, (row) => textField(row, "subject"))];
+  return { questions: new Map(bySubject.map(([subject, own]) => [subject, own.map(questionOf)])), notes: [] };
 }
 
 /** A row of Global-MMLU has a column for each choice, a row of AfriMMLU a list as Python writes it. */

@@ -3,16 +3,16 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { didYouMean, findLanguage, formatSome, groupBy, plural, RecipeError } from "../../core/index.js";
-import { declareTask } from "./declare-task.js";
+import { declareTask, type TaskDeclaration } from "./declare-task.js";
 import { choiceJudging, indexOfLetter, LETTERS, letterItem } from "./multiple-choice.js";
 import type { Protocol } from "./protocol.js";
-import type { Metric, OpenOptions, Task, TaskFamily } from "./task.js";
+import type { ChooseItem, Metric, OpenOptions, Task, TaskFamily } from "./task.js";
 import {
-  type DataAccess,
   dataError,
   fileRows,
   type LocatedRow,
   missingDataError,
+  type OpenData,
   taskRows,
   textField,
 } from "./task-data.js";
@@ -36,14 +36,34 @@ export const MMLU_SUBJECTS: readonly string[] = [
   "world_religions",
 ];
 
-const PROTOCOLS: readonly Protocol[] = [
+/** A way of asking MMLU's questions, in English or translated. */
+export interface MmluProtocol extends Protocol {
+  /** What the questions on a subject begin with. */
+  readonly heading: (subject: string) => string;
+  /** Makes an item; `shared` holds the heading and the shots. */
+  readonly item: (question: Question, subject: string, id: string, shared: string) => ChooseItem;
+  /** A solved example, with what comes after it. */
+  readonly solved: (question: Question, subject: string) => string;
+}
+
+/** A question, its letters, and the letter as the answer. */
+export const letters = (isStripped: boolean): Pick<MmluProtocol, "item" | "solved"> => ({
+  item: (question, subject, id, shared) => {
+    const prompt = { form: "text", shared, own: formatQuestion(question, isStripped) } as const;
+    return letterItem({ id, group: subject, prompt, correct: question.correct });
+  },
+  solved: (question) => `${formatQuestion(question, isStripped)} ${LETTERS[question.correct]}\n\n`,
+});
+
+const PROTOCOLS: readonly MmluProtocol[] = [
   {
     name: "layergraft/mmlu",
     version: 2,
     summary: "Five dev rows of the subject, then the question; log-likelihood of the letters.",
     reference: "Hendrycks et al. 2021, arXiv 2009.03300, appendix B",
     shots: { default: 5, most: 5 },
-    specialTokens: true,
+    heading: headingOf,
+    ...letters(false),
   },
   {
     name: "lm-eval/mmlu",
@@ -52,12 +72,13 @@ const PROTOCOLS: readonly Protocol[] = [
       "As in lm-evaluation-harness: questions without white space around them; BOS as the tokenizer adds it; the first of tied choices.",
     reference: "lm-evaluation-harness 0.4.13, tasks/mmlu/default, version 1.0",
     shots: { default: 5, most: 5 },
-    specialTokens: true,
     ties: "first",
+    heading: headingOf,
+    ...letters(true),
   },
 ];
 
-export const MMLU_METRICS: readonly Metric[] = [
+const METRICS: readonly Metric[] = [
   { name: "accuracy", title: "accuracy, mean over questions", of: "accuracy", by: "mean", scale: "share" },
   {
     name: "accuracy_by_subject",
@@ -112,41 +133,51 @@ interface MmluTask {
 }
 
 function openMmlu({ name, title, subjects, folder }: MmluTask, options: OpenOptions): Task {
-  return declareTask(options, PROTOCOLS, (protocol, shots) => {
-    const isStripped = protocol.name.startsWith("lm-eval/");
-    const format = (question: Question) => formatQuestion(question, isStripped);
-    return {
-      name,
-      title,
-      metrics: subjects.length === 1 ? MMLU_METRICS.slice(0, 1) : MMLU_METRICS,
-      async load(data, signal) {
-        const test = await readSplit(data, folder, "test", subjects, signal);
-        const dev = shots === 0 ? undefined : await readSplit(data, folder, "dev", subjects, signal);
-        const items = [...test.questions].flatMap(([subject, questions]) => {
-          const examples = dev?.questions.get(subject) ?? [];
-          if (examples.length < shots) {
-            throw dataError(
-              `MMLU ${subject} has ${plural(examples.length, "dev question")} here, too few for ${shots} shots`,
-            );
-          }
-          const heading = headingOf(subject);
-          const solved = examples.slice(0, shots).map((one) => `${format(one)} ${LETTERS[one.correct]}\n\n`);
-          const shared = heading + solved.join("");
-          return questions.map((question, i) => {
-            const prompt = { form: "text", shared, own: format(question) } as const;
-            return letterItem({ id: `${subject}/${i + 1}`, group: subject, prompt, correct: question.correct });
-          });
-        });
-        return { items, notes: test.notes };
-      },
-      ...choiceJudging(protocol),
-    };
-  });
+  const read: MmluQuestions["read"] = (data, split) => readSplit(data, folder, split, subjects);
+  const metrics = subjects.length === 1 ? METRICS.slice(0, 1) : METRICS;
+  return openQuestions({ name, title, metrics, shotSplit: "dev", read }, PROTOCOLS, options);
 }
 
-/** What the questions on a subject begin with. */
-export const headingOf = (subject: string) =>
-  `The following are multiple choice questions (with answers) about ${spoken(subject)}.\n\n`;
+/** The questions of a task, by split and subject. */
+export interface MmluQuestions extends Pick<TaskDeclaration, "name" | "title" | "published"> {
+  readonly metrics?: readonly Metric[];
+  /** The split that shots are the first rows of, subject by subject. */
+  readonly shotSplit: string;
+  readonly read: (data: OpenData, split: string) => Promise<Split>;
+}
+
+/** Opens a task of MMLU's questions. */
+export function openQuestions(
+  { read, shotSplit, metrics = METRICS, ...named }: MmluQuestions,
+  protocols: readonly MmluProtocol[],
+  options: OpenOptions,
+): Task {
+  return declareTask(options, protocols, (protocol, shots) => ({
+    ...named,
+    metrics,
+    ...choiceJudging(protocol),
+    async load(data) {
+      const { heading, item, solved } = protocol;
+      const test = await read(data, "test");
+      const examples = shots === 0 ? undefined : await read(data, shotSplit);
+      const items = [...test.questions].flatMap(([subject, questions]) => {
+        const chosen = (examples?.questions.get(subject) ?? []).slice(0, shots);
+        if (chosen.length < shots) {
+          const found = plural(chosen.length, `${shotSplit} question`);
+          throw dataError(`${named.title}: ${subject} has ${found} here, too few for ${shots} shots`);
+        }
+        const shared = heading(subject) + chosen.map((one) => solved(one, subject)).join("");
+        return questions.map((question, i) => item(question, subject, `${subject}/${i + 1}`, shared));
+      });
+      return { items, notes: test.notes };
+    },
+  }));
+}
+
+/** The English heading of a subject. */
+export function headingOf(subject: string): string {
+  return `The following are multiple choice questions (with answers) about ${spoken(subject)}.\n\n`;
+}
 
 export const spoken = (subject: string) => subject.replaceAll("_", " ");
 
@@ -156,23 +187,17 @@ export interface Question {
   readonly correct: number;
 }
 
-export function formatQuestion({ question, choices }: Question, isStripped: boolean): string {
+function formatQuestion({ question, choices }: Question, isStripped: boolean): string {
   const lines = choices.map((choice, i) => `${LETTERS[i]}. ${choice}`);
   return [isStripped ? question.trim() : question, ...lines, "Answer:"].join("\n");
 }
 
-interface Split {
+export interface Split {
   readonly questions: ReadonlyMap<string, readonly Question[]>;
   readonly notes: readonly string[];
 }
 
-async function readSplit(
-  data: DataAccess,
-  folder: string,
-  split: "dev" | "test",
-  subjects: readonly string[],
-  signal: AbortSignal | undefined,
-): Promise<Split> {
+async function readSplit(data: OpenData, folder: string, split: string, subjects: readonly string[]): Promise<Split> {
   if (data.folder !== undefined) return readFolder(data.folder, folder, split, subjects);
   const files = [`${folder}/${split}/SUBJECT_${split}.csv`];
   if (folder !== "mmlu") {
@@ -180,7 +205,7 @@ async function readSplit(
   }
   // One request holds all subjects; each row names its own.
   const source = { what: `MMLU, ${split}`, files, dataset: DATASET, config: "all", split };
-  const bySubject = groupBy(await taskRows(data, source, signal), (located) => textField(located, "subject"));
+  const bySubject = groupBy(await taskRows(data, source), (located) => textField(located, "subject"));
   const found = subjects.filter((subject) => bySubject.has(subject));
   const questions = found.map((subject) => [subject, (bySubject.get(subject) ?? []).map(questionOf)] as const);
   return { questions: new Map(questions), notes: [] };

@@ -1,18 +1,40 @@
 // What tasks share whose problems are answered by a number at the end of some text.
 import type { Language } from "../../core/index.js";
 import { flexibleExtract, matchesAsGsm8k, matchesWithoutPunctuation, strictMatch } from "../answers/lm-eval-filters.js";
-import { parseDecimal } from "../answers/numbers.js";
+import { parseDecimal, sameNumber } from "../answers/numbers.js";
+import { type MgsmAnswerOptions, readMgsmAnswer } from "../answers/read-mgsm-answer.js";
 import type { TaskDeclaration } from "./declare-task.js";
-import type { GenerateItem, Metric, Task } from "./task.js";
-import { type DataAccess, dataError, type LocatedRow, textField } from "./task-data.js";
+import { type Metric, type Task, textItems } from "./task.js";
+import { dataError, type LocatedRow, type OpenData, textField } from "./task-data.js";
 
 /** How answers are read and judged. */
 export type NumberReader = Pick<Task, "metrics" | "read" | "score">;
 
-export const EXACT_MATCH: readonly Metric[] = [
-  { name: "strict", title: "exact match, strict", of: "strict", by: "mean", scale: "share" },
-  { name: "flexible", title: "exact match, flexible", of: "flexible", by: "mean", scale: "share" },
-];
+/** A strict and a flexible reading of each answer, both judged in the same way. */
+function numberReader(
+  names: readonly [strict: string, flexible: string],
+  read: (text: string) => { readonly strict: string | undefined; readonly flexible: string | undefined },
+  isRight: (answer: string, gold: string) => boolean,
+): NumberReader {
+  return {
+    metrics: (["strict", "flexible"] as const).map((name, i): Metric => {
+      return { name, title: `exact match, ${names[i]}`, of: name, by: "mean", scale: "share" };
+    }),
+    read(_, output) {
+      if (typeof output !== "string") return {};
+      return Object.fromEntries(Object.entries(read(output)).filter(([, answer]) => answer !== undefined));
+    },
+    async score({ gold }, { strict, flexible }) {
+      const verdict = (answer: unknown) => (typeof answer === "string" && isRight(answer, gold) ? 1 : 0);
+      return { strict: verdict(strict), flexible: verdict(flexible) };
+    },
+  };
+}
+
+/** The number that is announced last, and the last number, both read as in MGSM. */
+export function mgsmReader(language: string, options: MgsmAnswerOptions): NumberReader {
+  return numberReader(["strict", "flexible"], (text) => readMgsmAnswer(text, language, options), sameNumber);
+}
 
 /** Stops that lm-eval's declarations have after the one of the question. */
 const LM_EVAL_STOPS = ["</s>", "<|im_end|>"];
@@ -26,22 +48,11 @@ export const lmEvalStops = (question: string): string[] => [question, ...LM_EVAL
  * @param strict pattern of `strict-match`; without one, the whole text is the strict answer (`remove_whitespace`)
  */
 export function lmEvalReader(strict: RegExp | undefined, compares: "gsm8k" | "without punctuation"): NumberReader {
-  const isRight = compares === "gsm8k" ? matchesAsGsm8k : matchesWithoutPunctuation;
-  const name = strict ? "strict-match" : "remove_whitespace";
-  return {
-    metrics: [
-      { name: "strict", title: `exact match, ${name}`, of: "strict", by: "mean", scale: "share" },
-      { name: "flexible", title: "exact match, flexible-extract", of: "flexible", by: "mean", scale: "share" },
-    ],
-    read(_, output) {
-      if (typeof output !== "string") return {};
-      return { strict: strict ? strictMatch(output, strict) : output.trim(), flexible: flexibleExtract(output) };
-    },
-    async score({ gold }, { strict: exact, flexible }) {
-      const verdict = (answer: unknown) => (typeof answer === "string" && isRight(answer, gold) ? 1 : 0);
-      return { strict: verdict(exact), flexible: verdict(flexible) };
-    },
-  };
+  return numberReader(
+    [strict ? "strict-match" : "remove_whitespace", "flexible-extract"],
+    (text) => ({ strict: strict ? strictMatch(text, strict) : text.trim(), flexible: flexibleExtract(text) }),
+    compares === "gsm8k" ? matchesAsGsm8k : matchesWithoutPunctuation,
+  );
 }
 
 export interface Problem {
@@ -61,9 +72,9 @@ export interface NumberTask {
   readonly ask: (question: string) => string;
   readonly stop: readonly string[];
   readonly maxNewTokens: number;
-  problems(data: DataAccess, signal: AbortSignal | undefined): Promise<readonly Problem[]>;
+  problems(data: OpenData): Promise<readonly Problem[]>;
   /** All solved examples: prompt and answer, without what separates them. */
-  examples(data: DataAccess, signal: AbortSignal | undefined): Promise<readonly string[]>;
+  examples(data: OpenData): Promise<readonly string[]>;
 }
 
 export function declareNumberTask(task: NumberTask): TaskDeclaration {
@@ -74,9 +85,9 @@ export function declareNumberTask(task: NumberTask): TaskDeclaration {
     published,
     answersIn,
     ...reader,
-    async load(data, signal) {
-      const problems = await task.problems(data, signal);
-      const examples = shots === 0 ? [] : await task.examples(data, signal);
+    async load(data) {
+      const problems = await task.problems(data);
+      const examples = shots === 0 ? [] : await task.examples(data);
       if (examples.length < shots) {
         throw dataError(`${name} has ${examples.length} solved examples here, too few for ${shots} shots`);
       }
@@ -84,11 +95,10 @@ export function declareNumberTask(task: NumberTask): TaskDeclaration {
         .slice(0, shots)
         .map((example) => `${example}\n\n`)
         .join("");
-      const items = problems.map(({ question, answer }, i): GenerateItem => {
-        const prompt = { form: "text", shared, own: ask(question) } as const;
-        return { kind: "generate", id: String(i + 1), prompt, gold: answer, stop, maxNewTokens };
+      const asked = problems.map(({ question, answer: gold }) => {
+        return { prompt: { form: "text" as const, shared, own: ask(question) }, gold };
       });
-      return { items };
+      return { items: textItems(asked, { stop, maxNewTokens }) };
     },
   };
 }

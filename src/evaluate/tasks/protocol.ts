@@ -15,8 +15,8 @@ export interface Protocol {
   readonly reference: string;
   /** Solved examples before each item: the default, and the most that are possible. */
   readonly shots: { readonly default: number; readonly most: number };
-  /** Whether prompts begin with the tokenizer's special tokens (BOS). Chats have their own. */
-  readonly specialTokens: boolean;
+  /** Whether prompts begin with the tokenizer's special tokens (BOS). Default: true. Chats have their own. */
+  readonly specialTokens?: boolean;
   /** first: the first of tied choices is the answer. Default: a tie of k choices is worth 1/k. */
   readonly ties?: "first";
 }

@@ -1,7 +1,16 @@
 // Where tasks get their rows: files in a folder, in the layouts people have, or the Hugging Face Hub.
 
 import { join } from "node:path";
-import { formatBytes, formatSome, isFile, isSystemError, LayergraftError, own, readBounded } from "../../core/index.js";
+import {
+  type ErrorWhere,
+  formatBytes,
+  formatSome,
+  isFile,
+  isSystemError,
+  LayergraftError,
+  own,
+  readBounded,
+} from "../../core/index.js";
 import { type ReadOptions, type Row, readRows } from "../../data/index.js";
 
 /** Reads all rows of a data set of the hub, in order. */
@@ -21,17 +30,18 @@ export interface DataAccess {
   readonly loadRows?: LoadRows | undefined;
 }
 
+/** Access to data until a signal fires: what tasks read with. */
+export interface OpenData extends DataAccess {
+  readonly signal: AbortSignal | undefined;
+}
+
 /** A row, and its file and line for messages. */
 export interface LocatedRow {
   readonly row: Row;
   readonly where: string;
 }
 
-export function dataError(
-  message: string,
-  where: { file?: string; field?: string } = {},
-  cause?: unknown,
-): LayergraftError {
+export function dataError(message: string, where: ErrorWhere = {}, cause?: unknown): LayergraftError {
   return new LayergraftError("data", message, where, cause);
 }
 
@@ -83,27 +93,16 @@ export interface TaskRows {
 }
 
 /** Reads rows from the folder of the data, or from the hub if there is none. */
-export async function taskRows(
-  data: DataAccess,
-  { what, files, read, quotes, dataset, config, split }: TaskRows,
-  signal: AbortSignal | undefined,
-): Promise<LocatedRow[]> {
+export async function taskRows({ folder, loadRows, signal }: OpenData, source: TaskRows): Promise<LocatedRow[]> {
+  const { what, files, read, quotes, dataset, config, split } = source;
   const quoting = quotes === undefined ? {} : { quotes };
-  if (data.folder !== undefined) {
-    return fileRows(await findFile(data.folder, files, what), { ...read, ...quoting, signal });
-  }
-  if (!data.loadRows) {
+  if (folder !== undefined) return fileRows(await findFile(folder, files, what), { ...read, ...quoting, signal });
+  if (!loadRows) {
     throw dataError(
       `there is no data for ${what}; pass a folder with ${files[0]} (--data DIR), or read ${dataset} of the hub`,
     );
   }
-  const rows = await data.loadRows({
-    dataset,
-    config,
-    split,
-    signal,
-    ...(quotes === undefined ? {} : { read: quoting }),
-  });
+  const rows = await loadRows({ dataset, config, split, signal, ...(quotes === undefined ? {} : { read: quoting }) });
   return rows.map((row, i) => ({ row, where: `${dataset}, ${config}, ${split}, row ${i + 1}` }));
 }
 

@@ -126,7 +126,7 @@ export interface Task {
   readonly name: string;
   /** For tables: `MGSM Swahili`. */
   readonly title: string;
-  readonly protocol: Protocol;
+  readonly protocol: Protocol & { readonly specialTokens: boolean };
   readonly shots: number;
   readonly metrics: readonly Metric[];
   /** How answers are read and scored, where the protocol's version does not say it: a task that a file declares. */
@@ -148,11 +148,11 @@ export interface Task {
 export interface OpenOptions {
   /** Protocols that are asked for; a family takes the one that is its own, else its first. */
   readonly protocol: readonly string[];
-  /** Solved examples before each item; default the protocol's. */
+  /** Solved examples before each item. Default: as the protocol says. */
   readonly shots?: number | undefined;
   /** How BLEU cuts translations; default by the language translated into. */
   readonly tokenize?: BleuTokenizer | undefined;
-  /** Pieces of FLORES-200's subword model: adds spBLEU. */
+  /** Pieces of FLORES-200's subword model (`loadPieces`): adds spBLEU. */
   readonly pieces?: Pieces | undefined;
 }
 
@@ -170,6 +170,14 @@ export interface TaskFamily {
    * @throws RecipeError where the name is of this family but wrong, or the options do not fit it
    */
   open(name: string, options: OpenOptions): Task[] | undefined;
+}
+
+/** Items that are answered by text, numbered from 1. */
+export function textItems(
+  asked: readonly { readonly prompt: Prompt; readonly gold: string }[],
+  settings: Pick<GenerateItem, "stop" | "maxNewTokens">,
+): GenerateItem[] {
+  return asked.map((one, i) => ({ kind: "generate", id: String(i + 1), ...one, ...settings }));
 }
 
 /** Takes the first items, or one from each group in turn. */

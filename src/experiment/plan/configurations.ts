@@ -1,12 +1,12 @@
 // Configurations of a merge: the combinations of its grid, those listed, and the default. Each sets fields of the recipe.
 import { isObject } from "../../core/index.js";
-import { fieldsAt, pointOf, sizeOf } from "../search/space.js";
+import { type Fields, fieldsAt, pointOf, sizeOf } from "../search/space.js";
 import type { Json, Merge, Search } from "./plan-schema.js";
 
 export interface Configuration {
   /** `bottom 3, top 1`; empty if it sets nothing. Unique in a merge. */
   readonly label: string;
-  readonly fields: Readonly<Record<string, Json>>;
+  readonly fields: Fields;
   readonly isDefault: boolean;
 }
 
@@ -53,10 +53,7 @@ function allOf(merge: Merge): Configuration[] {
 }
 
 /** Names configurations, each once. @param chosen the default */
-export function nameConfigurations(
-  all: readonly Readonly<Record<string, Json>>[],
-  chosen: Readonly<Record<string, Json>>,
-): Configuration[] {
+export function nameConfigurations(all: readonly Fields[], chosen: Fields): Configuration[] {
   const unique = [...new Map(all.map((fields) => [identityOf(fields), fields])).values()];
   // 1 and "1" have the same plain label.
   const counts = new Map<string, number>();
@@ -82,10 +79,7 @@ export function mostEvaluated(merge: Merge, { budget }: Pick<Search, "budget">):
 }
 
 /** A recipe with fields set. A name with dots is the path of an inner field, such as `models.0.weight`. */
-export function withFields<T>(
-  recipe: Readonly<Record<string, T>>,
-  fields: Readonly<Record<string, Json>>,
-): Record<string, T | Json> {
+export function withFields<T>(recipe: Readonly<Record<string, T>>, fields: Fields): Record<string, T | Json> {
   let all: Record<string, T | Json> = { ...recipe };
   for (const [name, value] of Object.entries(fields)) {
     all = name.includes(".") ? (withValue(all, name.split("."), value) as typeof all) : { ...all, [name]: value };
@@ -105,11 +99,11 @@ function withValue(inside: unknown, [first = "", ...rest]: readonly string[], va
 }
 
 /** The same for the same fields in any order. */
-export function identityOf(fields: Readonly<Record<string, Json>>): string {
+export function identityOf(fields: Fields): string {
   return JSON.stringify(Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-function labelOf(fields: Readonly<Record<string, Json>>, write: (value: Json) => string = plainly): string {
+function labelOf(fields: Fields, write: (value: Json) => string = plainly): string {
   return Object.entries(fields)
     .map(([field, value]) => `${field.replaceAll("_", " ")} ${write(value)}`)
     .join(", ");

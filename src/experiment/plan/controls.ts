@@ -39,30 +39,23 @@ export function controlledMerges({ merges, controls }: Pick<ExperimentPlan, "mer
 export function mergesOf(plan: ExperimentPlan, layers: number | undefined): readonly PlannedMerge[] {
   const found = known.get(plan);
   if (found && found.layers === layers) return found.all;
-  const kinds = plan.controls?.kinds ?? [];
-  const controls = controlledMerges(plan).flatMap((merge) =>
-    kinds.flatMap((kind) => controlOf(merge, kind, plan.controls, layers) ?? []),
+  const { controls } = plan;
+  const added = controlledMerges(plan).flatMap((merge) =>
+    (controls?.kinds ?? []).flatMap((kind) => (controls && controlOf(merge, kind, controls, layers)) ?? []),
   );
-  const all = [...plan.merges, ...controls];
+  const all = [...plan.merges, ...added];
   known.set(plan, { layers, all });
   return all;
 }
 
-function controlOf(
-  merge: Merge,
-  kind: ControlKind,
-  controls: ExperimentPlan["controls"],
-  layers: number | undefined,
-): PlannedMerge | undefined {
+type Controls = NonNullable<ExperimentPlan["controls"]>;
+
+function controlOf(merge: Merge, kind: ControlKind, controls: Controls, layers?: number): PlannedMerge | undefined {
   const { fields = {} } = configurationsOf(merge).find(({ isDefault }) => isDefault) ?? {};
-  const common = {
-    name: `${TITLES[kind]}, control of ${merge.name}`,
-    pairs: merge.pairs,
-    from: merge.from,
-    controlOf: merge.name,
-  };
+  const { pairs, from, name: of } = merge;
   const made = (recipe: Merge["recipe"], configurations: Merge["configurations"]): PlannedMerge => {
-    return { ...common, recipe, configurations, grid: {} };
+    const name = `${TITLES[kind]}, control of ${of}`;
+    return { name, pairs, from, controlOf: of, recipe, configurations, grid: {} };
   };
   const recipe = merge.recipe ?? {};
   const { task = "", language = "" } = recipe;
@@ -84,11 +77,7 @@ function controlOf(
 }
 
 /** Other layers, as many as a swap takes, by its fields `layers`; fewer than asked for if there are no more sets. */
-function drawLayers(
-  recipe: object,
-  layers: number,
-  { draws, seed }: Pick<NonNullable<ExperimentPlan["controls"]>, "draws" | "seed"> = { draws: 0, seed: 0 },
-): { layers: Record<string, Json> }[] {
+function drawLayers(recipe: object, layers: number, { draws, seed }: Controls): { layers: Record<string, Json> }[] {
   const owners = ownersOf(recipe, layers);
   const all = owners.map((_, layer) => layer);
   const of = (owner: string) => all.filter((layer) => owners[layer] === owner);

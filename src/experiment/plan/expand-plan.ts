@@ -21,8 +21,8 @@ import {
   type Binding,
   bindingsOf,
   type Member,
-  meaningOf,
   memberNames,
+  membersNamed,
   membersOf,
   nameProblems,
   placesOf,
@@ -147,7 +147,7 @@ class Expander {
         steps: [...new Map(inTask.map((step) => [step.key, step])).values()],
       })),
     }));
-    const overlaps = this.#overlaps();
+    const overlaps = this.#overlaps(); // adds steps
     return {
       steps: [...this.#steps.values()],
       models,
@@ -187,8 +187,7 @@ class Expander {
 
   /** What a family or merge starts from: undefined if it is not known yet, `missing` if guards left it out. */
   #start(name: string | undefined): Model | undefined | "missing" {
-    const meaning = meaningOf(name ?? "base", sourcesIn(this.#plan));
-    const [member] = meaning && "members" in meaning ? meaning.members : [];
+    const [member] = membersNamed(name ?? "base", sourcesIn(this.#plan));
     if (!member) return this.#base;
     return this.#source(member) ?? (this.#missing.has(member.name) ? "missing" : undefined);
   }
@@ -252,11 +251,9 @@ class Expander {
     );
     // Its own name and no report: the base may not be evaluated on the task otherwise.
     const judged = { ...this.#base, name: GUARDED_BASE, isCandidate: true };
-    const floors = guards.map(({ request, within }) => ({
-      task: request.task,
-      within,
-      base: this.#score(judged, request),
-    }));
+    const floors = guards.map(({ request, within }) => {
+      return { task: request.task, within, base: this.#score(judged, request) };
+    });
     const candidates = runs.flatMap((step) =>
       (this.#results.trained(step.key) ?? []).map((checkpoint) => {
         const name = `${step.name}@${checkpoint.samples}`;
@@ -293,8 +290,7 @@ class Expander {
     const base = this.#start(merge.from);
     // Before its combinations are made, because guards may leave experts out.
     for (const { word } of placesOf(namingRecipe(merge))) {
-      const meaning = meaningOf(word, this.#members());
-      for (const member of meaning && "members" in meaning ? meaning.members : []) this.#source(member);
+      for (const member of membersNamed(word, this.#members())) this.#source(member);
     }
     const parts: MergeParts = {
       plan: this.#plan,

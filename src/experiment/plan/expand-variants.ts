@@ -44,16 +44,11 @@ export function expandVariants<V extends PlannedVariant>(
 
 /** Steps of all variants; their names say which variants they belong to. */
 function sharedSteps(expanded: readonly ExpandedVariant[]): Step[] {
-  const users = new Map<string, { readonly step: Step; readonly variants: PlannedVariant[] }>();
-  for (const { variant, expansion } of expanded) {
-    for (const step of expansion.steps) {
-      const known = users.get(step.key);
-      if (known) known.variants.push(variant);
-      else users.set(step.key, { step, variants: [variant] });
-    }
-  }
-  return [...users.values()].map(({ step, variants }) => {
-    const suffix = suffixOf(variants, expanded);
+  const all = expanded.flatMap(({ variant, expansion: { steps } }) => steps.map((step) => ({ step, variant })));
+  return [...groupBy(all, ({ step }) => step.key).values()].flatMap((some) => {
+    const [{ step } = {}] = some;
+    if (!step) return [];
+    const suffix = suffixOf(some, expanded);
     const named = step.kind === "train" ? { name: `${step.name}${suffix}` } : {};
     return { ...step, ...named, label: `${step.label}${suffix}` };
   });
@@ -67,30 +62,20 @@ function sharedWaiting(expanded: readonly ExpandedVariant[]): Waiting[] {
     if (!first) return [];
     const { what, kind } = first;
     const distinct = new Map(some.map(({ of, steps }, i) => [of ?? i, steps]));
-    const suffix = suffixOf(
-      some.map(({ variant }) => variant),
-      expanded,
-    );
     const steps = [...distinct.values()].reduce((sum, own) => sum + own, 0);
-    return [{ what: `${what}${suffix}`, steps, ...(kind === undefined ? {} : { kind }) }];
+    return [{ what: `${what}${suffixOf(some, expanded)}`, steps, ...(kind === undefined ? {} : { kind }) }];
   });
 }
 
 /** Warnings of several variants, as one: `Guards refused all 6 checkpoints of math (…). (aya, LoRA)` */
 function sharedWarnings(expanded: readonly ExpandedVariant[]): string[] {
   const all = expanded.flatMap(({ variant, expansion: { warnings } }) => warnings.map((text) => ({ text, variant })));
-  return [...groupBy(all, ({ text }) => text)].map(([text, some]) => {
-    const of = suffixOf(
-      some.map(({ variant }) => variant),
-      expanded,
-    );
-    return `${text}${of}`;
-  });
+  return [...groupBy(all, ({ text }) => text)].map(([text, some]) => `${text}${suffixOf(some, expanded)}`);
 }
 
 /** ` (aya, LoRA)`, or nothing if it is about all variants */
-function suffixOf(some: readonly PlannedVariant[], all: readonly ExpandedVariant[]): string {
-  const every = all.map(({ variant }) => variant);
-  const common = commonTitle(some, every);
+function suffixOf(some: readonly Pick<ExpandedVariant, "variant">[], all: readonly ExpandedVariant[]): string {
+  const [own, every] = [some, all].map((of) => of.map(({ variant }) => variant));
+  const common = commonTitle(own ?? [], every ?? []);
   return common === "" ? "" : ` (${common})`;
 }

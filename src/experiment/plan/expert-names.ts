@@ -12,12 +12,12 @@ export interface Member {
   readonly role?: Role;
 }
 
-type Meaning =
-  | { readonly kind: "base" }
-  | { readonly kind: "one"; readonly members: readonly [Member] }
-  /** Each in turn; the same one wherever a recipe repeats the name. */
-  | { readonly kind: "each"; readonly members: readonly Member[] }
-  | { readonly kind: "all"; readonly members: readonly Member[] };
+interface Meaning {
+  /** each: one in turn, the same one wherever a recipe repeats the name. */
+  readonly kind: "base" | "one" | "each" | "all";
+  /** None of the base. */
+  readonly members: readonly Member[];
+}
 
 /** Every expert of a plan, in its order. */
 export function membersOf(plan: ExperimentPlan): Member[] {
@@ -48,7 +48,7 @@ export function runNames(family: string, { runs, seeds }: NonNullable<Family["tr
 
 /** What a name means; undefined if nothing. */
 export function meaningOf(word: string, members: readonly Member[]): Meaning | undefined {
-  if (word === "base") return { kind: "base" };
+  if (word === "base") return { kind: "base", members: [] };
   const all = /^all (.+)$/.exec(word)?.[1];
   const named = all ?? word;
   const group = members.filter(({ family, role }) => family === named || role === named);
@@ -59,6 +59,11 @@ export function meaningOf(word: string, members: readonly Member[]): Meaning | u
   // A merge may have the name of a family, which comes first.
   if (group.length > 0) return { kind: "each", members: group };
   return own[0] && { kind: "one", members: [own[0]] };
+}
+
+/** The experts and merges that a name means; none of the base, or if it means nothing. */
+export function membersNamed(word: string, members: readonly Member[]): readonly Member[] {
+  return meaningOf(word, members)?.members ?? [];
 }
 
 /** A name in a recipe. */
@@ -142,7 +147,7 @@ export function bindRecipe(
   recipe: Readonly<Record<string, unknown>>,
   binding: Binding,
   members: readonly Member[],
-  to: (model: Member | "base") => string,
+  to: (model: Member | "base") => string = (model) => (model === "base" ? model : model.name),
 ): Record<string, unknown> {
   const listed: Record<string, unknown> = { ...recipe };
   for (const field of LIST_FIELDS) {

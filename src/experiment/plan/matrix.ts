@@ -1,5 +1,5 @@
 // The variants of a plan with `matrix`: one for each combination of its axes' values.
-import { isObject, mergeObjects, plural } from "../../core/index.js";
+import { groupBy, isObject, mergeObjects, plural } from "../../core/index.js";
 import { type Checked, checkSchema, formatProblem, type Problem } from "../../settings/index.js";
 import { type ExperimentPlan, matrixPlanSchema } from "./plan-schema.js";
 
@@ -52,7 +52,9 @@ export function checkVariants(value: unknown, check: (value: unknown) => Checked
   if (!matrix || wrong.length > 0) return { problems: [wrong], locate };
   const { matrix: _, ...shared } = value;
   const combinations = combinationsOf(matrix);
-  const checked = combinations.map(({ values }) => check(overridesOf(values, matrix).reduce(mergeObjects, shared)));
+  const planOf = ({ values }: Combination): Fields =>
+    Object.entries(values).reduce((plan, [axis, value]) => mergeObjects(plan, matrix[axis]?.[value] ?? {}), shared);
+  const checked = combinations.map((one) => check(planOf(one)));
   const variants = combinations.flatMap((one, i) => {
     const plan = checked[i]?.value;
     return plan ? [{ ...one, plan }] : [];
@@ -61,7 +63,7 @@ export function checkVariants(value: unknown, check: (value: unknown) => Checked
   return {
     ...(isBroken ? {} : { variants }),
     problems: checked.map(({ value: plan, problems }) => (isBroken && plan ? [] : problems)),
-    locate: (all) => new Locator(shared, matrix, combinations).locate(all),
+    locate: (all) => locateProblems(all, shared, matrix, combinations),
   };
 }
 
@@ -89,10 +91,6 @@ function combinationsOf(matrix: Matrix): Combination[] {
   });
 }
 
-function overridesOf(values: Combination["values"], matrix: Matrix): Fields[] {
-  return Object.entries(values).map(([axis, value]) => matrix[axis]?.[value] ?? {});
-}
-
 /** How many keys of a path exist. */
 function depthOf(value: unknown, path: Path): number {
   let [inner, depth] = [value, 0];
@@ -118,74 +116,49 @@ function commonValues(some: readonly Pick<Combination, "values">[], all: readonl
   return Object.fromEntries(entries);
 }
 
-/** Finds where the problems of variants are written: in an override, or in the plan. */
-class Locator {
-  readonly #shared: Fields;
-  readonly #matrix: Matrix;
-  readonly #all: readonly Combination[];
-
-  constructor(shared: Fields, matrix: Matrix, all: readonly Combination[]) {
-    this.#shared = shared;
-    this.#matrix = matrix;
-    this.#all = all;
-  }
-
-  locate(problems: ProblemsByVariant): Problem[] {
-    const groups = new Map<string, { readonly problem: Problem; readonly of: Set<Combination> }>();
-    for (const [i, own] of problems.entries()) {
-      for (const problem of own) {
-        const key = formatProblem(problem);
-        const group = groups.get(key) ?? { problem, of: new Set() };
-        group.of.add(this.#all[i] as Combination);
-        groups.set(key, group);
-      }
-    }
-    return [...groups.values()].flatMap(({ problem, of }) => this.#places(problem, [...of]));
-  }
-
-  /** A problem of some variants at each place that it comes from. */
-  #places(problem: Problem, of: readonly Combination[]): Problem[] {
-    const prefixes = new Map<string, { readonly prefix: Path; readonly of: Combination[] }>();
-    for (const one of of) {
-      const prefix = this.#prefix(problem.at ?? problem.path, one, of.length === this.#all.length);
-      const key = JSON.stringify(prefix);
-      const place = prefixes.get(key) ?? { prefix, of: [] };
-      place.of.push(one);
-      prefixes.set(key, place);
-    }
-    return [...prefixes.values()].map(({ prefix, of: here }) => {
-      const [, axis = "", value] = prefix.map(String);
-      const could = value === undefined ? this.#all : this.#all.filter(({ values }) => values[axis] === value);
-      const { at, path, message, ...rest } = problem;
-      return {
-        ...rest,
-        path: [...prefix, ...path],
-        ...(at ? { at: [...prefix, ...at] } : {}),
-        message: here.length === could.length ? message : `${message} (in ${this.#describe(here)})`,
-      };
-    });
-  }
-
-  /** The path of the override that has most of a path, or of the plan. @param isCommon whether all variants have the problem */
-  #prefix(path: Path, { values }: Combination, isCommon: boolean): Path {
-    let [most, prefix] = [depthOf(this.#shared, path), [] as Path];
+/** Finds where the problems of variants are written: in an override, or in the plan. @param all the variants */
+function locateProblems(
+  problems: ProblemsByVariant,
+  shared: Fields,
+  matrix: Matrix,
+  all: readonly Combination[],
+): Problem[] {
+  /** The path of the override that has most of a path, or of the plan. */
+  const prefixOf = (path: Path, { values }: Combination, isCommon: boolean): Path => {
+    let [most, prefix] = [depthOf(shared, path), [] as Path];
     for (const [axis, value] of Object.entries(values)) {
-      const depth = depthOf(this.#matrix[axis]?.[value], path);
+      const depth = depthOf(matrix[axis]?.[value], path);
       const isTie = depth === most && depth > 0 && !(isCommon && prefix.length === 0);
       if (depth > most || isTie) [most, prefix] = [depth, ["matrix", axis, value]];
     }
     return prefix;
-  }
+  };
+  const found = problems.flatMap((own, i) => own.map((problem) => ({ problem, of: all[i] as Combination })));
+  return [...groupBy(found, ({ problem }) => formatProblem(problem)).values()].flatMap((alike) => {
+    const { at, path, message, ...rest } = (alike[0] as (typeof alike)[number]).problem;
+    const of = [...new Set(alike.map((one) => one.of))];
+    const places = of.map((one) => ({ one, prefix: prefixOf(at ?? path, one, of.length === all.length) }));
+    return [...groupBy(places, ({ prefix }) => JSON.stringify(prefix)).values()].map((inPlace) => {
+      const [{ prefix } = { prefix: [] }] = inPlace;
+      const here = inPlace.map(({ one }) => one);
+      const [, axis = "", value] = prefix.map(String);
+      const could = value === undefined ? all : all.filter(({ values }) => values[axis] === value);
+      return {
+        ...rest,
+        path: [...prefix, ...path],
+        ...(at ? { at: [...prefix, ...at] } : {}),
+        message: here.length === could.length ? message : `${message} (in ${describe(here, all)})`,
+      };
+    });
+  });
+}
 
-  /** `aya, LoRA`, or `aya, LoRA, Swahili and 2 more variants` */
-  #describe(some: readonly Combination[]): string {
-    const common = commonValues(some, this.#all);
-    const like = this.#all.filter(({ values }) =>
-      Object.entries(common).every(([axis, value]) => values[axis] === value),
-    );
-    if (like.length === some.length) return Object.values(common).join(", ");
-    return `${some[0]?.title}${some.length > 1 ? ` and ${plural(some.length - 1, "more variant")}` : ""}`;
-  }
+/** `aya, LoRA`, or `aya, LoRA, Swahili and 2 more variants` */
+function describe(some: readonly Combination[], all: readonly Combination[]): string {
+  const common = commonValues(some, all);
+  const like = all.filter(({ values }) => Object.entries(common).every(([axis, value]) => values[axis] === value));
+  if (like.length === some.length) return Object.values(common).join(", ");
+  return `${some[0]?.title}${some.length > 1 ? ` and ${plural(some.length - 1, "more variant")}` : ""}`;
 }
 
 const MAX_ID = 100;

@@ -34,12 +34,11 @@ import {
   type ExperimentInput,
   type ExperimentPlan,
   type Family,
-  isName,
   languagesOf,
   type Merge,
   planSchema,
 } from "./plan-schema.js";
-import { formatLimit, MAX_CHECKPOINTS, MAX_MODELS, NAME_RULE, RESERVED } from "./plan-values.js";
+import { formatLimit, MAX_CHECKPOINTS, MAX_MODELS, NAME, NAME_RULE, RESERVED } from "./plan-values.js";
 import { settleRounds } from "./rounds.js";
 import { checkedConfigurations, settleSpaces } from "./spaces.js";
 import { startProblems } from "./starts.js";
@@ -158,10 +157,10 @@ function expertProblems(plan: ExperimentPlan, members: readonly Member[]): Probl
   const taken = new Set<string>();
   for (const [family, declared] of Object.entries(plan.experts)) {
     const path = ["experts", family];
-    if (!isName(family)) add(path, `its name ${NAME_RULE}`);
+    if (!NAME.test(family)) add(path, `its name ${NAME_RULE}`);
     if (isReserved(family)) add(path, `${family} is a reserved name; choose another`);
     for (const name of memberNames(family, declared)) {
-      if (!isName(name)) add([...path, "folders", name], `its name ${NAME_RULE}`);
+      if (!NAME.test(name)) add([...path, "folders", name], `its name ${NAME_RULE}`);
       if (taken.has(name)) add(path, `two experts are named ${name}; rename one`);
       else if (name !== family && (Object.hasOwn(plan.experts, name) || isReserved(name))) {
         add(path, `${name} is also a family or a reserved name; rename the expert`);
@@ -300,10 +299,7 @@ function configurationProblems(
   const found = new Map<string, Problem>();
   const [binding = new Map()] = bindingsOf(recipe, members);
   for (const { fields } of checkedConfigurations(merge)) {
-    const whole = bindRecipe(withFields(recipe, fields), binding, members, (model) =>
-      model === "base" ? "base" : model.name,
-    );
-    for (const problem of checkRecipe(whole)) {
+    for (const problem of checkRecipe(bindRecipe(withFields(recipe, fields), binding, members))) {
       const message = formatProblem(problem);
       const [field = ""] = problem.path.map(String);
       const inFields = Object.hasOwn(fields, field) ? ["configurations"] : ["recipe"];

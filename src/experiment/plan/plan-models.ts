@@ -79,13 +79,9 @@ export function baseModel(plan: ExperimentPlan, facts: Facts): Model {
   return { name: "base", kind: "base", source: identity, locations: { [identity]: { folder } }, needs: [], languages };
 }
 
-function withDefaults({ python, processes, precision, gradient_checkpointing }: NonNullable<Training["trl"]> = {}) {
-  return {
-    python: python ?? "python3",
-    processes: processes ?? 1,
-    precision: precision ?? "float32",
-    gradient_checkpointing: gradient_checkpointing ?? false,
-  } as const;
+function withDefaults(trl: NonNullable<Training["trl"]> = {}) {
+  const { python = "python3", processes = 1, precision = "float32", gradient_checkpointing = false } = trl;
+  return { python, processes, precision, gradient_checkpointing };
 }
 
 /** The training steps of a family, one for each run. @param start the model that they start from, in a folder */
@@ -208,7 +204,7 @@ export function mergeModels(
       continue;
     }
     for (const configuration of made.configurations) {
-      models.push(mergeModel(merge, { ...parts, base }, used, found, { recipe: made.recipe, configuration, binding }));
+      models.push(mergeModel(merge, { ...parts, base }, used, found, made.recipe, configuration, binding));
     }
   }
   return { models, unknown };
@@ -217,6 +213,11 @@ export function mergeModels(
 /** The recipe of a merge as far as it names models: a suggestion names its two experts like a swap. */
 export function namingRecipe({ recipe, suggest }: Merge): Readonly<Record<string, unknown>> {
   return recipe ?? (suggest ? { method: "swap", ...suggest } : {});
+}
+
+/** The names of models that must be there before a merge. */
+export function wordsOf(merge: Merge): string[] {
+  return [...placesOf(namingRecipe(merge)).map(({ word }) => word), ...[merge.from ?? []].flat()];
 }
 
 /** The combinations of sources that a merge has models of; none if a name means nothing. */
@@ -247,11 +248,9 @@ function mergeModel(
   { plan, base, members }: MergeParts & { readonly base: Model },
   used: readonly Member[],
   found: readonly SourceModel[],
-  {
-    recipe,
-    configuration,
-    binding,
-  }: Pick<Making, "recipe"> & { readonly configuration: Configuration; readonly binding: Binding },
+  recipe: Making["recipe"],
+  configuration: Configuration,
+  binding: Binding,
 ): MergeModel {
   const source = bindRecipe(withFields(recipe, configuration.fields), binding, members, (model) =>
     model === "base" ? (base.source as string) : (found[used.indexOf(model)]?.source as string),

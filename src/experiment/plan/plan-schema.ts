@@ -15,7 +15,6 @@ import {
   formatLimit,
   MAX_CONFIGURATIONS,
   mapping,
-  NAME,
   name,
   oneOf,
   share,
@@ -266,10 +265,6 @@ export type Merge = ExperimentPlan["merges"][number];
 export type Search = ExperimentPlan["search"];
 
 export type { Json } from "../steps/step.js";
-
-export function isName(word: string): boolean {
-  return NAME.test(word);
-}
 
 /** The task that chooses among configurations. */
 export function decidingTask({ search, evaluate }: Pick<ExperimentPlan, "search" | "evaluate">): string {

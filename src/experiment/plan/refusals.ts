@@ -5,17 +5,12 @@ import type { Selection } from "./choose-checkpoints.js";
 /** Names of families and merges in a sentence. */
 const MAX_NAMED = 8;
 
-/** Families without any checkpoint that guards allow. */
-function refusedFamilies(selections: readonly Selection[]): Selection[] {
-  return selections.filter(({ checkpoints }) => checkpoints.every(({ name }) => name === undefined));
-}
-
 /**
  * Families that have fewer checkpoints than the plan names.
  * @param missing families and merges of the plan that therefore have no model
  */
 export function describeRefusals(selections: readonly Selection[], missing: readonly string[]): string[] {
-  const refused = refusedFamilies(selections);
+  const refused = selections.filter((one) => countKept(one) === 0);
   const gone = missing.filter((name) => !refused.some(({ family }) => family === name));
   const lacking = selections.filter((one) => refused.includes(one) || (gone.length > 0 && countKept(one) < one.top));
   if (lacking.length === 0) return [];

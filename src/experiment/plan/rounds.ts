@@ -2,8 +2,8 @@
 import { didYouMean, formatSome, isObject } from "../../core/index.js";
 import { mapSources } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
-import { meaningOf, memberNames, membersOf, placesOf, sourcesIn } from "./expert-names.js";
-import { namingRecipe } from "./plan-models.js";
+import { memberNames, membersNamed, membersOf, placesOf, sourcesIn } from "./expert-names.js";
+import { namingRecipe, wordsOf } from "./plan-models.js";
 import type { ExperimentPlan, Family, Merge } from "./plan-schema.js";
 import { ROLES } from "./plan-values.js";
 import { severalProblem } from "./starts.js";
@@ -100,8 +100,7 @@ function repeatedFor(plan: ExperimentPlan, from: Merge): Repeated {
     const words = new Set(wordsOf(merge));
     // The set grows while it is read.
     for (const word of words) {
-      const meaning = meaningOf(word, sources);
-      for (const { name, family } of meaning && "members" in meaning ? meaning.members : []) {
+      for (const { name, family } of membersNamed(word, sources)) {
         const train = family === undefined ? undefined : plan.experts[family]?.train;
         if (train && family !== undefined) families.add(family);
         const inner = family === undefined ? plan.merges.filter((one) => one.name === name).flatMap(wordsOf) : [];
@@ -116,10 +115,6 @@ function repeatedFor(plan: ExperimentPlan, from: Merge): Repeated {
     return own.length > 0 && own.every((family) => families.has(family));
   });
   return { from, families: Object.keys(plan.experts).filter((family) => families.has(family)), merges };
-}
-
-function wordsOf(merge: Merge): string[] {
-  return [...placesOf(namingRecipe(merge)).map(({ word }) => word), ...[merge.from ?? []].flat()];
 }
 
 /** Replaces every name in a recipe, and in the recipes inside it. */

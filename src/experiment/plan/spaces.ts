@@ -136,7 +136,7 @@ function valueProblems(merge: Merge, path: string, value: Fields[string], member
   const words = (of: object) => JSON.stringify(placesOf(of).map(({ word }) => word));
   if (words(whole) !== words(recipe)) return ["configurations cannot change the models. Write another merge"];
   const [binding = new Map()] = bindingsOf(recipe, members);
-  const bound = bindRecipe(whole, binding, members, (model) => (model === "base" ? "base" : model.name));
+  const bound = bindRecipe(whole, binding, members);
   const at = path.split(".");
   return recipeProblems(bound)
     .filter((problem) => at.every((part, i) => i >= problem.path.length || String(problem.path[i]) === part))

@@ -1,8 +1,8 @@
 // Checks what families and merges start from: one model each, and no cycle.
 import { didYouMean, formatSome } from "../../core/index.js";
 import type { Problem } from "../../settings/index.js";
-import { countBindings, type Member, meaningOf, placesOf, wordsFor } from "./expert-names.js";
-import { combinationsOf, namingRecipe } from "./plan-models.js";
+import { countBindings, type Member, meaningOf, membersNamed, placesOf, wordsFor } from "./expert-names.js";
+import { combinationsOf, namingRecipe, wordsOf } from "./plan-models.js";
 import type { ExperimentPlan } from "./plan-schema.js";
 import { MAX_MODELS } from "./plan-values.js";
 
@@ -41,31 +41,24 @@ function startProblem(word: string, path: Path, plan: ExperimentPlan, sources: r
     const hint = didYouMean(word, words) || `; there are ${formatSome(words, 8)}`;
     return [{ path, message: `${JSON.stringify(word)} is not an expert or merge of this plan${hint}` }];
   }
-  const members = meaning.kind === "base" ? [] : meaning.members;
+  const { members } = meaning;
   if (members.length > 1) {
-    const names = formatSome(
-      members.map(({ name }) => name),
-      8,
-    );
-    return [{ path, message: `${word} means ${members.length} experts; name one of them: ${names}` }];
+    const names = members.map(({ name }) => name);
+    return [{ path, message: `${word} means ${names.length} experts; name one of them: ${formatSome(names, 8)}` }];
   }
   return severalProblem(word, path, plan, sources);
 }
 
 /** A merge of several combinations where one model is needed. */
 export function severalProblem(word: string, path: Path, plan: ExperimentPlan, sources: readonly Member[]): Problem[] {
-  const merge = mergeNamed(word, plan, sources);
+  const meaning = meaningOf(word, sources);
+  const isMerge = meaning?.kind === "one" && meaning.members[0]?.family === undefined;
+  const merge = isMerge ? plan.merges.find(({ name }) => name === word) : undefined;
   if (!merge || countBindings(namingRecipe(merge), sources) > MAX_MODELS) return [];
   const { length } = combinationsOf(merge, sources);
   if (length < 2) return [];
   const what = `${word} makes models of ${length} combinations of experts, and one is needed here`;
   return [{ path, message: `${what}. List one combination in its pairs, or name single experts in its recipe` }];
-}
-
-function mergeNamed(word: string, plan: ExperimentPlan, sources: readonly Member[]) {
-  const meaning = meaningOf(word, sources);
-  const isMerge = meaning?.kind === "one" && meaning.members[0].family === undefined;
-  return isMerge ? plan.merges.find(({ name }) => name === word) : undefined;
 }
 
 /** Each cycle once, where the plan first enters it. */
@@ -105,15 +98,12 @@ function dependentsOf({ experts, merges }: ExperimentPlan): Dependent[] {
       id: `merge ${merge.name}`,
       name: merge.name,
       path: ["merges", i, merge.from ? "from" : "recipe"],
-      words: [...placesOf(namingRecipe(merge)).map(({ word }) => word), ...[merge.from ?? []].flat()],
+      words: wordsOf(merge),
     })),
   ];
 }
 
 function nextOf({ words }: Dependent, sources: readonly Member[]): string[] {
-  const members = words.flatMap((word) => {
-    const meaning = meaningOf(word, sources);
-    return meaning && "members" in meaning ? meaning.members : [];
-  });
+  const members = words.flatMap((word) => membersNamed(word, sources));
   return [...new Set(members.map(({ name, family }) => (family === undefined ? `merge ${name}` : `family ${family}`)))];
 }

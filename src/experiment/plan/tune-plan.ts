@@ -61,10 +61,9 @@ export function tunePlan(settings: TuneSettings): ExperimentInput {
   };
 }
 
-function mergeOf({
-  method,
-  layers,
-}: TuneSettings): Pick<NonNullable<ExperimentInput["merges"]>[number], "recipe" | "space"> {
+type TunedMerge = Pick<NonNullable<ExperimentInput["merges"]>[number], "recipe" | "space">;
+
+function mergeOf({ method, layers }: TuneSettings): TunedMerge {
   if (method === "slerp") {
     return {
       recipe: { method, models: [TASK, LANGUAGE], t: 0.5 },

@@ -11,13 +11,14 @@ import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
 import { splitItems } from "../plan/compare-configurations.js";
 import { isSearched, withFields } from "../plan/configurations.js";
-import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf, sourcesIn } from "../plan/expert-names.js";
+import { bindingsOf, bindRecipe, membersNamed, membersOf, placesOf, sourcesIn } from "../plan/expert-names.js";
 import type { InspectedPlan } from "../plan/plan-file.js";
-import { inLanguages, requestOf, tasksFor, tasksOfAverage } from "../plan/plan-models.js";
+import { inLanguages, namingRecipe, requestOf, tasksFor, tasksOfAverage } from "../plan/plan-models.js";
 import { decidingTask, type ExperimentPlan, type Family, languagesOf, runnerOf } from "../plan/plan-schema.js";
 import { laterMerges } from "../plan/rounds.js";
 import { checkedConfigurations } from "../plan/spaces.js";
 import { settleTraining, trainingRun } from "../plan/training-runs.js";
+import type { TaskFacts } from "../steps/facts.js";
 import { ReadFacts } from "../steps/facts-reader.js";
 import { LLAMA, type TaskRequest } from "../steps/step.js";
 
@@ -138,23 +139,19 @@ const MIN_SEARCHED = 5;
 function searchNotes(variants: InspectedPlan["variants"], facts: ReadFacts): string[] {
   const notes = variants.flatMap(({ plan }) => {
     if (!plan.merges.some(isSearched)) return [];
-    const names = new Set(inLanguages(decidingTask(plan), languagesOf(plan)));
-    return requestsOf(plan).flatMap(({ request }) => {
-      const task = names.has(request.task) ? facts.tasks.get(canonicalJson(request)) : undefined;
-      const seen = task ? splitItems(task.items, plan.search).rounds.flat().length : MIN_SEARCHED;
-      if (!task || seen >= MIN_SEARCHED) return [];
-      return [
-        `the search sees ${seen} of the ${plural(task.items, "item")} of ${task.name}. Use more, or its choice is chance`,
-      ];
+    return tasksIn(plan, facts, inLanguages(decidingTask(plan), languagesOf(plan))).flatMap(({ name, items }) => {
+      const seen = splitItems(items, plan.search).rounds.flat().length;
+      if (seen >= MIN_SEARCHED) return [];
+      return [`the search sees ${seen} of the ${plural(items, "item")} of ${name}. Use more, or its choice is chance`];
     });
   });
   return [...new Set(notes)];
 }
 
 /** Warnings about choices that the base's tokenizer cannot tell apart. */
-async function choiceWarnings(plan: ExperimentPlan, { models, tasks }: ReadFacts): Promise<string[]> {
-  const asked = requestsOf(plan).flatMap(({ request }) => tasks.get(canonicalJson(request)) ?? []);
-  const base = models.get(plan.base);
+async function choiceWarnings(plan: ExperimentPlan, facts: ReadFacts): Promise<string[]> {
+  const asked = tasksIn(plan, facts);
+  const base = facts.models.get(plan.base);
   if (!base || !asked.some(({ choices = [] }) => choices.length > 0)) return [];
   // Servers may have a tokenizer of their own, and the engine reports one that it cannot read.
   const tokenizer = await loadTokenizer(base.checkpoint.folder).catch(() => undefined);
@@ -207,6 +204,12 @@ function requestsOf(plan: ExperimentPlan): { request: TaskRequest; path: readonl
   return [...evaluated, ...selecting];
 }
 
+/** What was read of the tasks of a plan. @param names of the tasks that are wanted; default all */
+function tasksIn(plan: ExperimentPlan, { tasks }: ReadFacts, names?: readonly string[]): TaskFacts[] {
+  const asked = requestsOf(plan).filter(({ request }) => names?.includes(request.task) ?? true);
+  return asked.flatMap(({ request }) => tasks.get(canonicalJson(request)) ?? []);
+}
+
 /** Data sets that are missing from the folder; sets of one kind are one problem. */
 async function dataProblems(data: string | undefined, { missing }: ReadFacts): Promise<Problem[]> {
   if (data === undefined || missing.size === 0) return [];
@@ -225,27 +228,19 @@ async function dataProblems(data: string | undefined, { missing }: ReadFacts): P
 
 function taskProblems(plan: ExperimentPlan, facts: ReadFacts): Problem[] {
   const problems: Problem[] = [];
-  const executing = requestsOf(plan)
-    .flatMap(({ request }) => facts.tasks.get(canonicalJson(request)) ?? [])
-    .find(({ executes }) => executes);
+  const executing = tasksIn(plan, facts).find(({ executes }) => executes);
   if (executing && !plan.evaluate.allow_code) {
     const message = `${executing.name} executes programs that models write. Allow it with evaluate.allow_code: true, or remove the task`;
     problems.push({ path: ["evaluate"], message });
   }
   for (const [i, { name, tasks }] of plan.averages.entries()) {
-    const own = new Set(tasksOfAverage(tasks, plan));
-    const scales = requestsOf(plan).flatMap(({ request }) =>
-      own.has(request.task) ? (facts.tasks.get(canonicalJson(request))?.scale ?? []) : [],
-    );
-    if (new Set(scales).size < 2) continue;
+    const own = tasksIn(plan, facts, tasksOfAverage(tasks, plan));
+    if (new Set(own.map(({ scale }) => scale)).size < 2) continue;
     const message = `${name} averages percentages and points, such as BLEU. Write an average for each`;
     problems.push({ path: ["averages", i, "tasks"], message });
   }
   if (!plan.merges.some(isSearched)) return problems;
-  const names = new Set(inLanguages(decidingTask(plan), languagesOf(plan)));
-  const deciding = requestsOf(plan).flatMap(({ request }) =>
-    names.has(request.task) ? (facts.tasks.get(canonicalJson(request)) ?? []) : [],
-  );
+  const deciding = tasksIn(plan, facts, inLanguages(decidingTask(plan), languagesOf(plan)));
   const corpus = deciding.find(({ isMean }) => !isMean);
   const single = deciding.find(({ items }) => items < 2);
   if (single && plan.search.choose_on !== "test") {
@@ -321,14 +316,8 @@ async function mergeProblems(
 /** Families with an expert in any merge. */
 function familiesIn(plan: ExperimentPlan): ReadonlySet<string> {
   const members = membersOf(plan);
-  const used = plan.merges.flatMap(({ recipe, suggest }) => [
-    ...placesOf(recipe).map(({ word }) => word),
-    ...(suggest ? [suggest.task, suggest.language] : []),
-  ]);
-  const meanings = used.map((word) => meaningOf(word, members));
-  return new Set(
-    meanings.flatMap((one) => (one && "members" in one ? one.members.flatMap(({ family = [] }) => family) : [])),
-  );
+  const used = plan.merges.flatMap((merge) => placesOf(namingRecipe(merge)).map(({ word }) => word));
+  return new Set(used.flatMap((word) => membersNamed(word, members).flatMap(({ family = [] }) => family)));
 }
 
 /** Problems of disks that have less space than the folders on them need. @param needs bytes by absolute folder */

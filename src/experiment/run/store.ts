@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { visible, writeFileAtomically } from "../../core/index.js";
 import type { Results } from "../steps/facts.js";
 import { readResult, type StepResult } from "../steps/result.js";
-import { kindOf, type Location, type Step } from "../steps/step.js";
+import { kindOf, type Location, type Step, type StepKind } from "../steps/step.js";
 import { STEP_FILES, type StepOrder, type StepSettings } from "../steps/step-order.js";
 
 export class Store implements Results {
@@ -74,22 +74,23 @@ export class Store implements Results {
   }
 
   trained(key: string) {
-    const result = this.#results.get(key);
-    return result?.kind === "train" ? result.checkpoints : undefined;
+    return this.#of(key, "train")?.checkpoints;
   }
 
   suggested(key: string) {
-    const result = this.#results.get(key);
-    return result?.kind === "analyze" ? result.suggested : undefined;
+    return this.#of(key, "analyze")?.suggested;
   }
 
   overlap(key: string) {
-    const result = this.#results.get(key);
-    return result?.kind === "analyze" ? result.overlap : undefined;
+    return this.#of(key, "analyze")?.overlap;
   }
 
   evaluated(key: string) {
+    return this.#of(key, "evaluate");
+  }
+
+  #of<K extends StepKind>(key: string, kind: K): Extract<StepResult, { kind: K }> | undefined {
     const result = this.#results.get(key);
-    return result?.kind === "evaluate" ? result : undefined;
+    return result?.kind === kind ? (result as Extract<StepResult, { kind: K }>) : undefined;
   }
 }

@@ -76,8 +76,8 @@ export class ReadFacts implements Facts {
     return this.problems.splice(0);
   }
 
-  /** Reads something once. */
-  async #once(key: string, read: () => Promise<void>): Promise<void> {
+  /** Reads something once. An error is a problem at the path. */
+  async #once(key: string, path: readonly PropertyKey[], read: () => Promise<void>): Promise<void> {
     if (this.#asked.has(key)) return;
     this.#asked.add(key);
     const known = this.#read.get(key);
@@ -86,7 +86,7 @@ export class ReadFacts implements Facts {
       return;
     }
     const before = this.problems.length;
-    await read();
+    await read().catch((error: unknown) => this.#note(path, error));
     this.#read.set(key, this.problems.slice(before));
   }
 
@@ -96,11 +96,7 @@ export class ReadFacts implements Facts {
    */
   async readModel(source: string, path: readonly PropertyKey[]): Promise<void> {
     if (this.models.has(source)) return;
-    await this.#once(canonicalJson([source, path.map(String)]), () => this.#readModel(source, path));
-  }
-
-  async #readModel(source: string, path: readonly PropertyKey[]): Promise<void> {
-    try {
+    await this.#once(canonicalJson([source, path.map(String)]), path, async () => {
       let checkpoint = await this.#open(source, { fetch: "plan" });
       // A small file may be stored in git, whose hash is another.
       if (checkpoint.files.some(({ remote }) => remote && remote.sha256.length !== 64)) {
@@ -116,9 +112,7 @@ export class ReadFacts implements Facts {
         checkpoint,
         path,
       });
-    } catch (error) {
-      this.#note(path, error);
-    }
+    });
   }
 
   #open(source: string, hub: HubAccess): Promise<Checkpoint> {
@@ -166,16 +160,14 @@ export class ReadFacts implements Facts {
   /** Reads the items of a task. @param path of its name in the plan */
   async readTask(request: TaskRequest, path: readonly PropertyKey[] = []): Promise<void> {
     const key = canonicalJson(request);
-    await this.#once(key, () => this.#readTask(request, key, path));
+    await this.#once(key, path, () => this.#readTask(request, key, path));
   }
 
   async #readTask(request: TaskRequest, key: string, path: readonly PropertyKey[]): Promise<void> {
     try {
       const task = await openTask(request, this.#options.folder);
-      const { items } = await task.load(dataAccess(this.#options.data), {
-        limit: request.limit,
-        signal: this.#options.signal,
-      });
+      const { data, signal } = this.#options;
+      const { items } = await task.load(dataAccess(data), { limit: request.limit, signal });
       const [headline] = task.metrics;
       this.tasks.set(key, {
         name: task.name,
@@ -200,27 +192,19 @@ export class ReadFacts implements Facts {
   /** Reads the digests of a training run's data files. @param path of the data in the plan */
   async readData(run: Readonly<Record<string, unknown>>, path: readonly PropertyKey[]): Promise<void> {
     const declaration = canonicalJson([run.data, run.partition]);
-    await this.#once(declaration, () => this.#readData(run, declaration, path));
-  }
-
-  async #readData(
-    run: Readonly<Record<string, unknown>>,
-    declaration: string,
-    path: readonly PropertyKey[],
-  ): Promise<void> {
-    const digests: [string, string][] = [];
-    for (const source of sourcesIn([run.data, run.partition])) {
-      const at = resolve(this.#options.folder, source);
-      try {
-        if (await exists(at)) digests.push([source, await this.#digests.ofPath(at)]);
-        else if (isFileName(source)) {
-          throw new LayergraftError("data", `${source} does not exist`, { file: at });
+    await this.#once(declaration, path, async () => {
+      const digests: [string, string][] = [];
+      for (const source of sourcesIn([run.data, run.partition])) {
+        const at = resolve(this.#options.folder, source);
+        try {
+          if (await exists(at)) digests.push([source, await this.#digests.ofPath(at)]);
+          else if (isFileName(source)) this.problems.push({ path, message: `${source} does not exist` });
+        } catch (error) {
+          this.#note(path, error);
         }
-      } catch (error) {
-        this.#note(path, error);
       }
-    }
-    this.#data.set(declaration, digestOfValue([declaration, digests]));
+      this.#data.set(declaration, digestOfValue([declaration, digests]));
+    });
   }
 
   /**
@@ -229,7 +213,7 @@ export class ReadFacts implements Facts {
    */
   async checkData(run: Readonly<Record<string, unknown>>, path: readonly PropertyKey[]): Promise<void> {
     for (const data of dataOf(run)) {
-      await this.#once(canonicalJson(["check", data]), () => this.#checkData(data, path));
+      await this.#once(canonicalJson(["check", data]), path, () => this.#checkData(data, path));
     }
   }
 

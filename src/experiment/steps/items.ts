@@ -11,7 +11,7 @@ import {
   promptsDigest,
   type Task,
 } from "../../evaluate/index.js";
-import type { TaskRequest } from "./step.js";
+import type { EvaluateStep, TaskRequest } from "./step.js";
 
 /**
  * Opens a task.
@@ -41,21 +41,16 @@ export function taskDigest(task: Task, items: readonly Item[]): string {
 
 /**
  * Reads the items of a task once. @returns a task of these items that reads nothing more
- * @param requested `indexes` in the task's order, null: all items; `digest`: `taskDigest` of all items, undefined: not checked
+ * @param step whose items are wanted, and the `taskDigest` of all items
  * @throws LayergraftError code `changed` if the items have another digest
  */
 export async function readItems(
   task: Task,
-  requested: {
-    readonly indexes: readonly number[] | null;
-    readonly limit: number | undefined;
-    readonly digest: string | undefined;
-  },
+  { items: indexes, request, digest }: Pick<EvaluateStep, "items" | "request" | "digest">,
   data: DataAccess,
   signal?: AbortSignal,
 ): Promise<Task> {
-  const { indexes, limit, digest } = requested;
-  const { items, notes } = await task.load(data, { limit, signal });
+  const { items, notes } = await task.load(data, { limit: request.limit, signal });
   if (digest !== undefined && taskDigest(task, items) !== digest) {
     throw new LayergraftError(
       "changed",

@@ -40,6 +40,9 @@ export interface OpenedModel {
   readonly mergeSeconds: number;
 }
 
+/** A model that is open, but for the time that took. */
+type Opened = Omit<PooledModel, "openSeconds">;
+
 interface PooledModel extends OpenedModel {
   /** Bytes of its weights in memory. A server shares the machine with no other model, so its are infinite. */
   readonly bytes: number;
@@ -59,14 +62,8 @@ export class ModelPool {
    */
   async get(source: ModelSource, options: OpenModelOptions): Promise<OpenedModel> {
     // With the stamps of its files: if one was written to, the open model is another one.
-    const key = canonicalJson([
-      source,
-      options.backend,
-      options.type,
-      options.weights,
-      options.threads,
-      options.inputs?.stamps,
-    ]);
+    const { backend, type, weights, threads, inputs } = options;
+    const key = canonicalJson([source, backend, type, weights, threads, inputs?.stamps]);
     const known = this.#open.get(key);
     this.#open.delete(key);
     if (!known && isServer(options)) await this.close();
@@ -91,8 +88,7 @@ export class ModelPool {
 
 async function openModel(source: ModelSource, options: OpenModelOptions): Promise<PooledModel> {
   const began = performance.now();
-  const open = isServer(options) ? openBehindServer : openHere;
-  const opened = await open(source, options);
+  const opened = await (isServer(options) ? openBehindServer : openHere)(source, options);
   return { ...opened, openSeconds: (performance.now() - began) / 1000 };
 }
 
@@ -104,10 +100,8 @@ function isServer({ backend }: OpenModelOptions): boolean {
 const FLOAT32 = 4;
 
 /** Opens a model in this process: in the engine, or in llama.cpp. */
-async function openHere(
-  source: ModelSource,
-  { backend: chosen, type, weights, threads, identity, signal, onProgress }: OpenModelOptions,
-): Promise<Omit<PooledModel, "openSeconds">> {
+async function openHere(source: ModelSource, options: OpenModelOptions): Promise<Opened> {
+  const { backend: chosen, type, weights, threads, identity, signal, onProgress } = options;
   const began = performance.now();
   const plan = typeof source === "string" ? undefined : await planRecipe(source as RecipeInput);
   const planSeconds = plan ? (performance.now() - began) / 1000 : 0;
@@ -150,20 +144,15 @@ async function openHere(
   }
 }
 
-async function openBehindServer(
-  source: ModelSource,
-  options: OpenModelOptions,
-): Promise<Omit<PooledModel, "openSeconds">> {
-  const { backend, folder, signal } = options;
+async function openBehindServer(source: ModelSource, options: OpenModelOptions): Promise<Opened> {
+  const { backend, folder, threads, signal } = options;
   const began = performance.now();
-  const model = await asFolder(source, options);
+  const isFolder = typeof source === "string" && !source.includes("+");
+  // A merge, or a model with an adapter, is written into the step's folder.
+  const model = isFolder ? source : await writeModel(source, { out: join(folder, WRITTEN_MODEL), threads, signal });
   const mergeSeconds = typeof source === "string" ? 0 : (performance.now() - began) / 1000;
-  const server = await startServer({
-    command: backend.slice("serve:".length),
-    model,
-    log: join(folder, "server.log"),
-    ...(signal ? { signal } : {}),
-  });
+  const command = backend.slice("serve:".length);
+  const server = await startServer({ command, model, log: join(folder, "server.log"), signal });
   try {
     const hasTokenizer = await exists(join(model, "tokenizer.json"));
     const opened = await openOpenAI({
@@ -183,10 +172,4 @@ async function openBehindServer(
     await server.stop();
     throw error;
   }
-}
-
-/** The folder of a model for a server. A merge, or a model with an adapter, is written into the step's folder. */
-async function asFolder(source: ModelSource, { folder, threads, signal }: OpenModelOptions): Promise<string> {
-  if (typeof source === "string" && !source.includes("+")) return source;
-  return writeModel(source, { out: join(folder, WRITTEN_MODEL), threads, signal });
 }

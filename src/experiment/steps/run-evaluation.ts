@@ -18,10 +18,10 @@ export const EVALUATION = "evaluation";
 /** @throws whatever the evaluation throws; finished answers are kept for the next attempt */
 export async function runEvaluation(step: EvaluateStep, context: StepContext): Promise<EvaluationResult> {
   const { folder, folders, settings, inputs, models, signal, onProgress } = context;
-  const { request, items: indexes, digest } = step;
+  const { request, items: indexes } = step;
   const data = dataAccess(settings.data);
   const opened = await openTask(request, settings.folder);
-  const task = await readItems(opened, { indexes, limit: request.limit, digest }, data, signal);
+  const task = await readItems(opened, step, data, signal);
   const sandbox = task.executes
     ? await openSandbox({ allowCode: settings.allowCode, unsafeCode: settings.unsafeCode, signal })
     : undefined;

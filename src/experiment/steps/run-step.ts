@@ -71,10 +71,8 @@ function runKind(step: Step, context: StepContext): Promise<StepResult> {
   return step.kind === "analyze" ? runAnalysis(step, context) : runEvaluation(step, context);
 }
 
-async function runMerge(
-  step: MergeStep,
-  { folder, folders, settings, inputs, signal, onProgress }: StepContext,
-): Promise<StepResult> {
+async function runMerge(step: MergeStep, context: StepContext): Promise<StepResult> {
+  const { folder, folders, settings, inputs, signal, onProgress } = context;
   const out = join(folder, WRITTEN_MODEL);
   const clear = async () => {
     for (const path of [out, `${out}.partial`]) await rm(path, { recursive: true, force: true });
@@ -96,10 +94,8 @@ async function runMerge(
   return { kind: "merge" };
 }
 
-async function runTraining(
-  step: TrainStep,
-  { folder, folders, settings, inputs, signal, onProgress }: StepContext,
-): Promise<StepResult> {
+async function runTraining(step: TrainStep, context: StepContext): Promise<StepResult> {
+  const { folder, folders, settings, inputs, signal, onProgress } = context;
   const out = join(folder, "run");
   const run = checkRun({
     ...(withFolders(step.run as never, folders) as unknown as Record<string, unknown>),
@@ -146,11 +142,7 @@ async function runTraining(
 async function trainWithTrl(
   trl: NonNullable<TrainStep["trl"]>,
   out: string,
-  where: {
-    readonly run: ReturnType<typeof checkRun>;
-    readonly folder: string;
-    readonly signal: AbortSignal | undefined;
-  },
+  where: Pick<Parameters<typeof handOverRun>[0], "run" | "folder" | "signal">,
   onProgress: RunStepOptions["onProgress"],
 ): Promise<void> {
   const { python, processes, precision, gradient_checkpointing: gradientCheckpointing } = trl;
@@ -166,19 +158,17 @@ async function trainWithTrl(
     python,
     processes,
     signal: where.signal,
-    onLine: (line) => onProgress?.(progressOf(line), line.trim().slice(0, 100)),
+    onLine: (line) => {
+      // A progress bar is such as ` 43%|####`.
+      const percent = Number(/(\d{1,3})%\|/.exec(line)?.[1] ?? 0);
+      onProgress?.(percent / 100, line.trim().slice(0, 100));
+    },
   });
-}
-
-/** The share in a progress bar such as ` 43%|####`; 0 in other lines. */
-function progressOf(line: string): number {
-  return Number(/(\d{1,3})%\|/.exec(line)?.[1] ?? 0) / 100;
 }
 
 /** Checkpoints of a run's folder, in the order of their samples. */
 async function checkpointsIn(out: string, name: string): Promise<{ path: string; samples: number }[]> {
-  const entries = await readdir(out);
-  return entries
+  return (await readdir(out))
     .flatMap((entry) => {
       const samples = /^checkpoint-(\d+)$/.exec(entry)?.[1];
       return samples === undefined ? [] : [{ path: join(name, entry), samples: Number(samples) }];
@@ -186,22 +176,18 @@ async function checkpointsIn(out: string, name: string): Promise<{ path: string;
     .sort((a, b) => a.samples - b.samples);
 }
 
-async function runAnalysis(
-  step: AnalyzeStep,
-  { folders, settings, inputs, signal, onProgress }: StepContext,
-): Promise<StepResult> {
+async function runAnalysis(step: AnalyzeStep, context: StepContext): Promise<StepResult> {
+  const { folders, settings, inputs, signal, onProgress } = context;
   const at = (identity: string) => folders[identity] ?? identity;
-  const sources = { base: at(step.base), task: at(step.task), language: at(step.language) };
   const { analysis } = await analyzeExperts({
-    base: sources.base,
-    experts: { task: sources.task, language: sources.language },
+    base: at(step.base),
+    experts: { task: at(step.task), language: at(step.language) },
     ...(settings.threads === undefined ? {} : { threads: settings.threads }),
     ...(signal ? { signal } : {}),
     onProgress: ({ done, total, phase }) => onProgress?.(done / Math.max(1, total), phase),
   });
   await inputs.check();
-  const named = { base: "base", task: "task", language: "language" };
-  const suggested = suggestRecipes({ analysis, sources: named });
+  const suggested = suggestRecipes({ analysis, sources: { base: "base", task: "task", language: "language" } });
   return {
     kind: "analyze",
     suggested: suggested.map(({ name, reason, recipe }) => ({ name, reason, recipe: { ...recipe } })),

@@ -3,7 +3,7 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { DTYPE_BY_TORCH_NAME, isFloatDType, plural, RecipeError, writeFolder } from "../../core/index.js";
+import { DTYPE_BY_TORCH_NAME, isFloatDType, writeFolder } from "../../core/index.js";
 import { computeBlends } from "../../engine/index.js";
 import type { OpenedPlan } from "../../merge/index.js";
 import { Resolver, type Step, writeCompanions } from "../../values/index.js";
@@ -16,7 +16,7 @@ import {
   writeSharded,
 } from "../../weights/index.js";
 import type { Run } from "../run/run-schema.js";
-import { type LoraPlan, writeAdapter } from "./lora.js";
+import { encodeValues, type LoraPlan, overflowError, writeAdapter } from "./lora.js";
 import type { Parameter } from "./optimizer.js";
 
 /** Steps, loss and configuration of a checkpoint. */
@@ -71,13 +71,7 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
   const computed = asked.filter((step) => !isTrained(step) && !isStored(step));
   const blends = await computeBlends(computed, base.sources, new Map(), {
     onOverflow: (name, values) => {
-      throw new RecipeError(
-        `${plural(values, "value")} of ${name} do not fit float16. Save as bfloat16 or float32 (save_dtype).`,
-        [],
-        {
-          field: "save_dtype",
-        },
-      );
+      throw overflowError(name, values);
     },
   });
   const converter = new Converter();
@@ -90,7 +84,7 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
       dtype: step.dtype,
       get data() {
         const weights = isTrained(step) ? parameters.get(name)?.weights : undefined;
-        if (weights) return encode(converter, step, weights);
+        if (weights) return encodeValues(converter, name, step.dtype as KernelDType, weights);
         return blends.get(name) ?? readStored(step, resolver);
       },
     };
@@ -98,17 +92,6 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
   await writeSharded(folder, tensors);
   const recipe = { ...base.plan.recipe, dtype };
   await writeCompanions({ ...base.plan, recipe }, base.sources, folder);
-}
-
-/** @throws RecipeError if float16 does not hold the weights */
-function encode(converter: Converter, { tensor, dtype }: Step, weights: Float32Array): Uint8Array {
-  const { bytes, overflowed } = converter.encode(dtype as KernelDType, weights);
-  if (overflowed === 0) return bytes;
-  throw new RecipeError(
-    `${plural(overflowed, "value")} of ${tensor} do not fit float16. Save as bfloat16 or float32 (save_dtype) and resume.`,
-    [],
-    { tensor, field: "save_dtype" },
-  );
 }
 
 /** Integers and packed numbers keep their type; float64 tensors are trained in float32. */

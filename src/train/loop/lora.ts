@@ -15,6 +15,8 @@ import {
   writeSafetensors,
 } from "../../weights/index.js";
 import type { LoraSettings } from "../run/run-schema.js";
+import type { Selectable } from "../run/selection.js";
+import type { ParameterShape } from "./optimizer.js";
 
 /** A matrix [out, in] that gets factors A [rank, in] and B [out, rank]. */
 export interface LoraModule {
@@ -39,9 +41,7 @@ export interface LoraPlan {
 }
 
 /** What a plan reads of a tensor of the base. */
-export interface LoraBaseTensor {
-  readonly layer: number | null;
-  readonly part: Part;
+export interface LoraBaseTensor extends Selectable {
   readonly shape: readonly number[];
   readonly transposed?: true;
 }
@@ -59,7 +59,10 @@ export function planLora(
   settings: LoraSettings,
 ): LoraPlan {
   const field = "train";
-  const outside = [...chosen].filter((name) => tensors.get(name)?.layer === null && isMatrix(name, tensors));
+  const outside = [...chosen].filter((name) => {
+    const { layer, shape = [] } = tensors.get(name) ?? {};
+    return layer === null && name.endsWith(".weight") && shape.length > 1;
+  });
   if (outside.length > 0) {
     throw new RecipeError(
       `${field}: LoRA trains matrices in layers only, and the selection has ${formatSome(outside)}. Write "layers", or add "but outside".`,
@@ -78,10 +81,6 @@ export function planLora(
   const { rank, alpha, rank_stabilised: isStabilised } = settings;
   const scale = alpha / (isStabilised ? Math.sqrt(rank) : rank);
   return { settings, scale, modules, targets: peftTargets(modules, tensors) };
-}
-
-function isMatrix(name: string, tensors: ReadonlyMap<string, LoraBaseTensor>): boolean {
-  return name.endsWith(".weight") && (tensors.get(name)?.shape.length ?? 0) > 1;
 }
 
 // PEFT leaves them out of its linear modules, too.
@@ -107,12 +106,10 @@ export interface LoraFactors {
   readonly b: Float32Array;
 }
 
-/** Shapes of the factors of a module. */
-export function factorShapes(
-  module: LoraModule,
-  rank: number,
-): { readonly a: [number, number]; readonly b: [number, number] } {
-  return { a: [rank, module.in], b: [module.out, rank] };
+/** Names and shapes of the factors of a module, A before B. */
+export function factorsOf(module: LoraModule, rank: number): Readonly<Record<keyof LoraFactors, ParameterShape>> {
+  const { a, b } = factorNames(module);
+  return { a: { name: a, shape: [rank, module.in] }, b: { name: b, shape: [module.out, rank] } };
 }
 
 /**
@@ -144,23 +141,30 @@ export async function writeAdapter(folder: string, options: WriteAdapterOptions)
   const { plan, factors, base, dtype = "F32" } = options;
   const converter = new Converter();
   const tensors = plan.modules.flatMap((module): TensorData[] => {
-    const names = factorNames(module);
-    const shapes = factorShapes(module, plan.settings.rank);
+    const { a, b } = factorsOf(module, plan.settings.rank);
     const values = factors(module);
-    return (["a", "b"] as const).map((factor) => {
-      const { bytes, overflowed } = converter.encode(dtype, values[factor]);
-      if (overflowed > 0) {
-        throw new RecipeError(
-          `${plural(overflowed, "value")} of ${names[factor]} do not fit float16. Save as bfloat16 or float32 (save_dtype).`,
-          [],
-          { field: "save_dtype" },
-        );
-      }
-      return { name: names[factor], dtype, shape: shapes[factor], data: bytes };
-    });
+    return [
+      { ...a, dtype, data: encodeValues(converter, a.name, dtype, values.a) },
+      { ...b, dtype, data: encodeValues(converter, b.name, dtype, values.b) },
+    ];
   });
   await writeSafetensors(join(folder, "adapter_model.safetensors"), tensors);
   await writeFile(join(folder, "adapter_config.json"), `${JSON.stringify(adapterConfig(plan, base), undefined, 2)}\n`);
+}
+
+/** The bytes of a tensor. @throws RecipeError if float16 does not hold its values */
+export function encodeValues(converter: Converter, name: string, dtype: KernelDType, values: Float32Array): Uint8Array {
+  const { bytes, overflowed } = converter.encode(dtype, values);
+  if (overflowed > 0) throw overflowError(name, overflowed);
+  return bytes;
+}
+
+export function overflowError(tensor: string, values: number): RecipeError {
+  return new RecipeError(
+    `${plural(values, "value")} of ${tensor} do not fit float16. Save as bfloat16 or float32 (save_dtype) and resume.`,
+    [],
+    { tensor, field: "save_dtype" },
+  );
 }
 
 /** adapter_config.json of a plan. */

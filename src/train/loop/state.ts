@@ -116,7 +116,12 @@ export async function writeState(states: string, state: StateToWrite): Promise<s
   const final = join(states, folderName((former.at(-1) ?? 0) + 1));
   await mkdir(states, { recursive: true });
   const fill = async (partial: string) => {
-    const tensors = parameters.flatMap((parameter) => ARRAYS.map((array) => tensorOf(array, parameter)));
+    const tensors = parameters.flatMap((parameter) =>
+      ARRAYS.map((array): TensorData => {
+        const [name, data] = [tensorName(array, parameter.name), bytesOf(parameter[array])];
+        return { name, dtype: "F32", shape: parameter.shape, data };
+      }),
+    );
     const masks = [...(state.masks ?? [])].map(([name, data]): TensorData => {
       return { name: maskName(name), dtype: "U8", shape: [data.length], data };
     });
@@ -128,15 +133,6 @@ export async function writeState(states: string, state: StateToWrite): Promise<s
   await writeFolder(final, `the state of step ${progress.step}`, fill, { retry: "resume" });
   for (const number of former) await rm(join(states, folderName(number)), { recursive: true, force: true });
   return final;
-}
-
-function tensorOf(array: (typeof ARRAYS)[number], parameter: Parameter): TensorData {
-  return {
-    name: tensorName(array, parameter.name),
-    dtype: "F32",
-    shape: parameter.shape,
-    data: bytesOf(parameter[array]),
-  };
 }
 
 function bytesOf(values: Float32Array): Uint8Array {

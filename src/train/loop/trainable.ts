@@ -1,6 +1,7 @@
 // A decoder to train: the loss of a batch and its gradients, computed by the runtime. Parameters are fed from the arrays of
 // the optimizer; frozen weights are bound in place.
 import { CheckpointError, type Random, RecipeError } from "../../core/index.js";
+import type { Batch } from "../../data/index.js";
 import {
   type Adapt,
   bindWeights,
@@ -21,22 +22,12 @@ import {
 } from "../../engine/index.js";
 import { measureAll } from "../../values/index.js";
 import { factorNames } from "../../weights/index.js";
-import { factorShapes, initialFactors, type LoraModule, type LoraPlan } from "./lora.js";
+import { factorsOf, initialFactors, type LoraModule, type LoraPlan } from "./lora.js";
 import type { Optimizer, ParameterShape } from "./optimizer.js";
 import { Sessions } from "./sessions.js";
 
-/** Tokens of a batch of B rows and T positions, all [B T] row-major. */
-export interface TokenBatch {
-  readonly rows: number;
-  readonly time: number;
-  readonly ids: Int32Array;
-  /** Positions in their text. */
-  readonly positions: Int32Array;
-  /** The text of its row that a token belongs to, from 1; 0 for padding. A text attends to itself only. */
-  readonly segments: Int32Array;
-  /** The next token, if it is learned; otherwise -1. */
-  readonly labels: Int32Array;
-}
+/** Tokens of a batch of B rows and T positions, all [B T] row-major. A text (segment) attends to itself only. */
+export type TokenBatch = Pick<Batch, "rows" | "time" | "ids" | "positions" | "segments" | "labels">;
 
 export interface TrainableOptions {
   /** Names of the tensors to train, as in the checkpoint; ignored with LoRA. */
@@ -140,13 +131,7 @@ export class TrainableDecoder {
     const bound = await bindWeights({ spec, weights: frozen }, source, { signal });
     const sessions = new Sessions(outputs, bound.weights, threads);
     const parameters = lora
-      ? lora.modules.flatMap((module) => {
-          const [name, shape] = [factorNames(module), factorShapes(module, lora.settings.rank)];
-          return [
-            { name: name.a, shape: shape.a },
-            { name: name.b, shape: shape.b },
-          ];
-        })
+      ? lora.modules.flatMap((module) => Object.values(factorsOf(module, lora.settings.rank)))
       : [...new Set([...trained.values()].map(({ parameter }) => parameter))].map((name) => ({
           name,
           shape: source.tensors.get(name)?.shape ?? [],
@@ -286,10 +271,9 @@ export class TrainableDecoder {
     random: Random | undefined,
   ): void {
     for (const module of modules) {
-      const [names, shapes] = [factorNames(module), factorShapes(module, settings.rank)];
-      for (const factor of ["a", "b"] as const) {
-        const data = optimizer.parameters.get(names[factor])?.weights ?? new Float32Array();
-        feeds[names[factor]] = { dtype: "f32", shape: shapes[factor], data };
+      for (const { name, shape } of Object.values(factorsOf(module, settings.rank))) {
+        const data = optimizer.parameters.get(name)?.weights ?? new Float32Array();
+        feeds[name] = { dtype: "f32", shape, data };
       }
       if (settings.dropout === 0) continue;
       const kept = 1 / (1 - settings.dropout);
@@ -303,13 +287,8 @@ export class TrainableDecoder {
 function requireKnown(trained: ReadonlySet<string>, found: ReadonlySet<string>, source: ModelSource): void {
   const lost = [...trained].filter((name) => !found.has(name));
   if (lost.length === 0) return;
-  throw new RecipeError(
-    `These tensors of ${source.name} cannot be trained, because they are outside its decoder:`,
-    lost,
-    {
-      field: "train",
-    },
-  );
+  const summary = `These tensors of ${source.name} cannot be trained, because they are outside its decoder:`;
+  throw new RecipeError(summary, lost, { field: "train" });
 }
 
 /** Declares the parts of a gradient as outputs. */
@@ -375,11 +354,9 @@ function factorGraph({ modules, settings, scale }: LoraPlan, storedNames: Readon
   const adapt: Adapt = (graph, stored, x, y) => {
     const module = moduleOf.get(storedNames.get(stored.name) ?? "");
     if (!module) return y;
-    const [names, shapes] = [factorNames(module), factorShapes(module, settings.rank)];
-    const a = graph.input(names.a, "f32", shapes.a);
-    const b = graph.input(names.b, "f32", shapes.b);
-    inputs.set(names.a, a);
-    inputs.set(names.b, b);
+    const factors = factorsOf(module, settings.rank);
+    const [a, b] = [factors.a, factors.b].map(({ name, shape }) => graph.input(name, "f32", shape)) as [Node, Node];
+    inputs.set(factors.a.name, a).set(factors.b.name, b);
     const read =
       settings.dropout === 0 ? x : graph.mul(x, graph.input(maskName(module), "f32", [x.shape[0] ?? 0, module.in]));
     const low = graph.matmul(read, a, { transB: true });

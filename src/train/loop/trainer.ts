@@ -90,12 +90,8 @@ class Trainer {
     const saved = resume ? await findState(folder.states) : undefined;
     if (saved) requireSameRun(saved, { configuration: run, inputs });
     else await folder.requireFree(options);
-    const model = await TrainableDecoder.open(source, {
-      trained,
-      lora,
-      threads: run.threads,
-      signal: options.signal,
-    });
+    const { threads } = run;
+    const model = await TrainableDecoder.open(source, { trained, lora, threads, signal: options.signal });
     try {
       const optimizer = new Optimizer(model.parameters, run.optimizer);
       if (saved) await restoreParameters(saved, optimizer.parameters);
@@ -112,17 +108,8 @@ class Trainer {
       const masks = saved && (await readMasks(saved, optimizer.parameters));
       for (const [i, position] of (progress.position as Json[]).entries()) streams[i]?.batches.seek(position);
       const log = new AppendLog(folder.log, progress.logBytes);
-      return new Trainer({
-        options,
-        folder,
-        model,
-        optimizer,
-        log,
-        progress,
-        beginning,
-        masks,
-        resumed: saved !== undefined,
-      });
+      const resumed = saved !== undefined;
+      return new Trainer({ options, folder, model, optimizer, log, progress, beginning, masks, resumed });
     } catch (error) {
       await model.close();
       throw error;

@@ -3,6 +3,7 @@
 import { mkdir, readdir, realpath, rename, rm, symlink } from "node:fs/promises";
 import { basename, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { exists, LOCK_FILE, type Lock, OutputError, takeLock } from "../../core/index.js";
+import type { TrainOptions } from "./training-types.js";
 
 /** Names within the folder of a run. */
 export const RUN_FILES = {
@@ -44,13 +45,7 @@ export class TrainingFolder {
    * @param options.resume whether a run was to be resumed, but has no state
    * @throws OutputError if the folder has a run, or something else
    */
-  async requireFree({
-    force = false,
-    resume = false,
-  }: {
-    readonly force?: boolean | undefined;
-    readonly resume?: boolean | undefined;
-  }): Promise<void> {
+  async requireFree({ force = false, resume = false }: Pick<TrainOptions, "force" | "resume">): Promise<void> {
     if (!(await exists(this.path))) return;
     const names = (await readdir(this.path)).filter((name) => !name.startsWith(LOCK_FILE));
     const isRun = names.includes(RUN_FILES.log) || names.includes(RUN_FILES.states);

@@ -1,5 +1,6 @@
 // The hyperparameters of the fifteen experts of the paper, and defaults for models of other sizes.
 import { didYouMean } from "../../core/index.js";
+import type { RunModel } from "./run-settings.js";
 
 type Row = readonly [
   lr: number,
@@ -116,13 +117,10 @@ export function unknownPreset(name: string): string {
  * and 1e-7; 1.2B: 2.7e-7 and 6.7e-7; 125M: 2.6e-6 and 6.4e-6; 30M: 1.1e-5 and 2.7e-5.
  * @returns undefined for presets that do not depend on the model
  */
-export function scaledPreset(
-  name: string | undefined,
-  model: { readonly parameters: number; readonly contextLength: number },
-): { readonly lr: number; readonly sequenceLength: number } | undefined {
+export function scaledPreset(name: string | undefined, model: RunModel) {
   if (name !== "math" && name !== "language") return undefined;
-  const { length } = SCALED[name];
-  return { lr: rateFor(SCALED[name], model.parameters), sequenceLength: Math.min(length, model.contextLength) };
+  const sequenceLength = Math.min(SCALED[name].length, model.contextLength);
+  return { lr: rateFor(SCALED[name], model.parameters), sequenceLength };
 }
 
 function rateFor({ rate, most }: ScaledRate, parameters: number): number {
@@ -139,10 +137,6 @@ const DEFAULT_RATES: Readonly<Record<"full" | "lora", ScaledRate & { readonly so
 };
 
 /** The learning rate of a run that has none, and where it comes from. */
-export function defaultRate(
-  method: "full" | "lora",
-  { parameters }: { readonly parameters: number },
-): { readonly lr: number; readonly source: string } {
-  const { source } = DEFAULT_RATES[method];
-  return { lr: rateFor(DEFAULT_RATES[method], parameters), source };
+export function defaultRate(method: "full" | "lora", { parameters }: RunModel) {
+  return { lr: rateFor(DEFAULT_RATES[method], parameters), source: DEFAULT_RATES[method].source };
 }

@@ -13,8 +13,7 @@ import {
   RecipeError,
   writeFolder,
 } from "../../core/index.js";
-import { factorNames } from "../../weights/index.js";
-import { factorShapes, initialFactors, writeAdapter } from "../loop/lora.js";
+import { factorsOf, initialFactors, type LoraModule, writeAdapter } from "../loop/lora.js";
 import type { TokenBatch } from "../loop/trainable.js";
 import type { TrainingStream, TrainOptions } from "../loop/training-types.js";
 import { decaySteps, learningRateFactor } from "../run/schedule.js";
@@ -73,8 +72,15 @@ export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> 
   }
   const fill = async (partial: string) => {
     const sequences = await writeSequences(partial, options);
-    await writeHoldout(partial, training);
-    if (training.lora) await writeInitialFactors(join(partial, TRL_FILES.adapter), training, training.lora, base);
+    const { run, holdout, lora: plan } = training;
+    const lines = holdout.map((batch) => rowsAsJson(batch, run.packing));
+    if (lines.length > 0) await writeFile(join(partial, TRL_FILES.holdout), lines, { flush: true });
+    if (plan) {
+      // The factors before training, the same as in a run of layergraft itself.
+      const factors = (module: LoraModule) => initialFactors(module, plan.settings.rank, run.seed);
+      await mkdir(join(partial, TRL_FILES.adapter));
+      await writeAdapter(join(partial, TRL_FILES.adapter), { plan, base, factors });
+    }
     const writeText = (name: string, text: string) => writeFile(join(partial, name), text);
     await writeText(TRL_FILES.run, `${JSON.stringify(describe(options, base, sequences), undefined, 1)}\n`);
     await writeText(TRL_FILES.entry, await readAsset("#trl-entry"));
@@ -177,12 +183,6 @@ async function writeSequences(folder: string, options: WriteTrlOptions): Promise
   return { sequences: sequencesPerStep * settings.steps, tokens: tokens.at(-1) ?? 0, sequencesPerStep, rows };
 }
 
-async function writeHoldout(folder: string, { holdout, run }: TrlRun): Promise<void> {
-  if (holdout.length === 0) return;
-  const lines = holdout.map((batch) => rowsAsJson(batch, run.packing));
-  await writeFile(join(folder, TRL_FILES.holdout), lines, { flush: true });
-}
-
 /** A line for each row, without padding. A label is beside the token before it here, and beside its own token in transformers. */
 function rowsAsJson({ rows, time, ids, labels, positions, segments }: TokenBatch, packing: boolean): string {
   const lines = Array.from({ length: rows }, (_, row) => {
@@ -204,17 +204,6 @@ function rowsAsJson({ rows, time, ids, labels, positions, segments }: TokenBatch
 
 /** The label of tokens without a loss, in PyTorch. */
 const IGNORED = -100;
-
-/** The factors before training, the same as in a run of layergraft itself. */
-async function writeInitialFactors(
-  folder: string,
-  { run }: TrlRun,
-  plan: NonNullable<TrlRun["lora"]>,
-  base: string,
-): Promise<void> {
-  await mkdir(folder);
-  await writeAdapter(folder, { plan, base, factors: (module) => initialFactors(module, plan.settings.rank, run.seed) });
-}
 
 /** run.json, for train.py. */
 function describe({ training, cluster = {}, pad = 0 }: WriteTrlOptions, base: string, written: Written): object {
@@ -262,14 +251,11 @@ function describe({ training, cluster = {}, pad = 0 }: WriteTrlOptions, base: st
 /** Parameters by weight decay and streams. */
 function groupsOf({ run, source, trained, lora, streams }: TrlRun): object[] {
   const { decay: rate, decay_all: decayAll } = run.optimizer;
-  const parameters: readonly (readonly [string, readonly number[]])[] = lora
-    ? lora.modules.flatMap((module) => {
-        const [names, shapes] = [factorNames(module), factorShapes(module, lora.settings.rank)];
-        return [[names.a, shapes.a] as const, [names.b, shapes.b] as const];
-      })
-    : [...source.tensors].flatMap(([name, { shape }]) => (trained.has(name) ? [[name, shape] as const] : []));
+  const parameters = lora
+    ? lora.modules.flatMap((module) => Object.values(factorsOf(module, lora.settings.rank)))
+    : [...source.tensors].flatMap(([name, { shape }]) => (trained.has(name) ? [{ name, shape }] : []));
   const groups = new Map<string, { decay: number; streams: number[]; names: string[] }>();
-  for (const [name, shape] of parameters) {
+  for (const { name, shape } of parameters) {
     const decay = decayAll || shape.length > 1 ? rate : 0;
     const own = streams.flatMap((stream, i) => ((stream.trained?.has(name) ?? true) ? [i] : []));
     const key = JSON.stringify([decay, own]);
