@@ -79,7 +79,7 @@ describe("what it writes", () => {
       [1.9e-5, 1.9e-5],
     ]);
     expect(readdirSync(at("out")).sort()).toEqual(FILES);
-    expect(outcome.stderr).toMatch(/^auto: the row MAV that one in eight/m);
+    expect(outcome.stderr).toMatch(/^auto: 87.5th percentile of row change/m);
     expect(outcome.stderr).toMatch(/^Wrote the analysis in .*; open out\/report\.html$/m);
     expectReadable(outcome.stderr);
   });

@@ -219,7 +219,7 @@ describe("comparisons", () => {
     ]);
     expect(comparisonNotes(of(few, { ...few, leftOut: 3 }))).toEqual([
       "mgsm_sw, strict: 3 left out; one evaluation lacks the item or its verdict",
-      "detectable none: these items cannot show a difference of any size in 80 of 100 studies; compare more items",
+      "detectable none: too few items for 80% power; compare more items",
     ]);
   });
 

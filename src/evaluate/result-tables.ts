@@ -193,7 +193,7 @@ export function comparisonNotes({ methods, tasks, skipped }: ResultsComparison):
         : [],
     ),
     ...(rows.some(({ one }) => showsNone(one))
-      ? ["detectable none: these items cannot show a difference of any size in 80 of 100 studies; compare more items"]
+      ? ["detectable none: too few items for 80% power; compare more items"]
       : []),
   ];
 }

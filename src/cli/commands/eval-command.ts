@@ -107,7 +107,7 @@ export function addEvalCommand(program: Command): void {
       `backend that runs the model: ${BACKEND_HELP} (default: llama for .gguf files, else engine)`,
     )
     .addOption(new Option("--batch <n>", "prompts per batch of the engine (default: 8)").argParser(parsePositive))
-    .option("--model <name>", "server's name for the model (default: <source>, or its only one)")
+    .option("--model <name>", "model name on the server (default: <source>, or its only one)")
     .option("--tokenizer <folder>", "folder with tokenizer.json, for servers that cannot tokenize")
     .addOption(new Option("--concurrency <n>", "parallel requests to a server (default: 8)").argParser(parsePositive))
     .addOption(new Option("--timeout <seconds>", "timeout of a request (default: 600)").argParser(parseSeconds))

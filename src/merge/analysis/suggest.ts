@@ -204,7 +204,7 @@ function byShares(analysis: Analysis, task: number, language: number, options: S
     return {
       name: `shares-by-${by}`,
       reason:
-        `each ${by} from the expert for which it holds a share of the change that is larger by ${tau}: ` +
+        `each ${by} from the expert whose share of the change exceeds the other's by ${tau}: ` +
         `${count("task")} from the task expert, ${count("language")} from the language expert, ${count("average")} blended`,
       reference: SHARES,
       layers,

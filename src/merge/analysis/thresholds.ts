@@ -9,7 +9,7 @@ export const THRESHOLD_PRESETS: Readonly<Record<string, number>> = { paper: 1.9e
 const AUTO_SHARE = 1 / 8;
 
 export const AUTO_RULE =
-  "the row MAV that one in eight of the expert's rows of attention and feed-forward matrices exceeds, as in the published tables";
+  "87.5th percentile of row change in the expert's attention and feed-forward matrices, as in the published tables";
 
 /** A requested threshold: a positive number, or `auto`, which is computed from each expert's rows. */
 export type ThresholdSpec = { readonly name: string; readonly value: number | "auto" };

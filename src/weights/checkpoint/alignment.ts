@@ -186,7 +186,7 @@ function alignmentNotes(
   const known = new Set(tokens);
   const notes = [
     `vocabulary of ${leader.label}${added.length > 0 ? ` and ${plural(added.length, "added token")} of others (${formatSome(added.map(({ content }) => content))})` : ""}: ` +
-      `${plural(rows, "row")}; ${plural(everywhere, "token")} in all sources, ${tokens.length - everywhere} only in some, whose rows those have who lack them, ` +
+      `${plural(rows, "row")}; ${plural(everywhere, "token")} in all sources, ${tokens.length - everywhere} only in some (models lacking a token borrow its row), ` +
       `${rows - tokens.length} padding`,
   ];
   for (const { label, vocabulary } of members) {
