@@ -352,6 +352,11 @@ describe("verify", () => {
 });
 
 describe("manners", () => {
+  it("errors show the escape sequences of names", async () => {
+    const { stderr } = await layergraft(["inspect", "no\u001b[31msuch"], { cwd: root, env: { HF_HUB_OFFLINE: "1" } });
+    expect(stderr).toMatch(/^error: no␛\[31msuch does not exist/);
+  });
+
   it.each(["", "swap", "soup", "merge", "inspect", "diff", "verify"])(
     "--help of %s explains and ends with 0",
     async (command) => {

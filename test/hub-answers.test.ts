@@ -123,6 +123,8 @@ describe("an answer that is not the hub's", () => {
     ),
     ['{"auth":{},"type":"user","name":"tester","orgs":[null]}', /whoami/] as const,
     ['{"files":[null]}', /preupload/] as const,
+    ['{"files":[]}', /preupload/] as const,
+    ['{"objects":[]}', /batch/] as const,
   ])("%j for %s stops a push", async (body, path) => {
     hub.refusals = [{ status: 200, body, path }];
     await expect(push()).rejects.toThrow(notTheHub());

@@ -11,6 +11,7 @@ import {
   systemMessage,
   usageError,
   VERSION,
+  visible,
   write,
 } from "../core/index.js";
 import { closestField } from "../settings/index.js";
@@ -141,15 +142,15 @@ function printError(error: unknown): void {
   if (error instanceof CommanderError) return;
   const palette = paletteFor(process.stderr);
   if (error instanceof CancelledError) {
-    write(process.stderr, `${palette.yellow("interrupted:")} ${error.message}\n`);
+    write(process.stderr, `${palette.yellow("interrupted:")} ${visible(error.message)}\n`);
     return;
   }
   if (error instanceof LayergraftError) {
-    write(process.stderr, `${palette.red("error:")} ${error.message}\n`);
+    write(process.stderr, `${palette.red("error:")} ${visible(error.message)}\n`);
     return;
   }
   if (isAnySystemError(error)) {
-    write(process.stderr, `${palette.red("error:")} ${systemMessage(error)}\n`);
+    write(process.stderr, `${palette.red("error:")} ${visible(systemMessage(error))}\n`);
     return;
   }
   // Any other error is a bug of layergraft or of the system; a bug report needs the trace.

@@ -68,6 +68,6 @@ export { checkFolderOutput, RunFolder, writeFolder } from "./run-folder.js";
 export { redactor } from "./secrets.js";
 export { elementCount, formatShape, type Shape, sameShape } from "./shape.js";
 export { closest, didYouMean } from "./spelling.js";
-export { visible, write } from "./terminal.js";
+export { shellQuote, visible, write } from "./terminal.js";
 export { MAX_THREADS } from "./threads.js";
 export { VERSION } from "./version.js";

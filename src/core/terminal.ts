@@ -11,6 +11,11 @@ export function write(stream: NodeJS.WritableStream, text: string): void {
   stream.write(visible(text, { styles: true }));
 }
 
+/** Quotes a word for the shell. */
+export function shellQuote(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
 /**
  * Text with control and text-direction characters as symbols; line breaks and tabs stay.
  * @param options.styles keep the styles that layergraft prints; default false

@@ -5,6 +5,8 @@ import { HubError } from "./hub-error.js";
 
 /** Longest answer of the API, in bytes. A page of a listing has up to 1,000 files. */
 const MAX_ANSWER = 64 * 2 ** 20;
+/** Read of what a server says of an upload. */
+const MAX_UPLOAD_ANSWER = 2 ** 16;
 
 const isList = (value: unknown): value is readonly Readonly<Record<string, unknown>>[] =>
   Array.isArray(value) && value.every(isObject);
@@ -27,6 +29,7 @@ const isAddress = (value: unknown): value is string => {
 function areUploads(objects: readonly Readonly<Record<string, unknown>>[], asked: unknown): boolean {
   const known = isObject(asked) && isList(asked.objects) ? asked.objects : [];
   const sizes = new Map(known.map(({ oid, size }) => [oid, Number(size)]));
+  if (new Set(objects.map(({ oid }) => oid)).size !== sizes.size) return false;
   return objects.every(({ oid, error, actions = {} }) => {
     const size = sizes.get(oid);
     if (size === undefined || !isObject(actions)) return false;
@@ -64,7 +67,11 @@ const SHAPES: readonly (readonly [RegExp, (value: unknown, asked: unknown) => bo
   [/^\/api\/repos\/create$/, isObject],
   [
     /^\/api\/models\/[^/]+\/[^/]+\/preupload\//,
-    (value) => isObject(value) && isList(value.files) && value.files.every(isUploadable),
+    (value, asked) =>
+      isObject(value) &&
+      isList(value.files) &&
+      value.files.every(isUploadable) &&
+      value.files.length === (isObject(asked) && isList(asked.files) ? asked.files.length : 0),
   ],
   [
     /^\/[^/]+\/[^/]+\.git\/info\/lfs\/objects\/batch$/,
@@ -79,6 +86,26 @@ function parsed(text: unknown): unknown {
   } catch {
     return undefined; // a commit has lines of JSON
   }
+}
+
+/** The answer to an upload, with the beginning of its body. */
+export async function boundedAnswer(response: Response): Promise<Response> {
+  const { status, headers } = response;
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of response.body ?? []) {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > MAX_UPLOAD_ANSWER) break;
+  }
+  const body = bytes > 0 ? Buffer.concat(chunks).subarray(0, MAX_UPLOAD_ANSWER) : null;
+  return copyOf(response, body, { status: Math.min(status, 599), headers });
+}
+
+function copyOf(response: Response, body: string | Uint8Array | null, init: ResponseInit): Response {
+  // Servers send reasons with control characters, which a Response refuses.
+  const statusText = response.statusText.replace(/[^\t\x20-\x7e]/g, "?");
+  return Object.defineProperty(new Response(body, { ...init, statusText }), "url", { value: response.url });
 }
 
 /**
@@ -117,11 +144,9 @@ export async function checkedAnswer(
   }
   const { status, headers } = response;
   const isRefusal = status >= 400;
-  // Servers send statuses and reasons that a Response refuses: above 599, of answers without a body, control characters.
+  // Servers send statuses that a Response refuses: above 599, of answers without a body.
   if (status > 599 || (!isRefusal && !isRight(value, parsed(asked)))) throw wrong();
-  const statusText = response.statusText.replace(/[^\t\x20-\x7e]/g, "?");
   // @huggingface/hub reads the reason of a refusal, which must be an object if it is JSON.
   const body = isObject(value) || !isRefusal ? text : "{}";
-  const copy = new Response(body, { status: isRefusal ? status : 200, statusText, headers });
-  return Object.defineProperty(copy, "url", { value: response.url });
+  return copyOf(response, body, { status: isRefusal ? status : 200, headers });
 }

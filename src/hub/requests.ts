@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { formatDuration, isObject, LayergraftError, readRetryAfter, redactor } from "../core/index.js";
-import { checkedAnswer } from "./answers.js";
+import { boundedAnswer, checkedAnswer } from "./answers.js";
 import { HubError } from "./hub-error.js";
 import { Pace } from "./pace.js";
 import type { HubSettings } from "./settings.js";
@@ -84,7 +84,11 @@ export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptio
         const signals = eitherSignal(either.signal, silent.signal);
         const response = await fetch(input, { ...init, ...body, headers, ...signals });
         onBytes(Number.POSITIVE_INFINITY);
-        return await checkedAnswer(path, response, server, init?.body, onBytes);
+        if (!upload) return await checkedAnswer(path, response, server, init?.body, onBytes);
+        const answer = await boundedAnswer(response);
+        // A server that refuses may not read the rest of the body, and would be waited for.
+        if (answer.status >= 400) silent.abort();
+        return answer;
       } catch (error) {
         throw NO_ANSWER.includes(codeOf(error)) ? noAnswer(error) : error;
       } finally {

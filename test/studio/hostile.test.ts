@@ -65,6 +65,21 @@ const done = async (kind: string, input: object) => {
   }
 };
 
+it("a client that leaves in the middle of a request is no bug", async () => {
+  const { port } = new URL(origin);
+  const sent = request({
+    port,
+    method: "POST",
+    path: "/api/job.list",
+    headers: { authorization: `Bearer ${token}`, "content-length": 100 },
+  });
+  sent.on("error", () => undefined);
+  sent.write("{");
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  sent.destroy();
+  expect((await call("job.list", {})).status).toBe(200);
+});
+
 describe("the door", () => {
   it.each([
     ["no token", {}],

@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
-import { CancelledError, write } from "../../core/index.js";
+import { CancelledError, visible, write } from "../../core/index.js";
 import { brokenModel, type ChatMessage } from "../../engine/index.js";
 import {
   type EngineOptions,
@@ -74,7 +74,7 @@ export function addChatCommand(program: Command): void {
             signal: answering.signal,
             onText: (_, text) => {
               answer += text;
-              if (!flags.json) write(process.stdout, text);
+              if (!flags.json) write(process.stdout, visible(text));
             },
           });
           if (reply?.finish === "invalid" && !flags.json) print("");

@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { plural, usageError, write } from "../../core/index.js";
+import { plural, usageError, visible, write } from "../../core/index.js";
 import { brokenModel, type Engine, type Generation } from "../../engine/index.js";
 import { SILENT, showProgress } from "../../report/index.js";
 import {
@@ -78,7 +78,7 @@ export function addGenerateCommand(program: Command): void {
           {
             ...samplingOf(flags),
             signal,
-            ...(streams ? { onText: (_: number, text: string) => write(process.stdout, text) } : {}),
+            ...(streams ? { onText: (_: number, text: string) => write(process.stdout, visible(text)) } : {}),
             onDone: (i, answer) => show(i, answer),
           },
         )

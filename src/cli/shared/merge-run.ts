@@ -1,7 +1,7 @@
 // Plans, shows and executes the recipe of a merging command.
 
 import { type Command, Option } from "commander";
-import { formatBytes, formatCount, formatPercent, groupBy, plural, usageError } from "../../core/index.js";
+import { formatBytes, formatCount, formatPercent, groupBy, plural, shellQuote, usageError } from "../../core/index.js";
 import {
   checkOutput,
   executePlan,
@@ -148,7 +148,7 @@ export async function runMerge(
         `${result.bytesFetched > 0 ? `${formatBytes(result.bytesFetched)} fetched, ` : ""}${elapsed(start)}`,
     );
   }
-  info(options, `Verify it with: layergraft verify ${options.out ?? ""}`);
+  info(options, `Verify it with: layergraft verify ${shellQuote(options.out ?? "")}`);
   const { push } = await pushResult(options.out ?? "", options);
   if (push) printPush(push);
 }

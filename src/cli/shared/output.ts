@@ -2,7 +2,7 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import pc from "picocolors";
-import { formatDuration, MAX_THREADS, own, parseBytes, usageError, write } from "../../core/index.js";
+import { formatDuration, MAX_THREADS, own, parseBytes, usageError, visible, write } from "../../core/index.js";
 import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../report/index.js";
 import type { RunOptions } from "../../weights/index.js";
 
@@ -53,7 +53,7 @@ export function info(options: CommonOptions, text: string): void {
 
 /** Prints a warning, even with `--quiet`. */
 export function warn(text: string): void {
-  write(process.stderr, `${paletteFor(process.stderr).yellow("warning:")} ${text}\n`);
+  write(process.stderr, `${paletteFor(process.stderr).yellow("warning:")} ${visible(text)}\n`);
 }
 
 /** Options of a long operation that the command line sets. */

@@ -1,5 +1,7 @@
 // Text that goes to and comes from Slurm: job scripts, and the tables of squeue and sacct.
 
+import { shellQuote } from "../../core/index.js";
+
 /** Resources of a step. */
 export interface SlurmResources {
   readonly cores?: number | undefined;
@@ -27,11 +29,6 @@ export interface JobScript {
 
 /** Exit code of a job that was stopped, so its step can be retried; EX_TEMPFAIL of sysexits.h. */
 export const EXIT_AGAIN = 75;
-
-/** Quotes a word for the shell. */
-function shellQuote(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
-}
 
 /**
  * Writes the script of an array of steps. Each task writes its exit code into its step's folder, because Slurm forgets

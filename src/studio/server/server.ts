@@ -61,6 +61,8 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
   const guard = { isLoopback: true, apiKey: token, origins: [] as string[] };
   const server = createServer({ requestTimeout: 60_000, headersTimeout: 10_000 }, (request, response) => {
     answer(request, response).catch((error: unknown) => {
+      // The client went away.
+      if (error === request.errored) return;
       if (!(error instanceof LayergraftError) && !isAnySystemError(error)) onBug(error);
       fail(response, error);
     });

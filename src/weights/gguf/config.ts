@@ -1,6 +1,6 @@
 // config.json of a GGUF file, from its metadata: the inverse of src/export/gguf/metadata.ts.
 // Source: conversion/*.py and src/llama-model.cpp of ggml-org/llama.cpp; the configuration classes of transformers.
-import { CheckpointError } from "../../core/index.js";
+import { CheckpointError, shorten } from "../../core/index.js";
 import type { GgufHeader } from "./header.js";
 
 export type Json = { [field: string]: unknown };
@@ -140,10 +140,11 @@ function phi3({ number, values }: Reader): Json {
 export function ggufFamily(name: unknown, path: string): GgufFamily {
   if (typeof name === "string" && Object.hasOwn(FAMILIES, name)) return FAMILIES[name] as GgufFamily;
   const known = Object.keys(FAMILIES).join(", ");
-  const shown = JSON.stringify(String(name).slice(0, 80));
-  throw new CheckpointError(`${path} has a model of the architecture ${shown}; those that can be read are ${known}.`, {
-    file: path,
-  });
+  const problem =
+    name === undefined
+      ? "names no architecture"
+      : `has a model of the architecture ${JSON.stringify(shorten(String(name)))}`;
+  throw new CheckpointError(`${path} ${problem}; those that can be read are ${known}.`, { file: path });
 }
 
 /** Llama 3's scalings of low frequencies that are published, whose divisors a file has instead of the numbers. */

@@ -56,11 +56,7 @@ describe("a GGUF file", () => {
   });
 
   it.each([
-    [
-      "a name that is not UTF-8",
-      changed("llama.context_lengt", -3, 0xff),
-      /its name ".*" is not UTF-8/,
-    ],
+    ["a name that is not UTF-8", changed("llama.context_lengt", -3, 0xff), /its name ".*" is not UTF-8/],
     ["another version", changed(4, 0, 99), /its version is 99, and llama.cpp reads 2 and 3/],
     ["too many tensors", changed(8, 0, 2n ** 63n), /has 0 axes/],
     ["too many keys", changed(16, 0, 2n ** 64n - 1n), /has a name of/],
@@ -81,6 +77,7 @@ describe("a GGUF file", () => {
     ["a tensor without rows", changed("token_embd.weight", 12, 0n), /has the shape \[64, 0\]/],
     ["a tensor larger than numbers", changed("token_embd.weight", 4, 2n ** 62n), /has the shape/],
     ["rows that do not fill blocks", changed("token_embd.weight", 4, 65n), /do not fill blocks of Q8_0/],
+    ["a tensor in the place of another", changed("output_norm.weight", 16, 1n), /begins at byte 1, not at 224/],
     ["a tensor beyond the end", changed("token_embd.weight", 24, 2n ** 60n), /download or export it again/],
   ])("with %s is refused", (_, bytes, message) => {
     expect(() => check(bytes)).toThrow(message);

@@ -112,12 +112,20 @@ function readHeader(reader: Reader): GgufHeader {
     entries.set(entry.name, entry);
   }
   const alignment = (metadata.get("general.alignment") as number | undefined) ?? ALIGNMENT;
-  const begin = Math.ceil(reader.at / alignment) * alignment;
+  const aligned = (at: number) => Math.ceil(at / alignment) * alignment;
+  const begin = aligned(reader.at);
   const tensors = [...entries.values()].map(({ start, ...entry }) => ({ ...entry, offset: begin + start }));
   const end = tensors.reduce((most, { offset, bytes = 0 }) => Math.max(most, offset + bytes), 0);
   if (end > reader.size) {
     const sizes = `${formatBytes(reader.size)} of ${formatBytes(end)}`;
     throw reader.problem(`it has ${sizes}; download or export it again`);
+  }
+  let next = 0;
+  for (const { name, start, bytes } of entries.values()) {
+    // As llama.cpp requires. Only types that it has and exports do not have no known size.
+    if (start !== next) throw reader.problem(`the tensor ${quoted(name)} begins at byte ${start}, not at ${next}`);
+    if (bytes === undefined) break;
+    next = aligned(start + bytes);
   }
   return { metadata, tensors, bytes: reader.size, digest: reader.digest() };
 }
