@@ -1,5 +1,5 @@
 // A hub that does not answer, or something else that answers in its place.
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { HubError, type HubSettings, openRepository, uploadFiles } from "../src/hub/index.js";
@@ -128,6 +128,19 @@ describe("an answer that is not the hub's", () => {
   ])("%j for %s stops a push", async (body, path) => {
     hub.refusals = [{ status: 200, body, path }];
     await expect(push()).rejects.toThrow(notTheHub());
+  });
+
+  it("and a file that changes while it is pushed end a push", async () => {
+    const file = join(root, "changing.safetensors");
+    writeFileSync(file, content);
+    const pushed = uploadFiles(settings, {
+      ...{ name: NAME, message: "test", retryDelay: 1, timeout: 5000 },
+      files: [{ path: "changing.safetensors", content: file, bytes: content.length }],
+      onProgress: ({ phase }) => {
+        if (phase === "uploading") utimesSync(file, 0, 0);
+      },
+    });
+    await expect(pushed).rejects.toThrow("changing.safetensors changed while it was pushed. Push org/model again.");
   });
 
   it("to the creation of a repository stops a push", async () => {

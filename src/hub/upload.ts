@@ -4,7 +4,7 @@ import { createReadStream } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import type { commitIter } from "@huggingface/hub";
-import { CancelledError, formatSome, isAnySystemError, LayergraftError, shorten } from "../core/index.js";
+import { CancelledError, formatSome, isAnySystemError, LayergraftError, shorten, stampOf } from "../core/index.js";
 import { isCommit } from "./cache.js";
 import { beginHash, type HubFile } from "./contents.js";
 import { HubError } from "./hub-error.js";
@@ -211,6 +211,7 @@ async function commit(
   const { commitIter } = await import("@huggingface/hub");
   signal?.throwIfAborted();
   const progress = new UploadProgress(sent, onProgress);
+  const stamps = await Promise.all(sent.map(stampOfFile));
   // Ends the other uploads when one fails.
   const ended = new AbortController();
   const steps = commitIter({
@@ -232,11 +233,17 @@ async function commit(
     ],
   });
   try {
-    return await lastOf(steps, progress, settings);
+    const made = await lastOf(steps, progress, settings);
+    const now = await Promise.all(sent.map(stampOfFile));
+    const changed = sent.find((_, i) => now[i] !== stamps[i]);
+    if (changed) throw new HubError(`${changed.path} changed while it was pushed. Push ${name} again.`);
+    return made;
   } finally {
     ended.abort();
   }
 }
+
+const stampOfFile = ({ content }: UploadFile) => (typeof content === "string" ? stampOf(content) : undefined);
 
 async function lastOf(steps: ReturnType<typeof commitIter>, progress: UploadProgress, settings: HubSettings) {
   for (;;) {

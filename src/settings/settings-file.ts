@@ -21,7 +21,9 @@ export async function readSettingsText(file: string, kind: string): Promise<stri
     };
     const bytes = await readBounded(file, MAX_BYTES, tooLarge);
     requireSettings(file, kind);
-    return bytes.toString("utf8");
+    // As PowerShell 5 writes text.
+    const isUtf16 = bytes[0] === 0xff && bytes[1] === 0xfe;
+    return new TextDecoder(isUtf16 ? "utf-16le" : "utf-8").decode(bytes);
   } catch (error) {
     if (isSystemError(error, "ENOENT")) throw new RecipeError(`${file} does not exist`, [], { file });
     if (isSystemError(error, "EISDIR")) throw new RecipeError(`${file} is a folder; give a ${kind} file`, [], { file });

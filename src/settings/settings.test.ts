@@ -1,9 +1,12 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import { temporaryFolder } from "../../test/support/checkpoints.js";
 import { RecipeError } from "../core/index.js";
 import { checkSchema, formatProblem } from "./check-schema.js";
 import { jsonSchemaOf, schemaFields, writtenAs } from "./schema-fields.js";
-import { checkSettings } from "./settings-file.js";
+import { checkSettings, readSettingsText } from "./settings-file.js";
 import { parseSettings } from "./yaml.js";
 
 const inner = z.strictObject({ rate: z.number().min(0).max(1).default(0.5).describe("how fast") });
@@ -143,4 +146,12 @@ describe("parseSettings", () => {
     });
     expect(parse('"<<": 5\n')()).toEqual({ "<<": 5 });
   });
+});
+
+it("reads a file as UTF-8, or UTF-16 with its mark", async () => {
+  const file = join(temporaryFolder(), "recipe.yaml");
+  for (const encoding of ["utf8", "utf16le"] as const) {
+    writeFileSync(file, "\ufeffmethod: soup # é\n", encoding);
+    expect(await readSettingsText(file, "recipe")).toBe("method: soup # é\n");
+  }
 });
