@@ -1,7 +1,7 @@
 // Checks a value against a schema: all problems at once, in the terms of YAML, with suggestions for misspelled fields.
 
 import { z } from "zod";
-import { isObject, shorten } from "../core/index.js";
+import { didYouMean, isObject, shorten } from "../core/index.js";
 import { closestField } from "./closest-field.js";
 import { type SchemaField, schemaFields } from "./schema-fields.js";
 
@@ -137,8 +137,11 @@ const inWords: z.core.$ZodErrorMap = (issue) => {
         ? `must be ${wanted}`
         : `must be ${wanted}, not ${found}`;
     }
-    case "invalid_value":
-      return `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.map(String).join(", ")}`;
+    case "invalid_value": {
+      const values = issue.values.map(String);
+      const hint = typeof issue.input === "string" ? didYouMean(issue.input, values) : "";
+      return `must be ${values.length > 1 ? "one of " : ""}${values.join(", ")}${hint}`;
+    }
     case "too_small":
       if (issue.origin === "string")
         return issue.minimum > 1 ? `must have at least ${issue.minimum} characters` : "must not be empty";
