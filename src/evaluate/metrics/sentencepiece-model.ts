@@ -2,13 +2,10 @@
 
 import { formatBytes, isSystemError, LayergraftError, readBounded } from "../../core/index.js";
 
-export type PieceType = "normal" | "unknown" | "control" | "user" | "unused" | "byte";
-
+/** A unigram model. */
 export interface SentencePieceModel {
-  readonly kind: "unigram" | "bpe";
-  readonly pieces: readonly { readonly piece: string; readonly score: number; readonly type: PieceType }[];
-  readonly byteFallback: boolean;
-  readonly suffixSpace: boolean;
+  /** Natural logarithm of each piece's probability. */
+  readonly scores: ReadonlyMap<string, number>;
   /** Double-array trie of what is replaced, and the replacements; empty where text stays as it is. */
   readonly charsMap: Uint8Array;
   readonly addDummyPrefix: boolean;
@@ -19,18 +16,13 @@ export interface SentencePieceModel {
 // The models of FLORES have 5 MB, the largest published ones about 10 MB.
 const MAX_MODEL_BYTES = 100_000_000;
 
-const PIECE_TYPES: Readonly<Record<number, PieceType>> = {
-  1: "normal",
-  2: "unknown",
-  3: "control",
-  4: "user",
-  5: "unused",
-  6: "byte",
-};
+const UNIGRAM = 1;
+/** Of a piece: text, rather than an unknown, control, user-defined, unused or byte piece. */
+const NORMAL = 1;
 
 /**
  * Reads a model file.
- * @throws LayergraftError code "data" if it is not a unigram or byte-pair SentencePiece model
+ * @throws LayergraftError code "data" if it is not a unigram SentencePiece model
  */
 export async function readSentencePieceModel(file: string): Promise<SentencePieceModel> {
   const tooLarge = () => unreadable(file, `it has more than ${formatBytes(MAX_MODEL_BYTES)}, which no such model has`);
@@ -61,28 +53,24 @@ function unreadable(file: string, reason: string, cause?: unknown): LayergraftEr
 }
 
 function parse(bytes: Uint8Array, file: string): SentencePieceModel {
-  const pieces: { piece: string; score: number; type: PieceType }[] = [];
+  const scores = new Map<string, number>();
   let trainer: Field[] = [];
   let normalizer: Field[] = [];
   for (const { number, value } of fields(bytes)) {
     if (!(value instanceof Uint8Array)) continue;
-    if (number === 1) pieces.push(parsePiece([...fields(value)]));
+    if (number === 1) addPiece(scores, [...fields(value)]);
     else if (number === 2) trainer = [...fields(value)];
     else if (number === 3) normalizer = [...fields(value)];
   }
-  if (pieces.length === 0 || trainer.length === 0) throw unreadable(file, "it has no vocabulary");
+  if (scores.size === 0 || trainer.length === 0) throw unreadable(file, "it has no vocabulary");
   const flag = (from: readonly Field[], number: number, otherwise: boolean) => {
     const value = last(from, number);
     return typeof value === "number" ? value !== 0 : otherwise;
   };
-  const kind = last(trainer, 3) ?? 1;
-  if (kind !== 1 && kind !== 2) throw unreadable(file, "it is neither a unigram nor a byte-pair model");
+  if ((last(trainer, 3) ?? UNIGRAM) !== UNIGRAM) throw unreadable(file, "it is not a unigram model");
   const charsMap = last(normalizer, 2);
   return {
-    kind: kind === 1 ? "unigram" : "bpe",
-    pieces,
-    byteFallback: flag(trainer, 35, false),
-    suffixSpace: flag(trainer, 24, false),
+    scores,
     charsMap: charsMap instanceof Uint8Array ? charsMap : new Uint8Array(),
     addDummyPrefix: flag(normalizer, 3, true),
     removeExtraWhitespaces: flag(normalizer, 4, true),
@@ -90,13 +78,10 @@ function parse(bytes: Uint8Array, file: string): SentencePieceModel {
   };
 }
 
-function parsePiece(parts: readonly Field[]): { piece: string; score: number; type: PieceType } {
-  const [piece, score, type] = [last(parts, 1), last(parts, 2), last(parts, 3) ?? 1];
-  return {
-    piece: piece instanceof Uint8Array ? new TextDecoder().decode(piece) : "",
-    score: score instanceof DataView ? score.getFloat32(0, true) : 0,
-    type: (typeof type === "number" ? PIECE_TYPES[type] : undefined) ?? "control",
-  };
+function addPiece(scores: Map<string, number>, parts: readonly Field[]): void {
+  const [piece, score, type] = [last(parts, 1), last(parts, 2), last(parts, 3) ?? NORMAL];
+  if (type !== NORMAL || !(piece instanceof Uint8Array) || piece.length === 0) return;
+  scores.set(new TextDecoder().decode(piece), score instanceof DataView ? score.getFloat32(0, true) : 0);
 }
 
 interface Field {

@@ -5,14 +5,8 @@ import type { SentencePieceModel } from "./sentencepiece-model.js";
 /** The sign that stands for a space within pieces. */
 export const SPACE_SIGN = "\u2581";
 
-/**
- * The function that normalises a line.
- * @param isolated symbols that stay as they are, longest first
- */
-export function sentencePieceNormalizer(
-  model: SentencePieceModel,
-  isolated: (text: string, at: number) => number,
-): (text: string) => string {
+/** The function that normalises a line. */
+export function sentencePieceNormalizer(model: SentencePieceModel): (text: string) => string {
   const replace = replacer(model.charsMap);
   const space = model.escapeWhitespaces ? SPACE_SIGN : " ";
   const trims = model.removeExtraWhitespaces;
@@ -27,13 +21,10 @@ export function sentencePieceNormalizer(
     let at = 0;
     let byte = 0;
     while (at < input.length) {
-      const whole = isolated(input, at);
-      const found = whole > 0 ? undefined : replace(bytes, byte);
-      let length = whole;
-      if (found) length = found.length;
-      else if (length === 0) length = (input.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
+      const found = replace(bytes, byte);
+      const length = found?.length ?? ((input.codePointAt(at) ?? 0) > 0xffff ? 2 : 1);
       const source = input.slice(at, at + length);
-      let part = found ? found.text : source;
+      let part = found?.text ?? source;
       at += length;
       byte += Buffer.byteLength(source);
 
@@ -41,15 +32,13 @@ export function sentencePieceNormalizer(
       if (part === "") continue;
       if (!isStarted) {
         isStarted = true;
-        if (model.addDummyPrefix && !model.suffixSpace) output += space;
+        if (model.addDummyPrefix) output += space;
       }
       output += part.replaceAll(" ", space);
       afterSpace = trims && part.endsWith(" ");
     }
     if (trims) while (output.endsWith(space)) output = output.slice(0, -space.length);
-    // What was white space alone, or nothing, stays nothing.
-    if (!isStarted || output === "") return "";
-    return model.addDummyPrefix && model.suffixSpace ? output + space : output;
+    return output;
   };
 }
 
