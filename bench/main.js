@@ -8,6 +8,7 @@ import { benchmarkExtract } from "./extract.js";
 import { benchmarkHub } from "./hub.js";
 import { benchmarkMethods } from "./methods.js";
 import { benchmarkRanks } from "./ranks.js";
+import { benchmarkReal } from "./real/main.js";
 import { benchmarkServe } from "./serve.js";
 import { benchmarkSwap } from "./swap.js";
 import { benchmarkTrain } from "./train.js";
@@ -25,6 +26,7 @@ const benchmarks = {
   train: benchmarkTrain,
   serve: benchmarkServe,
   export: benchmarkExport,
+  real: benchmarkReal,
 };
 
 if (!name || !(name in benchmarks)) {
