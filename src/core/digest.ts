@@ -10,7 +10,7 @@ export function digestOf(content: string | Uint8Array): string {
 /** Digest of a file's content, as `sha256sum` prints it. */
 export async function digestOfFile(path: string): Promise<string> {
   const hash = createHash("sha256");
-  await pipeline(createReadStream(path, { highWaterMark: 2 ** 22 }), hash);
+  await pipeline(createReadStream(path, { highWaterMark: 2 ** 20 }), hash);
   return hash.digest("hex");
 }
 

@@ -82,15 +82,11 @@ function hubNames(models: readonly Checkpoint[]): string[] {
   return [...new Set(names)];
 }
 
-/** About a second of reading. Larger models are not read again only to be named. */
-const MAX_BYTES_HASHED = 2e9;
+/** A quarter of a second of hashing. Larger models are not read again only to be named. */
+const MAX_BYTES_HASHED = 5e8;
 
-/**
- * SHA-256 of local weights, which no other model shares: of the only file, or of what `sha256sum` prints for several. Empty
- * for files that are large.
- */
+/** SHA-256 of local weights, which no other model shares: of the only file, or of what `sha256sum` prints for several. */
 async function describeWeights(files: readonly SafetensorsFile[]): Promise<string> {
-  if (files.reduce((sum, { bytes }) => sum + bytes, 0) > MAX_BYTES_HASHED) return "";
   const digests: string[] = [];
   for (const { path } of files) digests.push(await digestOfFile(path));
   const [only = ""] = digests;
@@ -101,9 +97,13 @@ async function describeWeights(files: readonly SafetensorsFile[]): Promise<strin
 
 /** A list of models: those on the hub with their commits, others with the digest of their weights. */
 async function describeModels(models: readonly Checkpoint[]): Promise<string> {
+  const bytes = models.flatMap(({ files }) => files.map((file) => (file.remote ? 0 : file.bytes)));
+  const isSmall = bytes.reduce((sum, size) => sum + size, 0) <= MAX_BYTES_HASHED;
   const describe = async (folder: string, files: readonly SafetensorsFile[]) => {
     const onHub = hubPlace(folder);
-    if (!onHub) return `${escapeMarkdown(folderName(folder))}, a local folder${await describeWeights(files)}`;
+    if (!onHub) {
+      return `${escapeMarkdown(folderName(folder))}, a local folder${isSmall ? await describeWeights(files) : ""}`;
+    }
     const { name, commit } = onHub;
     const [organization = "", model = "", ...inside] = name.split("/");
     const url = ["https://huggingface.co", organization, model, "tree", commit, ...inside].join("/");
