@@ -14,13 +14,13 @@ export async function writeByteModel(folder: string, seed: number): Promise<stri
   return folder;
 }
 
-const WORD_PIECES = join(import.meta.dirname, "../fixtures/tokenizers/pieces.json");
-const WORD_PIECE_TOKENS = 125;
+const WHOLE_WORDS = join(import.meta.dirname, "../fixtures/tokenizers/words.json");
+const WHOLE_WORD_TOKENS = 125;
 
-/** Writes a model that cannot be exported as GGUF: its tokenizer is a WordPiece. */
-export async function writeWordPieceModel(folder: string, seed: number): Promise<string> {
-  await writeTiny(folder, { seed, layers: 3, vocabulary: WORD_PIECE_TOKENS, config: { max_position_embeddings: 256 } });
-  copyFileSync(WORD_PIECES, join(folder, "tokenizer.json"));
+/** Writes a model that cannot be exported as GGUF: its tokenizer has whole words. */
+export async function writeWordLevelModel(folder: string, seed: number): Promise<string> {
+  await writeTiny(folder, { seed, layers: 3, vocabulary: WHOLE_WORD_TOKENS, config: { max_position_embeddings: 256 } });
+  copyFileSync(WHOLE_WORDS, join(folder, "tokenizer.json"));
   return folder;
 }
 

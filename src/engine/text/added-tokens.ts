@@ -2,7 +2,7 @@
 // `tokenizers` (src/tokenizer/added_vocabulary.rs at 3ba8ad0).
 import { type AddedToken, type CheckedJson, highest } from "./tokenizer-json.js";
 import { listedTokens, type NamedToken, type TokenizerSettings } from "./tokenizer-settings.js";
-import { longest, Trie } from "./trie.js";
+import { Trie } from "./trie.js";
 import { endsWithWord, isSpace, startsWithWord } from "./unicode.js";
 
 /** An added token with its text for matching and decoding: the content, normalized where `normalized` is set. */
@@ -80,7 +80,7 @@ function splitAt(trie: Trie<Added>, text: string): Section[] {
   // End of the last white space that was skipped; no run is scanned twice.
   let spaceEnd = 0;
   for (let from = 0; from < text.length; ) {
-    const found = longest(trie.root, text, from);
+    const found = trie.longest(text, from);
     if (!found) {
       from++;
       continue;

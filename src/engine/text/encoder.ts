@@ -6,7 +6,7 @@ import { makeParts } from "./hf-tokenizers.js";
 import { makeNormalizer, makeSplitter } from "./normalizers.js";
 import { type CheckedJson, idField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
 import { translateNormalizer, translatePreTokenizer } from "./tokenizer-rewrites.js";
-import { unigramPieces, wordPieces } from "./word-models.js";
+import { unigramPieces } from "./unigram.js";
 
 export class Encoder {
   /** Ids that the post-processor puts before and after a text. */
@@ -90,10 +90,6 @@ function idsByModel(json: CheckedJson, unknown: number | undefined): (word: stri
           return (id === undefined ? bytesOf(piece) : undefined) ?? orUnknown(id, word);
         });
     }
-    case "WordPiece": {
-      const idsOf = wordPieces(settings, vocabulary);
-      return (word) => idsOf(word) ?? [orUnknown(undefined, word)];
-    }
     case "WordLevel":
       return (word) => [orUnknown(vocabulary.get(word), word)];
   }
@@ -145,7 +141,6 @@ export function surroundings(json: CheckedJson, idOf: (token: string) => number 
       case "Sequence":
         for (const each of partsOf(part.processors, "processors")) add(each);
         return;
-      case "BertProcessing":
       case "RobertaProcessing":
         before.unshift(pairId(part.cls));
         after.push(pairId(part.sep));

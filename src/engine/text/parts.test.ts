@@ -57,10 +57,6 @@ describe("decoders", () => {
       return [...tokens.map((token) => decoder.push(token)), decoder.end()];
     };
     // A blank before a full stop goes; one before a word stays.
-    expect(given({ type: "WordPiece", prefix: "##", cleanup: true }, ["a", "b", "##c", "."])).toEqual([
-      ...["a", " b", "c", "."],
-      "",
-    ]);
     expect(given({ type: "Fuse" }, ["a", " ", "b ", ".", " n", "o"], true)).toEqual([
       "a",
       "",
@@ -70,7 +66,6 @@ describe("decoders", () => {
       " no",
       "",
     ]);
-    expect(given({ type: "BPEDecoder", suffix: "</w>" }, ["a", "b</w>", "c</w>"])).toEqual(["", "a", "b ", "c"]);
     const bytes = ["<0xE0>", "<0xB8>", "<0x81>", "x", "<0xE0>"];
     expect(given({ type: "ByteFallback" }, bytes)).toEqual(["", "", "", "กx", "", "�"]);
     expect(given({ type: "ByteLevel" }, ["à¸", "ģ", "a", "à¸"])).toEqual(["", "ก", "a", "", "�"]);

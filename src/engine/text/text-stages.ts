@@ -6,10 +6,7 @@ export interface TextStage {
   end(): string;
 }
 
-/**
- * Spaces that transformers removes, in this order (tokenization_utils_base.py, clean_up_tokenization). WordPiece decoders
- * have one more before the eighth.
- */
+/** Spaces that transformers removes, in this order (tokenization_utils_base.py, clean_up_tokenization). */
 export const CLEAN_UP: readonly (readonly [from: string, to: string])[] = [
   [" .", "."],
   [" ?", "?"],

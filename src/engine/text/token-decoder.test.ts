@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { EXPECTED, fixture, NAMES, TEXTS, tokenizerJson } from "./fixtures.test-util.js";
 import { JsonTokenizer, type Tokenizer } from "./tokenizer.js";
 
-const CLEANED: [string, Tokenizer][] = ["words", "pieces", "unigram"].map((name) => [
+const CLEANED: [string, Tokenizer][] = ["words", "unigram"].map((name) => [
   `${name}, cleaned up`,
   new JsonTokenizer(tokenizerJson(name), { clean_up_tokenization_spaces: true }),
 ]);

@@ -124,12 +124,6 @@ function addStage(plan: Plan, part: Part): void {
       plan.tokens.push(() => each((token, i) => token.replaceAll(sign, i === 0 && drops ? "" : " ")));
       return;
     }
-    case "WordPiece":
-      plan.tokens.push(wordPiece(textField(part, "prefix", "##"), part.cleanup !== false));
-      return;
-    case "BPEDecoder":
-      plan.tokens.push(wordEnds(textField(part, "suffix", "</w>")));
-      return;
     case "Strip": {
       const open = stripOf(part);
       plan.tokens.push(() =>
@@ -192,34 +186,6 @@ function each(change: (token: string, index: number) => string): TokenStage {
 /** Without a decoder, tokens are separated by spaces. */
 function spaced(): TokenStage {
   return each((token, i) => (i === 0 ? token : ` ${token}`));
-}
-
-function wordPiece(prefix: string, cleanUp: boolean): () => TokenStage {
-  return () =>
-    each((token, i) => {
-      const continues = prefix !== "" && token.startsWith(prefix);
-      const piece = i === 0 ? token : continues ? token.slice(prefix.length) : ` ${token}`;
-      if (!cleanUp) return piece;
-      // One more than transformers' list, before " 's" (decoders/wordpiece.rs).
-      const contract = (text: string, [from, to]: readonly [string, string]) => text.replaceAll(from, to);
-      const [first, last] = [CLEAN_UP.slice(0, 7), CLEAN_UP.slice(7)];
-      return [...first, [" do not", " don't"] as const, ...last].reduce(contract, piece);
-    });
-}
-
-/** Tokens with a suffix end words; the last token ends the text. */
-function wordEnds(suffix: string): () => TokenStage {
-  return () => {
-    let held: string | undefined;
-    return {
-      push: (token) => {
-        const before = held;
-        held = token;
-        return before === undefined ? [] : [before.replaceAll(suffix, " ")];
-      },
-      end: () => (held === undefined ? [] : [held.replaceAll(suffix, "")]),
-    };
-  };
 }
 
 /**

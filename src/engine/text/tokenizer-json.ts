@@ -26,7 +26,7 @@ export interface AddedToken {
   readonly special: boolean;
 }
 
-export type ModelType = "BPE" | "Unigram" | "WordPiece" | "WordLevel";
+export type ModelType = "BPE" | "Unigram" | "WordLevel";
 
 export interface CheckedJson {
   readonly model: Part & { readonly type: ModelType };
@@ -43,7 +43,7 @@ export interface CheckedJson {
 // Well above the largest vocabularies, about a quarter of a million tokens. Tables are as long as the highest id.
 const MAX_IDS = 10_000_000;
 
-const MODEL_TYPES: readonly string[] = ["BPE", "Unigram", "WordPiece", "WordLevel"] satisfies ModelType[];
+const MODEL_TYPES: readonly string[] = ["BPE", "Unigram", "WordLevel"] satisfies ModelType[];
 
 /** An error about a tokenizer.json; the loader adds the file. */
 export function problem(message: string, field: string): CheckpointError {
@@ -159,8 +159,7 @@ function modelOf(value: unknown): Part & { type: ModelType } {
 /** Early versions do not name the type of their model. */
 function guessType(model: Readonly<Record<string, unknown>>): ModelType {
   if (Array.isArray(model.merges)) return "BPE";
-  if (Array.isArray(model.vocab)) return "Unigram";
-  return "max_input_chars_per_word" in model || "continuing_subword_prefix" in model ? "WordPiece" : "WordLevel";
+  return Array.isArray(model.vocab) ? "Unigram" : "WordLevel";
 }
 
 function vocabularyOf(model: Part): Map<string, number> {

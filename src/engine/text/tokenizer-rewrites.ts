@@ -60,8 +60,6 @@ export function translatePreTokenizer(part: Part): Part {
       return metaspace(part);
     case "ByteLevel":
       return byteLevel(part);
-    case "BertPreTokenizer":
-      return sequence([split("\\s+", "Removed"), split(PUNCTUATION, "Isolated")]);
     default:
       throw problem(`its pre-tokenizer ${part.type} is not supported`, "pre_tokenizer");
   }

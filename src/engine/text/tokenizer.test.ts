@@ -184,8 +184,8 @@ describe("a tokenizer made in memory", () => {
     ],
     [
       "a decoder that splits again",
-      { ...words, decoder: { type: "Sequence", decoders: [{ type: "Fuse" }, { type: "WordPiece" }] } },
-      /decoder WordPiece after the tokens are joined/,
+      { ...words, decoder: { type: "Sequence", decoders: [{ type: "Fuse" }, { type: "ByteLevel" }] } },
+      /decoder ByteLevel after the tokens are joined/,
     ],
     [
       "byte pairs within words only",

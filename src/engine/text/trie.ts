@@ -62,20 +62,13 @@ export class Trie<T> {
     node.value = value;
   }
 
-  /** The node of a prefix. */
-  nodeOf(text: string): TrieNode<T> | undefined {
-    let node: TrieNode<T> | undefined = this.root;
-    for (let i = 0; node && i < text.length; i++) node = node.child(text.charCodeAt(i));
-    return node;
+  /** The longest text that occurs at a position of another, with its end. */
+  longest(text: string, from: number): { readonly value: T; readonly end: number } | undefined {
+    let found: { readonly value: T; readonly end: number } | undefined;
+    for (let node: TrieNode<T> | undefined = this.root, end = from; node; ) {
+      if (node.value !== undefined) found = { value: node.value, end };
+      node = end < text.length ? node.child(text.charCodeAt(end++)) : undefined;
+    }
+    return found;
   }
-}
-
-/** The longest text that occurs at a position of another, with its end. @param root where to begin */
-export function longest<T>(root: TrieNode<T> | undefined, text: string, from: number) {
-  let found: { readonly value: T; readonly end: number } | undefined;
-  for (let node = root, end = from; node; ) {
-    if (node.value !== undefined) found = { value: node.value, end };
-    node = end < text.length ? node.child(text.charCodeAt(end++)) : undefined;
-  }
-  return found;
 }

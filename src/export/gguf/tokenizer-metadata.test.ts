@@ -69,7 +69,6 @@ describe("byte-level BPE", () => {
   it.each([
     ["gpt2", /no known name for its pre-tokenizer .*Punctuation.*convert_hf_to_gguf.py/],
     ["words", /its tokenizer is a WordLevel/],
-    ["pieces", /its tokenizer is a WordPiece/],
     ["unigram-bytes", /no Unigram tokenizer with byte tokens/],
     ["unigram", /does not normalize texts as its tokenizer does .*NFKC/],
   ])("of another kind is refused: %s", async (name, reason) => {

@@ -1,31 +1,7 @@
-// Words to pieces by WordPiece and Unigram, as in `tokenizers` (src/models at 3ba8ad0). The package's own take quadratic
-// time and memory in the length of a word.
-import { countField, type Part, problem, textField } from "./tokenizer-json.js";
-import { longest, Trie } from "./trie.js";
-
-/** The ids of a word by longest match from its start; undefined for a word that has none. */
-export function wordPieces(
-  model: Part,
-  vocabulary: ReadonlyMap<string, number>,
-): (word: string) => number[] | undefined {
-  const prefix = textField(model, "continuing_subword_prefix", "##");
-  const most = model.max_input_chars_per_word === undefined ? 100 : countField(model, "max_input_chars_per_word");
-  const trie = new Trie<number>();
-  for (const [piece, id] of vocabulary) if (piece !== "") trie.set(piece, id);
-  const inner = trie.nodeOf(prefix);
-  return (word) => {
-    if (word.length > most && [...word].length > most) return undefined;
-    const ids: number[] = [];
-    for (let at = 0; at < word.length; ) {
-      const found = longest(at === 0 ? trie.root : inner, word, at);
-      // A piece that is only the prefix makes no progress.
-      if (!found || found.end === at) return undefined;
-      ids.push(found.value);
-      at = found.end;
-    }
-    return ids;
-  };
-}
+// Words to pieces by Unigram, as in `tokenizers` (src/models at 3ba8ad0). The package's own takes quadratic time and memory
+// in the length of a word.
+import { problem } from "./tokenizer-json.js";
+import { Trie } from "./trie.js";
 
 /** Difference between the lowest score and that of an unknown character (models/unigram/model.rs, K_UNK_PENALTY). */
 const UNKNOWN_PENALTY = 10;
