@@ -1,8 +1,8 @@
 // The trained models that layergraft ships: a base, and what a math expert and a Swahili expert changed of it.
 import { cp, mkdir } from "node:fs/promises";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { openSafetensors, readTensor, type TensorData, writeSharded } from "../weights/index.js";
+import { SHIPPED } from "./world/untrained-model.js";
 
 /** Folders that `writeMiniature` writes. */
 export const MINIATURE_MODELS = { base: "base", math: "math-expert", language: "swahili-expert" } as const;
@@ -11,18 +11,17 @@ const TOKENIZER_FILES = ["config.json", "tokenizer.json", "tokenizer_config.json
 
 /** Writes the shipped models as Hugging Face folders in bfloat16. They are the same on every machine. */
 export async function writeMiniature(out: string): Promise<void> {
-  const assets = dirname(createRequire(import.meta.url).resolve("#miniature"));
   const { base, ...experts } = MINIATURE_MODELS;
-  const whole = await readTensors(join(assets, base, "model.safetensors"));
-  await cp(join(assets, base), join(out, base), { recursive: true });
+  const whole = await readTensors(join(SHIPPED, base, "model.safetensors"));
+  await cp(join(SHIPPED, base), join(out, base), { recursive: true });
   for (const name of Object.values(experts)) {
-    const changed = new Map((await readTensors(join(assets, `${name}.safetensors`))).map((one) => [one.name, one]));
+    const changed = new Map((await readTensors(join(SHIPPED, `${name}.safetensors`))).map((one) => [one.name, one]));
     await mkdir(join(out, name), { recursive: true });
     await writeSharded(
       join(out, name),
       whole.map((tensor) => changed.get(tensor.name) ?? tensor),
     );
-    for (const file of TOKENIZER_FILES) await cp(join(assets, base, file), join(out, name, file));
+    for (const file of TOKENIZER_FILES) await cp(join(SHIPPED, base, file), join(out, name, file));
   }
 }
 

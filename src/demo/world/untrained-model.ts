@@ -1,10 +1,9 @@
-// The miniature's base model before training: its configuration and its first weights, as a Hugging Face folder.
-
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
+// The miniature's base model before training: the shipped configuration and tokenizer, and first weights, as a folder.
+import { copyFile, mkdir, readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
 import { elementCount, Random, writeFileAtomically } from "../../core/index.js";
 import { type TensorData, writeSharded } from "../../weights/index.js";
-import { MAX_POSITIONS, SPECIAL_TOKENS, tokenizerConfigJson, tokenizerJson, vocabulary } from "./vocabulary.js";
 
 /** Sizes of a model. The default has 0.8 million parameters and learns its world in a few minutes on one core. */
 export interface ModelSize {
@@ -16,34 +15,8 @@ export interface ModelSize {
 
 export const MINIATURE: ModelSize = { layers: 8, width: 96, heads: 3, feedForward: 192 };
 
-/** The content of config.json: a Llama. */
-export function modelConfig({ layers, width, heads, feedForward }: ModelSize): Record<string, unknown> {
-  const tokens = vocabulary();
-  const id = (name: keyof typeof SPECIAL_TOKENS) => tokens.indexOf(SPECIAL_TOKENS[name]);
-  return {
-    architectures: ["LlamaForCausalLM"],
-    model_type: "llama",
-    vocab_size: tokens.length,
-    hidden_size: width,
-    intermediate_size: feedForward,
-    num_hidden_layers: layers,
-    num_attention_heads: heads,
-    num_key_value_heads: heads,
-    head_dim: width / heads,
-    hidden_act: "silu",
-    max_position_embeddings: MAX_POSITIONS,
-    rms_norm_eps: 1e-5,
-    rope_theta: 10000,
-    rope_scaling: null,
-    attention_bias: false,
-    mlp_bias: false,
-    tie_word_embeddings: false,
-    initializer_range: 0.02,
-    ...{ pad_token_id: id("pad"), bos_token_id: id("bos"), eos_token_id: id("eos") },
-    torch_dtype: "float32",
-    use_cache: true,
-  };
-}
+/** Tokens of the shipped tokenizer: a word of English, a name or a number is one token; a Swahili word is its syllables. */
+const TOKENS = 730;
 
 // What embeddings begin with: far larger than the layers' first contributions, so that a word is heard from the start.
 const EMBEDDING_DEVIATION = 0.3;
@@ -60,9 +33,8 @@ export function initialWeights({ layers, width, feedForward }: ModelSize, seed: 
   const matrix = (name: string, out: number, into: number, scale = 1) =>
     normal(`${name}.weight`, [out, into], scale / Math.sqrt(into));
   const norm = (name: string) => tensor(`${name}.weight`, [width], () => 1);
-  const size = vocabulary().length;
   return [
-    normal("model.embed_tokens.weight", [size, width], EMBEDDING_DEVIATION),
+    normal("model.embed_tokens.weight", [TOKENS, width], EMBEDDING_DEVIATION),
     ...Array.from({ length: layers }, (_, layer) => `model.layers.${layer}`).flatMap((at) => [
       norm(`${at}.input_layernorm`),
       ...["q_proj", "k_proj", "v_proj"].map((part) => matrix(`${at}.self_attn.${part}`, width, width)),
@@ -72,7 +44,7 @@ export function initialWeights({ layers, width, feedForward }: ModelSize, seed: 
       matrix(`${at}.mlp.down_proj`, width, feedForward, 0.5),
     ]),
     norm("model.norm"),
-    matrix("lm_head", size, width),
+    matrix("lm_head", TOKENS, width),
   ];
 }
 
@@ -83,12 +55,26 @@ function tensor(name: string, shape: readonly number[], value: () => number): Te
   return { name, dtype: "F32", shape, data };
 }
 
+/** The folder of the models that layergraft ships. */
+export const SHIPPED = dirname(createRequire(import.meta.url).resolve("#miniature"));
+
 /** Writes the untrained model with its tokenizer: a folder that every Hugging Face reader opens. */
 export async function writeInitialModel(folder: string, seed: number, size: ModelSize = MINIATURE): Promise<void> {
   await mkdir(folder, { recursive: true });
-  const json = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
   await writeSharded(folder, initialWeights(size, seed));
-  await writeFileAtomically(join(folder, "config.json"), json(modelConfig(size)));
-  await writeFileAtomically(join(folder, "tokenizer.json"), json(tokenizerJson()));
-  await writeFileAtomically(join(folder, "tokenizer_config.json"), json(tokenizerConfigJson()));
+  const shipped = JSON.parse(await readFile(join(SHIPPED, "base/config.json"), "utf8")) as object;
+  const config = {
+    ...shipped,
+    hidden_size: size.width,
+    intermediate_size: size.feedForward,
+    num_hidden_layers: size.layers,
+    num_attention_heads: size.heads,
+    num_key_value_heads: size.heads,
+    head_dim: size.width / size.heads,
+    torch_dtype: "float32",
+  };
+  await writeFileAtomically(join(folder, "config.json"), `${JSON.stringify(config, null, 2)}\n`);
+  for (const file of ["tokenizer.json", "tokenizer_config.json"]) {
+    await copyFile(join(SHIPPED, "base", file), join(folder, file));
+  }
 }

@@ -1,4 +1,6 @@
 // The miniature's world: its words, texts and problems, and that what must not be trained on is not.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { Template } from "@huggingface/jinja";
 import { Tokenizer } from "@huggingface/tokenizers";
 import { describe, expect, it } from "vitest";
@@ -36,12 +38,19 @@ import {
   tellFeeling,
   tellPossession,
 } from "./sentences.js";
-import { syllables, tokenizerConfigJson, tokenizerJson, vocabulary } from "./vocabulary.js";
+import { SHIPPED } from "./untrained-model.js";
 import { SEQUENCE_LENGTH } from "./world-files.js";
 
-const tokenizer = new Tokenizer(tokenizerJson(), tokenizerConfigJson());
+const shipped = (name: string) => JSON.parse(readFileSync(join(SHIPPED, "base", name), "utf8"));
+const tokenizerConfig = shipped("tokenizer_config.json") as { chat_template: string };
+const tokenizer = new Tokenizer(shipped("tokenizer.json"), tokenizerConfig);
+const vocabulary = shipped("tokenizer.json").model.vocab as Record<string, number>;
+// Numbers come first among the keys.
+const VOCABULARY = Object.keys(vocabulary).sort((one, other) => (vocabulary[one] ?? 0) - (vocabulary[other] ?? 0));
+/** A Swahili word in syllables: consonants and then a vowel, as every Swahili syllable is, nasals aside. */
+const syllables = (word: string): string[] => word.match(/[^aeiou]*[aeiou]/g) ?? [];
 const encode = (text: string): number[] => tokenizer.encode(text, { add_special_tokens: false }).ids;
-const tokensOf = (text: string): string[] => encode(text).map((id) => vocabulary()[id] ?? "");
+const tokensOf = (text: string): string[] => encode(text).map((id) => VOCABULARY[id] ?? "");
 
 const NUMBERS = Array.from({ length: LARGEST_NUMBER + 1 }, (_, number) => number);
 const TERMS = [...Object.values(SMALL), ...NOUNS, ...VERBS, ...PLACES];
@@ -127,8 +136,6 @@ describe("the tokenizer", () => {
       expect(tokensOf(word)).toEqual(pieces);
       expect(tokensOf(` ${word}`)).toEqual(pieces.map((piece, at) => (at === 0 ? `Ġ${piece}` : piece)));
     }
-    expect(syllables("ndizi")).toEqual(["ndi", "zi"]);
-    expect(syllables("shambani")).toEqual(["sha", "mba", "ni"]);
   });
 
   it("reads every text and gives it back", () => {
@@ -145,17 +152,13 @@ describe("the tokenizer", () => {
   });
 
   it("has each token once, special tokens first, then the bytes", () => {
-    expect(new Set(vocabulary()).size).toBe(vocabulary().length);
-    expect(vocabulary().slice(0, 3)).toEqual(["<pad>", "<bos>", "<eos>"]);
-    expect(
-      vocabulary()
-        .slice(3, 259)
-        .every((token) => token.length === 1),
-    ).toBe(true);
+    expect(VOCABULARY.map((token) => vocabulary[token])).toEqual(VOCABULARY.map((_, id) => id));
+    expect(VOCABULARY.slice(0, 3)).toEqual(["<pad>", "<bos>", "<eos>"]);
+    expect(VOCABULARY.slice(3, 259).every((token) => token.length === 1)).toBe(true);
   });
 
   it("has a chat template that writes a problem as the texts of the training data do", () => {
-    const template = new Template(String(tokenizerConfigJson().chat_template));
+    const template = new Template(tokenizerConfig.chat_template);
     const tokens = { bos_token: "<bos>", eos_token: "<eos>" };
     const asked = [{ role: "user", content: "How many bananas does Asha have now?" }];
     expect(template.render({ ...tokens, messages: asked, add_generation_prompt: true })).toBe(
