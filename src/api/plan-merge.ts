@@ -8,6 +8,7 @@ import {
   type PlanSummary,
   planRecipe,
   planRecipeFile,
+  revivePlan,
   summarizePlan,
 } from "../merge/index.js";
 import { PLAN_FORMAT, type PlanSource, type Step } from "../values/index.js";
@@ -141,5 +142,7 @@ export async function openPlan(saved: Plan): Promise<MergePlan> {
   if (format !== PLAN_FORMAT) {
     throw new RecipeError(`The saved plan has format ${format}, and this version reads ${PLAN_FORMAT}. Plan again.`);
   }
-  return new MergePlan(await openSaved(saved, hubOf({})));
+  const hub = hubOf({});
+  const { plan, sources } = await openSaved(saved, hub);
+  return new MergePlan({ plan: await revivePlan(plan, hub), sources });
 }

@@ -38,7 +38,7 @@ export { type Verification, type VerifyOptions, verifyOutput } from "./output/ve
 export { isRecipeFile } from "./plan/inner-recipes.js";
 export { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "./plan/method-reference.js";
 export type { Plan } from "./plan/plan.js";
-export { type OpenedPlan, openPlan, planRecipe } from "./plan/planner.js";
+export { type OpenedPlan, openPlan, planRecipe, revivePlan } from "./plan/planner.js";
 export type { MergeRecipe, Recipe, RecipeInput } from "./plan/recipe.js";
 export {
   LIST_FIELDS,

@@ -62,7 +62,15 @@ export {
   type Term,
 } from "./streaming/program.js";
 export { countFetched } from "./streaming/remote-ranges.js";
-export { addCounts, addUp, Collector, resultsByJob, totalDifferences, totalStatistics } from "./streaming/results.js";
+export {
+  addCounts,
+  addUp,
+  Collector,
+  type DeltaStatistics,
+  resultsByJob,
+  totalDifferences,
+  totalStatistics,
+} from "./streaming/results.js";
 export { type AnalyzedPiece, pairsOf } from "./streaming/row-statistics.js";
 export {
   memoryPerThread,
@@ -77,4 +85,5 @@ export {
   type Operation,
   type Seed,
   slerpWeights,
+  stockRatio,
 } from "./streaming/value-operation.js";

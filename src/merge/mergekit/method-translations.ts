@@ -74,29 +74,25 @@ export const TRANSLATIONS: Readonly<Record<string, Translation>> = {
   }),
   model_stock: { own: [], common: ["filter_wise"], isRounded: true, make: modelStock },
   sce: { own: [], common: ["select_topk", "int8_mask"], isRounded: true, make: sce },
+  multislerp: { own: ["weight"], common: ["normalize_weights", "eps"], isRounded: true, make: multislerp },
+  karcher: { own: [], common: ["max_iter", "tol"], isRounded: true, make: karcher },
+  ram: { own: [], common: ["epsilon"], isRounded: true, make: ram("ram") },
+  ramplus_tl: { own: [], common: ["epsilon", "r", "alpha"], isRounded: true, make: ram("ramplus_tl") },
+  arcee_fusion: { own: [], common: [], isRounded: true, make: arceeFusion },
   nearswap: { own: [], common: ["t"], isRounded: true, make: nearswap },
   passthrough: { own: ["scale"], common: [], isRounded: false, make: passthrough },
 };
-
-/** mergekit methods without an equivalent. */
-const UNSUPPORTED = ["multislerp", "karcher", "arcee_fusion", "ram", "ramplus_tl"];
 
 /** Why a method cannot be translated; undefined if it can. */
 export function refusalOf(method: string): string | undefined {
   if (Object.hasOwn(TRANSLATIONS, method)) return undefined;
   const known = Object.keys(TRANSLATIONS);
-  return UNSUPPORTED.includes(method)
-    ? `${method} is not supported; supported are ${known.join(", ")}`
-    : `mergekit has no method ${shorten(method)}; supported are ${known.join(", ")}${didYouMean(method, known)}`;
+  return `mergekit has no method ${shorten(method)}; supported are ${known.join(", ")}${didYouMean(method, known)}`;
 }
-
-/** Parameters of unsupported methods. */
-const OTHER_PARAMETERS = ["normalize_weights", "eps", "max_iter", "tol", "r", "alpha"];
 
 /** Every parameter that some method of mergekit has. */
 export const PARAMETERS: readonly string[] = [
   ...new Set(Object.values(TRANSLATIONS).flatMap(({ own, common }) => [...own, ...common])),
-  ...OTHER_PARAMETERS,
 ];
 
 function linear(slice: SliceMerge): SourceRecipe {
@@ -227,13 +223,56 @@ function rescaleDella(slice: SliceMerge, method: string): object {
 
 function modelStock(slice: SliceMerge): SourceRecipe | undefined {
   const { models, base, others } = slice;
-  if (slice.flag("filter_wise", false)) {
-    slice.problem("filter_wise is not supported; remove it to use one angle per tensor", "filter_wise");
-  }
+  const rows = slice.flag("filter_wise", false);
   if (base && models.length === 1) return base.recipe;
   if (!base || others.length < 2)
     return slice.problem("model_stock needs base_model and at least two other models in every slice");
-  return { method: "model_stock", models: others.map(({ recipe }) => recipe), base: base.recipe };
+  const experts = others.map(({ recipe }) => recipe);
+  return { method: "model_stock", models: experts, base: base.recipe, ...(rows ? { rows } : {}) };
+}
+
+/** One number for all tensors, as some parameters of mergekit's methods are. */
+function numberOf(slice: SliceMerge, name: string, fallback: number): number {
+  const value = slice.common({ name, fallback, range: SIZE });
+  return typeof value === "number" ? value : (slice.problem(`${name} must be one number`, name) ?? fallback);
+}
+
+function multislerp(slice: SliceMerge): SourceRecipe | undefined {
+  const { models, base, others, own } = slice;
+  const normalize = slice.flag("normalize_weights", true);
+  const weights = others.map((model) => own(model, WEIGHT));
+  const [only] = others.length > 0 ? others : models;
+  if (only && others.length < 2) return only.recipe;
+  return {
+    method: "multislerp",
+    models: others.map(({ recipe }, i) => ({ model: recipe, weight: weights[i] })),
+    ...(base ? { base: base.recipe } : {}),
+    normalize,
+  };
+}
+
+function karcher(slice: SliceMerge): SourceRecipe | undefined {
+  const [only] = slice.models;
+  const [iterations, tolerance] = [numberOf(slice, "max_iter", 10), numberOf(slice, "tol", 1e-5)];
+  if (only && slice.models.length === 1) return only.recipe;
+  return { method: "karcher", models: slice.models.map(({ recipe }) => recipe), iterations, tolerance };
+}
+
+function ram(method: "ram" | "ramplus_tl") {
+  return (slice: SliceMerge): SourceRecipe | undefined => {
+    const { base, others } = slice;
+    const threshold = numberOf(slice, "epsilon", 1e-5);
+    const plus = method === "ram" ? {} : { r: numberOf(slice, "r", 0.1), alpha: numberOf(slice, "alpha", 0.2) };
+    if (base && others.length === 0) return base.recipe;
+    if (!base || others.length < 2) return slice.problem(`${method} needs base_model and at least two other models`);
+    return { method, models: others.map(({ recipe }) => recipe), base: base.recipe, threshold, ...plus };
+  };
+}
+
+function arceeFusion({ base, others, problem }: SliceMerge): SourceRecipe | undefined {
+  const [expert, another] = others;
+  if (!base || !expert || another) return problem("arcee_fusion takes two models, of which one is base_model");
+  return { method: "arcee_fusion", expert: expert.recipe, base: base.recipe };
 }
 
 function sce(slice: SliceMerge): SourceRecipe | undefined {

@@ -55,6 +55,11 @@ interface DareRecipe {
   readonly seed: number;
 }
 
+/** The factor that restores the L1 norm of what was sparsified: sum|before| / sum|after|. */
+export function restoreNorm([before, after]: readonly { readonly sumAbsolute: number }[]): number[] {
+  return [before && after && after.sumAbsolute > 0 ? before.sumAbsolute / after.sumAbsolute : 1];
+}
+
 function dropAtRandom(recipe: DareRecipe, { models }: Sources, context: PlanContext): (change: Change) => Value {
   const densities = models.map((expert, i) => modelParameter(recipe, i, "density", DENSITY, expert));
   return ({ name, model, expert, delta }) => {
@@ -67,6 +72,6 @@ function dropAtRandom(recipe: DareRecipe, { models }: Sources, context: PlanCont
     if (recipe.rescale === "density") return dropped(1 / kept);
     const id = `L1 norm of ${name} of ${expert.label}, density ${kept}, seed ${recipe.seed}`;
     const label = `L1 norms of ${expert.label}`;
-    return dropped(context.measure({ id, kind: "rescale", label, before: delta, after: dropped(1) }));
+    return dropped(context.measure({ id, kind: "totals", label, values: [delta, dropped(1)], combine: restoreNorm }));
   };
 }

@@ -1,12 +1,16 @@
 // All merge methods, in display order.
+import { arceeFusion } from "./arcee-fusion.js";
 import { breadcrumbs, breadcrumbsTies } from "./breadcrumbs.js";
 import { dareLinear, dareTies } from "./dare.js";
 import { della, dellaLinear } from "./della.js";
 import { dominant } from "./dominant.js";
+import { karcher } from "./karcher.js";
 import { modelStock } from "./model-stock.js";
+import { multislerp } from "./multislerp.js";
 import { nearswap } from "./nearswap.js";
 import { nuslerp } from "./nuslerp.js";
 import { passthrough } from "./passthrough.js";
+import { ram, ramPlus } from "./ram.js";
 import { revert } from "./revert.js";
 import { sce } from "./sce.js";
 import { shareSwap } from "./share-swap.js";
@@ -25,6 +29,8 @@ export const METHODS = [
   soup,
   slerp,
   nuslerp,
+  multislerp,
+  karcher,
   nearswap,
   taskArithmetic,
   ties,
@@ -36,4 +42,7 @@ export const METHODS = [
   della,
   modelStock,
   sce,
+  ram,
+  ramPlus,
+  arceeFusion,
 ] as const;

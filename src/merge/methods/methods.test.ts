@@ -6,6 +6,7 @@ import { Bench } from "../../../test/support/merging.js";
 import { METHODS, type RecipeInput } from "../index.js";
 import {
   addChanges,
+  arceeFusion,
   at,
   changesOf,
   choose,
@@ -18,14 +19,17 @@ import {
   type Family,
   family,
   groupOf,
+  karcher,
   type Model,
   magnitude,
   majority,
   mapChanges,
   modelStock,
+  multislerp,
   nearswap,
   type Parameter,
   placeOf,
+  ram,
   rowSizes,
   sce,
   shares,
@@ -84,6 +88,7 @@ it("every method has a test here or in methods-random.test.ts", () => {
   const here = [
     ...["swap", "share_swap", "dominant", "revert", "passthrough", "soup", "slerp", "nuslerp", "nearswap"],
     ...["task_arithmetic", "ties", "breadcrumbs", "breadcrumbs_ties", "model_stock", "sce"],
+    ...["multislerp", "karcher", "ram", "ramplus_tl", "arcee_fusion"],
   ];
   const random = ["dare_linear", "dare_ties", "della_linear", "della"];
   expect(METHODS.map(({ name }) => name as string).sort()).toEqual([...here, ...random].sort());
@@ -288,6 +293,36 @@ const inDType = (dtype: "BF16" | "F16" | "F32") => () => {
   it("model_stock", async () => {
     const { experts, models, base, origin } = kin;
     await check({ method: "model_stock", base, models: experts }, modelStock(models, origin));
+    await check({ method: "model_stock", base, models: experts, rows: true }, modelStock(models, origin, true));
+  });
+
+  it("multislerp and karcher", async () => {
+    const { experts, models, base, origin } = kin;
+    const weights = [3, 1, 2];
+    const entries = experts.map((model, i) => ({ model, weight: weights[i] as number }));
+    const shares = weights.map((weight) => weight / 6);
+    await check({ method: "multislerp", models: entries }, multislerp(models, shares));
+    await check({ method: "multislerp", models: entries, base }, multislerp(models, shares, origin));
+    await check({ method: "multislerp", models: entries, base, normalize: false }, multislerp(models, weights, origin));
+    await check({ method: "karcher", models: experts }, karcher(models, [1, 1, 1]));
+    await check({ method: "karcher", models: entries, iterations: 2 }, karcher(models, weights, 2));
+  });
+
+  it("ram and ramplus_tl", async () => {
+    const { experts, models, base, origin } = kin;
+    // Exact in float32, so that a change of this size does not count.
+    const threshold = 2 ** -6;
+    await check({ method: "ram", models: experts, base, threshold }, ram(models, origin, threshold));
+    const [r, alpha] = [0.5, 0.75];
+    await check(
+      { method: "ramplus_tl", models: experts, base, threshold, r, alpha },
+      ram(models, origin, threshold, r, alpha),
+    );
+  });
+
+  it("arcee_fusion", async () => {
+    const { experts, models, base, origin } = kin;
+    await check({ method: "arcee_fusion", expert: experts[0], base }, arceeFusion(models[0], origin));
   });
 
   it("sce: all elements, and those that differ most", async () => {

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { plural } from "../../core/index.js";
+import { stockRatio } from "../../weights/index.js";
 import { modelsField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
@@ -11,6 +12,7 @@ const schema = () =>
     method: z.literal("model_stock"),
     models: modelsField("the experts", {}, 2),
     base: sourceField("model that all were fine-tuned from"),
+    rows: z.boolean().default(false).describe("take the angles of each stored row instead of the flattened tensor"),
   });
 
 export const modelStock = defineMethod({
@@ -24,22 +26,26 @@ export const modelStock = defineMethod({
   tag: "model-stock",
   schema,
   example: { method: "model_stock", models: ["math-expert", "swahili-expert", "base+swahili-adapter"], base: "base" },
-  tensors: (_, { models, base }, context) => {
+  tensors: ({ rows }, { models, base }, context) => {
     const root = requireBase(base, "Model Stock needs");
     return computed(models[0] ?? root, [...models, root], context, (name, tensor) => {
       if (isEmpty(tensor)) return tensorOf(root, name).value;
       const values = models.map((model) => deltaOf(name, model, root));
+      if (rows) {
+        return plus(tensorOf(root, name).value, [{ weight: 1, value: { op: "stock-rows", of: values } }]);
+      }
       const { measured } = context.measure({
         id: `angles of ${name} of ${models.map(({ label }) => label).join(", ")}`,
-        kind: "stock",
+        kind: "gram",
         label: "angles between changes",
         values,
+        combine: (gram) => [stockRatio(gram)],
       });
       const mean = { blend: values.map((value) => ({ weight: 1, value })) };
       return plus(tensorOf(root, name).value, [{ weight: { measured }, value: mean }]);
     });
   },
-  headline: ({ models }) => `Model Stock of ${plural(models.length, "model")}`,
+  headline: ({ models, rows }) => `Model Stock of ${plural(models.length, "model")}${rows ? ", row by row" : ""}`,
   describe: ({ models }, name, layers) =>
     `A Model Stock of ${models.length} models of ${layers} layers, around ${name("base")}.`,
 });

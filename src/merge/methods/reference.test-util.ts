@@ -204,6 +204,113 @@ export const nearswap = (task: Model, language: Model, tOf: (name: string) => nu
     return { ...tensor, values, sizes: tensor.values.map((a, i) => most([a, other[i] as number])), how: "near" };
   });
 
+/** Flattened tensors joined with factors of at most `most`; with a base, their changes, which are added to it. */
+function joined(
+  models: readonly Model[],
+  base: Model | undefined,
+  join: (vectors: readonly (readonly number[])[]) => readonly number[],
+  most = 1,
+): Expectation {
+  return each(models[0] as Model, (name, tensor) => {
+    const vectors = models.map((model) => (base ? changeIn(model, base, name) : valuesOf(model, name)));
+    const origin = base ? valuesOf(base, name) : tensor.values.map(() => 0);
+    const added = join(vectors);
+    const values = origin.map((x, i) => x + (added[i] as number));
+    const sizes = origin.map((x, i) => size([x, ...vectors.map((vector) => most * (vector[i] as number))]));
+    return { ...tensor, values, sizes, how: "near" };
+  });
+}
+
+const norm = (values: readonly number[]) => Math.sqrt(square(values));
+const scaled = (values: readonly number[], by: number) => values.map((x) => x * by);
+const added = (vectors: readonly (readonly number[])[]) =>
+  (vectors[0] as readonly number[]).map((_, i) => sum(vectors.map((vector) => vector[i] as number)));
+
+/** mergekit's definition, with the step along the tangent at the mean direction. */
+export const multislerp = (models: readonly Model[], weights: readonly number[], base?: Model): Expectation =>
+  joined(
+    models,
+    base,
+    (vectors) => {
+      const units = vectors.map((vector) => scaled(vector, 1 / norm(vector)));
+      const total = added(units.map((unit, i) => scaled(unit, weights[i] as number)));
+      const mean = scaled(total, 1 / norm(total));
+      const tangent = added(
+        units.map((unit, i) => added([unit, scaled(mean, -dot(unit, mean))]).map((x) => x * (weights[i] as number))),
+      );
+      const length = sum(vectors.map((vector, i) => (weights[i] as number) * norm(vector)));
+      const angle = norm(tangent) + 1e-8;
+      return scaled(added([scaled(mean, Math.cos(angle)), scaled(tangent, Math.sin(angle) / angle)]), length);
+    },
+    sum(weights),
+  );
+
+/** The mean by gradient steps on the sphere itself. */
+export const karcher = (models: readonly Model[], weights: readonly number[], steps = 10): Expectation =>
+  joined(models, undefined, (vectors) => {
+    const shares = weights.map((weight) => weight / sum(weights));
+    const units = vectors.map((vector) => scaled(vector, 1 / norm(vector)));
+    const start = added(units.map((unit, i) => scaled(unit, shares[i] as number)));
+    let mean = scaled(start, 1 / norm(start));
+    for (let step = 0; step < steps; step++) {
+      const pull = added(
+        units.map((unit, i) => {
+          const angle = Math.acos(Math.min(1, dot(unit, mean)));
+          const along = added([unit, scaled(mean, -Math.cos(angle))]);
+          return scaled(along, angle < 1e-5 ? 0 : ((shares[i] as number) * angle) / Math.sin(angle));
+        }),
+      );
+      if (norm(pull) < 1e-5) break;
+      mean = added([scaled(mean, Math.cos(norm(pull))), scaled(pull, Math.sin(norm(pull)) / norm(pull))]);
+      mean = scaled(mean, 1 / norm(mean));
+    }
+    return scaled(mean, sum(vectors.map((vector, i) => (shares[i] as number) * norm(vector))));
+  });
+
+/** Changes of more than a size: what several experts made on average, what one made times 1 + r min(shared / unique, alpha). */
+export const ram = (models: readonly Model[], base: Model, than: number, r = 0, alpha = 0): Expectation =>
+  joined(models, base, (vectors) => {
+    const isActive = vectors.map((vector) => vector.map((x) => Math.abs(x) > than));
+    const counts = added(isActive.map((flags) => flags.map(Number)));
+    const scales = isActive.map((flags) => {
+      const own = flags.flatMap((flag, e) => (flag ? [counts[e]] : []));
+      const unique = own.filter((count) => count === 1).length;
+      return 1 + r * Math.min((own.length - unique) / unique, alpha);
+    });
+    return counts.map((count, e) => {
+      const terms = vectors.map((vector, i) => (isActive[i]?.[e] ? (vector[e] as number) : 0));
+      return sum(terms.map((x, i) => (count === 1 ? x * (scales[i] as number) : x / Math.max(1, count))));
+    });
+  });
+
+/** The changes whose importance is at least the median and 1.5 times the range between the quartiles. */
+export const arceeFusion = (expert: Model, base: Model): Expectation =>
+  each(expert, (name, tensor) => {
+    const [values, origin] = [tensor.values, valuesOf(base, name)];
+    const width = tensor.shape.length > 1 ? (tensor.shape.at(-1) as number) : values.length;
+    const softmax = (row: readonly number[]) => {
+      const powers = row.map((x) => Math.exp(x));
+      return powers.map((x) => x / sum(powers) + 1e-8);
+    };
+    const importance = values.map((x, i) => {
+      const from = i - (i % width);
+      const [p, q] = [values, origin].map((all) => softmax(all.slice(from, from + width))) as [number[], number[]];
+      const divergence = sum(p.map((one, k) => one * Math.log(one / (q[k] as number))));
+      return Math.abs(x - (origin[i] as number)) * divergence;
+    });
+    const sorted = importance.toSorted((a, b) => a - b);
+    const [q1, q2, q3] = [0.25, 0.5, 0.75].map((share) => sorted[Math.floor(share * (sorted.length - 1))]) as [
+      number,
+      number,
+      number,
+    ];
+    const threshold = q2 + 1.5 * (q3 - q1);
+    const close = importance.filter((x) => x !== threshold && Math.abs(x - threshold) < 1e-5 * threshold);
+    if (close.length > 0) throw new Error(`the reference is undecided: ${close[0]} from ${threshold}`);
+    const merged = origin.map((x, i) => ((importance[i] as number) >= threshold ? (values[i] as number) : x));
+    return { ...tensor, values: merged, sizes: origin.map((x, i) => size([x, values[i] as number])), how: "near" };
+  });
+
 // ---- sparsified changes ----
 
 /** The change of every tensor of one expert. */
@@ -313,21 +420,25 @@ export function majority(changes: readonly Changes[], weightOf: WeightOf = () =>
 }
 
 /** t mean(theta_i) + (1 - t) theta_base, t from the mean cosine of the changes of a tensor; 0 where that is not positive. */
-export const modelStock = (experts: readonly Model[], base: Model): Expectation =>
+/** t mean + (1 - t) base, with t from the angles of whole tensors or, by rows, of each row. */
+export const modelStock = (experts: readonly Model[], base: Model, rows = false): Expectation =>
   each(base, (name, from) => {
     const changes = experts.map((expert) => changeIn(expert, base, name));
-    const cosines = changes.flatMap((a, i) =>
-      changes.slice(i + 1).map((b) => {
-        const norms = Math.sqrt(square(a) * square(b));
-        return norms > 0 ? dot(a, b) / norms : 0;
-      }),
-    );
-    const [n, cosine] = [experts.length, sum(cosines) / cosines.length];
-    if (cosine <= 0) return copy(from);
-    const t = (n * cosine) / (1 + (n - 1) * cosine);
-    const mean = from.values.map((_, e) => sum(experts.map((expert) => valuesOf(expert, name)[e] as number)) / n);
-    const values = from.values.map((x, e) => t * (mean[e] as number) + (1 - t) * x);
-    const sizes = from.values.map((x, e) => size([x, ...changes.map((change) => (t * (change[e] as number)) / n)]));
+    const [n, all] = [experts.length, from.values.length];
+    const width = rows && from.shape.length > 1 ? (from.shape.at(-1) as number) : all;
+    const ratios = Array.from({ length: all / width }, (_, row) => {
+      const parts = changes.map((change) => change.slice(row * width, (row + 1) * width));
+      const cosines = parts.flatMap((a, i) =>
+        parts.slice(i + 1).map((b) => (norm(a) * norm(b) > 0 ? dot(a, b) / (norm(a) * norm(b)) : 0)),
+      );
+      const cosine = sum(cosines) / cosines.length;
+      return cosine <= 0 ? 0 : (n * cosine) / (1 + (n - 1) * cosine);
+    });
+    if (!rows && ratios[0] === 0) return copy(from);
+    const shares = from.values.map((_, e) => ratios[Math.floor(e / width)] as number);
+    const means = changes[0]?.map((_, e) => sum(changes.map((change) => change[e] as number)) / n) as number[];
+    const values = from.values.map((x, e) => x + (shares[e] as number) * (means[e] as number));
+    const sizes = from.values.map((x, e) => size([x, ...changes.map((change) => change[e] as number)]));
     return { ...from, values, sizes, how: "near" };
   });
 

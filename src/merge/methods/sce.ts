@@ -54,9 +54,10 @@ export const sce = defineMethod({
       }
       const { measured } = context.measure({
         id: `sizes of ${who}, select ${share}`,
-        kind: "energy",
+        kind: "gram",
         label: "sizes of changes",
         values: selected,
+        combine: sharesOfSquares,
       });
       const weights = selected.map((_, at) => ({ measured, at }));
       const merged: Value = {
@@ -74,3 +75,9 @@ export const sce = defineMethod({
     `SCE of ${plural(models.length, "model")}${typeof select === "number" ? `: select ${select}` : ""}`,
   describe: ({ models }, name, layers) => `SCE of ${models.length} models of ${layers} layers, on ${name("base")}.`,
 });
+
+function sharesOfSquares(gram: readonly (readonly number[])[]): number[] {
+  const squares = gram.map((row, i) => row[i] ?? 0);
+  const sum = squares.reduce((total, square) => total + square, 0);
+  return squares.map((square) => (sum > 0 ? square / sum : 1 / squares.length));
+}

@@ -1,6 +1,7 @@
 // SLERP: interpolates two models along the arc between their tensors.
 import { z } from "zod";
 import type { Value, WeightedValue } from "../../values/index.js";
+import { slerpWeights } from "../../weights/index.js";
 import { modelsField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, isEmpty, type Operand, type PlanContext, tensorOf } from "./operand.js";
@@ -51,6 +52,14 @@ export function alongArc(
   straight: number,
   context: PlanContext,
 ): WeightedValue[] {
-  const { measured } = context.measure({ id, kind: "slerp", label: "angles", values, t, straight });
+  const { measured } = context.measure({
+    id,
+    kind: "gram",
+    label: "angles",
+    values,
+    combine: (gram) => slerpWeights(at(gram, 0, 1), at(gram, 0, 0), at(gram, 1, 1), t, straight),
+  });
   return values.map((value, at) => ({ weight: at === 0 ? { measured } : { measured, at }, value }));
 }
+
+const at = (gram: readonly (readonly number[])[], i: number, k: number) => gram[i]?.[k] ?? 0;

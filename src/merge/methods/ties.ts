@@ -135,5 +135,11 @@ function majority(
     return [{ sum: models.map((expert, i) => ({ weight: weights[i]?.(name) ?? 1, value: change(expert, i) })) }];
   });
   const id = `majority sign of ${models.map(({ label }) => label).join(", ")}`;
-  return context.measure({ id, kind: "majority", label: "the sign that most changes have", values: sums });
+  return context.measure({
+    id,
+    kind: "signs",
+    label: "the sign that most changes have",
+    values: sums,
+    combine: (counts) => [Math.sign(counts.reduce((sum, { positive, negative }) => sum + positive - negative, 0))],
+  });
 }

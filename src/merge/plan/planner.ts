@@ -291,6 +291,24 @@ export async function openPlan(
 }
 
 /**
+ * A plan that was read from JSON, with the functions of its measurements, which JSON has not.
+ * @throws see `planRecipe`
+ */
+export async function revivePlan(plan: Plan, hub?: HubAccess): Promise<Plan> {
+  const sources = new Map(plan.sources.map((source) => [source.id, source]));
+  const located = <R extends object>(recipe: R, prefix: string): R =>
+    mapSources(recipe, (source, label) => {
+      if (typeof source !== "string") return located(source, `${prefix}${label}.`);
+      const known = sources.get(prefix + label);
+      return known ? sourceText(known, hub !== undefined) : source;
+    });
+  const access = hub && { ...hub, pins: pinsOf(plan) };
+  const again = await planRecipe(located(plan.recipe, "") as RecipeInput, { hub: access });
+  const made = new Map(again.plan.measurements.map((one) => [one.id, one]));
+  return { ...plan, measurements: plan.measurements.map((one) => made.get(one.id) ?? one) };
+}
+
+/**
  * A source of a plan as `openCheckpoint` takes it.
  * @param isPinned whether pins say which commits revisions are
  */

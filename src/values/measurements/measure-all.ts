@@ -17,32 +17,29 @@ import {
 } from "../../weights/index.js";
 import { leavesOf, type Measured, type MeasuredResult, measurementsOf, type Value } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
+import {
+  type GramMeasurement,
+  measureGram,
+  measureSigns,
+  measureTotals,
+  type SignsMeasurement,
+  type TotalsMeasurement,
+} from "./combined.js";
 import { type MagnitudeMeasurement, measureMagnitude } from "./magnitude.js";
 import type { Binding, Measuring, Pass } from "./measurement.js";
 import { type LargestMeasurement, measureLargest, measureOrder, type OrderMeasurement } from "./order-statistics.js";
 import { measureOwnership, type OwnershipMeasurement } from "./ownership.js";
-import {
-  type EnergyMeasurement,
-  measureEnergy,
-  measureSlerp,
-  measureStock,
-  type SlerpMeasurement,
-  type StockMeasurement,
-} from "./products.js";
 import { joinAnalyzed } from "./row-changes.js";
 import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";
-import { type MajorityMeasurement, measureMajority, measureRescale, type RescaleMeasurement } from "./signs.js";
 
 /** Numbers computed from the weights before the steps of a plan can be executed. */
 export type Measurement =
   | MagnitudeMeasurement
   | OrderMeasurement
   | LargestMeasurement
-  | SlerpMeasurement
-  | StockMeasurement
-  | EnergyMeasurement
-  | MajorityMeasurement
-  | RescaleMeasurement
+  | GramMeasurement
+  | TotalsMeasurement
+  | SignsMeasurement
   | RowsMeasurement
   | RowCutMeasurement
   | OwnershipMeasurement;
@@ -55,16 +52,12 @@ function begin(measurement: Measurement, binding: Binding): Measuring<MeasuredRe
       return measureOrder(measurement, binding);
     case "largest":
       return measureLargest(measurement, binding);
-    case "slerp":
-      return measureSlerp(measurement, binding);
-    case "stock":
-      return measureStock(measurement, binding);
-    case "energy":
-      return measureEnergy(measurement, binding);
-    case "majority":
-      return measureMajority(measurement, binding);
-    case "rescale":
-      return measureRescale(measurement, binding);
+    case "gram":
+      return measureGram(measurement, binding);
+    case "totals":
+      return measureTotals(measurement, binding);
+    case "signs":
+      return measureSigns(measurement, binding);
     case "rows":
       return measureRows(measurement, binding);
     case "row-cut":
@@ -80,8 +73,6 @@ function valuesOf(measurement: Measurement): readonly Value[] {
     case "magnitude":
     case "row-cut":
       return measurement.tensors.flatMap(({ value, base }) => [value, base]);
-    case "rescale":
-      return [measurement.before, measurement.after];
     case "rows":
       return [measurement.value, measurement.base];
     case "ownership":

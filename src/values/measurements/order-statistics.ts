@@ -11,6 +11,8 @@ export interface OrderMeasurement extends Labelled {
   readonly values: readonly Value[];
   /** Ranks from 0 at the smallest. A negative rank gives 0, a rank past the end infinity. */
   readonly ranks: readonly number[];
+  /** The result from these magnitudes; default they themselves. */
+  readonly combine?: (found: readonly number[]) => readonly number[];
 }
 
 /** The smallest of the int(share * count) largest non-zero magnitudes. */
@@ -20,9 +22,10 @@ export interface LargestMeasurement extends Labelled {
   readonly share: number;
 }
 
-export function* measureOrder(measurement: OrderMeasurement, binding: Binding): Measuring<number[]> {
+export function* measureOrder(measurement: OrderMeasurement, binding: Binding): Measuring<readonly number[]> {
+  const { ranks, combine = (found) => found } = measurement;
   const upper = yield* countUpper(measurement, binding);
-  return yield* atRanks(measurement, binding, upper, measurement.ranks);
+  return combine(yield* atRanks(measurement, binding, upper, ranks));
 }
 
 export function* measureLargest(measurement: LargestMeasurement, binding: Binding): Measuring<number[]> {

@@ -204,6 +204,67 @@ export const OPERATIONS = {
     },
   }),
 
+  /**
+   * The mean of the values that are not zero, times `shared`; where only one is not zero, that value times its `alone`.
+   */
+  unite: declare({
+    fields: { alone: "numberPerValue", shared: "number" },
+    apply: (buffers, { alone, shared }, { length }, { kernels }) => {
+      const values = buffers.map((buffer) => kernels.floats(buffer, length));
+      const into = values[0] as Float32Array;
+      for (let i = 0; i < length; i++) {
+        let [sum, count, last] = [0, 0, 0];
+        for (let k = 0; k < values.length; k++) {
+          const x = (values[k] as Float32Array)[i] as number;
+          if (x === 0) continue;
+          sum += x;
+          count++;
+          last = k;
+        }
+        into[i] = count === 0 ? 0 : count === 1 ? sum * (alone[last] as number) : (shared * sum) / count;
+      }
+    },
+  }),
+
+  /**
+   * |of[0] - of[1]| times the Kullback-Leibler divergence of the softmaxes of their stored rows, each plus 1e-8, float64.
+   */
+  importance: declare({
+    values: 2,
+    fields: {},
+    wholeRows: true,
+    apply: ([a = 0, b = 0], _, { length, columns }, { kernels }) => {
+      const [into, other] = [kernels.floats(a, length), kernels.floats(b, length)];
+      for (let at = 0; at < length; at += columns) {
+        const [p, q] = [into, other].map((all) => softmax(all.subarray(at, at + columns)));
+        const divergence = (p as Float64Array).reduce(
+          (sum, x, i) => sum + x * Math.log(x / ((q as Float64Array)[i] as number)),
+          0,
+        );
+        for (let i = at; i < at + columns; i++)
+          into[i] = Math.abs((into[i] as number) - (other[i] as number)) * divergence;
+      }
+    },
+  }),
+
+  /** The mean of each stored row of the values times Model Stock's ratio for the angles between them in that row. */
+  "stock-rows": declare({
+    fields: {},
+    wholeRows: true,
+    apply: (buffers, _, { length, columns }, { kernels }) => {
+      const values = buffers.map((buffer) => kernels.floats(buffer, length));
+      const into = values[0] as Float32Array;
+      for (let at = 0; at < length; at += columns) {
+        const rows = values.map((all) => all.subarray(at, at + columns));
+        const gram = rows.map((x) => rows.map((y) => x.reduce((sum, one, i) => sum + one * (y[i] as number), 0)));
+        const ratio = stockRatio(gram) / values.length;
+        for (let i = 0; i < columns; i++) {
+          into[at + i] = ratio * rows.reduce((sum, row) => sum + (row[i] as number), 0);
+        }
+      }
+    },
+  }),
+
   /** Each stored row of of[0] turned towards that of of[1] by the share t of their angle; see `slerpWeights`. */
   "slerp-rows": declare({
     values: 2,
@@ -271,6 +332,30 @@ function eachMatrix(
     each(mask.subarray(number * columns, (number + 1) * columns), from, until - from);
     from = until;
   }
+}
+
+/** Softmax of a row plus 1e-8, as mergekit takes it. */
+function softmax(row: Float32Array): Float64Array {
+  const most = row.reduce((x, y) => Math.max(x, y), Number.NEGATIVE_INFINITY);
+  const powers = Float64Array.from(row, (x) => Math.exp(x - most));
+  const sum = powers.reduce((x, y) => x + y, 0);
+  return powers.map((x) => x / sum + 1e-8);
+}
+
+/**
+ * Model Stock's interpolation ratio t = N cos / (1 + (N - 1) cos), cos the mean cosine of pairs of changes; 0 if these point
+ * away from each other. arXiv 2403.19522, equation 1.
+ * @param gram dot products of the changes, [N, N]
+ */
+export function stockRatio(gram: readonly (readonly number[])[]): number {
+  const cosines = gram.flatMap((row, i) =>
+    row.slice(i + 1).map((product, k) => {
+      const size = Math.sqrt(row[i] ?? 0) * Math.sqrt(gram[i + 1 + k]?.[i + 1 + k] ?? 0);
+      return size > 0 ? product / size : 0;
+    }),
+  );
+  const mean = cosines.reduce((sum, cosine) => sum + cosine, 0) / cosines.length;
+  return mean <= 0 ? 0 : (gram.length * mean) / (1 + (gram.length - 1) * mean);
 }
 
 /**

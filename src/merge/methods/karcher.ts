@@ -1,0 +1,87 @@
+// Karcher mean: the point of the sphere from which the directions of all models are nearest on average.
+import { z } from "zod";
+import { plural } from "../../core/index.js";
+import { modelsField, weightField } from "./fields.js";
+import { defineMethod } from "./method.js";
+import { combinedByAngles } from "./multislerp.js";
+import { modelParameter } from "./task-vectors.js";
+
+const schema = () =>
+  z.strictObject({
+    method: z.literal("karcher"),
+    models: modelsField(
+      "the models",
+      { weight: weightField.optional().describe("weight of its direction; default 1") },
+      2,
+    ),
+    iterations: z.int().min(1).max(1000).default(10).describe("steps of the search at most"),
+    tolerance: z.number().positive().default(1e-5).describe("norms, angles and steps that are smaller count as zero"),
+  });
+
+type Gram = readonly (readonly number[])[];
+
+export const karcher = defineMethod({
+  name: "karcher",
+  title: "Karcher mean",
+  summary: "Averages the directions of the models on the sphere, and their lengths.",
+  formula:
+    "(sum a_i ||theta_i||) u per tensor, u the point of the sphere with the least sum of a_i arccos(<u, u_i>)^2, u_i = theta_i / ||theta_i||, a_i = w_i / sum(w)",
+  reference: "Karcher, Comm. Pure Appl. Math. 1977; arXiv 2603.04972; mergekit, method karcher",
+  tag: "slerp",
+  schema,
+  example: { method: "karcher", models: ["math-expert", "swahili-expert", "base"] },
+  tensors: (recipe, { models }, context) => {
+    const { iterations, tolerance } = recipe;
+    const weights = models.map((model, i) => modelParameter(recipe, i, "weight", 1, model));
+    return combinedByAngles(models, undefined, context, (name) => {
+      const own = weights.map((weight) => weight(name));
+      return {
+        id: `Karcher mean by ${own.join(", ")}, ${iterations} steps, tolerance ${tolerance}`,
+        combine: (gram) => karcherMean(gram, own, iterations, tolerance),
+      };
+    });
+  },
+  headline: ({ models }) => `Karcher mean of ${plural(models.length, "model")}`,
+  describe: ({ models }, _, layers) => `The Karcher mean of ${models.length} models of ${layers} layers.`,
+});
+
+/** Factors of the models: u stays in the span of the u_i, so that all steps are on its N coefficients. */
+function karcherMean(gram: Gram, weights: readonly number[], iterations: number, tolerance: number): number[] {
+  const norms = gram.map((row, i) => Math.sqrt(row[i] ?? 0));
+  const used = norms.flatMap((norm, i) => (norm > tolerance ? [i] : []));
+  const total = used.reduce((sum, i) => sum + (weights[i] ?? 0), 0);
+  if (used.length === 0 || total === 0) return norms.map(() => 0);
+  const shares = used.map((i) => (weights[i] ?? 0) / total);
+  const products = used.map((i) => used.map((k) => (gram[i]?.[k] ?? 0) / ((norms[i] ?? 1) * (norms[k] ?? 1))));
+  const along = (of: readonly number[]) =>
+    products.map((row) => row.reduce((sum, product, k) => sum + product * (of[k] ?? 0), 0));
+  const sizeOf = (of: readonly number[]) =>
+    Math.sqrt(
+      Math.max(
+        0,
+        along(of).reduce((sum, product, i) => sum + product * (of[i] ?? 0), 0),
+      ),
+    );
+  const unit = (of: readonly number[]) => {
+    const size = sizeOf(of);
+    return size > tolerance ? of.map((x) => x / size) : of;
+  };
+  let mean = sizeOf(shares) > tolerance ? unit(shares) : shares.map((_, i) => (i === 0 ? 1 : 0));
+  for (let step = 0; step < iterations; step++) {
+    const pull = mean.map(() => 0);
+    for (const [i, cosine] of along(mean).entries()) {
+      const angle = Math.acos(Math.max(-1, Math.min(1, cosine)));
+      // Opposite directions pull nowhere.
+      if (angle < tolerance || Math.PI - angle < tolerance) continue;
+      const factor = ((shares[i] ?? 0) * angle) / Math.sin(angle);
+      for (const [k, x] of mean.entries()) pull[k] = (pull[k] ?? 0) - factor * cosine * x;
+      pull[i] = (pull[i] ?? 0) + factor;
+    }
+    const size = sizeOf(pull);
+    if (size < tolerance) break;
+    mean = unit(mean.map((x, k) => Math.cos(size) * x + (Math.sin(size) / size) * (pull[k] ?? 0)));
+  }
+  const all = weights.reduce((sum, weight) => sum + weight, 0);
+  const length = norms.reduce((sum, norm, i) => sum + ((weights[i] ?? 0) / all) * norm, 0);
+  return norms.map((norm, i) => (used.includes(i) ? (length * (mean[used.indexOf(i)] ?? 0)) / norm : 0));
+}

@@ -1,0 +1,109 @@
+// RAM: where several experts changed an element, their mean; where one did, its change, perhaps scaled up (RAM+).
+import { z } from "zod";
+import { plural } from "../../core/index.js";
+import type { Value, Weight } from "../../values/index.js";
+import { lambdaField, modelsField, sourceField } from "./fields.js";
+import { defineMethod, type Method } from "./method.js";
+import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
+import { resolveParameter } from "./parameter.js";
+
+const common = () => ({
+  models: modelsField("the experts", {}, 2),
+  base: sourceField("model that all were fine-tuned from"),
+  threshold: z.number().min(0).default(1e-5).describe("changes of at most this size do not count"),
+  lambda: lambdaField,
+});
+
+const FORMULA = "theta_base + lambda sum_{i in A} s_i tau_i / |A| per element, A = {i: |tau_i| > threshold}";
+const about = {
+  reference: "Yuan et al., 2026, arXiv 2601.13572; mergekit, methods ram and ramplus_tl",
+  tag: "ram",
+} as const;
+
+export const ram = defineMethod({
+  ...about,
+  name: "ram",
+  title: "RAM",
+  summary: "Averages each element over the experts that changed it.",
+  formula: `${FORMULA}, s_i = 1`,
+  schema: () => z.strictObject({ method: z.literal("ram"), ...common() }),
+  example: { method: "ram", models: ["math-expert", "swahili-expert"], base: "base" },
+  tensors: (recipe, sources, context) => united(recipe, sources, context),
+  headline: ({ models }) => `RAM of ${plural(models.length, "model")}`,
+  describe: ({ models }, name, layers) => `RAM of ${models.length} models of ${layers} layers, on ${name("base")}.`,
+});
+
+export const ramPlus = defineMethod({
+  ...about,
+  name: "ramplus_tl",
+  title: "RAM+",
+  summary: "As RAM, and scales up what only one expert changed.",
+  formula: `${FORMULA}, s_i = 1 + r min(shared_i / unique_i, alpha) where |A| = 1, else 1, with the counts of a tensor's elements that expert i changed with others and alone`,
+  schema: () =>
+    z.strictObject({
+      method: z.literal("ramplus_tl"),
+      ...common(),
+      r: z.number().min(0).max(1e3).default(0.1).describe("strength of the scaling"),
+      alpha: z.number().min(0).max(1e3).default(0.2).describe("limit of the ratio of shared to unique elements"),
+    }),
+  example: { method: "ramplus_tl", models: ["math-expert", "swahili-expert"], base: "base" },
+  tensors: (recipe, sources, context) => united(recipe, sources, context, recipe),
+  headline: ({ models, r, alpha }) => `RAM+ of ${plural(models.length, "model")}: r ${r}, alpha ${alpha}`,
+  describe: ({ models }, name, layers) => `RAM+ of ${models.length} models of ${layers} layers, on ${name("base")}.`,
+});
+
+/** The smallest float32 that is larger. */
+function above(x: number): number {
+  const bits = new Uint32Array(Float32Array.of(x).buffer);
+  bits[0] = (bits[0] ?? 0) + 1;
+  return new Float32Array(bits.buffer)[0] ?? x;
+}
+
+type Recipe = z.output<z.ZodObject<ReturnType<typeof common>>>;
+
+function united(
+  { threshold, lambda: factor }: Recipe,
+  { models, base }: Parameters<Method["tensors"]>[1],
+  context: Parameters<Method["tensors"]>[2],
+  scaled?: { readonly r: number; readonly alpha: number },
+) {
+  const root = requireBase(base, "RAM needs");
+  const [lead = root] = models;
+  const lambda = resolveParameter(factor, 1, "lambda", lead);
+  const labels = models.map(({ label }) => label).join(", ");
+  return computed(lead, [...models, root], context, (name, tensor) => {
+    const from = tensorOf(root, name).value;
+    if (isEmpty(tensor)) return from;
+    const active = models.map((model): Value => {
+      return { op: "trim", of: [deltaOf(name, model, root)], low: above(threshold), high: Number.MAX_VALUE };
+    });
+    const unite = (alone: readonly Weight[], shared: number): Value => ({ op: "unite", of: active, alone, shared });
+    let scales: readonly Weight[] = active.map(() => 1);
+    if (scaled) {
+      const { r, alpha } = scaled;
+      const { measured } = context.measure({
+        id: `overlap above ${threshold} of ${name} of ${labels}, r ${r}, alpha ${alpha}`,
+        kind: "signs",
+        label: "elements that experts share",
+        values: [
+          ...active,
+          ...models.map((_, i) =>
+            unite(
+              models.map((_, k) => (i === k ? 1 : 0)),
+              0,
+            ),
+          ),
+        ],
+        combine: (counts) => {
+          const all = counts.map(({ positive, negative }) => positive + negative);
+          return models.map((_, i) => {
+            const [own = 0, unique = 0] = [all[i], all[models.length + i]];
+            return unique === 0 ? 1 : 1 + r * Math.min((own - unique) / unique, alpha);
+          });
+        },
+      });
+      scales = models.map((_, at) => ({ measured, at }));
+    }
+    return plus(from, [{ weight: lambda(name), value: unite(scales, 1) }]);
+  });
+}

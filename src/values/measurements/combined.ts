@@ -1,0 +1,61 @@
+// Measurements that a method defines: numbers that it calculates from products, sums or signs of values.
+import { type DeltaStatistics, type Job, totalStatistics } from "../../weights/index.js";
+import type { Value } from "../expressions/expression.js";
+import { added, type Binding, type Labelled, type Measuring, notFinite, products } from "./measurement.js";
+
+/** Numbers from the dot products of values. The id names everything that `combine` depends on. */
+export interface GramMeasurement extends Labelled {
+  readonly kind: "gram";
+  readonly values: readonly Value[];
+  /** @param gram symmetric, [values, values], float64 */
+  readonly combine: (gram: readonly (readonly number[])[]) => readonly number[];
+}
+
+/** Numbers from sums over the elements of each value, such as its L1 norm. */
+export interface TotalsMeasurement extends Labelled {
+  readonly kind: "totals";
+  readonly values: readonly Value[];
+  readonly combine: (totals: readonly DeltaStatistics[]) => readonly number[];
+}
+
+/** Numbers from the counts of positive and negative elements of each value. */
+export interface SignsMeasurement extends Labelled {
+  readonly kind: "signs";
+  readonly values: readonly Value[];
+  readonly combine: (counts: readonly { readonly positive: number; readonly negative: number }[]) => readonly number[];
+}
+
+export function* measureGram({ id, values, combine }: GramMeasurement, binding: Binding): Measuring<readonly number[]> {
+  return combine(yield* products(id, values, binding));
+}
+
+export function* measureTotals(
+  { id, label, values, combine }: TotalsMeasurement,
+  binding: Binding,
+): Measuring<readonly number[]> {
+  const totals: DeltaStatistics[] = [];
+  yield {
+    jobs: values.map((value): Job => ({ kind: "delta", name: label, value: binding.evaluation(value) })),
+    onTotal: (job, total) => {
+      const statistics = totalStatistics(total as readonly Float64Array[]);
+      if (statistics.nonFinite > 0) throw notFinite(id);
+      totals[job] = statistics;
+    },
+  };
+  return combine(totals);
+}
+
+export function* measureSigns(
+  { label, values, combine }: SignsMeasurement,
+  binding: Binding,
+): Measuring<readonly number[]> {
+  const counts: { positive: number; negative: number }[] = [];
+  yield {
+    jobs: values.map((value): Job => ({ kind: "signs", name: label, value: binding.evaluation(value) })),
+    onTotal: (job, total) => {
+      const [positive = 0, negative = 0] = added(total, 2);
+      counts[job] = { positive, negative };
+    },
+  };
+  return combine(counts);
+}
