@@ -26,9 +26,16 @@ const spread = z.union([number, z.array(number).min(1)], {
 
 const conditional = z.strictObject({ filter: z.string().nullish(), value: spread });
 
-const setting = z.union([number, z.array(number).min(1), z.array(conditional).min(1)], {
-  error: "must be a number, a list of numbers (a gradient), or a list of { filter, value }",
-});
+const setting = z.union(
+  [
+    number,
+    z.array(number).min(1),
+    conditional.transform((one) => [one]),
+    // A number in such a list is for all tensors that no filter before it names.
+    z.array(z.union([conditional, number.transform((value) => ({ value, filter: undefined }))])).min(1),
+  ],
+  { error: "must be a number, a list of numbers (a gradient), or { filter, value }, alone or in a list" },
+);
 
 export type Spread = z.output<typeof spread>;
 export type Setting = z.output<typeof setting>;

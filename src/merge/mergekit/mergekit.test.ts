@@ -78,13 +78,8 @@ describe("every method, on the command line", () => {
     expect(weightsOf(out)).toBe(weightsOf((await bench.merge(placed(recipe))).out));
   });
 
-  it("mergekit has, except five that are rejected", async () => {
-    const supported = new Set(methods.map(([method]) => method));
-    expect(supported.size).toBe(15);
-    for (const method of ["multislerp", "karcher", "arcee_fusion", "ram", "ramplus_tl"]) {
-      const message = `line 1: merge_method: ${method} is not supported; supported are ${[...supported].join(", ")}`;
-      await expect(parseMergekit(`merge_method: ${method}\nmodels: [{ model: a }]`)).rejects.toThrow(message);
-    }
+  it("covers what mergekit 0.1.5 has", () => {
+    expect(new Set(methods.map(([method]) => method)).size).toBe(20);
   });
 });
 
@@ -383,7 +378,7 @@ describe("convert", () => {
     const { out } = await merge(text);
     writeFileSync(at("della.yml"), text);
     const printed = await layergraft(["convert", "della.yml"], { cwd: root });
-    expect(printed.stderr).toMatch(/note: della divides .*\nnote: arithmetic .*\nnote: the random choice/);
+    expect(printed.stderr).toMatch(/note: arithmetic .*\nnote: the random choice/);
     expect(printed.stdout).toContain("  gradient: [0.5, 0.7]\n");
     expect(await parseRecipe(printed.stdout)).toMatchObject({ method: "della", base: "base" });
     writeFileSync(at("della.recipe.yaml"), printed.stdout);
@@ -392,7 +387,7 @@ describe("convert", () => {
     expect(weightsOf(at("again"))).toBe(weightsOf(out));
     expect(readFileSync(at("again", "config.json"))).toEqual(readFileSync(join(out, "config.json")));
     const json = await layergraft(["convert", "della.yml", "--json", "--quiet"], { cwd: root });
-    expect(JSON.parse(json.stdout)).toMatchObject({ recipe: { method: "della" }, notes: [{}, {}, {}] });
+    expect(JSON.parse(json.stdout)).toMatchObject({ recipe: { method: "della" }, notes: [{}, {}] });
     expect(json.stderr).toBe("");
   });
 

@@ -56,20 +56,25 @@ export const TRANSLATIONS: Readonly<Record<string, Translation>> = {
     make: nuslerp,
   },
   task_arithmetic: taskVectors("task_arithmetic", {}),
-  ties: taskVectors("ties", { own: { density: 1 }, normalize: true, fixed: { trim: "tensor" }, rescale: noRescale }),
-  dare_linear: taskVectors("dare_linear", { own: { density: 1 }, rescale: rescaleDare, isRandom: true }),
-  dare_ties: taskVectors("dare_ties", { own: { density: 1 }, rescale: rescaleDare, isRandom: true }),
-  breadcrumbs: taskVectors("breadcrumbs", { own: { density: 1, gamma: 0.01 }, rescale: noRescale }),
-  breadcrumbs_ties: taskVectors("breadcrumbs_ties", { own: { density: 1, gamma: 0.01 }, rescale: noRescale }),
+  ties: taskVectors("ties", {
+    own: { density: 1 },
+    normalize: true,
+    fixed: { trim: "tensor" },
+    rescale: rescaled(false),
+  }),
+  dare_linear: taskVectors("dare_linear", { own: { density: 1 }, rescale: rescaled(true), isRandom: true }),
+  dare_ties: taskVectors("dare_ties", { own: { density: 1 }, rescale: rescaled(true), isRandom: true }),
+  breadcrumbs: taskVectors("breadcrumbs", { own: { density: 1, gamma: 0.01 }, rescale: rescaled(false) }),
+  breadcrumbs_ties: taskVectors("breadcrumbs_ties", { own: { density: 1, gamma: 0.01 }, rescale: rescaled(false) }),
   della: taskVectors("della", {
     own: { density: 1, epsilon: 0.15 },
     normalize: true,
-    rescale: rescaleDella,
+    rescale: rescaled(true),
     isRandom: true,
   }),
   della_linear: taskVectors("della_linear", {
     own: { density: 1, epsilon: 0.15 },
-    rescale: rescaleDella,
+    rescale: rescaled(true),
     isRandom: true,
   }),
   model_stock: { own: [], common: ["filter_wise"], isRounded: true, make: modelStock },
@@ -148,7 +153,7 @@ interface TaskVectorMethod {
   /** Fields that are always set. */
   readonly fixed?: object;
   /** Translates `rescale`. */
-  readonly rescale?: (slice: SliceMerge, method: string) => object;
+  readonly rescale?: (slice: SliceMerge) => object;
   readonly isRandom?: true;
 }
 
@@ -170,7 +175,7 @@ function taskVectors(
         const range: Range = name === "density" ? { ...SHARE, clamps: true } : SHARE;
         return [name, others.map((model) => slice.own(model, { name, fallback, range }))];
       });
-      const rescaled = rescale?.(slice, method) ?? {};
+      const rescaled = rescale?.(slice) ?? {};
       const lambda = slice.common({ name: "lambda", fallback: 1, range: SIZE });
       const isNormalized = slice.flag("normalize", normalize);
       if (others.length === 0) return base.recipe;
@@ -198,27 +203,12 @@ function areSame(values: readonly Parameter[]): boolean {
   return new Set(values.map((value) => JSON.stringify(value))).size === 1;
 }
 
-function noRescale(slice: SliceMerge, method: string): object {
-  if (slice.flag("rescale", false)) {
-    slice.problem(`rescale is not supported for ${method}, which does not rescale changes`, "rescale");
-  }
-  return {};
-}
-
-function rescaleDare(slice: SliceMerge): object {
-  return { rescale: slice.flag("rescale", true) ? "norm" : "none" };
-}
-
-function rescaleDella(slice: SliceMerge, method: string): object {
-  if (slice.flag("rescale", true)) {
-    slice.note(
-      `${method} divides the changes that are kept by their probability, as the paper does; mergekit scales them to the L1 norm of all`,
-    );
-  } else {
-    const message = `rescale: false is not supported for ${method}, which divides the changes that are kept by their probability`;
-    slice.problem(message, "rescale");
-  }
-  return {};
+/** `rescale` of mergekit restores L1 norms. It is true by default for methods that drop at random, which have another default here. */
+function rescaled(fallback: boolean) {
+  return (slice: SliceMerge): object => {
+    const isRescaled = slice.flag("rescale", fallback);
+    return isRescaled || fallback ? { rescale: isRescaled ? "norm" : "none" } : {};
+  };
 }
 
 function modelStock(slice: SliceMerge): SourceRecipe | undefined {

@@ -4,7 +4,15 @@ import { elementCount } from "../../core/index.js";
 import type { Value } from "../../values/index.js";
 import type { Sources } from "./method.js";
 import type { PlanContext } from "./operand.js";
-import { type Change, modelParameter, shareField, sparsifyingMethod, taskVectorFields } from "./task-vectors.js";
+import {
+  type Change,
+  modelParameter,
+  rescaleField,
+  shareField,
+  sparsifyingMethod,
+  taskVectorFields,
+  withNorm,
+} from "./task-vectors.js";
 
 /** Of recipes, and of tensors that no filter of a parameter names. */
 const DEFAULTS = { density: 1, gamma: 0.01 };
@@ -22,6 +30,7 @@ const common = {
     ...taskVectorFields({ density: density.optional(), gamma: gamma.optional() }),
     density: density.default(DEFAULTS.density),
     gamma: gamma.default(DEFAULTS.gamma),
+    rescale: rescaleField,
   }),
   named: ["density", "gamma"],
   sparsify: dropByRank,
@@ -51,7 +60,7 @@ function dropCounts(n: number, density: number, gamma: number): { bottom: number
 }
 
 function dropByRank(
-  recipe: { readonly models: readonly (string | object)[] },
+  recipe: { readonly models: readonly (string | object)[]; readonly rescale: "none" | "norm" },
   { models }: Sources,
   context: PlanContext,
 ): (change: Change) => Value {
@@ -62,14 +71,16 @@ function dropByRank(
     const { bottom, top } = dropCounts(n, densities[model]?.(name) ?? 1, gammas[model]?.(name) ?? 0);
     if (bottom === 0 && top === 0) return delta;
     if (bottom + top >= n) return { sum: [{ weight: 0, value: delta }] };
+    const what = `rank ${bottom} to ${n - top - 1} of ${name} of ${expert.label}`;
     const { measured } = context.measure({
-      id: `changes of rank ${bottom} to ${n - top - 1} of ${name} of ${expert.label}`,
+      id: `changes of ${what}`,
       kind: "order",
       label: `the order of the changes of ${expert.label}`,
       values: [delta],
       ranks: [bottom, n - top - 1],
     });
     const [low, high] = [bottom > 0 ? { measured } : 0, top > 0 ? { measured, at: 1 } : Number.MAX_VALUE];
-    return { op: "trim", of: [delta], low, high };
+    const kept: Value = { op: "trim", of: [delta], low, high };
+    return recipe.rescale === "norm" ? withNorm(delta, kept, what, context) : kept;
   };
 }

@@ -4,7 +4,14 @@ import type { Value } from "../../values/index.js";
 import { seedField } from "./fields.js";
 import type { Sources } from "./method.js";
 import { type PlanContext, seedOf } from "./operand.js";
-import { type Change, modelParameter, shareField, sparsifyingMethod, taskVectorFields } from "./task-vectors.js";
+import {
+  type Change,
+  modelParameter,
+  shareField,
+  sparsifyingMethod,
+  taskVectorFields,
+  withNorm,
+} from "./task-vectors.js";
 
 /** Of recipes, and of tensors that no filter of a parameter names. */
 const DENSITY = 0.5;
@@ -55,23 +62,15 @@ interface DareRecipe {
   readonly seed: number;
 }
 
-/** The factor that restores the L1 norm of what was sparsified: sum|before| / sum|after|. */
-export function restoreNorm([before, after]: readonly { readonly sumAbsolute: number }[]): number[] {
-  return [before && after && after.sumAbsolute > 0 ? before.sumAbsolute / after.sumAbsolute : 1];
-}
-
 function dropAtRandom(recipe: DareRecipe, { models }: Sources, context: PlanContext): (change: Change) => Value {
   const densities = models.map((expert, i) => modelParameter(recipe, i, "density", DENSITY, expert));
   return ({ name, model, expert, delta }) => {
     const kept = densities[model]?.(name) ?? 1;
     if (kept >= 1) return delta;
-    const dropped = (scale: number | { readonly measured: string }): Value => {
-      return { op: "drop", of: [delta], density: kept, scale, seed: seedOf(recipe.seed, expert.label, name) };
-    };
-    if (recipe.rescale === "none" || kept === 0) return dropped(1);
-    if (recipe.rescale === "density") return dropped(1 / kept);
-    const id = `L1 norm of ${name} of ${expert.label}, density ${kept}, seed ${recipe.seed}`;
-    const label = `L1 norms of ${expert.label}`;
-    return dropped(context.measure({ id, kind: "totals", label, values: [delta, dropped(1)], combine: restoreNorm }));
+    const scale = recipe.rescale === "density" && kept > 0 ? 1 / kept : 1;
+    const seed = seedOf(recipe.seed, expert.label, name);
+    const dropped: Value = { op: "drop", of: [delta], density: kept, scale, seed };
+    if (recipe.rescale !== "norm" || kept === 0) return dropped;
+    return withNorm(delta, dropped, `${name} of ${expert.label}, density ${kept}, seed ${recipe.seed}`, context);
   };
 }

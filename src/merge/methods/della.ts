@@ -1,11 +1,19 @@
 // DELLA: drops changes at random, larger ones less often, and rescales the rest; sums them (linear) or elects signs.
 
+import { z } from "zod";
 import { RecipeError } from "../../core/index.js";
 import type { Value } from "../../values/index.js";
 import { seedField } from "./fields.js";
 import type { Sources } from "./method.js";
-import { seedOf } from "./operand.js";
-import { type Change, modelParameter, shareField, sparsifyingMethod, taskVectorFields } from "./task-vectors.js";
+import { type PlanContext, seedOf } from "./operand.js";
+import {
+  type Change,
+  modelParameter,
+  shareField,
+  sparsifyingMethod,
+  taskVectorFields,
+  withNorm,
+} from "./task-vectors.js";
 
 /** Of recipes, and of tensors that no filter of a parameter names. */
 const DEFAULTS = { density: 0.5, epsilon: 0.15 };
@@ -14,6 +22,13 @@ const density = shareField.describe("mean probability of keeping a change");
 const epsilon = shareField.describe(
   "difference from the mean probability of the largest and the smallest change of a row",
 );
+
+const rescale = z
+  .enum(["probability", "norm", "none"])
+  .default("probability")
+  .describe(
+    "rescale what is kept: divide by its probability (the paper), match the L1 norm of the whole change, or leave it",
+  );
 
 const common = {
   symbol: "d",
@@ -25,6 +40,7 @@ const common = {
     ...taskVectorFields({ density: density.optional(), epsilon: epsilon.optional() }),
     density: density.default(DEFAULTS.density),
     epsilon: epsilon.default(DEFAULTS.epsilon),
+    rescale,
     seed: seedField,
   }),
   named: ["density", "epsilon"],
@@ -48,8 +64,13 @@ export const della = sparsifyingMethod("elected", {
 });
 
 function dropSmall(
-  recipe: { readonly models: readonly (string | object)[]; readonly seed: number },
+  recipe: {
+    readonly models: readonly (string | object)[];
+    readonly seed: number;
+    readonly rescale: z.output<typeof rescale>;
+  },
   { models }: Sources,
+  context: PlanContext,
 ): (change: Change) => Value {
   const densities = models.map((expert, i) => modelParameter(recipe, i, "density", DEFAULTS.density, expert));
   const epsilons = models.map((expert, i) => modelParameter(recipe, i, "epsilon", DEFAULTS.epsilon, expert));
@@ -64,12 +85,16 @@ function dropSmall(
         `density ${kept} with epsilon ${spread} makes probabilities from ${kept - spread} to ${kept + spread}; they must be above 0 and at most 1`,
       );
     }
-    return {
+    const dropped: Value = {
       op: "drop-by-magnitude",
       of: [delta],
       density: kept,
       epsilon: spread,
+      divide: recipe.rescale === "probability",
       seed: seedOf(recipe.seed, expert.label, name),
     };
+    if (recipe.rescale !== "norm") return dropped;
+    const what = `${name} of ${expert.label}, density ${kept}, epsilon ${spread}, seed ${recipe.seed}`;
+    return withNorm(delta, dropped, what, context);
   };
 }

@@ -200,6 +200,29 @@ describe("DELLA", { tags: ["slow"] }, () => {
     }
   });
 
+  it("keeps the same changes as they are, or with the L1 norm of all", async () => {
+    // No base, so that changes are exact.
+    const elementOf = (expert: number | "base", t: number, i: number) =>
+      expert === "base" ? 0 : (((i + t) * 7919) % 104_729) / 104_729 - 0.4;
+    const { base, experts, changes } = await family(bench, [1], { elementOf });
+    const method = { method: "della_linear", base, models: experts, density: 0.5, epsilon: 0.2 } as const;
+    const [divided, plain, restored] = [
+      await merged(method),
+      await merged({ ...method, rescale: "none" }),
+      await merged({ ...method, rescale: "norm" }),
+    ];
+    for (const [name, delta] of changes[0]) {
+      const kept = tensorOf(plain, name).values;
+      expect(kept).toEqual(tensorOf(divided, name).values.map((x, i) => (x === 0 ? 0 : delta[i])));
+      const after = norm(tensorOf(restored, name).values);
+      if (after > 0) expect(after / norm(delta)).toBeCloseTo(1, 6);
+      const ratio = norm(delta) / norm(kept);
+      tensorOf(restored, name).values.forEach((x, i) => {
+        expect(x).toBeCloseTo((kept[i] as number) * (norm(kept) > 0 ? ratio : 0), 6);
+      });
+    }
+  });
+
   it.each(["BF16", "F16", "F32"] as const)("drops, rescales, adds and elects (%s)", async (dtype) => {
     const { base, experts, origin, changes } = await family(bench, [0.3, 0.2, 0.1], { dtype });
     const della = { base, density: 0.6, epsilon: 0.35, seed: 11 };

@@ -290,6 +290,25 @@ const inDType = (dtype: "BF16" | "F16" | "F32") => () => {
     await check({ method: "breadcrumbs", base, models: experts }, addChanges(origin, changes));
   });
 
+  it("ties and breadcrumbs: what is kept with the L1 norm of the whole change", async () => {
+    const { experts, base, origin, changes } = kin;
+    const restored = (kept: typeof changes) =>
+      kept.map((one, i) =>
+        mapChanges(one, (values, name) => {
+          const norm = (of: readonly number[]) => of.reduce((sum, x) => sum + Math.abs(x), 0);
+          const ratio = norm(changes[i]?.get(name) ?? []) / (norm(values) || 1);
+          return values.map((x) => ratio * x);
+        }),
+      );
+    const added = { base, models: experts, rescale: "norm" } as const;
+    const crumbed = restored(changes.map((one) => crumbs(one, 0.6, 0.07)) as unknown as typeof changes);
+    const breadcrumbs = { method: "breadcrumbs", ...added, density: 0.6, gamma: 0.07 } as const;
+    await check(breadcrumbs, addChanges(origin, crumbed));
+    const trimmed = restored(changes.map((one) => trim(one, 0.4, "tensor")) as unknown as typeof changes);
+    const ties = { method: "ties", ...added, density: 0.4, trim: "tensor" } as const;
+    await check(ties, addChanges(origin, trimmed, { elect: { tie: 1 } }));
+  });
+
   it("model_stock", async () => {
     const { experts, models, base, origin } = kin;
     await check({ method: "model_stock", base, models: experts }, modelStock(models, origin));

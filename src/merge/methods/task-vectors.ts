@@ -107,6 +107,26 @@ function seedIn(recipe: object, before: string): string {
   return "seed" in recipe ? `${before}seed ${recipe.seed}` : "";
 }
 
+/** Of methods that drop changes without rescaling the rest. */
+export const rescaleField = z
+  .enum(["none", "norm"])
+  .default("none")
+  .describe("leave what is kept as it is, or match the L1 norm of the whole change in each tensor");
+
+/** A sparsified change, scaled so that its L1 norm is the whole change's. @param what names the two, for the measurement */
+export function withNorm(whole: Value, kept: Value, what: string, context: PlanContext): Value {
+  const weight = context.measure({
+    id: `L1 norm of ${what}`,
+    kind: "totals",
+    label: "L1 norms of changes",
+    values: [whole, kept],
+    combine: ([before, after]) => [
+      before && after && after.sumAbsolute > 0 ? before.sumAbsolute / after.sumAbsolute : 1,
+    ],
+  });
+  return { sum: [{ weight, value: kept }] };
+}
+
 /** One expert's change in one tensor. */
 export interface Change {
   readonly name: string;

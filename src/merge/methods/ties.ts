@@ -12,8 +12,10 @@ import {
   headlineOf,
   mergeTaskVectors,
   modelParameter,
+  rescaleField,
   shareField,
   taskVectorFields,
+  withNorm,
 } from "./task-vectors.js";
 
 const density = shareField.describe("share of the changes to keep, largest first");
@@ -27,6 +29,7 @@ const schema = () =>
       .enum(["model", "tensor"])
       .default("model")
       .describe("rank changes over the whole model, as in the paper, or within each tensor"),
+    rescale: rescaleField,
     normalize: normalizeElected,
   });
 
@@ -43,8 +46,15 @@ export const ties = defineMethod({
   schema,
   example: { method: "ties", models: ["math-expert", "swahili-expert"], base: "base", density: 0.2 },
   tensors: (recipe, sources, context) => {
-    const sparsify =
+    const trimmed =
       recipe.trim === "model" ? trimModels(recipe, sources, context) : trimTensors(recipe, sources, context);
+    const sparsify = (change: Change) => {
+      const { name, expert, delta } = change;
+      const kept = trimmed(change);
+      if (recipe.rescale === "none" || kept === delta) return kept;
+      const { low } = kept as { readonly low: Threshold };
+      return withNorm(delta, kept, `${name} of ${expert.label} above ${JSON.stringify(low)}`, context);
+    };
     const tie = recipe.trim === "model" ? majority(recipe, sources, context, sparsify) : 1;
     return mergeTaskVectors(recipe, sources, context, {
       sparsify,

@@ -89,6 +89,7 @@ interface Exports
     seed1: number,
     density: number,
     epsilon: number,
+    divide: boolean,
     pairs: number,
     counts: number,
   ): void;

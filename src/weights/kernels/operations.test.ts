@@ -292,12 +292,15 @@ describe("the kernel equals the plain reference, bit for bit:", () => {
   });
 
   const dropRow = (values: Float32Array, index: number, seed: readonly [number, number], p: number, e: number) => {
-    const memory = new Memory();
-    const at = memory.put(values);
-    const scratch = memory.allocate((4 * values.length + 6144) * 4);
-    memory.kernels.wasm.dropByMagnitude(at, values.length, index, ...seed, p, e, scratch + 6144 * 4, scratch);
-    plain.dropByMagnitude(values, index, seed[0], seed[1], p, e);
-    memory.expect(at, values);
+    for (const divide of [true, false]) {
+      const memory = new Memory();
+      const own = values.slice();
+      const at = memory.put(own);
+      const scratch = memory.allocate((4 * own.length + 6144) * 4);
+      memory.kernels.wasm.dropByMagnitude(at, own.length, index, ...seed, p, e, divide, scratch + 6144 * 4, scratch);
+      plain.dropByMagnitude(own, index, seed[0], seed[1], p, e, divide);
+      memory.expect(at, own);
+    }
   };
   const shares = fc.tuple(fc.double({ min: 0, max: 1, noNaN: true }), fc.double({ min: 0, max: 1, noNaN: true }));
   /** A density and an epsilon that make probabilities from 0 to 1. */

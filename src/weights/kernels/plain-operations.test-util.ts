@@ -119,7 +119,7 @@ export function countLower(a: Float32Array, upper: number, counts: Uint32Array):
   }
 }
 
-/** Keeps each element of one row with a probability that grows with the rank of its magnitude, divided by it. */
+/** Keeps each element of one row with a probability that grows with the rank of its magnitude, perhaps divided by it. */
 export function dropByMagnitude(
   a: Float32Array,
   index: number,
@@ -127,6 +127,7 @@ export function dropByMagnitude(
   seed1: number,
   density: number,
   epsilon: number,
+  divide: boolean,
 ): void {
   const n = a.length;
   // What is not a number ranks above infinity, as its bits do.
@@ -138,6 +139,6 @@ export function dropByMagnitude(
   order.forEach((position, rank) => {
     const probability = n > 1 ? round(low + round(rank * span)) : round(density);
     const isKept = uniform(index + position, seed0, seed1) < probability * 2 ** 32;
-    a[position] = isKept ? (a[position] ?? 0) / Math.min(probability, 1) : 0;
+    a[position] = isKept ? (a[position] ?? 0) / (divide ? Math.min(probability, 1) : 1) : 0;
   });
 }

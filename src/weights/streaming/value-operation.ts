@@ -125,14 +125,14 @@ export const OPERATIONS = {
 
   /**
    * Each element of of[0] with a probability that grows with the rank of its magnitude in its stored row, from
-   * density - epsilon to density + epsilon, divided by that probability; else 0.
+   * density - epsilon to density + epsilon, divided by that probability if `divide`; else 0.
    */
   "drop-by-magnitude": declare({
     values: 1,
-    fields: { density: "share", epsilon: "share", seed: "seed" },
+    fields: { density: "share", epsilon: "share", divide: "flag", seed: "seed" },
     wholeRows: true,
     scratch: (columns) => COUNTS_BYTES + columns * 16,
-    apply: ([a = 0], { density, epsilon, seed }, { index, length, columns }, { kernels, scratch }) => {
+    apply: ([a = 0], { density, epsilon, divide, seed }, { index, length, columns }, { kernels, scratch }) => {
       for (let at = 0; at < length; at += columns) {
         kernels.wasm.dropByMagnitude(
           a + at * 4,
@@ -141,6 +141,7 @@ export const OPERATIONS = {
           ...seed,
           density,
           epsilon,
+          divide,
           scratch + COUNTS_BYTES,
           scratch,
         );

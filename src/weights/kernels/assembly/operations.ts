@@ -272,6 +272,7 @@ export function dropByMagnitude(
   seed1: i32,
   density: f32,
   epsilon: f32,
+  divide: bool,
   pairs: usize,
   counts: usize,
 ): void {
@@ -318,7 +319,7 @@ export function dropByMagnitude(
     const at = a + (<usize>position << 2);
     const probability = n > 1 ? low + <f32>rank * span : density;
     const draw = single(index + <i32>position, seed0, seed1);
-    if (<f64>draw < <f64>probability * 4294967296.0) store<f32>(at, load<f32>(at) / min<f32>(probability, 1));
+    if (<f64>draw < <f64>probability * 4294967296.0) store<f32>(at, divide ? load<f32>(at) / min<f32>(probability, 1) : load<f32>(at));
     else store<f32>(at, 0);
   }
 }
