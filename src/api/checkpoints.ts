@@ -14,6 +14,8 @@ import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./opt
 export interface VerifyOptions extends StreamOptions {
   /** New folders of moved sources, by their names in layergraft.json, such as `task`. Default: none. */
   readonly moved?: Readonly<Record<string, string>> | undefined;
+  /** Run the file that was the recipe's method. Default: false. */
+  readonly allowCode?: boolean | undefined;
 }
 
 /** Result of `verify`. */
@@ -30,7 +32,12 @@ export interface VerifyResult extends Verification {
  */
 export async function verify(folder: string, options: VerifyOptions = {}): Promise<VerifyResult> {
   const moved = new Map(Object.entries(options.moved ?? {}));
-  const found = await verifyOutput(folder, { moved, hub: hubOf(options), ...controlsOf(options) });
+  const found = await verifyOutput(folder, {
+    moved,
+    allowCode: options.allowCode,
+    hub: hubOf(options),
+    ...controlsOf(options),
+  });
   return { ...found, verified: found.deviations.length + found.files.length === 0 };
 }
 

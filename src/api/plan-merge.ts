@@ -19,6 +19,8 @@ import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./opt
 export interface PlanMergeOptions extends FolderOptions {
   /** Cancels planning, which then throws a `CancelledError`. Default: none. */
   readonly signal?: AbortSignal | undefined;
+  /** Run a file that the recipe names as its method. Default: false. */
+  readonly allowCode?: boolean | undefined;
 }
 
 /** Options of `MergePlan.write`. */
@@ -121,28 +123,29 @@ export class MergePlan {
  * @throws CancelledError if the signal fires
  */
 export async function planMerge(recipe: RecipeInput | string, options: PlanMergeOptions = {}): Promise<MergePlan> {
-  const { folder = ".", signal } = options;
+  const { folder = ".", signal, allowCode } = options;
   if (signal?.aborted) throw new CancelledError("stopped; nothing was written");
   if (typeof recipe === "string") {
-    const { opened, notes } = await planRecipeFile(recipe, {}, hubOf({ signal }));
+    const { opened, notes } = await planRecipeFile(recipe, {}, hubOf({ signal }), allowCode);
     return new MergePlan(opened, notes);
   }
-  return new MergePlan(await planRecipe(recipe, { folder, hub: hubOf({ signal }) }));
+  return new MergePlan(await planRecipe(recipe, { folder, hub: hubOf({ signal }), allowCode }));
 }
 
 /**
  * Opens a plan that was saved as JSON.
  * @param saved the parsed JSON of a `MergePlan`
+ * @param options `allowCode` for a plan with a method that is a file
  * @throws RecipeError if it is not a plan of this version
  * @throws LayergraftError with code `changed` if a source changed since planning
  * @throws CheckpointError or FormatError if a source cannot be read
  */
-export async function openPlan(saved: Plan): Promise<MergePlan> {
+export async function openPlan(saved: Plan, options: Pick<PlanMergeOptions, "allowCode"> = {}): Promise<MergePlan> {
   const { format } = Object(saved) as Partial<Plan>;
   if (format !== PLAN_FORMAT) {
     throw new RecipeError(`The saved plan has format ${format}, and this version reads ${PLAN_FORMAT}. Plan again.`);
   }
   const hub = hubOf({});
-  const { plan, sources } = await openSaved(saved, hub);
+  const { plan, sources } = await openSaved(saved, hub, undefined, options.allowCode);
   return new MergePlan({ plan: await revivePlan(plan, hub), sources });
 }

@@ -29,7 +29,7 @@ export { planRecipeFile } from "./mergekit/plan-recipe-file.js";
 export { parseMergekit, readMergekit } from "./mergekit/read-mergekit.js";
 export type { SourceRecipe } from "./methods/fields.js";
 export { METHODS } from "./methods/index.js";
-export type { Method } from "./methods/method.js";
+export { defineMethod, type Method, type MethodDefinition } from "./methods/method.js";
 export { OUTSIDE, type SwapRecipe, swapOwners } from "./methods/swap.js";
 export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./output/execute-plan.js";
 export { checkPush, type PushOptions, type PushResult, pushFolder } from "./output/push.js";
@@ -37,7 +37,8 @@ export { measuredOwnership, type PlanSummary, sourceLabels, summarizePlan } from
 export { type Verification, type VerifyOptions, verifyOutput } from "./output/verify.js";
 export { isRecipeFile } from "./plan/inner-recipes.js";
 export { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "./plan/method-reference.js";
-export type { Plan } from "./plan/plan.js";
+export type { MethodKit, OwnMethod } from "./plan/own-methods.js";
+export type { OwnCode, Plan } from "./plan/plan.js";
 export { type OpenedPlan, openPlan, planRecipe, revivePlan } from "./plan/planner.js";
 export type { MergeRecipe, Recipe, RecipeInput } from "./plan/recipe.js";
 export {

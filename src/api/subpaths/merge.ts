@@ -4,8 +4,10 @@
  */
 export {
   type Analysis,
+  type MethodKit,
   type MethodReference,
   methodReferences,
+  type OwnMethod,
   type Plan,
   parseRecipe,
   parseThreshold,

@@ -12,9 +12,10 @@ export function addMergeCommand(program: Command): void {
         "paths start from the working folder.",
     )
     .argument("<recipe>", "YAML file");
-  withMergeOptions(command).action(async (file: string, options: MergeOptions) => {
+  withMergeOptions(command).option("--allow-code", "run a file that the recipe names as its method");
+  command.action(async (file: string, options: MergeOptions & { readonly allowCode?: boolean }) => {
     await runMerge(async (hub) => {
-      const { opened, notes } = await planRecipeFile(file, outputFields(options), hub);
+      const { opened, notes } = await planRecipeFile(file, outputFields(options), hub, options.allowCode);
       for (const note of notes) info(options, `note: ${note}`);
       return opened;
     }, options);

@@ -6,6 +6,7 @@ import { elapsed, info, paletteFor, print, printJson, type WorkOptions, withWork
 
 interface VerifyCommandOptions extends WorkOptions {
   readonly source?: ReadonlyMap<string, string>;
+  readonly allowCode?: boolean;
 }
 
 // Fits a screen.
@@ -29,11 +30,12 @@ export function addVerifyCommand(program: Command): void {
     .optionsGroup("Models:")
     .addOption(
       new Option("--source <id=folder>", "new folder of a source that moved; repeatable").argParser(parseMoved),
-    );
+    )
+    .option("--allow-code", "run the file that was the recipe's method");
   withWorkOptions(command).action(async (folder: string, options: VerifyCommandOptions) => {
     const start = performance.now();
     const verification = await runWithHub(options, (controls) =>
-      verifyOutput(folder, { moved: options.source, ...controls }),
+      verifyOutput(folder, { moved: options.source, allowCode: options.allowCode, ...controls }),
     );
     const { deviations, tensors, bytesRead, files, moved } = verification;
     for (const sentence of moved) info(options, `note: ${sentence}`);

@@ -11,6 +11,7 @@ import { readMergekit } from "./read-mergekit.js";
  * configuration from the working folder, as in mergekit.
  * @param fields override those of the file
  * @param hub access to the hub for sources that are not on this machine; none by default
+ * @param allowCode whether to run a file that the recipe names as its method
  * @returns the plan, and notes on the translation of a mergekit configuration
  * @throws RecipeError with the line of each problem, including problems that only the models reveal
  * @throws see `planRecipe`
@@ -19,6 +20,7 @@ export async function planRecipeFile(
   file: string,
   fields: Partial<RecipeInput> = {},
   hub?: HubAccess,
+  allowCode = false,
 ): Promise<{ readonly opened: OpenedPlan; readonly notes: readonly string[] }> {
   const converted = await readMergekit(file, hub);
   if (converted) {
@@ -27,7 +29,7 @@ export async function planRecipeFile(
   }
   const { recipe, folder, lineOf } = await readRecipe(file);
   try {
-    return { opened: await planRecipe({ ...recipe, ...fields } as RecipeInput, { folder, hub }), notes: [] };
+    return { opened: await planRecipe({ ...recipe, ...fields } as RecipeInput, { folder, hub, allowCode }), notes: [] };
   } catch (error) {
     const line = error instanceof RecipeError && error.where.field ? lineOf(error.where.field) : undefined;
     if (!(error instanceof RecipeError) || line === undefined) throw error;

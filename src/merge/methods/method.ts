@@ -18,6 +18,7 @@ export interface Merged {
 }
 
 export interface Method<Schema extends z.ZodObject = z.ZodObject> {
+  /** As recipes name it. */
   readonly name: string;
   /** Displayed name, such as "Layer swap". */
   readonly title: string;
@@ -57,15 +58,24 @@ export interface AnyMethod extends Omit<Method, "complete" | "tensors" | "headli
   readonly weighting?: (recipe: object) => string;
 }
 
-/**
- * Types a method by its schema.
- * @param method its schema as a function, as building all of them takes longer than planning a merge
- */
-export function defineMethod<Schema extends z.ZodObject>(
-  method: Omit<Method<Schema>, "schema"> & { readonly schema: () => Schema },
-): Method<Schema> {
+/** What a method must say of itself; the rest is for people. */
+type Required = "name" | "title" | "tensors";
+
+/** A method as it is written: its schema as a function, as building all of them takes longer than planning a merge. */
+export type MethodDefinition<Schema extends z.ZodObject> = Pick<Method<Schema>, Required> &
+  Partial<Omit<Method<Schema>, Required | "schema">> & { readonly schema: () => Schema };
+
+/** Types a method by its schema and fills in what it does not say. */
+export function defineMethod<Schema extends z.ZodObject>(method: MethodDefinition<Schema>): Method<Schema> {
   let schema: Schema | undefined;
   return {
+    summary: "",
+    formula: "",
+    reference: "",
+    tag: "merge",
+    example: {} as z.input<Schema>,
+    headline: () => method.title,
+    describe: (_, __, layers) => `${method.title} of models of ${layers} layers.`,
     ...method,
     get schema() {
       schema ??= method.schema();

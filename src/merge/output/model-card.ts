@@ -19,7 +19,7 @@ export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpo
   return card(
     { title, isAdapter, bases: isAdapter && lead ? [lead] : opened, tags, licensed: lead },
     `${escapeMarkdown(describeMethod(plan))}
-Method: ${withLinks(methodOf(plan.recipe).reference)}.
+${sourceOf(plan)}
 
 ${await describeModels(opened)}
 
@@ -32,6 +32,14 @@ ${recipe}
 \`${PROVENANCE_FILE}\` records how each tensor was made; \`layergraft verify\` recomputes them.
 `,
   );
+}
+
+/** Where the method is from: a paper or program, or a user's file. */
+function sourceOf({ recipe, code = [] }: Plan): string {
+  const { reference } = methodOf(recipe);
+  if (reference !== "") return `Method: ${withLinks(reference)}.`;
+  const own = code.find(({ name }) => name === recipe.method);
+  return own ? `Method: \`${basename(own.file)}\`, SHA-256 \`${own.digest}\`.` : "";
 }
 
 /** The model card of an extracted adapter. @param share of the squared change that it keeps */

@@ -1,6 +1,6 @@
 // Writes and reads layergraft.json, the record of how an output was made.
 
-import { join, relative, resolve } from "node:path";
+import { basename, join, relative, resolve } from "node:path";
 import { z } from "zod";
 import { exists, isDType, isFile, LayergraftError, readJsonObject, VERSION } from "../../core/index.js";
 import { checkSchema, formatProblem, recordOf } from "../../settings/index.js";
@@ -52,7 +52,8 @@ export function provenanceOf(
   const measurements = plan.measurements.map(({ id, kind, label }) => {
     return { id, kind, label, result: packResult(measured.get(id) ?? []) };
   });
-  const document = { layergraft: VERSION, planDigest, ...plan, sources, measurements, companions };
+  const code = plan.code?.map(({ file, ...rest }) => ({ ...rest, file: relative(folder, file) }));
+  const document = { layergraft: VERSION, planDigest, ...plan, sources, measurements, companions, code };
   return format(document);
 }
 
@@ -80,7 +81,9 @@ export async function publicProvenance(folder: string, rewritten: Readonly<Recor
   }));
   const recipe = publicRecipe(document as unknown as Plan, name);
   const { layergraft, ...plan } = document;
-  return format({ layergraft, planDigest, ...plan, recipe, sources, companions: { ...plan.companions, ...rewritten } });
+  const code = plan.code?.map(({ file, ...rest }) => ({ ...rest, file: basename(file) }));
+  const companions = { ...plan.companions, ...rewritten };
+  return format({ layergraft, planDigest, ...plan, recipe, sources, companions, code });
 }
 
 // Lazily, as most commands read no layergraft.json, and a large schema takes time to build.
@@ -125,6 +128,7 @@ const provenanceSchema = z.lazy(() =>
     tokenizerFrom: z.string(),
     notes: z.array(z.string()),
     companions: recordOf(z.string()),
+    code: z.array(z.object({ name: z.string(), file: z.string(), digest: z.string() })).optional(),
   }),
 );
 
@@ -183,7 +187,8 @@ export async function readProvenance(
         : { adapterRevision: undefined, ...(await locateSource(place)) }),
     };
   });
-  const plan = { ...rest, measurements: [], sources: await Promise.all(located) } as unknown as Plan;
+  const code = rest.code?.map((one) => ({ ...one, file: resolve(folder, one.file) }));
+  const plan = { ...rest, code, measurements: [], sources: await Promise.all(located) } as unknown as Plan;
   return {
     plan,
     measured: new Map(measurements.map(({ id, result }) => [id, unpackResult(result)])),

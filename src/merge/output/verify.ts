@@ -70,6 +70,8 @@ export interface VerifyOptions extends Omit<RunOptions, "phase" | "done" | "onCh
   readonly moved?: ReadonlyMap<string, string> | undefined;
   /** Access to the hub for sources that are not on this machine; none by default. */
   readonly hub?: HubAccess | undefined;
+  /** Whether to run the files that are the merge's own methods. Default: false. */
+  readonly allowCode?: boolean | undefined;
 }
 
 /**
@@ -79,7 +81,7 @@ export interface VerifyOptions extends Omit<RunOptions, "phase" | "done" | "onCh
 export async function verifyOutput(folder: string, options: VerifyOptions = {}): Promise<Verification> {
   const { plan, measured, companions } = await readProvenance(folder, options.moved);
   const advice = `${folder} cannot be verified against it: restore the source, or merge again.`;
-  const { sources, moved } = await openPlan(plan, options.hub, advice).catch((error: unknown) => {
+  const { sources, moved } = await openPlan(plan, options.hub, advice, options.allowCode).catch((error: unknown) => {
     if (!(error instanceof CheckpointError)) throw error;
     throw new LayergraftError(
       "moved",
@@ -113,7 +115,7 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
     if (!planned.has(name)) deviations.push({ tensor: name, what: "is not in the plan" });
 
   const program = compileCompare(steps, sources, measured, written);
-  const { moved: _, hub: __, ...runOptions } = options;
+  const { moved: _, hub: __, allowCode: ___, ...runOptions } = options;
   const outcome = await runProgram(program, { ...runOptions, phase: "verifying" });
   const report = (tensor: string, { differing, first }: { differing: number; first: number }) => {
     if (differing === 0) return;

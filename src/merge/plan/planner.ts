@@ -34,6 +34,7 @@ import type { OperandTensor } from "../methods/operand.js";
 import { planAdapter } from "./adapter-plan.js";
 import { resolveSources } from "./inner-recipes.js";
 import { OperandBuilder } from "./operand-builder.js";
+import { loadOwnMethods, reloadOwnMethods } from "./own-methods.js";
 import type { Plan } from "./plan.js";
 import { mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
 import { checkRecipe } from "./recipe-file.js";
@@ -52,6 +53,8 @@ export interface PlanOptions {
   readonly hub?: HubAccess | undefined;
   /** Checkpoints that are open already, by source. */
   readonly opened?: ReadonlyMap<string, Checkpoint> | undefined;
+  /** Whether to run a file that the recipe names as its method. Default: false. */
+  readonly allowCode?: boolean | undefined;
 }
 
 /**
@@ -63,7 +66,9 @@ export interface PlanOptions {
  */
 export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {}): Promise<OpenedPlan> {
   const { source, notes } = await resolveSources(checkRecipe(recipe), options.folder ?? ".");
-  return new Planner(source, options).plan(notes);
+  const { recipe: own, code } = await loadOwnMethods(source, options.allowCode ?? false);
+  const { plan, sources } = await new Planner(own, options).plan(notes);
+  return { plan: code.length > 0 ? { ...plan, code } : plan, sources };
 }
 
 class Planner {
@@ -254,6 +259,7 @@ function describe(id: string, checkpoint: Checkpoint): PlanSource {
  * Opens the sources of a plan that was saved or sent, those on the hub at the same commits.
  * @param hub access to the hub for sources that are not on this machine; none by default
  * @param advice for the error of a source that changed
+ * @param allowCode whether to run the files that are its methods
  * @returns the opened plan, with notes on branches that have moved
  * @throws LayergraftError if a source's files changed since planning
  */
@@ -261,7 +267,9 @@ export async function openPlan(
   plan: Plan,
   hub?: HubAccess,
   advice = "Plan again.",
+  allowCode = false,
 ): Promise<OpenedPlan & { readonly moved: readonly string[] }> {
+  await reloadOwnMethods(plan.code ?? [], allowCode);
   const sources = new Map<string, Checkpoint>();
   const moved = new Set<string>();
   const access = hub && { ...hub, pins: pinsOf(plan) };

@@ -1,5 +1,6 @@
 // Reads recipes from YAML, JSON or values, and reports all problems with their lines.
 
+import { z } from "zod";
 import { closest, didYouMean, shorten } from "../../core/index.js";
 import {
   type Checked,
@@ -12,6 +13,7 @@ import {
   type SettingsKind,
 } from "../../settings/index.js";
 import { METHODS } from "../methods/index.js";
+import { isOwnMethod } from "./own-methods.js";
 import { findMethod, mapSources, outputFields, type Recipe, sourcesOf } from "./recipe.js";
 
 /** A recipe and the folder that its relative paths start from. */
@@ -60,12 +62,14 @@ function check(value: unknown, path: readonly PropertyKey[], problems: Problem[]
   }
   const name = "method" in value ? value.method : undefined;
   const method = typeof name === "string" ? findMethod(name) : undefined;
-  if (!method) {
+  // Its file is read when the recipe is planned.
+  const schema = isOwnMethod(name) ? z.looseObject({}) : method?.schema;
+  if (!schema) {
     problems.push({ path: [...path, "method"], message: unknownMethod(name, Object.keys(value)) });
     return value;
   }
-  const schema = path.length === 0 ? method.schema.extend(outputFields) : method.schema;
-  const { value: parsed, problems: own } = checkSchema(schema, value, path);
+  const whole = path.length === 0 ? schema.extend(outputFields) : schema;
+  const { value: parsed, problems: own } = checkSchema(whole, value, path);
   problems.push(...own);
   // Nested recipes are checked even if this one has problems, to report all at once.
   const checked: object = parsed ?? value;

@@ -5,7 +5,7 @@ import { parseBytes } from "../../core/index.js";
 import type { AsWritten } from "../../settings/index.js";
 import { modelOf, type SourceRecipe } from "../methods/fields.js";
 import { METHODS } from "../methods/index.js";
-import type { AnyMethod } from "../methods/method.js";
+import type { AnyMethod, Method } from "../methods/method.js";
 
 type Schemas = (typeof METHODS)[number]["schema"];
 
@@ -61,9 +61,12 @@ export type Recipe = MergeRecipe & Readonly<z.output<OutputFields>>;
 /** A recipe as written, before defaults. */
 export type RecipeInput = AsWritten<z.input<Schemas> & z.input<OutputFields>>;
 
-const BY_NAME: ReadonlyMap<string, AnyMethod> = new Map(
-  METHODS.map((method) => [method.name, method as unknown as AnyMethod]),
-);
+const BY_NAME: Map<string, AnyMethod> = new Map(METHODS.map((method) => [method.name, method as unknown as AnyMethod]));
+
+/** Makes a method known that is not built in. */
+export function addMethod(method: Method): void {
+  BY_NAME.set(method.name, method as unknown as AnyMethod);
+}
 
 /** Finds a method by name. */
 export function findMethod(name: string): AnyMethod | undefined {

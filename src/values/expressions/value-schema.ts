@@ -15,6 +15,8 @@ function buildUnion() {
   const schemas: Readonly<Record<FieldKind, z.ZodType>> = {
     number: weight,
     numberPerValue: z.array(weight),
+    numbers: z.array(weight),
+    text: z.string(),
     mask: z.string(),
     share: z.number().min(0).max(1),
     size: z.number().min(0),

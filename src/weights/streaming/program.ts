@@ -3,6 +3,7 @@ import { bytesPerElement, type DType, type FloatDType, isDType, isFloatDType } f
 import { BLOCKS, type Encoding, encodedBytes, type StoredBlocks } from "../kernels/encodings.js";
 import type { RemoteFile } from "../safetensors/reader.js";
 import type { LowRankFactors } from "./low-rank.js";
+import { textOfCode } from "./own-code.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
 import { MAX_PASSES } from "./sketch.js";
 import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
@@ -279,6 +280,12 @@ export interface Program {
   /** Paths of files that already exist at their full size. */
   readonly outputs: readonly string[];
   readonly jobs: readonly Job[];
+}
+
+/** The texts of the users' files whose functions a program calls. */
+export function codeOf({ jobs }: Program): string[] {
+  const called = jobs.flatMap(evaluationsOf).flatMap(operationsOf);
+  return [...new Set(called.flatMap((one) => (one.op === "call" ? [one.code] : [])))].map(textOfCode);
 }
 
 /** Numbers that each piece can report; their meaning depends on the kind of job. */

@@ -18,6 +18,7 @@ import { workspaceBytes } from "./evaluate-block.js";
 import { Feed } from "./feed.js";
 import {
   COPY_BLOCK_BYTES,
+  codeOf,
   countBytes,
   cutIntoPieces,
   lengthOf,
@@ -208,7 +209,9 @@ function runThread(entry: string, program: Program, shared: Shared, onPiece: Emi
   // Messages cannot have functions.
   const inputs = program.inputs.map(({ remote, ...file }) => (remote ? { ...file, remote: {} } : file));
   return new Promise((resolve, reject) => {
-    const thread = new Thread(entry, { workerData: { program: { ...program, inputs }, shared } });
+    const thread = new Thread(entry, {
+      workerData: { program: { ...program, inputs }, shared, code: codeOf(program) },
+    });
     let failure: Error | undefined;
     thread.on("message", ({ error, piece }: ThreadReport) => {
       if (piece) onPiece(piece.index, piece.payload);

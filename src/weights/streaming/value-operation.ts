@@ -1,5 +1,6 @@
 // The operations that merge methods are composed of: their fields, and how a thread computes them.
 import type { Kernels } from "../kernels/kernels.js";
+import { functionOf } from "./own-code.js";
 
 /**
  * Field types of operations: source tensors and measured numbers in a plan, file bytes and known numbers on a thread.
@@ -19,7 +20,9 @@ interface FieldTypes<T extends Terms> {
   readonly number: T["number"];
   /** A number for each value. */
   readonly numberPerValue: readonly T["number"][];
+  readonly numbers: readonly T["number"][];
   readonly mask: T["mask"];
+  readonly text: string;
   /** From 0 to 1. */
   readonly share: number;
   /** 0 or more. */
@@ -266,6 +269,19 @@ export const OPERATIONS = {
     },
   }),
 
+  /** A function of a user's file, which `code` names by its digest. */
+  call: declare({
+    fields: { code: "text", function: "text", numbers: "numbers" },
+    wholeRows: true,
+    apply: (buffers, { code, function: name, numbers }, { length, columns }, { kernels }) => {
+      functionOf(code, name)(
+        buffers.map((buffer) => kernels.floats(buffer, length)),
+        numbers,
+        columns,
+      );
+    },
+  }),
+
   /** Each stored row of of[0] turned towards that of of[1] by the share t of their angle; see `slerpWeights`. */
   "slerp-rows": declare({
     values: 2,
@@ -315,7 +331,8 @@ export function mapOperation<From extends Terms, To extends Terms>(
   const fields = { ...operation, of: operation.of.map(to.value) } as Record<string, unknown>;
   for (const [name, kind] of Object.entries(declarationOf(operation).fields)) {
     if (kind === "number") fields[name] = to.number(fields[name]);
-    else if (kind === "numberPerValue") fields[name] = (fields[name] as From["number"][]).map(to.number);
+    else if (kind === "numberPerValue" || kind === "numbers")
+      fields[name] = (fields[name] as From["number"][]).map(to.number);
     else if (kind === "mask") fields[name] = to.mask(fields[name]);
   }
   return fields as Operation<To>;

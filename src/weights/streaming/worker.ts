@@ -2,6 +2,7 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import { LayergraftError } from "../../core/index.js";
+import { runCode } from "./own-code.js";
 import type { Payload, Program } from "./program.js";
 import type { Shared } from "./shared.js";
 import { Worker } from "./thread-work.js";
@@ -25,7 +26,8 @@ function arraysOf(payload: Payload): readonly (Float32Array | Float64Array | Uin
   return "rank" in payload ? [payload.left, payload.right, payload.gains] : [payload];
 }
 
-const { program, shared } = workerData as { program: Program; shared: Shared };
+const { program, shared, code } = workerData as { program: Program; shared: Shared; code: readonly string[] };
+for (const text of code) await runCode(text);
 const worker = new Worker(program, shared, (index, payload) => {
   const report: ThreadReport = { piece: { index, payload } };
   if (payload === undefined) {

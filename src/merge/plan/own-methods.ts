@@ -1,0 +1,143 @@
+// Methods of users: `method: ./my-method.js`. The file is one module without imports, whose default export takes what
+// built-in methods are made of and returns a method.
+import { readFile } from "node:fs/promises";
+import { basename, isAbsolute } from "node:path";
+import { z } from "zod";
+import { LayergraftError, RecipeError, shorten } from "../../core/index.js";
+import { checkSchema, formatProblem } from "../../settings/index.js";
+import { runCode } from "../../weights/index.js";
+import * as fields from "../methods/fields.js";
+import { defineMethod, type Method, type MethodDefinition } from "../methods/method.js";
+import * as operands from "../methods/operand.js";
+import * as parameters from "../methods/parameter.js";
+import { modelParameter } from "../methods/task-vectors.js";
+import type { OwnCode } from "./plan.js";
+import { addMethod, mapSources, outputFields } from "./recipe.js";
+
+/** What a user's method is made of: the same as a built-in one. */
+const KIT = {
+  z,
+  ...{ modelsField: fields.modelsField, sourceField: fields.sourceField, weightField: fields.weightField },
+  ...{ lambdaField: fields.lambdaField, seedField: fields.seedField, boundedParameter: parameters.boundedParameter },
+  ...{ resolveParameter: parameters.resolveParameter, modelParameter },
+  ...{ computed: operands.computed, copyTensor: operands.copyTensor, average: operands.average, plus: operands.plus },
+  ...{ tensorOf: operands.tensorOf, deltaOf: operands.deltaOf, requireBase: operands.requireBase },
+  ...{ isEmpty: operands.isEmpty, isMeasurable: operands.isMeasurable, seedOf: operands.seedOf },
+};
+
+/** What the default export of a user's file gets. */
+export type MethodKit = typeof KIT & {
+  /**
+   * A value that a function of the file computes from whole stored rows of other values, on blocks and on several threads.
+   * @param name of the function, which the file exports
+   */
+  readonly block: (
+    name: string,
+    values: readonly operands.OperandTensor["value"][],
+    numbers?: readonly number[],
+  ) => operands.OperandTensor["value"];
+};
+
+/** The default export of a user's file. */
+export type OwnMethod = (kit: MethodKit) => Omit<MethodDefinition<z.ZodObject>, "name">;
+
+/** More than any method needs. */
+const MAX_BYTES = 1e6;
+
+/** Whether a recipe's method is a file. */
+export function isOwnMethod(method: unknown): method is string {
+  return typeof method === "string" && /\.m?js$/.test(method) && (/^\.{0,2}[\\/]/.test(method) || isAbsolute(method));
+}
+
+/**
+ * Loads the methods that are files, and checks their fields.
+ * @param recipe with absolute paths of files
+ * @param allowCode whether the user allows to run them
+ * @returns the recipe with each of them by a name of its own, and the files
+ * @throws RecipeError if code is not allowed, a file is not a method, or a field is wrong
+ */
+export async function loadOwnMethods<R extends { readonly method: string }>(
+  recipe: R,
+  allowCode: boolean,
+  isWhole = true,
+): Promise<{ readonly recipe: R; readonly code: readonly OwnCode[] }> {
+  const code: OwnCode[] = [];
+  let own: R = recipe;
+  if (isOwnMethod(recipe.method)) {
+    const { method, ...file } = await loadMethod(recipe.method, allowCode);
+    code.push(file);
+    const schema = isWhole ? method.schema.extend(outputFields) : method.schema;
+    const { value, problems } = checkSchema(schema, { ...recipe, method: method.name });
+    if (!value) throw new RecipeError(`The recipe does not fit ${file.file}:`, problems.map(formatProblem));
+    own = value as unknown as R;
+  }
+  const inner = new Map<string, unknown>();
+  const sources: [string, R][] = [];
+  mapSources(own, (source, label) => {
+    if (typeof source !== "string") sources.push([label, source as unknown as R]);
+    return source;
+  });
+  for (const [label, source] of sources) {
+    const loaded = await loadOwnMethods(source, allowCode, false);
+    inner.set(label, loaded.recipe);
+    code.push(...loaded.code);
+  }
+  return { recipe: mapSources(own, (source, label) => inner.get(label) ?? source), code };
+}
+
+/** Loads the files of a plan that was made before. @throws LayergraftError code "changed" if one is another now */
+export async function reloadOwnMethods(code: readonly OwnCode[], allowCode: boolean): Promise<void> {
+  for (const { file, digest } of code) {
+    const found = await loadMethod(file, allowCode);
+    if (found.digest !== digest) {
+      throw new LayergraftError("changed", `${file} changed since the plan was made. Restore it, or merge again.`, {
+        file,
+      });
+    }
+  }
+}
+
+async function loadMethod(file: string, allowCode: boolean): Promise<OwnCode & { readonly method: Method }> {
+  const where = { file };
+  if (!allowCode) {
+    throw RecipeError.at(
+      where,
+      `${file} is a program that the recipe names as its method. Read it; then pass --allow-code to run it.`,
+    );
+  }
+  const bytes = await readFile(file).catch(() => {
+    throw new RecipeError(
+      `the method ${file} cannot be read. Check its path, which starts from the recipe's folder.`,
+      [],
+      where,
+    );
+  });
+  if (bytes.length > MAX_BYTES)
+    throw RecipeError.at(where, `${file} has ${bytes.length} bytes; a method has at most ${MAX_BYTES}`);
+  try {
+    const { digest, exports } = await runCode(bytes.toString("utf8"));
+    if (typeof exports.default !== "function") throw new TypeError("its default export is not a function");
+    const block: MethodKit["block"] = (name, of, numbers = []) => ({
+      op: "call",
+      of,
+      code: digest,
+      function: name,
+      numbers,
+    });
+    const made = (exports.default as OwnMethod)({ ...KIT, block });
+    const name = `${basename(file)}@${digest.slice(0, 12)}`;
+    for (const part of ["title", "schema", "tensors"] as const) {
+      if (made?.[part] === undefined) throw new TypeError(`its method has no ${part}`);
+    }
+    const schema = (): z.ZodObject => z.strictObject({ method: z.literal(name), ...made.schema().shape });
+    const method = defineMethod({ ...made, name, schema });
+    addMethod(method);
+    return { name, file, digest, method };
+  } catch (error) {
+    throw new RecipeError(
+      `${file} is not a method: ${shorten((error as Error).message)}. See docs/your-own-method.md.`,
+      [],
+      where,
+    );
+  }
+}
