@@ -1,10 +1,13 @@
 // All merge methods, in display order.
 import { arceeFusion } from "./arcee-fusion.js";
 import { breadcrumbs, breadcrumbsTies } from "./breadcrumbs.js";
+import { chatVector } from "./chat-vector.js";
+import { consensus } from "./consensus.js";
 import { dareLinear, dareTies } from "./dare.js";
 import { della, dellaLinear } from "./della.js";
 import { dominant } from "./dominant.js";
 import { karcher } from "./karcher.js";
+import { lines } from "./lines.js";
 import { modelStock } from "./model-stock.js";
 import { multislerp } from "./multislerp.js";
 import { nearswap } from "./nearswap.js";
@@ -14,6 +17,7 @@ import { ram, ramPlus } from "./ram.js";
 import { revert } from "./revert.js";
 import { sce } from "./sce.js";
 import { shareSwap } from "./share-swap.js";
+import { shuffle } from "./shuffle.js";
 import { slerp } from "./slerp.js";
 import { soup } from "./soup.js";
 import { swap } from "./swap.js";
@@ -24,6 +28,7 @@ export const METHODS = [
   swap,
   shareSwap,
   dominant,
+  shuffle,
   revert,
   passthrough,
   soup,
@@ -33,6 +38,8 @@ export const METHODS = [
   karcher,
   nearswap,
   taskArithmetic,
+  chatVector,
+  lines,
   ties,
   dareLinear,
   dareTies,
@@ -44,5 +51,6 @@ export const METHODS = [
   sce,
   ram,
   ramPlus,
+  consensus,
   arceeFusion,
 ] as const;

@@ -10,6 +10,7 @@ import {
   at,
   changesOf,
   choose,
+  consensus,
   copy,
   crumbs,
   type Expectation,
@@ -31,6 +32,7 @@ import {
   placeOf,
   ram,
   rowSizes,
+  scaledChange,
   sce,
   shares,
   slerp,
@@ -89,6 +91,7 @@ it("every method has a test here or in methods-random.test.ts", () => {
     ...["swap", "share_swap", "dominant", "revert", "passthrough", "soup", "slerp", "nuslerp", "nearswap"],
     ...["task_arithmetic", "ties", "breadcrumbs", "breadcrumbs_ties", "model_stock", "sce"],
     ...["multislerp", "karcher", "ram", "ramplus_tl", "arcee_fusion"],
+    ...["consensus", "lines", "chat_vector", "shuffle"],
   ];
   const random = ["dare_linear", "dare_ties", "della_linear", "della"];
   expect(METHODS.map(({ name }) => name as string).sort()).toEqual([...here, ...random].sort());
@@ -336,6 +339,65 @@ const inDType = (dtype: "BF16" | "F16" | "F32") => () => {
     await check(
       { method: "ramplus_tl", models: experts, base, threshold, r, alpha },
       ram(models, origin, threshold, r, alpha),
+    );
+  });
+
+  it("consensus", async () => {
+    const { experts, models, base, origin } = kin;
+    for (const [threshold, agree] of [
+      [0.45, 2],
+      [0.3, 3],
+      [0, 1],
+    ] as const) {
+      const method = { method: "consensus", models: experts, base, threshold, agree, lambda: 0.7 } as const;
+      await check(method, consensus(models, origin, threshold, agree, 0.7));
+    }
+  });
+
+  it("lines and chat_vector", async () => {
+    const { experts, models, base, origin } = kin;
+    const scale = (name: string) => 0.3 + 0.9 * (placeOf(name).layer ?? 0);
+    const lines = { method: "lines", expert: experts[0], base } as const;
+    await check({ ...lines, alpha: 0.3, beta: 0.9 }, scaledChange(models[0], origin, scale));
+    // Of a merge, and with the whole change in the last layer.
+    const half = (name: string) => (placeOf(name).layer === 1 ? 1 : 0.25);
+    const expert = { method: "soup", models: [experts[0]] } as const;
+    await check({ ...lines, expert, alpha: 0.25 }, scaledChange(models[0], origin, half));
+    const vector = { method: "chat_vector", task: experts[1], expert: experts[0], base, lambda: 0.7 } as const;
+    await check(
+      vector,
+      scaledChange(models[0], origin, () => 0.7, models[1]),
+    );
+  });
+
+  it("shuffle: whole layers by chance, or as many as asked", async () => {
+    const { experts, models } = kin;
+    const ownersOf = async (more: object) => {
+      const { tensors } = await bench.merge({ method: "shuffle", models: experts, outside: "first", ...more });
+      return [0, 1].map((layer) => {
+        const own = [...tensors].filter(([name]) => placeOf(name).layer === layer);
+        const owners = models.map((model) =>
+          own.every(([name, { data }]) => tensorOf(model, name).data?.every((x, i) => x === data[i])),
+        );
+        expect(owners.filter(Boolean)).toHaveLength(1);
+        return owners.indexOf(true);
+      });
+    };
+    const seeds = Array.from({ length: 12 }, (_, seed) => seed);
+    const drawn: number[][] = [];
+    for (const seed of seeds) drawn.push(await ownersOf({ seed }));
+    expect(new Set(drawn.flat())).toEqual(new Set([0, 1, 2]));
+    expect(await ownersOf({ seed: 3 })).toEqual(drawn[3]);
+    for (const seed of seeds.slice(0, 4)) {
+      expect((await ownersOf({ seed, layers: 1 })).filter((owner) => owner !== 0)).toHaveLength(1);
+      expect(await ownersOf({ seed, layers: 0 })).toEqual([0, 0]);
+      const shares = experts.map((model, i) => ({ model, share: i === 2 ? 1 : 0 }));
+      expect(await ownersOf({ seed, models: shares })).toEqual([2, 2]);
+    }
+    const averaged = choose(models, (_, { layer }) => (layer === null ? [1, 1, 1] : [1, 0, 0]));
+    await check({ method: "shuffle", models: experts, layers: 0 }, averaged);
+    await expect(bench.merge({ method: "shuffle", models: experts, layers: 3 })).rejects.toThrow(
+      /layers is 3, but the models have 2/,
     );
   });
 

@@ -283,6 +283,29 @@ export const ram = (models: readonly Model[], base: Model, than: number, r = 0, 
     });
   });
 
+/** The sum of the changes where enough of them are large beside the sum of the others. */
+export const consensus = (models: readonly Model[], base: Model, than: number, agree: number, lambda: number) =>
+  joined(models, base, (vectors) =>
+    added(vectors).map((total, e) => {
+      const needs = vectors.filter(
+        (vector) => Math.abs(vector[e] as number) > than * Math.abs(total - (vector[e] as number)),
+      );
+      return needs.length >= agree ? lambda * total : 0;
+    }),
+  );
+
+/** base + factor of the layer * change, added to another model if there is one. */
+export const scaledChange = (expert: Model, base: Model, factorOf: (name: string) => number, to: Model = base) =>
+  each(to, (name, from) => {
+    const factor = factorOf(name);
+    const change = changeIn(expert, base, name);
+    const values = from.values.map((x, i) => x + factor * (change[i] as number));
+    const sizes = from.values.map((x, i) =>
+      size([x, factor * (valuesOf(expert, name)[i] as number), factor * (valuesOf(base, name)[i] as number)]),
+    );
+    return { ...from, values, sizes, how: "near" };
+  });
+
 /** The changes whose importance is at least the median and 1.5 times the range between the quartiles. */
 export const arceeFusion = (expert: Model, base: Model): Expectation =>
   each(expert, (name, tensor) => {

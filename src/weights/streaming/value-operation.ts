@@ -230,6 +230,24 @@ export const OPERATIONS = {
     },
   }),
 
+  /** The sum of the values where at least `agree` of them are larger than `threshold` times the sum of the others, else 0. */
+  needed: declare({
+    fields: { threshold: "size", agree: "count" },
+    apply: (buffers, { threshold, agree }, { length }, { kernels }) => {
+      const values = buffers.map((buffer) => kernels.floats(buffer, length));
+      const into = values[0] as Float32Array;
+      for (let i = 0; i < length; i++) {
+        let [sum, count] = [0, 0];
+        for (const value of values) sum += value[i] as number;
+        for (const value of values) {
+          const x = value[i] as number;
+          if (Math.abs(x) > threshold * Math.abs(sum - x)) count++;
+        }
+        into[i] = count >= agree ? sum : 0;
+      }
+    },
+  }),
+
   /**
    * |of[0] - of[1]| times the Kullback-Leibler divergence of the softmaxes of their stored rows, each plus 1e-8, float64.
    */

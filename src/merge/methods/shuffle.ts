@@ -1,0 +1,80 @@
+// Shuffle: takes each layer from a model drawn at random. The control for choices of layers.
+import { z } from "zod";
+import { plural, Random, RecipeError } from "../../core/index.js";
+import { modelsField, parametersOf, seedField } from "./fields.js";
+import { defineMethod } from "./method.js";
+import { average, copyTensor, type Operand } from "./operand.js";
+
+const schema = () =>
+  z.strictObject({
+    method: z.literal("shuffle"),
+    models: modelsField(
+      "the models",
+      { share: z.number().min(0).default(1).describe("chance of a layer, beside the others'") },
+      2,
+    ),
+    layers: z
+      .int()
+      .min(0)
+      .optional()
+      .describe("take exactly this many layers from the models after the first; default each layer by the shares"),
+    outside: z
+      .enum(["average", "first"])
+      .default("average")
+      .describe("tensors outside the layers: averaged, or from the first model"),
+    seed: seedField,
+  });
+
+export const shuffle = defineMethod({
+  name: "shuffle",
+  title: "Layer shuffle",
+  summary: "Takes each layer from a model drawn at random: the control for a choice of layers.",
+  formula:
+    "layer l of theta_j with j drawn by the shares; with `layers`, that many layers at random from the others than the first",
+  reference: "mergekit, mergekit-layershuffle; the random control of Bandarkar et al., ICLR 2025, arXiv 2410.01335",
+  tag: "layer-swap",
+  schema,
+  example: { method: "shuffle", models: ["math-expert", "swahili-expert"], layers: 2, seed: 1 },
+  tensors: ({ models: entries, layers, outside, seed }, { models }, context) => {
+    const [first] = models as [Operand];
+    if (layers !== undefined && layers > first.layers) {
+      throw RecipeError.at(
+        { field: "layers" },
+        `layers is ${layers}, but the models have ${first.layers}. Choose fewer.`,
+      );
+    }
+    const random = Random.of(seed, "shuffle");
+    const shares = entries.map((entry) => parametersOf(entry as { model: string; share: number }).share ?? 1);
+    const all = Array.from({ length: first.layers }, (_, layer) => layer);
+    const taken = new Set(layers === undefined ? all : random.sample(all, layers));
+    const owners = all.map((layer) =>
+      taken.has(layer) ? draw(random, layers === undefined ? shares : shares.with(0, 0)) : 0,
+    );
+    return new Map(
+      [...first.tensors].map(([name, { layer }]) => {
+        const owner = layer === null ? 0 : (owners[layer] ?? 0);
+        if (layer !== null || outside === "first") return [name, copyTensor(name, models[owner] ?? first)];
+        return [
+          name,
+          average(
+            name,
+            models.map((operand) => ({ operand, weight: 1 })),
+            context,
+          ),
+        ];
+      }),
+    );
+  },
+  headline: ({ models, layers, seed }) =>
+    `Layer shuffle of ${plural(models.length, "model")}${layers === undefined ? "" : `: ${plural(layers, "layer")}`}, seed ${seed}`,
+});
+
+/** An index with a probability by its share. */
+function draw(random: Random, shares: readonly number[]): number {
+  let at = random.float() * shares.reduce((sum, share) => sum + share, 0);
+  const found = shares.findIndex((share) => {
+    at -= share;
+    return at < 0;
+  });
+  return Math.max(0, found);
+}
