@@ -14,7 +14,8 @@ const SHOTS = 8;
 /** @param {import("./main.js").Given} given @returns {AsyncGenerator<import("./main.js").Row>} */
 export async function* compareHarness(given) {
   const data = folderOfData(given);
-  const subjects = readdirSync(join(data, "mmlu/test")).map((file) => file.replace("_test.csv", ""));
+  const files = readdirSync(join(data, "mmlu/test")).filter((file) => file.endsWith("_test.csv"));
+  const subjects = files.map((file) => file.replace("_test.csv", ""));
   const generated = { items: given.items, shots: SHOTS };
   const groups = [
     { what: "MMLU, all subjects, no shots", tasks: subjects.map((one) => `mmlu_${one}`), items: given.items, shots: 0 },
