@@ -43,9 +43,11 @@ export interface Step {
   readonly value: Value;
 }
 
-/** What a plan is made from: a recipe, of which only the dtype of the result matters here. */
+/** What a plan is made from: a recipe, of which only the dtype and the chat template of the result matter here. */
 export interface Planned {
   readonly dtype: "keep" | "bfloat16" | "float16" | "float32";
+  /** Jinja. */
+  readonly chat_template?: string | undefined;
 }
 
 /** A model as plain data: its inputs and the value of each output tensor. */

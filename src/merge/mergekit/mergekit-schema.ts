@@ -4,6 +4,7 @@ import { z } from "zod";
 import { didYouMean, isObject } from "../../core/index.js";
 import { checkSchema, formatPath, type Problem, recordOf } from "../../settings/index.js";
 import { parseHubName } from "../../weights/index.js";
+import { TEMPLATES } from "./chat-templates.js";
 import { refusalOf } from "./method-translations.js";
 
 /** A place in the configuration. */
@@ -135,7 +136,7 @@ export const configuration = z.object({
   tokenizer: z
     .object({ source: tokenizerSource, tokens: z.unknown().optional(), pad_to_multiple_of: z.unknown().optional() })
     .nullish(),
-  chat_template: z.unknown().optional(),
+  chat_template: z.string().nullish(),
 });
 
 export type Configuration = z.output<typeof configuration>;
@@ -170,8 +171,6 @@ export function readConfiguration(value: object): { config?: Configuration; prob
 }
 
 const ROWS = "is not supported: embeddings are merged row by row. Bring the vocabularies to one size first";
-const TEMPLATE =
-  "is not supported; the result has the template of its tokenizer. Remove the field, and put the template into the result's tokenizer_config.json";
 
 /** Unsupported fields, reported along with other problems. */
 function refusals(value: object): Problem[] {
@@ -184,11 +183,15 @@ function refusals(value: object): Problem[] {
   const fields: [string[], string][] = [
     [["tokenizer", "tokens"], ROWS],
     [["tokenizer", "pad_to_multiple_of"], ROWS],
-    [["chat_template"], TEMPLATE],
   ];
+  const template = at("chat_template");
+  const isKnown = typeof template !== "string" || template in TEMPLATES || /^$|^auto$|\{[{%]/.test(template);
   return [
     ...(refusal === undefined ? [] : [{ path: ["merge_method"], message: refusal }]),
     ...fields.flatMap(([path, message]) => (isEmpty(at(...path)) ? [] : [{ path, message }])),
+    ...(isKnown
+      ? []
+      : [{ path: ["chat_template"], message: `is not "auto", "chatml" or Jinja text; give the text of ${template}` }]),
   ];
 }
 

@@ -404,6 +404,18 @@ describe("convert", () => {
     expect(tensors.get("model.norm.weight")?.dtype).toBe("BF16");
   });
 
+  it("writes the chat template that a configuration names", async () => {
+    for (const [name, tokens] of [
+      ["chatml", "<|im_start|>"],
+      ['"{% for m in messages %}{{ m.content }}{% endfor %}"', "m.content"],
+    ]) {
+      const { out } = await merge(`merge_method: passthrough\nmodels: [{ model: a }]\nchat_template: ${name}\n`);
+      expect(readFileSync(join(out, "chat_template.jinja"), "utf8")).toContain(tokens);
+    }
+    const { notes } = await merge("merge_method: passthrough\nmodels: [{ model: a }]\nchat_template: auto\n");
+    expect(notes.join()).toMatch(/chat_template: auto is the template of the tokenizer/);
+  });
+
   it("rejects other files", async () => {
     writeFileSync(at("recipe.yaml"), "method: soup\nmodels: [a, b]\n");
     await expectRefused(["convert", "recipe.yaml"], root, WRONG_USAGE, /recipe\.yaml is already a recipe/);
@@ -425,7 +437,7 @@ describe("is rejected, by name and line:", () => {
 
   it("all problems at once, before models are opened", async () => {
     const text =
-      "merge_method: ties\nmodels: [{ model: none }]\nchat_template: auto\nparameters: { rescale: yes, weight: 1 }\n";
+      "merge_method: ties\nmodels: [{ model: none }]\nchat_template: vicuna\nparameters: { rescale: yes, weight: 1 }\n";
     writeFileSync(at("bad.yml"), text);
     const args = ["merge", "bad.yml", "--out", "no"];
     const message = await expectRefused(args, root, WRONG_USAGE, /bad\.yml cannot be merged as it is:/);

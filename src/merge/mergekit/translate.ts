@@ -4,6 +4,7 @@ import { formatProblem, type Problem } from "../../settings/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import type { Parameter } from "../methods/parameter.js";
 import { type RecipeInput, sourcesOf } from "../plan/recipe.js";
+import { TEMPLATES } from "./chat-templates.js";
 import type { Configuration } from "./mergekit-schema.js";
 import { flagOf, type LayerSpan, type Level, parameterOf } from "./mergekit-settings.js";
 import { type Operand, PARAMETERS, type SliceMerge, TRANSLATIONS, type Translation } from "./method-translations.js";
@@ -60,6 +61,7 @@ class Translator {
       recipe: {
         ...recipe,
         ...(dtype === undefined ? {} : { dtype }),
+        ...this.#template(),
         ...this.#tokenizer(tokenizer, recipe),
       } as RecipeInput,
       notes: [...this.#notes],
@@ -111,6 +113,16 @@ class Translator {
       );
     }
     return out ?? dtype;
+  }
+
+  #template(): Pick<RecipeInput, "chat_template"> {
+    const { chat_template: template } = this.#config;
+    if (!template) return {};
+    if (template !== "auto") return { chat_template: TEMPLATES[template] ?? template };
+    this.#notes.add(
+      "chat_template: auto is the template of the tokenizer; mergekit takes the one that most models have",
+    );
+    return {};
   }
 
   /** Tokenizer of the result: one of the models, or `union`; undefined if not set. */

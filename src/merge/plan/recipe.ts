@@ -45,6 +45,12 @@ export const outputFields = {
     .describe(
       "if vocabularies differ: the source that gives the tokens and rows, such as `task`, or `union`; default an error",
     ),
+  chat_template: z
+    .string()
+    .min(1)
+    .max(100_000)
+    .optional()
+    .describe("Jinja text of the chat template that is written; default the tokenizer's"),
   tokenizer_from: z
     .string()
     .min(1)

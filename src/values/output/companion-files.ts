@@ -1,6 +1,6 @@
 // Copies and writes the files beside the weights: configuration, tokenizer, templates, licences.
 
-import { copyFile, lstat, readdir, readFile, realpath, stat, writeFile } from "node:fs/promises";
+import { copyFile, lstat, readdir, readFile, realpath, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import {
   digestOf,
@@ -59,6 +59,7 @@ export async function writeCompanions(
   // PEFT saves the tokenizer used in training beside the adapter; it overrides the base's.
   const homes = [tokenizer.texts, ...(tokenizer.adapter ? [tokenizer.adapter.path] : [])];
   const hasTokenizer = await copyTextFiles(homes, plan.vocabulary?.added ?? [], folder);
+  if (plan.recipe.chat_template !== undefined) await writeTemplate(folder, plan.recipe.chat_template);
   // A model with custom code (`auto_map`) cannot be opened without it. The code is copied and never run.
   const hasCode = "auto_map" in lead.config.json;
   await copyFiles(lead.texts, folder, (name) => INHERITED.test(name) || (hasCode && name.endsWith(".py")));
@@ -85,6 +86,14 @@ export async function copyTextFiles(
   }
   if (added.length > 0) await addTokens(folder, added);
   return TOKENIZER_FILES.some((name) => copied.has(name));
+}
+
+/** Writes a chat template in the place of the tokenizer's. */
+async function writeTemplate(folder: string, template: string): Promise<void> {
+  const settings = join(folder, "tokenizer_config.json");
+  if (await exists(settings)) await rewriteJson(settings, settings, ({ chat_template: _, ...json }) => json);
+  await rm(join(folder, "chat_template.json"), { force: true });
+  await writeFile(join(folder, "chat_template.jinja"), template);
 }
 
 /** Writes the companions of an adapter: its configuration, and the tokenizer files that its experts were saved with. */
