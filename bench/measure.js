@@ -88,5 +88,7 @@ export async function comparePeers(peers, rounds, cleanUp = () => {}) {
   }
   for (const [name, { seconds }] of results) {
     if (name.startsWith("PyTorch")) console.log(`\n${name} / layergraft: ${spread(ratiosTo("layergraft", seconds))}`);
+    const own = name.replace(", mergekit", "");
+    if (own !== name) console.log(`${own}: mergekit / layergraft ${spread(ratiosTo(own, seconds), 1)}`);
   }
 }

@@ -1,5 +1,5 @@
 // Asks a real model the same questions of layergraft and of the tools that people use, and prints where they differ:
-//   npm run bench -- real MODEL.gguf --data DIR --python PYTHON [--llama node-llama-cpp/dist/index.js] [--js FOLDER]
+//   npm run bench -- real MODEL.gguf --data DIR --python PYTHON [--llama node-llama-cpp/dist/index.js] [--js FOLDER] [--mergekit PYTHON]
 // Each comparison says how much was compared and its largest difference. docs/real-models.md has the table of one run.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -10,12 +10,13 @@ import { compareHarness } from "./harness.js";
 import { compareLlama } from "./llama.js";
 import { compareMerges } from "./merges.js";
 import { compareOnnx } from "./onnx.js";
+import { compareSpeed } from "./speed.js";
 import { compareTransformers } from "./transformers.js";
 
 /** @typedef {{ what: string, against: string, compared: string, difference: string }} Row */
 /**
  * @typedef {{ gguf: string, float32: string, bfloat16: string, data: string, python: string, out: string, items: number,
- *   experts: string[], llama: string | undefined, js: string | undefined }} Given
+ *   experts: string[], llama: string | undefined, js: string | undefined, mergekit: string | undefined }} Given
  */
 
 const COMPARISONS = {
@@ -25,6 +26,7 @@ const COMPARISONS = {
   onnx: compareOnnx,
   "fine-tuning": compareFineTuning,
   merges: compareMerges,
+  speed: compareSpeed,
 };
 
 /** @param {string[]} args */
@@ -37,6 +39,7 @@ export async function benchmarkReal(args) {
       python: { type: "string", default: "python3" },
       llama: { type: "string" },
       js: { type: "string" },
+      mergekit: { type: "string" },
       experts: { type: "string", default: "" },
       items: { type: "string", default: "10" },
       only: { type: "string", default: Object.keys(COMPARISONS).join() },
@@ -63,9 +66,9 @@ export async function benchmarkReal(args) {
       "--quiet",
     ]);
   }
-  const { data, python, llama, js } = values;
+  const { data, python, llama, js, mergekit } = values;
   const experts = values.experts.split(",").filter(Boolean);
-  const given = { gguf, ...folders, data, python, out, items: Number(values.items), experts, llama, js };
+  const given = { gguf, ...folders, data, python, out, items: Number(values.items), experts, llama, js, mergekit };
   console.log(`machine: ${describeMachine()}\n`);
   console.log("| what | against | compared | difference |\n| --- | --- | --- | --- |");
   const rows = [];

@@ -13,11 +13,18 @@ const METHODS = {
   breadcrumbs: { density: 0.8, gamma: 0.02 },
   breadcrumbs_ties: { density: 0.8, gamma: 0.02 },
   model_stock: {},
+  "model_stock by row": { filter_wise: true },
+  multislerp: {},
+  "multislerp of changes": {},
+  karcher: {},
+  ram: {},
+  ramplus_tl: {},
+  arcee_fusion: {},
   sce: { select_topk: 0.5 },
   nearswap: { t: 0.001 },
 };
-const WITHOUT_BASE = new Set(["linear", "nuslerp"]);
-const FROM_AN_EXPERT = new Set(["slerp", "nearswap"]);
+const WITHOUT_BASE = new Set(["linear", "nuslerp", "multislerp", "karcher"]);
+const FROM_AN_EXPERT = new Set(["slerp", "nearswap", "arcee_fusion"]);
 
 /** @param {import("./main.js").Given} given @returns {AsyncGenerator<import("./main.js").Row>} */
 export async function* compareMerges(given) {
@@ -25,11 +32,12 @@ export async function* compareMerges(given) {
   if (a === undefined || b === undefined) return;
   const folder = join(given.out, "merges");
   mkdirSync(folder, { recursive: true });
-  for (const [method, parameters] of Object.entries(METHODS)) {
-    const config = join(folder, `${method}.yml`);
-    const base = FROM_AN_EXPERT.has(method)
+  for (const [name, parameters] of Object.entries(METHODS)) {
+    const [method = name] = name.split(" ");
+    const config = join(folder, `${name}.yml`);
+    const base = FROM_AN_EXPERT.has(name)
       ? { base_model: a }
-      : WITHOUT_BASE.has(method)
+      : WITHOUT_BASE.has(name)
         ? {}
         : { base_model: given.float32 };
     const models = [a, b].map((model) => ({ model, parameters: { weight: 0.5 } }));
@@ -39,7 +47,7 @@ export async function* compareMerges(given) {
     await measure(process.execPath, [CLI, "merge", config, "--out", ours, "--force", "--quiet"]);
     const { version, elements, differing, worst } = askPeer(given.python, "merges_peer.py", { config, ours, theirs });
     const difference = differing === 0 ? "none" : `${differing} by at most ${worst.toExponential(1)}`;
-    yield { what: `merge, ${method}`, against: `mergekit ${version}`, compared: `${elements} weights`, difference };
+    yield { what: `merge, ${name}`, against: `mergekit ${version}`, compared: `${elements} weights`, difference };
     rmSync(ours, { recursive: true });
     rmSync(theirs, { recursive: true });
   }

@@ -1,34 +1,14 @@
 """Merges by mergekit, and how far layergraft's tensors are from its own. A peer for the comparison only."""
-import sys, types
-
-import pydantic
-
-create_model = pydantic.create_model
-
-
-def create_model_with_functions(name, /, *, __base__=None, **fields):
-    """pydantic after 2.10 takes functions for fields, which mergekit means as methods."""
-    methods = {k: v for k, v in fields.items() if isinstance(v, types.FunctionType)}
-    made = create_model(name, __base__=__base__, **{k: v for k, v in fields.items() if k not in methods})
-    return type(name, (made,), {**methods, "__module__": __name__}) if methods else made
-
-
-pydantic.create_model = create_model_with_functions
-
-import contextlib, json
+import json, sys
 from importlib.metadata import version
 from pathlib import Path
 
-import yaml
-from mergekit.config import MergeConfiguration
-from mergekit.merge import run_merge
-from mergekit.options import MergeOptions
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from methods_peer import merge
 from safetensors import safe_open
 
 given = json.load(sys.stdin)
-with contextlib.redirect_stdout(sys.stderr):
-    config = MergeConfiguration.model_validate(yaml.safe_load(Path(given["config"]).read_text()))
-    run_merge(config, given["theirs"], MergeOptions(copy_tokenizer=False, write_model_card=False, quiet=True, random_seed=1))
+merge(given["config"], given["theirs"])
 
 
 def stored(folder):
