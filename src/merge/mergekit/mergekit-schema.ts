@@ -124,6 +124,7 @@ const dtype = z
   .transform((value) => value ?? undefined);
 
 export const configuration = z.object({
+  name: z.string().nullish(),
   merge_method: z.string({ error: "must be the name of a method" }),
   models: listed(model, "models").nullish(),
   slices: listed(slice, "slices").nullish(),

@@ -372,6 +372,58 @@ describe("models, dtype and tokenizer", () => {
   });
 });
 
+describe("a file of several merges", () => {
+  const linear = (models: string) => `merge_method: linear\nmodels: [${models}]\nparameters: { weight: 1 }\n`;
+  const model = (name: string, more = "") => `{ model: ${name}${more} }`;
+  const [first, second] = [
+    `name: one\n${linear([model("a"), model("b")].join())}dtype: float32\n`,
+    "merge_method: slerp\nbase_model: one\nmodels: [{ model: c }]\nparameters: { t: 0.25 }\ndtype: float32\n",
+  ];
+
+  it("is one recipe, whatever the order, with the merge that has no name outside", async () => {
+    for (const text of [`${first}---\n${second}`, `# both\n---\n${second}--- # the first\n${first}`]) {
+      expect(await recipeOf(text)).toEqual({
+        method: "slerp",
+        models: [
+          {
+            method: "soup",
+            models: [
+              { model: "a", weight: 1 },
+              { model: "b", weight: 1 },
+            ],
+          },
+          "c",
+        ],
+        t: 0.25,
+        dtype: "float32",
+        tokenizer_from: "models[0]",
+      });
+    }
+    // The same as one after the other, to the rounding of float32.
+    const { tensors, notes } = await merge(`${first}---\n${second}`);
+    expect(notes.join()).toMatch(/computed as one: nothing between them is written/);
+    const one = await merge(first.replace("name: one\n", ""));
+    const two = await merge(second.replace("one", one.out));
+    for (const [name, tensor] of tensors) {
+      const wanted = toNumbers(two.tensors.get(name) as typeof tensor);
+      toNumbers(tensor).forEach((x, i) => {
+        expect(Math.abs(x - (wanted[i] as number))).toBeLessThan(1e-6);
+      });
+    }
+  });
+
+  it("uses the last where all have names, and is refused where they go in a circle or one is no merge", async () => {
+    const last = await recipeOf(`${first}---\nname: two\n${linear([model("one"), model("c")].join())}`);
+    expect(last).toMatchObject({ method: "soup", models: [{ model: { method: "soup" } }, { model: "c" }] });
+    const circle = `${first.replace("model: b", "model: two")}---\nname: two\n${linear([model("one"), model("c")].join())}`;
+    await expect(parseMergekit(circle)).rejects.toThrow(/use each other in a circle/);
+    await expect(parseMergekit(`${first}---\nmethod: soup\nmodels: [a]\n`)).rejects.toThrow(/several documents/);
+    await expect(parseMergekit(`${first}---\n${second.replace("t: 0.25", "t: 2")}`)).rejects.toThrow(
+      /line 10: parameters.t/,
+    );
+  });
+});
+
 describe("convert", () => {
   it("prints a recipe that gives the same bytes", async () => {
     const text = `merge_method: della\n${experts("weight: 1, density: [0.5, 0.7]")}dtype: bfloat16\n`;

@@ -3,8 +3,10 @@
 import { RecipeError } from "../../core/index.js";
 import { loadYaml, readSettingsText } from "../../settings/index.js";
 import { type HubAccess, locateOrFetch, readConfig } from "../../weights/index.js";
+import type { NestedRecipe } from "../methods/fields.js";
+import { mapSources, type RecipeInput } from "../plan/recipe.js";
 import { refusalOf } from "./method-translations.js";
-import { type MergekitRecipe, translate } from "./translate.js";
+import { labelOf, type MergekitRecipe, translate } from "./translate.js";
 
 export interface MergekitOptions {
   /** Name of the text in messages; default "mergekit configuration". */
@@ -45,12 +47,73 @@ interface Translated {
 }
 
 interface Opened {
+  /** By which other merges of the file use its result. */
+  readonly name: string | undefined;
   /** @param layers number of layers of the models, if known */
   readonly translate: (layers: number | undefined) => Translated;
 }
 
-/** Parses a mergekit configuration; undefined if the text is something else. */
+/** Parses a mergekit configuration, of one or several merges; undefined if the text is something else. */
 async function open(text: string, file: string): Promise<Opened | undefined> {
+  const texts = documentsOf(text);
+  const [only] = texts;
+  if (texts.length < 2) return openOne(only ?? text, file);
+  const stages: Opened[] = [];
+  for (const one of texts) {
+    const stage = await openOne(one, file);
+    if (!stage) return openOne(text, file); // which says that there are several documents
+    stages.push(stage);
+  }
+  return { name: undefined, translate: (layers) => joinStages(stages, layers, file) };
+}
+
+/** The documents of a YAML text, each on its own lines. */
+function documentsOf(text: string): string[] {
+  const lines = text.split("\n");
+  const starts = [0, ...lines.flatMap((line, i) => (/^---\s*(#.*)?$/.test(line) ? [i + 1] : []))];
+  const documents = starts.map((from, i) => {
+    const until = (starts[i + 1] ?? lines.length + 1) - 1;
+    return "\n".repeat(from) + lines.slice(from, until).join("\n");
+  });
+  return documents.filter((document) => /^\s*[^\s#]/m.test(document));
+}
+
+/** Merges that use each other by name (mergekit-multi) as one recipe: that of the merge without a name, or the last. */
+function joinStages(stages: readonly Opened[], layers: number | undefined, file: string): Translated {
+  const notes = new Set(["the merges of the file are computed as one: nothing between them is written or rounded"]);
+  const models = new Set<string>();
+  const stageOf = (source: unknown) => stages.find(({ name }) => name !== undefined && name === source);
+  const make = (stage: Opened, trail: readonly Opened[]): RecipeInput => {
+    if (trail.includes(stage)) {
+      throw RecipeError.at(
+        { file },
+        `the merges of ${file} use each other in a circle, by way of ${stage.name}. Break it.`,
+      );
+    }
+    const { translated, models: own } = stage.translate(layers);
+    for (const note of translated.notes) notes.add(note);
+    for (const model of own) if (!stageOf(model)) models.add(model);
+    const { tokenizer_from: tokenizer, ...recipe } = translated.recipe;
+    const from = tokenizer !== undefined && stageOf(tokenizer) ? labelOf(recipe as NestedRecipe, tokenizer) : tokenizer;
+    return {
+      ...inlined(recipe, [...trail, stage]),
+      ...(from === undefined ? {} : { tokenizer_from: from }),
+    } as RecipeInput;
+  };
+  const inlined = <R extends object>(recipe: R, trail: readonly Opened[]): R =>
+    mapSources(recipe, (source) => {
+      if (typeof source !== "string") return inlined(source, trail);
+      const stage = stageOf(source);
+      if (!stage) return source;
+      const { dtype: _, vocabulary: __, tokenizer_from: ___, chat_template: ____, ...inner } = make(stage, trail);
+      return inner;
+    });
+  const last = (stages.find(({ name }) => name === undefined) ?? stages.at(-1)) as Opened;
+  return { translated: { recipe: make(last, []), notes: [...notes] }, models: [...models] };
+}
+
+/** Parses one configuration; undefined if the text is something else. */
+async function openOne(text: string, file: string): Promise<Opened | undefined> {
   // Its schema takes time to build, which other merges need not wait for.
   const { isMergekit, mixtureOf, readConfiguration } = await import("./mergekit-schema.js");
   const { openSettings } = await loadYaml();
@@ -62,6 +125,7 @@ async function open(text: string, file: string): Promise<Opened | undefined> {
   const isKnown = config !== undefined && refusalOf(config.merge_method) === undefined;
   const nothing = { translated: undefined, models: [], problems: [] };
   return {
+    name: config?.name ?? undefined,
     translate: (layers) => {
       const { translated, models, problems: more } = isKnown ? translate(config, layers) : nothing;
       if (translated && problems.length === 0) {

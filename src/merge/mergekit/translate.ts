@@ -183,7 +183,7 @@ class Translator {
 }
 
 /** A model's label in a recipe: the path to its first use. */
-function labelOf(recipe: NestedRecipe, model: string, prefix = ""): string | undefined {
+export function labelOf(recipe: NestedRecipe, model: string, prefix = ""): string | undefined {
   for (const [name, source] of sourcesOf(recipe)) {
     const label = `${prefix}${name}`;
     const found =
