@@ -18,6 +18,10 @@ export interface ExtractOptions extends StreamOptions, FolderOptions {
   readonly energy?: number | undefined;
   /** Leave changed norms, biases and embeddings at the base's. Default: false, they are saved whole. */
   readonly linearOnly?: boolean | undefined;
+  /** Names of tensors to extract, with `*` for any text. Default: all. */
+  readonly include?: readonly string[] | undefined;
+  /** Names of tensors to leave at the base's, with `*` for any text. Default: none. */
+  readonly exclude?: readonly string[] | undefined;
   /** Seed of the decomposition. Default: 0. */
   readonly seed?: number | undefined;
   /** Replace an existing adapter that `extract` wrote. Default: false. */
@@ -35,9 +39,9 @@ export interface ExtractOptions extends StreamOptions, FolderOptions {
  * @throws CancelledError if the signal fires
  */
 export function extract(options: ExtractOptions): Promise<Extraction> {
-  const { base, model, rank, energy, linearOnly, seed, folder, out, force } = options;
+  const { out, force, signal: _, ...settings } = options;
   return extractAdapter(
-    { base, model, rank, energy, linearOnly, seed, folder, hub: hubOf(options), ...controlsOf(options) },
-    { out: resolve(folder ?? "", out), force },
+    { ...settings, hub: hubOf(options), ...controlsOf(options) },
+    { out: resolve(options.folder ?? "", out), force },
   );
 }

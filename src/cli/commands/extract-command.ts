@@ -30,6 +30,8 @@ interface ExtractCommandOptions extends WorkOptions, PushFlags {
   readonly rank?: number;
   readonly energy?: number;
   readonly linearOnly?: boolean;
+  readonly include?: readonly string[];
+  readonly exclude?: readonly string[];
   readonly seed?: number;
   readonly out?: string;
   readonly force?: boolean;
@@ -48,6 +50,8 @@ function parseEnergy(text: string): number {
   return share;
 }
 
+const addPattern = (pattern: string, earlier: readonly string[] = []) => [...earlier, pattern];
+
 export function addExtractCommand(program: Command): void {
   const command = program
     .command("extract")
@@ -63,6 +67,8 @@ export function addExtractCommand(program: Command): void {
     .option("--rank <n>", `largest rank (default: ${DEFAULT_RANK}, or no limit with --energy)`, parseRank)
     .option("--energy <share>", "use the smallest ranks that keep this share of the squared change", parseEnergy)
     .option("--linear-only", "leave norms, biases and embeddings at the base's")
+    .option("--include <pattern>", "tensors to extract, such as *.self_attn.*; repeatable (default: all)", addPattern)
+    .option("--exclude <pattern>", "tensors to leave at the base's; repeatable", addPattern)
     .option("--seed <n>", "random seed (default: 0)", parseCount)
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder to write; it appears when it is complete")
@@ -73,12 +79,12 @@ export function addExtractCommand(program: Command): void {
 
 async function extract(options: ExtractCommandOptions): Promise<void> {
   const start = performance.now();
-  const { base, rank, energy, linearOnly, seed, out, force } = options;
+  const { base, rank, energy, linearOnly, include, exclude, seed, out, force } = options;
   if (out === undefined && !options.dryRun) {
     throw usageError("Missing --out. Pass --out FOLDER to write the adapter, or --dry-run to print the plan.");
   }
   await checkPushFlags(options);
-  const settings = { base, model: options.model, rank, energy, linearOnly, seed };
+  const settings = { base, model: options.model, rank, energy, linearOnly, include, exclude, seed };
   if (out === undefined || options.dryRun) {
     const plan = await runWithProgress(options, (controls) =>
       planExtraction({ ...settings, hub: hubAccess("plan", controls) }),

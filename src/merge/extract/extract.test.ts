@@ -140,6 +140,22 @@ describe("extractAdapter", () => {
     for (const name of others) expect(sum.get(name)).toEqual(start.get(name));
   });
 
+  it("takes the tensors that patterns name, and leaves the others at the base's", async () => {
+    const { result, out } = await extract({
+      model: full,
+      include: ["*.self_attn.*", "model.norm.*"],
+      exclude: ["*.k_proj.*"],
+    });
+    const parts = result.modules.map(({ module }) => module.split(".").slice(3).join("."));
+    expect(new Set(parts)).toEqual(new Set(["self_attn.q_proj", "self_attn.v_proj", "self_attn.o_proj"]));
+    expect(result.saved).toEqual(["model.norm.weight"]);
+    const [sum, start] = [await merged(`${base}+${out}`), await merged(base)];
+    for (const [name, values] of sum) {
+      if (/mlp|k_proj|embed|lm_head|layernorm/.test(name)) expect(values).toEqual(start.get(name));
+    }
+    await expect(extract({ model: full, include: ["*.wrong.*"] })).rejects.toThrow(/\*\.wrong\.\*\) matches no tensor/);
+  });
+
   it("refuses a change that no adapter holds, and writes nothing", async () => {
     const [own, other] = await Promise.all([
       writeTiny(at("tied"), { dtype: "F32", layers: 2, tied: true }),

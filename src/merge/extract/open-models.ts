@@ -5,6 +5,7 @@ import type { Value } from "../../values/index.js";
 import type { HubAccess, RunOptions } from "../../weights/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import type { Operand, OperandTensor } from "../methods/operand.js";
+import { matcher, matchesPattern } from "../methods/parameter.js";
 import { resolveSource } from "../plan/inner-recipes.js";
 import { OperandBuilder } from "../plan/operand-builder.js";
 import { compareWeights } from "../plan/relatedness.js";
@@ -20,6 +21,10 @@ export interface ExtractOptions extends Pick<RunOptions, "signal" | "onProgress"
   readonly energy?: number | undefined;
   /** Leave weights that factors cannot hold at the base's; by default changed ones are saved whole. */
   readonly linearOnly?: boolean | undefined;
+  /** Names of tensors to extract, with * for any text; all by default. */
+  readonly include?: readonly string[] | undefined;
+  /** Names of tensors to leave at the base's, with * for any text; none by default. */
+  readonly exclude?: readonly string[] | undefined;
   /** Seed of the decomposition; 0 by default. */
   readonly seed?: number | undefined;
   /** Limit for all buffers together, in bytes; by default 1 GB, or what the largest decomposition needs. */
@@ -47,11 +52,11 @@ export interface OpenedModels {
 }
 
 /**
- * @throws RecipeError if rank or energy is out of range, or the base has an adapter
+ * @throws RecipeError if rank or energy is out of range, a pattern matches no tensor, or the base has an adapter
  * @throws MismatchError if the models do not fit together
  */
 export async function openModels(options: ExtractOptions): Promise<OpenedModels> {
-  const { base, model, folder = ".", rank, energy } = options;
+  const { base, model, folder = ".", rank, energy, include = ["*"], exclude = [] } = options;
   if (rank !== undefined && !(Number.isSafeInteger(rank) && rank >= 1))
     throw RecipeError.at({ field: "rank" }, "rank must be a whole number from 1");
   if (energy !== undefined && !(energy > 0 && energy <= 1))
@@ -76,7 +81,10 @@ export async function openModels(options: ExtractOptions): Promise<OpenedModels>
       "the recipe stacks or reorders layers of its sources",
     ]);
   }
+  for (const pattern of [...include, ...exclude]) matcher({ tensors: pattern }, "", root);
+  const isAmong = (tensor: string, patterns: readonly string[]) => patterns.some((one) => matchesPattern(tensor, one));
   const pairs = [...root.tensors].flatMap(([tensor, own]): Pair[] => {
+    if (!isAmong(tensor, include) || isAmong(tensor, exclude)) return [];
     const other = operand.tensors.get(tensor);
     const isNumber = other && isFloatDType(own.dtype) && isFloatDType(other.dtype) && elementCount(own.shape) > 0;
     return isNumber ? [{ ...own, tensor, model: other }] : [];

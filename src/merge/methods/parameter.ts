@@ -186,7 +186,7 @@ export function requireParts(names: readonly string[], field: string, operand: O
 }
 
 /** Whether a name matches a pattern with * wildcards, in linear time. */
-function matchesPattern(name: string, pattern: string): boolean {
+export function matchesPattern(name: string, pattern: string): boolean {
   const [head = "", ...rest] = pattern.split("*");
   if (rest.length === 0) return name === pattern;
   const tail = rest.pop() ?? "";
