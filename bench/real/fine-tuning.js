@@ -4,6 +4,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { CLI, measure } from "../measure.js";
+import { drawLosses } from "./loss-picture.js";
 
 const STEPS = 100;
 const METHODS = {
@@ -52,6 +53,7 @@ export async function* compareFineTuning(given) {
     };
   }
   writeFileSync(join(given.out, "losses.json"), JSON.stringify(curves));
+  writeFileSync(join(given.out, "losses.svg"), drawLosses("Loss on GSM8K, two sequences a step", curves));
 }
 
 /** @param {string} log @returns {number[]} */

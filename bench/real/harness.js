@@ -9,7 +9,7 @@ const MGSM = ["en", "es", "de", "sw"];
 /** The training problems of GSM8K are not in the folder of data; the last problems of the test stand in for them. */
 const SHOTS = 8;
 
-/** @typedef {{ output: number[] | string, scores: Record<string, number> }} Sample */
+/** @typedef {{ output: number[] | string, scores: Record<string, number>, verdict: Record<string, number> }} Sample */
 
 /** @param {import("./main.js").Given} given @returns {AsyncGenerator<import("./main.js").Row>} */
 export async function* compareHarness(given) {
@@ -57,7 +57,7 @@ export async function* compareHarness(given) {
 /** @param {{ ours: Sample, theirs: Sample }[]} pairs */
 function differenceOf(pairs) {
   const verdicts = pairs.filter(({ ours, theirs }) => {
-    return Object.entries(theirs.scores).some(([name, score]) => ours.scores[name] !== score);
+    return Object.entries(theirs.scores).some(([name, score]) => ours.verdict[name] !== score);
   });
   const scored = verdicts.length === 0 ? "every score equal" : `${verdicts.length} scores differ`;
   const texts = pairs.filter(({ ours }) => typeof ours.output === "string");
