@@ -111,6 +111,23 @@ describe("aligned by token", () => {
     expect(await rowsOf("repadded")).toEqual(padded.map((row, i) => (i < 10 ? average(task[i], row) : row)));
   });
 
+  it("of a chat vector, to the larger one: tokens that the expert and its base lack keep their rows", async () => {
+    const recipe = { method: "chat_vector" as const, task: "language", expert: "padded", base: "task", lambda: 0.5 };
+    const opened = await planRecipe({ ...recipe, vocabulary: "task", dtype: "float32" }, { folder: root });
+    await executePlan(opened, { out: join(root, "chat") });
+    const [language, expert, base] = [await rowsOf("language"), await rowsOf("padded"), await rowsOf("task")];
+    const found = await rowsOf("chat");
+    // a to g in place, <pad> in row 8 and, in the smaller ones, in row 7.
+    for (const [row, other] of [...[0, 1, 2, 3, 4, 5, 6].map((one) => [one, one]), [8, 7]] as [number, number][]) {
+      found[row]?.forEach((x, i) => {
+        const change = (expert[other]?.[i] as number) - (base[other]?.[i] as number);
+        expect(x).toBeCloseTo((language[row]?.[i] as number) + 0.5 * change, 5);
+      });
+    }
+    expect([found[7], found[9]]).toEqual([language[7], language[9]]);
+    expect(opened.plan.tokenizerFrom).toBe("task");
+  });
+
   it("copies unchanged tensors, and works for any method", async () => {
     const recipe = {
       method: "ties" as const,
