@@ -1,6 +1,6 @@
 """Runs mergekit and layergraft on the same configurations and prints how far the results are apart, method by method.
 
-Not part of `npm test`. Needs torch, transformers, safetensors and mergekit 0.1.4 (on PYTHONPATH, or installed; a stand-in
+Not part of `npm test`. Needs torch, transformers, safetensors and mergekit 0.1.5 (on PYTHONPATH, or installed; a stand-in
 for `immutables` is made if it is missing). Run from the project's folder, after a build:
     python test/reference/check_with_mergekit.py [name of a case] ...
 """
@@ -132,6 +132,8 @@ CASES = {
     "ties, all kept": task("ties"),
     "ties, graded": task("ties", density=[1, 0.4, 0.2], common={"normalize": False, "lambda": 1.3}),
     "ties in slices": {"merge_method": "ties", "base_model": "base", **slices(HALF, REST), "parameters": {"density": [0.3, 0.8]}},
+    "ties, rescaled": task("ties", density=0.5, common={"rescale": True}),
+    "ties, one mapping": task("ties", density={"filter": "mlp", "value": 0.5}),
     "dare_linear": task("dare_linear", density=0.6),
     "dare_linear, not rescaled": task("dare_linear", density=0.6, common={"rescale": False}),
     "dare_ties": task("dare_ties", density=0.6),
@@ -140,9 +142,38 @@ CASES = {
     "breadcrumbs, many at the top": task("breadcrumbs", density=0.6, gamma=0.5),
     "breadcrumbs_ties": task("breadcrumbs_ties", density=0.6, gamma=0.02),
     "breadcrumbs, none at the top": task("breadcrumbs", density=0.6, gamma=0),
+    "breadcrumbs, rescaled": task("breadcrumbs", density=0.6, gamma=0.02, common={"rescale": True}),
+    "della, not rescaled": task("della", density=0.6, epsilon=0.2, common={"rescale": False}),
     "della": task("della", density=0.6, epsilon=0.2),
     "della_linear": task("della_linear", density=0.6, epsilon=0.2),
     "model_stock": {"merge_method": "model_stock", "base_model": "base", **models(("a", None), ("b", None), ("c", None))},
+    "model_stock by rows": {
+        "merge_method": "model_stock",
+        "base_model": "base",
+        **models(("a", None), ("b", None), ("c", None)),
+        "parameters": {"filter_wise": True},
+    },
+    "multislerp": {"merge_method": "multislerp", **models(("a", {"weight": 0.8}), ("b", {"weight": 0.5}), ("c", {"weight": 1}))},
+    "multislerp on base": {
+        "merge_method": "multislerp",
+        "base_model": "base",
+        **models(("a", {"weight": 0.8}), ("b", {"weight": [0.5, 1]}), ("c", {"weight": 1})),
+        "parameters": {"normalize_weights": False},
+    },
+    "karcher": {"merge_method": "karcher", **models(("a", None), ("b", None), ("c", None))},
+    "karcher, long": {
+        "merge_method": "karcher",
+        **models(("base", None), ("a", None), ("b", None), ("c", None)),
+        "parameters": {"max_iter": 50, "tol": 1e-7},
+    },
+    "ram": {"merge_method": "ram", "base_model": "base", **models(("a", None), ("b", None), ("c", None)), "parameters": {"epsilon": 0.01}},
+    "ramplus_tl": {
+        "merge_method": "ramplus_tl",
+        "base_model": "base",
+        **models(("a", None), ("b", None), ("c", None)),
+        "parameters": {"epsilon": 0.01, "r": 0.3, "alpha": 0.5},
+    },
+    "arcee_fusion": {"merge_method": "arcee_fusion", "base_model": "base", **models(("a", None))},
     "sce": {"merge_method": "sce", "base_model": "base", **models(("a", None), ("b", None), ("c", None))},
     "sce, selected": {
         "merge_method": "sce",
@@ -166,7 +197,7 @@ DTYPES = {
     torch.float32: [{"dtype": "float32"}, {"dtype": "float32", "out_dtype": "bfloat16"}],
     torch.bfloat16: [{"dtype": "float32", "out_dtype": "bfloat16"}, {"dtype": "bfloat16"}],
 }
-RANDOM = ("dare_linear", "dare_linear, not rescaled", "dare_ties", "della", "della_linear")
+RANDOM = ("della, not rescaled", "dare_linear", "dare_linear, not rescaled", "dare_ties", "della", "della_linear")
 
 
 def make_models(folder, dtype):
@@ -260,7 +291,10 @@ def main():
                 if wanted and name not in wanted:
                     continue
                 for j, dtypes in enumerate(DTYPES[stored_as]):
-                    text, bad = compare(name, *run({**case, **dtypes}, folder, folder / f"out-{i}-{j}"), base)
+                    try:
+                        text, bad = compare(name, *run({**case, **dtypes}, folder, folder / f"out-{i}-{j}"), base)
+                    except ValueError as error:
+                        text, bad = f"mergekit refuses: {error}", False
                     failed += bad
                     print(f"{str(stored_as)[6:]}, {'; '.join(map(': '.join, dtypes.items()))}: {name}: {text}", flush=True)
     raise SystemExit(failed)
