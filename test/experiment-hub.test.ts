@@ -101,11 +101,13 @@ describe("an experiment with models on the hub", () => {
       const env = { HF_ENDPOINT: hub.endpoint, HF_HOME: other, HF_HUB_OFFLINE: "0", HF_HUB_CACHE: "", HF_TOKEN: "" };
       hub.slow = { bytes: 1000, ms: 30 };
       const { child, ended } = start(["experiment", "plan.yaml", "run", "--out", signal], { cwd: root, env });
+      // A file may get its final name between the listing and this.
+      const sizeOf = (file: string) => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
       const partial = () =>
         (existsSync(other) ? readdirSync(other, { recursive: true }) : []).filter((name) =>
           /incomplete$/.test(`${name}`),
         );
-      while (!partial().some((name) => statSync(join(other, String(name))).size > 3000)) {
+      while (!partial().some((name) => sizeOf(join(other, String(name))) > 3000)) {
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
       child.kill(signal);
