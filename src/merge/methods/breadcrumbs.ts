@@ -60,7 +60,7 @@ function dropCounts(n: number, density: number, gamma: number): { bottom: number
 }
 
 function dropByRank(
-  recipe: { readonly models: readonly (string | object)[]; readonly rescale: "none" | "norm" },
+  recipe: { readonly models: readonly (string | object)[]; readonly rescale?: "none" | "norm" | undefined },
   { models }: Sources,
   context: PlanContext,
 ): (change: Change) => Value {

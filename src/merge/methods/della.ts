@@ -25,9 +25,9 @@ const epsilon = shareField.describe(
 
 const rescale = z
   .enum(["probability", "norm", "none"])
-  .default("probability")
+  .optional()
   .describe(
-    "rescale what is kept: divide by its probability (the paper), match the L1 norm of the whole change, or leave it",
+    "rescale what is kept: divide by its probability (the paper, and the default), match the L1 norm of the whole change, or leave it",
   );
 
 const common = {
@@ -90,7 +90,7 @@ function dropSmall(
       of: [delta],
       density: kept,
       epsilon: spread,
-      divide: recipe.rescale === "probability",
+      divide: (recipe.rescale ?? "probability") === "probability",
       seed: seedOf(recipe.seed, expert.label, name),
     };
     if (recipe.rescale !== "norm") return dropped;

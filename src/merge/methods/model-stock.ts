@@ -12,7 +12,10 @@ const schema = () =>
     method: z.literal("model_stock"),
     models: modelsField("the experts", {}, 2),
     base: sourceField("model that all were fine-tuned from"),
-    rows: z.boolean().default(false).describe("take the angles of each stored row instead of the flattened tensor"),
+    rows: z
+      .boolean()
+      .optional()
+      .describe("take the angles of each stored row instead of the flattened tensor; default false"),
   });
 
 export const modelStock = defineMethod({

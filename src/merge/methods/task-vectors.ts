@@ -107,11 +107,11 @@ function seedIn(recipe: object, before: string): string {
   return "seed" in recipe ? `${before}seed ${recipe.seed}` : "";
 }
 
-/** Of methods that drop changes without rescaling the rest. */
+/** Of methods that drop changes without rescaling the rest. No default, so that what identifies older recipes stays. */
 export const rescaleField = z
   .enum(["none", "norm"])
-  .default("none")
-  .describe("leave what is kept as it is, or match the L1 norm of the whole change in each tensor");
+  .optional()
+  .describe("leave what is kept as it is (the default), or match the L1 norm of the whole change in each tensor");
 
 /** A sparsified change, scaled so that its L1 norm is the whole change's. @param what names the two, for the measurement */
 export function withNorm(whole: Value, kept: Value, what: string, context: PlanContext): Value {

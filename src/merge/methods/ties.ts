@@ -51,7 +51,7 @@ export const ties = defineMethod({
     const sparsify = (change: Change) => {
       const { name, expert, delta } = change;
       const kept = trimmed(change);
-      if (recipe.rescale === "none" || kept === delta) return kept;
+      if (recipe.rescale !== "norm" || kept === delta) return kept;
       const { low } = kept as { readonly low: Threshold };
       return withNorm(delta, kept, `${name} of ${expert.label} above ${JSON.stringify(low)}`, context);
     };
