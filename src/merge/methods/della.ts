@@ -67,7 +67,7 @@ function dropSmall(
   recipe: {
     readonly models: readonly (string | object)[];
     readonly seed: number;
-    readonly rescale: z.output<typeof rescale>;
+    readonly rescale?: z.output<typeof rescale>;
   },
   { models }: Sources,
   context: PlanContext,
