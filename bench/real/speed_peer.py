@@ -1,5 +1,5 @@
 """One task on a real model by transformers or TRL, for its seconds and memory: python speed_peer.py TASK ARGUMENTS."""
-import os, resource, sys
+import os, resource, runpy, sys
 from pathlib import Path
 
 import torch
@@ -29,7 +29,7 @@ def analyze(base, *experts):
 def train(folder):
     os.chdir(folder)
     sys.argv = ["train.py"]
-    exec(compile(Path("train.py").read_text(), "train.py", "exec"), {"__name__": "__main__"})
+    runpy.run_path("train.py", run_name="__main__")
 
 
 {"generate": generate, "analyze": analyze, "train": train}[sys.argv[1]](*sys.argv[2:])
