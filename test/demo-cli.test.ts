@@ -1,10 +1,9 @@
-// The demo as a newcomer runs it: what it prints, and the page that it writes, with a twentieth of the training and with the
-// shipped models.
-import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+// The demo as a newcomer runs it: what it prints, and the page that it writes.
+import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "./support/checkpoints.js";
-import { DONE, FAILED, layergraft, type Outcome } from "./support/command.js";
+import { DONE, layergraft, type Outcome } from "./support/command.js";
 
 const cwd = temporaryFolder();
 afterAll(() => rmSync(cwd, { recursive: true, force: true }));
@@ -16,7 +15,7 @@ const answersIn = (stderr: string) =>
     const [, cells = "", score, model] = ANSWERS.exec(line) ?? [];
     return model === undefined ? [] : [{ model, score: Number(score), marks: cells.match(/[✓~✗]/g)?.join("") }];
   });
-const ROW = /^(base|math expert|Swahili expert|best average|best other merge|trained on both|layer swap) {2,}/;
+const ROW = /^(base|math expert|Swahili expert|best average|best other merge|layer swap) {2,}/;
 const rowsIn = (stdout: string) =>
   stdout
     .split("\n")
@@ -66,39 +65,25 @@ function describeOutput(out: string, outcome: () => Outcome): void {
   });
 }
 
-describe("a quick demo", { tags: ["slow"], timeout: 300_000 }, () => {
+describe("the demo of the shipped models", { tags: ["slow"], timeout: 600_000 }, () => {
   let first: Outcome;
   beforeAll(async () => {
-    first = await layergraft(["demo", "--quick", "--out", "quick"], { cwd });
-  }, 300_000);
-  describeOutput("quick", () => first);
+    first = await layergraft(["demo", "--out", "shipped"], { cwd });
+  }, 600_000);
+  describeOutput("shipped", () => first);
 
-  it("trains, and shows the answers of each model", () => {
-    for (const run of ["math-1", "swahili-1", "both-1"])
-      expect(first.stderr).toMatch(new RegExp(`^done +train ${run} `, "m"));
+  it("shows the answers of each model, and resumes silently with all of them as JSON", async () => {
     const models = answersIn(first.stderr).map(({ model }) => model);
     expect(new Set(models).size).toBe(models.length);
-    for (const model of ["base", "math expert", "Swahili expert", "both", "soup", "task arithmetic"])
+    for (const model of ["base", "math expert", "Swahili expert", "soup", "task arithmetic"])
       expect(models).toContain(model);
     expect(models).toContainEqual(expect.stringMatching(/^layer swap, bottom \d, top \d$/));
-  });
-
-  it("has rows and a warning, and claims nothing", () => {
-    expect(rowsIn(first.stdout).map(([name]) => name)).toEqual([
-      ...["base", "math expert", "Swahili expert", "best average", "best other merge", "trained on both", "layer swap"],
-    ]);
-    expect(first.stdout).toMatch(/^Word problems solved, in percent, seed 0:\n/);
-    expect(first.stdout).not.toMatch(/The layer swap solves|points/);
-    expect(first.stderr).toMatch(/^warning: This was a quick run .* not whether merging works\.$/m);
-  });
-
-  it("resumes silently, with all rows and answers as JSON", async () => {
-    const page = readFileSync(join(cwd, "quick/index.html"), "utf8");
-    const again = await layergraft(["demo", "--quick", "--out", "quick", "--json"], { cwd });
+    const page = readFileSync(join(cwd, "shipped/index.html"), "utf8");
+    const again = await layergraft(["demo", "--out", "shipped", "--json"], { cwd });
     expect([again.status, again.stderr]).toEqual([DONE, ""]);
     const { rows, main, answer, problems, answers, ...rest } = JSON.parse(again.stdout);
-    expect(rest).toEqual({ train: true, seed: 0, pairs: 1, page: "quick/index.html" });
-    expect(answer).toMatch(/^The layer swap solves \d+\.\d% of the Swahili word problems; /);
+    expect(rest).toEqual({ page: "shipped/index.html" });
+    expect(first.stdout.split("\n")[0]).toBe(answer);
     expect(rows.length).toBeGreaterThan(main.length);
     const printed = rowsIn(first.stdout);
     expect(main.map(({ name }: { name: string }) => name)).toEqual(printed.map(([name]) => name));
@@ -114,34 +99,11 @@ describe("a quick demo", { tags: ["slow"], timeout: 300_000 }, () => {
       const signed = marks[i].map((mark: string) => signs[mark]).join("");
       expect([model, signed]).toEqual([model, shown.find((one) => one.model === model)?.marks]);
     }
-    expect(readFileSync(join(cwd, "quick/index.html"), "utf8")).toBe(page);
-  });
-
-  it("is not replaced by a demo with other settings, unless forced", async () => {
-    const { status, stderr } = await layergraft(["demo", "--quick", "--seed", "1", "--out", "quick"], { cwd });
-    expect(status).toBe(FAILED);
-    expect(stderr).toMatch(/quick holds a demo with other settings: .*"seed":0.* Pass --force to replace it/);
-  });
-});
-
-describe("the demo of the shipped models", { tags: ["slow"], timeout: 600_000 }, () => {
-  let first: Outcome;
-  beforeAll(async () => {
-    first = await layergraft(["demo", "--out", "shipped"], { cwd });
-  }, 600_000);
-  describeOutput("shipped", () => first);
-
-  it("trains nothing", () => {
-    expect(first.stderr).not.toMatch(/train/);
-    expect(readdirSync(join(cwd, "shipped")).sort()).toEqual([
-      ...["base", "choosing_sw.yaml", "data", "demo.json", "experiment", "index.html", "math-expert", "plan.yaml"],
-      ...["problems_en.yaml", "problems_sw.yaml", "reading_sw.yaml", "swahili-expert", "swap.yaml"],
-    ]);
-    expect(existsSync(join(cwd, "shipped", "base.yaml"))).toBe(false);
+    expect(readFileSync(join(cwd, "shipped/index.html"), "utf8")).toBe(page);
   });
 
   it("has the scores that the shipped models are published with", () => {
-    const table = readFileSync(join(import.meta.dirname, "../assets/miniature/README.md"), "utf8");
+    const table = readFileSync(join(import.meta.dirname, "../examples/miniature/README.md"), "utf8");
     const published = (row: string) => {
       const line = table.split("\n").find((one) => one.startsWith(`| ${row}`)) ?? "";
       return Number(/ ([\d.]+)% \|$/.exec(line)?.[1]);
@@ -170,6 +132,5 @@ describe("the demo of the shipped models", { tags: ["slow"], timeout: 600_000 },
       /^The layer swap solves \d+\.\d% of the Swahili word problems; the better of the two experts solves \d\.\d%\. That is \d+\.\d points more than the best average \(\S.*, \d+\.\d%\), and \d+\.\d points more than the best other merge \(\S.*, \d+\.\d%\)/,
     );
     expect(first.stdout).toMatch(/^Word problems solved, in percent:\n/m);
-    expect(first.stderr).not.toContain("quick run");
   });
 });

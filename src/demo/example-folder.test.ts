@@ -4,10 +4,10 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { heldOutProblems, isHeldOut, type Problem } from "../../examples/miniature/world/problems.js";
+import { writtenProblem } from "../../examples/miniature/write.js";
 import { OutputError } from "../core/index.js";
 import { type ExampleFolder, writeExample } from "./example-folder.js";
-import { heldOutProblems, isHeldOut, type Problem } from "./world/problems.js";
-import { writtenProblem } from "./world/world-files.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-example-"));
 afterAll(() => rmSync(root, { recursive: true }));

@@ -2,27 +2,10 @@
 import { cp, mkdir, readdir } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { exists, OutputError, Random } from "../core/index.js";
+import { exists, OutputError } from "../core/index.js";
 import { extractAdapter } from "../merge/index.js";
 import { MINIATURE_MODELS, writeMiniature } from "./miniature.js";
-import {
-  answerOf,
-  drawProblem,
-  drawTrainingProblem,
-  heldOutProblems,
-  type Problem,
-  solveProblem,
-} from "./world/problems.js";
-import { ENGLISH, SWAHILI, tellAct } from "./world/sentences.js";
-import { writeRows, writtenProblem } from "./world/world-files.js";
 
-/** Held-out problems. */
-const PROBLEMS = 200;
-/** Problems of the quiz, each asked in both languages. */
-const QUIZ = 50;
-/** Problems to train on, in English. */
-const TRAINING = 2000;
-const SENTENCES = 50;
 /** Of the adapters. */
 const RANK = 16;
 
@@ -64,44 +47,5 @@ export async function writeExample(folder: string, signal?: AbortSignal): Promis
   ] as const) {
     await extractAdapter({ base, model: expert, rank: RANK, folder, signal }, { out: join(folder, name), force: true });
   }
-  const random = Random.of(0, "example");
-  const training = Array.from({ length: TRAINING }, () => drawTrainingProblem(random));
-  await writeRows(
-    join(folder, "problems.jsonl"),
-    training.map((problem) => ({ question: writtenProblem(problem).en, answer: solveProblem(problem) })),
-  );
-  const { test } = heldOutProblems(0, { test: PROBLEMS, development: 0 });
-  await writeRows(
-    join(folder, "swahili.jsonl"),
-    test.map((problem) => ({ question: writtenProblem(problem).sw, number: answerOf(problem) })),
-  );
-  await writeRows(
-    join(folder, "rows.jsonl"),
-    test.slice(0, QUIZ).flatMap((problem) => quizRows(problem, random)),
-  );
-  const acts = Array.from({ length: SENTENCES }, () => drawProblem(random));
-  await writeRows(
-    join(folder, "sentences.jsonl"),
-    acts.map((act) => ({ sw: tellAct(act, SWAHILI), en: tellAct(act, ENGLISH) })),
-  );
   return { folder, files: FILES };
-}
-
-/** A problem in both languages, with three wrong equations beside its solution. */
-function quizRows(problem: Problem, random: Random): object[] {
-  const { sw, en, answer: number, solution } = writtenProblem(problem);
-  const { start, count, verb } = problem;
-  const sign = verb.sign > 0 ? "+" : "-";
-  const other = count > 1 ? count - 1 : count + 1;
-  const wrong = [
-    `${start} ${sign} ${count} = ${number + 1}.`,
-    `${start} ${sign} ${other} = ${start + verb.sign * other}.`,
-    `${start} ${sign === "+" ? "-" : "+"} ${count} = ${Math.abs(start - verb.sign * count)}.`,
-  ];
-  const options = random.shuffle([solution, ...wrong]);
-  const answer = "ABCD"[options.indexOf(solution)];
-  return [
-    { question: en, options, answer, number, language: "en" },
-    { question: sw, options, answer, number, language: "sw" },
-  ];
 }

@@ -1,8 +1,9 @@
 // The door of demo/: what other rooms use.
 
-export { EXPERTS } from "./demo-plan.js";
 export { type ExampleFolder, writeExample } from "./example-folder.js";
+export { EXPERTS } from "./names.js";
 export { demoPage } from "./page.js";
+export type { Problem } from "./results.js";
 export {
   allRows,
   demoAnswer,
@@ -11,9 +12,7 @@ export {
   type ModelAnswers,
   mainAnswers,
   mainRows,
-  QUICK_WARNING,
   shownProblems,
 } from "./results.js";
 export { type DemoResult, runDemo } from "./run-demo.js";
 export { swapLayersOf } from "./swap.js";
-export type { WrittenProblem } from "./world/world-files.js";

@@ -1,8 +1,10 @@
 // The trained models that layergraft ships: a base, and what a math expert and a Swahili expert changed of it.
 import { cp, mkdir } from "node:fs/promises";
-import { join } from "node:path";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
 import { openSafetensors, readTensor, type TensorData, writeSharded } from "../weights/index.js";
-import { SHIPPED } from "./world/untrained-model.js";
+
+const SHIPPED = dirname(createRequire(import.meta.url).resolve("#miniature"));
 
 /** Folders that `writeMiniature` writes. */
 export const MINIATURE_MODELS = { base: "base", math: "math-expert", language: "swahili-expert" } as const;

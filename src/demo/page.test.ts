@@ -1,5 +1,5 @@
 // The demo's page, and what it reports of its own plan, with results that a function gives.
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -7,29 +7,22 @@ import { samplesFile } from "../evaluate/index.js";
 import { EVALUATION } from "../experiment/index.js";
 import { reportOf } from "../findings/report-of.test-util.js";
 import { drawnPage } from "../report/drawn-page.test-util.js";
-import { writePlan } from "./demo-plan.js";
 import { writeMiniature } from "./miniature.js";
 import { demoPage } from "./page.js";
-import { demoAnswer, MARKS_LEGEND, mainAnswers, mainRows, QUICK_WARNING, shownProblems } from "./results.js";
+import { demoAnswer, MARKS_LEGEND, mainAnswers, mainRows, type Problem, shownProblems } from "./results.js";
 import { type DemoResult, runDemo } from "./run-demo.js";
 import { swapRecipe } from "./swap.js";
-import { type WrittenProblem, writeTasks } from "./world/world-files.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-demo-results-"));
 afterAll(() => rmSync(root, { recursive: true }));
 
-/** The text of the demo's plan. */
-async function planText(pairs: number, train: boolean): Promise<string> {
-  const out = mkdtempSync(join(root, "plan-"));
-  await writePlan(out, { train, pairs, seed: 0, quick: false, full: false, threads: 1 });
-  return readFileSync(join(out, "plan.yaml"), "utf8");
-}
+const PLAN = readFileSync("assets/demo/plan.yaml", "utf8");
 
 /** Tenths of the 20 Swahili problems that models solve, by their family or name. Everything else: 1. */
 type Tenths = Readonly<Record<string, number>>;
 
 const CLEAR: Tenths = {
-  ...{ base: 0, math: 2, swahili: 1, both: 6, soup: 2, "soup by magnitude": 3 },
+  ...{ base: 0, math: 2, swahili: 1, soup: 2, "soup by magnitude": 3 },
   ...{ TIES: 4, "task arithmetic": 2, "layer swap": 8 },
 };
 
@@ -37,22 +30,12 @@ interface Given {
   readonly tenths?: Tenths;
   /** Configurations that solve most of the problems for choosing. */
   readonly chosen?: readonly string[];
-  readonly pairs?: number;
-  readonly train?: boolean;
-  /** Changes the plan. */
-  readonly edit?: (plan: string) => string;
   readonly folderOf?: (source: string) => string;
 }
 
-async function resultsOf({
-  tenths = CLEAR,
-  chosen = ["bottom 3, top 0"],
-  edit = (plan) => plan,
-  ...given
-}: Given = {}) {
-  const { pairs = 1, train = false, folderOf } = given;
+function resultsOf({ tenths = CLEAR, chosen = ["bottom 3, top 0"], folderOf }: Given = {}) {
   return reportOf(
-    edit(await planText(pairs, train)),
+    PLAN,
     ({ of, request: { task } }) => {
       if (task === "choosing_sw.yaml") return chosen.includes(of.configuration) ? 8 : 4;
       if (task === "problems_en.yaml") return 9;
@@ -64,7 +47,7 @@ async function resultsOf({
 
 describe("the demo's plan", () => {
   it("has the swap's leads over paired problems, adjusted for the number of all other rows", async () => {
-    const leads = mainRows(await resultsOf()).map(({ name, lead }) => [name, lead] as const);
+    const leads = mainRows(resultsOf()).map(({ name, lead }) => [name, lead] as const);
     // Holm's method over ten rows, of exact tests of 16, 14, 14, 14, 12, 12, 12, 10, 8 and 0 problems gained and none lost.
     expect(leads.map(([name, lead]) => [name, lead?.difference, lead?.pValue])).toEqual([
       ["base", expect.closeTo(0.8, 12), expect.closeTo((10 * 2) / 2 ** 16, 12)],
@@ -84,7 +67,7 @@ describe("the demo's plan", () => {
   it("is run after the shown problems are told", async () => {
     const folder = join(root, "stopped");
     const controller = new AbortController();
-    let told: readonly WrittenProblem[] = [];
+    let told: readonly Problem[] = [];
     let answers = 0;
     const run = runDemo({
       ...{ out: folder, signal: controller.signal, onAnswers: () => answers++ },
@@ -94,7 +77,7 @@ describe("the demo's plan", () => {
       },
     });
     await expect(run).rejects.toThrow(/stopped|cancelled/i);
-    expect(told).toEqual((await shownProblems(folder, 0)).map(({ problem }) => problem));
+    expect(told).toEqual((await shownProblems(folder)).map(({ problem }) => problem));
     expect([told.length, answers]).toEqual([5, 0]);
   });
 });
@@ -103,8 +86,8 @@ describe("the demo's plan", () => {
 async function demoIn(out: string, chosen?: readonly string[]): Promise<DemoResult> {
   mkdirSync(out);
   await writeMiniature(out);
-  await writeTasks(out, { quick: true });
-  const result = await resultsOf({ folderOf: (source) => join(out, source), ...(chosen ? { chosen } : {}) });
+  cpSync("assets/demo", out, { recursive: true });
+  const result = resultsOf({ folderOf: (source) => join(out, source), ...(chosen ? { chosen } : {}) });
   const { report, status, experiment } = result;
   Object.assign(status.store, { folder: join(out, "experiment") });
   const problems = rowsIn(out);
@@ -118,17 +101,17 @@ async function demoIn(out: string, chosen?: readonly string[]): Promise<DemoResu
       );
     }
   }
-  return { ...{ out, train: false, seed: 0, pairs: 1, quick: false, full: false }, report, status, experiment };
+  return { out, report, status, experiment };
 }
 
-const rowsIn = (out: string): WrittenProblem[] =>
+const rowsIn = (out: string): Problem[] =>
   readFileSync(join(out, "data", "problems.jsonl"), "utf8")
     .trimEnd()
     .split("\n")
     .map((line) => JSON.parse(line));
 
 /** The swap solves all, the math expert finds the numbers by wrong equations, and the others answer with markup. */
-function answerOf(model: string, { solution, answer }: WrittenProblem): { output: string; exact: number } {
+function answerOf(model: string, { solution, answer }: Problem): { output: string; exact: number } {
   if (model.startsWith("layer swap")) return { output: ` ${solution}`, exact: 1 };
   if (model === "math-1") return { output: ` ${answer} + 0 = ${answer}.`, exact: 1 };
   if (model === "base") return { output: "", exact: 0 };
@@ -171,14 +154,13 @@ describe("a demo's page", () => {
     expect(titles.slice(-2)).toEqual(["Where the experts changed", "Start with your own models"]);
     expect(page).toContain(demoAnswer(result));
     expect(page).toContain(MARKS_LEGEND);
-    expect(page).not.toContain(QUICK_WARNING);
     expect(page).toContain(
       "<code>npx layergraft swap --task math-expert --language swahili-expert --out merged</code>",
     );
   });
 
   it("has the answers of the main table's models to the problems", async () => {
-    const shown = await shownProblems(out, 0);
+    const shown = await shownProblems(out);
     const answers = mainAnswers(result, shown);
     expect(answers.map(({ model, score, answers: all }) => [model, score, all.map(({ mark }) => mark)])).toEqual([
       ["base", 0, Array(5).fill("wrong")],
@@ -239,31 +221,12 @@ describe("a demo's page", () => {
       ["2", "1", "0"],
     ]);
     expect(page).toContain("not that experts divide the layers by themselves");
-    const full = await drawnPage(await demoPage({ ...result, full: true }));
-    expect(full).toContain("All layers of both experts were trained.");
-    expect(full).not.toContain("by themselves");
   });
 
   it("has differences with their intervals, of the chosen swap too", () => {
     const text = page.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
     expect(text).toMatch(/reverse swap, control of layer swap \+70\.0 \+\d\d\.\d \+8\d\.\d &lt; 0\.001 /);
     expect(text).toMatch(/bottom 3, top 0 against math-1 0 12 \+60\.0 \+\d\d\.\d to \+\d\d\.\d &lt; 0\.001/);
-  });
-
-  it("claims nothing after a quick run", async () => {
-    const quick = await demoPage({ ...result, quick: true });
-    expect(quick.verdicts).toEqual([]);
-    expect(quick.notes).toContain(QUICK_WARNING);
-    const text = await drawnPage(quick);
-    expect(text).toContain(QUICK_WARNING);
-    expect(text).not.toContain(demoAnswer(result));
-    expect(text).not.toMatch(/points more than/);
-  });
-
-  it("says that scores are of several pairs", async () => {
-    const text = await drawnPage(await demoPage({ ...result, pairs: 3 }));
-    expect(text).toContain("Scores are means over 9 pairs of experts.");
-    expect(page).not.toContain("Scores are means over");
   });
 
   it("leaves out what the plan no longer has", async () => {
@@ -283,7 +246,5 @@ describe("a demo's page", () => {
     expect(titles).not.toContain("The swap");
     expect(titles).not.toContain("The result");
     expect(titles.slice(-2)).toEqual(["Where the experts changed", "Start with your own models"]);
-    const gone = { ...status, expansion: { ...status.expansion, models: [] } };
-    await expect(demoPage({ ...result, status: gone })).rejects.toThrow(/no longer has an expert math\. Pass --force/);
   });
 });

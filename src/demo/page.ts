@@ -4,7 +4,8 @@ import { formatRanges } from "../core/index.js";
 import { experimentPage } from "../findings/index.js";
 import { type Analysis, analyzeExperts, heatmapOf, type PlanSummary } from "../merge/index.js";
 import { type Figure, layerGrid, type Page, right, type Section } from "../report/index.js";
-import { EXPERTS, NAMES } from "./demo-plan.js";
+import { MINIATURE_MODELS } from "./miniature.js";
+import { EXPERTS } from "./names.js";
 import {
   demoAnswer,
   isClear,
@@ -12,38 +13,32 @@ import {
   MARKS_LEGEND,
   type ModelAnswers,
   mainAnswers,
-  QUICK_WARNING,
+  type Problem,
   shownProblems,
 } from "./results.js";
-import { type DemoChoices, type DemoResult, expertFolder } from "./run-demo.js";
+import type { DemoResult } from "./run-demo.js";
 import { swapLayersOf } from "./swap.js";
-import { problemCounts, type WrittenProblem } from "./world/world-files.js";
 
 /** The page of a finished demo. @throws CancelledError if the signal fires */
 export async function demoPage(result: DemoResult, signal?: AbortSignal): Promise<Page> {
-  const { report, status, out, train, seed, pairs, quick } = result;
-  const shown = await shownProblems(out, seed);
-  const experts = {
-    [EXPERTS.task]: expertFolder(NAMES.math, status),
-    [EXPERTS.language]: expertFolder(NAMES.language, status),
-  };
-  const base = join(out, ...(train ? ["base", "last"] : ["base"]));
-  const { analysis } = await analyzeExperts({ base, experts, ...(signal ? { signal } : {}) });
+  const { report, status, out } = result;
+  const shown = await shownProblems(out);
+  const { base, math, language } = MINIATURE_MODELS;
+  const experts = { [EXPERTS.task]: join(out, math), [EXPERTS.language]: join(out, language) };
+  const { analysis } = await analyzeExperts({ base: join(out, base), experts, ...(signal ? { signal } : {}) });
   const page = experimentPage(report);
-  const several = `Scores are means over ${pairs ** 2} pairs of experts. Answers, layers and changes are of the first pair.`;
   const problems = shown.map(({ problem }) => problem);
   return {
     ...page,
     lead:
       "One model learned mathematics in English. Another learned Swahili. Can their layers be put together, without training, " +
       "into a model that solves word problems in Swahili?",
-    verdicts: quick ? [] : [{ title: "", text: demoAnswer(result), isOpen: !isClear(result) }],
-    notes: [...page.notes, ...(quick ? [QUICK_WARNING] : []), ...(pairs > 1 ? [several] : [])],
+    verdicts: [{ title: "", text: demoAnswer(result), isOpen: !isClear(result) }],
     sections: [
       questionSection(result, problems, mainAnswers(result, shown)),
-      swapSection(await swapLayersOf(status, out), result),
+      swapSection(await swapLayersOf(status, out)),
       ...page.sections,
-      changesSection(analysis, result),
+      changesSection(analysis),
       START,
     ].filter(({ figures }) => figures.length > 0),
     footer: `${page.footer} The idea: Bandarkar et al., Layer Swapping for Zero-Shot Cross-Lingual Transfer, arXiv 2410.01335.`,
@@ -52,7 +47,7 @@ export async function demoPage(result: DemoResult, signal?: AbortSignal): Promis
 
 function questionSection(
   { report }: DemoResult,
-  problems: readonly WrittenProblem[],
+  problems: readonly Problem[],
   models: readonly ModelAnswers[],
 ): Section {
   const { parameters = 0, layers = 0 } = report.base;
@@ -69,7 +64,7 @@ function questionSection(
   };
 }
 
-function problemsTable(problems: readonly WrittenProblem[]): Figure {
+function problemsTable(problems: readonly Problem[]): Figure {
   return {
     kind: "table",
     title: "The problems",
@@ -79,7 +74,7 @@ function problemsTable(problems: readonly WrittenProblem[]): Figure {
   };
 }
 
-function answersTable(problems: readonly WrittenProblem[], models: readonly ModelAnswers[]): Figure {
+function answersTable(problems: readonly Problem[], models: readonly ModelAnswers[]): Figure {
   return {
     kind: "table",
     title: "The answers",
@@ -96,7 +91,7 @@ function answersTable(problems: readonly WrittenProblem[], models: readonly Mode
 const SOURCES: Readonly<Record<string, string>> = { task: "math", language: "Swahili", base: "base" };
 
 /** The three models side by side, the output at the top. */
-function swapSection(ownership: PlanSummary["ownership"] | undefined, choices: DemoChoices): Section {
+function swapSection(ownership: PlanSummary["ownership"] | undefined): Section {
   const of = (source: string) => ({ text: SOURCES[source] ?? source, kind: source });
   const cell = (origins: readonly (readonly string[])[]) => {
     const [first = []] = origins;
@@ -128,20 +123,20 @@ function swapSection(ownership: PlanSummary["ownership"] | undefined, choices: D
     lead:
       `The swap has ${from("language")} of the Swahili expert and ${from("task")} of the math expert. Text enters at layer 0, the ` +
       "bottom, and the answer leaves at the top. Layers are copied, and nothing is trained. Of the choices of layers in the plan, " +
-      `this one was best on ${problemCounts(choices).development} other problems.`,
+      "this one was best on 200 other problems.",
     figures: layers.length > 0 ? [grid] : [],
   };
 }
 
 /** Where each expert changed, the output at the top. */
-function changesSection(analysis: Analysis, { full }: DemoChoices): Section {
+function changesSection(analysis: Analysis): Section {
   const { columns, panels } = heatmapOf(analysis);
   const most = Math.max(0.01, ...panels.flatMap(({ cells }) => cells.flat().map((cell) => cell ?? 0)));
   return {
     id: "changes",
     title: "Where the experts changed",
     lead:
-      `${full ? "All layers of both experts were trained." : ALLOWED} A cell is the percentage of a weight matrix's rows that changed ` +
+      `${ALLOWED} A cell is the percentage of a weight matrix's rows that changed ` +
       "by more than a threshold, in attention (q, k, v, o) and feed-forward (gate, up, down). Text enters at the bottom.",
     figures: panels.map(({ title, subtitle = "", cells }) => ({
       kind: "grid",
@@ -157,8 +152,7 @@ function changesSection(analysis: Analysis, { full }: DemoChoices): Section {
 
 const ALLOWED =
   "Each expert was trained in some of the layers only: mathematics in layers 3 to 7, Swahili in the embeddings and layers 0 to 2. " +
-  "The figure shows where it was allowed to change, not that experts divide the layers by themselves. Run the demo with --full " +
-  "to see where they change when all layers are trained.";
+  "The figure shows where it was allowed to change, not that experts divide the layers by themselves.";
 
 const START: Section = {
   id: "start",

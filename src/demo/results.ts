@@ -2,15 +2,14 @@
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { plural, Random } from "../core/index.js";
+import { Random } from "../core/index.js";
 import { samplesFile } from "../evaluate/index.js";
 import { EVALUATION, type RunEvent, type Store } from "../experiment/index.js";
 import { type ExperimentReport, type Lead, leadsOf, type OverviewBar, Sheet } from "../findings/index.js";
 import { formatNumber } from "../report/index.js";
-import { EXPERTS, NAMES, TASKS } from "./demo-plan.js";
+import { EXPERTS, NAMES, TASKS } from "./names.js";
 import type { DemoResult } from "./run-demo.js";
 import { reportedSwaps } from "./swap.js";
-import type { WrittenProblem } from "./world/world-files.js";
 
 /** A row of the main table; scores from 0 to 1. */
 export interface MainRow {
@@ -48,7 +47,6 @@ export function mainRows({ report, status, experiment }: Results): MainRow[] {
     [EXPERTS.language, "learned Swahili, no word problems", expert(NAMES.language)],
     ["best average", `${average?.label}: a mean of all weights`, average],
     ["best other merge", otherName(merge, status), merge],
-    ["trained on both", "learned from the data of both experts", best("joint")],
     ["layer swap", "layers of both experts, not trained", swap],
   ];
   const rows = found.flatMap(([name, about, bar]) =>
@@ -116,10 +114,9 @@ export function demoAnswer(result: Results): string {
   if (!swap) return "";
   const [expert] = of("expert").toSorted((a, b) => b.bar.mean - a.bar.mean);
   const rivals = rivalsIn(rows).map(describeLead).join(", and ");
-  const over = swap.bar.count > 1 ? `Averaged over ${plural(swap.bar.count, "pair")} of experts, the` : "The";
   const experts = expert ? `; the better of the two experts solves ${percent(expert.bar.mean)}` : "";
   return (
-    `${over} layer swap solves ${percent(swap.bar.mean)} of the Swahili word problems${experts}.` +
+    `The layer swap solves ${percent(swap.bar.mean)} of the Swahili word problems${experts}.` +
     (rivals === "" ? "" : ` That is ${rivals}.`)
   );
 }
@@ -137,7 +134,7 @@ export interface Answer {
 
 /** A model's answers to the shown problems. */
 export interface ModelAnswers {
-  /** The model: a row of the main table, or `layer swap, bottom 2, top 1`; with several pairs, also which experts. */
+  /** The model: a row of the main table, or `layer swap, bottom 2, top 1`. */
   readonly model: string;
   readonly answers: readonly Answer[];
   /** Share of all problems that the model solves. */
@@ -147,11 +144,21 @@ export interface ModelAnswers {
 /** Problems that are shown. */
 const SHOWN = 5;
 
-/** Problems with their indexes among all. They are drawn by the seed alone, before any model has answered. */
-export async function shownProblems(out: string, seed: number): Promise<{ index: number; problem: WrittenProblem }[]> {
+/** A line of `data/problems.jsonl`. */
+export interface Problem {
+  readonly sw: string;
+  readonly en: string;
+  /** The number asked for. */
+  readonly answer: number;
+  /** The equation that leads to it: `9 - 7 = 2.` */
+  readonly solution: string;
+}
+
+/** Problems with their indexes among all. They are the same ones always, drawn before any model has answered. */
+export async function shownProblems(out: string): Promise<{ index: number; problem: Problem }[]> {
   const lines = (await readFile(join(out, "data", "problems.jsonl"), "utf8")).trimEnd().split("\n");
-  const problems = lines.map((line, index) => ({ index, problem: JSON.parse(line) as WrittenProblem }));
-  return Random.of(seed, "shown problems").sample(problems, SHOWN);
+  const problems = lines.map((line, index) => ({ index, problem: JSON.parse(line) as Problem }));
+  return Random.of(0, "shown problems").sample(problems, SHOWN);
 }
 
 type Shown = Awaited<ReturnType<typeof shownProblems>>;
@@ -174,22 +181,19 @@ const EXPERT_OF: Readonly<Record<string, string>> = {
 };
 
 /** The answers of a model whose evaluation on the Swahili problems has just ended; undefined for other events. */
-export function evaluatedAnswers(
-  event: RunEvent,
-  { store, shown, pairs }: { readonly store: Store; readonly shown: Shown; readonly pairs: number },
-): ModelAnswers | undefined {
+export function evaluatedAnswers(event: RunEvent, store: Store, shown: Shown): ModelAnswers | undefined {
   const { model, task } = event;
   if (event.event !== "done" || event.score === undefined || model === undefined || task !== TASKS.sw) return undefined;
-  const { name, family, configuration } = model;
-  const short = EXPERT_OF[family] ?? [family, configuration].filter((part) => part !== "").join(", ");
+  const { family, configuration } = model;
+  const name = EXPERT_OF[family] ?? [family, configuration].filter((part) => part !== "").join(", ");
   return {
-    model: pairs === 1 ? short : name,
+    model: name,
     answers: answersIn(store.stepFolder(event.key), shown),
     score: event.score,
   };
 }
 
-/** The answers of the models of the main table, of the first pair of experts, by the names of its rows. */
+/** The answers of the models of the main table, by the names of its rows. */
 export function mainAnswers(result: Results, shown: Shown): ModelAnswers[] {
   const { store, expansion } = result.status;
   return mainRows(result).flatMap(({ name, bar }) => {
@@ -198,6 +202,3 @@ export function mainAnswers(result: Results, shown: Shown): ModelAnswers[] {
     return step ? [{ model: name, answers: answersIn(store.stepFolder(step.key), shown), score: bar.mean }] : [];
   });
 }
-
-export const QUICK_WARNING =
-  "This was a quick run with a twentieth of the training. It shows that everything runs, not whether merging works.";

@@ -1,9 +1,9 @@
 // Runs small experiments in this process.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { heldOutProblems, solveProblem, tellProblem } from "../demo/world/problems.js";
-import { ENGLISH, SWAHILI } from "../demo/world/sentences.js";
-import { writeInitialModel } from "../demo/world/untrained-model.js";
+import { heldOutProblems, solveProblem, tellProblem } from "../../examples/miniature/world/problems.js";
+import { ENGLISH, SWAHILI } from "../../examples/miniature/world/sentences.js";
+import { writeInitialModel } from "../../examples/miniature/world/untrained-model.js";
 import type { Executor, ExecutorEvents, ReadyStep } from "./execute/executor.js";
 import { openExperiment, type RunExperimentOptions, runOpened } from "./experiment.js";
 import { runStepFolder } from "./steps/run-step.js";

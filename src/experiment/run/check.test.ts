@@ -2,9 +2,9 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { initialWeights, writeInitialModel } from "../../../examples/miniature/world/untrained-model.js";
 import { writeByteModel, writeLetters } from "../../../test/support/byte-model.js";
 import { FAKE_LLAMA } from "../../../test/support/fake-llama.js";
-import { initialWeights, writeInitialModel } from "../../demo/world/untrained-model.js";
 import { openModelSource } from "../../engine/index.js";
 import { planGguf } from "../../export/index.js";
 import { writeSharded } from "../../weights/index.js";

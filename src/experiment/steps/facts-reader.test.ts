@@ -2,7 +2,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { writeInitialModel } from "../../demo/world/untrained-model.js";
+import { writeInitialModel } from "../../../examples/miniature/world/untrained-model.js";
 import { ReadFacts } from "./facts-reader.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-facts-"));

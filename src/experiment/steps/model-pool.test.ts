@@ -2,9 +2,9 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { writeInitialModel } from "../../../examples/miniature/world/untrained-model.js";
 import { BYTE_TOKENS, writeByteModel } from "../../../test/support/byte-model.js";
 import { FAKE_LLAMA, logitsAfter } from "../../../test/support/fake-llama.js";
-import { writeInitialModel } from "../../demo/world/untrained-model.js";
 import { loadTokenizer } from "../../engine/index.js";
 import { ModelPool } from "./model-pool.js";
 import { isStepBackend } from "./step.js";

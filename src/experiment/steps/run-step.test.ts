@@ -13,8 +13,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { writeInitialModel } from "../../../examples/miniature/world/untrained-model.js";
 import { isLocked, takeLock } from "../../core/lock.js";
-import { writeInitialModel } from "../../demo/world/untrained-model.js";
 import { writeWordTokenizer } from "../small-world.test-util.js";
 import { ReadFacts } from "./facts-reader.js";
 import { ModelPool } from "./model-pool.js";

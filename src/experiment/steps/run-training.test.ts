@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { writeInitialModel } from "../../demo/world/untrained-model.js";
+import { writeInitialModel } from "../../../examples/miniature/world/untrained-model.js";
 import { ReadFacts } from "./facts-reader.js";
 import { runStepFolder } from "./run-step.js";
 import type { TrainStep } from "./step.js";

@@ -1,9 +1,11 @@
 // The miniature's base model before training: the shipped configuration and tokenizer, and first weights, as a folder.
-import { copyFile, mkdir, readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
-import { elementCount, Random, writeFileAtomically } from "../../core/index.js";
-import { type TensorData, writeSharded } from "../../weights/index.js";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { writeSafetensors } from "layergraft/weights";
+import { Random } from "../../../src/core/random.js";
+
+/** A tensor of a checkpoint. */
+export type TensorData = Parameters<typeof writeSafetensors>[1][number];
 
 /** Sizes of a model. The default has 0.8 million parameters and learns its world in a few minutes on one core. */
 export interface ModelSize {
@@ -49,19 +51,19 @@ export function initialWeights({ layers, width, feedForward }: ModelSize, seed: 
 }
 
 function tensor(name: string, shape: readonly number[], value: () => number): TensorData {
-  const data = new Uint8Array(4 * elementCount(shape));
+  const data = new Uint8Array(4 * shape.reduce((product, size) => product * size, 1));
   const view = new DataView(data.buffer);
   for (let at = 0; at < data.byteLength; at += 4) view.setFloat32(at, value(), true);
   return { name, dtype: "F32", shape, data };
 }
 
-/** The folder of the models that layergraft ships. */
-export const SHIPPED = dirname(createRequire(import.meta.url).resolve("#miniature"));
+/** The models that layergraft ships; the working folder is the repository. */
+export const SHIPPED = "assets/miniature";
 
 /** Writes the untrained model with its tokenizer: a folder that every Hugging Face reader opens. */
 export async function writeInitialModel(folder: string, seed: number, size: ModelSize = MINIATURE): Promise<void> {
   await mkdir(folder, { recursive: true });
-  await writeSharded(folder, initialWeights(size, seed));
+  await writeSafetensors(join(folder, "model.safetensors"), initialWeights(size, seed));
   const shipped = JSON.parse(await readFile(join(SHIPPED, "base/config.json"), "utf8")) as object;
   const config = {
     ...shipped,
@@ -73,7 +75,7 @@ export async function writeInitialModel(folder: string, seed: number, size: Mode
     head_dim: size.width / size.heads,
     torch_dtype: "float32",
   };
-  await writeFileAtomically(join(folder, "config.json"), `${JSON.stringify(config, null, 2)}\n`);
+  await writeFile(join(folder, "config.json"), `${JSON.stringify(config, null, 2)}\n`);
   for (const file of ["tokenizer.json", "tokenizer_config.json"]) {
     await copyFile(join(SHIPPED, "base", file), join(folder, file));
   }

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { Template } from "@huggingface/jinja";
 import { Tokenizer } from "@huggingface/tokenizers";
 import { describe, expect, it } from "vitest";
-import { Random } from "../../core/random.js";
 import {
   drawExample,
   drawExamples,
@@ -14,8 +13,18 @@ import {
   type Mix,
   TASK_NAMES,
   type Task,
-} from "./exercises.js";
-import { isNewInSwahili, LARGEST_NUMBER, MARKS, NAMES, NOUNS, PLACES, SMALL, swahiliNumber, VERBS } from "./lexicon.js";
+} from "../examples/miniature/world/exercises.js";
+import {
+  isNewInSwahili,
+  LARGEST_NUMBER,
+  MARKS,
+  NAMES,
+  NOUNS,
+  PLACES,
+  SMALL,
+  swahiliNumber,
+  VERBS,
+} from "../examples/miniature/world/lexicon.js";
 import {
   answerOf,
   BASE_COUNT,
@@ -27,7 +36,7 @@ import {
   solveProblem,
   takesBoth,
   tellProblem,
-} from "./problems.js";
+} from "../examples/miniature/world/problems.js";
 import {
   askHowMany,
   ENGLISH,
@@ -37,10 +46,13 @@ import {
   tellAct,
   tellFeeling,
   tellPossession,
-} from "./sentences.js";
-import { SHIPPED } from "./untrained-model.js";
-import { SEQUENCE_LENGTH } from "./world-files.js";
+} from "../examples/miniature/world/sentences.js";
+import { SHIPPED } from "../examples/miniature/world/untrained-model.js";
+import { demoProblems } from "../examples/miniature/write.js";
+import { Random } from "../src/core/random.js";
 
+/** Positions of a training sequence. */
+const SEQUENCE_LENGTH = 128;
 const shipped = (name: string) => JSON.parse(readFileSync(join(SHIPPED, "base", name), "utf8"));
 const tokenizerConfig = shipped("tokenizer_config.json") as { chat_template: string };
 const tokenizer = new Tokenizer(shipped("tokenizer.json"), tokenizerConfig);
@@ -303,6 +315,17 @@ describe("problems", () => {
     for (let i = 0; i < 1000; i++) expect(isHeldOut(drawTrainingProblem(random))).toBe(false);
     expect(heldOutProblems(0, { test: 600, development: 200 })).toEqual({ test, development });
     expect(heldOutProblems(1, { test: 600, development: 0 }).test).not.toEqual(test);
+  });
+});
+
+describe("the demo's problems", () => {
+  it.each(["problems", "choosing"] as const)("are those of the world: %s", (name) => {
+    const shipped = readFileSync(join("assets/demo/data", `${name}.jsonl`), "utf8");
+    expect(shipped).toBe(
+      demoProblems()
+        [name].map((row) => `${JSON.stringify(row)}\n`)
+        .join(""),
+    );
   });
 });
 

@@ -3,8 +3,8 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { openCheckpoint } from "../../weights/index.js";
-import { initialWeights, MINIATURE, writeInitialModel } from "./untrained-model.js";
+import { initialWeights, MINIATURE, writeInitialModel } from "../examples/miniature/world/untrained-model.js";
+import { openCheckpoint } from "../src/weights/index.js";
 
 const folder = mkdtempSync(join(tmpdir(), "layergraft-demo-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,10 +1,10 @@
-// Makes the weights of this folder from a finished demo: node assets/miniature/make.js DEMO-FOLDER (README.md)
+// Makes assets/miniature from a finished run of plan.yaml: node examples/miniature/pack.js FOLDER (README.md)
 import { copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Converter, openSafetensors, readTensor, writeSafetensors } from "#weights";
 
-const HERE = import.meta.dirname;
-const demo = process.argv[2] ?? "demo-output";
+const OUT = join(import.meta.dirname, "../../assets/miniature");
+const demo = process.argv[2] ?? "my-miniature";
 const converter = new Converter();
 
 /** The tensors of a model in bfloat16. @param {string} folder */
@@ -33,15 +33,15 @@ async function expertFolder(name) {
 
 const base = join(demo, "base", "last");
 const before = await inBfloat16(base);
-await mkdir(join(HERE, "base"), { recursive: true });
-await writeSafetensors(join(HERE, "base", "model.safetensors"), [...before.values()]);
+await mkdir(join(OUT, "base"), { recursive: true });
+await writeSafetensors(join(OUT, "base", "model.safetensors"), [...before.values()]);
 const config = JSON.parse(await readFile(join(base, "config.json"), "utf8"));
 await writeFile(
-  join(HERE, "base", "config.json"),
+  join(OUT, "base", "config.json"),
   `${JSON.stringify({ ...config, torch_dtype: "bfloat16" }, null, 2)}\n`,
 );
 for (const name of ["tokenizer.json", "tokenizer_config.json"])
-  await copyFile(join(base, name), join(HERE, "base", name));
+  await copyFile(join(base, name), join(OUT, "base", name));
 for (const [run, file] of [
   ["math-1", "math-expert"],
   ["swahili-1", "swahili-expert"],
@@ -49,6 +49,6 @@ for (const [run, file] of [
   const changed = [...(await inBfloat16(await expertFolder(run ?? ""))).values()].filter(
     ({ name, data }) => Buffer.compare(data, before.get(name).data) !== 0,
   );
-  await writeSafetensors(join(HERE, `${file}.safetensors`), changed);
+  await writeSafetensors(join(OUT, `${file}.safetensors`), changed);
   process.stdout.write(`${file}: ${changed.length} of ${before.size} tensors changed\n`);
 }
