@@ -4,7 +4,6 @@ import { z } from "zod";
 import { didYouMean, isObject } from "../../core/index.js";
 import { checkSchema, formatPath, type Problem, recordOf } from "../../settings/index.js";
 import { parseHubName } from "../../weights/index.js";
-import { TEMPLATES } from "./chat-templates.js";
 import { refusalOf } from "./method-translations.js";
 
 /** A place in the configuration. */
@@ -185,14 +184,9 @@ function refusals(value: object): Problem[] {
     [["tokenizer", "tokens"], ROWS],
     [["tokenizer", "pad_to_multiple_of"], ROWS],
   ];
-  const template = at("chat_template");
-  const isKnown = typeof template !== "string" || template in TEMPLATES || /^$|^auto$|\{[{%]/.test(template);
   return [
     ...(refusal === undefined ? [] : [{ path: ["merge_method"], message: refusal }]),
     ...fields.flatMap(([path, message]) => (isEmpty(at(...path)) ? [] : [{ path, message }])),
-    ...(isKnown
-      ? []
-      : [{ path: ["chat_template"], message: `is not "auto", "chatml" or Jinja text; give the text of ${template}` }]),
   ];
 }
 

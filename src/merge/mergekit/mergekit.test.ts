@@ -1,6 +1,6 @@
 // mergekit's configurations run as they are: every method, parameters of every form, slices; and what cannot be done is
 // refused by name. test/reference/check_with_mergekit.py compares the results with mergekit's own.
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
@@ -9,7 +9,7 @@ import { DONE, expectReadable, expectRefused, layergraft, sha256, WRONG_USAGE } 
 import { Bench, expectClosely, readFolders, type Tensors, valuesOf } from "../../../test/support/merging.js";
 import { readFolder, roundTo, spacingOf, toNumbers } from "../../../test/support/numbers.js";
 import { RecipeError } from "../../core/index.js";
-import { writeSharded } from "../../weights/index.js";
+import { openCheckpoint, writeSharded } from "../../weights/index.js";
 import { parseMergekit, parseRecipe, type RecipeInput } from "../index.js";
 
 const LAYERS = 4;
@@ -459,6 +459,10 @@ describe("convert", () => {
   it("writes the chat template that a configuration names", async () => {
     for (const [name, tokens] of [
       ["chatml", "<|im_start|>"],
+      ["llama3", "<|start_header_id|>"],
+      ["mistral", "[INST]"],
+      ["alpaca", "### Instruction:"],
+      ["exaone", "[|endofturn|]"],
       ['"{% for m in messages %}{{ m.content }}{% endfor %}"', "m.content"],
     ]) {
       const { out } = await merge(`merge_method: passthrough\nmodels: [{ model: a }]\nchat_template: ${name}\n`);
@@ -466,6 +470,8 @@ describe("convert", () => {
     }
     const { notes } = await merge("merge_method: passthrough\nmodels: [{ model: a }]\nchat_template: auto\n");
     expect(notes.join()).toMatch(/chat_template: auto is the template of the tokenizer/);
+    const other = await merge("merge_method: passthrough\nmodels: [{ model: a }]\nchat_template: vicuna\n");
+    expect(other.notes.join()).toMatch(/chat_template: vicuna is ignored: it is none of alpaca, chatml/);
   });
 
   it("rejects other files", async () => {
@@ -487,9 +493,33 @@ describe("is rejected, by name and line:", () => {
     },
   );
 
+  it("a slice beyond the layers of the model, by file and line, as it is written", async () => {
+    const { layers } = await openCheckpoint(at("a"));
+    const source = `{ model: a, layer_range: [0, ${layers + 1}] }`;
+    writeFileSync(at("range.yml"), `merge_method: passthrough\nslices:\n  - sources: [${source}]\n`);
+    await expectRefused(
+      ["merge", "range.yml", "--out", "no"],
+      root,
+      WRONG_USAGE,
+      new RegExp(
+        `line 3: slices\\[0\\]\\.sources\\[0\\]\\.layer_range: ends at ${layers + 1}, but a has ${layers} layers`,
+      ),
+    );
+  });
+
+  it("nothing that is only a flag of mergekit, and says why it has no effect", async () => {
+    writeFileSync(at("flags.yml"), "merge_method: passthrough\nmodels: [{ model: a }]\n");
+    const flags = ["--cuda", "--copy-tokenizer", "--lazy-unpickle", "--allow-crimes", "--random-seed", "3"];
+    const { status, stderr } = await layergraft(["merge", "flags.yml", "./flags-out", ...flags], { cwd: root });
+    expect(status).toBe(DONE);
+    for (const flag of flags.filter((one) => one.startsWith("--")))
+      expect(stderr).toContain(`note: ${flag} is ignored: `);
+    expect(existsSync(at("flags-out/model.safetensors"))).toBe(true);
+  });
+
   it("all problems at once, before models are opened", async () => {
     const text =
-      "merge_method: ties\nmodels: [{ model: none }]\nchat_template: vicuna\nparameters: { rescale: yes, weight: 1 }\n";
+      "merge_method: ties\nmodels: [{ model: none }]\ntokenizer: { tokens: { a: 1 } }\nparameters: { rescale: yes, weight: 1 }\n";
     writeFileSync(at("bad.yml"), text);
     const args = ["merge", "bad.yml", "--out", "no"];
     const message = await expectRefused(args, root, WRONG_USAGE, /bad\.yml cannot be merged as it is:/);

@@ -72,6 +72,19 @@ function contentSlices(
       const level = { parameters: source.parameters, path: [...at, "sources", k] };
       return { model: source.model, range: source.layer_range, level };
     });
+    // Only the first model has been read.
+    const whole = slices[0]?.sources[0]?.model;
+    for (const [
+      k,
+      {
+        model,
+        layer_range: [, end],
+      },
+    ] of slice.sources.entries()) {
+      if (depth === undefined || model !== whole || end <= depth) continue;
+      const message = `ends at ${end}, but ${model} has ${depth} layers; the end is not included`;
+      problem({ path: [...at, "sources", k, "layer_range"], message });
+    }
     const lengths = slice.sources.map(({ layer_range: [first, end] }) => end - first);
     const [layers = 0] = lengths;
     if (lengths.some((length) => length !== layers)) {

@@ -118,9 +118,11 @@ class Translator {
   #template(): Pick<RecipeInput, "chat_template"> {
     const { chat_template: template } = this.#config;
     if (!template) return {};
-    if (template !== "auto") return { chat_template: TEMPLATES[template] ?? template };
+    if (template in TEMPLATES || /\{[{%]/.test(template)) return { chat_template: TEMPLATES[template] ?? template };
     this.#notes.add(
-      "chat_template: auto is the template of the tokenizer; mergekit takes the one that most models have",
+      template === "auto"
+        ? "chat_template: auto is the template of the tokenizer; mergekit takes the one that most models have"
+        : `chat_template: ${template} is ignored: it is none of ${Object.keys(TEMPLATES).join(", ")}, nor Jinja text`,
     );
     return {};
   }
