@@ -37,6 +37,13 @@ test("writes a recipe, and says what is in the file", async () => {
   expect(metadata.get("general.name")).toBe("soup of one, two");
 });
 
+test("writes a Modelfile for Ollama beside it", async () => {
+  const { status, stderr } = await run("one", "--ollama", "--out", "for-ollama.gguf");
+  expect(status).toBe(0);
+  expect(readFileSync(join(folder, "for-ollama.gguf.Modelfile"), "utf8")).toBe("FROM ./for-ollama.gguf\n");
+  expect(stderr).toMatch(/^Run it with: ollama create my-model -f for-ollama\.gguf\.Modelfile$/m);
+});
+
 test("the library writes the same bytes, with a digest that changes with the model and the type", async () => {
   const recipe = { method: "soup", models: ["one", "two"] } as const;
   const write = (source: string | typeof recipe, type: "f16" | "q8_0", out: string) =>

@@ -66,7 +66,8 @@ export function addEvalCommand(program: Command): void {
     .command("eval")
     .description(
       "Score a model on tasks, with confidence intervals and the full name of each protocol. --list shows the tasks. " +
-        "--out keeps results, samples and answers, and --resume continues an interrupted evaluation.",
+        "--out keeps results, samples and answers, and --resume continues an interrupted evaluation. Fields of a task: " +
+        "docs/evaluation.md.",
     )
     .argument("[source]", `${SOURCE_ARGUMENT}; for a server, its name for the model or the model's folder`)
     .optionsGroup("Tasks:")

@@ -35,6 +35,7 @@ export function addExportCommand(program: Command): void {
   withEncodingOptions(command)
     .option("-o, --out <path>", "file or folder to write; it appears when it is complete")
     .option("--dry-run", "print the plan and exit; reads headers")
+    .option("--ollama", "gguf: write a Modelfile beside it, OUT.Modelfile, for ollama create")
     .option("--resume", "gguf: resume an interrupted run")
     .option("--force", "replace an existing export or interrupted run");
   withWorkOptions(command).action((source: string, options: Options) =>

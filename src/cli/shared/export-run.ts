@@ -1,7 +1,8 @@
 // Writes a model for another program: a GGUF file for llama.cpp, an ONNX folder for transformers.js.
 
+import { basename } from "node:path";
 import { type Command, Option } from "commander";
-import { formatBytes, plural, usageError } from "../../core/index.js";
+import { formatBytes, plural, shellQuote, usageError, writeFileAtomically } from "../../core/index.js";
 import type { ModelSource } from "../../engine/index.js";
 import { ENCODING_NAMES, EXPORT_FORMATS, type ExportPlan } from "../../export/index.js";
 import { OUTPUT_DTYPES } from "../../merge/index.js";
@@ -16,6 +17,7 @@ export interface ExportOptions extends WorkOptions {
   readonly tensorType?: string[];
   readonly out?: string;
   readonly dryRun?: boolean;
+  readonly ollama?: boolean;
   readonly resume?: boolean;
   readonly force?: boolean;
 }
@@ -46,6 +48,7 @@ export async function runExport(open: (hub: HubAccess) => Promise<ModelSource>, 
     throw usageError(`--type ${type} is not a type of ${name}. Choose one of ${format.types.join(", ")}.`);
   }
   if (name === "onnx" && tensorType) throw usageError("--tensor-type is for --format gguf. Leave it out.");
+  if (name === "onnx" && options.ollama) throw usageError("--ollama is for --format gguf. Leave it out.");
   if (name === "onnx" && resume) throw usageError("--resume is for --format gguf. Repeat the command without it.");
   if (out === undefined && !dryRun) {
     throw usageError("Missing --out. Pass --out PATH to write the model, or --dry-run to print the plan.");
@@ -65,11 +68,13 @@ export async function runExport(open: (hub: HubAccess) => Promise<ModelSource>, 
   for (const note of notes) info(options, `note: ${note}`);
   const written = await runWithProgress(options, (controls) => plan.write({ out, force, resume, ...controls }));
   for (const warning of written.warnings) warn(warning);
+  if (options.ollama) await writeFileAtomically(`${out}.Modelfile`, `FROM ./${basename(out)}\n`);
   if (options.json) {
     printJson({ ...summary, ...written, seconds: (performance.now() - start) / 1000 });
     return;
   }
   print(`${written.resumed ? "Resumed and wrote" : "Wrote"} ${out}: ${formatBytes(written.bytes)}, ${elapsed(start)}`);
+  if (options.ollama) info(options, `Run it with: ollama create my-model -f ${shellQuote(`${out}.Modelfile`)}`);
 }
 
 function describe(name: string, type: string, { target, encodings, bytes }: ExportPlan): string[] {

@@ -9,6 +9,7 @@ export interface Ort {
     create(model: Uint8Array, options: Readonly<Record<string, unknown>>): Promise<NativeSession>;
   };
   readonly Tensor: new (type: string, data: OrtTensor["data"], dims: readonly number[]) => OrtTensor;
+  readonly env?: { logLevel?: string };
   listSupportedBackends(): readonly { readonly name: string; readonly bundled: boolean }[];
 }
 
@@ -44,7 +45,10 @@ export function loadRuntime(load?: () => Promise<Ort>): Promise<Ort> {
 
 async function explained(load: () => Promise<Ort>): Promise<Ort> {
   try {
-    return await load();
+    const ort = await load();
+    // It prints in colours what it also throws.
+    if (ort.env) ort.env.logLevel = "fatal";
+    return ort;
   } catch (error) {
     throw missing(error);
   }

@@ -84,7 +84,7 @@ export function App() {
         )}
       </div>
       <main id="main" tabIndex={-1}>
-        {project.value ? <View /> : <p class="soft">Loading…</p>}
+        {project.value ? <View /> : trouble.value === null ? <p class="soft">Loading…</p> : null}
       </main>
     </>
   );
