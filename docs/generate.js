@@ -65,7 +65,7 @@ export function renewed(page) {
   }, page);
 }
 
-export const PAGES = ["evaluation.md", "experiments.md", "recipes.md", "training.md"];
+export const PAGES = ["fields.md", "methods.md"];
 
 /** The JSON Schemas, by the files that hold them. */
 export function schemas() {

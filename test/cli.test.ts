@@ -369,8 +369,8 @@ describe("manners", () => {
 
   it.each<[string[], number, object]>([
     [["swpa"], WRONG_USAGE, { code: "usage", message: expect.stringMatching(/^unknown command 'swpa'/) }],
-    [["swap"], WRONG_USAGE, { code: "usage", message: expect.stringMatching(/^required option '--task/) }],
-    [["inspect"], WRONG_USAGE, { code: "usage", message: "missing required argument 'source'" }],
+    [["swap"], WRONG_USAGE, { code: "usage", message: expect.stringMatching(/^Missing --task <source>/) }],
+    [["inspect"], WRONG_USAGE, { code: "usage", message: "Missing <source>." }],
     [["diff", "task", "task", "--nonsense"], WRONG_USAGE, { code: "usage", message: "unknown option '--nonsense'" }],
     [
       ["merge", "broken.yaml", "--out", "x"],

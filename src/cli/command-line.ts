@@ -1,6 +1,6 @@
 // Parses the command line, runs a command, and turns an error into a message and an exit status.
 
-import { Command, CommanderError, type Option, type ParseOptionsResult } from "commander";
+import { Command, CommanderError, type ErrorOptions, type Option, type ParseOptionsResult } from "commander";
 import {
   CancelledError,
   didYouMean,
@@ -29,10 +29,24 @@ Examples:
   layergraft swap --task math-expert --language swahili-expert --out merged
   layergraft generate merged --prompt "What is 7 + 5?"`;
 
+/** Commander's sentences, and the ones printed in their place. */
+const SENTENCES: readonly (readonly [RegExp, string])[] = [
+  [/required option '(.*)' not specified/, "Missing $1."],
+  [/missing required argument '(.*)'/, "Missing <$1>."],
+  [/too many arguments for '(.*)'\. Expected 0 .*/, "$1 takes options only, such as --out FOLDER."],
+];
+
 /** Reports a misspelled flag before a missing argument that it caused. */
 class ForgivingCommand extends Command {
   override createCommand(name?: string): Command {
     return new ForgivingCommand(name);
+  }
+
+  override error(message: string, options?: ErrorOptions): never {
+    super.error(
+      SENTENCES.reduce((text, [told, plain]) => text.replace(told, plain), message),
+      options,
+    );
   }
 
   override parseOptions(args: string[]): ParseOptionsResult {

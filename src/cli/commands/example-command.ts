@@ -18,7 +18,7 @@ export function addExampleCommand(program: Command): void {
     print(files.map(({ names, about }) => `${names.join(", ").padEnd(width)}  ${about}`));
     info(
       flags,
-      `\nTry:\n\n  cd ${relative("", folder) || "."}\n` +
+      `\nTry:\n\n${relative("", folder) && `  cd ${relative("", folder)}\n`}` +
         "  layergraft swap --task math-expert --language swahili-expert --out merged\n" +
         '  layergraft generate merged --prompt "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa? Solve:"',
     );

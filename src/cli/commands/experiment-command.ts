@@ -47,7 +47,7 @@ export function addExperimentCommand(program: Command): void {
     .description(
       "Run a plan: train experts or use existing ones, merge them, evaluate every model, and write a report. Stop it at any " +
         "time and run it again to resume. If the plan changes, only new steps run. Steps run here, or on Slurm with " +
-        "executor: { kind: slurm }. Plans to copy: examples/experiments; fields: docs/experiments.md.",
+        "executor: { kind: slurm }. Plans to copy: examples/experiments; fields: docs/fields.md.",
     )
     .argument("<plan>", "plan, a YAML file")
     .argument("[action]", `${ACTIONS.join(", ")} (default: run)`)

@@ -29,7 +29,7 @@ export function addMethodsCommand(program: Command): void {
             rows: methods.map((method) => [method.name, method.summary]),
           }),
           "",
-          "Explain one with layergraft methods NAME, or read docs/recipes.md.",
+          "Explain one with layergraft methods NAME, or read docs/methods.md.",
         ]);
       }
       const method = methods.find((one) => one.name === name);

@@ -63,7 +63,7 @@ export function addTuneCommand(program: Command): void {
   const command = program
     .command("tune")
     .description(
-      "Search the best merge of two experts by a task, without writing any of them. The search sees 40% of the items; the best " +
+      "Search for the merge of two experts that scores best on your task, without writing any of them. The search sees 40% of the items; the best " +
         "recipe is scored on the others. Stop it at any time and run it again to resume. --budget can grow later.",
     )
     .optionsGroup("Models and task:")

@@ -96,9 +96,6 @@ export async function runMerge(
   recipe: RecipeInput | ((hub: HubAccess) => Promise<OpenedPlan>),
   options: MergeOptions,
 ): Promise<void> {
-  if (!options.out && !options.dryRun) {
-    throw usageError("Missing --out. Pass --out FOLDER to write the model, or --dry-run to print the plan.");
-  }
   const start = performance.now();
   await checkPushFlags(options);
   const fetch = options.download ? "files" : options.dryRun ? "plan" : "stream";
@@ -107,6 +104,10 @@ export async function runMerge(
     const hub = { ...hubAccess(fetch, controls), pins };
     return typeof recipe === "function" ? recipe(hub) : planRecipe(recipe, { hub });
   });
+  // After the recipe's own errors: a plan or a task in its place has no use for --out.
+  if (!options.out && !options.dryRun) {
+    throw usageError("Missing --out. Pass --out FOLDER to write the model, or --dry-run to print the plan.");
+  }
   const summary = summarizePlan(opened);
   const execution = {
     out: options.out ?? "",

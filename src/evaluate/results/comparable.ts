@@ -107,7 +107,7 @@ async function nearestResults(path: string): Promise<string[]> {
     level = inside.filter((entry) => entry.isDirectory()).map(({ parentPath, name }) => join(parentPath, name));
   }
   if ((await listed(path)).some(({ name }) => name === "config.json")) {
-    const message = `${path} is a model, not results. Evaluate it first: layergraft eval ${path} --out FOLDER`;
+    const message = `${path} is a model, not results. Evaluate it first: layergraft eval ${path} --tasks TASK --out FOLDER`;
     throw new RecipeError(message, [], { file: path });
   }
   return [];

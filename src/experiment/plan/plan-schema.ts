@@ -132,7 +132,7 @@ const executor = z.strictObject({
   attempts: count
     .max(20)
     .default(3)
-    .describe("attempts at a step whose machine fails; a step that fails by itself is not retried in the same run"),
+    .describe("attempts at a step whose machine fails; steps that crash are not retried in the same run"),
 });
 
 /** Each round is trained and evaluated after the one before. */

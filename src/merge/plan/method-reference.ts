@@ -1,4 +1,4 @@
-// Recipe fields as data for `layergraft methods`, docs/recipes.md and the JSON Schema, from the methods' schemas.
+// Recipe fields as data for `layergraft methods`, docs/methods.md and the JSON Schema, from the methods' schemas.
 import { z } from "zod";
 import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../settings/index.js";
 import { METHODS } from "../methods/index.js";
