@@ -30,6 +30,10 @@ describeInBrowser("the studio in a browser", () => {
     page.on("console", (message) => {
       if (message.type() === "error") bugs.push(message.text());
     });
+    page.on("response", async (response) => {
+      // The page's console names no request.
+      if (response.status() >= 400) bugs.push(`${response.request().postData()}: ${await response.text()}`);
+    });
     await page.goto(studio.url);
   });
 
