@@ -81,7 +81,7 @@ it("a model in place of results", async () => {
   await refused(
     ["compare", "task", "language"],
     WRONG_USAGE,
-    "task is a model, not results. Evaluate it first: layergraft eval task --out FOLDER",
+    "task is a model, not results. Evaluate it first: layergraft eval task --tasks TASK --out FOLDER",
   );
 });
 
