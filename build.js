@@ -1,7 +1,17 @@
 // Builds dist/ unless it is current: in a folder beside it that takes its place, so that a linked layergraft always runs.
 import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { delimiter, join, resolve } from "node:path";
 
 /** @param {string} file */
@@ -12,6 +22,7 @@ const FOLDERS = ["src", "assets"];
 const FILES = /^(package(-lock)?|tsconfig.*)\.json$|^(build|types|rolldown\.config)\.js$/;
 /** In dist/: what it was built from. */
 const STAMP = ".inputs";
+const DECLARATIONS = "node_modules/.cache/declarations";
 
 /** A digest of the names, sizes and times of everything that the build reads. */
 function digestInputs() {
@@ -49,17 +60,35 @@ async function run(command) {
   if (status !== 0) throw new Error(`${command} failed`);
 }
 
+/** Keeps the WebAssembly of the last build where it is newer than its sources, as compiling it takes seconds. @param {string} file */
+async function buildKernels(file) {
+  const [sources, last] = ["src/weights/kernels/assembly", "dist/weights/kernels/kernels.wasm"];
+  const changed = readdirSync(sources).map((name) => statSync(join(sources, name)).mtimeMs);
+  if (existsSync(last) && statSync(last).mtimeMs > Math.max(...changed))
+    cpSync(last, file, { preserveTimestamps: true });
+  else await run(`asc --config ${sources}/asconfig.json --outFile ${file}`);
+}
+
+/** Declarations are compiled incrementally in a folder of their own, where those of files that are gone stay. @param {string} folder */
+async function buildDeclarations(folder) {
+  await run(`tsc -p tsconfig.build.json --outDir ${DECLARATIONS}`);
+  for (const name of readdirSync(DECLARATIONS, { recursive: true, encoding: "utf8" })) {
+    if (!name.endsWith(".d.ts") || !existsSync(join("src", name.replace(/\.d\.ts$/, ".ts")))) continue;
+    cpSync(join(DECLARATIONS, name), join(folder, name));
+  }
+}
+
 /** @param {string} folder */
 async function buildInto(folder) {
   const page = `${resolve(folder)}/studio`;
   const results = await Promise.allSettled([
     run(`rolldown --config --dir ${folder}`),
-    run(`asc --config src/weights/kernels/assembly/asconfig.json --outFile ${folder}/weights/kernels/kernels.wasm`),
+    buildKernels(`${folder}/weights/kernels/kernels.wasm`),
     run(`vite build src/studio/page --logLevel warn --outDir "${page}/page"`),
     run(
       `vite build src/studio/page --config src/studio/page/vite.analysis.config.ts --logLevel warn --outDir "${page}"`,
     ),
-    run(`tsc -p tsconfig.build.json --outDir ${folder}`),
+    buildDeclarations(folder),
   ]);
   for (const result of results) if (result.status === "rejected") throw result.reason;
   await run(`node types.js ${folder}`);
