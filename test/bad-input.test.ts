@@ -182,6 +182,7 @@ describe("options that cannot be", () => {
 
   it("sources that are not there", async () => {
     await refused(swap("nowhere", "language"), FAILED, /nowhere does not exist; give the folder/);
+    await refused(swap("langauge", "language"), FAILED, /langauge does not exist; did you mean language\?/);
     vi.stubEnv("HF_HUB_OFFLINE", "1");
     await refused(
       swap("some/model", "language"),

@@ -1,8 +1,9 @@
 // Finds the folders of a source: FOLDER, FOLDER+ADAPTER, or names on the hub in their place.
 
+import { readdir } from "node:fs/promises";
 import { homedir } from "node:os";
-import { basename, dirname, isAbsolute, join, resolve } from "node:path";
-import { beginsHere, CheckpointError, exists } from "../../core/index.js";
+import { basename, dirname, isAbsolute, join, normalize, resolve } from "node:path";
+import { beginsHere, CheckpointError, didYouMean, exists } from "../../core/index.js";
 import type { RemoteFolder } from "../safetensors/sharded.js";
 import {
   type FoundFolder,
@@ -68,9 +69,12 @@ export async function locateOrFetch(source: string, base = ".", hub?: HubAccess)
       { file: source.slice(plus + 1) },
     );
   }
-  const hint = parseHubName(source)
+  const beside = await readdir(dirname(resolve(base, source))).catch(() => []);
+  const elsewhere = parseHubName(source)
     ? `, neither as a folder nor in the local cache of the hub; download it with: layergraft inspect ${source} --download`
     : "; give the folder of a checkpoint, FOLDER+ADAPTER, or a name on the hub such as org/model";
+  const meant = beside.map((name) => join(dirname(source), name));
+  const hint = didYouMean(normalize(source), meant) || elsewhere;
   const where = base === "." || isAbsolute(source) ? "" : ` in ${base}, where relative paths start`;
   throw new CheckpointError(`${source} does not exist${where}${hint}`, { file: source });
 }
