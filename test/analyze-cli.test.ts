@@ -197,8 +197,8 @@ describe("what it refuses", () => {
   const [base, math] = [two.slice(0, 2), two.slice(2, 4)];
 
   it.each<[string, string[], RegExp]>([
-    ["no base", math, /error: Missing --base or --expert\. Pass --base and at least one --expert NAME=SOURCE/],
-    ["no expert", base, /error: Missing --base or --expert\. Pass --base and at least one --expert NAME=SOURCE/],
+    ["no base", math, /error: Missing --base <source>/],
+    ["no expert", base, /error: Missing --expert <name=source>/],
     ["two of one name", [...base, ...math, "--expert", "math=swahili"], /Two experts are named math/],
     ["no name", [...base, "--expert", "math"], /It must be NAME=SOURCE/],
     ["an empty name", [...base, "--expert", "=math"], /It must be NAME=SOURCE/],
@@ -217,7 +217,6 @@ describe("what it refuses", () => {
     ],
     ["another axis", [...base, ...math, "--rows", "columns"], /Allowed choices are input, output/],
     ["a recipe that is not there", [...base, "--expert", "a=no.yaml"], /error: no\.yaml does not exist/],
-    ["tables and experts", [...base, "--from-csv", "a.csv"], /remove --base/],
   ])("%s", async (_, args, message) => void (await refused(args, WRONG_USAGE, message)));
 
   it("models that do not fit together", async () => {
@@ -252,84 +251,5 @@ describe("what it refuses", () => {
     const others = (files: Record<string, string>) =>
       Object.entries(files).filter(([name]) => !name.startsWith("again/"));
     expect(others(after)).toEqual(others(before));
-  });
-});
-
-describe("--from-csv", () => {
-  const good = "layer,q_proj,down\r\n1,0.25,\r\n0,1,0.004\r\n";
-  const write = (name: string, text: string) => {
-    writeFileSync(at(name), text);
-    return name;
-  };
-
-  it("draws the tables", async () => {
-    const files = [write("one.csv", good), write("two.csv", `\uFEFF${good.replace("0.25", "0.5")}`)];
-    const outcome = await analyze(["--from-csv", ...files, "--out", "drawn"]);
-    expect(outcome.status).toBe(DONE);
-    expect(outcome.stdout).toMatch(/^one\n +q +down\n1 +25\n0 +100 +0\.4\n\ntwo\n.*\n1 +50\n/m);
-    expect(readdirSync(at("drawn")).sort()).toEqual(["heatmap.svg"]);
-    expect(readFileSync(at("drawn", "heatmap.svg"), "utf8")).toContain(">two</text>");
-    const { stdout } = await analyze(["--from-csv", ...files, "--json", "--quiet"]);
-    expect(JSON.parse(stdout)).toMatchObject([
-      {
-        name: "one",
-        columns: ["q", "down"],
-        cells: [
-          [1, 0.004],
-          [0.25, null],
-        ],
-      },
-      {
-        name: "two",
-        cells: [
-          [1, 0.004],
-          [0.5, null],
-        ],
-      },
-    ]);
-  });
-
-  it("names every problem of a table with its line", async () => {
-    const lines = [
-      "layer,q,k",
-      "0,0.1,0.2",
-      "0,0.1,0.2",
-      "7,0,0",
-      "x,0,0",
-      "1,0.5",
-      "2,1.5,0",
-      "3,-0.1,0",
-      "4,much,0",
-      "5,,1",
-    ];
-    const message = await refused(
-      ["--from-csv", write("problems.csv", lines.join("\n"))],
-      WRONG_USAGE,
-      /problems\.csv is not a table of shares:/,
-    );
-    expect(message.match(/^ +- .*$/gm)?.map((line) => line.trim())).toEqual([
-      "- line 3: layer 0 is repeated",
-      '- line 5: "x" is not a layer from 0 to 8',
-      "- line 6: 1 values for 2 columns",
-      ...[7, 8, 9].map((line) => `- line ${line}: a value is not a share between 0 and 1`),
-    ]);
-  });
-
-  it.each([
-    ["empty.csv", "", /must begin with the line layer,q_proj/],
-    ["headless.csv", "0,0.1\n", /must begin with the line layer,q_proj/],
-    ["twice.csv", "layer,q,q\n0,1,1\n", /name each column once/],
-    ["bare.csv", "layer,q\n", /there is no layer/],
-  ])(
-    "refuses %s",
-    async (name, text, message) => void (await refused(["--from-csv", write(name, text)], WRONG_USAGE, message)),
-  );
-
-  it("refuses what is no file, and tables that differ", async () => {
-    await refused(["--from-csv", "no.csv"], WRONG_USAGE, /no\.csv does not exist/);
-    await refused(["--from-csv", "base"], WRONG_USAGE, /base is a folder/);
-    const files = [write("a.csv", good), write("b.csv", good.replace("down", "up"))];
-    await refused(["--from-csv", ...files], WRONG_USAGE, /b and a have different columns or layers/);
-    await refused(["--from-csv", "a.csv", "--out", "math", "--force"], FAILED, /math contains other files/);
   });
 });

@@ -1,22 +1,18 @@
 // Looking at checkpoints: verify, inspect, diff.
-import { type Verification, verifyOutput } from "../merge/index.js";
+import { type Verification, type VerifyOptions as VerifySettings, verifyOutput } from "../merge/index.js";
 import { type CheckpointComparison, compareCheckpoints } from "../values/index.js";
 import {
   type Inspection,
   inspectCheckpoint,
   inspectTensors,
   openCheckpoint,
+  type StreamOptions,
   type TensorInspection,
 } from "../weights/index.js";
-import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./options.js";
+import { type FolderOptions, hubOf } from "./options.js";
 
 /** Options of `verify`. */
-export interface VerifyOptions extends StreamOptions {
-  /** New folders of moved sources, by their names in layergraft.json, such as `task`. Default: none. */
-  readonly moved?: Readonly<Record<string, string>> | undefined;
-  /** Run the file that was the recipe's method. Default: false. */
-  readonly allowCode?: boolean | undefined;
-}
+export interface VerifyOptions extends Omit<VerifySettings, "hub"> {}
 
 /** Result of `verify`. */
 export interface VerifyResult extends Verification {
@@ -31,13 +27,7 @@ export interface VerifyResult extends Verification {
  * @throws CancelledError if the signal fires
  */
 export async function verify(folder: string, options: VerifyOptions = {}): Promise<VerifyResult> {
-  const moved = new Map(Object.entries(options.moved ?? {}));
-  const found = await verifyOutput(folder, {
-    moved,
-    allowCode: options.allowCode,
-    hub: hubOf(options),
-    ...controlsOf(options),
-  });
+  const found = await verifyOutput(folder, { ...options, hub: hubOf(options) });
   return { ...found, verified: found.deviations.length + found.files.length === 0 };
 }
 
@@ -75,7 +65,7 @@ export interface DiffResult extends CheckpointComparison {
  * @throws CancelledError if the signal fires
  */
 export async function diff(a: string, b: string, options: DiffOptions = {}): Promise<DiffResult> {
-  const found = await compareCheckpoints(await open(a, options), await open(b, options), controlsOf(options));
+  const found = await compareCheckpoints(await open(a, options), await open(b, options), options);
   return { ...found, identical: isIdentical(found) };
 }
 

@@ -1,5 +1,5 @@
 // Evaluates a model on benchmarks or your own tasks.
-import { type Progress, RecipeError, usageError } from "../core/index.js";
+import { type CallOptions, type Progress, RecipeError, usageError } from "../core/index.js";
 import {
   type Backend,
   type EvaluateOptions as EvaluateTasksOptions,
@@ -15,7 +15,6 @@ import {
   type Task,
 } from "../evaluate/index.js";
 import { Model, type ModelInput, type OpenModelOptions, openModel } from "./model.js";
-import type { CallOptions } from "./options.js";
 import { MergePlan } from "./plan-merge.js";
 
 /** Progress of an evaluation; `done` and `total` are items of one task. */

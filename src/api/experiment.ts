@@ -1,11 +1,17 @@
 // Runs an experiment from its plan: experts, merges, evaluations, tables.
 
 import { join } from "node:path";
-import type { Progress } from "../core/index.js";
-import { openExperiment, type RunEvent, type RunSummary, runOpened, statusOf } from "../experiment/index.js";
+import type { CallOptions, Progress } from "../core/index.js";
+import {
+  type OpenOptions,
+  openExperiment,
+  type RunEvent,
+  type RunSummary,
+  runOpened,
+  statusOf,
+} from "../experiment/index.js";
 import { type ExperimentReport, gatherReport, writeReport } from "../findings/index.js";
 import type { PlanInput } from "./inputs.js";
-import type { CallOptions } from "./options.js";
 
 /**
  * Progress of an experiment. First models on the hub are downloaded, if there are any; then `done` and `total` count the
@@ -17,14 +23,7 @@ export interface ExperimentProgress extends Progress {
 }
 
 /** Options of `runExperiment`. */
-export interface RunExperimentOptions extends CallOptions<ExperimentProgress> {
-  /** Folder of the experiment. Default: the plan's `out`, or `NAME.experiment` beside the plan. */
-  readonly out?: string | undefined;
-  /** Base model. Default: the plan's. */
-  readonly base?: string | undefined;
-  /** Folder with the data of evaluations. Default: the plan's, or the hub. */
-  readonly data?: string | undefined;
-}
+export interface RunExperimentOptions extends CallOptions<ExperimentProgress>, Omit<OpenOptions, "signal"> {}
 
 /** Result of `runExperiment`. */
 export interface ExperimentResult {

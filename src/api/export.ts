@@ -2,26 +2,20 @@
 import { resolve } from "node:path";
 import { own, usageError } from "../core/index.js";
 import { openModelSource } from "../engine/index.js";
-import { EXPORT_FORMATS, type FileType, type OnnxType } from "../export/index.js";
+import { EXPORT_FORMATS, type FileType, type OnnxType, type WriteGgufOptions } from "../export/index.js";
 import { engineSource, type ModelInput } from "./model.js";
-import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./options.js";
+import { type FolderOptions, hubOf } from "./options.js";
 
 /** Options of `exportModel`. */
-export interface ExportOptions extends StreamOptions, FolderOptions {
+export interface ExportOptions extends WriteGgufOptions, FolderOptions {
   /** The model: a folder, `FOLDER+ADAPTER`, a recipe or its file, or a plan. */
   readonly source: ModelInput;
   /** `gguf`: a file for llama.cpp. `onnx`: a folder for transformers.js. Default: `"gguf"`. */
   readonly format?: "gguf" | "onnx" | undefined;
-  /** File or folder to write; it appears when it is complete. */
-  readonly out: string;
   /** Encoding of the weights, as llama.cpp or transformers.js names it. Default: `"q8_0"`, for ONNX `"q8"`. */
   readonly type?: FileType | OnnxType | undefined;
   /** GGUF: `PATTERN=TYPE`, encodings of tensors whose name in the file the regular expression finds. Default: none. */
   readonly tensorTypes?: readonly string[] | undefined;
-  /** GGUF: resume an interrupted run; start from the beginning if there is none. Default: false. */
-  readonly resume?: boolean | undefined;
-  /** Replace an existing export or interrupted run. Default: false. */
-  readonly force?: boolean | undefined;
 }
 
 /** Result of `exportModel`. */
@@ -48,7 +42,7 @@ export interface ExportResult {
  * @throws CancelledError if the signal fires
  */
 export async function exportModel(options: ExportOptions): Promise<ExportResult> {
-  const { source, out, format: name = "gguf", tensorTypes, folder, resume, force } = options;
+  const { source, format: name = "gguf", tensorTypes, folder, resume } = options;
   const format = own(EXPORT_FORMATS, name);
   if (!format) throw usageError(`format is ${name}; it must be one of ${Object.keys(EXPORT_FORMATS).join(", ")}`);
   if (name === "onnx" && (tensorTypes || resume)) {
@@ -60,7 +54,6 @@ export async function exportModel(options: ExportOptions): Promise<ExportResult>
   }
   const opened = await openModelSource(engineSource(source), { folder, hub: hubOf(options) });
   const { digest, encodings, notes, write } = await format.plan(opened, type, tensorTypes);
-  const target = { out: resolve(folder ?? "", out), force, resume };
-  const { out: path, bytes, warnings } = await write({ ...target, ...controlsOf(options) });
-  return { out: path, bytes, digest, encodings, notes: [...opened.notes, ...notes], warnings };
+  const { out, bytes, warnings } = await write({ ...options, out: resolve(folder ?? "", options.out) });
+  return { out, bytes, digest, encodings, notes: [...opened.notes, ...notes], warnings };
 }

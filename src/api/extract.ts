@@ -1,32 +1,15 @@
 // Adapters from the changes of models.
 import { resolve } from "node:path";
-import { type Extraction, extractAdapter } from "../merge/index.js";
-import type { Source } from "./inputs.js";
-import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./options.js";
+import {
+  type Extraction,
+  type ExtractionOutput,
+  extractAdapter,
+  type ExtractOptions as Settings,
+} from "../merge/index.js";
+import { hubOf } from "./options.js";
 
 /** Options of `extract`. */
-export interface ExtractOptions extends StreamOptions, FolderOptions {
-  /** The model that the adapter will be added to. */
-  readonly base: string;
-  /** The fine-tune or merge: a folder, `FOLDER+ADAPTER`, or a recipe, which is computed on the fly. */
-  readonly model: Source;
-  /** Folder to write. */
-  readonly out: string;
-  /** Largest rank of a weight. Default: 64, or no limit if `energy` is given. */
-  readonly rank?: number | undefined;
-  /** Share of each weight's squared change to keep with the smallest rank, above 0 and at most 1. Default: none. */
-  readonly energy?: number | undefined;
-  /** Leave changed norms, biases and embeddings at the base's. Default: false, they are saved whole. */
-  readonly linearOnly?: boolean | undefined;
-  /** Names of tensors to extract, with `*` for any text. Default: all. */
-  readonly include?: readonly string[] | undefined;
-  /** Names of tensors to leave at the base's, with `*` for any text. Default: none. */
-  readonly exclude?: readonly string[] | undefined;
-  /** Seed of the decomposition. Default: 0. */
-  readonly seed?: number | undefined;
-  /** Replace an existing adapter that `extract` wrote. Default: false. */
-  readonly force?: boolean | undefined;
-}
+export interface ExtractOptions extends Omit<Settings, "hub">, ExtractionOutput {}
 
 /**
  * Writes the change of a model as a PEFT LoRA adapter: the best low-rank approximation of each linear weight, by
@@ -39,9 +22,6 @@ export interface ExtractOptions extends StreamOptions, FolderOptions {
  * @throws CancelledError if the signal fires
  */
 export function extract(options: ExtractOptions): Promise<Extraction> {
-  const { out, force, signal: _, ...settings } = options;
-  return extractAdapter(
-    { ...settings, hub: hubOf(options), ...controlsOf(options) },
-    { out: resolve(options.folder ?? "", out), force },
-  );
+  const { out, force } = options;
+  return extractAdapter({ ...options, hub: hubOf(options) }, { out: resolve(options.folder ?? "", out), force });
 }

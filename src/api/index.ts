@@ -1,6 +1,6 @@
 // The public API: exports of `import ... from "layergraft"`.
 
-export type { Progress } from "../core/index.js";
+export type { CallOptions, Progress } from "../core/index.js";
 export {
   CancelledError,
   CheckpointError,
@@ -14,7 +14,15 @@ export {
   VERSION,
 } from "../core/index.js";
 export type { ChatMessage } from "../engine/index.js";
-export type { ExtractedModule, ExtractedPart, Extraction, PushResult, Suggestion } from "../merge/index.js";
+export type {
+  ExecuteOptions as WriteOptions,
+  ExecuteResult as WriteResult,
+  ExtractedModule,
+  ExtractedPart,
+  Extraction,
+  PushResult,
+  Suggestion,
+} from "../merge/index.js";
 export { type AnalyzeOptions, analyze, type SuggestOptions, suggest } from "./analyze.js";
 export {
   type DiffOptions,
@@ -57,8 +65,6 @@ export {
   openPlan,
   type PlanMergeOptions,
   planMerge,
-  type WriteOptions,
-  type WriteResult,
 } from "./plan-merge.js";
 export { type PushOptions, push } from "./push.js";
 export { type ModelServer, type ServedRequest, type ServeOptions, serve } from "./serve.js";

@@ -1,10 +1,11 @@
 // A model that generates and scores text: from a folder, an adapter, a recipe or a plan.
 
-import { usageError } from "../core/index.js";
+import { type CallOptions, usageError } from "../core/index.js";
 import {
   brokenModel,
   type ChatMessage,
   type Engine,
+  type GenerateOptions as EngineOptions,
   type EngineSource,
   encodePair,
   type Generation,
@@ -13,10 +14,9 @@ import {
   promptEncoder,
   tokenBeforeText,
 } from "../engine/index.js";
-import type { FileType } from "../export/index.js";
-import { type BackendName, chooseBackend, openLlama } from "../llama/index.js";
+import { type BackendName, chooseBackend, type OpenLlamaOptions, openLlama } from "../llama/index.js";
 import type { RecipeInput } from "./inputs.js";
-import { type CallOptions, controlsOf, defined, type FolderOptions, hubOf } from "./options.js";
+import { type FolderOptions, hubOf } from "./options.js";
 import { MergePlan } from "./plan-merge.js";
 
 /**
@@ -26,16 +26,12 @@ import { MergePlan } from "./plan-merge.js";
 export type ModelInput = string | RecipeInput | MergePlan;
 
 /** Options of `openModel`. `onProgress` reports the bytes of a recipe that are computed, or of an export. */
-export interface OpenModelOptions extends CallOptions, FolderOptions {
+export interface OpenModelOptions extends CallOptions, FolderOptions, Pick<OpenLlamaOptions, "type" | "threads"> {
   /**
    * What runs the model: `engine`, the embedded engine, or `llama`, llama.cpp, which needs the package node-llama-cpp.
    * Default: `llama` for GGUF files, else `engine`.
    */
   readonly backend?: BackendName | undefined;
-  /** Encoding of the weights in llama.cpp. GGUF files have their own. Default: `"q8_0"`. */
-  readonly type?: FileType | undefined;
-  /** Threads of the computation. Default: one per core. */
-  readonly threads?: number | undefined;
   /**
    * Embedded engine: what matrices are held in: `float32`, or blocks of 32 codes of 8 or 4 bits with a scale, which take a third or a fifth
    * of the memory. Default: `float32`.
@@ -46,25 +42,11 @@ export interface OpenModelOptions extends CallOptions, FolderOptions {
 }
 
 /** Options of `Model.generate`. */
-export interface GenerateOptions {
+export interface GenerateOptions extends Omit<EngineOptions, "maxNewTokens" | "stopIds" | "onText" | "onDone"> {
   /** Maximum new tokens of an answer. Default: 256. */
   readonly maxNewTokens?: number | undefined;
-  /** Divides the logits before sampling. Default: 0, which takes the most likely token. */
-  readonly temperature?: number | undefined;
-  /** Sample from the k most likely tokens. Default: all. */
-  readonly topK?: number | undefined;
-  /** Sample from the most likely tokens that together have this probability (arXiv 1904.09751). Default: 1. */
-  readonly topP?: number | undefined;
-  /** Random seed of sampling. Default: 0. */
-  readonly seed?: number | undefined;
-  /** Texts that end an answer; they are not part of it. Default: none. */
-  readonly stop?: readonly string[] | undefined;
   /** Whether to prepend the tokenizer's BOS token to a text. Chat templates add their own. Default: true. */
   readonly bos?: boolean | undefined;
-  /** Prompts computed at once. Default: 8. */
-  readonly batch?: number | undefined;
-  /** Cancels the call, which then throws a `CancelledError`. Default: none. */
-  readonly signal?: AbortSignal | undefined;
   /** Called with new text as it is generated, in whole characters, and the index of its prompt. Default: none. */
   readonly onText?: ((text: string, prompt: number) => void) | undefined;
 }
@@ -80,7 +62,7 @@ export interface Answer {
 }
 
 /** Options of `Model.score`. */
-export interface ScoreOptions {
+export interface ScoreOptions extends Pick<CallOptions, "signal"> {
   /**
    * Text before the scored text; its own tokens are not scored. Default: only BOS, or EOS where the tokenizer has no BOS, as
    * in lm-evaluation-harness.
@@ -88,8 +70,6 @@ export interface ScoreOptions {
   readonly context?: string | undefined;
   /** Whether to prepend the tokenizer's BOS token to the context. Default: true. */
   readonly bos?: boolean | undefined;
-  /** Cancels the call, which then throws a `CancelledError`. Default: none. */
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** How likely a text is. */
@@ -156,9 +136,9 @@ export class Model {
     const encoded: number[][] = [];
     for (const prompt of prompts) encoded.push(await this.#engine.encode(prompt, { bos }));
     const answers = await this.#engine.generate(encoded, {
-      ...defined(rest),
+      ...rest,
       maxNewTokens,
-      ...(onText ? { onText: (index: number, text: string) => onText(text, index) } : {}),
+      onText: onText && ((index, text) => onText(text, index)),
     });
     return answers.map((answer, index) => this.#answerOf(answer, index));
   }
@@ -182,7 +162,7 @@ export class Model {
         throw usageError(`nothing predicts the first token of the text: ${why}. Pass a context.`, { field: "context" });
       }
     }
-    const [score] = await this.#engine.scoreContinuations([pair], signal ? { signal } : {});
+    const [score] = await this.#engine.scoreContinuations([pair], { signal });
     const { logprob = 0, tokens = [], greedy = true } = score ?? {};
     return { logprob, tokenLogprobs: tokens, greedy };
   }
@@ -227,12 +207,9 @@ interface HeldOptions extends Pick<OpenEngineOptions, "asFloats" | "cache"> {
 
 /** @internal */
 export async function openInBackend(source: ModelInput, options: OpenModelOptions, held: HeldOptions = {}) {
-  const { folder, threads, weights, providers, type, signal, onProgress } = options;
   const { context, ...embedded } = held;
   const opened = engineSource(source);
-  const hub = hubOf({ signal });
-  if (chooseBackend(opened, options) === "llama") {
-    return openLlama(opened, { ...controlsOf(options), folder, type, context, hub });
-  }
-  return openEngine(opened, defined({ folder, threads, weights, providers, signal, onProgress, hub, ...embedded }));
+  const hub = hubOf(options);
+  if (chooseBackend(opened, options) === "llama") return openLlama(opened, { ...options, context, hub });
+  return openEngine(opened, { ...options, ...embedded, hub });
 }

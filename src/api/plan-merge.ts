@@ -1,6 +1,8 @@
 // Plans merges and writes them.
-import { CancelledError, RecipeError } from "../core/index.js";
+import { type CallOptions, CancelledError, RecipeError } from "../core/index.js";
 import {
+  type ExecuteOptions,
+  type ExecuteResult,
   executePlan,
   type OpenedPlan,
   openPlan as openSaved,
@@ -13,44 +15,12 @@ import {
 } from "../merge/index.js";
 import { PLAN_FORMAT, type PlanSource, type Step } from "../values/index.js";
 import type { RecipeInput } from "./inputs.js";
-import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./options.js";
+import { type FolderOptions, hubOf } from "./options.js";
 
 /** Options of `planMerge`. */
-export interface PlanMergeOptions extends FolderOptions {
-  /** Cancels planning, which then throws a `CancelledError`. Default: none. */
-  readonly signal?: AbortSignal | undefined;
+export interface PlanMergeOptions extends FolderOptions, Pick<CallOptions, "signal"> {
   /** Run a file that the recipe names as its method. Default: false. */
   readonly allowCode?: boolean | undefined;
-}
-
-/** Options of `MergePlan.write`. */
-export interface WriteOptions extends StreamOptions {
-  /** Folder to write. It appears under this name when it is complete. */
-  readonly out: string;
-  /** Resume an interrupted run into `out`; start over if there is none. Default: false. */
-  readonly resume?: boolean | undefined;
-  /** Replace an earlier output, discard an interrupted run. Default: false. */
-  readonly force?: boolean | undefined;
-  /** Merge models that look unrelated. Default: false. */
-  readonly allowUnrelated?: boolean | undefined;
-}
-
-/** Result of `MergePlan.write`. */
-export interface WriteResult {
-  /** Absolute path of the folder. */
-  readonly out: string;
-  /** Names of the weight files, in order. */
-  readonly files: readonly string[];
-  /** Bytes read from the sources, measurements included. */
-  readonly bytesRead: number;
-  /** Bytes of tensors written. */
-  readonly bytesWritten: number;
-  /** Whether an interrupted run was resumed. */
-  readonly resumed: boolean;
-  /** Whether the folder was already complete and nothing was written. */
-  readonly alreadyComplete: boolean;
-  /** Problems with the values, such as some beyond the range of float16. */
-  readonly warnings: readonly string[];
 }
 
 /** A planned merge: the value of each output tensor. No weights are computed yet. */
@@ -100,11 +70,8 @@ export class MergePlan {
    * @throws CancelledError if the signal fires
    * @throws LayergraftError with code `changed` if a source changes during the write
    */
-  async write(options: WriteOptions): Promise<WriteResult> {
-    const { out, resume, force, allowUnrelated } = options;
-    const result = await executePlan(this.#opened, { out, resume, force, allowUnrelated, ...controlsOf(options) });
-    const { files, bytesRead, bytesWritten, resumed, alreadyComplete, warnings } = result;
-    return { out: result.out, files, bytesRead, bytesWritten, resumed, alreadyComplete, warnings };
+  write(options: ExecuteOptions): Promise<ExecuteResult> {
+    return executePlan(this.#opened, options);
   }
 
   /** The plan as plain data, for `JSON.stringify`; `openPlan` takes it again. */

@@ -1,21 +1,10 @@
 // Pushes models and adapters to the hub.
 import { resolve } from "node:path";
-import { type PushResult, pushFolder } from "../merge/index.js";
-import { type CallOptions, controlsOf, type FolderOptions } from "./options.js";
+import { type PushResult, type PushOptions as PushSettings, pushFolder } from "../merge/index.js";
+import type { FolderOptions } from "./options.js";
 
 /** Options of `push`. */
-export interface PushOptions extends CallOptions, FolderOptions {
-  /** Repository on the hub, such as `org/name`; created if missing. */
-  readonly name: string;
-  /** Create the repository as private; an existing public one is an error. Default: false. */
-  readonly private?: boolean | undefined;
-  /** Branch to push to, created if missing. Default: `main`. */
-  readonly branch?: string | undefined;
-  /** Title of the commit. Default: names the folder and layergraft's version. */
-  readonly message?: string | undefined;
-  /** Send nothing, and return what would be sent. Default: false. */
-  readonly dryRun?: boolean | undefined;
-}
+export interface PushOptions extends Omit<PushSettings, "retryDelay" | "timeout">, FolderOptions {}
 
 /**
  * Pushes a model or adapter to the Hugging Face hub, as one commit. Large files are streamed. What is there already, also
@@ -28,7 +17,5 @@ export interface PushOptions extends CallOptions, FolderOptions {
  * @throws CancelledError if the signal fires
  */
 export function push(source: string, options: PushOptions): Promise<PushResult> {
-  const { folder = "", private: isPrivate, name, branch, message, dryRun } = options;
-  const { signal, onProgress } = controlsOf(options);
-  return pushFolder(resolve(folder, source), { name, isPrivate, branch, message, dryRun, signal, onProgress });
+  return pushFolder(resolve(options.folder ?? "", source), options);
 }

@@ -1,34 +1,23 @@
 // Trains an expert from a base and data.
 
 import { isAbsolute, join } from "node:path";
-import type { Progress } from "../core/index.js";
-import { checkRun, type RunResult, readRun, trainRun } from "../train/index.js";
+import type { CallOptions, Progress } from "../core/index.js";
+import {
+  checkRun,
+  type RunOptions,
+  type RunResult,
+  readRun,
+  type TrainProgress as StepProgress,
+  trainRun,
+} from "../train/index.js";
 import type { RunInput } from "./inputs.js";
-import type { CallOptions, FolderOptions } from "./options.js";
+import type { FolderOptions } from "./options.js";
 
 /** Progress of a training run; `done` and `total` are optimizer steps. */
-export interface TrainProgress extends Progress {
-  /** Mean loss over the step's tokens, in nats. */
-  readonly loss: number;
-  /** Latest loss on the held-out data, in nats. */
-  readonly holdoutLoss?: number | undefined;
-  /** Learning rate of the step. */
-  readonly learningRate: number;
-  /** Global norm of the gradients before clipping. */
-  readonly gradientNorm: number;
-  /** Samples so far. */
-  readonly samples: number;
-  /** Tokens per second. */
-  readonly tokensPerSecond: number;
-}
+export interface TrainProgress extends Progress, Omit<StepProgress, "step" | "steps" | "secondsLeft"> {}
 
 /** Options of `train`. */
-export interface TrainOptions extends CallOptions<TrainProgress>, FolderOptions {
-  /** Resume an interrupted run in `out`, to the same weights. Default: false. */
-  readonly resume?: boolean | undefined;
-  /** Replace an earlier run in `out`. Default: false. */
-  readonly force?: boolean | undefined;
-}
+export interface TrainOptions extends CallOptions<TrainProgress>, FolderOptions, Pick<RunOptions, "resume" | "force"> {}
 
 /** Result of `train`. */
 export type TrainResult = RunResult;
@@ -57,18 +46,7 @@ export async function train(run: RunInput | string, options: TrainOptions = {}):
     hub: { fetch: "files", signal },
     onProgress:
       onProgress &&
-      (({ step, steps, loss, holdoutLoss, learningRate, gradientNorm, samples, tokensPerSecond }) =>
-        onProgress({
-          phase: "training",
-          done: step,
-          total: steps,
-          unit: "steps" as const,
-          loss,
-          holdoutLoss,
-          learningRate,
-          gradientNorm,
-          samples,
-          tokensPerSecond,
-        })),
+      (({ step, steps, secondsLeft: _, ...progress }) =>
+        onProgress({ phase: "training", done: step, total: steps, unit: "steps", ...progress })),
   });
 }

@@ -57,11 +57,11 @@ export {
 } from "./format.js";
 export { groupBy } from "./group.js";
 export { GuardError, guarded, guardedPatterns } from "./guard/index.js";
-export { isDeeperThan, isObject, mergeObjects, own } from "./json.js";
+export { defined, isDeeperThan, isObject, mergeObjects, own } from "./json.js";
 export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./languages.js";
 export { isAlive, isLocked, LOCK_FILE, type Lock, lockHolder, takeLock, waitWhileLocked } from "./lock.js";
 export { processStat } from "./process-stat.js";
-export type { Progress } from "./progress.js";
+export type { CallOptions, Progress } from "./progress.js";
 export { Random } from "./random.js";
 export { readRetryAfter } from "./retry-after.js";
 export { checkFolderOutput, RunFolder, writeFolder } from "./run-folder.js";

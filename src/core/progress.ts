@@ -9,3 +9,11 @@ export interface Progress {
   /** Unit of `done` and `total`. */
   readonly unit: "bytes" | "steps" | "items";
 }
+
+/** Options of every call that takes long. */
+export interface CallOptions<P extends Progress = Progress> {
+  /** Cancels the call, which then throws a `CancelledError`. Default: none. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called at most ten times a second, and at the end. Default: none. */
+  readonly onProgress?: ((progress: P) => void) | undefined;
+}

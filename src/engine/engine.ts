@@ -1,7 +1,7 @@
 // A model opened from a folder, an adapter or a recipe, which generates and scores.
 
-import { digestOfJson, LayergraftError, usageError, VERSION } from "../core/index.js";
-import type { HubAccess } from "../weights/index.js";
+import { type CallOptions, digestOfJson, LayergraftError, usageError, VERSION } from "../core/index.js";
+import type { SourceOptions } from "../weights/index.js";
 import { BlendCache } from "./blends.js";
 import { DecodingBatch } from "./decoding-batch.js";
 import { generateTokens } from "./generate.js";
@@ -15,30 +15,24 @@ import { modelTextOf } from "./source-text.js";
 import { type ChatMessage, type ChatTemplate, promptEncoder, StoppedText, type Tokenizer } from "./text/index.js";
 import type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
 
-export interface OpenEngineOptions extends LoadOptions {
-  /** Folder of relative paths; default the working folder. */
-  readonly folder?: string;
-  /** Access to the hub for models that are not on this machine, which are downloaded; none by default. */
-  readonly hub?: HubAccess;
-}
+export interface OpenEngineOptions extends LoadOptions, SourceOptions {}
 
 /** Options of `Engine.generate`. */
-export interface GenerateOptions extends SamplingOptions {
-  /** Most new tokens of an answer. */
+export interface GenerateOptions extends SamplingOptions, Pick<CallOptions, "signal"> {
+  /** Maximum new tokens of an answer. */
   readonly maxNewTokens: number;
-  /** Default 0. */
-  readonly seed?: number;
-  /** Texts that end an answer and are not part of it. */
-  readonly stop?: readonly string[];
-  /** Tokens that end an answer and are not part of it; default those of the model's configuration. */
-  readonly stopIds?: readonly number[];
-  /** Prompts answered at once; default 8. */
-  readonly batch?: number;
-  readonly signal?: AbortSignal;
-  /** Receives text as it is generated, in whole characters and without stop texts. */
-  readonly onText?: (prompt: number, text: string) => void;
+  /** Random seed of sampling. Default: 0. */
+  readonly seed?: number | undefined;
+  /** Texts that end an answer; they are not part of it. Default: none. */
+  readonly stop?: readonly string[] | undefined;
+  /** Tokens that end an answer and are not part of it. Default: those of the model's configuration. */
+  readonly stopIds?: readonly number[] | undefined;
+  /** Prompts computed at once. Default: 8. */
+  readonly batch?: number | undefined;
+  /** Called with the index of a prompt, and new text as it is generated, in whole characters. Default: none. */
+  readonly onText?: ((prompt: number, text: string) => void) | undefined;
   /** Takes each answer when it is complete. */
-  readonly onDone?: (prompt: number, answer: Generation) => void;
+  readonly onDone?: ((prompt: number, answer: Generation) => void) | undefined;
 }
 
 /** The answer to one prompt. */

@@ -3,11 +3,11 @@
 import type { Random } from "../core/index.js";
 
 export interface SamplingOptions {
-  /** Divides the logits; 0, the default, always takes the most likely token. */
+  /** Divides the logits before sampling. Default: 0, which takes the most likely token. */
   readonly temperature?: number | undefined;
-  /** Only the k most likely tokens; default all. */
+  /** Sample from the k most likely tokens. Default: all. */
   readonly topK?: number | undefined;
-  /** Only the most likely tokens that together reach this probability (arXiv 1904.09751); default 1, all. */
+  /** Sample from the most likely tokens that together have this probability (arXiv 1904.09751). Default: 1. */
   readonly topP?: number | undefined;
 }
 

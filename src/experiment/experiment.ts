@@ -3,7 +3,7 @@
 import { createRequire } from "node:module";
 import { availableParallelism, hostname } from "node:os";
 import { basename, join, resolve } from "node:path";
-import { CancelledError, isAlive, isLocked, usageError } from "../core/index.js";
+import { type CallOptions, CancelledError, isAlive, isLocked, usageError } from "../core/index.js";
 import { hubCache } from "../weights/index.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
@@ -29,14 +29,13 @@ import type { Step, StepKind } from "./steps/step.js";
 import type { StepSettings } from "./steps/step-order.js";
 import { readAttempt, type StepState } from "./steps/step-state.js";
 
-export interface OpenOptions {
-  /** Base model in place of the plan's. */
+export interface OpenOptions extends Pick<CallOptions, "signal"> {
+  /** Base model. Default: the plan's. */
   readonly base?: string | undefined;
-  /** Folder of the experiment. Default: the plan's `out`, or NAME.experiment beside the plan. */
+  /** Folder of the experiment. Default: the plan's `out`, or `NAME.experiment` beside the plan. */
   readonly out?: string | undefined;
-  /** Folder with the data of evaluations. Default: the plan's. */
+  /** Folder with the data of evaluations. Default: the plan's, or the hub. */
   readonly data?: string | undefined;
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** A plan, and what its models, data and tasks are. */

@@ -31,7 +31,7 @@ export interface UploadOptions extends Target {
   /** Default `main`; created if missing. */
   readonly branch?: string | undefined;
   /** Create the repository as private. Default false. */
-  readonly isPrivate?: boolean | undefined;
+  readonly private?: boolean | undefined;
   /** Title of the commit. */
   readonly message: string;
   readonly files: readonly UploadFile[];
@@ -118,7 +118,7 @@ export async function uploadFiles(settings: HubSettings, options: UploadOptions)
 async function upload(settings: HubSettings, access: Access, options: UploadOptions): Promise<UploadResult> {
   const { endpoint } = settings;
   const { createBranch, createRepo } = await import("@huggingface/hub");
-  const { name, branch = "main", isPrivate = false, files, isStale, dryRun = false } = options;
+  const { name, branch = "main", private: isPrivate = false, files, isStale, dryRun = false } = options;
   const { request } = access;
   const repo = { type: "model" as const, name };
   const known = await infoOf(access, name);

@@ -2,31 +2,25 @@
 
 import { stat } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
-import { CancelledError, CheckpointError, exists, isFile, LayergraftError, type Progress } from "../core/index.js";
-import { Engine, type EngineSource, modelTextOf, type OpenEngineOptions, openModelSource } from "../engine/index.js";
+import { type CallOptions, CancelledError, CheckpointError, exists, isFile, LayergraftError } from "../core/index.js";
+import { Engine, type EngineSource, modelTextOf, openModelSource } from "../engine/index.js";
 import { type FileType, planGguf, writeGguf } from "../export/index.js";
-import { readGgufHeader } from "../weights/index.js";
+import { readGgufHeader, type SourceOptions } from "../weights/index.js";
 import { chooseBackend, isGguf } from "./choose-backend.js";
 import { cachedGguf, type GgufCacheSettings, ggufCacheSettings } from "./gguf-cache.js";
 import { ggufText } from "./gguf-text.js";
 import { type Llama, type LlamaFile, type LlamaLibrary, loadLibrary } from "./library.js";
 import { llamaModel } from "./llama-model.js";
 
-export interface OpenLlamaOptions {
-  /** Encoding of the weights of a model that is not a GGUF file; default q8_0. */
+export interface OpenLlamaOptions extends CallOptions, SourceOptions {
+  /** Encoding of the weights in llama.cpp. GGUF files have their own. Default: `"q8_0"`. */
   readonly type?: FileType | undefined;
-  /** Default: all cores. */
+  /** Threads of the computation. Default: one per core. */
   readonly threads?: number | undefined;
-  /** Most tokens of prompt and answer together; default the model's. */
+  /** Maximum tokens of prompt and answer together. Default: the model's. */
   readonly context?: number | undefined;
-  /** Folder of relative paths; default the working folder. */
-  readonly folder?: string | undefined;
-  /** Access to the hub for models that are not on this machine; none by default. */
-  readonly hub?: OpenEngineOptions["hub"];
-  /** Where exported models are kept; default that of the environment. */
+  /** Where exported models are kept. Default: that of the environment. */
   readonly cache?: GgufCacheSettings | undefined;
-  readonly signal?: AbortSignal | undefined;
-  readonly onProgress?: ((progress: Progress) => void) | undefined;
   /** How to load node-llama-cpp; for tests. */
   readonly load?: (() => Promise<unknown>) | undefined;
 }

@@ -10,18 +10,12 @@ export {
   type Figures,
 } from "./analysis/analysis.js";
 export { columnName, heatmapOf, overlapOf } from "./analysis/analysis-views.js";
-export { readShareTable } from "./analysis/csv.js";
 export { type AnalysisPage, type PageCell, type PagePairCell, pageData } from "./analysis/page-data.js";
 export { type ChangedRow, mostChangedRows, readAnalysis } from "./analysis/read-analysis.js";
-export { type Suggestion, suggestRecipes } from "./analysis/suggest.js";
+export { type Suggestion, type SuggestOptions, suggestRecipes } from "./analysis/suggest.js";
 export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./analysis/thresholds.js";
-export {
-  type AnalysisOutput,
-  checkAnalysisOutput,
-  writeAnalysis,
-  writeHeatmap,
-} from "./analysis/write-analysis.js";
-export { extractAdapter } from "./extract/extract.js";
+export { type AnalysisOutput, checkAnalysisOutput, writeAnalysis } from "./analysis/write-analysis.js";
+export { type ExtractionOutput, extractAdapter } from "./extract/extract.js";
 export type { ExtractedModule, ExtractedPart, Extraction } from "./extract/extraction.js";
 export type { ExtractOptions } from "./extract/open-models.js";
 export { DEFAULT_RANK, type ExtractionPlan, planExtraction } from "./extract/plan-extraction.js";

@@ -8,7 +8,15 @@ export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount 
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
 export { type CheckpointConfig, parseConfig, readConfig } from "./checkpoint/config.js";
 export { isGgufFile } from "./checkpoint/gguf-source.js";
-export { cachedFolder, HUB_PREFIX, type HubAccess, hubCache, parseHubName, pinKey } from "./checkpoint/hub-source.js";
+export {
+  cachedFolder,
+  HUB_PREFIX,
+  type HubAccess,
+  hubCache,
+  parseHubName,
+  pinKey,
+  type SourceOptions,
+} from "./checkpoint/hub-source.js";
 export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./checkpoint/inspection.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./checkpoint/locate.js";
 export { requireUnchanged } from "./checkpoint/unchanged.js";
@@ -78,6 +86,7 @@ export {
   type RunOptions,
   type RunResult,
   runProgram,
+  type StreamOptions,
 } from "./streaming/run-program.js";
 export {
   type FieldKind,

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { formatPercent, formatSome, usageError } from "../../core/index.js";
+import { formatPercent, formatSome } from "../../core/index.js";
 import {
   type Analysis,
   AUTO_RULE,
@@ -8,13 +8,11 @@ import {
   checkAnalysisOutput,
   heatmapOf,
   parseThreshold,
-  readShareTable,
   THRESHOLD_PRESETS,
   type ThresholdSpec,
   writeAnalysis,
-  writeHeatmap,
 } from "../../merge/index.js";
-import { type Heatmap, heatmapLines, right, terminalLines } from "../../report/index.js";
+import { heatmapLines, right, terminalLines } from "../../report/index.js";
 import { pairsOf } from "../../weights/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import {
@@ -29,9 +27,8 @@ import {
 } from "../shared/output.js";
 
 interface AnalyzeCommandOptions extends WorkOptions {
-  readonly base?: string;
-  readonly expert?: ReadonlyMap<string, string>;
-  readonly fromCsv?: readonly string[];
+  readonly base: string;
+  readonly expert: ReadonlyMap<string, string>;
   readonly rows?: "input" | "output";
   readonly threshold?: readonly ThresholdSpec[];
   readonly vocabulary?: string;
@@ -71,13 +68,12 @@ export function addAnalyzeCommand(program: Command): void {
         "heatmap.svg and an interactive report.html.",
     )
     .optionsGroup("Models:")
-    .option("--base <source>", "model that the experts were fine-tuned from")
+    .requiredOption("--base <source>", "model that the experts were fine-tuned from")
     .addOption(
-      new Option("--expert <name=source>", "expert: a model or a recipe file (.yaml); repeatable").argParser(
-        parseExpert,
-      ),
+      new Option("--expert <name=source>", "expert: a model or a recipe file (.yaml); repeatable")
+        .argParser(parseExpert)
+        .makeOptionMandatory(),
     )
-    .option("--from-csv <files...>", "draw tables of shares, such as the published ones")
     .addOption(
       new Option("--rows <axis>", "feature that makes a row").choices(["input", "output"]).default(undefined, "input"),
     )
@@ -91,19 +87,12 @@ export function addAnalyzeCommand(program: Command): void {
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder to write (default: print to the terminal only)")
     .option("--force", "replace an existing analysis");
-  withWorkOptions(command).action((options: AnalyzeCommandOptions) =>
-    options.fromCsv ? drawTables(options, options.fromCsv) : analyze(options),
-  );
+  withWorkOptions(command).action(analyze);
 }
 
 async function analyze(options: AnalyzeCommandOptions): Promise<void> {
   const start = performance.now();
   const { base, expert, out, force } = options;
-  if (base === undefined || expert === undefined) {
-    throw usageError(
-      "Missing --base or --expert. Pass --base and at least one --expert NAME=SOURCE, or --from-csv FILE.",
-    );
-  }
   if (out !== undefined) await checkAnalysisOutput({ out, force }, [base, ...expert.values()]);
   const experts = Object.fromEntries(expert);
   const result = await runWithHub(options, (controls) =>
@@ -156,30 +145,4 @@ function describe(analysis: Analysis): string[] {
       ? ["", ...terminalLines({ columns: ["pair", ...["cosine", "conflict", ...shared].map(right)], rows: pairs })]
       : []),
   ];
-}
-
-async function drawTables(options: AnalyzeCommandOptions, files: readonly string[]): Promise<void> {
-  const ignored = (["base", "expert", "rows", "threshold"] as const).filter((name) => options[name] !== undefined);
-  if (ignored.length > 0) throw usageError(`--from-csv draws tables as they are; remove --${ignored.join(", --")}`);
-  const tables = await Promise.all(files.map(readShareTable));
-  const [first] = tables;
-  const columns = first?.columns ?? [];
-  const odd = tables.find(
-    (table) => table.columns.join() !== columns.join() || table.cells.length !== first?.cells.length,
-  );
-  if (odd) throw usageError(`${odd.name} and ${first?.name} have different columns or layers; draw them separately`);
-  const heatmap: Heatmap = {
-    title: tables.length > 1 ? "Where the experts changed" : `Where ${first?.name} changed`,
-    legend: "share of rows above the threshold",
-    columns,
-    panels: tables.map(({ name, cells }) => ({ title: name, cells })),
-  };
-  const { out, force } = options;
-  if (out !== undefined) {
-    await checkAnalysisOutput({ out, force }, []);
-    await writeHeatmap({ out, force }, heatmap);
-    info(options, `Wrote ${join(out, "heatmap.svg")}`);
-  }
-  if (options.json) printJson(tables);
-  else print(heatmapLines(heatmap, hasColors(process.stdout)));
 }

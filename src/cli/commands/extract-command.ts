@@ -5,11 +5,14 @@ import {
   DEFAULT_RANK,
   type ExtractedPart,
   type Extraction,
+  type ExtractionOutput,
   type ExtractionPlan,
+  type ExtractOptions,
   extractAdapter,
   planExtraction,
 } from "../../merge/index.js";
 import { right, terminalLines } from "../../report/index.js";
+import type { SourceOptions, StreamOptions } from "../../weights/index.js";
 import { hubAccess } from "../shared/hub-access.js";
 import {
   elapsed,
@@ -24,17 +27,12 @@ import {
 } from "../shared/output.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
 
-interface ExtractCommandOptions extends WorkOptions, PushFlags {
-  readonly base: string;
+interface ExtractCommandOptions
+  extends WorkOptions,
+    PushFlags,
+    Omit<ExtractOptions, keyof StreamOptions | keyof SourceOptions | "model">,
+    Partial<ExtractionOutput> {
   readonly model: string;
-  readonly rank?: number;
-  readonly energy?: number;
-  readonly linearOnly?: boolean;
-  readonly include?: readonly string[];
-  readonly exclude?: readonly string[];
-  readonly seed?: number;
-  readonly out?: string;
-  readonly force?: boolean;
   readonly dryRun?: boolean;
 }
 

@@ -78,7 +78,7 @@ export function addGenerateCommand(program: Command): void {
           {
             ...samplingOf(flags),
             signal,
-            ...(streams ? { onText: (_: number, text: string) => write(process.stdout, visible(text)) } : {}),
+            onText: streams ? (_, text) => write(process.stdout, visible(text)) : undefined,
             onDone: (i, answer) => show(i, answer),
           },
         )

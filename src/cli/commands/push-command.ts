@@ -1,13 +1,9 @@
 import type { Command } from "commander";
+import type { PushOptions } from "../../merge/index.js";
 import { type CommonOptions, info, print, printJson, withCommonOptions } from "../shared/output.js";
 import { printPush, runPush } from "../shared/push.js";
 
-interface PushCommandOptions extends CommonOptions {
-  readonly private?: boolean;
-  readonly branch?: string;
-  readonly message?: string;
-  readonly dryRun?: boolean;
-}
+type PushFlags = CommonOptions & Pick<PushOptions, "private" | "branch" | "message" | "dryRun">;
 
 export function addPushCommand(program: Command): void {
   const command = program
@@ -27,9 +23,9 @@ export function addPushCommand(program: Command): void {
   withCommonOptions(command).action(push);
 }
 
-async function push(folder: string, name: string, options: PushCommandOptions): Promise<void> {
+async function push(folder: string, name: string, options: PushFlags): Promise<void> {
   const { private: isPrivate, branch, message, dryRun } = options;
-  const result = await runPush(folder, { name, isPrivate, branch, message, dryRun }, options);
+  const result = await runPush(folder, { name, private: isPrivate, branch, message, dryRun }, options);
   if (options.json) return printJson(result);
   if (dryRun) {
     if (result.created) info(options, `${name} does not exist yet and would be created`);

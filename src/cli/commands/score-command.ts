@@ -43,7 +43,7 @@ export function addScoreCommand(program: Command): void {
       throw usageError("Missing a text to score. Pass --ids FILE or --prompt TEXT.");
     if (!texts && !flags.continuation && !flags.top) throw usageError("--prompt needs --continuation TEXT or --top N.");
     await withEngine(source, flags, async (engine, signal) => {
-      const batch = { signal, ...(flags.batch === undefined ? {} : { batch: flags.batch }) };
+      const batch = { signal, batch: flags.batch };
       if (texts) {
         const logprobs = await engine.score(texts, batch);
         if (flags.json) return printJsonLine({ logprobs });

@@ -5,18 +5,18 @@ import { runWithHub } from "../shared/hub-access.js";
 import { elapsed, info, paletteFor, print, printJson, type WorkOptions, withWorkOptions } from "../shared/output.js";
 
 interface VerifyCommandOptions extends WorkOptions {
-  readonly source?: ReadonlyMap<string, string>;
+  readonly source?: Readonly<Record<string, string>>;
   readonly allowCode?: boolean;
 }
 
 // Fits a screen.
 const MAX_SHOWN = 20;
 
-function parseMoved(text: string, earlier: ReadonlyMap<string, string> = new Map()): ReadonlyMap<string, string> {
+function parseMoved(text: string, earlier: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
   const equals = text.indexOf("=");
   if (equals < 1 || equals === text.length - 1)
     throw new InvalidArgumentError("It must be ID=FOLDER, such as task=./math.");
-  return new Map([...earlier, [text.slice(0, equals), text.slice(equals + 1)]]);
+  return { ...earlier, [text.slice(0, equals)]: text.slice(equals + 1) };
 }
 
 export function addVerifyCommand(program: Command): void {

@@ -58,15 +58,10 @@ export async function withEngine<T>(
   }
 }
 
-export interface SamplingFlags {
-  readonly maxNewTokens: number;
-  readonly temperature: number;
-  readonly topK?: number;
-  readonly topP?: number;
-  readonly seed: number;
-  readonly stop?: string[];
-  readonly batch?: number;
-}
+export type SamplingFlags = Pick<
+  GenerateOptions,
+  "maxNewTokens" | "temperature" | "topK" | "topP" | "seed" | "stop" | "batch"
+>;
 
 /** Adds the options of `SamplingFlags`. */
 export function withSamplingOptions(command: Command, maxNewTokens: number): Command {
@@ -90,27 +85,12 @@ export function withSamplingOptions(command: Command, maxNewTokens: number): Com
     .option("--stop <text...>", "strings that end an answer");
 }
 
-export function samplingOf({
-  batch,
-  stop,
-  topK,
-  topP,
-  maxNewTokens,
-  temperature,
-  seed,
-}: SamplingFlags): GenerateOptions {
+export function samplingOf(flags: SamplingFlags): GenerateOptions {
+  const { maxNewTokens, temperature, topK, topP, seed, stop, batch } = flags;
   if (temperature === 0 && (topK !== undefined || topP !== undefined)) {
     throw usageError("--top-k and --top-p need a temperature above 0; add one, such as --temperature 0.7.");
   }
-  return {
-    maxNewTokens,
-    temperature,
-    seed,
-    ...(topK === undefined ? {} : { topK }),
-    ...(topP === undefined ? {} : { topP }),
-    ...(stop === undefined ? {} : { stop }),
-    ...(batch === undefined ? {} : { batch }),
-  };
+  return { maxNewTokens, temperature, topK, topP, seed, stop, batch };
 }
 
 export function parsePositive(text: string): number {

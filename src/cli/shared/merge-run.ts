@@ -1,7 +1,16 @@
 // Plans, shows and executes the recipe of a merging command.
 
 import { type Command, Option } from "commander";
-import { formatBytes, formatCount, formatPercent, groupBy, plural, shellQuote, usageError } from "../../core/index.js";
+import {
+  defined,
+  formatBytes,
+  formatCount,
+  formatPercent,
+  groupBy,
+  plural,
+  shellQuote,
+  usageError,
+} from "../../core/index.js";
 import {
   checkOutput,
   executePlan,
@@ -79,16 +88,8 @@ export function withMergeOptions(command: Command): Command {
 }
 
 /** The recipe fields that options set. */
-export function outputFields(
-  options: MergeOptions,
-): Partial<Pick<RecipeInput, "as" | "dtype" | "shard_size" | "vocabulary" | "tokenizer_from">> {
-  return {
-    ...(options.as === undefined ? {} : { as: options.as }),
-    ...(options.dtype === undefined ? {} : { dtype: options.dtype }),
-    ...(options.shardSize === undefined ? {} : { shard_size: options.shardSize }),
-    ...(options.vocabulary === undefined ? {} : { vocabulary: options.vocabulary }),
-    ...(options.tokenizerFrom === undefined ? {} : { tokenizer_from: options.tokenizerFrom }),
-  };
+export function outputFields({ as, dtype, shardSize, vocabulary, tokenizerFrom }: MergeOptions) {
+  return defined({ as, dtype, shard_size: shardSize, vocabulary, tokenizer_from: tokenizerFrom });
 }
 
 /** Plans a merge and executes it according to the options. */
@@ -109,12 +110,8 @@ export async function runMerge(
     throw usageError("Missing --out. Pass --out FOLDER to write the model, or --dry-run to print the plan.");
   }
   const summary = summarizePlan(opened);
-  const execution = {
-    out: options.out ?? "",
-    resume: options.resume,
-    force: options.force,
-    allowUnrelated: options.allowUnrelated,
-  };
+  const { resume, force, allowUnrelated } = options;
+  const execution = { out: options.out ?? "", resume, force, allowUnrelated };
   // Checked before the plan is shown: an impossible output is the first message.
   if (options.out) await checkOutput(opened, execution);
   if (options.dryRun) {

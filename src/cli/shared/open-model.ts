@@ -70,13 +70,11 @@ export async function openModel(
   const isQuantized = weights !== undefined && weights !== "float32";
   let computed = 0;
   const engine = await openEngine(source, {
-    ...{ signal, hub, weights, ...embedded },
+    ...{ signal, hub, threads, weights, providers: provider, ...embedded },
     onProgress: (progress) => {
       computed = progress.total;
       onProgress?.(progress);
     },
-    ...(threads === undefined ? {} : { threads }),
-    ...(provider === undefined ? {} : { providers: provider }),
   });
   const held = isQuantized ? `of ${weights} weights` : "merged in memory";
   const merged = computed > 0 ? [`${formatBytes(computed)} ${held}`] : [];

@@ -24,14 +24,14 @@ export async function checkPushFlags(flags: PushFlags): Promise<void> {
     if (flags.private) throw usageError("--private needs --push.");
     return;
   }
-  await checkPush({ name: flags.push, isPrivate: flags.private }, interruptSignal());
+  await checkPush({ name: flags.push, private: flags.private }, interruptSignal());
 }
 
 /** Pushes a result that is complete, if the flags say so. An error says how to push it again. */
 export async function pushResult(out: string, flags: PushFlags): Promise<{ readonly push?: PushResult }> {
   if (flags.push === undefined) return {};
   try {
-    return { push: await runPush(out, { name: flags.push, isPrivate: flags.private }, flags) };
+    return { push: await runPush(out, { name: flags.push, private: flags.private }, flags) };
   } catch (error) {
     if (!(error instanceof LayergraftError)) throw error;
     const again = `layergraft push ${out} ${flags.push}${flags.private ? " --private" : ""}`;

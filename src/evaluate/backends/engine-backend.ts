@@ -112,7 +112,7 @@ export function engineBackend(options: EngineBackendOptions): Backend {
         {
           ...settings,
           batch: size,
-          ...(signal ? { signal } : {}),
+          signal,
           onDone: (j, { text, finish, ids }) => {
             const i = fitting[j] ?? 0;
             const cut = cutAtStop(text, stop);
@@ -142,8 +142,7 @@ export function engineBackend(options: EngineBackendOptions): Backend {
           : undefined,
     );
     const sound = pairs.filter((_, i) => errors[i] === undefined);
-    const scores =
-      sound.length === 0 ? [] : await engine.scoreContinuations(sound, { batch: size, ...(signal ? { signal } : {}) });
+    const scores = sound.length === 0 ? [] : await engine.scoreContinuations(sound, { batch: size, signal });
     let next = 0;
     return errors.map((error): Answer<Loglikelihood> => {
       if (error) return error;

@@ -25,20 +25,20 @@ import {
   cutIntoPieces,
   type EncodeJob,
   type Program,
-  type RunOptions,
   requireUnchanged,
   resultsByJob,
   runProgram,
+  type StreamOptions,
 } from "../../weights/index.js";
 import type { GgufPlan } from "./plan-gguf.js";
 
 /** Options of `writeGguf`. */
-export interface WriteGgufOptions extends Pick<RunOptions, "threads" | "memory" | "signal" | "onProgress"> {
-  /** File to write; it appears when it is complete. */
+export interface WriteGgufOptions extends StreamOptions {
+  /** File or folder to write; it appears when it is complete. */
   readonly out: string;
-  /** Replace an existing file, discard an interrupted run. Default false. */
+  /** Replace an existing export or interrupted run. Default: false. */
   readonly force?: boolean | undefined;
-  /** Resume an interrupted run; start from the beginning if there is none. Default false. */
+  /** GGUF: resume an interrupted run; start from the beginning if there is none. Default: false. */
   readonly resume?: boolean | undefined;
 }
 

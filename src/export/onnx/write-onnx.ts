@@ -14,11 +14,11 @@ import {
 } from "../../core/index.js";
 import { type ExternalData, jobsOf, RopeTables, readSpec, runJobs, type TensorValue } from "../../engine/index.js";
 import { copyTextFiles, measureAll, OutputFolder, Resolver, TEXT_FILES } from "../../values/index.js";
-import { type Program, type RunOptions, requireUnchanged } from "../../weights/index.js";
+import { type Program, requireUnchanged, type StreamOptions } from "../../weights/index.js";
 import type { OnnxPlan } from "./plan-onnx.js";
 
 /** Options of `writeOnnx`. */
-export interface WriteOnnxOptions extends Pick<RunOptions, "threads" | "memory" | "signal" | "onProgress"> {
+export interface WriteOnnxOptions extends StreamOptions {
   /** Folder to write; it appears when it is complete. */
   readonly out: string;
   /** Replace an earlier export. Default false. */

@@ -15,11 +15,11 @@ import {
 import {
   blockOf,
   compareParts,
-  type HubAccess,
   type Part,
   pairsOf,
-  type RunOptions,
   requireUnchanged,
+  type SourceOptions,
+  type StreamOptions,
 } from "../../weights/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import { resolveSource } from "../plan/inner-recipes.js";
@@ -27,21 +27,17 @@ import { OperandBuilder } from "../plan/operand-builder.js";
 import { compareWeights } from "../plan/relatedness.js";
 import { autoThreshold, countOverlap, countRows, jaccard, type RowOverlap, type ThresholdSpec } from "./thresholds.js";
 
-export interface AnalyzeOptions extends Omit<RunOptions, "phase" | "done" | "onCheckpoint" | "onPiece"> {
-  /** The model that the experts were fine-tuned from: FOLDER, or FOLDER+ADAPTER. */
+export interface AnalyzeOptions extends StreamOptions, SourceOptions {
+  /** The model that the experts were fine-tuned from: a folder, or `FOLDER+ADAPTER`. */
   readonly base: string;
-  /** Experts by name: folders, adapters on a folder, or recipes or their files, which are computed on the fly. */
+  /** The experts by name, in the order of the result; recipes are computed on the fly. */
   readonly experts: Readonly<Record<string, SourceRecipe>>;
-  /** Feature that makes a row: input (default, as in the paper) or output. */
+  /** Feature that makes a row: input (a column, as in arXiv 2410.01335) or output. Default: `input`. */
   readonly rows?: RowAxis | undefined;
-  /** Thresholds of the shares; `auto` by default. */
+  /** Thresholds above which a row counts as changed. Default: one, chosen from the data. */
   readonly thresholds?: readonly ThresholdSpec[] | undefined;
-  /** Vocabulary to align rows to if vocabularies differ: `base`, `union`, or an expert's name. */
+  /** If vocabularies differ, the one to align rows to: `base`, `union` or an expert's name. Default: none. */
   readonly vocabulary?: string | undefined;
-  /** Folder that relative paths start from; the working folder by default. */
-  readonly folder?: string | undefined;
-  /** Access to the hub for models that are not on this machine; none by default. */
-  readonly hub?: HubAccess | undefined;
 }
 
 /** Figures of one expert over a tensor, a layer's part, a layer, or the whole model. */

@@ -27,11 +27,11 @@ export interface SuggestOptions {
   readonly names?: { readonly task: string; readonly language: string };
   /** Sources for the recipes. */
   readonly sources: { readonly base: string; readonly task: string; readonly language: string };
-  /** Difference of shares from which one expert owns a layer or module; default 0.001. */
+  /** Difference of shares from which one expert owns a layer or module. Default: 0.001. */
   readonly tau?: number | undefined;
-  /** The task expert's weight where shares are about equal; default 0.5. */
+  /** The task expert's weight where shares are about equal. Default: 0.5. */
   readonly alpha?: number | undefined;
-  /** `vocabulary` of the recipes, if vocabularies differ. */
+  /** If vocabularies differ, the one to align rows to: `task`, `language`, `base` or `union`. Default: none. */
   readonly vocabulary?: string | undefined;
 }
 

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { checkFolderOutput, writeFolder } from "../../core/index.js";
-import { type Heatmap, heatmapSvg, pageWithData } from "../../report/index.js";
+import { heatmapSvg, pageWithData } from "../../report/index.js";
 import { writeSafetensors } from "../../weights/index.js";
 import type { AnalysisWithRows } from "./analysis.js";
 import { heatmapOf } from "./analysis-views.js";
@@ -28,8 +28,9 @@ export function checkAnalysisOutput(output: AnalysisOutput, inputs: readonly str
 }
 
 /** Writes analysis.json, rows.safetensors, heatmap.svg and report.html. @throws OutputError if it cannot */
-export async function writeAnalysis(output: AnalysisOutput, result: AnalysisWithRows): Promise<void> {
-  await writeFiles(output, async (partial) => {
+export async function writeAnalysis({ out, force }: AnalysisOutput, result: AnalysisWithRows): Promise<void> {
+  await mkdir(dirname(resolve(out)), { recursive: true });
+  const fill = async (partial: string) => {
     await writeFile(join(partial, "analysis.json"), `${JSON.stringify(result.analysis, null, 1)}\n`);
     await writeFile(join(partial, "report.html"), await pageWithData("#analysis-page", pageData(result)));
     await writeFile(join(partial, "heatmap.svg"), heatmapSvg(heatmapOf(result.analysis)));
@@ -38,15 +39,6 @@ export async function writeAnalysis(output: AnalysisOutput, result: AnalysisWith
       return { name, dtype: "F32" as const, shape: [rows.length], data };
     });
     await writeSafetensors(join(partial, "rows.safetensors"), tensors);
-  });
-}
-
-/** Writes heatmap.svg. @throws OutputError if it cannot */
-export async function writeHeatmap(output: AnalysisOutput, heatmap: Heatmap): Promise<void> {
-  await writeFiles(output, (partial) => writeFile(join(partial, "heatmap.svg"), heatmapSvg(heatmap)));
-}
-
-async function writeFiles({ out, force = false }: AnalysisOutput, fill: (partial: string) => Promise<void>) {
-  await mkdir(dirname(resolve(out)), { recursive: true });
-  await writeFolder(out, "the analysis", fill, { replace: force });
+  };
+  await writeFolder(out, "the analysis", fill, { replace: force ?? false });
 }

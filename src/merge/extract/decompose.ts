@@ -9,9 +9,9 @@ import {
   type LowRankJob,
   memoryPerThread,
   type Program,
-  type RunOptions,
   resultsByJob,
   runProgram,
+  type StreamOptions,
   totalStatistics,
 } from "../../weights/index.js";
 import { changeOf, type ExtractOptions, type Pair } from "./open-models.js";
@@ -19,8 +19,6 @@ import { mostRank } from "./plan-extraction.js";
 
 // More than a merge's, as sketches of large weights at high ranks take more than streaming does.
 const DECOMPOSITION_MEMORY = 1_000_000_000;
-
-type Controls = Pick<RunOptions, "signal" | "onProgress" | "threads" | "memory">;
 
 /** A tensor that differs from the base's, and the squared Frobenius norm of the difference. */
 export interface ChangedPair extends Pair {
@@ -34,7 +32,7 @@ export interface ChangedPair extends Pair {
 export async function measureChanges(
   pairs: readonly Pair[],
   resolver: Resolver,
-  controls: Controls,
+  controls: StreamOptions,
 ): Promise<ChangedPair[]> {
   const jobs = pairs.map((pair): Job => {
     return { kind: "delta", name: pair.tensor, value: resolver.evaluation(changeOf(pair)) };

@@ -14,6 +14,7 @@ import {
   peftTargets,
   requireUnchanged,
   runProgram,
+  type StreamOptions,
 } from "../../weights/index.js";
 import { extractionCard } from "../output/model-card.js";
 import { type ChangedPair, decompose, measureChanges, type StoredFactors } from "./decompose.js";
@@ -22,8 +23,9 @@ import { type ExtractOptions, moduleOf, type OpenedModels, openModels, type Pair
 import { requireSavable, savedModules, savedName } from "./saved-tensors.js";
 
 export interface ExtractionOutput {
+  /** Folder to write. */
   readonly out: string;
-  /** Replace an earlier adapter that this command wrote. Default: false. */
+  /** Replace an existing adapter that `extract` wrote. Default: false. */
   readonly force?: boolean | undefined;
 }
 
@@ -161,7 +163,7 @@ async function writeWeights(
   saved: readonly Pair[],
   { builder }: OpenedModels,
   measured: Measured,
-  controls: Pick<ExtractOptions, "signal" | "onProgress" | "threads" | "memory">,
+  controls: StreamOptions,
 ): Promise<number> {
   const factors = modules.flatMap(({ name, pair, factors: { rank, offset } }) => {
     const names = factorNames({ module: name });

@@ -2,7 +2,7 @@
 
 import { elementCount, isFloatDType, MismatchError, RecipeError } from "../../core/index.js";
 import type { Value } from "../../values/index.js";
-import type { HubAccess, RunOptions } from "../../weights/index.js";
+import type { SourceOptions, StreamOptions } from "../../weights/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import type { Operand, OperandTensor } from "../methods/operand.js";
 import { matcher, matchesPattern } from "../methods/parameter.js";
@@ -10,29 +10,25 @@ import { resolveSource } from "../plan/inner-recipes.js";
 import { OperandBuilder } from "../plan/operand-builder.js";
 import { compareWeights } from "../plan/relatedness.js";
 
-export interface ExtractOptions extends Pick<RunOptions, "signal" | "onProgress" | "threads"> {
-  /** The model that the adapter will be added to: a folder, or the name of a model in the hub's cache. */
+export interface ExtractOptions extends StreamOptions, SourceOptions {
+  /** The model that the adapter will be added to. */
   readonly base: string;
-  /** The fine-tune or merge: a folder, FOLDER+ADAPTER, or a recipe or its file, which is computed on the fly. */
+  /** The fine-tune or merge: a folder, `FOLDER+ADAPTER`, or a recipe, which is computed on the fly. */
   readonly model: SourceRecipe;
-  /** Largest rank of a weight; 64 by default, without a limit if `energy` is given. */
+  /** Largest rank of a weight. Default: 64, or no limit if `energy` is given. */
   readonly rank?: number | undefined;
-  /** Share of each weight's squared change to keep with the smallest rank that does, between 0 and 1. */
+  /** Share of each weight's squared change to keep with the smallest rank, above 0 and at most 1. Default: none. */
   readonly energy?: number | undefined;
-  /** Leave weights that factors cannot hold at the base's; by default changed ones are saved whole. */
+  /** Leave changed norms, biases and embeddings at the base's. Default: false, they are saved whole. */
   readonly linearOnly?: boolean | undefined;
-  /** Names of tensors to extract, with * for any text; all by default. */
+  /** Names of tensors to extract, with `*` for any text. Default: all. */
   readonly include?: readonly string[] | undefined;
-  /** Names of tensors to leave at the base's, with * for any text; none by default. */
+  /** Names of tensors to leave at the base's, with `*` for any text. Default: none. */
   readonly exclude?: readonly string[] | undefined;
-  /** Seed of the decomposition; 0 by default. */
+  /** Seed of the decomposition. Default: 0. */
   readonly seed?: number | undefined;
-  /** Limit for all buffers together, in bytes; by default 1 GB, or what the largest decomposition needs. */
+  /** Maximum bytes of all buffers together. Default: 1 GB, or what the largest decomposition needs. */
   readonly memory?: number | undefined;
-  /** Folder that relative paths start from; the working folder by default. */
-  readonly folder?: string | undefined;
-  /** Access to the hub for models that are not on this machine; none by default. */
-  readonly hub?: HubAccess | undefined;
 }
 
 /** A tensor of the base, and the model's value of it. */

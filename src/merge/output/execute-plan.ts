@@ -10,7 +10,6 @@ import {
   LayergraftError,
   MismatchError,
   OutputError,
-  type Progress,
   plural,
 } from "../../core/index.js";
 import type { Measured } from "../../values/index.js";
@@ -36,11 +35,11 @@ import {
   type FolderLayout,
   layoutFolder,
   type Program,
-  type RunOptions,
   type RunResult,
   requireUnchanged,
   resultsByJob,
   runProgram,
+  type StreamOptions,
 } from "../../weights/index.js";
 import { type AdapterPlan, type FactorStep, planAdapter } from "../plan/adapter-plan.js";
 import type { Plan } from "../plan/plan.js";
@@ -50,29 +49,27 @@ import { modelCard } from "./model-card.js";
 import { placeOf, provenanceOf } from "./provenance.js";
 import { changedShare } from "./summary.js";
 
-export interface ExecuteOptions {
-  /** Folder to write; it appears when it is complete. */
+/** Options of a merge that is written. */
+export interface ExecuteOptions extends StreamOptions {
+  /** Folder to write. It appears under this name when it is complete. */
   readonly out: string;
-  /** Resume an interrupted run; start from the beginning if there is none. Default false. */
+  /** Resume an interrupted run into `out`; start over if there is none. Default: false. */
   readonly resume?: boolean | undefined;
-  /** Replace an existing output of layergraft, discard an interrupted run. Default false. */
+  /** Replace an earlier output, discard an interrupted run. Default: false. */
   readonly force?: boolean | undefined;
-  /** Merge models that look unrelated. Default false. */
+  /** Merge models that look unrelated. Default: false. */
   readonly allowUnrelated?: boolean | undefined;
-  /** Threads to use; by default the machine's cores, at most 8. The result does not depend on it. */
-  readonly threads?: number | undefined;
-  /** Limit for all buffers together, in bytes; 256 MB by default. */
-  readonly memory?: number | undefined;
-  readonly signal?: AbortSignal | undefined;
-  readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
+/** A merge that was written. */
 export interface ExecuteResult {
   /** Absolute path of the folder. */
   readonly out: string;
-  /** Weight files, in order. */
+  /** Names of the weight files, in order. */
   readonly files: readonly string[];
+  /** Bytes read from the sources, measurements included. */
   readonly bytesRead: number;
+  /** Bytes of tensors written. */
   readonly bytesWritten: number;
   /** Bytes of weights that this run fetched from the hub. */
   readonly bytesFetched: number;
@@ -82,9 +79,9 @@ export interface ExecuteResult {
   readonly changedShare: number | null;
   /** Whether an interrupted run was resumed. */
   readonly resumed: boolean;
-  /** Whether nothing was done because the folder was already complete. */
+  /** Whether the folder was already complete and nothing was written. */
   readonly alreadyComplete: boolean;
-  /** Warnings about the result, such as values that exceeded float16. */
+  /** Problems with the values, such as some beyond the range of float16. */
   readonly warnings: readonly string[];
 }
 
@@ -279,15 +276,9 @@ class Execution {
     return [...files].reduce((sum, { remote }) => sum + (remote?.fetched ?? 0), 0);
   }
 
-  /** The caller's limits for a pass. */
-  get #bounds(): Omit<RunOptions, "phase"> {
-    const { threads, memory, signal, onProgress } = this.#options;
-    return { threads, memory, signal, onProgress };
-  }
-
   #measure(earlier: RunState | undefined, onMeasured: (values: Measured) => Promise<void>): Promise<Measured> {
     const known = unpackMeasured(earlier?.measured ?? {});
-    return measureAll(this.#plan.measurements, this.#opened.sources, { ...this.#bounds, known, onMeasured });
+    return measureAll(this.#plan.measurements, this.#opened.sources, { ...this.#options, known, onMeasured });
   }
 
   async #prepare(measured: Measured): Promise<{ program: Program; wasThere: boolean }> {
@@ -309,7 +300,7 @@ class Execution {
     const handles = await Promise.all(program.outputs.map((path) => open(path, "r+")));
     try {
       return await runProgram(program, {
-        ...this.#bounds,
+        ...this.#options,
         phase: "reading and writing",
         done: unpackBits(state.done, pieces),
         // Data before journal: the journal must never be ahead, even after a power cut.
@@ -328,7 +319,7 @@ class Execution {
     const [shard] = this.#layout.shards;
     if (!this.#adapter || !shard) return new Map();
     const path = join(this.#folder.partial, shard.name);
-    return writeFactors(path, this.#adapter.factors, shard.tensors, this.#bounds);
+    return writeFactors(path, this.#adapter.factors, shard.tensors, this.#options);
   }
 
   async #finish(measured: Measured): Promise<string[]> {

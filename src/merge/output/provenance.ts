@@ -2,7 +2,7 @@
 
 import { basename, join, relative, resolve } from "node:path";
 import { z } from "zod";
-import { exists, isDType, isFile, LayergraftError, readJsonObject, VERSION } from "../../core/index.js";
+import { exists, isDType, isFile, LayergraftError, own, readJsonObject, VERSION } from "../../core/index.js";
 import { checkSchema, formatProblem, recordOf } from "../../settings/index.js";
 import type { Measured } from "../../values/index.js";
 import {
@@ -160,10 +160,10 @@ async function readDocument(folder: string): Promise<z.output<typeof provenanceS
  */
 export async function readProvenance(
   folder: string,
-  moved: ReadonlyMap<string, string> = new Map(),
+  moved: Readonly<Record<string, string>> = {},
 ): Promise<Provenance> {
   const { sources, measurements, companions, planDigest: _, ...rest } = await readDocument(folder);
-  const unknown = [...moved.keys()].filter((id) => !sources.some((source) => source.id === id));
+  const unknown = Object.keys(moved).filter((id) => !sources.some((source) => source.id === id));
   if (unknown.length > 0) {
     throw new LayergraftError(
       "provenance",
@@ -176,7 +176,7 @@ export async function readProvenance(
   const asked = (path: string, revision: string | undefined) =>
     revision ?? (HUB_SOURCE.test(path) ? path.slice(path.indexOf("@") + 1) : undefined);
   const located = sources.map(async ({ folder: home, adapter, revision, adapterRevision, ...source }) => {
-    const place = moved.get(source.id);
+    const place = own(moved, source.id);
     return {
       ...source,
       ...(adapter === undefined

@@ -1,28 +1,27 @@
 // Pushes a model or adapter to the hub.
 
 import { basename, resolve } from "node:path";
-import { usageError, VERSION } from "../../core/index.js";
+import { type CallOptions, usageError, VERSION } from "../../core/index.js";
 import { checkUploadAccess, hubSettings, isHubName, type UploadResult, uploadFiles } from "../../hub/index.js";
-import type { RunOptions } from "../../weights/index.js";
 import { publishedFiles } from "./published-files.js";
 
 export interface PushTarget {
-  /** `organisation/name`. */
+  /** Repository on the hub, such as `org/name`; created if missing. */
   readonly name: string;
-  /** Create the repository as private. Default false. */
-  readonly isPrivate?: boolean | undefined;
-  /** Branch to push to, created if missing. Default `main`. */
+  /** Create the repository as private; an existing public one is an error. Default: false. */
+  readonly private?: boolean | undefined;
+  /** Branch to push to, created if missing. Default: `main`. */
   readonly branch?: string | undefined;
 }
 
-export interface PushOptions extends PushTarget, Pick<RunOptions, "signal" | "onProgress"> {
-  /** Title of the commit. Default: the folder's name, and layergraft's version. */
+export interface PushOptions extends PushTarget, CallOptions {
+  /** Title of the commit. Default: names the folder and layergraft's version. */
   readonly message?: string | undefined;
-  /** Send nothing. Default false. */
+  /** Send nothing, and return what would be sent. Default: false. */
   readonly dryRun?: boolean | undefined;
-  /** Milliseconds before the first retry, doubled each time. Default 500. */
+  /** Milliseconds before the first retry, doubled each time. Default: 500. */
   readonly retryDelay?: number | undefined;
-  /** Milliseconds without an answer after which a request fails; ten times as many for a file. Default 30,000. */
+  /** Milliseconds without an answer after which a request fails; ten times as many for a file. Default: 30,000. */
   readonly timeout?: number | undefined;
 }
 

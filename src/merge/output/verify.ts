@@ -26,13 +26,13 @@ import {
 import {
   ADAPTER_WEIGHTS,
   type Evaluation,
-  type HubAccess,
   openSafetensors,
   openShards,
   operationsOf,
-  type RunOptions,
   resultsByJob,
   runProgram,
+  type SourceOptions,
+  type StreamOptions,
   type TensorInfo,
   totalDifferences,
 } from "../../weights/index.js";
@@ -65,12 +65,10 @@ export interface Verification {
   readonly moved: readonly string[];
 }
 
-export interface VerifyOptions extends Omit<RunOptions, "phase" | "done" | "onCheckpoint"> {
-  /** New folders of moved sources, by their id in layergraft.json. */
-  readonly moved?: ReadonlyMap<string, string> | undefined;
-  /** Access to the hub for sources that are not on this machine; none by default. */
-  readonly hub?: HubAccess | undefined;
-  /** Whether to run the files that are the merge's own methods. Default: false. */
+export interface VerifyOptions extends StreamOptions, Pick<SourceOptions, "hub"> {
+  /** New folders of moved sources, by their names in layergraft.json, such as `task`. Default: none. */
+  readonly moved?: Readonly<Record<string, string>> | undefined;
+  /** Run the file that was the recipe's method. Default: false. */
   readonly allowCode?: boolean | undefined;
 }
 

@@ -29,6 +29,7 @@ import {
   isWithin,
   openCheckpoint,
   pinKey,
+  type SourceOptions,
 } from "../../weights/index.js";
 import type { OperandTensor } from "../methods/operand.js";
 import { planAdapter } from "./adapter-plan.js";
@@ -46,11 +47,7 @@ export interface OpenedPlan {
   readonly sources: ReadonlyMap<string, Checkpoint>;
 }
 
-export interface PlanOptions {
-  /** Folder that relative paths start from; the working folder by default. */
-  readonly folder?: string;
-  /** Access to the hub for sources that are not on this machine; none by default. */
-  readonly hub?: HubAccess | undefined;
+export interface PlanOptions extends SourceOptions {
   /** Checkpoints that are open already, by source. */
   readonly opened?: ReadonlyMap<string, Checkpoint> | undefined;
   /** Whether to run a file that the recipe names as its method. Default: false. */

@@ -55,8 +55,9 @@ export interface TrainOptions {
   readonly revert?: ReadonlySet<string> | undefined;
   /** Digests of what is read. */
   readonly inputs: Readonly<Record<string, string>>;
+  /** Resume an interrupted run in `out`, to the same weights. Default: false. */
   readonly resume?: boolean | undefined;
-  /** Whether to replace an earlier run. */
+  /** Replace an earlier run in `out`. Default: false. */
   readonly force?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
@@ -67,9 +68,10 @@ export interface TrainOptions {
 export type OnCheckpoint = (folder: string, at: Pick<TrainProgress, "step" | "steps">) => void | Promise<void>;
 
 export interface Rates {
+  /** Tokens per second. */
   readonly tokensPerSecond: number;
   readonly secondsLeft: number;
-  /** As last measured, in nats. */
+  /** Latest loss on the held-out data, in nats. */
   readonly holdoutLoss?: number;
 }
 
@@ -77,10 +79,13 @@ export interface Rates {
 export interface TrainProgress extends Rates {
   readonly step: number;
   readonly steps: number;
+  /** Samples so far. */
   readonly samples: number;
-  /** Mean over the step's labels, in nats. */
+  /** Mean loss over the step's labels, in nats. */
   readonly loss: number;
+  /** Learning rate of the step. */
   readonly learningRate: number;
+  /** Global norm of the gradients before clipping. */
   readonly gradientNorm: number;
 }
 

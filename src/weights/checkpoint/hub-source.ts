@@ -39,6 +39,14 @@ export interface HubAccess {
   readonly retryDelay?: number | undefined;
 }
 
+/** Where sources are looked for. */
+export interface SourceOptions {
+  /** Folder that relative paths start from. Default: the working folder. */
+  readonly folder?: string | undefined;
+  /** Access to the hub for models that are not on this machine. Default: none. */
+  readonly hub?: HubAccess | undefined;
+}
+
 /** The folder of a source, and what is missing of it here. */
 export interface FoundFolder {
   readonly folder: string;

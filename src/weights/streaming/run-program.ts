@@ -6,13 +6,13 @@ import { availableParallelism } from "node:os";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { Worker as Thread } from "node:worker_threads";
 import {
+  type CallOptions,
   CancelledError,
   DiskFullError,
   FormatError,
   formatBytes,
   LayergraftError,
   OutputError,
-  type Progress,
 } from "../../core/index.js";
 import { workspaceBytes } from "./evaluate-block.js";
 import { Feed } from "./feed.js";
@@ -33,16 +33,18 @@ import { NEXT, type Shared, stop, wake } from "./shared.js";
 import { type Emit, Worker } from "./thread-work.js";
 import type { ThreadReport } from "./worker.js";
 
-export interface RunOptions {
+/** Options of calls that stream weights from the disk. */
+export interface StreamOptions extends CallOptions {
+  /** Threads to use. Default: the machine's cores, at most 8, fewer if `memory` is small. Results do not depend on it. */
+  readonly threads?: number | undefined;
+  /** Maximum bytes of all buffers together. Default: 256 MB. Node.js itself needs about 60 MB more. */
+  readonly memory?: number | undefined;
+}
+
+/** Progress is in bytes read and written together. */
+export interface RunOptions extends StreamOptions {
   /** Name of the phase for progress. */
   readonly phase: string;
-  /** Threads to use; default: the number of cores, at most 8, fewer if `memory` is small. */
-  readonly threads?: number | undefined;
-  /** Limit for all buffers together, in bytes; 256 MB by default. Node.js itself needs about 60 MB more. */
-  readonly memory?: number | undefined;
-  readonly signal?: AbortSignal | undefined;
-  /** Called with bytes read and written together. */
-  readonly onProgress?: ((progress: Progress) => void) | undefined;
   /** Pieces done by an earlier run: one byte each, 1 for done. */
   readonly done?: Uint8Array | undefined;
   /** Called with the payloads of pieces, in any order; `index` is the piece's place in `RunResult.pieces`. */
