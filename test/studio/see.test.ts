@@ -1,12 +1,15 @@
 // The studio's views Models and Changes, driven in a browser as a person drives them.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { formatPercent } from "../../src/core/index.js";
 import { analyze } from "../../src/index.js";
 import { type Studio, startStudio } from "../../src/studio/index.js";
 import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
+import { layergraft } from "../support/command.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
@@ -106,7 +109,7 @@ describeInBrowser("the studio in a browser", () => {
       expect(shown[i]?.slice(2, 4)).toEqual([size(mean), size(relativeNorm)]);
     });
     expect(shown[2]?.slice(-2)).toEqual([
-      `${Math.round(100 * (figures?.pairs[0]?.conflictShare ?? 0))}%`,
+      formatPercent(figures?.pairs[0]?.conflictShare ?? 0),
       figures?.pairs[0]?.cosine?.toFixed(2).replace("-", "−"),
     ]);
     // What a screen reader hears at the cell.
@@ -115,16 +118,64 @@ describeInBrowser("the studio in a browser", () => {
     await expect.poll(() => text(".top-rows tbody tr")).toHaveLength(8);
   });
 
+  it("agrees with the terminal, heatmap.svg and report.html", async () => {
+    const given = ["--base", at("models", "base"), "--expert", `sums=${at("models", "math")}`];
+    const { stdout } = await layergraft(
+      ["analyze", ...given, "--expert", `swahili=${at("models", "swahili")}`, "--out", at("out")],
+      { cwd: root },
+    );
+    const inTerminal = [...stdout.matchAll(/^ *\d+((?: +[\d.·]+)+)$/gm)].map(([, row = ""]) =>
+      row
+        .trim()
+        .split(/ +/)
+        .map((cell) => (cell === "·" ? "0" : cell)),
+    );
+    // The output is at the top there.
+    const terminal = [inTerminal.slice(0, 4).reverse(), inTerminal.slice(4).reverse()].flat(2).map(Number);
+    const svg = readFileSync(at("out", "heatmap.svg"), "utf8");
+    const inSvg = [...svg.matchAll(/<title>layer \d+, \w+: (\d+)%<\/title>/g)].map(([, cell]) => Number(cell));
+    const tables = async (of: Page) => {
+      await of.getByText("Shares as tables").click();
+      return (
+        await of
+          .getByRole("region", { name: /^Shares of/ })
+          .locator("td")
+          .allInnerTexts()
+      ).map(Number.parseFloat);
+    };
+    const studioCells = await tables(page);
+    const file = await page.context().newPage();
+    await file.goto(pathToFileURL(at("out", "report.html")).href);
+    expect(await tables(file)).toEqual(studioCells);
+    expect(studioCells).toHaveLength(2 * 4 * 7);
+    expect(inSvg).toEqual(studioCells.map(Math.round));
+    expect(terminal.map(Math.round)).toEqual(inSvg);
+    const line = async (of: Page) => [
+      ...(await of.getByText(/of attention and MLP rows changed/).allInnerTexts()).map((one) => one.split(" ")[0]),
+      ...((await of.getByText(/^Attention and MLP: overlap/).innerText()).match(/[−\d.]+/g) ?? [])
+        .slice(0, 2)
+        .map((n) => `${n}%`),
+    ];
+    expect(await line(file)).toEqual(await line(page));
+    const above = [...stdout.matchAll(/([\d.]+%) > /g)].map(([, share]) => share);
+    const [, conflict, overlap] = /^sums and swahili +(?:\S+) +(\S+) +(\S+)$/m.exec(stdout) ?? [];
+    expect([...above, overlap, conflict]).toEqual(await line(page));
+    await file.close();
+  });
+
   it("follows the threshold", async () => {
     const slider = page.getByLabel("A row counts as changed above");
     await slider.focus();
     await page.keyboard.press("Home");
-    await page.getByText("100% of all rows changed").nth(1).waitFor();
+    await page.getByText("100% of attention and MLP rows changed").nth(1).waitFor();
     await page.keyboard.press("End");
-    await page.getByText("0% of all rows changed", { exact: true }).nth(1).waitFor();
-    await page.getByRole("button", { name: "auto for swahili" }).click();
+    await page.getByText("0% of attention and MLP rows changed", { exact: true }).nth(1).waitFor();
+    await page.getByRole("button", { name: "auto, each its own" }).click();
     // The row that one in eight exceeds.
-    await page.getByText("12% of all rows changed").or(page.getByText("13% of all rows changed")).first().waitFor();
+    await page
+      .getByText(/^12\.\d% of attention and MLP rows changed/)
+      .nth(1)
+      .waitFor();
     for (const measure of ["Overlap", "Conflict", "Cosine"]) {
       await page.getByRole("button", { name: measure, exact: true }).click();
       expect(await page.getByRole("button", { name: measure, exact: true }).getAttribute("aria-pressed")).toBe("true");

@@ -60,7 +60,7 @@ describeInBrowser("written pages", () => {
     await page.keyboard.press("ArrowLeft");
     await page.getByRole("heading", { name: /^Layer 2, / }).waitFor();
     expect(await page.getByRole("status").filter({ hasText: "cosine" }).innerText()).toMatch(
-      /overlap \d+.*conflict \d+%/,
+      /overlap \d+.*conflict [\d.]+%/,
     );
     await expectAccessible();
   });

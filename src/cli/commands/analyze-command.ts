@@ -113,10 +113,10 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
 }
 
 function describe(analysis: Analysis): string[] {
-  const { experts, total, thresholds } = analysis;
+  const { experts, matrices, thresholds } = analysis;
   const number = (value: number | null) => (value === null ? "" : value.toExponential(2));
   const rows = experts.map((name, i) => {
-    const figures = total.experts[i];
+    const figures = matrices.experts[i];
     return [
       name,
       number(figures?.mean ?? null),
@@ -132,7 +132,7 @@ function describe(analysis: Analysis): string[] {
   const above = thresholds.map(({ name }) => `rows above (${name})`);
   const shared = thresholds.map(({ name }) => `overlap (${name})`);
   const pairs = pairsOf(experts.length).map(([i, j], index) => {
-    const { cosine = null, conflictShare = 0, overlap = [] } = total.pairs[index] ?? {};
+    const { cosine = null, conflictShare = 0, overlap = [] } = matrices.pairs[index] ?? {};
     const shared = overlap.map((share) => (share === null ? "" : formatPercent(share)));
     const name = `${experts[i]} and ${experts[j]}`;
     return [name, cosine === null ? "" : cosine.toFixed(3), formatPercent(conflictShare), ...shared];
@@ -140,6 +140,7 @@ function describe(analysis: Analysis): string[] {
   return [
     ...heatmapLines(heatmapOf(analysis), hasColors(process.stdout)),
     "",
+    "all attention and MLP matrices:",
     ...terminalLines({ columns: ["expert", ...[...columns, ...above].map(right)], rows }),
     ...(pairs.length > 0
       ? ["", ...terminalLines({ columns: ["pair", ...["cosine", "conflict", ...shared].map(right)], rows: pairs })]

@@ -2,25 +2,11 @@
 
 import type { Heatmap } from "../../report/index.js";
 import { compareParts, type Part } from "../../weights/index.js";
-import type { Analysis, DeltaFigures } from "./analysis.js";
+import { type Analysis, type DeltaFigures, isInProjection } from "./analysis.js";
 
-/** Columns of the paper's figure, with fused matrices in place of their parts. */
-const COLUMNS: readonly Part[] = [
-  "q_proj",
-  "k_proj",
-  "v_proj",
-  "qkv_proj",
-  "o_proj",
-  "gate_proj",
-  "up_proj",
-  "gate_up_proj",
-  "down_proj",
-];
-
-/** Projections of the model, in the order of the figure. */
+/** Projections of the model, in the order of the figure; fused matrices in place of their parts. */
 export function projectionColumns({ parts }: Analysis): Part[] {
-  const present = new Set(parts.filter(({ layer }) => layer !== null).map(({ part }) => part));
-  return COLUMNS.filter((part) => present.has(part)).sort(compareParts);
+  return [...new Set(parts.filter(isInProjection).map(({ part }) => part))].sort(compareParts);
 }
 
 /** Short name of a projection in the figure: `q`, `gate_up`. */
@@ -56,9 +42,10 @@ export function overlapOf(analysis: Analysis, pair = 0): { columns: string[]; ce
 /** The paper's figure of an analysis, at its first threshold. */
 export function heatmapOf(analysis: Analysis): Heatmap {
   const [threshold] = analysis.thresholds;
+  const own = new Set(threshold?.values).size > 1;
   return {
     title: "Where the experts changed",
-    legend: "share of rows above the threshold",
+    legend: `share of rows above ${own ? "each expert's own" : "the"} threshold`,
     columns: projectionColumns(analysis).map(columnName),
     panels: analysis.experts.map((title, expert) => ({
       title,

@@ -355,17 +355,18 @@ it("the page's counts equal the analysis's shares in any order of tensors", asyn
   expect(result.analysis.byLayer.map(({ layer }) => layer)).toEqual([...Array(12).keys(), null]);
   const page = pageData(result);
   expect(page.columns).toEqual(["q", "k", "v", "o", "gate", "up", "down"]);
-  expect(page.marks.map(({ name }) => name)).toEqual(["auto for a", "auto for b", "0.4"]);
+  expect(page.marks.map(({ name }) => name)).toEqual(["auto", "0.4"]);
   expect(page.steps).toEqual([...page.steps].sort((x, y) => x - y));
-  expect(page.steps[page.marks[2]?.step ?? -1]).toBe(0.4);
-  expect(page.start).toBe(page.marks[0]?.step);
+  expect(page.marks.map(({ steps }) => steps.map((step) => page.steps[step]))).toEqual(
+    result.analysis.thresholds.map(({ values }) => values),
+  );
   page.cells.forEach((layers, expert) => {
     layers.forEach((cells, layer) => {
       cells.forEach((cell, column) => {
         const part = `${page.columns[column]}_proj`;
         const figures = result.analysis.parts.find((p) => p.layer === layer && p.part === part)?.experts[expert];
-        const share = (mark: number) => (cell?.above[page.marks[mark]?.step ?? -1] as number) / (cell?.rows ?? 0);
-        expect([share(expert), share(2)]).toEqual(figures?.shares);
+        const shares = page.marks.map(({ steps }) => (cell?.above[steps[expert] ?? -1] as number) / (cell?.rows ?? 0));
+        expect(shares).toEqual(figures?.shares);
       });
     });
   });
@@ -377,7 +378,12 @@ it("the page's counts equal the analysis's shares in any order of tensors", asyn
       const [x, y] = ["a", "b"].map((name) => [...(result.rows.get(`${name}/${tensor}`) as Float32Array)]);
       const both = page.steps.map((step) => x?.filter((value, i) => value > step && (y?.[i] ?? 0) > step).length);
       expect(cell?.both).toEqual(both);
-      const pair = result.analysis.parts.find((one) => one.layer === layer && one.part === part)?.pairs[0];
+      const { experts, pairs } = result.analysis.parts.find((one) => one.layer === layer && one.part === part) ?? {};
+      const pair = pairs?.[0];
+      const counts = experts?.map(({ shares, rows }) => Math.round((shares[0] ?? 0) * rows)) ?? [];
+      const [own = 0] = cell?.bothAtMarks ?? [];
+      const either = (counts[0] ?? 0) + (counts[1] ?? 0) - own;
+      expect(either > 0 ? own / either : null).toBe(pair?.overlap[0]);
       expect(cell).toMatchObject({ cosine: pair?.cosine, conflict: pair?.conflictShare });
     });
   });
@@ -391,8 +397,8 @@ it("rows with infinite changes count for neither expert of a pair", async () => 
   const a = await write(one, "F32", values([1, Number.POSITIVE_INFINITY, 3, 4]));
   const b = await write(one, "F32", values([4, 3, 2, 0]));
   const page = pageData(await analyzeExperts({ base, experts: { a, b }, thresholds: given([1.5]) }));
-  expect(page.cells.map((layers) => layers[0]?.[0]?.above[page.start])).toEqual([2, 3]);
-  expect(page.pairs[0]?.cells[0]?.[0]?.both[page.start]).toBe(1);
+  expect(page.cells.map((layers) => layers[0]?.[0]?.above[page.marks[0]?.steps[0] ?? -1])).toEqual([2, 3]);
+  expect(page.pairs[0]?.cells[0]?.[0]?.both[page.marks[0]?.steps[0] ?? -1]).toBe(1);
 });
 
 it("a written analysis is read again, whole or row by row", async () => {

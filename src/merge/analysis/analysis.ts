@@ -13,7 +13,6 @@ import {
   type TensorToAnalyze,
 } from "../../values/index.js";
 import {
-  blockOf,
   compareParts,
   type Part,
   pairsOf,
@@ -109,6 +108,9 @@ export interface Analysis {
   /** Every part of every layer, without biases; `layer` is null outside the layers. */
   readonly parts: readonly ({ readonly layer: number | null; readonly part: Part } & Figures)[];
   readonly byLayer: readonly ({ readonly layer: number | null } & Figures)[];
+  /** The attention and feed-forward matrices of all layers: the rows of every figure, and those that `auto` looks at. */
+  readonly matrices: Figures;
+  /** The whole model, with embeddings, norms and biases. */
   readonly total: Figures;
   /** Tensors left out because they are not floating point. */
   readonly skipped: readonly string[];
@@ -216,6 +218,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     byLayer: grouped(counted, ({ layer }) => `${layer}`)
       .map(({ part: _, ...rest }) => rest)
       .sort((a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers)),
+    matrices: figures(counted.filter(isProjection), names),
     total: figures(counted, names),
     skipped: all.filter((tensor) => !isUsable(tensor)).map(({ tensor }) => tensor),
     warnings: [...unrelated, ...warningsOf(deltas, names)],
@@ -259,10 +262,12 @@ function isNotBias({ tensor, shape }: TensorDelta): boolean {
   return shape.length > 1 || !tensor.endsWith(".bias");
 }
 
-/** Matrices of attention and feed-forward; norms and biases have single rows. */
-function isProjection({ layer, part, shape }: TensorDelta): boolean {
-  return layer !== null && shape.length > 1 && blockOf(part) !== "other";
-}
+/** Whether a part of a layer is a projection of attention or feed-forward. */
+export const isInProjection = ({ layer, part }: { readonly layer: number | null; readonly part: Part }): boolean =>
+  layer !== null && part.endsWith("_proj");
+
+/** Matrices of attention and feed-forward, which are the cells of all figures; a bias is a single row. */
+const isProjection = (tensor: TensorDelta): boolean => isInProjection(tensor) && tensor.shape.length > 1;
 
 /** A tensor with its row counts, computed once for all groups that include it. */
 interface CountedTensor extends TensorDelta {

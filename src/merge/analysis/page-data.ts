@@ -4,6 +4,7 @@ import { concatenate } from "../../values/index.js";
 import { type Part, pairsOf } from "../../weights/index.js";
 import type { Analysis, AnalysisWithRows } from "./analysis.js";
 import { columnName, projectionColumns } from "./analysis-views.js";
+import { countOverlap } from "./thresholds.js";
 
 /** One expert's changes of one matrix. */
 export interface PageCell {
@@ -24,6 +25,8 @@ export interface PageCell {
 export interface PagePairCell {
   /** Rows above each step in both experts. */
   readonly both: readonly number[];
+  /** The same at each of the analysis' thresholds, where experts may have different ones. */
+  readonly bothAtMarks: readonly number[];
   /** Null where one of the changes is zero. */
   readonly cosine: number | null;
   /** Share of elements that the experts moved in opposite directions. */
@@ -39,17 +42,15 @@ export interface AnalysisPage {
   readonly experts: readonly string[];
   /** Short names of projections. */
   readonly columns: readonly string[];
-  /** Ascending thresholds, in logarithmic steps over the range of row values. */
+  /** Ascending thresholds: those of the analysis, and logarithmic steps over the range of row values. */
   readonly steps: readonly number[];
-  /** Step to begin with. */
-  readonly start: number;
-  /** Steps of the analysis' own thresholds. */
-  readonly marks: readonly { readonly name: string; readonly step: number }[];
+  /** The analysis' thresholds, the first to begin with: the step of each expert. */
+  readonly marks: readonly { readonly name: string; readonly steps: readonly number[] }[];
   /** By expert. */
   readonly cells: readonly (readonly (readonly (PageCell | null)[])[])[];
   /** By expert, over all cells. */
   readonly totals: readonly { readonly rows: number; readonly above: readonly number[] }[];
-  /** In the order (0,1), (0,2), ..., (1,2), ...; cosine and conflict are over all tensors of the model. */
+  /** In the order (0,1), (0,2), ..., (1,2), ...; cosine and conflict are over all cells. */
   readonly pairs: readonly {
     readonly experts: readonly [number, number];
     readonly cosine: number | null;
@@ -81,8 +82,10 @@ export function pageData({ analysis, rows }: AnalysisWithRows): AnalysisPage {
   );
   const sorted = rowsOf.map((cells) => cells.map((layer) => layer.map(ascending)));
   const steps = slider(analysis, sorted.flat(2));
-  const nearest = (value: number) =>
-    steps.reduce((best, step, i) => (closer(step, steps[best] ?? 0, value) ? i : best), 0);
+  const marks = analysis.thresholds.map(({ name, values }) => ({
+    name,
+    steps: values.map((value) => steps.indexOf(value)),
+  }));
   const cells = sorted.map((expertRows, expert) =>
     expertRows.map((layer, l) =>
       layer.map((values, c): PageCell | null => {
@@ -106,8 +109,8 @@ export function pageData({ analysis, rows }: AnalysisWithRows): AnalysisPage {
   });
   const pairs = pairsOf(experts.length).map(([a, b], pair) => ({
     experts: [a, b] as const,
-    cosine: analysis.total.pairs[pair]?.cosine ?? null,
-    conflict: analysis.total.pairs[pair]?.conflictShare ?? 0,
+    cosine: analysis.matrices.pairs[pair]?.cosine ?? null,
+    conflict: analysis.matrices.pairs[pair]?.conflictShare ?? 0,
     cells: Array.from({ length: layers }, (_, layer) =>
       columns.map((column, c): PagePairCell | null => {
         const one = parts.get(`${layer} ${column}`)?.pairs[pair];
@@ -115,16 +118,12 @@ export function pageData({ analysis, rows }: AnalysisWithRows): AnalysisPage {
         if (!one || !x || !y) return null;
         // A row is above a threshold in both experts where the smaller of its changes is.
         const both = countsAbove(ascending(x.map((value, i) => Math.min(value, y[i] ?? Number.NaN))), steps);
-        return { both, cosine: one.cosine, conflict: one.conflictShare };
+        const own = analysis.thresholds.map(({ values }) => [values[a] ?? 0, values[b] ?? 0] as const);
+        const { both: bothAtMarks } = countOverlap([x, y], own);
+        return { both, bothAtMarks, cosine: one.cosine, conflict: one.conflictShare };
       }),
     ),
   }));
-  const marks = analysis.thresholds.flatMap(({ name, values }) =>
-    name === "auto" && values.length > 1
-      ? values.map((value, i) => ({ name: `auto for ${experts[i]}`, step: nearest(value) }))
-      : [{ name, step: nearest(values[0] ?? 0) }],
-  );
-  const start = marks[0]?.step ?? 0;
   const names = columns.map(columnName);
   return {
     base,
@@ -134,7 +133,6 @@ export function pageData({ analysis, rows }: AnalysisWithRows): AnalysisPage {
     experts,
     columns: names,
     steps,
-    start,
     marks,
     cells,
     totals,
@@ -155,15 +153,11 @@ function slider(analysis: Analysis, lists: readonly Float32Array[]): number[] {
     Number.POSITIVE_INFINITY,
   );
   const largest = lists.reduce((most, list) => Math.max(most, list.at(-1) ?? 0), 0);
-  const asked = analysis.thresholds.flatMap(({ values }) => values).filter((value) => value > 0);
+  const asked = analysis.thresholds.flatMap(({ values }) => values);
   const high = Math.max(largest, ...asked) || 1;
-  const low = Math.max(Math.min(smallest, ...asked), high * 1e-6);
+  const low = Math.max(0.999 * Math.min(smallest, ...asked.filter((value) => value > 0)), high * 1e-6);
   const even = Array.from({ length: STEPS }, (_, i) => low * (high / low) ** (i / (STEPS - 1)));
   return [...new Set([...even, ...asked])].sort((a, b) => a - b);
-}
-
-function closer(a: number, b: number, value: number): boolean {
-  return Math.abs(Math.log(a / value)) < Math.abs(Math.log(b / value));
 }
 
 /** How many of ascending values exceed each of ascending thresholds. */

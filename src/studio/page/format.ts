@@ -1,10 +1,10 @@
 // Numbers as people read them.
 
-/** A share of 1: `3.4%`, `<0.1%`, `42%`. */
+/** A share of 1 with the digits that the command line prints: `3.4%`, `42.0%`; `<0.1%` where that would be 0.0%. */
 export function percentText(share: number | null): string {
   if (share === null || Number.isNaN(share)) return "none";
   if (share > 0 && share < 0.0005) return "<0.1%";
-  return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)}%`;
+  return `${(100 * share).toFixed(share > 0 && share < 1 ? 1 : 0)}%`;
 }
 
 /** A small quantity, such as a change: `1.25e-3`; null where there is none. */

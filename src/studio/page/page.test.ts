@@ -59,22 +59,31 @@ describe("figures", () => {
 
   it("overlap is the size of the intersection over that of the union", () => {
     fc.assert(
-      fc.property(rows, fc.nat(20), (pairs, step) => {
+      fc.property(rows, fc.nat(20), fc.nat(20), (pairs, step, other) => {
+        const own = [step, other];
         const above = (i: 0 | 1) => steps.map((t) => pairs.filter((pair) => pair[i] > t).length);
         const both = steps.map((t) => pairs.filter(([a, b]) => a > t && b > t).length);
+        const bothAtMarks = [pairs.filter(([a, b]) => a > step && b > other).length];
         const cell = (i: 0 | 1) => ({ rows: pairs.length, above: above(i), mean: 0, maximum: 0, relative: 0, zero: 0 });
         const data = {
           cells: [[[cell(0)]], [[cell(1)]]],
           totals: [cell(0), cell(1)],
-          pairs: [{ experts: [0, 1], cosine: 0, conflict: 0, cells: [[{ both, cosine: 0, conflict: 0 }]] }],
+          layers: 1,
+          columns: ["q"],
+          marks: [{ name: "auto", steps: [step, other] }],
+          pairs: [
+            { experts: [0, 1], cosine: 0, conflict: 0, cells: [[{ both, bothAtMarks, cosine: 0, conflict: 0 }]] },
+          ],
         } as unknown as Analysis;
-        const [x, y] = [0, 1].map((i) => new Set(pairs.flatMap((pair, at) => ((pair[i] ?? 0) > step ? [at] : []))));
+        const [x, y] = [0, 1].map(
+          (i) => new Set(pairs.flatMap((pair, at) => ((pair[i] ?? 0) > (own[i] ?? 0) ? [at] : []))),
+        );
         const union = new Set([...(x ?? []), ...(y ?? [])]);
         const shared = [...(x ?? [])].filter((at) => y?.has(at)).length;
         const expected = union.size === 0 ? null : shared / union.size;
-        expect(jaccard(data, [0, 1], { layer: 0, column: 0 }, step)).toBe(expected);
-        expect(jaccard(data, [1, 0], { layer: 0, column: 0 }, step)).toBe(expected);
-        expect(totalJaccard(data, [0, 1], step)).toBe(expected);
+        expect(jaccard(data, [0, 1], { layer: 0, column: 0 }, own)).toBe(expected);
+        expect(jaccard(data, [1, 0], { layer: 0, column: 0 }, own)).toBe(expected);
+        expect(totalJaccard(data, [0, 1], own)).toBe(expected);
       }),
     );
   });
@@ -97,7 +106,8 @@ it.each([
   [percentText(0), "0%"],
   [percentText(0.0004), "<0.1%"],
   [percentText(0.034), "3.4%"],
-  [percentText(0.42), "42%"],
+  [percentText(0.42), "42.0%"],
+  [percentText(1), "100%"],
   [percentText(null), "none"],
   [countText(999), "999"],
   [countText(1_235_814_400), "1.24 B"],

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Analysis } from "../../protocol/index.ts";
 import { decimalText, percentText, sizeText } from "../format.ts";
-import { cellOf, histogram, jaccard, type Place, shareOf } from "./figures.ts";
+import { cellOf, histogram, jaccard, type Place, type Steps, shareOf } from "./figures.ts";
 
 /** Reads the most changed rows of a matrix. */
 export type ReadRows = (layer: number, column: string) => Promise<readonly ChangedRow[]>;
@@ -16,12 +16,12 @@ interface Props {
   readonly data: Analysis;
   readonly names: readonly string[];
   readonly place: Place;
-  readonly step: number;
+  readonly steps: Steps;
   readonly own: (expert: number) => string;
   readonly readRows?: ReadRows | undefined;
 }
 
-export function Detail({ data, names, place, step, own, readRows }: Props) {
+export function Detail({ data, names, place, steps, own, readRows }: Props) {
   const column = data.columns[place.column] ?? "";
   const present = names.map((name, expert) => ({ name, expert, cell: cellOf(data, expert, place) }));
   const rows = Math.max(...present.map(({ cell }) => cell?.rows ?? 0));
@@ -43,7 +43,7 @@ export function Detail({ data, names, place, step, own, readRows }: Props) {
                 <th scope="row">
                   <Own name={name} own={own(expert)} />
                 </th>
-                <td>{percentText(shareOf(data, expert, place, step))}</td>
+                <td>{percentText(shareOf(data, expert, place, steps))}</td>
                 <td>{sizeText(cell?.mean ?? null)}</td>
                 <td>{sizeText(cell?.relative ?? null)}</td>
                 <td>{percentText(cell?.zero ?? null)}</td>
@@ -59,7 +59,7 @@ export function Detail({ data, names, place, step, own, readRows }: Props) {
                     <th scope="row">
                       {names[a]} and {names[b]}
                     </th>
-                    <td>{percentText(jaccard(data, [a, b], place, step))}</td>
+                    <td>{percentText(jaccard(data, [a, b], place, steps))}</td>
                     <td>{percentText(cell?.conflict ?? null)}</td>
                     <td>{decimalText(cell?.cosine ?? null)}</td>
                   </tr>
@@ -67,7 +67,7 @@ export function Detail({ data, names, place, step, own, readRows }: Props) {
               })}
             </Numbers>
           )}
-          <Rows {...{ data, names, place, step, own, readRows }} />
+          <Rows {...{ data, names, place, steps, own, readRows }} />
         </>
       )}
     </section>
@@ -115,7 +115,7 @@ const BINS = 40;
 /** Milliseconds that the cursor must rest before rows are read. */
 const REST = 150;
 
-function Rows({ data, names, place, step, own, readRows }: Props) {
+function Rows({ data, names, place, steps, own, readRows }: Props) {
   const column = data.columns[place.column] ?? "";
   const [found, setFound] = useState<readonly ChangedRow[] | string>();
   useEffect(() => {
@@ -144,7 +144,7 @@ function Rows({ data, names, place, step, own, readRows }: Props) {
         <h3>Rows by their change</h3>
         {names.map((name, expert) => {
           const cell = cellOf(data, expert, place);
-          return cell ? <Bars key={name} {...{ name, cell, step, own: own(expert) }} /> : null;
+          return cell ? <Bars key={name} {...{ name, cell, step: steps[expert] ?? 0, own: own(expert) }} /> : null;
         })}
       </div>
       {typeof found === "string" ? <p class="notice problem">{found}</p> : null}

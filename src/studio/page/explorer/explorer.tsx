@@ -5,7 +5,7 @@ import { ownClass } from "../components/basics.tsx";
 import { percentText, sizeText } from "../format.ts";
 import { colourAt, ramp, usePalette } from "./colour.ts";
 import { Detail, Own, type ReadRows } from "./detail.tsx";
-import { cellOf, type Place, scaleOf, shareOf, topPlace, totalShare } from "./figures.ts";
+import { cellOf, type Place, type Steps, scaleOf, shareOf, topPlace, totalShare } from "./figures.ts";
 import { Heatmap } from "./heatmap.tsx";
 import { LayerChart } from "./layer-chart.tsx";
 import { Legend } from "./legend.tsx";
@@ -25,11 +25,11 @@ interface Props {
 const same = (expert: number) => expert;
 
 export function Explorer({ data, names = data.experts, accentOf = same, readRows }: Props) {
-  const [step, setStep] = useState(data.start);
-  const [cursor, setCursor] = useState<Place>(() => topPlace(data, data.start));
+  const [steps, setSteps] = useState<Steps>(() => data.marks[0]?.steps ?? []);
+  const [cursor, setCursor] = useState<Place>(() => topPlace(data, steps));
   const palette = usePalette();
   const own = useMemo(() => (expert: number) => ownClass(accentOf(expert)), [accentOf]);
-  const most = useMemo(() => scaleOf(data, step), [data, step]);
+  const most = useMemo(() => scaleOf(data, steps), [data, steps]);
   const ramps = useMemo(
     () => data.experts.map((_, expert) => ramp(palette.empty, palette.experts[accentOf(expert) % 6] ?? palette.empty)),
     [data, palette, accentOf],
@@ -41,19 +41,19 @@ export function Explorer({ data, names = data.experts, accentOf = same, readRows
     if (cell.rows === 0) return [name, "no row without an infinite or NaN change"];
     return [
       name,
-      `${percentText(shareOf(data, expert, place, step))} of ${cell.rows.toLocaleString("en-US")} rows changed`,
+      `${percentText(shareOf(data, expert, place, steps))} of ${cell.rows.toLocaleString("en-US")} rows changed`,
       `mean change ${sizeText(cell.mean)}, largest row ${sizeText(cell.maximum)}`,
       `relative change ${sizeText(cell.relative)}`,
     ];
   };
   return (
     <div class="explorer">
-      <Threshold data={data} step={step} onStep={setStep} own={own} />
+      <Threshold data={data} steps={steps} onSteps={setSteps} own={own} names={names} />
       <div class="panels">
         {data.experts.map((id, expert) => {
           const colours = ramps[expert] ?? [];
           const colour = (place: Place) => {
-            const share = shareOf(data, expert, place, step);
+            const share = shareOf(data, expert, place, steps);
             return share === null ? null : colourAt(colours, share / most);
           };
           return (
@@ -63,7 +63,7 @@ export function Explorer({ data, names = data.experts, accentOf = same, readRows
                   <Own name={names[expert] ?? id} own={own(expert)} />
                 </h2>
                 <span class="row small soft numeric">
-                  <span>{percentText(totalShare(data, expert, step))} of all rows changed</span>
+                  <span>{percentText(totalShare(data, expert, steps))} of attention and MLP rows changed</span>
                   <Legend low="0%" high={percentText(most)} colours={colours} />
                 </span>
               </header>
@@ -75,12 +75,12 @@ export function Explorer({ data, names = data.experts, accentOf = same, readRows
           );
         })}
         {data.pairs.length === 0 ? null : (
-          <PairPanel {...{ data, names, step, most, palette, accentOf, cursor, onCursor: setCursor }} />
+          <PairPanel {...{ data, names, steps, most, palette, accentOf, cursor, onCursor: setCursor }} />
         )}
-        <LayerChart {...{ data, names, step, cursor, own }} />
-        <ShareTable {...{ data, names, step, own }} />
+        <LayerChart {...{ data, names, steps, cursor, own }} />
+        <ShareTable {...{ data, names, steps, own }} />
       </div>
-      <Detail {...{ data, names, place: cursor, step, own, readRows }} />
+      <Detail {...{ data, names, place: cursor, steps, own, readRows }} />
     </div>
   );
 }

@@ -1,4 +1,4 @@
-// Figures of cells at a step of the threshold.
+// Figures of cells at a threshold.
 import type { Analysis } from "../../protocol/index.ts";
 
 export interface Place {
@@ -6,32 +6,36 @@ export interface Place {
   readonly column: number;
 }
 
+/** The threshold: the step of each expert. They differ where each has its own. */
+export type Steps = readonly number[];
+
 export const cellOf = (data: Analysis, expert: number, { layer, column }: Place) =>
   data.cells[expert]?.[layer]?.[column] ?? null;
 
-/** Share of a matrix's rows above the step; null where there is no row to count. */
-export function shareOf(data: Analysis, expert: number, place: Place, step: number): number | null {
+/** Share of a matrix's rows above the threshold; null where there is no row to count. */
+export function shareOf(data: Analysis, expert: number, place: Place, steps: Steps): number | null {
   const cell = cellOf(data, expert, place);
-  return cell && cell.rows > 0 ? (cell.above[step] ?? 0) / cell.rows : null;
+  return cell && cell.rows > 0 ? (cell.above[steps[expert] ?? 0] ?? 0) / cell.rows : null;
 }
 
-/** Share of a layer's rows above the step, over all of its matrices. */
-export function layerShare(data: Analysis, expert: number, layer: number, step: number): number | null {
+/** Share of a layer's rows above the threshold, over all of its matrices. */
+export function layerShare(data: Analysis, expert: number, layer: number, steps: Steps): number | null {
   const all = (data.cells[expert]?.[layer] ?? []).filter((cell) => cell !== null);
   const rows = all.reduce((sum, cell) => sum + cell.rows, 0);
-  return rows > 0 ? all.reduce((sum, cell) => sum + (cell.above[step] ?? 0), 0) / rows : null;
+  return rows > 0 ? all.reduce((sum, cell) => sum + (cell.above[steps[expert] ?? 0] ?? 0), 0) / rows : null;
 }
 
-/** Share of all rows above the step. */
-export function totalShare(data: Analysis, expert: number, step: number): number | null {
+/** Share of all rows above the threshold. */
+export function totalShare(data: Analysis, expert: number, steps: Steps): number | null {
   const total = data.totals[expert];
-  return total && total.rows > 0 ? (total.above[step] ?? 0) / total.rows : null;
+  return total && total.rows > 0 ? (total.above[steps[expert] ?? 0] ?? 0) / total.rows : null;
 }
 
 /** The largest share of any matrix in any expert, at least 1%: the end of the scale of colours. */
-export function scaleOf(data: Analysis, step: number): number {
+export function scaleOf(data: Analysis, steps: Steps): number {
   let most = 0.01;
-  for (const layers of data.cells) {
+  for (const [expert, layers] of data.cells.entries()) {
+    const step = steps[expert] ?? 0;
     for (const cells of layers) {
       for (const cell of cells) if (cell && cell.rows > 0) most = Math.max(most, (cell.above[step] ?? 0) / cell.rows);
     }
@@ -43,20 +47,28 @@ export function pairOf(data: Analysis, a: number, b: number) {
   return data.pairs.find(({ experts: [x, y] }) => (x === a && y === b) || (x === b && y === a));
 }
 
-/** Rows above the step in both experts, divided by those above it in either; null where there is none. */
-export function jaccard(data: Analysis, [a, b]: readonly [number, number], place: Place, step: number): number | null {
-  const both = pairOf(data, a, b)?.cells[place.layer]?.[place.column]?.both[step];
-  if (both === undefined) return null;
-  const above = (expert: number) => cellOf(data, expert, place)?.above[step] ?? 0;
-  const either = above(a) + above(b) - both;
+/** Rows that both experts of a cell changed by more than their thresholds. */
+function bothOf(data: Analysis, [a, b]: readonly [number, number], { layer, column }: Place, steps: Steps): number {
+  const cell = pairOf(data, a, b)?.cells[layer]?.[column];
+  if (steps[a] === steps[b]) return cell?.both[steps[a] ?? 0] ?? 0;
+  const mark = data.marks.findIndex(({ steps: own }) => own[a] === steps[a] && own[b] === steps[b]);
+  return cell?.bothAtMarks[mark] ?? 0;
+}
+
+/** Rows above the threshold in both experts, divided by those above it in either; null where there is none. */
+export function jaccard(data: Analysis, pair: readonly [number, number], place: Place, steps: Steps): number | null {
+  const both = bothOf(data, pair, place, steps);
+  const either = pair.reduce((sum, one) => sum + (cellOf(data, one, place)?.above[steps[one] ?? 0] ?? 0), -both);
   return either > 0 ? both / either : null;
 }
 
 /** The same over all matrices. */
-export function totalJaccard(data: Analysis, [a, b]: readonly [number, number], step: number): number | null {
-  const cells = pairOf(data, a, b)?.cells.flat() ?? [];
-  const both = cells.reduce((sum, cell) => sum + (cell?.both[step] ?? 0), 0);
-  const either = (data.totals[a]?.above[step] ?? 0) + (data.totals[b]?.above[step] ?? 0) - both;
+export function totalJaccard(data: Analysis, pair: readonly [number, number], steps: Steps): number | null {
+  let both = 0;
+  for (let layer = 0; layer < data.layers; layer++) {
+    for (const column of data.columns.keys()) both += bothOf(data, pair, { layer, column }, steps);
+  }
+  const either = pair.reduce((sum, one) => sum + (data.totals[one]?.above[steps[one] ?? 0] ?? 0), -both);
   return either > 0 ? both / either : null;
 }
 
@@ -72,12 +84,12 @@ export function histogram(above: readonly number[], rows: number, bins: number):
   });
 }
 
-/** Where an expert changed most at the step: a cell to begin with. */
-export function topPlace(data: Analysis, step: number): Place {
+/** Where an expert changed most at the threshold: a cell to begin with. */
+export function topPlace(data: Analysis, steps: Steps): Place {
   let [top, most]: [Place, number] = [{ layer: 0, column: 0 }, -1];
   data.cells[0]?.forEach((cells, layer) => {
     cells.forEach((_, column) => {
-      const share = shareOf(data, 0, { layer, column }, step) ?? -1;
+      const share = shareOf(data, 0, { layer, column }, steps) ?? -1;
       if (share > most) [top, most] = [{ layer, column }, share];
     });
   });

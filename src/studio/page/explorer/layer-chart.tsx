@@ -1,22 +1,22 @@
 // Share of changed rows by layer: one line for each expert.
 import type { Analysis } from "../../protocol/index.ts";
 import { percentText } from "../format.ts";
-import { layerShare, type Place } from "./figures.ts";
+import { layerShare, type Place, type Steps } from "./figures.ts";
 import { LayerTicks } from "./heatmap.tsx";
 
 interface Props {
   readonly data: Analysis;
   readonly names: readonly string[];
-  readonly step: number;
+  readonly steps: Steps;
   readonly cursor: Place;
   readonly own: (expert: number) => string;
 }
 
 const HEIGHT = 96;
 
-export function LayerChart({ data, names, step, cursor, own }: Props) {
+export function LayerChart({ data, names, steps, cursor, own }: Props) {
   const shares = data.experts.map((_, expert) =>
-    Array.from({ length: data.layers }, (_, layer) => layerShare(data, expert, layer, step) ?? 0),
+    Array.from({ length: data.layers }, (_, layer) => layerShare(data, expert, layer, steps) ?? 0),
   );
   const most = Math.max(0.01, ...shares.flat());
   const x = (layer: number) => (100 * (layer + 0.5)) / data.layers;

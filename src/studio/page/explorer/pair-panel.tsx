@@ -4,14 +4,14 @@ import type { Analysis } from "../../protocol/index.ts";
 import { Segments, Tip } from "../components/basics.tsx";
 import { decimalText, percentText } from "../format.ts";
 import { colourAt, mix, type Palette, ramp } from "./colour.ts";
-import { jaccard, type Place, pairOf, shareOf, totalJaccard } from "./figures.ts";
+import { jaccard, type Place, pairOf, type Steps, shareOf, totalJaccard } from "./figures.ts";
 import { Heatmap } from "./heatmap.tsx";
 import { Legend } from "./legend.tsx";
 
 interface Props {
   readonly data: Analysis;
   readonly names: readonly string[];
-  readonly step: number;
+  readonly steps: Steps;
   /** End of the scale of shares. */
   readonly most: number;
   readonly palette: Palette;
@@ -28,7 +28,7 @@ const MEASURES = [
 ] as const;
 type Measure = (typeof MEASURES)[number][0];
 
-export function PairPanel({ data, names, step, most, palette, accentOf, cursor, onCursor }: Props) {
+export function PairPanel({ data, names, steps, most, palette, accentOf, cursor, onCursor }: Props) {
   const [measure, setMeasure] = useState<Measure>("overlay");
   const [[a, b], setPair] = useState<readonly [number, number]>([0, 1]);
   const pair = useMemo(() => pairOf(data, a, b), [data, a, b]);
@@ -51,13 +51,13 @@ export function PairPanel({ data, names, step, most, palette, accentOf, cursor, 
     [palette, x, y],
   );
   const value = (place: Place): number | null => {
-    if (measure === "overlap") return jaccard(data, [a, b], place, step);
+    if (measure === "overlap") return jaccard(data, [a, b], place, steps);
     const cell = pair?.cells[place.layer]?.[place.column];
     return cell ? cell[measure === "cosine" ? "cosine" : "conflict"] : null;
   };
   const colour = (place: Place): string | null => {
     if (measure === "overlay") {
-      const [s, t] = [a, b].map((expert) => shareOf(data, expert, place, step));
+      const [s, t] = [a, b].map((expert) => shareOf(data, expert, place, steps));
       if (s == null || t == null) return null;
       const blend = s + t > 0 ? blends[Math.round((16 * t) / (s + t))] : blends[0];
       return colourAt(blend ?? [], Math.max(s, t) / most);
@@ -71,8 +71,8 @@ export function PairPanel({ data, names, step, most, palette, accentOf, cursor, 
     const cell = pair?.cells[place.layer]?.[place.column];
     return [
       `Layer ${place.layer}, ${data.columns[place.column]}`,
-      `${names[a]} ${percentText(shareOf(data, a, place, step))} changed, ${names[b]} ${percentText(shareOf(data, b, place, step))}`,
-      `overlap ${percentText(jaccard(data, [a, b], place, step))}, conflict ${percentText(cell?.conflict ?? null)}, cosine ${decimalText(cell?.cosine ?? null)}`,
+      `${names[a]} ${percentText(shareOf(data, a, place, steps))} changed, ${names[b]} ${percentText(shareOf(data, b, place, steps))}`,
+      `overlap ${percentText(jaccard(data, [a, b], place, steps))}, conflict ${percentText(cell?.conflict ?? null)}, cosine ${decimalText(cell?.cosine ?? null)}`,
     ];
   };
   return (
@@ -111,7 +111,7 @@ export function PairPanel({ data, names, step, most, palette, accentOf, cursor, 
           <Legend low="0%" high={measure === "overlap" ? "100%" : percentText(mostConflict)} colours={scale[measure]} />
         )}
         <span>
-          Whole model: overlap {percentText(totalJaccard(data, [a, b], step))}, conflict{" "}
+          Attention and MLP: overlap {percentText(totalJaccard(data, [a, b], steps))}, conflict{" "}
           {percentText(pair?.conflict ?? null)}, cosine {decimalText(pair?.cosine ?? null)}
         </span>
       </footer>

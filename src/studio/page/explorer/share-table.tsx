@@ -3,16 +3,16 @@ import { useState } from "preact/hooks";
 import type { Analysis } from "../../protocol/index.ts";
 import { percentText } from "../format.ts";
 import { Own } from "./detail.tsx";
-import { shareOf } from "./figures.ts";
+import { type Steps, shareOf } from "./figures.ts";
 
 interface Props {
   readonly data: Analysis;
   readonly names: readonly string[];
-  readonly step: number;
+  readonly steps: Steps;
   readonly own: (expert: number) => string;
 }
 
-export function ShareTable({ data, names, step, own }: Props) {
+export function ShareTable({ data, names, steps, own }: Props) {
   const [isOpen, setOpen] = useState(false);
   return (
     <details class="card" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
@@ -39,7 +39,7 @@ export function ShareTable({ data, names, step, own }: Props) {
                     <tr key={layer}>
                       <th scope="row">{layer}</th>
                       {data.columns.map((name, column) => (
-                        <td key={name}>{percentText(shareOf(data, expert, { layer, column }, step))}</td>
+                        <td key={name}>{percentText(shareOf(data, expert, { layer, column }, steps))}</td>
                       ))}
                     </tr>
                   ))}

@@ -3,12 +3,13 @@ import { useMemo } from "preact/hooks";
 import type { Analysis } from "../../protocol/index.ts";
 import { Tip } from "../components/basics.tsx";
 import { sizeText } from "../format.ts";
-import { histogram } from "./figures.ts";
+import { histogram, type Steps } from "./figures.ts";
 
 interface Props {
   readonly data: Analysis;
-  readonly step: number;
-  readonly onStep: (step: number) => void;
+  readonly names: readonly string[];
+  readonly steps: Steps;
+  readonly onSteps: (steps: Steps) => void;
   /** Class of an expert's accent. */
   readonly own: (expert: number) => string;
 }
@@ -16,8 +17,12 @@ interface Props {
 const BINS = 60;
 const HEIGHT = 36;
 
-export function Threshold({ data, step, onStep, own }: Props) {
+export function Threshold({ data, names, steps, onSteps, own }: Props) {
   const last = data.steps.length - 1;
+  const isShared = new Set(steps).size === 1;
+  const [first = 0] = steps;
+  const thresholdAt = (step: number) => sizeText(data.steps[step] ?? 0);
+  const text = isShared ? thresholdAt(first) : steps.map((step, i) => `${names[i]} ${thresholdAt(step)}`).join(", ");
   const curves = useMemo(
     () =>
       data.totals.map(({ above, rows }, expert) => {
@@ -33,30 +38,36 @@ export function Threshold({ data, step, onStep, own }: Props) {
     <section class="card threshold" aria-label="Threshold">
       <div class="row apart">
         <label for="threshold" class="label">
-          A row counts as changed above <output class="value">{sizeText(data.steps[step] ?? 0)}</output>
+          A row counts as changed above <output class="value">{text}</output>
         </label>
         <div class="row">
           {data.marks.map((mark) => (
             <button
               type="button"
               key={mark.name}
-              aria-pressed={mark.step === step}
+              aria-pressed={mark.steps.join() === steps.join()}
               class="quiet"
-              onClick={() => onStep(mark.step)}
+              onClick={() => onSteps(mark.steps)}
             >
-              {mark.name}
+              {new Set(mark.steps).size > 1 ? `${mark.name}, each its own` : mark.name}
             </button>
           ))}
           <Tip label="What the threshold is">
-            The mean absolute change of a row's weights, on a logarithmic scale. auto is the row of an expert that one
-            in eight of its rows exceeds. The curves count each expert's rows by their change.
+            The mean absolute change of a row's weights, on a logarithmic scale. auto gives each expert its own: the row
+            that one in eight of its attention and MLP rows exceeds. Moving the slider sets one for all. The curves
+            count each expert's rows by their change.
           </Tip>
         </div>
       </div>
       <div class="scale">
         <svg viewBox={`0 0 100 ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
           {curves}
-          <line class="at" x1={(100 * step) / last} x2={(100 * step) / last} y1="0" y2={HEIGHT} />
+          {(isShared ? [first] : steps).map((step, i) => {
+            const x = (100 * step) / last;
+            return (
+              <line key={data.experts[i]} class={`at ${isShared ? "" : own(i)}`} x1={x} x2={x} y1="0" y2={HEIGHT} />
+            );
+          })}
         </svg>
         <input
           type="range"
@@ -64,13 +75,13 @@ export function Threshold({ data, step, onStep, own }: Props) {
           min={0}
           max={last}
           step={1}
-          value={step}
-          aria-valuetext={sizeText(data.steps[step] ?? 0)}
-          onInput={({ currentTarget }) => onStep(Number(currentTarget.value))}
+          value={first}
+          aria-valuetext={text}
+          onInput={({ currentTarget }) => onSteps(steps.map(() => Number(currentTarget.value)))}
         />
         <div class="row apart small soft numeric">
-          <span>{sizeText(data.steps[0] ?? 0)}</span>
-          <span>{sizeText(data.steps[last] ?? 0)}</span>
+          <span>{thresholdAt(0)}</span>
+          <span>{thresholdAt(last)}</span>
         </div>
       </div>
     </section>
