@@ -51,6 +51,13 @@ export function runnerOptions(runner: Runner) {
     : ({ backend: "llama", type: runner.type } as const);
 }
 
+/** What a person is told of an error. @throws the error if the work was cancelled, or if it is a bug */
+export function problemOf(error: unknown, signal: AbortSignal): string {
+  if (!signal.aborted && isAnySystemError(error)) return systemMessage(error);
+  if (!signal.aborted && error instanceof LayergraftError) return error.message;
+  throw error;
+}
+
 /** @throws LayergraftError code `usage` that names the models that failed, after the others were evaluated */
 export async function evaluateModels(
   { models, task, data, limit, runner }: JobInput<"evaluate">,
@@ -71,9 +78,7 @@ export async function evaluateModels(
     try {
       results.push(await evaluateOne(name, source, report));
     } catch (error) {
-      if (signal.aborted || !(error instanceof LayergraftError || isAnySystemError(error))) throw error;
-      // One model that cannot be run does not stop the others.
-      failures.push(`${name}: ${isAnySystemError(error) ? systemMessage(error) : error.message}`);
+      failures.push(`${name}: ${problemOf(error, signal)}`);
     }
   }
   if (failures.length > 0) {

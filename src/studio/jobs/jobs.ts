@@ -77,7 +77,12 @@ export class Jobs {
     return join(this.#options.folder, this.get(id).id);
   }
 
-  async start<K extends JobKind>(kind: K, title: string, input: JobInput<K>): Promise<Job> {
+  async start<K extends JobKind>(
+    kind: K,
+    title: string,
+    input: JobInput<K>,
+    fingerprints?: Job["fingerprints"],
+  ): Promise<Job> {
     // Names sort by time.
     const id = `${Date.now().toString(36).padStart(9, "0")}-${kind}-${randomBytes(3).toString("hex")}`;
     const folder = join(this.#options.folder, id);
@@ -88,6 +93,7 @@ export class Jobs {
       kind,
       title,
       input: input as Job["input"],
+      ...(fingerprints ? { fingerprints } : {}),
       state: "running",
       started: Date.now(),
       ended: null,

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { writeByteModel } from "../../../test/support/byte-model.js";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
-import { KINDS, requireTemplates } from "./kinds.js";
+import { KINDS } from "./kinds.js";
 
 it("merges unrelated models only where that is allowed; replacing an output does not allow it", async () => {
   const project = temporaryFolder();
@@ -21,14 +21,22 @@ it("merges unrelated models only where that is allowed; replacing an output does
   await expect(merge({ force: false, allowUnrelated: true })).rejects.toMatchObject(exists);
 });
 
-it("names the models without a chat template, and what to choose", async () => {
+it("answers with all models that can, and says why the others cannot", { timeout: 60_000 }, async () => {
   const project = temporaryFolder();
   for (const name of ["plain", "chat"]) await writeByteModel(join(project, name), 1);
   writeFileSync(join(project, "chat", "chat_template.jinja"), "{{ messages[0].content }}");
-  const models = ["plain", "chat"].map((source) => ({ name: `the ${source} one`, source }));
-  const { signal } = new AbortController();
-  await expect(requireTemplates(models, project, signal)).rejects.toThrow(
-    /^the plain one has no chat template\. Choose Text as the form of the prompt\.$/,
+  const models = ["plain", "missing", "chat"].map((source) => ({ name: `the ${source} one`, source }));
+  const controls = { signal: new AbortController().signal, onProgress() {}, onText() {} };
+  const options = { chat: true, maxNewTokens: 2, temperature: 0, seed: 0 };
+  const runner = { backend: "engine", weights: "float32" } as const;
+  const answers = await KINDS.answer(
+    { models, prompt: { text: "1+1" }, ...options, runner },
+    { project, folder: project },
+    controls,
   );
-  await requireTemplates(models.slice(1), project, signal);
+  expect(answers).toEqual({
+    "the plain one": { problem: "the plain one has no chat template. Choose Text as the form of the prompt." },
+    "the missing one": { problem: expect.stringContaining("missing") },
+    "the chat one": { text: expect.any(String), finish: expect.any(String), tokens: 2 },
+  });
 });

@@ -6,7 +6,7 @@ import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
 import { pageData, readAnalysis, suggestRecipes } from "../../merge/index.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
 import type { JobInput, JobKind, Progress } from "../protocol/index.js";
-import { evaluateModels, runnerOptions } from "./evaluate.js";
+import { evaluateModels, problemOf, runnerOptions } from "./evaluate.js";
 import { PartsInParallel } from "./parts.js";
 
 /** Folder of an analysis within that of its job. */
@@ -33,21 +33,10 @@ export interface JobControls {
   readonly onText: (stream: string, text: string) => void;
 }
 
-/** Before any model is loaded, which takes long. @throws LayergraftError code `usage` that names models without a chat template */
-export async function requireTemplates(
-  models: JobInput<"answer">["models"],
-  folder: string,
-  signal: AbortSignal,
-): Promise<void> {
-  const without: string[] = [];
-  for (const { name, source } of models) {
-    const opened = await openModelSource(source, { folder, hub: { fetch: "stream", signal } });
-    if (!(await loadSourceTemplate(opened))) without.push(name);
-  }
-  if (without.length === 0) return;
-  const have = without.length === 1 ? "has" : "have";
-  throw usageError(`${without.join(", ")} ${have} no chat template. Choose Text as the form of the prompt.`);
-}
+/** An answer, or why there is none. */
+type Answered =
+  | { readonly text: string; readonly finish: string; readonly tokens: number }
+  | { readonly problem: string };
 
 export type Work<K extends JobKind> = (input: JobInput<K>, place: JobPlace, controls: JobControls) => Promise<unknown>;
 
@@ -70,25 +59,33 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     { signal, onProgress, onText },
   ) {
     const messages = [...(system ? [{ role: "system", content: system }] : []), { role: "user", content: text }];
-    if (chat) await requireTemplates(models, project, signal);
-    const results: Record<string, { readonly text: string; readonly finish: string; readonly tokens: number }> = {};
+    const results: Record<string, Answered> = {};
     for (const { name, source } of models) {
       const loading = ({ done, total, unit }: Progress) => onProgress({ phase: `loading ${name}`, done, total, unit });
-      onProgress({ phase: `loading ${name}`, done: 0, total: 0, unit: "bytes" });
-      // One at a time, so that the memory is that of the largest.
-      const model = await openModel(source, {
-        folder: project,
-        ...runnerOptions(runner),
-        signal,
-        onProgress: loading,
-      });
+      loading({ phase: "", done: 0, total: 0, unit: "bytes" });
       try {
-        onProgress({ phase: `${name} answers`, done: 0, total: 0, unit: "items" });
-        const onPart = (part: string) => onText(name, part);
-        const answer = await model.generate(chat ? messages : text, { ...options, signal, onText: onPart });
-        results[name] = { text: answer.text, finish: answer.finish, tokens: answer.tokens.length };
-      } finally {
-        await model.close();
+        const opened = await openModelSource(source, { folder: project, hub: { fetch: "stream", signal } });
+        if (chat && !(await loadSourceTemplate(opened))) {
+          throw usageError(`${name} has no chat template. Choose Text as the form of the prompt.`);
+        }
+        // One at a time, so that the memory is that of the largest.
+        const model = await openModel(source, {
+          folder: project,
+          ...runnerOptions(runner),
+          signal,
+          onProgress: loading,
+        });
+        try {
+          onProgress({ phase: `${name} answers`, done: 0, total: 0, unit: "items" });
+          const onPart = (part: string) => onText(name, part);
+          const answer = await model.generate(chat ? messages : text, { ...options, signal, onText: onPart });
+          results[name] = { text: answer.text, finish: answer.finish, tokens: answer.tokens.length };
+        } finally {
+          await model.close();
+        }
+      } catch (error) {
+        // One model that cannot be run does not stop the others.
+        results[name] = { problem: problemOf(error, signal) };
       }
     }
     return results;

@@ -1,15 +1,21 @@
 // What all views share: the project, models, jobs, and the problem that is shown. Views keep the rest to themselves.
 import { computed, signal } from "@preact/signals";
-import type { Job, Model, Project, Settings, StudioEvent } from "../protocol/index.ts";
+import type { Job, Model, Output, Project, Settings, StudioEvent } from "../protocol/index.ts";
 import { call, followEvents, StudioError } from "./client.ts";
+import { nameFor } from "./names.ts";
 
 export const project = signal<Project | null>(null);
 export const jobs = signal<readonly Job[]>([]);
 export const isConnected = signal(true);
+/** Counts times that the server was there again: views then start anew, and read all they show. */
+export const connections = signal(0);
 /** A sentence that is shown until it is dismissed. */
 export const trouble = signal<string | null>(null);
 /** Cards by source; a text is why a source cannot be opened. */
 export const models = signal<ReadonlyMap<string, Model | string>>(new Map());
+
+/** Of the models when they were last looked at, by source; null for those that could not be opened. */
+export const fingerprints = signal<Output<"fingerprints">>({});
 
 export const settings = computed<Settings | null>(() => project.value?.settings ?? null);
 
@@ -22,14 +28,19 @@ export function onEvent(listener: Listener): () => void {
   return () => listeners.delete(listener);
 }
 
-/** Runs work of a button; what goes wrong is shown. */
-export async function attempt<T>(work: () => Promise<T>): Promise<T | undefined> {
+/** Runs work of a button; what goes wrong is shown until the next one. */
+export function attempt<T>(work: () => Promise<T>): Promise<T | undefined> {
+  trouble.value = null;
+  return inBackground(work);
+}
+
+/** Runs work that nobody asked for. What goes wrong is shown, except that the server is gone, which the page says anyway. */
+export async function inBackground<T>(work: () => Promise<T>): Promise<T | undefined> {
   try {
-    const result = await work();
-    trouble.value = null;
-    return result;
+    return await work();
   } catch (error) {
-    trouble.value = error instanceof Error ? error.message : String(error);
+    const isOffline = error instanceof StudioError && error.code === "offline" && !isConnected.value;
+    if (!isOffline) trouble.value = error instanceof Error ? error.message : String(error);
     return undefined;
   }
 }
@@ -38,15 +49,16 @@ export async function start(): Promise<void> {
   void followEvents(receive, (connected) => {
     const isBack = connected && !isConnected.value;
     isConnected.value = connected;
-    if (isBack) void load();
+    if (isBack) trouble.value = null;
+    if (isBack) void load().then(() => connections.value++);
   });
   await load();
 }
 
 async function load(): Promise<void> {
-  await attempt(async () => {
+  await inBackground(async () => {
     [project.value, jobs.value] = await Promise.all([call("project.read", {}), call("job.list", {})]);
-    await loadModels();
+    await refresh();
   });
 }
 
@@ -54,8 +66,10 @@ function receive(event: StudioEvent): void {
   if (event.type === "job") {
     const others = jobs.value.filter(({ id }) => id !== event.job.id);
     jobs.value = [event.job, ...others].sort((a, b) => b.started - a.started);
-  } else if (event.type === "project" && event.revision !== project.value?.revision) {
-    void attempt(async () => {
+    // A merge may have written one of the models.
+    if (event.job.state !== "running") void inBackground(refresh);
+  } else if (event.type === "project") {
+    void inBackground(async () => {
       project.value = await call("project.read", {});
       await loadModels();
     });
@@ -69,7 +83,7 @@ let changes: Promise<void> = Promise.resolve();
 export async function change(make: (now: Settings) => Partial<Settings>): Promise<void> {
   changes = changes.then(() => attempt(() => changeNow(make)));
   await changes;
-  await attempt(loadModels);
+  await inBackground(refresh);
 }
 
 async function changeNow(make: (now: Settings) => Partial<Settings>): Promise<void> {
@@ -86,11 +100,40 @@ async function changeNow(make: (now: Settings) => Partial<Settings>): Promise<vo
   }
 }
 
+export const addExpert = (source: string) =>
+  change(({ experts }) => {
+    const names = experts.map(({ name }) => name);
+    return { experts: [...experts, { name: nameFor(source, names), source }] };
+  });
+
+const sourcesOf = ({ base, experts }: Settings) => [
+  ...(base === null ? [] : [base]),
+  ...experts.map(({ source }) => source),
+];
+
+/** Whether files of models have changed since a job started; those that cannot be opened now have not. */
+export const isStale = ({ fingerprints: then = {} }: Job, now = fingerprints.value): boolean =>
+  Object.entries(then).some(([source, one]) => one !== (now[source] ?? one));
+
+/** Looks at the files of all models: cards of those that changed are opened again. */
+export async function refresh(): Promise<void> {
+  if (!settings.value) return;
+  const before = fingerprints.value;
+  fingerprints.value = await call("fingerprints", { sources: sourcesOf(settings.value) });
+  const isSame = (key: string) => {
+    const [source = "", base = ""] = key.split("\n");
+    return [source, base].every((one) => (before[one] ?? null) === (fingerprints.value[one] ?? null));
+  };
+  models.value = new Map([...models.value].filter(([key]) => isSame(key)));
+  await loadModels();
+}
+addEventListener("focus", () => void inBackground(refresh));
+
 /** Opens the cards of all models that have none. */
 async function loadModels(): Promise<void> {
   const now = settings.value;
   if (!now) return;
-  const sources = [now.base, ...now.experts.map(({ source }) => source)].filter((source) => source !== null);
+  const sources = sourcesOf(now);
   const keyOf = (source: string) => cardKey(source, now.base);
   await Promise.all(
     sources
@@ -113,3 +156,9 @@ export async function reload(source: string): Promise<void> {
 /** Problems of a card depend on the base. */
 export const cardKey = (source: string, base: string | null) => `${source}\n${base ?? ""}`;
 export const cardOf = (source: string) => models.value.get(cardKey(source, settings.value?.base ?? null));
+
+/** Why a model cannot be merged with the base; undefined if it can, or while nothing is known. */
+export function misfitOf(source: string): string | undefined {
+  const card = cardOf(source);
+  return typeof card === "object" ? card.problems[0] : card;
+}

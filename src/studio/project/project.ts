@@ -1,5 +1,6 @@
 // The folder of a project: studio.json, recipes/NAME.yaml, and what jobs made. The files are the state; nothing else is.
 import { createHash, randomBytes } from "node:crypto";
+import { type FSWatcher, watch } from "node:fs";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
@@ -22,6 +23,8 @@ const SETTINGS_FILE = "studio.json";
 /** Files of the server: its lock, token and jobs. */
 export const PRIVATE_FOLDER = ".layergraft-studio";
 const MAX_BYTES = 5_000_000;
+/** Milliseconds without changes after which they are announced. */
+const QUIET = 50;
 const MAX_RECENT = 12;
 const MAX_RECIPES = 1000;
 
@@ -59,6 +62,7 @@ export class ProjectFolder {
   /** Where the server keeps its own files. */
   readonly private: string;
   readonly #lock: Lock;
+  readonly #watchers: FSWatcher[] = [];
   /** Changes wait for each other. */
   #turn: Promise<unknown> = Promise.resolve();
 
@@ -90,7 +94,26 @@ export class ProjectFolder {
   }
 
   close(): Promise<void> {
+    for (const watcher of this.#watchers) watcher.close();
     return this.#lock.release();
+  }
+
+  /** Calls after the settings or recipes changed on disk, once for changes in quick succession. */
+  watch(onChange: () => void): void {
+    let timer: NodeJS.Timeout | undefined;
+    const files = { [this.folder]: /^studio\.json$/, [join(this.folder, "recipes")]: /\.yaml$/ };
+    for (const [folder, pattern] of Object.entries(files)) {
+      try {
+        const watcher = watch(folder, { persistent: false }, (_, file) => {
+          if (file !== null && !pattern.test(file)) return;
+          clearTimeout(timer);
+          timer = setTimeout(onChange, QUIET).unref();
+        });
+        this.#watchers.push(watcher.on("error", () => watcher.close()));
+      } catch {
+        // Some file systems cannot be watched: saving then finds what changed.
+      }
+    }
   }
 
   /** The token of the page's address, the same for every server of this project. */
@@ -137,7 +160,9 @@ export class ProjectFolder {
       const text = (await readBounded(file, MAX_BYTES, tooLarge)).toString("utf8");
       return { text, version: versionOf(text) };
     } catch (error) {
-      if (isSystemError(error, "ENOENT")) throw usageError(`There is no recipe called ${name}. Choose another one.`);
+      if (isSystemError(error, "ENOENT")) {
+        throw new LayergraftError("not-found", `There is no recipe called ${name}. Choose another one.`);
+      }
       throw error;
     }
   }

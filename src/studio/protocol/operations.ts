@@ -142,6 +142,9 @@ const progress = z.strictObject({
 
 export type Progress = z.infer<typeof progress>;
 
+/** A digest of each source as it is now: of a model's description and the stamps of its files. null: it cannot be opened. */
+const fingerprints = z.record(z.string(), z.string().nullable());
+
 const models = list(z.strictObject({ name: z.string().max(200), source }))
   .min(1)
   .max(8);
@@ -195,6 +198,8 @@ export const job = z.strictObject({
   /** A line for people. */
   title: z.string(),
   input: z.json(),
+  /** Of the models that it shows something of, when it started. Jobs of earlier versions have none. */
+  fingerprints: fingerprints.optional(),
   state: z.enum(["running", "done", "failed", "cancelled", "interrupted"]),
   /** Milliseconds since 1970. */
   started: z.number(),
@@ -217,8 +222,7 @@ const analysis = z.strictObject({
   experts: z.array(z.string()),
   columns: z.array(z.string()),
   steps: z.array(z.number()),
-  start: count,
-  marks: z.array(z.strictObject({ name: z.string(), step: count })),
+  marks: z.array(z.strictObject({ name: z.string(), steps: z.array(count) })).min(1),
   cells: z.array(
     cells(
       z.strictObject({
@@ -237,7 +241,14 @@ const analysis = z.strictObject({
       experts: z.tuple([count, count]),
       cosine: z.number().nullable(),
       conflict: share,
-      cells: cells(z.strictObject({ both: z.array(z.number()), cosine: z.number().nullable(), conflict: share })),
+      cells: cells(
+        z.strictObject({
+          both: z.array(z.number()),
+          bothAtMarks: z.array(z.number()),
+          cosine: z.number().nullable(),
+          conflict: share,
+        }),
+      ),
     }),
   ),
   warnings: z.array(z.string()),
@@ -268,6 +279,7 @@ export const operations = {
     output: z.strictObject({ folder: z.string(), parent: z.string().nullable(), entries: z.array(folderEntry) }),
   },
   inspect: { input: z.strictObject({ source, base: source.nullable() }), output: model },
+  fingerprints: { input: z.strictObject({ sources: list(source) }), output: fingerprints },
   methods: {
     input: z.strictObject({}),
     output: z.strictObject({ methods: z.array(method), outputFields: z.array(field) }),
@@ -286,6 +298,8 @@ export const operations = {
     /** `isThere`: nothing was written, because another plan is there. */
     output: z.strictObject({ file: z.string(), isThere: z.boolean() }),
   },
+  /** Why llama.cpp cannot have the recipe's model, as its family or tokenizer; null if it can. */
+  "recipe.exportable": { input: z.strictObject({ name }), output: z.strictObject({ problem: z.string().nullable() }) },
   "recipe.check": { input: z.strictObject({ text }), output: check },
   /** Plans in the project. */
   "experiment.list": { input: z.strictObject({}), output: z.array(planEntry) },
@@ -322,7 +336,8 @@ export type Output<N extends OperationName> = z.infer<Operations[N]["output"]>;
 /** What `GET /api/events` sends. */
 export const event = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("job"), job }),
-  z.strictObject({ type: z.literal("project"), revision: count }),
+  /** The settings or the recipes, by a tab or another program. */
+  z.strictObject({ type: z.literal("project") }),
   /** New text of an answer that a job generates. */
   z.strictObject({ type: z.literal("text"), job: z.string(), stream: z.string(), text: z.string() }),
 ]);

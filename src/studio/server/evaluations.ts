@@ -32,6 +32,7 @@ import {
   evaluation,
   evaluationName,
   type Input,
+  type Output,
   type ResultComparison,
 } from "../protocol/index.js";
 
@@ -97,22 +98,26 @@ export async function listEvaluations(project: string): Promise<Evaluation[]> {
   const found = await Promise.all(names.slice(0, MAX_RESULTS).map((name) => evaluationOf(folder, name)));
   const results = found.filter((one) => one !== undefined);
   const sources = [...new Set(results.map(({ source }) => source))];
-  const digests = new Map(
-    await Promise.all(sources.map(async (source) => [source, await digestOf(source, project)] as const)),
-  );
-  const isEarlier = ({ name, source }: Evaluation) => isEarlierVersion(join(folder, name), digests.get(source));
+  const digests = await fingerprintsOf(sources, project);
+  const isEarlier = ({ name, source }: Evaluation) =>
+    isEarlierVersion(join(folder, name), digests[source] ?? undefined);
   const dated = await Promise.all(results.map(async (one) => ({ ...one, isEarlier: await isEarlier(one) })));
   return dated.sort((a, b) => b.ended - a.ended || (a.name < b.name ? -1 : 1));
 }
 
-/** Of a model as it is now; undefined if this machine cannot open it without the hub. */
-async function digestOf(source: string, folder: string): Promise<string | undefined> {
-  try {
-    return (await openModelSource(source, { folder })).digest;
-  } catch (error) {
-    if (error instanceof LayergraftError || isAnySystemError(error)) return undefined;
-    throw error;
-  }
+/** Of models as they are now; null for those that this machine cannot open without the hub. */
+export async function fingerprintsOf(sources: readonly string[], folder: string): Promise<Output<"fingerprints">> {
+  const digestOf = async (source: string) => {
+    try {
+      return (await openModelSource(source, { folder })).digest;
+    } catch (error) {
+      if (error instanceof LayergraftError || isAnySystemError(error)) return null;
+      throw error;
+    }
+  };
+  return Object.fromEntries(
+    await Promise.all(sources.map(async (source) => [source, await digestOf(source)] as const)),
+  );
 }
 
 /** Undefined if it is not complete, or not an evaluation. */

@@ -12,18 +12,20 @@ import {
   usageError,
   writeFileAtomically,
 } from "../../core/index.js";
+import { openModelSource } from "../../engine/index.js";
 import { openTasks } from "../../evaluate/index.js";
 import { parsePlan } from "../../experiment/index.js";
+import { EXPORT_FORMATS } from "../../export/index.js";
 import { methodReferences, mostChangedRows, outputReferences } from "../../merge/index.js";
 import { loadYaml } from "../../settings/index.js";
 import type { Experiments } from "../experiments/ask.js";
 import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
 import { experimentOf } from "../project/experiment-plan.js";
-import type { ProjectFolder } from "../project/project.js";
+import { type ProjectFolder, recipeFile } from "../project/project.js";
 import type { Input, JobInput, JobKind, Model, OperationName, Output, StudioEvent } from "../protocol/index.js";
 import { checkRecipeText } from "./check-recipe.js";
-import { choicesOf, compareEvaluations, itemsOf, listEvaluations } from "./evaluations.js";
+import { choicesOf, compareEvaluations, fingerprintsOf, itemsOf, listEvaluations } from "./evaluations.js";
 import type { Reports } from "./reports.js";
 
 /** What handlers work on. */
@@ -48,21 +50,22 @@ export const HANDLERS: Handlers = {
   "project.read": (_, { project }) => project.read(),
   async "project.change"({ revision, change }, { project, onEvent }) {
     const changed = await project.change(revision, change);
-    onEvent({ type: "project", revision: changed.revision });
+    onEvent({ type: "project" });
     return changed;
   },
   browse: ({ folder }, { project }) => browse(folder ?? dirname(project.folder)),
   inspect: ({ source, base }, { project }) => card(source, base, project.folder),
+  fingerprints: ({ sources }, { project }) => fingerprintsOf(sources, project.folder),
   methods: () => ({ methods: copyOf(methodReferences()), outputFields: copyOf(outputReferences()) }),
   "recipe.read": ({ name }, { project }) => project.readRecipe(name),
   async "recipe.write"({ name, text, version }, { project, onEvent }) {
     const written = await project.writeRecipe(name, text, version);
-    onEvent({ type: "project", revision: (await project.read()).revision });
+    onEvent({ type: "project" });
     return written;
   },
   async "recipe.remove"({ name }, { project, onEvent }) {
     await project.removeRecipe(name);
-    onEvent({ type: "project", revision: (await project.read()).revision });
+    onEvent({ type: "project" });
     return {};
   },
   async "recipe.experiment"({ name, task, force }, { project }) {
@@ -80,6 +83,19 @@ export const HANDLERS: Handlers = {
     await writeFileAtomically(file, planned);
     return { file, isThere: false };
   },
+  async "recipe.exportable"({ name }, { project }) {
+    const { defaultType, plan } = EXPORT_FORMATS.gguf;
+    try {
+      await plan(
+        await openModelSource(await recipeFile(project.folder, name), { folder: project.folder }),
+        defaultType,
+      );
+      return { problem: null };
+    } catch (error) {
+      if (error instanceof LayergraftError) return { problem: error.message };
+      throw error;
+    }
+  },
   "recipe.check": ({ text }, { project }) => checkRecipeText(text, join(project.folder, "recipes")),
   "experiment.list": (_, { experiments }) => experiments.ask("list", {}),
   async "experiment.read"(input, { experiments, reports }) {
@@ -87,7 +103,11 @@ export const HANDLERS: Handlers = {
     return found && { ...found, reportUrl: found.report === null ? null : reports.urlOf(found.report) };
   },
   "experiment.recipe": async (input, { experiments }) => ({ text: await experiments.ask("recipe", input) }),
-  "job.start": ({ kind, input }, { jobs }) => jobs.start(kind, TITLES[kind](input as never), input),
+  async "job.start"({ kind, input }, { jobs, project }) {
+    const shown = SOURCES[kind]?.(input as never);
+    const fingerprints = shown && (await fingerprintsOf(shown, project.folder));
+    return jobs.start(kind, TITLES[kind](input as never), input, fingerprints);
+  },
   "job.cancel": ({ id }, { jobs }) => jobs.cancel(id),
   async "job.remove"({ id }, { jobs }) {
     await jobs.remove(id);
@@ -115,6 +135,13 @@ const TITLES: { readonly [K in JobKind]: (input: JobInput<K>) => string } = {
   export: ({ recipe, type }) => `Export ${recipe} as ${type}`,
   push: ({ repository }) => `Push to ${repository}`,
   experiment: ({ plan }) => `Experiment ${plan}`,
+};
+
+/** The models that a job shows something of, which goes stale when they change. Evaluations have digests of their own. */
+const SOURCES: { readonly [K in JobKind]?: (input: JobInput<K>) => string[] } = {
+  analyze: ({ base, experts }) => [base, ...experts.map(({ source }) => source)],
+  suggest: ({ base, task, language }) => [base, task, language],
+  answer: ({ models }) => models.map(({ source }) => source),
 };
 
 /** Data without readonly types and undefined fields. */

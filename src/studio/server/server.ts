@@ -54,6 +54,7 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
     }
   };
   const jobs = await Jobs.open({ folder: `${project.private}/jobs`, project: project.folder, onEvent });
+  project.watch(() => onEvent({ type: "project" }));
   const token = await project.token();
   const experiments = new Experiments(project.folder);
   const reports = new Reports();

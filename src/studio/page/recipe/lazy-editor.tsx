@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentProps } from "preact";
 import { useEffect } from "preact/hooks";
-import { attempt } from "../store.ts";
+import { inBackground } from "../store.ts";
 import type { RecipeEditor } from "./editor.tsx";
 
 const loaded = signal<typeof RecipeEditor | null>(null);
@@ -10,7 +10,7 @@ const loaded = signal<typeof RecipeEditor | null>(null);
 export function LazyEditor(props: ComponentProps<typeof RecipeEditor>) {
   useEffect(() => {
     if (loaded.value) return;
-    void attempt(async () => {
+    void inBackground(async () => {
       const found = await import("./editor.tsx");
       loaded.value = found.RecipeEditor;
     });

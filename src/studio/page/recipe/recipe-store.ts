@@ -2,10 +2,10 @@
 // can be undone.
 import { computed, effect, signal } from "@preact/signals";
 import { Document, parseDocument } from "yaml";
-import type { Check, Method } from "../../protocol/index.ts";
+import type { Check, Input, Job, Method } from "../../protocol/index.ts";
 import { OUTPUT_FIELDS, type RecipeValue, SWAP_WEIGHTS } from "../../recipe/board.ts";
 import { call, StudioError } from "../client.ts";
-import { attempt, change, onEvent, project, settings, trouble } from "../store.ts";
+import { attempt, change, inBackground, onEvent, settings, trouble } from "../store.ts";
 
 /** Milliseconds without typing after which a text is checked and saved. */
 const PAUSE = 350;
@@ -15,6 +15,8 @@ export const name = signal<string | null>(null);
 export const text = signal("");
 /** Counts changes of the text that were not typed: the editor then takes it. */
 export const revision = signal(0);
+/** Whether the text is that of the recipe, which may then be changed. */
+export const isLoaded = signal(false);
 export const check = signal<Check | null>(null);
 export const methods = signal<readonly Method[]>([]);
 /** Texts before, and after changes that were undone. */
@@ -28,27 +30,50 @@ let saved = "";
 let timer: ReturnType<typeof setTimeout> | undefined;
 let lastTyped = 0;
 
-/** Opens the recipe that the project shows, in every tab, and reads it again where another tab wrote it. */
+/** A recipe whose text is not on the disk, and why. Nothing is made of the recipe until it is. */
+export interface Unsaved {
+  readonly message: string;
+  /** What is on the disk instead, by another tab or program; null: it was removed. */
+  readonly theirs?: { readonly text: string; readonly version: string } | null;
+}
+export const unsaved = signal<Unsaved | null>(null);
+addEventListener("beforeunload", (event) => {
+  if (text.peek() !== saved) event.preventDefault();
+});
+
+/**
+ * Opens the recipe that the project shows, in every tab, and reads it again where another tab or program wrote it. Called once,
+ * and again whenever the server is back.
+ */
 export function follow(): () => void {
-  void attempt(async () => {
+  void inBackground(async () => {
     if (methods.value.length === 0) methods.value = (await call("methods", {})).methods;
   });
   const stop = effect(() => {
     const wanted = settings.value?.recipe ?? null;
-    if (wanted !== name.peek()) void open(wanted);
+    // Another recipe would take the place of a text that is nowhere else.
+    if (unsaved.value === null && wanted !== name.peek()) void open(wanted);
   });
+  void look();
   const stopEvents = onEvent(({ type }) => {
-    if (type === "project" && text.peek() === saved) void reread();
+    if (type === "project") void look();
   });
   return () => {
     stop();
     stopEvents();
-    void settle();
   };
+}
+
+/** Reads what is on the disk, or tries again to save what is not. What is being typed is saved by its own timer. */
+async function look(): Promise<void> {
+  if (text.peek() === saved) await reread();
+  else if (unsaved.peek() !== null) await settle();
 }
 
 async function open(wanted: string | null): Promise<void> {
   await settle();
+  if (unsaved.peek() !== null) return;
+  isLoaded.value = false;
   name.value = wanted;
   [past.value, future.value, check.value] = [[], [], null];
   if (wanted === null) show("", null);
@@ -61,23 +86,31 @@ async function reread(): Promise<void> {
   const before = { version, text: text.peek() };
   try {
     const found = await call("recipe.read", { name: wanted });
-    if (wanted !== name.peek() || found.version === version) return;
+    if (wanted !== name.peek()) return;
+    if (found.version === version) {
+      // The server may have gone while it checked.
+      if (check.peek() === null) await runCheck();
+      return;
+    }
     // What was changed or saved here in the meantime is newer than what was read.
     if (version !== before.version || text.peek() !== before.text) return;
     show(found.text, found.version);
     await runCheck();
   } catch (error) {
     // Removed in another tab.
-    if (project.peek()?.recipes.includes(wanted)) trouble.value = (error as Error).message;
-    else await change(() => ({ recipe: null }));
+    if (isOf(error, "not-found")) await change(() => ({ recipe: null }));
+    else if (!isOf(error, "offline")) trouble.value = (error as Error).message;
   }
 }
 
 function show(content: string, of: string | null): void {
   text.value = content;
   revision.value++;
+  isLoaded.value = true;
   [saved, version] = [content, of];
 }
+
+const isOf = (error: unknown, code: string) => error instanceof StudioError && error.code === code;
 
 /** Makes a recipe and opens it. */
 export async function create(wanted: string, content: string): Promise<void> {
@@ -134,20 +167,65 @@ async function save(): Promise<void> {
   if (to === null || content === saved) return;
   try {
     ({ version } = await call("recipe.write", { name: to, text: content, version }));
-    saved = content;
+    [saved, unsaved.value] = [content, null];
   } catch (error) {
-    trouble.value =
-      error instanceof StudioError && error.code === "conflict"
-        ? `${to} was changed in another tab. Copy your text, then open the recipe again.`
-        : (error as Error).message;
+    unsaved.value = isOf(error, "conflict")
+      ? await changedElsewhere(to)
+      : { message: `${to} is not saved. ${(error as Error).message}` };
   }
   await runCheck();
 }
 
+async function changedElsewhere(to: string): Promise<Unsaved> {
+  try {
+    const theirs = await call("recipe.read", { name: to });
+    return { message: `${to} was changed elsewhere, and here.`, theirs };
+  } catch (error) {
+    if (isOf(error, "not-found")) return { message: `${to} was removed elsewhere, and changed here.`, theirs: null };
+    return { message: `${to} is not saved. ${(error as Error).message}` };
+  }
+}
+
+/** Saves the text over what is on the disk. */
+export async function keepMine(): Promise<void> {
+  const { theirs } = unsaved.peek() ?? {};
+  if (theirs !== undefined) version = theirs?.version ?? null;
+  await settle();
+}
+
+/** Opens what is on the disk; undo brings the text back. */
+export async function takeTheirs(): Promise<void> {
+  const theirs = unsaved.peek()?.theirs;
+  if (theirs) {
+    past.value = [...past.peek(), text.peek()];
+    show(theirs.text, theirs.version);
+  } else saved = text.peek();
+  unsaved.value = null;
+  if (theirs) await runCheck();
+  else await change(({ recipe }) => (recipe === name.peek() ? { recipe: null } : {}));
+}
+
+/** Does work that reads recipes, once the open one is on the disk as it is shown; not while it is not. */
+export async function whenSaved<T>(work: () => Promise<T>): Promise<T | undefined> {
+  await settle();
+  return unsaved.peek() === null ? attempt(work) : undefined;
+}
+
+export const startSaved = (job: Input<"job.start">) => whenSaved(() => call("job.start", job));
+
+/** Resumes a job, or starts it again where it keeps nothing. */
+export function again({ kind, input }: Job): void {
+  const more = kind === "merge" || kind === "export" ? { resume: true } : {};
+  void startSaved({ kind, input: { ...Object(input), ...more } } as Input<"job.start">);
+}
+/** What a button for it says. */
+export const againText = ({ kind }: Job) =>
+  kind === "merge" || kind === "export" || kind === "evaluate" || kind === "experiment" ? "Resume" : "Start again";
+
 let checks = 0;
 async function runCheck(): Promise<void> {
   const mine = ++checks;
-  const found = await attempt(() => call("recipe.check", { text: text.peek() }));
+  const found = await inBackground(() => call("recipe.check", { text: text.peek() }));
   // A later text has a check of its own.
   if (found && mine === checks) check.value = found;
 }

@@ -6,7 +6,7 @@ import type { Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { JobProgress } from "../components/progress.tsx";
 import { nameFor } from "../names.ts";
-import { attempt, jobs, project, settings } from "../store.ts";
+import { attempt, inBackground, isStale, jobs, project, settings } from "../store.ts";
 import type { Tower } from "./board-view.tsx";
 import { create } from "./recipe-store.ts";
 
@@ -20,10 +20,11 @@ export function Suggestions({ towers }: { towers: readonly Tower[] }) {
   const isOurs = ({ kind, input }: Job) =>
     kind === "suggest" &&
     JSON.stringify(input) === JSON.stringify({ base, task: task?.source, language: language?.source });
-  const job = jobs.value.find(isOurs);
+  const latest = jobs.value.find(isOurs);
+  const job = latest && isStale(latest) ? undefined : latest;
   useEffect(() => {
     if (job?.state !== "done") return;
-    void attempt(async () => setFound(suggestions.parse(await call("job.result", { id: job.id }))));
+    void inBackground(async () => setFound(suggestions.parse(await call("job.result", { id: job.id }))));
   }, [job?.id, job?.state]);
   if (base === null || !task || !language) return null;
   const ask = () =>

@@ -5,10 +5,11 @@ import { type Job, jobInputs } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Different } from "../components/different.tsx";
 import { JobProgress } from "../components/progress.tsx";
-import { attempt, onEvent } from "../store.ts";
+import { inBackground, isStale, models, onEvent, project } from "../store.ts";
 import { type Choice, choiceClass } from "./choices.tsx";
 
-const answers = z.record(z.string(), z.object({ text: z.string(), finish: z.string(), tokens: z.number() }));
+const answer = z.object({ text: z.string(), finish: z.string(), tokens: z.number() });
+const answers = z.record(z.string(), z.union([answer, z.object({ problem: z.string() })]));
 type Answers = z.infer<typeof answers>;
 
 const FINISHES: Readonly<Record<string, string>> = { length: "cut at the limit", end: "", stop: "" };
@@ -28,20 +29,36 @@ export function AnswersOf({ job, choices }: { job: Job; choices: readonly Choice
   );
   useEffect(() => {
     if (job.state !== "done") return;
-    void attempt(async () => setDone(answers.parse(await call("job.result", { id: job.id }))));
+    void inBackground(async () => setDone(answers.parse(await call("job.result", { id: job.id }))));
   }, [job.id, job.state]);
+  const [hasChanged, setChanged] = useState(false);
+  useEffect(() => {
+    const sources = Object.keys(job.fingerprints ?? {});
+    void inBackground(async () => setChanged(isStale(job, await call("fingerprints", { sources }))));
+  }, [job.id, project.value, models.value]);
   if (!input) return null;
-  const textOf = (name: string) => (done?.[name]?.text ?? streamed[name] ?? "").trimStart();
+  const resultOf = (name: string) => {
+    const found = done?.[name];
+    return found && "problem" in found ? { problem: found.problem } : { answer: found };
+  };
+  const textOf = (name: string) => (resultOf(name).answer?.text ?? streamed[name] ?? "").trimStart();
   const [first] = input.models;
   return (
     <>
       <p class="asked">
         <span class="label">Prompt</span> {input.prompt.text}
       </p>
+      {hasChanged && job.state !== "running" ? (
+        <p class="notice caution">
+          <span>A model or recipe was changed since it gave these answers. Ask again to hear it as it is now.</span>
+        </p>
+      ) : null}
       <JobProgress job={job} />
       {job.error === null ? null : <p class="notice problem">{job.error}</p>}
       <div class="answers">
         {input.models.map(({ name }, i) => {
+          const { answer, problem } = resultOf(name);
+          const text = textOf(name);
           return (
             <article
               key={name}
@@ -52,12 +69,14 @@ export function AnswersOf({ job, choices }: { job: Job; choices: readonly Choice
                 <span class="mark" aria-hidden="true" />
                 {name}
               </h2>
+              {problem === undefined ? null : <p class="notice problem">{problem}</p>}
               <p class="answer" aria-live={job.state === "running" ? "polite" : "off"}>
-                {i > 0 && first && done ? <Different from={textOf(first.name)} to={textOf(name)} /> : textOf(name)}
+                {text === "" && job.state === "running" ? <span class="soft">waiting</span> : null}
+                {i > 0 && first && answer ? <Different from={textOf(first.name)} to={text} /> : text}
               </p>
-              {done?.[name] ? (
+              {answer ? (
                 <p class="soft">
-                  {done[name].tokens} tokens{FINISHES[done[name].finish] ? `, ${FINISHES[done[name].finish]}` : ""}
+                  {answer.tokens} tokens{FINISHES[answer.finish] ? `, ${FINISHES[answer.finish]}` : ""}
                 </p>
               ) : null}
             </article>

@@ -1,8 +1,8 @@
 // One prompt, several models, side by side, before anything is written.
 import { signal } from "@preact/signals";
-import { call } from "../client.ts";
 import { Field, Segments } from "../components/basics.tsx";
 import { NumberField } from "../components/number-field.tsx";
+import { startSaved } from "../recipe/recipe-store.ts";
 import { attempt, change, jobs, settings } from "../store.ts";
 import { AnswersOf } from "./answers.tsx";
 import { choices, chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.tsx";
@@ -23,7 +23,7 @@ async function ask(text: string): Promise<void> {
     }));
     const models = chosen.value.map(({ name, source }) => ({ name, source }));
     const options = { maxNewTokens: limit.value, temperature: temperature.value, seed: seed.value };
-    await call("job.start", {
+    await startSaved({
       kind: "answer",
       input: { models, prompt, chat: chat.value, ...options, runner: runner.value },
     });

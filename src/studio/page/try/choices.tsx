@@ -2,7 +2,7 @@
 import { computed, signal } from "@preact/signals";
 import { type Choices, GGUF_TYPES, type Runner, WEIGHTS } from "../../protocol/index.ts";
 import { Field, ownClass } from "../components/basics.tsx";
-import { project, settings } from "../store.ts";
+import { cardOf, project, settings } from "../store.ts";
 
 export interface Choice {
   readonly name: string;
@@ -35,7 +35,12 @@ function recipeLabel(name: string, experts: readonly { readonly name: string }[]
 /** Choices against the default, which is the models and the open recipe. */
 const changed = signal<ReadonlySet<string>>(new Set());
 const isDefault = ({ source, own }: Choice) => own !== undefined || source === sourceOf(settings.value?.recipe ?? "");
-const isChosen = (one: Choice) => isDefault(one) !== changed.value.has(one.name);
+const isChosen = (one: Choice) => problemOf(one) === null && isDefault(one) !== changed.value.has(one.name);
+/** Why a model cannot be run. */
+function problemOf({ source }: Choice): string | null {
+  const card = cardOf(source);
+  return typeof card === "string" ? card : null;
+}
 export const chosen = computed(() => choices.value.filter(isChosen));
 
 export const runner = signal<Runner>({ backend: "engine", weights: "float32" });
@@ -52,13 +57,19 @@ export function ModelList() {
   return (
     <fieldset class="model-list">
       <legend class="label">Models</legend>
-      {choices.value.map((one) => (
-        <label key={one.name} class={`row ${choiceClass(one.own)}`}>
-          <input {...{ type: "checkbox", checked: isChosen(one), onChange: () => toggle(one) }} />
-          <span class="mark" aria-hidden="true" />
-          {one.name}
-        </label>
-      ))}
+      {choices.value.map((one) => {
+        const problem = problemOf(one);
+        return (
+          <label key={one.name} class={`row ${choiceClass(one.own)}`}>
+            <input
+              {...{ type: "checkbox", checked: isChosen(one), disabled: problem !== null, onChange: () => toggle(one) }}
+            />
+            <span class="mark" aria-hidden="true" />
+            {one.name}
+            {problem === null ? null : <span class="about">{problem}</span>}
+          </label>
+        );
+      })}
     </fieldset>
   );
 }

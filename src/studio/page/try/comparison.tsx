@@ -4,7 +4,7 @@ import type { ComparedItem, ResultComparison } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Field, Icon, Segments } from "../components/basics.tsx";
 import { Different } from "../components/different.tsx";
-import { attempt } from "../store.ts";
+import { inBackground } from "../store.ts";
 import type { Row } from "./results.tsx";
 
 type Task = ResultComparison["tasks"][number];
@@ -19,7 +19,7 @@ export function Comparison({ pair, task }: Props) {
   const [found, setFound] = useState<ResultComparison | null>(null);
   const [first, second] = pair;
   useEffect(() => {
-    void attempt(async () => {
+    void inBackground(async () => {
       const names: [string, string] = [labelOf(first, second), labelOf(second, first)];
       setFound(await call("evaluation.compare", { first: first.name, second: second.name, names }));
     });
@@ -105,7 +105,7 @@ function Items({ pair, task, metric, ids }: ItemsProps) {
   const pages = Math.ceil(ids.length / PAGE);
   useEffect(() => {
     let isCurrent = true;
-    void attempt(async () => {
+    void inBackground(async () => {
       const wanted = ids.slice(page * PAGE, (page + 1) * PAGE);
       const [first, second] = pair.map(({ name }) => name) as [string, string];
       const found = await call("evaluation.items", { first, second, task, metric: metric.metric, ids: wanted });

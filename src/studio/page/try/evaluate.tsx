@@ -7,7 +7,8 @@ import { call } from "../client.ts";
 import { Field } from "../components/basics.tsx";
 import { NumberField } from "../components/number-field.tsx";
 import { JobProgress } from "../components/progress.tsx";
-import { attempt, jobs } from "../store.ts";
+import { again, startSaved } from "../recipe/recipe-store.ts";
+import { inBackground, jobs } from "../store.ts";
 import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.tsx";
 import { Results } from "./results.tsx";
 import { firstTask, isListed, OTHER, TaskChoice, TaskName, taskOf } from "./task-fields.tsx";
@@ -17,10 +18,6 @@ const picked = signal<string | null>(null);
 const typed = signal("");
 const data = signal("");
 const limit = signal<number | null>(100);
-
-function startEvaluation(input: unknown): Promise<unknown> {
-  return attempt(async () => call("job.start", { kind: "evaluate", input: jobInputs.evaluate.parse(input) }));
-}
 
 export function Evaluate() {
   const all = jobs.value.filter(({ kind }) => kind === "evaluate");
@@ -32,9 +29,12 @@ export function Evaluate() {
   const count = chosen.value.length;
   const canStart = latest?.state !== "running" && count > 0 && task !== null;
   const start = () =>
-    startEvaluation({
-      ...{ models: chosen.value.map(({ name, source }) => ({ name, source })), task, limit: limit.value },
-      ...{ data: data.value.trim() === "" ? null : data.value, runner: runner.value },
+    startSaved({
+      kind: "evaluate",
+      input: {
+        ...{ models: chosen.value.map(({ name, source }) => ({ name, source })), task: task ?? "", limit: limit.value },
+        ...{ data: data.value.trim() === "" ? null : data.value, runner: runner.value },
+      },
     });
   return (
     <div class="stack wide">
@@ -110,7 +110,7 @@ function Latest({ job }: { job: Job }) {
   return (
     <div class={`notice ${job.error === null ? "caution" : "problem"}`}>
       <span>{job.error ?? `${ended} Answers so far are kept.`}</span>
-      <button type="button" onClick={() => startEvaluation(job.input)}>
+      <button type="button" onClick={() => again(job)}>
         {job.error === null ? "Resume" : "Try again"}
       </button>
     </div>
@@ -121,7 +121,7 @@ function Latest({ job }: { job: Job }) {
 function KeptResults({ job }: { job: Job }) {
   const [names, setNames] = useState<readonly string[]>([]);
   useEffect(() => {
-    void attempt(async () => {
+    void inBackground(async () => {
       const results = evaluated.parse(await call("job.result", { id: job.id }));
       setNames(results.flatMap(({ name, isKept }) => (isKept ? name : [])));
     });

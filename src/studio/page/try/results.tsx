@@ -5,7 +5,7 @@ import type { Evaluation } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Field } from "../components/basics.tsx";
 import { Interval } from "../components/interval.tsx";
-import { attempt } from "../store.ts";
+import { inBackground } from "../store.ts";
 import { choiceClass, choices } from "./choices.tsx";
 import { Comparison } from "./comparison.tsx";
 
@@ -58,7 +58,7 @@ export function Results({ version }: { version: string }) {
   const [all, setAll] = useState<readonly Evaluation[] | null>(null);
   useEffect(() => {
     let isCurrent = true;
-    void attempt(async () => {
+    void inBackground(async () => {
       const found = await call("evaluation.list", {});
       if (isCurrent) setAll(found);
     });

@@ -1,7 +1,9 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { ownClass } from "../components/basics.tsx";
-import { isConnected, jobs, project, trouble } from "../store.ts";
+import { follow } from "../recipe/recipe-store.ts";
+import { Unsaved } from "../recipe/unsaved.tsx";
+import { connections, isConnected, jobs, project, trouble } from "../store.ts";
 import { Changes } from "./changes.tsx";
 import { Experiments } from "./experiments.tsx";
 import { Jobs } from "./jobs.tsx";
@@ -34,6 +36,7 @@ addEventListener("hashchange", () => {
 
 export function App() {
   const { view: View } = VIEWS[shown.value];
+  useEffect(follow, [connections.value]);
   useEffect(() => {
     // On a phone the views are wider than the window.
     document.querySelector(".views [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -74,6 +77,7 @@ export function App() {
             <span>The server does not answer. Start it again with layergraft studio; this page then continues.</span>
           </p>
         )}
+        <Unsaved />
         {trouble.value === null ? null : (
           <div class="notice problem">
             <span>{trouble.value}</span>
@@ -84,7 +88,11 @@ export function App() {
         )}
       </div>
       <main id="main" tabIndex={-1}>
-        {project.value ? <View /> : trouble.value === null ? <p class="soft">Loading…</p> : null}
+        {project.value ? (
+          <View key={connections.value} />
+        ) : trouble.value === null ? (
+          <p class="soft">Loading…</p>
+        ) : null}
       </main>
     </>
   );

@@ -6,7 +6,7 @@ import { Empty } from "../components/basics.tsx";
 import { JobProgress } from "../components/progress.tsx";
 import { Explorer } from "../explorer/explorer.tsx";
 import { bytesText, durationText } from "../format.ts";
-import { attempt, cardOf, jobs, settings } from "../store.ts";
+import { attempt, cardOf, isStale as hasChanged, inBackground, jobs, misfitOf, refresh, settings } from "../store.ts";
 
 /** Analyses by job. */
 const loaded = signal<ReadonlyMap<string, Analysis>>(new Map());
@@ -15,10 +15,7 @@ export function Changes() {
   const now = settings.value;
   const { base, experts } = now ?? { base: null, experts: [] };
   // A model that does not fit the base would keep the others from being measured.
-  const fitting = experts.filter(({ source }) => {
-    const card = cardOf(source);
-    return card === undefined || (typeof card === "object" && card.problems.length === 0);
-  });
+  const fitting = experts.filter(({ source }) => misfitOf(source) === undefined);
   const leftOut = experts.filter((expert) => !fitting.includes(expert)).map(({ name }) => name);
   const analyses = jobs.value.filter(({ kind }) => kind === "analyze");
   const running = analyses.find(({ state }) => state === "running");
@@ -26,15 +23,16 @@ export function Changes() {
   const isCurrent = (job: Job) => {
     const input = inputOf(job);
     const sources = (of: readonly Expert[] = []) => JSON.stringify(of.map(({ source }) => source).sort());
-    return input?.base === base && sources(input?.experts) === sources(fitting);
+    return input?.base === base && sources(input?.experts) === sources(fitting) && !hasChanged(job);
   };
   const shown = done.find(isCurrent) ?? done[0];
   const latest = analyses[0];
+  useEffect(() => void inBackground(refresh), []);
   const id = shown?.id;
   const data = id === undefined ? undefined : loaded.value.get(id);
   useEffect(() => {
     if (id === undefined || loaded.value.has(id)) return;
-    void attempt(async () => {
+    void inBackground(async () => {
       const found = await call("analysis.read", { id });
       loaded.value = new Map([...loaded.value, [id, found]]);
     });
@@ -107,7 +105,9 @@ export function Changes() {
       ) : null}
       {isStale ? (
         <p class="notice caution">
-          <span>These figures are of other models than those that are open now. Measure again to update them.</span>
+          <span>
+            These figures are of other models or files than those that are open now. Measure again to update them.
+          </span>
         </p>
       ) : null}
       {shown || running ? null : (

@@ -2,6 +2,7 @@ import type { Job } from "../../protocol/index.ts";
 import { Empty } from "../components/basics.tsx";
 import { CancelButton, JobProgress } from "../components/progress.tsx";
 import { durationText } from "../format.ts";
+import { again, againText } from "../recipe/recipe-store.ts";
 import { jobs } from "../store.ts";
 
 const STATES: Readonly<Record<Job["state"], string>> = {
@@ -55,6 +56,11 @@ export function Jobs() {
               <JobProgress job={job} isBare />
               {job.error === null ? null : <p class="notice problem">{job.error}</p>}
             </div>
+            {job.state === "interrupted" || job.state === "cancelled" ? (
+              <button type="button" aria-label={`${againText(job)}: ${job.title}`} onClick={() => again(job)}>
+                {againText(job)}
+              </button>
+            ) : null}
             {job.state === "running" ? (
               <CancelButton job={job} />
             ) : (

@@ -2,8 +2,8 @@ import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import type { Expert } from "../../protocol/index.ts";
 import { Empty, Icon, ownClass } from "../components/basics.tsx";
-import { nameFor, nameProblem } from "../names.ts";
-import { cardOf, change, reload, settings } from "../store.ts";
+import { nameProblem } from "../names.ts";
+import { addExpert, cardOf, change, reload, settings } from "../store.ts";
 import { ModelCard } from "./model-card.tsx";
 import { PickDialog } from "./pick-dialog.tsx";
 
@@ -70,21 +70,13 @@ export function Models() {
             if (picking.value === "base") {
               await change(() => ({ base: source }));
               picking.value = null;
-            } else await change(({ experts: had }) => ({ experts: [...had, expertOf(source, had)] }));
+            } else await addExpert(source);
           }}
         />
       )}
     </section>
   );
 }
-
-const expertOf = (source: string, had: readonly Expert[]): Expert => ({
-  name: nameFor(
-    source,
-    had.map(({ name }) => name),
-  ),
-  source,
-});
 
 function AddCard({ text, onClick }: { text: string; onClick: () => void }) {
   return (

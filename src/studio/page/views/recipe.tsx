@@ -1,5 +1,5 @@
 // Choose: whose each layer is, by board, form or text; what the plan will read and write.
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import { parse } from "yaml";
 import { type Board, boardOfOne, boardOfRecipe, type RecipeValue, recipeOfBoard } from "../../recipe/board.ts";
 import { call } from "../client.ts";
@@ -11,10 +11,9 @@ import { LazyEditor } from "../recipe/lazy-editor.tsx";
 import { MethodForm } from "../recipe/method-form.tsx";
 import * as recipe from "../recipe/recipe-store.ts";
 import { Suggestions } from "../recipe/suggestions.tsx";
-import { attempt, cardOf, change, project, settings } from "../store.ts";
+import { attempt, cardOf, change, misfitOf, project, settings } from "../store.ts";
 
 export function Recipe() {
-  useEffect(recipe.follow, []);
   const now = settings.value;
   const { base, experts } = now ?? { base: null, experts: [] };
   const towers: Tower[] = [
@@ -43,8 +42,10 @@ export function Recipe() {
           </p>
           <Suggestions towers={towers} />
         </>
-      ) : (
+      ) : recipe.isLoaded.value ? (
         <Opened towers={towers} />
+      ) : (
+        <p class="soft">Loading…</p>
       )}
     </section>
   );
@@ -194,7 +195,10 @@ const recipeOf = (value: unknown): RecipeValue | undefined =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as RecipeValue) : undefined;
 
 function layersOfModels(towers: readonly Tower[]): number {
-  const counts = towers.map(({ source }) => cardOf(source)).map((card) => (typeof card === "object" ? card.layers : 0));
+  const fitting = towers.filter(({ source }) => misfitOf(source) === undefined);
+  const counts = fitting
+    .map(({ source }) => cardOf(source))
+    .map((card) => (typeof card === "object" ? card.layers : 0));
   return Math.max(0, ...counts);
 }
 
@@ -216,7 +220,9 @@ function MethodChoice({ method, towers, layers, isBoard }: MethodChoiceProps) {
   const choose = (name: string) => {
     const found = recipe.methods.value.find((one) => one.name === name);
     if (!found) return;
-    const sources = towers.filter(({ own }) => own !== "base").map(({ source }) => source);
+    const experts = towers.filter(({ own }) => own !== "base").map(({ source }) => source);
+    const fitting = experts.filter((source) => misfitOf(source) === undefined);
+    const sources = fitting.length > 0 ? fitting : experts;
     const base = towers.find(({ own }) => own === "base")?.source;
     const fields = found.fields.filter(({ required }) => required);
     const next = Object.fromEntries(

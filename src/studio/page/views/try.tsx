@@ -2,7 +2,7 @@
 import { useEffect } from "preact/hooks";
 import { call } from "../client.ts";
 import { Empty, Tabs } from "../components/basics.tsx";
-import { attempt, jobs } from "../store.ts";
+import { inBackground, jobs } from "../store.ts";
 import { Ask } from "../try/ask.tsx";
 import { choices, known } from "../try/choices.tsx";
 import { Evaluate } from "../try/evaluate.tsx";
@@ -14,7 +14,7 @@ const TABS = [
 
 export function Try() {
   useEffect(() => {
-    void attempt(async () => {
+    void inBackground(async () => {
       known.value = await call("evaluation.choices", {});
     });
   }, []);

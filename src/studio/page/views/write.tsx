@@ -7,7 +7,8 @@ import { Empty, Field } from "../components/basics.tsx";
 import { Command, JobProgress } from "../components/progress.tsx";
 import { choose } from "../experiments/experiment-store.ts";
 import { durationText } from "../format.ts";
-import { attempt, jobs, settings } from "../store.ts";
+import { startSaved as start, whenSaved } from "../recipe/recipe-store.ts";
+import { addExpert, attempt, inBackground, jobs, project, settings } from "../store.ts";
 import { known } from "../try/choices.tsx";
 import { firstTask, OTHER, TaskChoice, TaskName, taskOf } from "../try/task-fields.tsx";
 
@@ -67,7 +68,6 @@ function Way({ title, text, command, children }: WayProps) {
 }
 
 type Started = Extract<Input<"job.start">, { kind: "merge" | "export" }>;
-const start = (job: Input<"job.start">) => attempt(() => call("job.start", job));
 
 /** How a job is repeated. */
 interface Again {
@@ -80,10 +80,13 @@ interface LatestProps {
   readonly job: Job | undefined;
   readonly again: ((how: Again) => Started) | undefined;
   readonly done?: string;
+  /** What was written, where it is on this machine. */
+  readonly path?: string | undefined;
+  readonly children?: ComponentChildren;
 }
 
 /** The latest job of a kind for a recipe, how it went, and what can follow. */
-function Latest({ job, again, done = "Written" }: LatestProps) {
+function Latest({ job, again, done = "Written", path, children }: LatestProps) {
   if (!job) return null;
   const { state, error, option, started, ended } = job;
   const canResume = again && (state === "interrupted" || state === "cancelled");
@@ -98,6 +101,17 @@ function Latest({ job, again, done = "Written" }: LatestProps) {
         {state === "cancelled" ? "Cancelled." : null}
         {state === "interrupted" ? "Interrupted when the studio ended." : null}
       </p>
+      {state === "done" && path !== undefined ? (
+        <>
+          <p class="path">{path}</p>
+          <div class="row">
+            <button type="button" onClick={() => attempt(() => navigator.clipboard.writeText(path))}>
+              Copy the path
+            </button>
+            {children}
+          </div>
+        </>
+      ) : null}
       {canResume ? (
         <button type="button" onClick={() => start(again({ resume: true }))}>
           Resume
@@ -120,6 +134,11 @@ function Latest({ job, again, done = "Written" }: LatestProps) {
 const latestOf = (kind: Job["kind"], isIt: (input: unknown) => boolean): Job | undefined =>
   jobs.value.find((job) => job.kind === kind && isIt(job.input));
 const isOf = (recipe: string) => (input: unknown) => (input as { recipe?: unknown }).recipe === recipe;
+/** Where a merge or an export was written: absolute, so that recipes find it, too. */
+function pathOf(job: Job | undefined): string | undefined {
+  const { out } = (job?.input ?? {}) as { out?: string };
+  return out === undefined || /^([/~]|[A-Za-z]:)/.test(out) ? out : `${project.value?.folder}/${out}`;
+}
 const pathField = (label: string, value: string, onChange: (value: string) => void, hint: string) => (
   <Field label={label} hint={hint}>
     {(attributes) => (
@@ -139,6 +158,7 @@ function Merge({ recipe }: { recipe: string }) {
     kind: "merge",
     input: { recipe, out, resume, force, allowUnrelated },
   });
+  const path = pathOf(job);
   // One refusal may follow another, so what was allowed stays allowed.
   const again = (how: Again) =>
     input({ force: before?.force ?? false, allowUnrelated: before?.allowUnrelated ?? false, ...how });
@@ -160,7 +180,13 @@ function Merge({ recipe }: { recipe: string }) {
           Write the model
         </button>
       </form>
-      <Latest job={job} again={again} />
+      <Latest job={job} again={again} path={path}>
+        {path === undefined || settings.value?.experts.some(({ source }) => source === path) ? null : (
+          <button type="button" onClick={() => addExpert(path)}>
+            Add as a model
+          </button>
+        )}
+      </Latest>
     </Way>
   );
 }
@@ -170,6 +196,10 @@ function Export({ recipe }: { recipe: string }) {
   const before = job?.input as JobInput<"export"> | undefined;
   const [type, setType] = useState<JobInput<"export">["type"]>(before?.type ?? "q4_k_m");
   const [out, setOut] = useState(before?.out ?? `models/${recipe}.gguf`);
+  const [problem, setProblem] = useState<string | null>(null);
+  useEffect(() => {
+    void inBackground(async () => setProblem((await call("recipe.exportable", { name: recipe })).problem));
+  }, [project.value]);
   const input = ({ resume = false, force = false }: Again): Started => ({
     kind: "export",
     input: { recipe, out, type, resume, force },
@@ -200,11 +230,12 @@ function Export({ recipe }: { recipe: string }) {
             </select>
           )}
         </Field>
-        <button type="submit" disabled={job?.state === "running"}>
+        <button type="submit" disabled={problem !== null || job?.state === "running"}>
           Export
         </button>
+        {problem === null ? null : <p class="notice caution">{problem}</p>}
       </form>
-      <Latest job={job} again={input} />
+      <Latest job={job} again={input} path={pathOf(job)} />
     </Way>
   );
 }
@@ -252,14 +283,14 @@ function Experiment({ recipe }: { recipe: string }) {
   const [typed, setTyped] = useState("");
   const [made, setMade] = useState<Output<"recipe.experiment"> | null>(null);
   useEffect(() => {
-    void attempt(async () => {
+    void inBackground(async () => {
       known.value = await call("evaluation.choices", {});
     });
   }, []);
   const choice = picked ?? firstTask();
   const task = taskOf(choice, typed);
   const make = (force: boolean) =>
-    attempt(async () => {
+    whenSaved(async () => {
       setMade(null);
       if (task !== null) setMade(await call("recipe.experiment", { name: recipe, task, force }));
     });
