@@ -21,8 +21,8 @@ export interface OpenEngineOptions extends LoadOptions, SourceOptions {}
 export interface GenerateOptions extends SamplingOptions, Pick<CallOptions, "signal"> {
   /** Maximum new tokens of an answer. */
   readonly maxNewTokens: number;
-  /** Random seed of sampling. Default: 0. */
-  readonly seed?: number | undefined;
+  /** Random seed of sampling, or one for each prompt. Default: 0. */
+  readonly seed?: number | readonly number[] | undefined;
   /** Texts that end an answer; they are not part of it. Default: none. */
   readonly stop?: readonly string[] | undefined;
   /** Tokens that end an answer and are not part of it. Default: those of the model's configuration. */

@@ -8,8 +8,8 @@ import { sharedBeginning, sharedLength } from "./prefill.js";
 import type { SamplingOptions } from "./sampling.js";
 
 export interface GenerateTokensOptions extends SamplingOptions, Pick<BatchRequest, "maxNewTokens" | "stopIds"> {
-  /** Seed of sampling; each prompt has its own random stream. Default 0. */
-  readonly seed?: number | undefined;
+  /** Seed of sampling, or one for each prompt; each has its own random stream. Default 0. */
+  readonly seed?: number | readonly number[] | undefined;
   /** Prompts answered at once; default 8. */
   readonly batch?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -52,7 +52,7 @@ export async function answerAll(
     const answer = await batch.generate({
       ...request,
       prompt,
-      random: Random.of(seed, `answer ${index}`),
+      random: typeof seed === "number" ? Random.of(seed, `answer ${index}`) : Random.of(seed[index] ?? 0, "answer"),
       signal: either,
       onToken: (id) => onToken?.(index, id),
     });

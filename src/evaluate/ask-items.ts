@@ -77,8 +77,8 @@ async function requestOf({ protocol }: Task, { prompt }: Item, backend: Backend)
 }
 
 async function generate(asked: readonly Asked<GenerateItem>[], { backend, onAnswer, signal }: Asking): Promise<void> {
-  const requests = asked.map(({ context, common, item: { stop, maxNewTokens } }) => {
-    return { prompt: context, ...common, stop, maxNewTokens };
+  const requests = asked.map(({ context, common, item: { stop, maxNewTokens, sampling } }) => {
+    return { prompt: context, ...common, stop, maxNewTokens, ...(sampling ? { sampling } : {}) };
   });
   await backend.generate(requests, {
     signal,

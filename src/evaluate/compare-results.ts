@@ -8,7 +8,7 @@ import {
 } from "./results/comparable.js";
 import { type Comparison, compareItems, compareRuns } from "./scoring/scores.js";
 import { detectableDifference, holmAdjust } from "./scoring/several.js";
-import type { Metric } from "./tasks/index.js";
+import { type AnswerSettings, answerWords, type Metric } from "./tasks/index.js";
 
 export interface CompareResultsOptions {
   /**
@@ -42,6 +42,8 @@ export interface TaskComparison {
   readonly title: string;
   readonly protocol: string;
   readonly shots: number | undefined;
+  /** How answers were drawn; undefined: greedily, or the program does not store it. */
+  readonly answers?: AnswerSettings | undefined;
   /** Items with tied choices, in the result that has most of them. */
   readonly tied: number;
   readonly comparisons: readonly MethodComparison[];
@@ -116,6 +118,8 @@ function differenceOf([one, ...others]: readonly ComparableTask[]): string | und
     if (one.protocol !== other.protocol) return `the protocols are ${one.protocol} and ${other.protocol}`;
     if (one.shots !== other.shots)
       return `one has ${one.shots ?? "unknown"} shots, the other ${other.shots ?? "unknown"}`;
+    const [own, theirs] = [one, other].map(({ answers }) => answerWords(answers).join(", ") || "greedy");
+    if (own !== theirs) return `answers were drawn in different ways: ${own}, and ${theirs}`;
     if (one.judging && other.judging && one.judging.digest !== other.judging.digest) {
       const names = [one, other].map(({ judging }) => judging?.names.join(", "));
       return names[0] === names[1]
@@ -156,7 +160,9 @@ async function compareTask(
   }
   const [reference = [], ...others] = read;
   const [[first] = [], ...rest] = read;
-  const [{ task, title, protocol, shots } = { task: "", title: "", protocol: "", shots: 0 }] = methods[0] ?? [];
+  const [
+    { task, title, protocol, shots, answers } = { task: "", title: "", protocol: "", shots: 0, answers: undefined },
+  ] = methods[0] ?? [];
   if (!first) return "has no samples";
   for (const { samples } of [...reference.slice(1), ...rest.flat()]) {
     const changed = changedQuestions(first.samples, samples);
@@ -184,7 +190,7 @@ async function compareTask(
     );
   });
   const tied = Math.max(...runs.map(({ tied = 0 }) => tied));
-  return { task, title, protocol, shots, tied, comparisons };
+  return { task, title, protocol, shots, answers, tied, comparisons };
 }
 
 /** Whether an item has this verdict in all runs. */

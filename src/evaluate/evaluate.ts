@@ -71,14 +71,19 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     );
   }
   const loaded: LoadedTask[] = [];
-  for (const task of options.tasks) {
+  for (const declared of options.tasks) {
+    const task = (backend.renderChat && declared.asChat) || declared;
     const { items, notes } = await task.load(options.data, { limit: options.limit, signal });
     if (items.length === 0) throw new LayergraftError("data", `${task.name} has no items`);
     checkAbilities(task, items, backend);
     const asked = items.filter((item) => item.kind === "choose");
     const found = backend.tokenizer ? choiceNotes(asked, backend.tokenizer) : [];
     for (const note of found) options.onNote?.(`${task.name}: ${note}`);
-    loaded.push({ task, items, notes: [...notes, ...found] });
+    const isChat =
+      task === declared
+        ? []
+        : [`asked as a chat, as the model has a template; --protocol ${protocolId(declared.protocol)} asks without`];
+    loaded.push({ task, items, notes: [...isChat, ...notes, ...found] });
   }
   const common = {
     format: FORMAT,
@@ -130,6 +135,7 @@ function settingsOf(common: object, loaded: readonly LoadedTask[]): object {
         {
           protocol: protocolId(task.protocol),
           shots: task.shots,
+          answers: task.answers,
           promptsDigest: promptsDigest(items),
           judgingDigest: judgingDigest(task),
         },

@@ -30,7 +30,7 @@ export type { Results, Sample } from "./results/result-types.js";
 export { openSandbox } from "./sandbox/sandbox.js";
 export { averageScore, type ScoredItems } from "./scoring/average-scores.js";
 export { type CrossedDifference, type CrossedModel, crossedDifference, pseudoValues } from "./scoring/crossed.js";
-export { compareItems, type JudgedItem, type Score, scoreItems } from "./scoring/scores.js";
+export { averageRepeats, compareItems, type JudgedItem, type Score, scoreItems } from "./scoring/scores.js";
 export { detectableDifference, holmAdjust } from "./scoring/several.js";
 export {
   bootstrapInterval,
@@ -44,6 +44,7 @@ export {
 export { hubLoader } from "./task-rows.js";
 export {
   type ChooseItem,
+  chatProtocolOf,
   type DataAccess,
   type Item,
   MISSING_DATA,

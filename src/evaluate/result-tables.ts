@@ -16,6 +16,7 @@ import type { MethodComparison, ResultsComparison, TaskComparison } from "./comp
 import type { Results, TaskResult } from "./results/result-types.js";
 import type { Comparison, Score } from "./scoring/scores.js";
 import type { EvaluationProgress } from "./task-run.js";
+import { answerWords } from "./tasks/index.js";
 
 export const SCORE_FORMATS = ["table", "markdown", "csv", "latex"] as const;
 export type ScoreFormat = (typeof SCORE_FORMATS)[number];
@@ -38,9 +39,14 @@ const TASK_COLUMNS = [
   { label: "protocol", isGroup: true },
 ];
 
-const taskCells = ({ title, protocol, shots }: Pick<TaskComparison, "title" | "protocol" | "shots">) => [
+const taskCells = ({
   title,
-  shots === undefined ? protocol : `${protocol}, ${shots}-shot`,
+  protocol,
+  shots,
+  answers,
+}: Pick<TaskComparison, "title" | "protocol" | "shots" | "answers">) => [
+  title,
+  [protocol, ...(shots === undefined ? [] : [`${shots}-shot`]), ...answerWords(answers)].join(", "),
 ];
 
 /** The scores of an evaluation, a row for each metric of each task; in CSV unrounded, shares from 0 to 1. */
@@ -117,8 +123,9 @@ const WEAK = {
   memory: "using unlimited memory",
 } as const;
 
-function problemNotes({ problems, ties, items, answeredBy }: TaskResult): string[] {
-  const of = (count: number, what: string): string[] => (count > 0 ? [`${count} of ${items} ${what}`] : []);
+function problemNotes({ problems, ties, items, answers, answeredBy }: TaskResult): string[] {
+  const asked = items * (answers?.repeats ?? 1);
+  const of = (count: number, what: string): string[] => (count > 0 ? [`${count} of ${asked} ${what}`] : []);
   const nextToken = answeredBy["next token"] ?? 0;
   return [
     ...of(nextToken, "scored by the log-probabilities of the next token"),

@@ -10,8 +10,8 @@ import type { EvaluateOptions } from "./evaluate.js";
 import type { ResultFolder } from "./results/folder.js";
 import type { EvaluationSettings, Sample, TaskResult } from "./results/result-types.js";
 import type { SandboxIdentity } from "./sandbox/sandbox.js";
-import { scoreItems } from "./scoring/scores.js";
-import type { Executor, Item, Metric, Task, Verdict } from "./tasks/index.js";
+import { averageRepeats, scoreItems } from "./scoring/scores.js";
+import { type Executor, type Item, type Metric, repeatItems, type Task, type Verdict } from "./tasks/index.js";
 import { isTie } from "./tasks/multiple-choice.js";
 import { judgingDigest, promptsDigest, protocolId } from "./tasks/protocol.js";
 
@@ -24,7 +24,7 @@ export interface EvaluationProgress {
   /** Place of the task among all, from 1. */
   readonly number: number;
   readonly tasks: number;
-  /** Items with a verdict, or known to get none. */
+  /** Answers with a verdict, or known to get none. */
   readonly done: number;
   readonly total: number;
   /** Of those done: the task's headline; undefined before the first verdict. */
@@ -49,7 +49,7 @@ const HOPELESS = 20;
 const MAX_EXECUTIONS = 4;
 
 export interface TaskRunOptions
-  extends Pick<EvaluateOptions, "backend" | "sandbox" | "signal" | "onProgress" | "onSample"> {
+  extends Pick<EvaluateOptions, "backend" | "sandbox" | "seed" | "signal" | "onProgress" | "onSample"> {
   /** Place of the task among all, from 1, and how many there are. */
   readonly number: number;
   readonly tasks: number;
@@ -62,6 +62,8 @@ export interface TaskRunOptions
 export class TaskRun {
   readonly #loaded: LoadedTask;
   readonly #options: TaskRunOptions;
+  /** The items, each as often as it is answered. */
+  readonly #asked: readonly Item[];
   readonly #samples: (Sample | undefined)[];
   readonly #answers: (ItemAnswer | undefined)[] = [];
   readonly #sums: number[] = [];
@@ -78,12 +80,13 @@ export class TaskRun {
   constructor(loaded: LoadedTask, options: TaskRunOptions) {
     this.#loaded = loaded;
     this.#options = options;
-    this.#samples = loaded.items.map(() => undefined);
+    this.#asked = repeatItems(loaded.items, loaded.task.answers, options.seed ?? 0);
+    this.#samples = this.#asked.map(() => undefined);
   }
 
   /** Asks for all items, and judges each as soon as its answer is there. */
   async ask(): Promise<void> {
-    const { task, items } = this.#loaded;
+    const [{ task }, items] = [this.#loaded, this.#asked];
     const { folder, signal } = this.#options;
     const failure = new AbortController();
     const combined = AbortSignal.any([failure.signal, ...(signal ? [signal] : [])]);
@@ -128,8 +131,8 @@ export class TaskRun {
 
   async #judge(index: number, answer: ItemAnswer, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
-    const { task, items } = this.#loaded;
-    const item = items[index] as Item;
+    const { task } = this.#loaded;
+    const item = this.#asked[index] as Item;
     const reading = answer.output === undefined ? undefined : task.read(item, answer.output);
     let execution: Sample["execution"];
     const executor: Executor = {
@@ -142,6 +145,7 @@ export class TaskRun {
     const sample: Sample = {
       id: item.id,
       ...(item.group === undefined ? {} : { group: item.group }),
+      ...(item.kind === "generate" && (task.answers?.repeats ?? 1) > 1 ? { repeat: item.sampling?.repeat } : {}),
       prompt: this.#promptOf(item),
       gold: item.gold,
       output: answer.output ?? null,
@@ -208,7 +212,7 @@ export class TaskRun {
 
   #report(): void {
     const { onProgress, number, tasks } = this.#options;
-    const { task, items } = this.#loaded;
+    const { task } = this.#loaded;
     const { name: metric, scale } = this.#headline();
     onProgress?.({
       task: task.name,
@@ -216,7 +220,7 @@ export class TaskRun {
       number,
       tasks,
       done: this.#done,
-      total: items.length,
+      total: this.#asked.length,
       score: this.#scoreSoFar(),
       metric,
       scale,
@@ -252,6 +256,7 @@ export class TaskRun {
       title: task.title,
       protocol: protocolId(task.protocol),
       shots: task.shots,
+      ...(task.answers ? { answers: task.answers } : {}),
       promptsDigest: promptsDigest(items),
       judgingDigest: judgingDigest(task),
       items: items.length,
@@ -267,7 +272,7 @@ export class TaskRun {
       },
       ...(task.protocol.ties === undefined ? {} : { ties: task.protocol.ties }),
       metrics: metrics.map(({ score: _, ...metric }) => metric),
-      scores: scoreItems(metrics, samples, { seed, resamples }),
+      scores: scoreItems(metrics, averageRepeats(samples), { seed, resamples }),
     };
   }
 }

@@ -82,13 +82,14 @@ export async function openExperiment(source: string | ExperimentInput, options: 
   if (problems.flat().length > 0) refuseProblems(world.problems, file, "is not a valid plan");
   const isAsWritten = typeof source === "string" && !(options.base ?? options.out ?? options.data);
   const variant = { id: "", title: "", values: {}, variants: [], published: [] };
-  const whole = { ...variant, plan, file, planFolder, out, isAsWritten, data, world };
+  const whole = { ...variant, plan: world.plan, file, planFolder, out, isAsWritten, data, world };
   if (variants[0]?.id === "") {
     return typeof source === "string" ? { ...whole, published: await readPublished(source) } : whole;
   }
   const experiments = variants.map((variant, i) => ({
     ...whole,
     ...variant,
+    plan: world.bases[i]?.plan ?? variant.plan,
     world: { ...world, ...world.bases[i], problems: [], notes: [] },
   }));
   return { ...whole, variants: experiments };

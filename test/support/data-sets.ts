@@ -71,6 +71,7 @@ export function taskSets(): Map<string, Files> {
         ]),
       ),
     ],
+    ["lightonai/mgsm-rev2", new Map(MGSM.map((one) => [`${one}/test.jsonl`, json(COUNTS.mgsm, problem(one))]))],
     [
       "facebook/belebele",
       new Map(LANGUAGES.map(({ code }) => [`${code}/test.jsonl`, json(COUNTS.belebele, belebele(code))])),

@@ -24,7 +24,13 @@ import {
   type Task,
 } from "../../evaluate/index.js";
 import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from "../../report/index.js";
-import { parsePositive, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
+import {
+  parsePositive,
+  type SamplingFlags,
+  SOURCE_ARGUMENT,
+  withAnswerOptions,
+  withEngineOptions,
+} from "../shared/engine-run.js";
 import { BACKEND_HELP, type BackendFlags, openBackend } from "../shared/eval-backend.js";
 import {
   info,
@@ -41,8 +47,9 @@ import {
 /** `lm-eval` prints the table, and writes files. */
 const FORMATS = [...SCORE_FORMATS, "lm-eval"] as const;
 
-interface EvalFlags extends BackendFlags {
+interface EvalFlags extends BackendFlags, Partial<Omit<SamplingFlags, "seed" | "batch">> {
   readonly seed: number;
+  readonly repeats?: number;
   readonly tasks?: string[];
   readonly list?: boolean;
   readonly protocol?: string[];
@@ -78,7 +85,12 @@ export function addEvalCommand(program: Command): void {
       ).argParser(parseList),
     )
     .option("--list", "list tasks, suites and protocols")
-    .addOption(new Option("--protocol <names>", "protocols to use (default: each task's own)").argParser(parseList))
+    .addOption(
+      new Option(
+        "--protocol <names>",
+        "protocols (default: each task's first, or its chat if the model has a template)",
+      ).argParser(parseList),
+    )
     .addOption(
       new Option("--shots <n>", "solved examples in each prompt (default: the protocol's)").argParser(parseCount),
     )
@@ -87,7 +99,12 @@ export function addEvalCommand(program: Command): void {
     .addOption(
       new Option("--tokenize <name>", "BLEU tokenizer").choices(BLEU_TOKENIZERS).default(undefined, "by language"),
     )
-    .option("--spbleu <file>", "SentencePiece model of FLORES-200; adds spBLEU")
+    .option("--spbleu <file>", "SentencePiece model of FLORES-200; adds spBLEU");
+  withAnswerOptions(
+    command,
+    new Option("--max-new-tokens <n>", "maximum tokens of an answer (default: the protocol's)"),
+  )
+    .addOption(new Option("--repeats <n>", "sampled answers per item, averaged (default: 1)").argParser(parsePositive))
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder for results, samples and answers")
     .option("--resume", "resume an interrupted evaluation in --out")
@@ -95,7 +112,11 @@ export function addEvalCommand(program: Command): void {
       new Option("--show <n>", "print prompt, answer and verdict of the first n items").argParser(parsePositive),
     )
     .addOption(new Option("--format <format>", "output format").choices(FORMATS).default("table"))
-    .addOption(new Option("--seed <n>", "seed of the bootstrap and of retry delays").argParser(parseCount).default(0))
+    .addOption(
+      new Option("--seed <n>", "seed of the bootstrap, of sampling and of retry delays")
+        .argParser(parseCount)
+        .default(0),
+    )
     .addOption(new Option("--resamples <n>", "bootstrap resamples (default: 1000)").argParser(parsePositive))
     .optionsGroup("Model-written programs (MBPP):")
     .option("--allow-code", "run programs that the model writes, in a sandbox")
@@ -137,6 +158,14 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
   const tasks = await openTasks(names, {
     protocols: flags.protocol,
     shots: flags.shots,
+    answers: {
+      maxNewTokens: flags.maxNewTokens,
+      // The default is no setting.
+      temperature: flags.temperature || undefined,
+      topP: flags.topP,
+      topK: flags.topK,
+      repeats: flags.repeats,
+    },
     tokenize: flags.tokenize,
     pieces: flags.spbleu === undefined ? undefined : await loadPieces(flags.spbleu),
   });
@@ -213,8 +242,9 @@ function report(results: Results, flags: EvalFlags): void {
     ]);
   }
   const unscored = results.tasks.filter(({ problems }) => problems.unscored > 0);
-  for (const { task, problems, items } of unscored) {
-    warn(`${task}: ${problems.unscored} of ${plural(items, "item")} have no verdict and are not in the score`);
+  for (const { task, problems, items, answers } of unscored) {
+    const asked = plural(items * (answers?.repeats ?? 1), "answer");
+    warn(`${task}: ${problems.unscored} of ${asked} have no verdict and are not in the score`);
   }
   if (flags.out !== undefined) info(flags, `Wrote results and samples to ${flags.out}`);
 }
@@ -248,7 +278,7 @@ function describe(task: Task, sample: Sample, { prompt }: Item): string[] {
   const answer = typeof output === "string" ? output : JSON.stringify(output);
   const title = (text: string) => palette.bold(`--- ${text}`);
   return [
-    title(`${task.name}, item ${sample.id}: prompt (${protocolTitle(task.protocol, task.shots)})`),
+    title(`${task.name}, item ${sample.id}: prompt (${protocolTitle(task)})`),
     asked,
     title(`answer${finish === "length" ? ", cut at the token limit" : ""}`),
     fault === undefined ? answer : `none: ${fault}`,

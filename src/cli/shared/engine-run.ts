@@ -65,11 +65,19 @@ export type SamplingFlags = Pick<
 
 /** Adds the options of `SamplingFlags`. */
 export function withSamplingOptions(command: Command, maxNewTokens: number): Command {
+  return withAnswerOptions(
+    command,
+    new Option("--max-new-tokens <n>", "maximum tokens of an answer").default(maxNewTokens),
+  )
+    .addOption(new Option("--seed <n>", "random seed").argParser(parseCount).default(0))
+    .option("--stop <text...>", "strings that end an answer");
+}
+
+/** Adds the options of how an answer is drawn. @param length the one of its most tokens, with its default */
+export function withAnswerOptions(command: Command, length: Option): Command {
   return command
     .optionsGroup("Sampling:")
-    .addOption(
-      new Option("--max-new-tokens <n>", "maximum tokens of an answer").argParser(parseCount).default(maxNewTokens),
-    )
+    .addOption(length.argParser(parseCount))
     .addOption(
       new Option("--temperature <t>", "temperature; 0 takes the most likely token")
         .argParser(parseShare(10))
@@ -80,9 +88,7 @@ export function withSamplingOptions(command: Command, maxNewTokens: number): Com
       new Option("--top-p <p>", "sample from the most likely tokens up to this total probability").argParser(
         parseShare(1),
       ),
-    )
-    .addOption(new Option("--seed <n>", "random seed").argParser(parseCount).default(0))
-    .option("--stop <text...>", "strings that end an answer");
+    );
 }
 
 export function samplingOf(flags: SamplingFlags): GenerateOptions {

@@ -1,7 +1,7 @@
 // The interface of backends, which run a model: the engine or a server.
 import { CancelledError } from "../../core/index.js";
 import { type PromptTokenizer, promptEncoder } from "../../engine/index.js";
-import type { Message } from "../tasks/index.js";
+import type { Message, Sampling } from "../tasks/index.js";
 
 /** What answered, for the result file: nothing in it changes from one run to the next with the same model. */
 export interface BackendIdentity {
@@ -35,12 +35,14 @@ interface RequestOptions {
   readonly specialTokens?: boolean | undefined;
 }
 
-/** A prompt to answer greedily. */
+/** A prompt to answer. */
 export interface GenerateRequest extends RequestOptions {
   readonly prompt: string;
   readonly maxNewTokens: number;
   /** The answer ends before the first of these. */
   readonly stop: readonly string[];
+  /** Default: greedy. */
+  readonly sampling?: Sampling | undefined;
 }
 
 export interface Generated {
@@ -99,7 +101,7 @@ export interface AnswerOptions<T> {
 export interface Backend {
   readonly identity: BackendIdentity;
   readonly incapacities: Incapacities;
-  /** Continues each prompt with greedy decoding. */
+  /** Continues each prompt, greedily unless the request is sampled. */
   generate(requests: readonly GenerateRequest[], options?: AnswerOptions<Generated>): Promise<Answer<Generated>[]>;
   /** Sums the log-probabilities (in nats) of each continuation's tokens after its context. */
   loglikelihood(

@@ -3,6 +3,7 @@
 import { own } from "../../core/index.js";
 import { encodePair } from "../../engine/index.js";
 import { joinReasoning } from "../answers/reasoning.js";
+import type { Sampling } from "../tasks/index.js";
 import { listAt, numberAt, objectAt, stringAt, tokensOfChoices } from "./answering.js";
 import {
   type Answer,
@@ -87,15 +88,14 @@ export class CompletionServer {
 
   readonly generate = async (request: GenerateRequest, signal: AbortSignal | undefined): Promise<Answer<Generated>> => {
     const prompt = await this.#prompt(request.prompt, request.specialTokens ?? true, signal);
-    const { stop, maxNewTokens } = request;
+    const { stop, maxNewTokens, sampling } = request;
     const stops = this.#is(TAKES_MANY_STOPS) ? stop : stop.slice(0, MAX_STOPS);
     const completion = await this.#complete(
       prompt,
       {
         max_tokens: maxNewTokens,
         ...(stops.length > 0 ? { stop: stops } : {}),
-        // Without these vLLM and SGLang take what generation_config.json says, a repetition penalty for instance.
-        ...(this.#is(["vllm", "sglang"]) ? { top_k: -1, top_p: 1, min_p: 0, repetition_penalty: 1 } : {}),
+        ...this.#decoding(sampling),
       },
       signal,
     );
@@ -180,6 +180,17 @@ export class CompletionServer {
 
   #is(owners: readonly string[]): boolean {
     return owners.includes(this.#model.owner ?? "");
+  }
+
+  /** How tokens are drawn, in the server's words. */
+  #decoding(sampling: Sampling | undefined): Record<string, unknown> {
+    // Without these vLLM and SGLang take what generation_config.json says, a repetition penalty for instance.
+    const vllm = this.#is(["vllm", "sglang"]) ? { top_k: -1, top_p: 1, min_p: 0, repetition_penalty: 1 } : {};
+    if (!sampling) return vllm;
+    // llama.cpp samples from 40 tokens of at least 5% of the likeliest one's probability if not told otherwise.
+    const llama = this.#is(["llamacpp"]) ? { top_k: 0, min_p: 0, repeat_penalty: 1 } : {};
+    const { temperature, topP = 1, topK, seed } = sampling;
+    return { ...vllm, ...llama, temperature, top_p: topP, ...(topK === undefined ? {} : { top_k: topK }), seed };
   }
 
   /** vLLM and SGLang let a text prompt say whether special tokens are added; others do as they do. */

@@ -97,11 +97,12 @@ export function engineBackend(options: EngineBackendOptions): Backend {
       batch.map(({ prompt, specialTokens = true }) => encode(prompt, specialTokens, signal)),
     );
     const alike = groupBy(batch.keys(), (i) => {
-      const { maxNewTokens, stop } = batch[i] as GenerateRequest;
-      return JSON.stringify({ maxNewTokens, stop });
+      const { maxNewTokens, stop, sampling } = batch[i] as GenerateRequest;
+      const { temperature, topP, topK } = sampling ?? {};
+      return JSON.stringify({ maxNewTokens, stop, temperature, topP, topK });
     });
     for (const [key, indices] of alike) {
-      const settings = JSON.parse(key) as Required<Pick<GenerateRequest, "maxNewTokens" | "stop">>;
+      const settings = JSON.parse(key) as Pick<GenerateRequest, "maxNewTokens" | "stop">;
       const { maxNewTokens, stop } = settings;
       // A prompt that fills the context is not cut, and an answer that ran out of it is not taken for whole.
       const length = (i: number): number => prompts[i]?.length ?? 0;
@@ -111,6 +112,7 @@ export function engineBackend(options: EngineBackendOptions): Backend {
         fitting.map((i) => prompts[i] ?? []),
         {
           ...settings,
+          seed: fitting.map((i) => batch[i]?.sampling?.seed ?? 0),
           batch: size,
           signal,
           onDone: (j, { text, finish, ids }) => {

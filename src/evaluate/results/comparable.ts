@@ -7,7 +7,7 @@ import { formatSome, isFile, isObject, isSystemError, own, RecipeError, readJson
 import { bleuFromStatistics } from "../metrics/bleu.js";
 import { CHRF_PLUS_PLUS, chrfFromStatistics } from "../metrics/chrf.js";
 import type { JudgedItem } from "../scoring/scores.js";
-import type { Metric } from "../tasks/index.js";
+import type { AnswerSettings, Metric } from "../tasks/index.js";
 import { readLmEval } from "./lm-eval.js";
 import { readResults, readVerdicts } from "./read-results.js";
 import type { Results, StoredMetric } from "./result-types.js";
@@ -24,6 +24,8 @@ export interface ComparableTask {
   readonly protocol: string;
   /** Undefined where the program does not store them. */
   readonly shots: number | undefined;
+  /** How answers were drawn, where the program stores it. */
+  readonly answers?: AnswerSettings | undefined;
   /** How answers are read and scored: a digest, and what a person calls it. */
   readonly judging?: { readonly digest: string; readonly names: readonly string[] } | undefined;
   /** Reads samples, and the metrics that they have. */
@@ -138,13 +140,14 @@ function ownResults(path: string, file: string, { source, backend, tasks }: Resu
     program: "layergraft",
     notes: [],
     name: `${source} (${backend.model === source ? who : `${backend.model}, ${who}`})`,
-    tasks: tasks.map(({ task, title, protocol, shots, judgingDigest, metrics, problems }): ComparableTask => {
+    tasks: tasks.map(({ task, title, protocol, shots, answers, judgingDigest, metrics, problems }): ComparableTask => {
       const names = metrics.flatMap(({ signature }) => signature ?? []);
       return {
         task,
         title,
         protocol,
         shots,
+        answers,
         judging: judgingDigest === undefined ? undefined : { digest: judgingDigest, names },
         read: async () => {
           const samples = await readVerdicts(dirname(file), task);

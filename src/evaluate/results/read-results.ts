@@ -5,7 +5,7 @@ import { z } from "zod";
 import { formatSome, isFile, RecipeError, readJsonObject } from "../../core/index.js";
 import { checkSchema, formatProblem, recordOf } from "../../settings/index.js";
 import { keyOf } from "../backends/answer-cache.js";
-import type { JudgedItem } from "../scoring/scores.js";
+import { averageRepeats, type JudgedItem } from "../scoring/scores.js";
 import { fileRows } from "../tasks/task-data.js";
 import { samplesFile } from "./folder.js";
 import { FORMAT, type Results } from "./result-types.js";
@@ -50,6 +50,7 @@ const TASK = z.object({
   title: z.string(),
   protocol: z.string(),
   shots: z.number(),
+  answers: recordOf(z.number()).optional(),
   promptsDigest: z.string(),
   judgingDigest: z.string().optional(),
   items: z.number(),
@@ -98,6 +99,7 @@ const RESULTS = z.object({
 const VERDICT = z.object({
   id: z.string(),
   group: z.string().optional(),
+  repeat: z.number().optional(),
   prompt: z.unknown(),
   gold: z.string(),
   verdict: recordOf(z.union([z.number(), z.array(z.number())])).nullable(),
@@ -138,19 +140,19 @@ const SAMPLE = VERDICT.extend({
 /** A sample as results have it: prompt, answer and verdict. */
 export type StoredSample = z.output<typeof SAMPLE>;
 
-/** The verdict on a sample, with a digest of its question. */
+/** The verdict on an item, with a digest of its question. */
 export interface JudgedSample extends JudgedItem {
   readonly asked: string;
 }
 
 /**
- * Reads the verdicts on the samples of a task.
+ * Reads the verdicts on the items of a task; of several answers to an item, their mean.
  * @param folder of the results
  * @throws LayergraftError if the file is missing, or a line is not a sample
  */
 export async function readVerdicts(folder: string, task: string): Promise<JudgedSample[]> {
   const samples = await readRows(folder, task, VERDICT);
-  return samples.map(({ prompt, gold, ...judged }) => ({ ...judged, asked: keyOf(prompt, gold) }));
+  return averageRepeats(samples.map(({ prompt, gold, ...judged }) => ({ ...judged, asked: keyOf(prompt, gold) })));
 }
 
 /**

@@ -2,12 +2,12 @@
 import type { BackendIdentity } from "../backends/backend.js";
 import type { SandboxIdentity } from "../sandbox/sandbox.js";
 import type { Score } from "../scoring/scores.js";
-import type { Message, Metric, Reading, Verdict } from "../tasks/index.js";
+import type { AnswerSettings, Message, Metric, Reading, Verdict } from "../tasks/index.js";
 
 /** Raised when a reader of today's files could not read the new ones. */
 export const FORMAT = 1;
 
-/** Counts of items with problems; the samples name them. */
+/** Counts of answers with problems; the samples name them. */
 export interface ProblemCounts {
   /** Items that the backend refused or could not answer. */
   readonly refused: number;
@@ -29,6 +29,8 @@ export interface TaskResult {
   /** Full name and version: scores of different ones are not comparable. */
   readonly protocol: string;
   readonly shots: number;
+  /** How answers in text were drawn; absent: greedily, once. */
+  readonly answers?: AnswerSettings | undefined;
   /** SHA-256 of everything that was asked and expected. */
   readonly promptsDigest: string;
   /** SHA-256 of how answers are read and scored; absent from results of earlier versions. */
@@ -70,10 +72,12 @@ export interface EvaluationSettings {
   readonly resamples: number;
 }
 
-/** One item, from its prompt to its verdict. */
+/** One answer to an item, from its prompt to its verdict. */
 export interface Sample {
   readonly id: string;
   readonly group?: string;
+  /** Which of several answers to the item, from 1. */
+  readonly repeat?: number | undefined;
   readonly prompt: SamplePrompt;
   readonly gold: string;
   /** The text, or the log-probability of each choice (null if not known). Null without an answer. */

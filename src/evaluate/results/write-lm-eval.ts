@@ -2,8 +2,9 @@
 
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { digestOf, writeFileAtomically } from "../../core/index.js";
-import type { Item, Metric, Prompt } from "../tasks/index.js";
+import { digestOf, groupBy, writeFileAtomically } from "../../core/index.js";
+import { averageRepeats } from "../scoring/scores.js";
+import type { AnswerSettings, Item, Metric, Prompt } from "../tasks/index.js";
 import type { Results, Sample, TaskResult } from "./result-types.js";
 
 /** A task's items and samples. */
@@ -62,10 +63,10 @@ export async function writeLmEval(
   for (const { task, items, samples } of tasks) {
     const found = results.tasks.find((one) => one.task === task);
     if (!found) continue;
-    const byId = new Map(samples.map((sample) => [sample.id, sample]));
+    const byId = groupBy(samples, ({ id }) => id);
     const rows = items.flatMap((item, index) => {
-      const sample = byId.get(item.id);
-      return sample ? [sampleRow(item, index, sample, found)] : [];
+      const own = byId.get(item.id);
+      return own ? [sampleRow(item, index, own, found)] : [];
     });
     hashes[task] = digestOf(rows.map((row) => row.doc_hash + row.prompt_hash + row.target_hash).join(""));
     // lm-eval takes the task's name from between the first and the last underscore.
@@ -83,11 +84,11 @@ function resultsFile(results: Results, hashes: Readonly<Record<string, string>>,
   return {
     results: each(scoresOf),
     group_subtasks: each(() => []),
-    configs: each(({ task, shots, metrics, protocol, answeredBy }) => ({
+    configs: each(({ task, shots, metrics, protocol, answers, answeredBy }) => ({
       task,
       output_type: "generation" in answeredBy ? "generate_until" : "multiple_choice",
       num_fewshot: shots,
-      repeats: 1,
+      repeats: answers?.repeats ?? 1,
       metric_list: metrics.map(({ name, by }) => ({
         metric: name,
         aggregation: aggregationOf(by),
@@ -129,9 +130,10 @@ function scoresOf({ task, title, items, scores }: TaskResult) {
   return { name: task, alias: title, sample_len: items, ...Object.fromEntries(entries) };
 }
 
-function sampleRow(item: Item, index: number, { output, verdict }: Sample, { metrics }: TaskResult) {
+function sampleRow(item: Item, index: number, samples: readonly Sample[], { metrics, answers: drawn }: TaskResult) {
   const prompt = textOf(item.prompt);
-  const asked = argumentsOf(item, prompt);
+  const asked = argumentsOf(item, prompt, drawn);
+  const [{ output = null, verdict } = {}] = averageRepeats(samples);
   const doc = { id: item.id, ...(item.group === undefined ? {} : { group: item.group }), prompt, answer: item.gold };
   const answers =
     typeof output === "string" || output === null ? [output ?? ""] : output.map((value) => [String(value), "None"]);
@@ -141,7 +143,8 @@ function sampleRow(item: Item, index: number, { output, verdict }: Sample, { met
     doc,
     target: item.gold,
     arguments: Object.fromEntries(asked.map(([arg_0, arg_1], i) => [`gen_args_${i}`, { arg_0, arg_1 }])),
-    resps: answers.map((answer) => [answer]),
+    // One request, answered once or several times; or one for each choice.
+    resps: samples.length > 1 ? [samples.map((sample) => sample.output ?? "")] : answers.map((answer) => [answer]),
     filtered_resps: answers,
     filter: FILTER,
     metrics: named.map(([name]) => name),
@@ -152,9 +155,14 @@ function sampleRow(item: Item, index: number, { output, verdict }: Sample, { met
   };
 }
 
-function argumentsOf(item: Item, prompt: string): readonly (readonly [prompt: string, rest: unknown])[] {
+function argumentsOf(
+  item: Item,
+  prompt: string,
+  { temperature = 0, topP, topK }: AnswerSettings = {},
+): readonly (readonly [prompt: string, rest: unknown])[] {
   if (item.kind === "choose") return item.choices.map((choice) => [prompt, choice]);
-  return [[prompt, { until: item.stop, max_gen_toks: item.maxNewTokens, do_sample: false }]];
+  const sampling = temperature === 0 ? {} : { temperature, top_p: topP, top_k: topK };
+  return [[prompt, { until: item.stop, max_gen_toks: item.maxNewTokens, do_sample: temperature > 0, ...sampling }]];
 }
 
 /** The text of a prompt; of a chat its messages as JSON, as the server writes them out. */

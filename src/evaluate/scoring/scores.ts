@@ -22,6 +22,31 @@ export interface JudgedItem {
   readonly verdict?: Verdict | null | undefined;
 }
 
+/**
+ * One verdict for each item: the mean of those on its answers, so that the item stays the unit of errors, intervals and
+ * tests. The sums of a corpus score are averaged, too, which makes it the score of all answers together.
+ */
+export function averageRepeats<T extends JudgedItem & { readonly repeat?: number | undefined }>(
+  samples: readonly T[],
+): T[] {
+  if (samples.every(({ repeat }) => repeat === undefined)) return [...samples];
+  return [...groupBy(samples, ({ id }) => id).values()].map((answers) => {
+    const verdicts = answers.flatMap(({ verdict }): Verdict[] => (verdict ? [verdict] : []));
+    const names = [...new Set(verdicts.flatMap((verdict) => Object.keys(verdict)))];
+    const mean = Object.fromEntries(names.map((name) => [name, meanOf(verdicts.map((one) => own(one, name)))]));
+    return { ...(answers[0] as T), verdict: verdicts.length === 0 ? null : mean };
+  });
+}
+
+/** Numbers or vectors; an answer may lack one, such as the language of reasoning where there is none. */
+function meanOf(given: readonly (Verdict[string] | undefined)[]): Verdict[string] {
+  const values = given.filter((value) => value !== undefined);
+  const average = (numbers: readonly number[]) => numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
+  const [first] = values;
+  if (typeof first === "number") return average(values as number[]);
+  return (first ?? []).map((_, i) => average(values.map((vector) => (vector as readonly number[])[i] ?? 0)));
+}
+
 export interface Score {
   /** Name of the metric. */
   readonly metric: string;

@@ -27,7 +27,19 @@ export function declareTask<P extends Protocol>(
   protocols: readonly P[],
   declare: (protocol: P, shots: number) => TaskDeclaration,
 ): Task {
-  const protocol = matchProtocol(options.protocol, protocols) ?? (protocols[0] as P);
+  const asked = matchProtocol(options.protocol, protocols);
+  const chat = protocols.find(({ form }) => form === "chat");
+  return {
+    ...declareAs(asked ?? (protocols[0] as P), options, declare),
+    ...(asked || !chat ? {} : { asChat: declareAs(chat, options, declare) }),
+  };
+}
+
+function declareAs<P extends Protocol>(
+  protocol: P,
+  options: OpenOptions,
+  declare: (protocol: P, shots: number) => TaskDeclaration,
+): Task {
   const shots = shotsOf(protocol, options.shots);
   const { load, published, executes = false, answersIn, ...task } = declare(protocol, shots);
   return {

@@ -1,5 +1,6 @@
 // Opens tasks by name: families, suites and task files.
 import { didYouMean, own, RecipeError } from "../../core/index.js";
+import { withAnswers } from "./answer-settings.js";
 import { belebele } from "./belebele.js";
 import { openCustomTask } from "./custom.js";
 import { flores } from "./flores.js";
@@ -11,6 +12,7 @@ import { afrimmlu, globalMmlu } from "./mmlu-translations.js";
 import { checkProtocols, type Protocol } from "./protocol.js";
 import type { OpenOptions, Task, TaskFamily } from "./task.js";
 
+export { type AnswerSettings, answerWords, repeatItems } from "./answer-settings.js";
 export { parseDeclaration, readDeclaration, taskFields, taskJsonSchema } from "./custom-file.js";
 export type {
   ChooseItem,
@@ -22,6 +24,7 @@ export type {
   Output,
   Prompt,
   Reading,
+  Sampling,
   Task,
   TaskFamily,
   Verdict,
@@ -37,6 +40,12 @@ export const TASK_FAMILIES: readonly TaskFamily[] = [
 
 /** Every protocol there is, but for those of declared tasks. */
 export const PROTOCOLS: readonly Protocol[] = TASK_FAMILIES.flatMap(({ protocols }) => protocols);
+
+/** The protocol that asks a built-in task as a chat; undefined if it has none. @param name may have `{language}` in it */
+export function chatProtocolOf(name: string): string | undefined {
+  const family = TASK_FAMILIES.find((one) => name === one.name || name.startsWith(`${one.name}_`));
+  return family?.protocols.find(({ form }) => form === "chat")?.name;
+}
 
 /** The languages whose MGSM mean the paper gives: FLORES names ten too, and Thai is not among them. */
 const PAPER_MGSM = ["en", "de", "fr", "es", "ru", "zh", "ja", "bn", "sw", "te"];
@@ -88,7 +97,8 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
       problems.push(error);
       continue;
     }
-    for (const task of opened) {
+    for (const one of opened) {
+      const task = withAnswers(one, options.answers);
       const known = tasks.get(task.name);
       if (known && known.protocol.name !== task.protocol.name) {
         throw new RecipeError(`two tasks are called ${task.name}; rename one of them`, [], { field: "tasks" });

@@ -1,5 +1,6 @@
 // The data of MGSM: problems as TSV without a header, exemplars as exemplars.json or exemplars.py, or rows of the hub.
 import { MGSM_LANGUAGES, type MgsmLanguage } from "../answers/mgsm-announcements.js";
+import { MGSM_WORDS } from "./mgsm-language.js";
 import { type Problem, problemOf } from "./number-task.js";
 import { parsePythonDictionary } from "./python-literal.js";
 import { dataError, findFile, type LocatedRow, type OpenData, readText, taskRows, textField } from "./task-data.js";
@@ -12,22 +13,46 @@ export interface MgsmExemplar {
   readonly number: string;
 }
 
+/** An edition of the problems. */
+export interface MgsmEdition {
+  /** What its tasks are called: `mgsm` of `mgsm_sw`. */
+  readonly name: string;
+  readonly title: string;
+  readonly dataset: string;
+  /** Where its files may be in a folder. */
+  readonly folders: readonly string[];
+}
+
 const DATASET = "juletxara/mgsm";
-export const MGSM_PROBLEMS = 250;
 export const MGSM_EXEMPLARS = 8;
 
-/** The problems of a language, in the order of the file. */
-export async function readMgsmProblems(data: OpenData, language: MgsmLanguage): Promise<Problem[]> {
-  const name = `mgsm_${language}.tsv`;
-  const rows = await taskRows(data, {
-    what: `MGSM in ${language}`,
-    files: [name, `mgsm/${name}`],
-    read: { header: ["question", "answer_number"] },
-    dataset: DATASET,
-    config: language,
-    split: "test",
-  });
-  return rows.map((located) => problemOf(located, "answer_number"));
+/** The longer name first. */
+export const MGSM_EDITIONS: readonly MgsmEdition[] = [
+  // Peter et al. 2025, arXiv 2511.05162: translations corrected. It has no exemplars; tasks take those of the first edition.
+  { name: "mgsm_rev2", title: "MGSM-Rev2", dataset: "lightonai/mgsm-rev2", folders: ["mgsm_rev2/", "MGSM-Rev2/"] },
+  { name: "mgsm", title: "MGSM", dataset: DATASET, folders: ["", "mgsm/"] },
+];
+
+/** The task of an edition in a language, as far as it does not depend on how it is asked. */
+export function mgsmTask({ name, title, dataset, folders }: MgsmEdition, language: MgsmLanguage) {
+  const file = `mgsm_${language}.tsv`;
+  return {
+    name: `${name}_${language}`,
+    title: `${title} ${MGSM_WORDS[language].name}`,
+    published: { what: `${title} ${language}`, count: 250, unit: "problem" },
+    /** In the order of the file. */
+    async problems(data: OpenData): Promise<Problem[]> {
+      const rows = await taskRows(data, {
+        what: `${title} in ${language}`,
+        files: folders.map((folder) => folder + file),
+        read: { header: ["question", "answer_number"] },
+        dataset,
+        config: language,
+        split: "test",
+      });
+      return rows.map((located) => problemOf(located, "answer_number"));
+    },
+  };
 }
 
 /** The exemplars of a language, in their order. */

@@ -3,7 +3,7 @@
 import { findLanguage } from "../../core/index.js";
 import type { MgsmLanguage } from "../answers/mgsm-announcements.js";
 import type { TaskDeclaration } from "./declare-task.js";
-import { MGSM_EXEMPLARS, MGSM_PROBLEMS, readMgsmExemplars, readMgsmProblems } from "./mgsm-data.js";
+import { MGSM_EXEMPLARS, type MgsmEdition, mgsmTask, readMgsmExemplars } from "./mgsm-data.js";
 import { MGSM_WORDS } from "./mgsm-language.js";
 import { declareNumberTask, LM_EVAL_TOKENS, lmEvalReader, lmEvalStops } from "./number-task.js";
 import type { Protocol } from "./protocol.js";
@@ -53,7 +53,12 @@ const STRICT: Readonly<Record<MgsmLanguage, string>> = {
   zh: `答案是 ${NUMBER}。`,
 };
 
-export function declareLmEvalMgsm({ kind }: LmEvalProtocol, language: MgsmLanguage, shots: number): TaskDeclaration {
+export function declareLmEvalMgsm(
+  { kind }: LmEvalProtocol,
+  edition: MgsmEdition,
+  language: MgsmLanguage,
+  shots: number,
+): TaskDeclaration {
   const words = MGSM_WORDS[language];
   const native = STEPS[language] ?? words.steps;
   const prefix = { native, english: MGSM_WORDS.en.steps, direct: DIRECT[language] ?? "Answer:" }[kind];
@@ -61,16 +66,13 @@ export function declareLmEvalMgsm({ kind }: LmEvalProtocol, language: MgsmLangua
   // An example's answer begins after its own prefix and the space that lm-eval takes to be there.
   const skipped = [...native].length + 1;
   return declareNumberTask({
-    name: `mgsm_${language}`,
-    title: `MGSM ${words.name}`,
+    ...mgsmTask(edition, language),
     shots,
-    published: { what: `MGSM ${language}`, count: MGSM_PROBLEMS, unit: "problem" },
     answersIn: kind === "direct" ? undefined : findLanguage(kind === "native" ? language : "en"),
     reader: lmEvalReader(strict === undefined ? undefined : new RegExp(strict), "without punctuation"),
     ask: (question) => `${words.question} ${question}\n${prefix}`,
     stop: lmEvalStops(words.question),
     maxNewTokens: LM_EVAL_TOKENS,
-    problems: (data) => readMgsmProblems(data, language),
     examples: async (data) =>
       (await readMgsmExemplars(data, language)).map(({ question, answer, number }) => {
         const target = kind === "direct" ? number : ` ${[...answer].slice(skipped).join("")}`;

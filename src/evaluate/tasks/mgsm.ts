@@ -3,7 +3,14 @@ import { findLanguage, plural, RecipeError } from "../../core/index.js";
 import { MGSM_LANGUAGES, type MgsmLanguage } from "../answers/mgsm-announcements.js";
 import { isMgsmLanguage } from "../answers/read-mgsm-answer.js";
 import { declareTask } from "./declare-task.js";
-import { MGSM_EXEMPLARS, MGSM_PROBLEMS, type MgsmExemplar, readMgsmExemplars, readMgsmProblems } from "./mgsm-data.js";
+import {
+  MGSM_EDITIONS,
+  MGSM_EXEMPLARS,
+  type MgsmEdition,
+  type MgsmExemplar,
+  mgsmTask,
+  readMgsmExemplars,
+} from "./mgsm-data.js";
 import { MGSM_WORDS, type MgsmWords, prefixed } from "./mgsm-language.js";
 import { declareLmEvalMgsm, isLmEvalMgsm, LM_EVAL_MGSM } from "./mgsm-lm-eval.js";
 import { mgsmReader } from "./number-task.js";
@@ -78,35 +85,35 @@ export const mgsm: TaskFamily = {
   name: "mgsm",
   summary: "grade-school mathematics in eleven languages, exact match",
   protocols: [...PROTOCOLS, ...LM_EVAL_MGSM],
-  pattern: "mgsm_LANGUAGE",
-  names: MGSM_LANGUAGES.map((language) => `mgsm_${language}`),
+  pattern: "mgsm_LANGUAGE, mgsm_rev2_LANGUAGE",
+  names: MGSM_EDITIONS.flatMap(({ name }) => MGSM_LANGUAGES.map((language) => `${name}_${language}`)),
   open(name, options) {
-    if (name === "mgsm") return MGSM_LANGUAGES.map((language) => openMgsm(language, options));
-    if (!name.startsWith("mgsm_")) return undefined;
-    const asked = name.slice("mgsm_".length);
+    const edition = MGSM_EDITIONS.find((one) => name === one.name || name.startsWith(`${one.name}_`));
+    if (edition === undefined) return undefined;
+    if (name === edition.name) return MGSM_LANGUAGES.map((language) => openMgsm(edition, language, options));
+    const asked = name.slice(edition.name.length + 1);
     const code = isMgsmLanguage(asked) ? asked : findLanguage(asked)?.short;
     if (code === undefined || !isMgsmLanguage(code)) {
       throw new RecipeError(`${name}: MGSM has no language ${asked}; it has ${MGSM_LANGUAGES.join(", ")}`, [], {
         field: "tasks",
       });
     }
-    return [openMgsm(code, options)];
+    return [openMgsm(edition, code, options)];
   },
 };
 
-function openMgsm(language: MgsmLanguage, options: OpenOptions): Task {
+function openMgsm(edition: MgsmEdition, language: MgsmLanguage, options: OpenOptions): Task {
+  const { problems: readProblems, ...task } = mgsmTask(edition, language);
   return declareTask(options, [...PROTOCOLS, ...LM_EVAL_MGSM], (protocol, shots) => {
-    if (isLmEvalMgsm(protocol)) return declareLmEvalMgsm(protocol, language, shots);
+    if (isLmEvalMgsm(protocol)) return declareLmEvalMgsm(protocol, edition, language, shots);
     const answers = protocol.answersIn === "en" ? "en" : language;
     const form = protocol.form === "number" ? "number" : "reasoning";
     return {
-      name: `mgsm_${language}`,
-      title: `MGSM ${MGSM_WORDS[language].name}`,
+      ...task,
       answersIn: form === "number" ? undefined : findLanguage(answers),
       ...mgsmReader(answers, { form }),
-      published: { what: `MGSM ${language}`, count: MGSM_PROBLEMS, unit: "problem" },
       async load(data) {
-        const problems = await readMgsmProblems(data, language);
+        const problems = await readProblems(data);
         const exemplars = shots === 0 ? [] : await readMgsmExemplars(data, language);
         const steps = answers === language || shots === 0 ? exemplars : await readMgsmExemplars(data, answers);
         if (exemplars.length < shots || steps.length < shots) {

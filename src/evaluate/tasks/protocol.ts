@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { didYouMean, digestOfJson, RecipeError } from "../../core/index.js";
+import { answerWords } from "./answer-settings.js";
 import type { Item, Task } from "./task.js";
 
 /** A way of asking. Any change of a prompt, a stop or a reading makes a new version. */
@@ -17,6 +18,8 @@ export interface Protocol {
   readonly shots: { readonly default: number; readonly most: number };
   /** Whether prompts begin with the tokenizer's special tokens (BOS). Default: true. Chats have their own. */
   readonly specialTokens?: boolean;
+  /** chat: messages, which the model's template writes out. Default: text. */
+  readonly form?: string;
   /** first: the first of tied choices is the answer. Default: a tie of k choices is worth 1/k. */
   readonly ties?: "first";
 }
@@ -26,9 +29,9 @@ export function protocolId({ name, version }: Protocol): string {
   return `${name}@${version}`;
 }
 
-/** `layergraft/mgsm-native-cot@2, 8-shot`. Scores share a column only if this is the same. */
-export function protocolTitle(protocol: Protocol, shots: number): string {
-  return `${protocolId(protocol)}, ${shots}-shot`;
+/** `layergraft/mgsm-native-cot@2, 8-shot, temperature 1`. Scores share a column only if this is the same. */
+export function protocolTitle({ protocol, shots, answers }: Pick<Task, "protocol" | "shots" | "answers">): string {
+  return [protocolId(protocol), `${shots}-shot`, ...answerWords(answers)].join(", ");
 }
 
 /**

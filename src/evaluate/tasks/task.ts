@@ -1,6 +1,7 @@
 // What a task is: it makes items of data, readings of outputs, and verdicts of readings.
 import type { Language } from "../../core/index.js";
 import type { BleuTokenizer, Pieces } from "../metrics/bleu-tokenizers.js";
+import type { AnswerSettings } from "./answer-settings.js";
 import type { Protocol } from "./protocol.js";
 import type { DataAccess } from "./task-data.js";
 
@@ -35,12 +36,24 @@ interface ItemBase {
   readonly gold: string;
 }
 
-/** An item answered by generating, greedily. */
+/** How one answer is drawn. */
+export interface Sampling extends Pick<AnswerSettings, "topP" | "topK"> {
+  /** Divides the logits; above 0. */
+  readonly temperature: number;
+  /** Random seed, from 0 to 2^31 - 1. */
+  readonly seed: number;
+  /** Which of the answers to the item, from 1. */
+  readonly repeat: number;
+}
+
+/** An item answered by generating. */
 export interface GenerateItem extends ItemBase {
   readonly kind: "generate";
   /** Generation ends before the first of these. */
   readonly stop: readonly string[];
   readonly maxNewTokens: number;
+  /** Default: greedy. */
+  readonly sampling?: Sampling;
   /** The language that the answer is to be written in, where the task's items differ in it. */
   readonly answersIn?: Language | undefined;
   /** Where the answer is a program: what is executed after it, in this order. */
@@ -133,6 +146,10 @@ export interface Task {
   readonly judging?: unknown;
   /** Whether outputs are programs, which are executed only where the user allows it. */
   readonly executes: boolean;
+  /** How answers in text are drawn. Default: greedily, once. */
+  readonly answers?: AnswerSettings | undefined;
+  /** The same task as a chat, where no protocol was asked for and there is one: `evaluate` takes it for models with a chat template. */
+  readonly asChat?: Task | undefined;
   /**
    * Makes items of the data.
    * @throws LayergraftError code "data" where files are missing or wrong, with what was expected and where
@@ -154,6 +171,8 @@ export interface OpenOptions {
   readonly tokenize?: BleuTokenizer | undefined;
   /** Pieces of FLORES-200's subword model (`loadPieces`): adds spBLEU. */
   readonly pieces?: Pieces | undefined;
+  /** How answers in text are drawn. Default: greedily, once, of at most as many tokens as the protocol says. */
+  readonly answers?: AnswerSettings | undefined;
 }
 
 /** Tasks that are declared together, as MGSM in eleven languages. */

@@ -51,13 +51,33 @@ describe("MGSM", () => {
 
   it("has eight shots unless asked otherwise, or none", async () => {
     const { task, first } = await load("mgsm_sw");
-    expect(protocolTitle(task.protocol, task.shots)).toBe("layergraft/mgsm-native-cot@3, 8-shot");
+    expect(protocolTitle(task)).toBe("layergraft/mgsm-native-cot@3, 8-shot");
     expect(whole(first).split("\n\n")).toHaveLength(9);
     const none = await load("mgsm_sw", { shots: 0 });
     expect(none.first.prompt).toEqual({ form: "text", shared: "", own: `${SWAHILI}\nJibu la Hatua kwa Hatua:` });
     await expect(openTasks(["mgsm_sw"], { shots: 9 })).rejects.toThrow(
       /mgsm-native-cot@3 has from 0 to 8 shots, not 9/,
     );
+  });
+
+  it("has the revised problems as tasks of their own, with the exemplars of the first edition", async () => {
+    const asked: unknown[] = [];
+    const row = { question: "Swali?", answer: "Jibu la Hatua kwa Hatua: Jibu ni 3.", answer_number: 3 };
+    const { items, notes } = await (await open("mgsm_rev2_sw", { shots: 1 })).load({
+      loadRows: async ({ dataset, config, split }) => {
+        asked.push([dataset, config, split]);
+        return [row];
+      },
+    });
+    expect(asked).toEqual([
+      ["lightonai/mgsm-rev2", "sw", "test"],
+      ["juletxara/mgsm", "sw", "train"],
+    ]);
+    expect(items.map(({ id, gold }) => [id, gold])).toEqual([["1", "3"]]);
+    expect(notes).toEqual(["MGSM-Rev2 sw has 1 problem here, not 250"]);
+    expect((await openTasks(["mgsm_rev2"])).map(({ name }) => name)).toContain("mgsm_rev2_te");
+    expect((await open("mgsm_rev2_sw", { protocols: ["lm-eval/mgsm-direct"] })).title).toBe("MGSM-Rev2 Swahili");
+    await expect(open("mgsm_rev3_sw")).rejects.toThrow(/MGSM has no language rev3_sw/);
   });
 
   it("has no space after a full-width colon", async () => {

@@ -26,7 +26,10 @@ const modelKinds = ["base", "experts", "merges"] as const;
 
 const task = z.union(
   [
-    text.transform((name) => ({ task: name, of: [...modelKinds] })),
+    text.transform((name): { task: string; of: (typeof modelKinds)[number][]; protocol?: string } => ({
+      task: name,
+      of: [...modelKinds],
+    })),
     z.strictObject({
       task: text.describe("name of a task, or the file of your own"),
       of: z
@@ -36,10 +39,27 @@ const task = z.union(
         .describe("models to evaluate"),
       shots: whole.optional().describe("solved examples in each prompt (default: the protocol's)"),
       limit: count.optional().describe("maximum number of items"),
-      protocol: text.optional().describe("protocol (default: the task's first)"),
+      protocol: text
+        .optional()
+        .describe("protocol (default: the task's first, or its chat protocol if the base has a chat template)"),
+      max_new_tokens: count.optional().describe("maximum tokens of an answer (default: the protocol's)"),
+      temperature: z
+        .number()
+        .positive("must be above 0")
+        .max(10, "must be at most 10")
+        .optional()
+        .describe("sample answers: divides the logits (default: the most likely token)"),
+      top_p: share
+        .optional()
+        .describe("sample from the most likely tokens up to this total probability (default: all)"),
+      top_k: count.optional().describe("sample from the k most likely tokens (default: all)"),
+      repeats: count
+        .max(1000, "must be at most 1,000")
+        .optional()
+        .describe("sampled answers to each item, whose verdicts are averaged (default: 1)"),
     }),
   ],
-  { error: "must be a task such as mgsm_sw, or { task, of, shots, limit, protocol }" },
+  { error: "must be a task such as mgsm_sw, or { task, of, shots, limit, protocol, ... }" },
 );
 
 const evaluation = z.strictObject({

@@ -104,6 +104,38 @@ it("only experts in merges must fit the base, with aligned vocabularies if merge
   expect(await of("{ method: soup, models: [math, reference], vocabulary: union }")).toBe("");
 });
 
+it("tasks with a chat protocol are asked as chats where the base has a template, unless they name a protocol", async () => {
+  const openWith = async (base: string) => {
+    const tasks =
+      "[mgsm_sw, { task: mgsm_en, protocol: mgsm-native-cot, temperature: 0.6, top_p: 0.9, repeats: 4 }, one.yaml]";
+    const data = join(import.meta.dirname, "../../../test/fixtures/evaluation");
+    writeFileSync(file("plan.yaml"), `name: one\nbase: ${base}\nevaluate: { tasks: ${tasks}, data: ${data} }\n`);
+    return openExperiment(file("plan.yaml"));
+  };
+  const protocols = (world: Awaited<ReturnType<typeof openWith>>["world"]) =>
+    [...world.facts.tasks.values()].map(({ protocol }) => protocol);
+  const english = "layergraft/mgsm-native-cot@3, 8-shot, temperature 0.6, top-p 0.9, 4 repeats";
+  cpSync(file("base"), file("plain"), { recursive: true });
+  const settings = JSON.parse(readFileSync(file("base/tokenizer_config.json"), "utf8")) as object;
+  writeFileSync(file("plain/tokenizer_config.json"), JSON.stringify({ ...settings, chat_template: undefined }));
+  const text = await openWith("plain");
+  expect(protocols(text.world)).toEqual(["layergraft/mgsm-native-cot@3, 8-shot", english, "custom/one@1, 0-shot"]);
+  expect(text.world.notes).toEqual([]);
+  const { world, plan } = await openWith("base");
+  expect(protocols(world)).toEqual(["layergraft/mgsm-chat@3, 0-shot", english, "custom/one@1, 0-shot"]);
+  expect(plan.evaluate.tasks[0]).toMatchObject({ task: "mgsm_sw", protocol: "layergraft/mgsm-chat" });
+  expect(world.notes).toEqual([
+    "mgsm_sw is asked as a chat (layergraft/mgsm-chat), as the base has a chat template; set protocol to ask otherwise",
+  ]);
+  const wrong = await openExperiment({
+    name: "one",
+    out: file("out"),
+    base: file("base"),
+    evaluate: { tasks: [{ task: file("one.yaml"), repeats: 2 }] },
+  });
+  expect(wrong.world.problems.join()).toMatch(/repeats need a temperature above 0/);
+});
+
 it("llama.cpp is missing, or does not run the models", async () => {
   await writeByteModel(file("bytes"), 1);
   writeLetters(root);

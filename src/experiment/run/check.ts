@@ -4,8 +4,8 @@ import { stat, statfs } from "node:fs/promises";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";
 import { canonicalJson, exists, formatBytes, groupBy, plural, RecipeError } from "../../core/index.js";
-import { loadTokenizer } from "../../engine/index.js";
-import { choiceNotes } from "../../evaluate/index.js";
+import { loadChatTemplate, loadTokenizer } from "../../engine/index.js";
+import { chatProtocolOf, choiceNotes } from "../../evaluate/index.js";
 import { checkLlama, type ExportOutlook } from "../../llama/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
@@ -24,6 +24,8 @@ import { LLAMA, type TaskRequest } from "../steps/step.js";
 
 /** What the base of a variant is. */
 export interface CheckedBase {
+  /** The variant's plan; if the base has a chat template, with chat protocols where it names none. */
+  readonly plan: ExperimentPlan;
   /** Sizes of the base; if it is not on this machine, those that the plan assumes. */
   readonly base: { readonly parameters: number; readonly bytes: number; readonly layers: number } | undefined;
   /** The export of the base, where llama.cpp runs the models. */
@@ -51,38 +53,60 @@ export interface CheckOptions {
 
 /** Checks everything that the variants of a plan name. */
 export async function checkWorld(inspected: InspectedPlan, options: CheckOptions): Promise<CheckedWorld> {
-  const { plan, variants, folder } = inspected;
+  const { folder } = inspected;
   const { out, data, signal } = options;
   // A plan with problems does not run, so its models need not be identified.
   const readsBytes = inspected.problems.flat().length === 0;
   const facts = new ReadFacts({ folder, cache: out, data, signal, readsBytes });
   const checked: (CheckedBase & { readonly problems: readonly Problem[] })[] = [];
-  for (const [i, variant] of variants.entries()) {
+  for (const [i, variant] of inspected.variants.entries()) {
     checked.push(await checkVariant(variant.plan, inspected.problems[i] ?? [], facts, folder));
   }
+  const plans = checked.map(({ plan }) => plan);
   const missing = await dataProblems(data, facts);
   const problems = inspected.inLines(checked.map((one) => [...one.problems, ...missing]));
   if ((await exists(out)) || (await exists(dirname(out)))) await facts.save().catch(() => undefined); // only a cache
-  const choices = (await Promise.all(variants.map(({ plan }) => choiceWarnings(plan, facts)))).flat();
-  const bases = checked.map(({ base, gguf }) => ({ base, gguf }));
+  const choices = (await Promise.all(plans.map((plan) => choiceWarnings(plan, facts)))).flat();
+  const chats = inspected.variants.flatMap(({ plan }, i) => chatNotes(plan, plans[i] ?? plan));
+  const bases = checked.map(({ plan, base, gguf }) => ({ plan, base, gguf }));
   return {
     facts,
     problems,
-    notes: [...machineNotes(plan), ...searchNotes(variants, facts), ...new Set(choices)],
+    notes: [...machineNotes(inspected.plan), ...searchNotes(plans, facts), ...new Set([...chats, ...choices])],
     bases,
+    plan: plans[0] ?? inspected.plan,
     base: bases[0]?.base,
     gguf: bases[0]?.gguf,
   };
 }
 
+/** Asks tasks as chats where the base has a template, so that all models of the plan are asked in the same way. */
+async function withChats(plan: ExperimentPlan, { models }: ReadFacts): Promise<ExperimentPlan> {
+  const base = models.get(plan.base);
+  const template = base && (await loadChatTemplate(base.checkpoint.folder).catch(() => undefined));
+  if (!template) return plan;
+  const tasks = plan.evaluate.tasks.map((task) => ({ ...task, protocol: task.protocol ?? chatProtocolOf(task.task) }));
+  return { ...plan, evaluate: { ...plan.evaluate, tasks } };
+}
+
+/** What `withChats` changed. */
+function chatNotes(written: ExperimentPlan, asked: ExperimentPlan): string[] {
+  return asked.evaluate.tasks.flatMap(({ task, protocol }, i) =>
+    protocol === written.evaluate.tasks[i]?.protocol
+      ? []
+      : [`${task} is asked as a chat (${protocol}), as the base has a chat template; set protocol to ask otherwise`],
+  );
+}
+
 /** @param before problems across its fields */
 async function checkVariant(
-  plan: ExperimentPlan,
+  written: ExperimentPlan,
   before: readonly Problem[],
   facts: ReadFacts,
   folder: string,
 ): Promise<CheckedBase & { readonly problems: readonly Problem[] }> {
-  await facts.readModel(plan.base, ["base"]);
+  await facts.readModel(written.base, ["base"]);
+  const plan = await withChats(written, facts);
   for (const { source, path } of foldersOf(plan)) await facts.readModel(source, path);
   for (const [name, family] of Object.entries(plan.experts)) await readTraining(name, family, plan, facts);
   for (const { request, path } of requestsOf(plan)) await facts.readTask(request, path);
@@ -96,7 +120,7 @@ async function checkVariant(
     ...taskProblems(plan, facts),
     ...(await mergeProblems(plan, facts, folder, hasProblem)),
   ];
-  return { problems, base: facts.models.get(plan.base) ?? plan.assume, gguf: llama.gguf };
+  return { problems, plan, base: facts.models.get(plan.base) ?? plan.assume, gguf: llama.gguf };
 }
 
 /** Whether llama.cpp is installed and runs the base, where the plan asks for it. */
@@ -136,8 +160,8 @@ function machineNotes({ executor }: ExperimentPlan): string[] {
 const MIN_SEARCHED = 5;
 
 /** Warnings about searches that see few items. */
-function searchNotes(variants: InspectedPlan["variants"], facts: ReadFacts): string[] {
-  const notes = variants.flatMap(({ plan }) => {
+function searchNotes(plans: readonly ExperimentPlan[], facts: ReadFacts): string[] {
+  const notes = plans.flatMap((plan) => {
     if (!plan.merges.some(isSearched)) return [];
     return tasksIn(plan, facts, inLanguages(decidingTask(plan), languagesOf(plan))).flatMap(({ name, items }) => {
       const seen = splitItems(items, plan.search).rounds.flat().length;

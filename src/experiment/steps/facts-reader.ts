@@ -172,7 +172,7 @@ export class ReadFacts implements Facts {
       this.tasks.set(key, {
         name: task.name,
         title: task.title,
-        protocol: protocolTitle(task.protocol, task.shots),
+        protocol: protocolTitle(task),
         items: items.length,
         digest: taskDigest(task, items),
         scale: headline?.scale ?? "share",

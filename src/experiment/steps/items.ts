@@ -18,14 +18,26 @@ import type { EvaluateStep, TaskRequest } from "./step.js";
  * @param folder that relative paths of task files start from
  * @throws RecipeError if it does not exist, or its settings do not fit
  */
-export async function openTask({ task, protocol, shots }: TaskRequest, folder: string): Promise<Task> {
+export async function openTask(request: TaskRequest, folder: string): Promise<Task> {
+  const {
+    task,
+    protocol,
+    shots,
+    max_new_tokens: maxNewTokens,
+    temperature,
+    top_p: topP,
+    top_k: topK,
+    repeats,
+  } = request;
   const name = /\.ya?ml$/i.test(task) ? resolve(folder, task) : task;
   const opened = await openTasks([name], {
     ...(protocol === undefined ? {} : { protocols: [protocol] }),
     ...(shots === undefined ? {} : { shots }),
+    answers: { maxNewTokens, temperature, topP, topK, repeats },
   });
   const [only, another] = opened;
-  if (only && !another) return only;
+  // All models of a plan are asked in the same way, whatever template one of them has.
+  if (only && !another) return { ...only, asChat: undefined };
   throw new RecipeError(`${task} is a suite of ${opened.length} tasks; list them one by one`, [], { field: "tasks" });
 }
 

@@ -3,7 +3,14 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { LayergraftError, OutputError } from "../../core/index.js";
-import { type EvaluateOptions, type Evaluation, evaluate, isTie, openSandbox } from "../../evaluate/index.js";
+import {
+  averageRepeats,
+  type EvaluateOptions,
+  type Evaluation,
+  evaluate,
+  isTie,
+  openSandbox,
+} from "../../evaluate/index.js";
 import { formatNumber } from "../../report/index.js";
 import { dataAccess, openTask, readItems } from "./items.js";
 import { ModelPool } from "./model-pool.js";
@@ -60,7 +67,7 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
     });
     await inputs.check();
     const [metric] = task.metrics;
-    const items = (samples.get(task.name) ?? []).map(({ id, verdict, output }, i) => ({
+    const items = averageRepeats(samples.get(task.name) ?? []).map(({ id, verdict, output }, i) => ({
       index: indexes?.[i] ?? i,
       id,
       value: (metric && (verdict?.[metric.of] as number | number[] | undefined)) ?? null,

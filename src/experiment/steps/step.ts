@@ -28,6 +28,11 @@ export interface TaskRequest {
   readonly shots?: number;
   readonly limit?: number;
   readonly protocol?: string;
+  readonly max_new_tokens?: number;
+  readonly temperature?: number;
+  readonly top_p?: number;
+  readonly top_k?: number;
+  readonly repeats?: number;
 }
 
 interface StepParts {
