@@ -53,6 +53,14 @@ export default defineConfig({
       },
     },
     {
+      // Zod's messages in 60 languages, of which layergraft prints English.
+      name: "english",
+      transform: {
+        filter: { id: /zod\/v4\/locales\/index\.js$/ },
+        handler: () => 'export { default as en } from "./en.js";',
+      },
+    },
+    {
       name: "licenses",
       generateBundle() {
         const texts = [...BUNDLED, ...IN_PAGES].map((name) => `${name}\n\n${read(`node_modules/${name}/LICENSE`)}`);

@@ -35,6 +35,7 @@ test("the overview groups the commands and shows two examples", () => {
     Run: ["generate", "chat", "serve", "score"],
     Evaluate: ["eval", "compare"],
     Experiment: ["experiment", "tune", "example", "demo"],
+    Setup: ["init", "doctor"],
     Help: ["help"],
     Examples: [],
   });

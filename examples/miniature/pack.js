@@ -1,4 +1,5 @@
-// Makes assets/miniature from a finished run of plan.yaml: node examples/miniature/pack.js FOLDER (README.md)
+// Makes assets/miniature from a finished run of plan.yaml: node examples/miniature/pack.js FOLDER (README.md). The format
+// is that of `writeMiniature` in src/demo/miniature.ts.
 import { copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Converter, openSafetensors, readTensor, writeSafetensors } from "#weights";
@@ -6,6 +7,37 @@ import { Converter, openSafetensors, readTensor, writeSafetensors } from "#weigh
 const OUT = join(import.meta.dirname, "../../assets/miniature");
 const demo = process.argv[2] ?? "my-miniature";
 const converter = new Converter();
+
+/** @typedef {import("#weights").TensorData} Tensor */
+
+/** Powers of two of the base's matrices, by their names. @type {Map<string, number>} */
+const exponents = new Map();
+
+/** The integers of a matrix in bfloat16. @param {Tensor} tensor */
+function integersOf({ name, data }) {
+  const values = new Float32Array(converter.decode("BF16", data));
+  const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  const exponent = exponents.get(name) ?? Math.ceil(Math.log2(largest / 127.49));
+  exponents.set(name, exponent);
+  // Halves are rounded away from zero, as rounding all of them up would shift the mean.
+  return Array.from(values, (value) => Math.sign(value) * Math.round(Math.abs(value) / 2 ** exponent));
+}
+
+/** A matrix in 8 bits, less the base's. @param {Tensor} tensor @param {Tensor} [base] */
+function packed(tensor, base) {
+  if (tensor.shape.length < 2) return tensor;
+  const from = base ? integersOf(base) : [];
+  const integers = integersOf(tensor).map((integer, i) => integer - (from[i] ?? 0));
+  if (integers.some((integer) => integer < -128 || integer > 127)) throw new Error(`${tensor.name} needs more bits`);
+  return { ...tensor, dtype: /** @type {const} */ ("I8"), data: new Uint8Array(Int8Array.from(integers).buffer) };
+}
+
+/** @param {string} path @param {Tensor[]} tensors */
+function write(path, tensors) {
+  const names = tensors.flatMap(({ name, dtype }) => (dtype === "I8" ? [name] : []));
+  const metadata = names.map((name) => [name, String(exponents.get(name))]);
+  return writeSafetensors(path, tensors, Object.fromEntries(metadata));
+}
 
 /** The tensors of a model in bfloat16. @param {string} folder */
 async function inBfloat16(folder) {
@@ -34,7 +66,10 @@ async function expertFolder(name) {
 const base = join(demo, "base", "last");
 const before = await inBfloat16(base);
 await mkdir(join(OUT, "base"), { recursive: true });
-await writeSafetensors(join(OUT, "base", "model.safetensors"), [...before.values()]);
+await write(
+  join(OUT, "base", "model.safetensors"),
+  [...before.values()].map((tensor) => packed(tensor)),
+);
 const config = JSON.parse(await readFile(join(base, "config.json"), "utf8"));
 await writeFile(
   join(OUT, "base", "config.json"),
@@ -49,6 +84,7 @@ for (const [run, file] of [
   const changed = [...(await inBfloat16(await expertFolder(run ?? ""))).values()].filter(
     ({ name, data }) => Buffer.compare(data, before.get(name).data) !== 0,
   );
-  await writeSafetensors(join(OUT, `${file}.safetensors`), changed);
+  const tensors = changed.map((tensor) => packed(tensor, before.get(tensor.name)));
+  await write(join(OUT, `${file}.safetensors`), tensors);
   process.stdout.write(`${file}: ${changed.length} of ${before.size} tensors changed\n`);
 }

@@ -119,6 +119,16 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       async () => (await import("./commands/demo-command.js")).addDemoCommand,
     ],
   },
+  Setup: {
+    init: [
+      "write a commented recipe, run, plan or task to start from",
+      async () => (await import("./commands/init-command.js")).addInitCommand,
+    ],
+    doctor: [
+      "print what is installed, what it enables and how to add the rest",
+      async () => (await import("./commands/doctor-command.js")).addDoctorCommand,
+    ],
+  },
 };
 
 export const COMMANDS: ReadonlyMap<string, CommandEntry> = new Map(

@@ -23,12 +23,12 @@ async function bytesOf(name: string): Promise<Map<string, Buffer>> {
 }
 
 describe("the assets", () => {
-  it("take at most 3.5 MB", () => {
+  it("take at most 1.8 MB", () => {
     const sizes = readdirSync(ASSETS, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map(({ parentPath, name }) => statSync(join(parentPath, name)).size);
     expect(sizes.length).toBeGreaterThanOrEqual(7);
-    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(3_500_000);
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(1_800_000);
   });
 });
 

@@ -11,28 +11,50 @@ export const MINIATURE_MODELS = { base: "base", math: "math-expert", language: "
 
 const TOKENIZER_FILES = ["config.json", "tokenizer.json", "tokenizer_config.json"];
 
-/** Writes the shipped models as Hugging Face folders in bfloat16. They are the same on every machine. */
+/**
+ * Writes the shipped models as Hugging Face folders in bfloat16. They are the same on every machine. A matrix is shipped
+ * as integers of 8 bits times a power of two, which the file's metadata has by the matrix's name; an expert's integers
+ * are differences from the base's. A sum of two of them has 8 significant bits, so bfloat16 holds every product exactly.
+ */
 export async function writeMiniature(out: string): Promise<void> {
-  const { base, ...experts } = MINIATURE_MODELS;
-  const whole = await readTensors(join(SHIPPED, base, "model.safetensors"));
-  await cp(join(SHIPPED, base), join(out, base), { recursive: true });
-  for (const name of Object.values(experts)) {
-    const changed = new Map((await readTensors(join(SHIPPED, `${name}.safetensors`))).map((one) => [one.name, one]));
+  const { base } = MINIATURE_MODELS;
+  const whole = await readPacked(join(SHIPPED, base, "model.safetensors"));
+  for (const name of Object.values(MINIATURE_MODELS)) {
+    const changed = name === base ? [] : await readPacked(join(SHIPPED, `${name}.safetensors`));
+    const changes = new Map(changed.map((one) => [one.name, one]));
     await mkdir(join(out, name), { recursive: true });
     await writeSharded(
       join(out, name),
-      whole.map((tensor) => changed.get(tensor.name) ?? tensor),
+      whole.map((tensor) => unpack(tensor, changes.get(tensor.name))),
     );
     for (const file of TOKENIZER_FILES) await cp(join(SHIPPED, base, file), join(out, name, file));
   }
 }
 
-async function readTensors(path: string): Promise<TensorData[]> {
+interface Packed extends TensorData {
+  /** Of the power of two; undefined for a tensor in bfloat16. */
+  readonly exponent: number | undefined;
+}
+
+async function readPacked(path: string): Promise<Packed[]> {
   const file = await openSafetensors(path);
   return Promise.all(
     file.tensors.map(async (tensor) => {
       const { name, dtype, shape } = tensor;
-      return { name, dtype, shape, data: await readTensor(file, tensor) };
+      const exponent = dtype === "I8" ? Number(file.metadata[name]) : undefined;
+      return { name, dtype, shape, data: await readTensor(file, tensor), exponent };
     }),
   );
 }
+
+function unpack(whole: Packed, change: Packed | undefined): TensorData {
+  const { name, shape, data, exponent } = whole;
+  if (exponent === undefined) return change ?? whole;
+  const integers = Array.from(data, (byte, i) => signed(byte) + signed(change?.data[i]));
+  const values = Float32Array.from(integers, (integer) => integer * 2 ** exponent);
+  const bits = new Uint16Array(new Uint32Array(values.buffer).map((word) => word >>> 16));
+  return { name, shape, dtype: "BF16", data: new Uint8Array(bits.buffer) };
+}
+
+/** A byte as an integer in two's complement. */
+const signed = (byte = 0) => (byte << 24) >> 24;

@@ -1,0 +1,89 @@
+// Files that `layergraft init` writes run in the example folder, and `layergraft doctor` names what it finds.
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { writeExample } from "../src/demo/index.js";
+import { temporaryFolder } from "./support/checkpoints.js";
+import { DONE, FAILED, layergraft, start, WRONG_USAGE } from "./support/command.js";
+
+const cwd = join(temporaryFolder(), "example");
+beforeAll(() => writeExample(cwd));
+
+const EXPERTS = ["--task", "math-expert", "--language", "swahili-expert"];
+const CASES: readonly (readonly [kind: string, flags: readonly string[], check: readonly string[]])[] = [
+  ["recipe", EXPERTS, ["merge", "my-recipe.yaml", "--dry-run"]],
+  ["run", ["--base", "base", "--data", "problems.jsonl"], ["train", "my-run.yaml", "--dry-run"]],
+  [
+    "plan",
+    ["--base", "base", ...EXPERTS, "--code", "sw", "--tasks", "quiz.yaml,problems.yaml"],
+    ["experiment", "my-plan.yaml", "--dry-run"],
+  ],
+  [
+    "task",
+    ["--data", "swahili.jsonl", "--question", "{question} Solve:", "--answer", "number"],
+    ["eval", "base", "--tasks", "my-task.yaml", "--limit", "2"],
+  ],
+];
+
+describe.each(CASES)("init %s", { tags: ["slow"] }, (kind, flags, check) => {
+  test("writes a file that runs and names its schema", async () => {
+    const file = check.find((word) => word.endsWith(".yaml")) ?? "";
+    const outcome = await layergraft(["init", kind, ...flags, "--out", file], { cwd });
+    expect(outcome).toMatchObject({ status: DONE, stdout: "" });
+    const text = readFileSync(join(cwd, file), "utf8");
+    const schema = /^# yaml-language-server: \$schema=(.*)\n/.exec(text)?.[1] ?? "";
+    expect(schema.endsWith(`/docs/${kind}.schema.json`)).toBe(true);
+    expect(existsSync(schema)).toBe(true);
+    expect(text.match(/^# {3}layergraft .*/gm)?.every((line) => line.includes(file))).toBe(true);
+    const ran = await layergraft(check, { cwd });
+    expect({ status: ran.status, stderr: ran.status === DONE ? "" : ran.stderr }).toEqual({ status: DONE, stderr: "" });
+  });
+});
+
+test("a task whose right answers are words compares lines, and numbers numbers", async () => {
+  const written = async (data: string, question: string, answer: string) => {
+    const flags = ["--data", data, "--question", question, "--answer", answer, "--out", "read.yaml", "--force"];
+    await layergraft(["init", "task", ...flags], { cwd });
+    return readFileSync(join(cwd, "read.yaml"), "utf8");
+  };
+  expect(await written("sentences.jsonl", "sw", "en")).toMatch(
+    /^prompt: "\{sw\}"\ngold: "\{en\}"\n(?:#.*\n)*read: line$/m,
+  );
+  expect(await written("swahili.jsonl", "question", "number")).toMatch(/^read: number$/m);
+});
+
+test("init without a terminal names the flags that are missing, and keeps what is there", async () => {
+  const unasked = await start(["init", "recipe", "--task", "a", "--out", "none.yaml"], { cwd }).ended;
+  expect(unasked).toMatchObject({
+    status: WRONG_USAGE,
+    stderr: "error: init recipe needs --language, or a terminal to ask in\n",
+  });
+  const foreign = await layergraft(["init", "recipe", ...EXPERTS, "--data", "x", "--out", "none.yaml"], { cwd });
+  expect(foreign).toMatchObject({ status: WRONG_USAGE, stderr: "error: init recipe does not take --data\n" });
+  expect(existsSync(join(cwd, "none.yaml"))).toBe(false);
+  const kept = readFileSync(join(cwd, "recipe.yaml"), "utf8");
+  const existing = await layergraft(["init", "recipe", ...EXPERTS], { cwd });
+  expect(existing).toMatchObject({
+    status: FAILED,
+    stderr: "error: recipe.yaml already exists. Pass --force to replace it, or choose another --out.\n",
+  });
+  expect(readFileSync(join(cwd, "recipe.yaml"), "utf8")).toBe(kept);
+});
+
+test("doctor names what is installed, and the command that adds what is not", async () => {
+  const env = { PATH: "", HF_TOKEN: "", HF_HOME: cwd, NODE_LLAMA_CPP: join(cwd, "none.js") };
+  const { status, stdout } = await start(["doctor", "--json"], { cwd, env }).ended;
+  expect(status).toBe(DONE);
+  const findings = JSON.parse(stdout) as { name: string; found?: string; enables: string; add?: string }[];
+  const found = Object.fromEntries(findings.map((finding) => [finding.name, finding.found]));
+  expect(found["Node.js"]).toBe(process.version);
+  expect(found["ONNX Runtime"]).toContain("cpu");
+  expect(found["disk here"]).toMatch(/free; (?:clones|copies) files/);
+  for (const name of ["node-llama-cpp", "llama.cpp", "NVIDIA GPU", "hub", "Python", "TRL", "vLLM", "Slurm"]) {
+    expect(found[name]).toBe(undefined);
+  }
+  expect(findings.find(({ name }) => name === "node-llama-cpp")?.add).toBe(
+    "npm install node-llama-cpp --ignore-scripts",
+  );
+  expect(existsSync(join(cwd, ".layergraft-doctor"))).toBe(false);
+});

@@ -1,0 +1,28 @@
+// What `npm pack` would publish: its size, and that it has what runs and no more.
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import manifest from "../package.json" with { type: "json" };
+
+const ROOT = join(import.meta.dirname, "..");
+/** Packed, in bytes. */
+const LIMIT = 3_000_000;
+
+test("the package takes less than 3 MB and has every file that package.json names", { tags: ["slow"] }, async () => {
+  const args = ["pack", "--dry-run", "--json", "--ignore-scripts"];
+  const { stdout } = await promisify(execFile)("npm", args, { cwd: ROOT, maxBuffer: 1 << 24 });
+  const [{ size, files }] = JSON.parse(stdout) as [{ size: number; files: { path: string }[] }];
+  expect(size).toBeLessThan(LIMIT);
+  const paths = new Set(files.map(({ path }) => path));
+  const targets = [
+    ...Object.values(manifest.bin),
+    ...Object.values(manifest.imports),
+    ...Object.values(manifest.exports).flatMap((one) => (typeof one === "string" ? [one] : Object.values(one))),
+  ].map((target) => target.slice("./".length));
+  expect(targets.filter((target) => !paths.has(target) || !existsSync(join(ROOT, target)))).toEqual([]);
+  expect([...paths].filter((path) => /\.test\.|test-util|\.map$|^src\/|^docs\/(?:images|api)\//.test(path))).toEqual(
+    [],
+  );
+});
