@@ -144,7 +144,6 @@ function errorReport(error: unknown): ErrorReport {
   return { code: "internal", message: error instanceof Error ? error.message : String(error) };
 }
 
-/** The exit status for an error. */
 function statusOf(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
   if (error instanceof CancelledError) return INTERRUPTED;

@@ -57,7 +57,6 @@ export class CheckpointError extends LayergraftError {
 const MAX_PROBLEMS = 20;
 const MAX_CHARACTERS = 500;
 
-/** A summary with a line for each problem. */
 function listed(summary: string, problems: readonly string[]): string {
   const more = problems.length - MAX_PROBLEMS;
   const lines = problems

@@ -63,7 +63,6 @@ export class Random {
     return this.float() < probability;
   }
 
-  /** One of the items. */
   pick<T>(items: readonly T[]): T {
     if (items.length === 0) throw new RangeError("there is nothing to pick from");
     return items[this.below(items.length)] as T;

@@ -11,7 +11,6 @@ export function write(stream: NodeJS.WritableStream, text: string): void {
   stream.write(visible(text, { styles: true }));
 }
 
-/** Quotes a word for the shell. */
 export function shellQuote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -9,7 +9,6 @@ export interface ExampleList {
   readonly sets: readonly { readonly name: string; readonly size: number; readonly weight?: number | undefined }[];
   /** Hash of all of them in their order. */
   readonly digest: string;
-  /** Tokens of an example of a set. */
   readonly tokensOf: (set: number, index: number) => number;
   readonly get: (set: number, index: number) => Encoded;
 }
@@ -109,7 +108,6 @@ export class BatchStream implements Iterable<Batch> {
     this.#batch = from.batch;
   }
 
-  /** The position of the next batch. */
   get position(): BatchPosition {
     return { digest: this.#digest, start: this.#start, waiting: [...this.#waiting], batch: this.#batch };
   }

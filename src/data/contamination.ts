@@ -162,7 +162,6 @@ export async function readEvaluationFiles(
   });
 }
 
-/** All texts in a value. */
 function textsOf(value: unknown): string[] {
   if (typeof value === "string") return [value];
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsOf) : [];

@@ -51,7 +51,6 @@ export interface SetCounts {
   readonly lossTokens: number;
 }
 
-/** Counts while they grow. */
 export type GrowingCounts = { -readonly [K in keyof SetCounts]: SetCounts[K] } & {
   filteredRows: Record<string, number>;
   filtered: Record<string, number>;
@@ -89,7 +88,6 @@ export function emptyCounts(name: string, files: readonly string[]): GrowingCoun
   };
 }
 
-/** Adds one under a name. */
 export function countUnder(counts: Record<string, number>, name: string): void {
   counts[name] = (counts[name] ?? 0) + 1;
 }

@@ -23,7 +23,6 @@ export interface PrepareOptions {
   /** What `dataSchema` reads: a mapping with sets, a list of sets, or a set. */
   readonly data: DataInput;
   readonly tokenizer: Tokenizer;
-  /** The chat template of the model. */
   readonly chatTemplate?: ChatTemplate | undefined;
   /** Most tokens of an example. */
   readonly sequenceLength: number;

@@ -20,7 +20,6 @@ const PAIRS = [
 const SYSTEMS = ["system", "system_prompt"] as const;
 const TEXT = "text";
 
-/** All columns that may be recognized. */
 export const KNOWN_COLUMNS: readonly string[] = [
   ...new Set([...CONVERSATIONS, ...PAIRS.flatMap((pair) => Object.values(pair)), ...SYSTEMS, TEXT]),
 ];

@@ -22,7 +22,6 @@ const GROUP = 1_000;
 /** Examples can be added, and not removed. */
 export class ExampleStore {
   readonly #limit: number;
-  /** Tokens of each example. */
   readonly #tokens: number[] = [];
   /** The examples after those in the file. */
   #kept: Encoded[] = [];
@@ -37,7 +36,6 @@ export class ExampleStore {
     this.#limit = limit;
   }
 
-  /** Number of examples. */
   get count(): number {
     return this.#tokens.length;
   }
@@ -56,7 +54,6 @@ export class ExampleStore {
     return number;
   }
 
-  /** Tokens of an example. */
   tokensOf(index: number): number {
     return this.#tokens[index] ?? 0;
   }

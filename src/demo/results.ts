@@ -72,7 +72,6 @@ function otherName(bar: OverviewBar | undefined, { expansion }: Results["status"
   return [model.merge.name, model.configuration.label].filter((part) => part !== "").join(", ");
 }
 
-/** All rows of the report, for programs. */
 export function allRows({ report }: Pick<Results, "report">) {
   const english = new Map(barsOf(report, "en").map(({ label, mean }) => [label, mean]));
   return barsOf(report, "sw").map(({ label, detail, kind, mean, low, high, interval }) => {

@@ -14,7 +14,6 @@ import { lastOf } from "./score.js";
 export interface BatchRequest extends SamplingOptions {
   /** Requests with the same array, by identity, that wait together have it read once. */
   readonly prompt: readonly number[];
-  /** Most new tokens. */
   readonly maxNewTokens: number;
   /** Tokens that end the answer and are not part of it. */
   readonly stopIds: ReadonlySet<number>;

@@ -22,7 +22,6 @@ export interface ModelSource {
   /** Changes with sources and recipe, and when a weight file is rewritten, even with the same content. */
   readonly digest: string;
   readonly config: CheckpointConfig;
-  /** Steps by tensor name. */
   readonly tensors: ReadonlyMap<string, Step>;
   readonly sources: Sources;
   readonly measurements: readonly Measurement[];

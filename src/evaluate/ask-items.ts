@@ -52,7 +52,6 @@ export function checkAbilities(task: Task, items: readonly Item[], backend: Back
   }
 }
 
-/** Asks for all items. */
 export async function askItems(task: Task, items: readonly Item[], asking: Asking): Promise<void> {
   const toGenerate: Asked<GenerateItem>[] = [];
   const toChoose: Asked<ChooseItem>[] = [];

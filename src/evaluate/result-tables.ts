@@ -28,7 +28,6 @@ function cellOf(value: number | undefined, scale: Score["scale"]): NumberCell {
 
 const spanOf = (interval: Score["interval"], scale: Score["scale"]) => formatSpan(interval, cellOf(0, scale));
 
-/** A score and its interval as tables show them. */
 export const scoreTexts = ({ value, scale, interval }: Pick<Score, "value" | "scale" | "interval">) => ({
   score: formatNumber(cellOf(value, scale)),
   interval: spanOf(interval, scale),

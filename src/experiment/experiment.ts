@@ -95,7 +95,6 @@ export async function openExperiment(source: string | ExperimentInput, options: 
   return { ...whole, variants: experiments };
 }
 
-/** The variants with another base. */
 function withBase(variants: readonly Variant[], base: string | undefined): readonly Variant[] {
   if (base === undefined) return variants;
   if (new Set(variants.map(({ plan }) => plan.base)).size > 1) {
@@ -257,7 +256,6 @@ function settingsOf({ plan, data, planFolder }: Experiment, kind: StepKind): Ste
   };
 }
 
-/** Resources of steps of a kind. */
 function resourcesOf({ executor }: ExperimentPlan, kind: StepKind) {
   const own = kind === "train" ? executor.train : kind === "evaluate" ? executor.evaluate : undefined;
   const { cores, memory, gpus, time, partition, options } = executor;

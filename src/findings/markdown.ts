@@ -71,7 +71,6 @@ function recipeSection(recipes: ExperimentReport["recipes"]): string[] {
   ];
 }
 
-/** Links to the reports of the variants. */
 function variantSection(variants: ExperimentReport["variants"]): string[] {
   if (variants.length === 0) return [];
   return [
@@ -81,7 +80,6 @@ function variantSection(variants: ExperimentReport["variants"]): string[] {
   ];
 }
 
-/** The whole report as Markdown. */
 export function experimentMarkdown(report: ExperimentReport): string {
   const { tables, heatmaps, searches, experts, failures } = report;
   const of = (kind: ReportTable["kind"], level?: string) =>

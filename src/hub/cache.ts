@@ -12,7 +12,6 @@ export function isCommit(text: string): boolean {
   return COMMIT.test(text);
 }
 
-/** The cache of one repository. */
 export class RepositoryCache {
   readonly folder: string;
 

@@ -14,7 +14,6 @@ import {
   StatusError,
 } from "./requests.js";
 
-/** A file as the Hub lists it. */
 export interface HubFile {
   readonly path: string;
   /** Bytes. */

@@ -13,7 +13,6 @@ import { hubFetch, networkReason, type RequestOptions, reasonOf, statusOf } from
 import type { HubSettings } from "./settings.js";
 import { type OnUpload, seldom, UploadProgress } from "./upload-progress.js";
 
-/** A file to upload. */
 export interface UploadFile {
   /** Path in the repository. */
   readonly path: string;

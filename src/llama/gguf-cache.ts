@@ -10,7 +10,6 @@ export interface GgufCacheSettings {
   readonly mostBytes: number;
 }
 
-/** A file that the cache may have. */
 export interface CachedFile {
   /** Equal digests mean equal files. */
   readonly digest: string;

@@ -57,7 +57,6 @@ export class Sequences implements AnswerBatch {
   get contextLength(): number {
     return this.#options.contextLength;
   }
-  /** Answers that wait for a sequence. */
   get waiting(): number {
     return this.#queue.length;
   }

@@ -132,7 +132,6 @@ export function layerGrid<C extends Grid["cells"][number][number]>(
   return { rowTitle: "layer", columnTitle, columns, marked: [], rows, cells: cells.toReversed() };
 }
 
-/** The marks of a cell of a grid. */
 export const marksOf = ({ marked }: Pick<Grid, "marked">, row: number, column: number): string[] =>
   marked.filter((mark) => mark.row === row && mark.column === column).map(({ what }) => what);
 

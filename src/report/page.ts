@@ -6,7 +6,6 @@ import { formatTick, placeLines } from "./lines.js";
 import { placeOn, type Span, scoreAxis } from "./scores.js";
 import { type Cell, columnsOf, formatNumber, formatSpan, isNumber } from "./table.js";
 
-/** The page of a report. */
 export function reportPage(page: Page): Promise<string> {
   const sections = page.sections.map((section) => ({ ...section, figures: section.figures.map(drawnFigure) }));
   return pageWithData("#report-page", { ...page, sections });

@@ -6,7 +6,6 @@ import type { ChatMessage, Tokenizer, TokenScores } from "../engine/index.js";
 export interface AnswerRequest {
   /** Answers to the same array, by identity, may share what is computed of it. */
   readonly prompt: readonly number[];
-  /** Most new tokens. */
   readonly maxNewTokens: number;
   /** 0 takes the most likely token. */
   readonly temperature: number;

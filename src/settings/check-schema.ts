@@ -20,7 +20,6 @@ export interface Problem {
   readonly message: string;
 }
 
-/** The checked value, or problems. */
 export interface Checked<T> {
   readonly value?: T;
   readonly problems: readonly Problem[];

@@ -25,7 +25,6 @@ function templateProblem(template: string): string | undefined {
   return found === undefined ? undefined : `${found} does not insert a field; write {${name}}`;
 }
 
-/** The text of a template. */
 export function fillTemplate(parts: readonly TemplatePart[], textOf: (name: string) => string): string {
   return parts.map((part) => (typeof part === "string" ? part : textOf(part.name))).join("");
 }

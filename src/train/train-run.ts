@@ -273,7 +273,6 @@ function sizeOf(streams: readonly PreparedStream[]): RunData {
   };
 }
 
-/** Batches for the training loop. */
 function batchSource({ name, openAt, describe }: PreparedStream): BatchSource {
   let stream = openAt();
   let count = 0;

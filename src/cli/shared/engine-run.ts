@@ -14,7 +14,6 @@ import {
   withCommonOptions,
 } from "./output.js";
 
-/** Options of every command that runs a model. */
 export interface EngineOptions extends CommonOptions, ModelFlags {}
 
 /** What can be read as weights. */

@@ -19,7 +19,6 @@ import type { EngineOptions } from "./engine-run.js";
 import { openModel } from "./open-model.js";
 import { readKey, runWithProgress } from "./output.js";
 
-/** Options that choose the backend. */
 export interface BackendFlags extends Omit<EngineOptions, "backend"> {
   readonly backend?: string;
   readonly model?: string;

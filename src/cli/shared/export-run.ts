@@ -22,7 +22,6 @@ export interface ExportOptions extends WorkOptions {
   readonly force?: boolean;
 }
 
-/** Options on the encoding of an export. */
 export function withEncodingOptions(command: Command): Command {
   const types = [...Object.values(EXPORT_FORMATS).flatMap((format) => format.types), ...OUTPUT_DTYPES];
   return command

@@ -21,7 +21,6 @@ export interface GuardedCall {
   readonly seconds: number;
 }
 
-/** The outcome of a call. */
 export type GuardedOutcome =
   | { readonly value: unknown }
   | { readonly thrown: { readonly name: string; readonly message: string } }

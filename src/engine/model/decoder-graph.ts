@@ -61,7 +61,6 @@ export function weightName({ name, rows }: StoredWeight): string {
   return rows ? `${name}[${rows.from}]` : name;
 }
 
-/** Builds the graph of a decoder. */
 export function buildDecoder(spec: DecoderSpec, options: DecoderOptions = {}): Decoder {
   return new Builder(spec, options).build();
 }

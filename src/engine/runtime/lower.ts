@@ -96,7 +96,6 @@ export class Emitter {
     return this.#model.encode();
   }
 
-  /** The name of a node's value. */
   value(node: Node | undefined): string {
     const stored = node && this.#stored.get(node);
     // ONNX Runtime folds the cast when it loads the model: computation is in float32.

@@ -22,7 +22,6 @@ interface TokenStage {
 /** The stages of a decoder, opened for every text. */
 interface Plan {
   readonly tokens: (() => TokenStage)[];
-  /** Joins the tokens into one text. */
   join: (() => PieceDecoder) | undefined;
   readonly texts: (() => TextStage)[];
 }
@@ -101,7 +100,6 @@ function add(plan: Plan, part: Part): void {
   }
 }
 
-/** A decoder of tokens. */
 function addStage(plan: Plan, part: Part): void {
   switch (part.type) {
     case "ByteLevel":

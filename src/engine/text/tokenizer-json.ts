@@ -1,7 +1,6 @@
 // The value of a tokenizer.json, checked for what a hostile file must not cause.
 import { CheckpointError, isObject } from "../../core/index.js";
 
-/** The value of a tokenizer.json. */
 export type TokenizerJson = Readonly<Record<string, unknown>>;
 
 /** A part of it, such as a normalizer; `type` says which. */
@@ -77,7 +76,6 @@ function checkSize(value: unknown, field: string): void {
   visit(value, 0);
 }
 
-/** Checks the value of a tokenizer.json. */
 export function readJson(json: TokenizerJson): CheckedJson {
   for (const field of ["model", "normalizer", "pre_tokenizer", "post_processor", "decoder"]) {
     checkSize(json[field], field);
@@ -110,7 +108,6 @@ export function partOf(value: unknown, field: string): Part | undefined {
   return value as Part;
 }
 
-/** The parts of a sequence of parts. */
 export function partsOf(value: unknown, field: string): Part[] {
   if (!Array.isArray(value)) throw problem(`${field} is not a list`, field);
   return value.map((item: unknown, index) => {

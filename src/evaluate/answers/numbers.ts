@@ -1,7 +1,6 @@
 // Numbers in digits as people write them in the languages of MGSM, read exactly, as decimal strings.
 import { CURRENCY, type MgsmLanguage } from "./mgsm-announcements.js";
 
-/** A number found in a text. */
 export interface FoundNumber {
   /** In canonical form: `2125`, `-3`, `0.5`. */
   readonly value: string;

@@ -23,7 +23,6 @@ import { HttpClient, type HttpOptions, ServerError } from "./http.js";
 /** Statuses that concern one request, such as a prompt that is too long. 200: no attempt had an answer in it. */
 const REFUSALS = [200, 400, 413, 422];
 
-/** Answers one request. */
 type Answerer<Q, T extends object> = (request: Q, signal: AbortSignal | undefined) => Promise<Answer<T>>;
 
 /**

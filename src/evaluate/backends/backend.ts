@@ -130,7 +130,6 @@ export type Encode = (
   signal: AbortSignal | undefined,
 ) => Promise<readonly number[]>;
 
-/** Encodes prompts with a tokenizer. */
 export function encodeWith(tokenizer: PromptTokenizer): Encode {
   const encode = promptEncoder(tokenizer);
   // The choices of an item share one long context, which is encoded once.

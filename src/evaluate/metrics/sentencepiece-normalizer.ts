@@ -5,7 +5,6 @@ import type { SentencePieceModel } from "./sentencepiece-model.js";
 /** The sign that stands for a space within pieces. */
 export const SPACE_SIGN = "\u2581";
 
-/** The function that normalises a line. */
 export function sentencePieceNormalizer(model: SentencePieceModel): (text: string) => string {
   const replace = replacer(model.charsMap);
   const space = model.escapeWhitespaces ? SPACE_SIGN : " ";

@@ -27,7 +27,6 @@ export const SERVER_LOG = "server.log";
 /** The settings of a run that was killed while it wrote them. */
 const LEFT_OVER = new RegExp(`^${SETTINGS_FILE}\\.[0-9a-f]+\\.tmp$`);
 
-/** Name of the file with a task's samples. */
 export function samplesFile(task: string): string {
   return `samples-${task.replace(/[^\w.-]/g, "_")}.jsonl`;
 }

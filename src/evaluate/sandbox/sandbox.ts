@@ -224,7 +224,6 @@ export function judge(raw: RawOutcome, limits: ProgramLimits): Execution {
   };
 }
 
-/** Path of a program on the PATH. */
 async function findOnPath(name: string): Promise<string> {
   for (const folder of (process.env.PATH ?? "").split(delimiter)) {
     if (folder === "") continue;

@@ -13,7 +13,6 @@ export interface TaskDeclaration extends Pick<Task, "name" | "title" | "metrics"
   readonly answersIn?: Language | undefined;
   /** How many items the published data set has, and how a note on another number begins and counts them. */
   readonly published?: { readonly count: number; readonly what: string; readonly unit: string };
-  /** Makes all items of the data. */
   load(data: OpenData): Promise<Partial<LoadedItems> & Pick<LoadedItems, "items">>;
 }
 

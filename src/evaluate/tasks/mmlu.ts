@@ -146,7 +146,6 @@ export interface MmluQuestions extends Pick<TaskDeclaration, "name" | "title" | 
   readonly read: (data: OpenData, split: string) => Promise<Split>;
 }
 
-/** Opens a task of MMLU's questions. */
 export function openQuestions(
   { read, shotSplit, metrics = METRICS, ...named }: MmluQuestions,
   protocols: readonly MmluProtocol[],
@@ -174,7 +173,6 @@ export function openQuestions(
   }));
 }
 
-/** The English heading of a subject. */
 export function headingOf(subject: string): string {
   return `The following are multiple choice questions (with answers) about ${spoken(subject)}.\n\n`;
 }

@@ -18,7 +18,6 @@ export interface LocalOptions {
   readonly program?: string;
 }
 
-/** A message from a worker. */
 const workerMessage = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("progress"), share: z.number(), what: z.string() }),
   z.object({ kind: z.literal("done"), seconds: z.number() }),
@@ -26,7 +25,6 @@ const workerMessage = z.discriminatedUnion("kind", [
 ]);
 export type WorkerMessage = z.output<typeof workerMessage>;
 
-/** A message to a worker. */
 export interface WorkerOrder {
   readonly folder: string;
 }

@@ -47,7 +47,6 @@ async function readExit(folder: string): Promise<z.output<typeof exitSchema> | u
   }
 }
 
-/** The last line of a log. */
 function lastLine(log: string): string | undefined {
   const line = log.trimEnd().split("\n").at(-1)?.trim();
   return line === undefined || line === "" ? undefined : line.slice(0, 500);

@@ -31,7 +31,6 @@ export interface Candidate {
   readonly items: readonly ItemResult[];
 }
 
-/** A configuration's place in a comparison. */
 export interface Ranked {
   readonly configuration: string;
   /** Mean over items of the means over pairs, from 0 to 1. */

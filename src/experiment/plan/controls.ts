@@ -25,7 +25,6 @@ const TRIES = 100;
 /** A plan is expanded many times. */
 const known = new WeakMap<ExperimentPlan, { readonly layers: number | undefined; readonly all: PlannedMerge[] }>();
 
-/** The swaps of a plan that have controls. */
 export function controlledMerges({ merges, controls }: Pick<ExperimentPlan, "merges" | "controls">): Merge[] {
   if (!controls) return [];
   const { of } = controls;

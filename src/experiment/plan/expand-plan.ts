@@ -91,7 +91,6 @@ export interface Expansion {
   readonly warnings: readonly string[];
 }
 
-/** Expands a plan. */
 export function expandPlan(plan: ExperimentPlan, facts: Facts, results: Results): Expansion {
   return new Expander(plan, facts, results).expand();
 }
@@ -105,7 +104,6 @@ class Expander {
   readonly #experts = new Map<string, ExpertModel>();
   /** What each family started from, as far as that is known. */
   readonly #starts = new Map<string, Model>();
-  /** Merges of one model, and that model. */
   readonly #products = new Map<string, MergeModel>();
   /** Families and merges that were expanded. A family may start from a merge, so they are not expanded in the plan's order. */
   readonly #expanded = new Set<string | PlannedMerge>();

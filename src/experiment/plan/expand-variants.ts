@@ -54,7 +54,6 @@ function sharedSteps(expanded: readonly ExpandedVariant[]): Step[] {
   });
 }
 
-/** What waits in several variants, as one. */
 function sharedWaiting(expanded: readonly ExpandedVariant[]): Waiting[] {
   const all = expanded.flatMap(({ variant, expansion: { waiting } }) => waiting.map((one) => ({ ...one, variant })));
   return [...groupBy(all, ({ kind, what }) => `${kind} ${what}`).values()].flatMap((some): Waiting[] => {

@@ -40,7 +40,6 @@ export function memberNames(family: string, { folders, train, select }: Family):
   return train ? runNames(family, train) : [];
 }
 
-/** Names of a family's training runs. */
 export function runNames(family: string, { runs, seeds }: NonNullable<Family["train"]>): string[] {
   if (runs) return runs.map(({ name }) => name);
   return Array.from({ length: seeds?.length ?? 1 }, (_, i) => `${family}-${i + 1}`);
@@ -84,7 +83,6 @@ export function placesOf(recipe: unknown, path: readonly PropertyKey[] = []): Pl
   );
 }
 
-/** What is wrong with the names of a recipe. */
 export function nameProblems(recipe: unknown, members: readonly Member[], path: readonly PropertyKey[]): Problem[] {
   const words = wordsFor(members);
   return placesOf(recipe, path).flatMap(({ path: at, word, inList }): Problem[] => {

@@ -137,7 +137,6 @@ export function checkpointModel(
   };
 }
 
-/** The experts of a family of folders. */
 export function folderModels(plan: ExperimentPlan, family: string, facts: Facts): ExpertModel[] {
   const declared = plan.experts[family] as Family;
   const folders = Array.isArray(declared.folders) ? declared.folders : Object.values(declared.folders ?? {});
@@ -310,7 +309,6 @@ export function requestOf(name: string, plan: ExperimentPlan): TaskRequest {
   return known.find(({ task }) => task === name) ?? { task: name };
 }
 
-/** A task's name with each language in it. */
 export function inLanguages(task: string, languages: readonly string[]): string[] {
   return task.includes("{language}") ? languages.map((code) => task.replaceAll("{language}", code)) : [task];
 }

@@ -310,7 +310,6 @@ export function describeRunner(plan: Pick<ExperimentPlan, "evaluate">): string {
   return backend === "engine" ? `engine, ${weights}` : backend.replace(/^serve:/, "").trim();
 }
 
-/** Codes of the languages of a plan's experts. */
 export function languagesOf({ experts }: ExperimentPlan): string[] {
   return [...new Set(Object.values(experts).flatMap(({ language }) => language ?? []))];
 }

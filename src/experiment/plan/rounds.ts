@@ -8,7 +8,6 @@ import type { ExperimentPlan, Family, Merge } from "./plan-schema.js";
 import { ROLES } from "./plan-values.js";
 import { severalProblem } from "./starts.js";
 
-/** What a plan with rounds repeats. */
 interface Repeated {
   /** The merge that the next round starts from. */
   readonly from: Merge;
@@ -132,7 +131,6 @@ function withNames(merge: Merge, to: (word: string) => string): Merge {
   };
 }
 
-/** Families of each role that has a repeated one. */
 function familiesByRole({ experts }: ExperimentPlan, { families }: Repeated): Map<string, string[]> {
   const inRole = ROLES.map(
     (role) => [role, Object.keys(experts).filter((name) => experts[name]?.role === role)] as const,

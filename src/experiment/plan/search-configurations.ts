@@ -30,14 +30,12 @@ export interface Evaluator {
     items: readonly number[] | null,
     part?: string,
   ): readonly ItemResult[] | undefined;
-  /** The models of a group in more configurations. */
   make(group: string, configurations: readonly Configuration[]): readonly MergeModel[];
   countItems(request: TaskRequest): number;
   /** Notes about how many steps depend on results. */
   wait(what: string, steps: number): void;
 }
 
-/** A finished round of a search. */
 export interface SearchRound {
   /** On the items of all rounds so far, the best first. */
   readonly ranked: readonly Ranked[];

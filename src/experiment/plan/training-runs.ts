@@ -31,7 +31,6 @@ export function trainingRun(
   return { ...mergeObjects(mergeObjects(common, fields), kept), base, out: "out" };
 }
 
-/** What is wrong with a training run. */
 export function runProblems(run: Readonly<Record<string, unknown>>): readonly string[] {
   try {
     checkRun(run);
@@ -63,7 +62,6 @@ export function describeTraining(step: Pick<TrainStep, "run">): string {
   return parts.length > 0 ? parts.join(", ") : "all weights";
 }
 
-/** Checkpoints that a run leaves. */
 export function countCheckpoints(step: Pick<TrainStep, "run">): number {
   const { checkpoints, samples, steps, batch, accumulation } = settledRun(step);
   if (checkpoints.keep !== "all") return 1;

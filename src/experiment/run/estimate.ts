@@ -17,7 +17,6 @@ export interface Estimate {
   readonly workers: number;
 }
 
-/** What the estimate of a variant depends on. */
 export interface EstimatedVariant {
   readonly plan: ExperimentPlan;
   readonly expansion: Expansion;

@@ -299,7 +299,6 @@ export async function expandStored<V extends PlannedVariant>(
   }
 }
 
-/** Counts the steps of an expansion. */
 export function countSteps(
   expansion: Expansion,
   stateOf: (key: string) => "done" | "failed" | "running" | "left",

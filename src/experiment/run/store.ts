@@ -68,7 +68,6 @@ export class Store implements Results {
     return result;
   }
 
-  /** The loaded result of a step. */
   result(key: string): StepResult | undefined {
     return this.#results.get(key);
   }

@@ -8,7 +8,6 @@ export type Variable =
       readonly from: number;
       readonly to: number;
       readonly whole?: boolean | undefined;
-      /** Numbers of the gradient. */
       readonly gradient?: number | undefined;
     };
 

@@ -15,7 +15,6 @@ import {
   requireColumns,
 } from "../../data/index.js";
 
-/** Rows of a file to check. */
 const ROWS = 20;
 
 type SetPlan = ReturnType<typeof planSet>;

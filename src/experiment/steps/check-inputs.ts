@@ -44,7 +44,6 @@ interface Places {
   readonly cache: string;
 }
 
-/** The inputs of a running step. */
 export class StepInputs {
   readonly #watched: Watched;
   readonly #places: Places;

@@ -57,7 +57,6 @@ export class ReadFacts implements Facts {
   /** Bytes to download of data sets on the hub that training runs read. */
   readonly dataSets = new Map<string, number>();
   readonly tasks = new Map<string, TaskFacts>();
-  /** The problems of what was read. */
   readonly #read = new Map<string, readonly Problem[]>();
   /** What was asked for since the problems were taken. */
   readonly #asked = new Set<string>();
@@ -275,7 +274,6 @@ export class ReadFacts implements Facts {
 /** Items of a task that failed to be read: with few, a search would have none to see, and its configurations no steps. */
 const ASSUMED_ITEMS = 1000;
 
-/** Folders of a checkpoint and of its adapter. */
 function foldersOf({ folder, adapter }: Checkpoint): string[] {
   return [folder, ...(adapter ? [adapter.path] : [])];
 }

@@ -9,7 +9,6 @@ export interface TaskFacts {
   readonly title: string;
   /** `layergraft/mgsm-native-cot@1, 8-shot`. */
   readonly protocol: string;
-  /** Number of items. */
   readonly items: number;
   /** Digest of prompts, expected answers and how answers are judged. */
   readonly digest: string;
@@ -22,7 +21,6 @@ export interface TaskFacts {
   readonly metric?: Task["metrics"][number] | undefined;
   /** Groups of the items in the task's order, where a score is the mean of groups. */
   readonly groups?: readonly (string | undefined)[] | undefined;
-  /** Choices of each item that has them. */
   readonly choices?: readonly Pick<ChooseItem, "id" | "choices">[] | undefined;
 }
 

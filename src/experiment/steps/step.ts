@@ -114,7 +114,6 @@ export function stepKey(kind: StepKind, inputs: unknown): string {
   return `${kind}-${digestOfValue([STEP_FORMAT, kind, inputs]).slice(0, 30)}`;
 }
 
-/** The kind of step that a key is of. */
 export function kindOf(key: string): StepKind {
   return key.slice(0, key.indexOf("-")) as StepKind;
 }

@@ -60,7 +60,6 @@ export interface GgufLayout {
   readonly bytes: number;
 }
 
-/** Lays out a file. */
 export function layOutGguf(metadata: ReadonlyMap<string, MetadataValue>, tensors: readonly TensorEntry[]): GgufLayout {
   const writer = new Writer();
   writer.raw(Buffer.from("GGUF"));

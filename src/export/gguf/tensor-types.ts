@@ -19,7 +19,6 @@ export type FileType = keyof typeof FILE_TYPES;
 
 export const FILE_TYPE_NAMES = Object.keys(FILE_TYPES) as FileType[];
 
-/** Names of encodings for single tensors. */
 export const ENCODING_NAMES = Object.keys(ENCODINGS).map((name) => name.toLowerCase());
 
 /** A tensor, and what its encoding depends on. */

@@ -45,7 +45,6 @@ export function countRows(rows: Float32Array, thresholds: readonly number[]): { 
 
 /** Rows that two experts changed by more than their thresholds. */
 export interface RowOverlap {
-  /** Rows above the threshold in both experts, by threshold. */
   readonly both: readonly number[];
   /** Rows above it in at least one. */
   readonly either: readonly number[];

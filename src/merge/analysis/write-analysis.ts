@@ -7,7 +7,6 @@ import type { AnalysisWithRows } from "./analysis.js";
 import { heatmapOf } from "./analysis-views.js";
 import { pageData } from "./page-data.js";
 
-/** Files of an analysis. */
 const FILES: readonly string[] = ["analysis.json", "rows.safetensors", "heatmap.svg", "report.html"];
 
 /** Where an analysis is written. */

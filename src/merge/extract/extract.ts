@@ -29,7 +29,6 @@ export interface ExtractionOutput {
   readonly force?: boolean | undefined;
 }
 
-/** Files of an extracted adapter. */
 const FILES: readonly string[] = [ADAPTER_CONFIG, ADAPTER_WEIGHTS, "README.md", "extraction.json", "heatmap.svg"];
 const FACTORS_FILE = "factors";
 

@@ -111,7 +111,6 @@ export class OperandBuilder implements PlanContext {
     return [...groups.values()].flatMap((group) => (group.length > 1 ? [group.map(([label]) => label)] : []));
   }
 
-  /** Builds the operand of a recipe. */
   merge(recipe: AnyRecipe, prefix: string): Operand {
     const direct = sourcesOf(recipe);
     const operands = new Map(direct.map(([name, source]) => [name, this.operand(source, `${prefix}${name}`)] as const));

@@ -38,12 +38,10 @@ export async function parseRecipe(text: string, file = "recipe"): Promise<Recipe
   return parseSettings(text, file, KIND);
 }
 
-/** Checks a recipe given as a value. */
 export function checkRecipe(value: unknown): Recipe {
   return checkSettings(value, KIND);
 }
 
-/** Problems of a recipe given as a value. */
 export function recipeProblems(value: unknown): readonly Problem[] {
   return validate(value).problems;
 }

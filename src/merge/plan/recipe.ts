@@ -74,12 +74,10 @@ export function addMethod(method: Method): void {
   BY_NAME.set(method.name, method as unknown as AnyMethod);
 }
 
-/** Finds a method by name. */
 export function findMethod(name: string): AnyMethod | undefined {
   return BY_NAME.get(name);
 }
 
-/** The method of a checked recipe. */
 export function methodOf(recipe: { readonly method: string }): AnyMethod {
   return BY_NAME.get(recipe.method) as AnyMethod;
 }

@@ -23,7 +23,6 @@ import type { Parameter } from "./optimizer.js";
 export const TRAINING_FILE = "training.json";
 
 export interface CheckpointToWrite {
-  /** The base, as a plan of one source. */
   readonly base: OpenedPlan;
   readonly parameters: ReadonlyMap<string, Parameter>;
   readonly lora?: LoraPlan | undefined;

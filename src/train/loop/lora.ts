@@ -167,7 +167,6 @@ export function overflowError(tensor: string, values: number): RecipeError {
   );
 }
 
-/** adapter_config.json of a plan. */
 export function adapterConfig({ settings, targets }: LoraPlan, base: string): Record<string, unknown> {
   const { rank, alpha, dropout, rank_stabilised: isRankStabilised } = settings;
   return describeAdapter({ base, rank, alpha, dropout, isRankStabilised, targets });

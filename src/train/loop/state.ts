@@ -60,7 +60,6 @@ const pageSchema = z.strictObject({
   configuration: z.json(),
   /** Digests of base and data, by a name for messages. */
   inputs: recordOf(z.string()),
-  /** Steps of each parameter. */
   parameterSteps: recordOf(count),
 });
 

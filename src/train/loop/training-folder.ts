@@ -34,7 +34,6 @@ export class TrainingFolder {
     return join(this.path, RUN_FILES.states);
   }
 
-  /** The checkpoint after a number of samples. */
   checkpoint(samples: number): string {
     return join(this.path, `${RUN_FILES.checkpoint}${samples}`);
   }

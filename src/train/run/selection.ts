@@ -151,7 +151,6 @@ function moduleOf(name: string): string {
 export interface ResolveSelectionOptions {
   /** The model's tensors by name, as in `Checkpoint.tensors`. */
   readonly tensors: ReadonlyMap<string, Selectable>;
-  /** Number of layers of the model. */
   readonly layers: number;
   /** The field of the selection, for errors; default `train`. */
   readonly field?: string;

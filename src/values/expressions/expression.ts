@@ -49,7 +49,6 @@ export type MeasuredResult = readonly number[] | Uint8Array;
 
 export type FlatTerm = (Leaf & { readonly weight: number }) | (AtomicOperation & { readonly weight: number });
 
-/** An operation as a term of a sum. */
 interface AtomicOperation {
   readonly operation: ValueOperation;
 }
@@ -174,7 +173,6 @@ function requireSum(terms: readonly { weight: number }[]): number {
   return sum;
 }
 
-/** A weight as a number. */
 export function numberOf(weight: Weight, measured: Measured): number {
   if (typeof weight === "number") return weight;
   const result = measured.get(weight.measured);
@@ -183,7 +181,6 @@ export function numberOf(weight: Weight, measured: Measured): number {
   return weight.inverse ? 1 / value : value;
 }
 
-/** A measured mask. */
 export function maskOf(id: string, measured: Measured): Uint8Array {
   const mask = measured.get(id);
   if (!(mask instanceof Uint8Array)) throw new Error(`measurement ${id} has not been made`);

@@ -50,7 +50,6 @@ export class Resolver {
     return this.#inputs;
   }
 
-  /** The tensor of a leaf. */
   tensor(leaf: Leaf): CheckpointTensor {
     const tensor = this.#sources.get(leaf.source)?.tensors.get(leaf.tensor);
     if (!tensor) throw new Error(`source ${leaf.source} has no tensor ${leaf.tensor}`);

@@ -11,7 +11,6 @@ function buildUnion() {
     z.number(),
     z.object({ measured: z.string(), at: z.int().min(0).optional(), inverse: z.literal(true).optional() }),
   ]);
-  /** Schemas of operation fields. */
   const schemas: Readonly<Record<FieldKind, z.ZodType>> = {
     number: weight,
     numberPerValue: z.array(weight),

@@ -48,7 +48,6 @@ export function compileWrite(
   return { inputs: resolver.inputs, outputs: paths, jobs };
 }
 
-/** A tensor of a written checkpoint. */
 export interface WrittenTensor {
   readonly file: SafetensorsFile;
   readonly offset: number;

@@ -20,7 +20,6 @@ import { PROVENANCE_FILE } from "../plan.js";
 /** A plan of 70,000 tensors (a mixture of experts) with an operation each takes about 300 MB. */
 export const MAX_PROVENANCE_BYTES = 500_000_000;
 
-/** State of an interrupted run. */
 export interface RunState {
   /** Digest of the output; only a run with the same digest can resume. */
   readonly plan: string;

@@ -1,6 +1,5 @@
 // Tensor name patterns of each decoder family, as transformers 4 and 5 and Meta's own files have them.
 
-/** Parts outside the layers. */
 export type OutsidePart = "embed_tokens" | "position_embeddings" | "final_norm" | "lm_head" | "vision" | "other";
 
 export type Part = LayerPart | OutsidePart;

@@ -74,7 +74,6 @@ export async function compareVocabularies(
   return { problems, notes };
 }
 
-/** Rows of a checkpoint's embedding. */
 function rowsOf({ tensors }: Checkpoint): number | undefined {
   return [...tensors.values()].find(({ part }) => part === "embed_tokens")?.shape[0];
 }

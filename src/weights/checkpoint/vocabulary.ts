@@ -15,7 +15,6 @@ export interface AddedToken {
 export interface Vocabulary {
   /** Row by token. */
   readonly rows: ReadonlyMap<string, number>;
-  /** Added tokens, by token. */
   readonly added: ReadonlyMap<string, AddedToken>;
 }
 

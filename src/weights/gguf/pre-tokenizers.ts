@@ -4,7 +4,6 @@
 import { isObject } from "../../core/index.js";
 import { SPLIT_PATTERNS } from "./split-patterns.js";
 
-/** A part of a tokenizer.json. */
 type Part = Readonly<Record<string, unknown>>;
 
 const { gpt2, llama3, qwen2, tekken, o200k } = SPLIT_PATTERNS;

@@ -88,7 +88,6 @@ interface Vocabulary {
   readonly read: (key: string) => GgufValue | undefined;
 }
 
-/** Parts of a tokenizer.json. */
 interface Parts {
   readonly normalizer: object | null;
   readonly pre_tokenizer: object | null;

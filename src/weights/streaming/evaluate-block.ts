@@ -65,7 +65,6 @@ interface Sizes {
 /** Bytes of an element in Q8_0, the widest blocks, rounded up. */
 const WIDEST_BLOCKS = 2;
 
-/** Sizes of the buffers that a program's blocks need. */
 function largestBlock(program: Program): Sizes {
   const largest = {
     block: 0,
@@ -241,7 +240,6 @@ export class Evaluator {
     return sum;
   }
 
-  /** A slot's buffer of zeros. */
   zeros(n: number, slot: number): number {
     const address = this.#at.sums[slot] ?? 0;
     this.kernels.floats(address, n).fill(0);

@@ -4,7 +4,6 @@ import { type AnalyzeJob, eachBlock } from "./program.js";
 
 /** Sums over one piece for one expert. */
 export interface ExpertSums {
-  /** Sum of the squared differences. */
   squares: number;
   /** Sum of the base's squares. */
   own: number;
@@ -20,7 +19,6 @@ export interface ExpertSums {
   rows: Float64Array;
 }
 
-/** Sums over one piece for a pair of experts. */
 export interface PairSums {
   /** Sum of the products of their differences. */
   dot: number;

@@ -18,7 +18,6 @@ export type Seed = readonly [number, number];
 /** Kinds of fields that operations have. */
 interface FieldTypes<T extends Terms> {
   readonly number: T["number"];
-  /** A number for each value. */
   readonly numberPerValue: readonly T["number"][];
   readonly numbers: readonly T["number"][];
   readonly mask: T["mask"];
@@ -329,10 +328,8 @@ type OperationOf<Name extends OperationName, T extends Terms> = {
   readonly of: readonly T["value"][];
 } & FieldsOf<(typeof OPERATIONS)[Name]["fields"], T>;
 
-/** An operation over terms. */
 export type Operation<T extends Terms> = { [Name in OperationName]: OperationOf<Name, T> }[OperationName];
 
-/** The declaration of an operation. */
 export function declarationOf({ op }: { readonly op: OperationName }): Declaration<Fields> {
   return OPERATIONS[op] as unknown as Declaration<Fields>;
 }

@@ -13,7 +13,6 @@ const MAX_COUNT = 2 ** 24;
 export class ConfigFields {
   /** One sentence per problem. Shared with the views of nested objects. */
   readonly problems: string[];
-  /** Name of the first field with the problem. */
   firstProblem: string | undefined;
   readonly #json: Json;
   readonly #defaults: Json;
