@@ -57,7 +57,7 @@ describe("layergraft extract", () => {
       WRONG_USAGE,
       "Missing --out. Pass --out FOLDER to write the adapter, or --dry-run to print the plan.",
     ],
-    [[...MODELS, "--rank", "0", "--out", "x"], WRONG_USAGE, "It must be a whole number from 1."],
+    [[...MODELS, "--rank", "0", "--out", "x"], WRONG_USAGE, "It must be at least 1."],
     [[...MODELS, "--energy", "95", "--out", "x"], WRONG_USAGE, "It must be a number above 0 and at most 1."],
     [[...MODELS, "--out", "tuned"], FAILED, "the output tuned is one of the inputs"],
     [["--base", "base", "--model", "base", "--out", "x"], FAILED, "there is nothing to extract"],

@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { exists, formatSome } from "../../core/index.js";
 import {
   compareResults,
@@ -10,13 +10,14 @@ import {
   type ScoreFormat,
 } from "../../evaluate/index.js";
 import { escapeMarkdown } from "../../report/index.js";
-import { parsePositive } from "../shared/engine-run.js";
 import {
   type CommonOptions,
   info,
   paletteFor,
   parseCount,
   parseList,
+  parsePositive,
+  parseShare,
   print,
   printJson,
   withCommonOptions,
@@ -83,14 +84,6 @@ export function addCompareCommand(program: Command): void {
 /** The results of a method: a path, or several runs joined with commas. */
 async function runsOf(path: string): Promise<string | string[]> {
   return path.includes(",") && !(await exists(path)) ? parseList(path) : path;
-}
-
-function parseShare(text: string): number {
-  const value = Number(text);
-  if (text.trim() === "" || !(value >= 0 && value <= 1)) {
-    throw new InvalidArgumentError("It must be a share of the items, from 0 to 1.");
-  }
-  return value;
 }
 
 /** What was found on each task, by its main metric, where there are two results. */

@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { plural, usageError, write } from "../../core/index.js";
 import {
   BLEU_TOKENIZERS,
@@ -24,13 +24,7 @@ import {
   type Task,
 } from "../../evaluate/index.js";
 import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from "../../report/index.js";
-import {
-  parsePositive,
-  type SamplingFlags,
-  SOURCE_ARGUMENT,
-  withAnswerOptions,
-  withEngineOptions,
-} from "../shared/engine-run.js";
+import { type SamplingFlags, SOURCE_ARGUMENT, withAnswerOptions, withEngineOptions } from "../shared/engine-run.js";
 import { BACKEND_HELP, type BackendFlags, openBackend } from "../shared/eval-backend.js";
 import {
   info,
@@ -39,6 +33,8 @@ import {
   paletteFor,
   parseCount,
   parseList,
+  parseNumber,
+  parsePositive,
   print,
   printJson,
   warn,
@@ -67,6 +63,11 @@ interface EvalFlags extends BackendFlags, Partial<Omit<SamplingFlags, "seed" | "
   readonly resamples?: number;
   readonly format: (typeof FORMATS)[number];
 }
+
+const parseSeconds = parseNumber(
+  (value) => value > 0 && value <= 86_400,
+  "It must be a number of seconds, at most 86400.",
+);
 
 export function addEvalCommand(program: Command): void {
   const command = program
@@ -321,12 +322,4 @@ function list(flags: EvalFlags): void {
     "",
     ...terminalLines({ columns: ["suite", ""], rows: suites }),
   ]);
-}
-
-function parseSeconds(text: string): number {
-  const value = Number(text);
-  if (text.trim() === "" || !(value > 0 && value <= 86_400)) {
-    throw new InvalidArgumentError("It must be a number of seconds, at most 86400.");
-  }
-  return value;
 }

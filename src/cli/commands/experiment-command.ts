@@ -27,7 +27,15 @@ import {
 import { SILENT, showProgress, terminalLines } from "../../report/index.js";
 import { type ExportOptions, runExport, withEncodingOptions } from "../shared/export-run.js";
 import { type MergeOptions, runMerge } from "../shared/merge-run.js";
-import { info, interruptSignal, print, printJson, warn, withWorkOptions } from "../shared/output.js";
+import {
+  type CommonOptions,
+  info,
+  interruptSignal,
+  print,
+  printJson,
+  warn,
+  withWorkOptions,
+} from "../shared/output.js";
 import { withPushOptions } from "../shared/push.js";
 
 const ACTIONS = ["run", "resume", "status", "report", "export"] as const;
@@ -151,7 +159,7 @@ async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<
 }
 
 async function act(action: Action, experiment: Experiment, flags: ExperimentFlags, signal: AbortSignal): Promise<void> {
-  if (action === "run" || action === "resume") await run(experiment, flags, signal);
+  if (action === "run" || action === "resume") await runShown(experiment, flags, signal);
   const status = await statusOf(experiment);
   if (action === "status") {
     if (flags.json) {
@@ -166,7 +174,8 @@ async function act(action: Action, experiment: Experiment, flags: ExperimentFlag
   await report(action, experiment, status, flags);
 }
 
-async function run(experiment: Experiment, flags: ExperimentFlags, signal: AbortSignal): Promise<void> {
+/** Runs an experiment with its progress on stderr; failed steps set the exit status. */
+export async function runShown(experiment: Experiment, flags: CommonOptions, signal: AbortSignal): Promise<void> {
   const display = flags.quiet ? SILENT : showProgress();
   try {
     const { failures } = await runOpened(experiment, {

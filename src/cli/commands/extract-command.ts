@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import { formatBytes, formatPercent, formatSome, plural, usageError } from "../../core/index.js";
 import {
   columnName,
@@ -18,6 +18,8 @@ import {
   elapsed,
   info,
   parseCount,
+  parseNumber,
+  parsePositive,
   print,
   printJson,
   runWithProgress,
@@ -36,17 +38,7 @@ interface ExtractCommandOptions
   readonly dryRun?: boolean;
 }
 
-function parseRank(text: string): number {
-  const rank = parseCount(text);
-  if (rank < 1) throw new InvalidArgumentError("It must be a whole number from 1.");
-  return rank;
-}
-
-function parseEnergy(text: string): number {
-  const share = text.trim() === "" ? Number.NaN : Number(text);
-  if (!(share > 0 && share <= 1)) throw new InvalidArgumentError("It must be a number above 0 and at most 1.");
-  return share;
-}
+const parseEnergy = parseNumber((share) => share > 0 && share <= 1, "It must be a number above 0 and at most 1.");
 
 const addPattern = (pattern: string, earlier: readonly string[] = []) => [...earlier, pattern];
 
@@ -62,7 +54,7 @@ export function addExtractCommand(program: Command): void {
     .requiredOption("--base <source>", "model to add the adapter to")
     .requiredOption("--model <source>", "fine-tune or merge: a model or a recipe file (.yaml)")
     .optionsGroup("Adapter:")
-    .option("--rank <n>", `largest rank (default: ${DEFAULT_RANK}, or no limit with --energy)`, parseRank)
+    .option("--rank <n>", `largest rank (default: ${DEFAULT_RANK}, or no limit with --energy)`, parsePositive)
     .option("--energy <share>", "use the smallest ranks that keep this share of the squared change", parseEnergy)
     .option("--linear-only", "leave norms, biases and embeddings at the base's")
     .option("--include <pattern>", "tensors to extract, such as *.self_attn.*; repeatable (default: all)", addPattern)

@@ -4,7 +4,6 @@ import { brokenModel, type Engine, type Generation } from "../../engine/index.js
 import { SILENT, showProgress } from "../../report/index.js";
 import {
   type EngineOptions,
-  parsePositive,
   readPrompts,
   readTokenFile,
   type SamplingFlags,
@@ -15,7 +14,7 @@ import {
   withSamplingOptions,
 } from "../shared/engine-run.js";
 import { withBackendOption } from "../shared/open-model.js";
-import { info, inOrder, paletteFor, print, printJson } from "../shared/output.js";
+import { info, inOrder, paletteFor, parsePositive, print, printJson } from "../shared/output.js";
 
 interface GenerateFlags extends EngineOptions, SamplingFlags {
   readonly prompt?: string[];

@@ -1,6 +1,6 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
-import { parseList } from "../shared/output.js";
+import { parseList, parseNumber, parseShare } from "../shared/output.js";
 
 interface RevertOptions extends MergeOptions {
   readonly expert: string;
@@ -12,18 +12,6 @@ interface RevertOptions extends MergeOptions {
   readonly keepShare?: number;
   readonly from?: "smallest" | "bottom" | "middle" | "top";
   readonly keep?: boolean;
-}
-
-function parsePositive(text: string): number {
-  const value = text.trim() === "" ? Number.NaN : Number(text);
-  if (!(value > 0 && Number.isFinite(value))) throw new InvalidArgumentError("It must be a positive number.");
-  return value;
-}
-
-function parseShare(text: string): number {
-  const value = text.trim() === "" ? Number.NaN : Number(text);
-  if (!(value >= 0 && value <= 1)) throw new InvalidArgumentError("It must be a number from 0 to 1.");
-  return value;
 }
 
 export function addRevertCommand(program: Command): void {
@@ -44,7 +32,9 @@ export function addRevertCommand(program: Command): void {
       ),
     )
     .addOption(
-      new Option("--rows-below <t>", "reset only rows with a mean absolute change below t").argParser(parsePositive),
+      new Option("--rows-below <t>", "reset only rows with a mean absolute change below t").argParser(
+        parseNumber((value) => value > 0 && value < Infinity, "It must be a positive number."),
+      ),
     )
     .addOption(
       new Option("--rows <axis>", "feature that makes a row").choices(["input", "output"]).default(undefined, "input"),

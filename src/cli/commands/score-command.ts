@@ -4,14 +4,13 @@ import { tokenBeforeText } from "../../engine/index.js";
 import { right, terminalLines } from "../../report/index.js";
 import {
   type EngineOptions,
-  parsePositive,
   readTokenFile,
   SOURCE_ARGUMENT,
   withEngine,
   withEngineOptions,
 } from "../shared/engine-run.js";
 import { withBackendOption } from "../shared/open-model.js";
-import { print, printJson } from "../shared/output.js";
+import { parsePositive, print, printJson } from "../shared/output.js";
 
 interface ScoreFlags extends EngineOptions {
   readonly ids?: string;

@@ -9,7 +9,7 @@ import {
   startApiServer,
   weightsOf,
 } from "../../serve/index.js";
-import { type EngineOptions, parsePositive, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
+import { type EngineOptions, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
 import { openModel, withBackendOption } from "../shared/open-model.js";
 import {
   elapsed,
@@ -17,6 +17,7 @@ import {
   interruptSignal,
   parseCount,
   parsePort,
+  parsePositive,
   print,
   readKey,
   runWithProgress,

@@ -1,6 +1,5 @@
 import { spawn } from "node:child_process";
-import type { Command } from "commander";
-import { Option } from "commander";
+import { type Command, Option } from "commander";
 import { startStudio } from "../../studio/index.js";
 import { info, interruptSignal, parsePort, print, withCommonOptions } from "../shared/output.js";
 

@@ -1,12 +1,21 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { stringify } from "yaml";
 import { exists, OutputError, plural, writeFileAtomically } from "../../core/index.js";
 import { analyzeExperts, type Suggestion, suggestRecipes } from "../../merge/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { sourceFrom } from "../shared/move-source.js";
-import { info, paletteFor, print, printJson, type WorkOptions, warn, withWorkOptions } from "../shared/output.js";
+import {
+  info,
+  paletteFor,
+  parseShare,
+  print,
+  printJson,
+  type WorkOptions,
+  warn,
+  withWorkOptions,
+} from "../shared/output.js";
 
 interface SuggestCommandOptions extends WorkOptions {
   readonly base: string;
@@ -18,12 +27,6 @@ interface SuggestCommandOptions extends WorkOptions {
   readonly out?: string;
   readonly force?: boolean;
 }
-
-const parseShare = (text: string) => {
-  const value = text.trim() === "" ? Number.NaN : Number(text);
-  if (!(value >= 0 && value <= 1)) throw new InvalidArgumentError("It must be a number from 0 to 1.");
-  return value;
-};
 
 export function addSuggestCommand(program: Command): void {
   const command = program

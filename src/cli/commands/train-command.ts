@@ -30,9 +30,17 @@ import {
   type TrainProgress,
   trainRun,
 } from "../../train/index.js";
-import { parsePositive } from "../shared/engine-run.js";
 import { hubAccess } from "../shared/hub-access.js";
-import { elapsed, info, interruptSignal, paletteFor, print, printJson, withCommonOptions } from "../shared/output.js";
+import {
+  elapsed,
+  info,
+  interruptSignal,
+  paletteFor,
+  parsePositive,
+  print,
+  printJson,
+  withCommonOptions,
+} from "../shared/output.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
 
 interface TrainFlags extends PushFlags {

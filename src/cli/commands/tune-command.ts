@@ -18,7 +18,6 @@ import {
   openExperiment,
   previewExperiment,
   refuseProblems,
-  runOpened,
   statusOf,
   TUNE_METHODS,
   TUNE_SEARCHES,
@@ -27,22 +26,20 @@ import {
   tunePlan,
 } from "../../experiment/index.js";
 import {
-  adviceOnFailures,
-  downloadsOn,
   type ExperimentReport,
   gatherReport,
   outlookLines,
-  progressOf,
   RECIPES,
   REPORT,
   writeReport,
 } from "../../findings/index.js";
-import { formatSpan, SILENT, showProgress } from "../../report/index.js";
+import { formatSpan } from "../../report/index.js";
 import { openSettings } from "../../settings/index.js";
 import { locateOrFetch, readConfig } from "../../weights/index.js";
 import { hubAccess } from "../shared/hub-access.js";
 import { sourceFrom } from "../shared/move-source.js";
 import { info, interruptSignal, print, printJson, runWithProgress, warn, withCommonOptions } from "../shared/output.js";
+import { runShown } from "./experiment-command.js";
 
 interface TuneFlags extends Omit<TuneSettings, "layers"> {
   readonly out: string;
@@ -113,20 +110,7 @@ async function tune(flags: TuneFlags): Promise<void> {
   const file = await writePlan(out, text, plan);
   const experiment = await openExperiment(file, { signal });
   for (const note of experiment.world.notes) warn(note);
-  const display = flags.quiet ? SILENT : showProgress();
-  try {
-    const { failures } = await runOpened(experiment, {
-      ...{ signal, onDownload: downloadsOn(display), onEvent: progressOf(display) },
-    });
-    if (failures.length > 0) {
-      process.exitCode = 1;
-      display.stop();
-      if (flags.quiet) for (const { label, reason } of failures) warn(`${label} failed: ${reason}`);
-      warn(adviceOnFailures(failures.length));
-    }
-  } finally {
-    display.stop();
-  }
+  await runShown(experiment, flags, signal);
   const report = gatherReport(experiment, await statusOf(experiment));
   const folder = join(experiment.out, REPORT);
   await writeReport(folder, report);

@@ -1,5 +1,5 @@
 import { availableParallelism } from "node:os";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { formatBytes, isSystemError, readBounded, usageError } from "../../core/index.js";
 import type { Engine, GenerateOptions } from "../../engine/index.js";
 import { type ModelFlags, openModel, typeOption, weightsOption } from "./open-model.js";
@@ -9,6 +9,9 @@ import {
   info,
   interruptSignal,
   parseCount,
+  parseNumber,
+  parsePositive,
+  parseShare,
   parseThreads,
   runWithProgress,
   withCommonOptions,
@@ -79,13 +82,13 @@ export function withAnswerOptions(command: Command, length: Option): Command {
     .addOption(length.argParser(parseCount))
     .addOption(
       new Option("--temperature <t>", "temperature; 0 takes the most likely token")
-        .argParser(parseShare(10))
+        .argParser(parseNumber((value) => value >= 0 && value <= 10, "It must be a number from 0 to 10."))
         .default(0),
     )
     .addOption(new Option("--top-k <k>", "sample from the k most likely tokens").argParser(parsePositive))
     .addOption(
       new Option("--top-p <p>", "sample from the most likely tokens up to this total probability").argParser(
-        parseShare(1),
+        parseShare,
       ),
     );
 }
@@ -96,22 +99,6 @@ export function samplingOf(flags: SamplingFlags): GenerateOptions {
     throw usageError("--top-k and --top-p need a temperature above 0; add one, such as --temperature 0.7.");
   }
   return { maxNewTokens, temperature, topK, topP, seed, stop, batch };
-}
-
-export function parsePositive(text: string): number {
-  const value = parseCount(text);
-  if (value < 1) throw new InvalidArgumentError("It must be at least 1.");
-  return value;
-}
-
-function parseShare(most: number): (text: string) => number {
-  return (text) => {
-    const value = Number(text);
-    if (text.trim() === "" || !(value >= 0 && value <= most)) {
-      throw new InvalidArgumentError(`It must be a number from 0 to ${most}.`);
-    }
-    return value;
-  };
 }
 
 const MAX_INPUT_BYTES = 100_000_000;

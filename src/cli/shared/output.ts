@@ -112,9 +112,26 @@ export function elapsed(since: number): string {
   return formatDuration((performance.now() - since) / 1000);
 }
 
+/** A parser of numbers. @param rule the sentence for those that are not valid */
+export const parseNumber =
+  (isValid: (value: number) => boolean, rule: string) =>
+  (text: string): number => {
+    const value = text.trim() === "" ? Number.NaN : Number(text);
+    if (!isValid(value)) throw new InvalidArgumentError(rule);
+    return value;
+  };
+
+export const parseShare = parseNumber((value) => value >= 0 && value <= 1, "It must be a number from 0 to 1.");
+
 export function parseCount(text: string): number {
   const value = Number(text);
   if (!/^\d+$/.test(text) || !Number.isSafeInteger(value)) throw new InvalidArgumentError("It must be a whole number.");
+  return value;
+}
+
+export function parsePositive(text: string): number {
+  const value = parseCount(text);
+  if (value < 1) throw new InvalidArgumentError("It must be at least 1.");
   return value;
 }
 
