@@ -2,7 +2,7 @@
 
 export { ADAPTER_CONFIG, ADAPTER_WEIGHTS } from "./checkpoint/adapter.js";
 export { adapterConfig, factorNames, type PeftTargets, peftName, peftTargets } from "./checkpoint/adapter-files.js";
-export { type Alignment, alignVocabularies, isWithin } from "./checkpoint/alignment.js";
+export { type Alignment, alignVocabularies, isWithin, type VocabularyChoice } from "./checkpoint/alignment.js";
 export { blockOf, compareParts, type Part } from "./checkpoint/architectures.js";
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/checkpoint.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
@@ -51,6 +51,7 @@ export {
   type EncodeJob,
   type Evaluation,
   eachBlock,
+  type GramJob,
   type InputFile,
   isReporting,
   isStored,

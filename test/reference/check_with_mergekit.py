@@ -27,7 +27,7 @@ def create_model_with_functions(name, /, *, __base__=None, **fields):
 
 pydantic.create_model = create_model_with_functions
 
-import os, subprocess, tempfile, warnings
+import json, os, shutil, subprocess, tempfile, warnings
 from pathlib import Path
 
 warnings.filterwarnings("ignore")
@@ -38,7 +38,10 @@ from mergekit.merge import run_merge
 from mergekit.options import MergeOptions
 from peft import LoraConfig, get_peft_model
 from safetensors import safe_open
-from transformers import AutoModelForCausalLM, LlamaConfig, logging
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, MistralConfig, PreTrainedTokenizerFast, logging
 
 logging.disable_progress_bar()
 logging.set_verbosity_error()
@@ -75,6 +78,11 @@ def task(method, *, common=None, **own):
     """Two experts with weights of their own, on the base."""
     entries = models(("a", {"weight": 0.7, **own}), ("b", {"weight": 0.45, **own}), ("base", None))
     return {"merge_method": method, "base_model": "base", **entries, **({"parameters": common} if common else {})}
+
+
+def token_models(**tokenizer):
+    entries = models(("t1", {"weight": 0.6}), ("t2", {"weight": 0.7}))
+    return {"merge_method": "linear", "base_model": "t1", **entries, "tokenizer": tokenizer}
 
 
 GRADED = [{"filter": "self_attn", "value": [0, 0.5, 0.3, 1]}, {"filter": "mlp", "value": [1, 0.2]}, {"value": 0.5}]
@@ -125,6 +133,66 @@ CASES = {
         **models(("a", {"weight": 0.8}), ("b", {"weight": 0.5})),
         "parameters": {"nuslerp_flatten": False},
     },
+    "nuslerp by columns": {
+        "merge_method": "nuslerp",
+        **models(("a", {"weight": 0.8}), ("b", {"weight": [0.5, 2]})),
+        "parameters": {"nuslerp_flatten": False, "nuslerp_row_wise": True},
+    },
+    "nuslerp by columns on base": {
+        "merge_method": "nuslerp",
+        "base_model": "base",
+        **models(("a", {"weight": 0.8}), ("b", {"weight": 0.5})),
+        "parameters": {"nuslerp_flatten": False, "nuslerp_row_wise": True},
+    },
+    "linear, normalized in some": {
+        "merge_method": "linear",
+        **models(("a", {"weight": 0.6}), ("b", {"weight": 0.7})),
+        "parameters": {"normalize": [{"filter": "mlp", "value": [0, 1]}, {"filter": "lm_head", "value": False}, {"value": True}]},
+    },
+    "task_arithmetic, normalized in some": task("task_arithmetic", common={"normalize": [0, 0, 1]}),
+    "ties, normalized and rescaled in some": task(
+        "ties", density=0.5, common={"normalize": {"filter": "mlp", "value": False}, "rescale": [{"filter": "self_attn", "value": [0, 1]}]}
+    ),
+    "breadcrumbs, rescaled in some": task("breadcrumbs", density=0.6, gamma=0.02, common={"rescale": [1, 0, 0]}),
+    "dare_linear, rescaled in some": task("dare_linear", density=0.6, common={"rescale": [{"filter": "mlp", "value": False}]}),
+    "other family": {
+        "merge_method": "linear",
+        "models": [
+            {"model": "a", "parameters": {"weight": 0.6}},
+            {"model": {"model": "mistral", "override_architecture": "LlamaForCausalLM"}, "parameters": {"weight": 0.7}},
+        ],
+    },
+    "passthrough of other depths": {
+        "merge_method": "passthrough",
+        **slices([("a", (0, 4), None)], [("deep", (3, 8), None)], [("b", (5, 6), None)]),
+    },
+    "slerp of other depths": {
+        "merge_method": "slerp",
+        "base_model": "a",
+        **slices([("a", (0, 6), None), ("deep", (1, 7), None)]),
+        "parameters": {"t": [0.2, 0.7]},
+    },
+    "union of tokens": token_models(source="union"),
+    "tokens of one": token_models(source="base"),
+    "rows of tokens": token_models(
+        source="union",
+        tokens={
+            "<end>": {"source": {"kind": "model_token", "model": "t1", "token": "t3"}},
+            "<pad>": {"source": "t2", "force": True},
+            "t5": {"source": {"kind": "model_token", "model": "t2", "token_id": 9}, "force": True},
+            "t6": {"source": {"kind": "zero"}, "force": True},
+            "<new>": {"source": {"kind": "zero"}},
+        },
+    ),
+    "rows in multiples": token_models(source="t2", pad_to_multiple_of=64, tokens={"<new>": {"source": {"kind": "model_token", "model": "t1", "token": "t1"}}}),
+    "union of tensors": {"merge_method": "linear", "arguments": ["--tensor-union"], **models(("x1", {"weight": 0.6}), ("x2", {"weight": 0.7}), ("a", {"weight": 0.4}))},
+    "union of changed tensors": {
+        **task("task_arithmetic"),
+        "arguments": ["--tensor-union"],
+        **models(("a", {"weight": 0.6}), ("b", {"weight": 0.7})),
+        "base_model": "x1",
+    },
+    "intersection of tensors": {"merge_method": "ties", "base_model": "base", "arguments": ["--tensor-intersection"], **models(("x1", {"weight": 0.6, "density": 1}), ("x2", {"weight": 0.7, "density": 1}))},
     "task_arithmetic": task("task_arithmetic", common={"lambda": 0.8, "int8_mask": True}),
     "task_arithmetic, normalized": task("task_arithmetic", common={"normalize": True, "lambda": [1, 0.2]}),
     "task_arithmetic in slices": {"merge_method": "task_arithmetic", "base_model": "base", **slices(HALF, REST)},
@@ -197,7 +265,7 @@ DTYPES = {
     torch.float32: [{"dtype": "float32"}, {"dtype": "float32", "out_dtype": "bfloat16"}],
     torch.bfloat16: [{"dtype": "float32", "out_dtype": "bfloat16"}, {"dtype": "bfloat16"}],
 }
-RANDOM = ("della, not rescaled", "dare_linear", "dare_linear, not rescaled", "dare_ties", "della", "della_linear")
+RANDOM = ("dare_linear, rescaled in some", "della, not rescaled", "dare_linear", "dare_linear, not rescaled", "dare_ties", "della", "della_linear")
 
 
 def make_models(folder, dtype):
@@ -213,6 +281,24 @@ def make_models(folder, dtype):
             model.load_state_dict({k: p + common[k] + torch.randn_like(p) * 0.01 for k, p in base.items()})
         model.to(dtype).save_pretrained(folder / name)
         model.to(torch.float32)
+    for name, extra in (("x1", ["one", "both"]), ("x2", ["two", "both"])):
+        tensors = {k: p + common[k] + torch.randn_like(p) * 0.01 for k, p in base.items()}
+        tensors |= {f"extra.{n}.weight": torch.randn(8, 8) for n in extra}
+        (folder / name).mkdir()
+        save_file({k: p.to(dtype) for k, p in tensors.items()}, folder / name / "model.safetensors", {"format": "pt"})
+        shutil.copy(folder / "base" / "config.json", folder / name)
+    for name, config in (
+        ("deep", LlamaConfig(**{**CONFIG, "num_hidden_layers": LAYERS + 2})),
+        ("mistral", MistralConfig(**CONFIG, sliding_window=None)),
+        ("t1", LlamaConfig(**{**CONFIG, "vocab_size": 151})),
+        ("t2", LlamaConfig(**{**CONFIG, "vocab_size": 152})),
+    ):
+        torch.manual_seed(len(name) + config.vocab_size)
+        AutoModelForCausalLM.from_config(config).to(dtype).save_pretrained(folder / name)
+    for name, added in (("t1", ["<pad>"]), ("t2", ["<end>", "<pad>"])):
+        tokenizer = Tokenizer(BPE({f"t{i}": i for i in range(150)}, []))
+        tokenizer.add_special_tokens(added)
+        PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder / name)
     adapted = get_peft_model(model, LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "down_proj"]))
     with torch.no_grad():
         for name, p in adapted.named_parameters():
@@ -239,18 +325,41 @@ def run(case, folder, out):
     config = folder / "case.yml"
     config.write_text(yaml.safe_dump(case, sort_keys=False))
     resolved = yaml.safe_load(config.read_text())
-    merge = MergeConfiguration.model_validate(resolved)
     theirs, ours = out / "theirs", out / "ours"
+    arguments = resolved.pop("arguments", [])
+    config.write_text(yaml.safe_dump(resolved, sort_keys=False))
+    command = ["node", CLI, "merge", config, "--out", ours, "--quiet", "--allow-unrelated", *arguments]
+    if arguments:  # of mergekit-pytorch, which takes files
+        there = json.loads(json.dumps(resolved))
+        for entry in there["models"]:
+            entry["model"] += "/model.safetensors"
+        if "base_model" in there:
+            there["base_model"] += "/model.safetensors"
+        (folder / "there.yml").write_text(yaml.safe_dump(there, sort_keys=False))
+        tool = Path(sys.executable).with_name("mergekit-pytorch")
+        done = subprocess.run([tool, "there.yml", theirs, *arguments], cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            raise ValueError(done.stderr[-300:])
+        subprocess.run(command, cwd=folder, check=True)
+        return stored(theirs), stored(ours)
+    merge = MergeConfiguration.model_validate(resolved)
     LoaderCache.loaders.clear()  # it goes by the models' names alone
     options = MergeOptions(
         **dict(copy_tokenizer=False, write_model_card=False, quiet=True, random_seed=1, clone_tensors=True),
         **dict(lora_merge_cache=str(out / "adapted"), lora_merge_dtype="float32"),
     )
     run_merge(merge, str(theirs), options)
-    done = subprocess.run(["node", CLI, "merge", config, "--out", ours, "--quiet"], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
-    return stored(theirs), stored(ours)
+    theirs, ours = stored(theirs), stored(ours)
+    if "tokenizer" in case:  # rows without a token are zeros here, the mean there
+        tokens = len(AutoTokenizer.from_pretrained(out / "theirs"))
+        for tensors in (theirs, ours):
+            for name in tensors:
+                if "embed" in name or "lm_head" in name:
+                    tensors[name] = tensors[name][:tokens]
+    return theirs, ours
 
 
 def compare(name, theirs, ours, base):
@@ -291,6 +400,8 @@ def main():
                 if wanted and name not in wanted:
                     continue
                 for j, dtypes in enumerate(DTYPES[stored_as]):
+                    if "arguments" in case and dtypes != {"dtype": "float32"}:
+                        continue  # mergekit-pytorch has no out_dtype
                     try:
                         text, bad = compare(name, *run({**case, **dtypes}, folder, folder / f"out-{i}-{j}"), base)
                     except ValueError as error:

@@ -50,6 +50,8 @@ export interface MergeOptions extends WorkOptions, PushFlags {
   readonly dtype?: (typeof OUTPUT_DTYPES)[number];
   readonly shardSize?: number;
   readonly vocabulary?: string;
+  readonly tensorUnion?: true;
+  readonly tensorIntersection?: true;
   readonly tokenizerFrom?: string;
   readonly dryRun?: boolean;
   readonly download?: boolean;
@@ -77,6 +79,8 @@ export function withMergeOptions(command: Command): Command {
           new Option("--shard-size <size>", "maximum size of a weight file (default: 5GB)").argParser(parseSize),
         )
         .option("--vocabulary <source>", "tokens to keep if vocabularies differ: a model's, such as task, or union")
+        .option("--tensor-union", "merge tensors that some models lack from those that have them")
+        .option("--tensor-intersection", "leave out tensors that some models lack")
         .option("--tokenizer-from <source>", "model whose tokenizer and chat template to copy")
         .option("--dry-run", "print the plan and exit; reads headers and a sample of weights")
         .option("--download", DOWNLOAD_HELP)
@@ -88,8 +92,10 @@ export function withMergeOptions(command: Command): Command {
 }
 
 /** The recipe fields that options set. */
-export function outputFields({ as, dtype, shardSize, vocabulary, tokenizerFrom }: MergeOptions) {
-  return defined({ as, dtype, shard_size: shardSize, vocabulary, tokenizer_from: tokenizerFrom });
+export function outputFields(options: MergeOptions) {
+  const { as, dtype, shardSize, vocabulary, tokenizerFrom, tensorUnion, tensorIntersection } = options;
+  const tensors = tensorUnion ? ("union" as const) : tensorIntersection ? ("intersection" as const) : undefined;
+  return defined({ as, dtype, shard_size: shardSize, vocabulary, tensors, tokenizer_from: tokenizerFrom });
 }
 
 /** Plans a merge and executes it according to the options. */

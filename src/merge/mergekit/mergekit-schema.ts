@@ -60,10 +60,6 @@ const reference = z
     { error: REFERENCE },
   )
   .transform((written, context): string => {
-    if (typeof written !== "string" && written.override_architecture != null) {
-      const message = "override_architecture is not supported; the architecture is the one of the model's config.json";
-      context.addIssue({ code: "custom", message });
-    }
     const places =
       typeof written === "string" ? written.split("+") : [written.model, ...(written.lora ? [written.lora] : [])];
     return places.map((place) => nameOf(place, (message) => context.addIssue({ code: "custom", message }))).join("+");
@@ -114,6 +110,36 @@ const tokenizerSource = z
   .nullish()
   .transform((value) => value ?? undefined);
 
+const TOKEN_ROW = "must be one of the models, { kind: model_token, model, token }, or { kind: zero }";
+
+/** Where a token's row comes from. */
+const tokenRow = z.union(
+  [
+    z.object({ kind: z.literal("zero") }),
+    z
+      .object({
+        kind: z.literal("model_token"),
+        model: reference,
+        token: z.string().nullish(),
+        token_id: z.int().nullish(),
+      })
+      .refine(({ token, token_id: id }) => (token == null) !== (id == null), "must have either token or token_id"),
+    reference.transform((model) => ({ kind: "model" as const, model })),
+  ],
+  { error: TOKEN_ROW },
+);
+
+const tokenizer = z.object({
+  source: tokenizerSource,
+  tokens: z
+    .record(z.string(), z.object({ source: tokenRow, force: z.boolean().nullish() }))
+    .nullish()
+    .transform((tokens) => tokens ?? {}),
+  pad_to_multiple_of: z.int().min(1).nullish(),
+});
+
+export type TokenRowEntry = z.output<typeof tokenRow>;
+
 const DTYPES = ["bfloat16", "float16", "float32"] as const;
 const dtype = z
   .string()
@@ -133,9 +159,7 @@ export const configuration = z.object({
   dtype,
   out_dtype: dtype,
   tokenizer_source: tokenizerSource,
-  tokenizer: z
-    .object({ source: tokenizerSource, tokens: z.unknown().optional(), pad_to_multiple_of: z.unknown().optional() })
-    .nullish(),
+  tokenizer: tokenizer.nullish(),
   chat_template: z.string().nullish(),
 });
 
@@ -161,7 +185,7 @@ export function mixtureOf(value: unknown): string | undefined {
 export function readConfiguration(value: object): { config?: Configuration; problems: Problem[]; notes: string[] } {
   const checked = checkSchema(configuration, value);
   const problems = [...checked.problems, ...refusals(value)];
-  const notes: string[] = [];
+  const notes: string[] = /"override_architecture":"/.test(JSON.stringify(value)) ? [OVERRIDDEN] : [];
   for (const { path, field, known } of unknownFields(value, configuration)) {
     const hint = didYouMean(field, known);
     if (hint !== "") problems.push({ path: [...path, field], message: `unknown field${hint}` });
@@ -170,25 +194,14 @@ export function readConfiguration(value: object): { config?: Configuration; prob
   return checked.value ? { config: checked.value, problems, notes } : { problems, notes };
 }
 
-const ROWS = "is not supported: embeddings are merged row by row. Bring the vocabularies to one size first";
-
-/** Unsupported fields, reported along with other problems. */
-function refusals(value: object): Problem[] {
-  const at = (...path: string[]) =>
-    path.reduce<unknown>((found, field) => (found as Record<string, unknown> | null | undefined)?.[field], value);
-  const { merge_method: method } = value as { merge_method?: unknown };
+/** An unknown method, reported along with other problems. */
+function refusals({ merge_method: method }: { readonly merge_method?: unknown }): Problem[] {
   const refusal = typeof method === "string" ? refusalOf(method) : undefined;
-  const isEmpty = (found: unknown) =>
-    found == null || found === "" || (typeof found === "object" && Object.keys(found).length === 0);
-  const fields: [string[], string][] = [
-    [["tokenizer", "tokens"], ROWS],
-    [["tokenizer", "pad_to_multiple_of"], ROWS],
-  ];
-  return [
-    ...(refusal === undefined ? [] : [{ path: ["merge_method"], message: refusal }]),
-    ...fields.flatMap(([path, message]) => (isEmpty(at(...path)) ? [] : [{ path, message }])),
-  ];
+  return refusal === undefined ? [] : [{ path: ["merge_method"], message: refusal }];
 }
+
+const OVERRIDDEN =
+  "override_architecture is not needed: models whose tensors have the same names and shapes are merged, and config.json stays as it is";
 
 interface UnknownField {
   readonly path: Path;

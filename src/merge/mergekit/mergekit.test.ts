@@ -309,6 +309,33 @@ const experts = (parameters: string) =>
   `base_model: base\nmodels: [{ model: a, parameters: { ${parameters} } }, { model: b, parameters: { ${parameters} } }]\n`;
 
 describe("models, dtype and tokenizer", () => {
+  it("rows of single tokens, and rows up to a multiple", async () => {
+    const text = `
+merge_method: linear
+base_model: a
+models: [{ model: b, parameters: { weight: 1 } }, { model: a, parameters: { weight: 1 } }]
+tokenizer:
+  source: union
+  pad_to_multiple_of: 64
+  tokens:
+    x: { source: { kind: zero } }
+    y: { source: a, force: true }
+    z: { source: { kind: model_token, model: b, token: w } }
+    w: { source: { kind: model_token, model: b, token_id: 3 } }
+`;
+    expect((await recipeOf(text))?.vocabulary).toEqual({
+      from: "union",
+      tokens: {
+        x: { source: "zero" },
+        y: { source: "models[1]", force: true },
+        z: { source: "models[0]", token: "w" },
+        w: { source: "models[0]", row: 3 },
+      },
+      multiple_of: 64,
+    });
+    expect((await recipeOf(text.replace(/pad_to.*$/s, "")))?.vocabulary).toBe("union");
+  });
+
   it("a LoRA adapter after a plus sign, or in a mapping", async () => {
     const text = (model: string) =>
       `merge_method: linear\nmodels: [{ model: ${model}, parameters: { weight: 1 } }, { model: b, parameters: { weight: 1 } }]`;
@@ -519,10 +546,10 @@ describe("is rejected, by name and line:", () => {
 
   it("all problems at once, before models are opened", async () => {
     const text =
-      "merge_method: ties\nmodels: [{ model: none }]\ntokenizer: { tokens: { a: 1 } }\nparameters: { rescale: yes, weight: 1 }\n";
+      "merge_method: ties\nmodels: [{ model: none }]\ntokenizer: { tokens: { a: 1 } }\nparameters: { rescale: often, weight: 1 }\n";
     writeFileSync(at("bad.yml"), text);
     const args = ["merge", "bad.yml", "--out", "no"];
     const message = await expectRefused(args, root, WRONG_USAGE, /bad\.yml cannot be merged as it is:/);
-    expect(message.match(/^ {2}- line \d/gm)).toEqual(["  - line 2", "  - line 3"]);
+    expect(message.match(/^ {2}- line \d/gm)).toEqual(["  - line 3", "  - line 4"]);
   });
 });

@@ -100,16 +100,22 @@ export const PARAMETERS: readonly string[] = [
   ...new Set(Object.values(TRANSLATIONS).flatMap(({ own, common }) => [...own, ...common])),
 ];
 
+/** A parameter that is true or false, perhaps not the same for all tensors. */
+function switched({ common }: SliceMerge, name: string, fallback: boolean): boolean | Parameter {
+  const value = common({ name, fallback: Number(fallback) });
+  return typeof value === "number" ? value !== 0 : value;
+}
+
 function linear(slice: SliceMerge): SourceRecipe {
   const { models, own } = slice;
-  const isNormalized = slice.flag("normalize", true);
+  const normalize = switched(slice, "normalize", true);
   const weights = models.map((model) => own(model, WEIGHT));
   const [first] = models;
-  if (isNormalized && first && models.length === 1) return first.recipe;
+  if (normalize === true && first && models.length === 1) return first.recipe;
   return {
     method: "soup",
     models: models.map(({ recipe }, i) => ({ model: recipe, weight: weights[i] })),
-    ...(isNormalized ? {} : { normalize: false }),
+    ...(normalize === true ? {} : { normalize }),
   };
 }
 
@@ -125,11 +131,8 @@ function slerp(slice: SliceMerge): SourceRecipe | undefined {
 function nuslerp(slice: SliceMerge): SourceRecipe | undefined {
   const { models, base, others, own } = slice;
   const isFlat = slice.flag("nuslerp_flatten", true);
-  // For a matrix [out, in], mergekit's row-wise mode interpolates along the outputs.
-  if (slice.flag("nuslerp_row_wise", false) && !isFlat) {
-    const message = "nuslerp_row_wise is not supported; remove it to interpolate each stored row";
-    slice.problem(message, "nuslerp_row_wise");
-  }
+  // mergekit's row-wise mode interpolates along the first dimension: each column of the stored matrix.
+  const lines = slice.flag("nuslerp_row_wise", false) ? "columns" : "rows";
   const weights = others.map((model) => own(model, WEIGHT));
   const [only] = models;
   if (only && models.length === 1) return only.recipe;
@@ -141,7 +144,7 @@ function nuslerp(slice: SliceMerge): SourceRecipe | undefined {
     method: "nuslerp",
     models: others.map(({ recipe }, i) => ({ model: recipe, weight: weights[i] })),
     ...(base ? { base: base.recipe } : {}),
-    ...(isFlat ? {} : { rows: true }),
+    ...(isFlat ? {} : { [lines]: true }),
   };
 }
 
@@ -177,7 +180,7 @@ function taskVectors(
       });
       const rescaled = rescale?.(slice) ?? {};
       const lambda = slice.common({ name: "lambda", fallback: 1, range: SIZE });
-      const isNormalized = slice.flag("normalize", normalize);
+      const isNormalized = switched(slice, "normalize", normalize);
       if (others.length === 0) return base.recipe;
       const shared = parameters.filter(([, values]) => areSame(values));
       const single = parameters.filter(([, values]) => !areSame(values));
@@ -206,7 +209,8 @@ function areSame(values: readonly Parameter[]): boolean {
 /** `rescale` of mergekit restores L1 norms. It is true by default for methods that drop at random, which have another default here. */
 function rescaled(fallback: boolean) {
   return (slice: SliceMerge): object => {
-    const isRescaled = slice.flag("rescale", fallback);
+    const isRescaled = switched(slice, "rescale", fallback);
+    if (typeof isRescaled !== "boolean") return { rescale: isRescaled };
     return isRescaled || fallback ? { rescale: isRescaled ? "norm" : "none" } : {};
   };
 }

@@ -27,7 +27,7 @@ export async function parseMergekit(text: string, options: MergekitOptions = {})
 }
 
 /**
- * Translates a mergekit configuration file to a recipe. Reads only the depth of the first model. Relative paths start
+ * Translates a mergekit configuration file to a recipe. Reads only the depth of the models. Relative paths start
  * from the working folder, as in mergekit.
  * @param hub access to the hub for models that are not on this machine; none by default
  * @returns undefined if the file is not a mergekit configuration
@@ -37,7 +37,9 @@ export async function readMergekit(file: string, hub?: HubAccess): Promise<Merge
   const opened = await open(await readSettingsText(file, "recipe"), file);
   if (!opened) return undefined;
   const first = opened.translate(undefined);
-  const layers = await depthOf(first.models[0] ?? "", hub);
+  const depths = await Promise.all(first.models.map((model) => depthOf(model, hub)));
+  // Slices of models of other depths do not cover them.
+  const layers = new Set(depths.filter((depth) => depth !== undefined)).size === 1 ? depths[0] : undefined;
   return layers === undefined ? first.translated : opened.translate(layers).translated;
 }
 

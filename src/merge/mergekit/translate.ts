@@ -5,7 +5,7 @@ import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import type { Parameter } from "../methods/parameter.js";
 import { type RecipeInput, sourcesOf } from "../plan/recipe.js";
 import { TEMPLATES } from "./chat-templates.js";
-import type { Configuration } from "./mergekit-schema.js";
+import type { Configuration, Path } from "./mergekit-schema.js";
 import { flagOf, type LayerSpan, type Level, parameterOf } from "./mergekit-settings.js";
 import { type Operand, PARAMETERS, type SliceMerge, TRANSLATIONS, type Translation } from "./method-translations.js";
 import { type OutputSlice, type SliceSource, slicesOf } from "./slices.js";
@@ -137,22 +137,52 @@ class Translator {
     }
     if (asked === undefined || asked === "union") return asked;
     const model = asked === "base" ? (base ?? [...this.models][0]) : asked;
-    if (model !== undefined && !this.models.has(model)) {
-      this.#problem({ path, message: `${model} is not one of the models (${formatSome([...this.models], 8)})` });
-    }
+    if (model !== undefined && !this.models.has(model)) this.#notAmong(model, path);
     return model;
   }
 
   /** Recipe fields for the tokenizer. By default mergekit merges rows by number and keeps the base's tokenizer. */
   #tokenizer(source: string | undefined, recipe: NestedRecipe): Pick<RecipeInput, "vocabulary" | "tokenizer_from"> {
     const { base_model: base } = this.#config;
-    if (source !== undefined) return { vocabulary: source === "union" ? source : (labelOf(recipe, source) ?? source) };
+    if (source !== undefined) return { vocabulary: this.#vocabulary(source, recipe) };
     if (base === undefined) return {};
     if (this.models.has(base)) return { tokenizer_from: base };
     this.#notes.add(
       `base_model ${base} is not among the sources; configuration and tokenizer are those of the first one`,
     );
     return {};
+  }
+
+  #vocabulary(source: string, recipe: NestedRecipe): NonNullable<RecipeInput["vocabulary"]> {
+    const { tokens = {}, pad_to_multiple_of: multiple } = this.#config.tokenizer ?? {};
+    const labelled = (model: string, path: Path) => {
+      if (!this.models.has(model)) this.#notAmong(model, path);
+      return labelOf(recipe, model) ?? model;
+    };
+    const rows = Object.entries(tokens).map(([content, { source: from, force }]) => {
+      const path = ["tokenizer", "tokens", content, "source"];
+      const { token, token_id: row } = from.kind === "model_token" ? from : {};
+      return [
+        content,
+        {
+          source: from.kind === "zero" ? from.kind : labelled(from.model, path),
+          ...(token == null ? {} : { token }),
+          ...(row == null ? {} : { row }),
+          ...(force ? { force } : {}),
+        },
+      ] as const;
+    });
+    const from = source === "union" ? source : (labelOf(recipe, source) ?? source);
+    if (rows.length === 0 && multiple == null) return from;
+    return {
+      from,
+      ...(rows.length === 0 ? {} : { tokens: Object.fromEntries(rows) }),
+      ...(multiple == null ? {} : { multiple_of: multiple }),
+    };
+  }
+
+  #notAmong(model: string, path: Path): void {
+    this.#problem({ path, message: `${model} is not one of the models (${formatSome([...this.models], 8)})` });
   }
 
   #view(slice: OutputSlice): SliceMerge {

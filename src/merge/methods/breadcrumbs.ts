@@ -1,5 +1,6 @@
 // Breadcrumbs: drops the largest and the smallest changes of each tensor; sums the rest, or elects signs.
 
+import type { z } from "zod";
 import { elementCount } from "../../core/index.js";
 import type { Value } from "../../values/index.js";
 import type { Sources } from "./method.js";
@@ -8,6 +9,7 @@ import {
   type Change,
   modelParameter,
   rescaleField,
+  resolveRescale,
   shareField,
   sparsifyingMethod,
   taskVectorFields,
@@ -60,12 +62,16 @@ function dropCounts(n: number, density: number, gamma: number): { bottom: number
 }
 
 function dropByRank(
-  recipe: { readonly models: readonly (string | object)[]; readonly rescale?: "none" | "norm" | undefined },
+  recipe: {
+    readonly models: readonly (string | object)[];
+    readonly rescale?: z.output<typeof rescaleField>;
+  },
   { models }: Sources,
   context: PlanContext,
 ): (change: Change) => Value {
   const densities = models.map((expert, i) => modelParameter(recipe, i, "density", DEFAULTS.density, expert));
   const gammas = models.map((expert, i) => modelParameter(recipe, i, "gamma", DEFAULTS.gamma, expert));
+  const rescales = models.map((expert) => resolveRescale(recipe.rescale ?? "none", expert));
   return ({ name, tensor, model, expert, delta }) => {
     const n = elementCount(tensor.shape);
     const { bottom, top } = dropCounts(n, densities[model]?.(name) ?? 1, gammas[model]?.(name) ?? 0);
@@ -81,6 +87,6 @@ function dropByRank(
     });
     const [low, high] = [bottom > 0 ? { measured } : 0, top > 0 ? { measured, at: 1 } : Number.MAX_VALUE];
     const kept: Value = { op: "trim", of: [delta], low, high };
-    return recipe.rescale === "norm" ? withNorm(delta, kept, what, context) : kept;
+    return rescales[model]?.(name) === "norm" ? withNorm(delta, kept, what, context) : kept;
   };
 }

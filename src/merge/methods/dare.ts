@@ -1,5 +1,5 @@
 // DARE: drops changes at random and rescales the rest; then sums them (DARE linear) or elects signs (DARE TIES).
-import { z } from "zod";
+import type { z } from "zod";
 import type { Value } from "../../values/index.js";
 import { seedField } from "./fields.js";
 import type { Sources } from "./method.js";
@@ -7,6 +7,8 @@ import { type PlanContext, seedOf } from "./operand.js";
 import {
   type Change,
   modelParameter,
+  rescaledAs,
+  resolveRescale,
   shareField,
   sparsifyingMethod,
   taskVectorFields,
@@ -18,8 +20,7 @@ const DENSITY = 0.5;
 
 const density = shareField.describe("probability of keeping a change");
 
-const rescale = z
-  .enum(["density", "norm", "none"])
+const rescale = rescaledAs(["density", "norm", "none"])
   .default("density")
   .describe(
     "rescale what is kept: divide by the density (the paper), match the L1 norm of the whole change, or leave it",
@@ -64,13 +65,15 @@ interface DareRecipe {
 
 function dropAtRandom(recipe: DareRecipe, { models }: Sources, context: PlanContext): (change: Change) => Value {
   const densities = models.map((expert, i) => modelParameter(recipe, i, "density", DENSITY, expert));
+  const rescales = models.map((expert) => resolveRescale(recipe.rescale, expert));
   return ({ name, model, expert, delta }) => {
+    const how = rescales[model]?.(name);
     const kept = densities[model]?.(name) ?? 1;
     if (kept >= 1) return delta;
-    const scale = recipe.rescale === "density" && kept > 0 ? 1 / kept : 1;
+    const scale = how === "density" && kept > 0 ? 1 / kept : 1;
     const seed = seedOf(recipe.seed, expert.label, name);
     const dropped: Value = { op: "drop", of: [delta], density: kept, scale, seed };
-    if (recipe.rescale !== "norm" || kept === 0) return dropped;
+    if (how !== "norm" || kept === 0) return dropped;
     return withNorm(delta, dropped, `${name} of ${expert.label}, density ${kept}, seed ${recipe.seed}`, context);
   };
 }

@@ -1,6 +1,6 @@
 // DELLA: drops changes at random, larger ones less often, and rescales the rest; sums them (linear) or elects signs.
 
-import { z } from "zod";
+import type { z } from "zod";
 import { RecipeError } from "../../core/index.js";
 import type { Value } from "../../values/index.js";
 import { seedField } from "./fields.js";
@@ -9,6 +9,8 @@ import { type PlanContext, seedOf } from "./operand.js";
 import {
   type Change,
   modelParameter,
+  rescaledAs,
+  resolveRescale,
   shareField,
   sparsifyingMethod,
   taskVectorFields,
@@ -23,8 +25,7 @@ const epsilon = shareField.describe(
   "difference from the mean probability of the largest and the smallest change of a row",
 );
 
-const rescale = z
-  .enum(["probability", "norm", "none"])
+const rescale = rescaledAs(["probability", "norm", "none"])
   .optional()
   .describe(
     "rescale what is kept: divide by its probability (the paper, and the default), match the L1 norm of the whole change, or leave it",
@@ -74,7 +75,9 @@ function dropSmall(
 ): (change: Change) => Value {
   const densities = models.map((expert, i) => modelParameter(recipe, i, "density", DEFAULTS.density, expert));
   const epsilons = models.map((expert, i) => modelParameter(recipe, i, "epsilon", DEFAULTS.epsilon, expert));
+  const rescales = models.map((expert) => resolveRescale(recipe.rescale ?? "probability", expert));
   return ({ name, model, expert, delta }) => {
+    const how = rescales[model]?.(name);
     const kept = densities[model]?.(name) ?? 1;
     if (kept >= 1) return delta;
     if (kept <= 0) return { sum: [{ weight: 0, value: delta }] };
@@ -90,10 +93,10 @@ function dropSmall(
       of: [delta],
       density: kept,
       epsilon: spread,
-      divide: (recipe.rescale ?? "probability") === "probability",
+      divide: how === "probability",
       seed: seedOf(recipe.seed, expert.label, name),
     };
-    if (recipe.rescale !== "norm") return dropped;
+    if (how !== "norm") return dropped;
     const what = `${name} of ${expert.label}, density ${kept}, epsilon ${spread}, seed ${recipe.seed}`;
     return withNorm(delta, dropped, what, context);
   };

@@ -1,9 +1,8 @@
 // Sign election of TIES: averages the changes that agree with each element's elected sign.
-import { z } from "zod";
 import type { Value, Weight } from "../../values/index.js";
+import { switchField } from "./parameter.js";
 
-export const normalizeElected = z
-  .boolean()
+export const normalizeElected = switchField
   .default(true)
   .describe("average the changes that agree, by weight; `false` adds them up");
 

@@ -14,7 +14,7 @@ export interface Sources {
 export interface Merged {
   readonly tensors: Map<string, OperandTensor>;
   /** Layer of the lead at each position. */
-  readonly layerOrder: readonly number[];
+  readonly layerOrder: readonly number[] | undefined;
 }
 
 export interface Method<Schema extends z.ZodObject = z.ZodObject> {

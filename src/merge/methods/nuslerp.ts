@@ -1,13 +1,36 @@
 // NuSLERP: SLERP with weights, of two models or of their changes from a base, by tensor or by row.
 
 import { z } from "zod";
-import { RecipeError } from "../../core/index.js";
+import { elementCount, RecipeError, type Shape } from "../../core/index.js";
 import type { Value, WeightedValue } from "../../values/index.js";
+import { slerpWeights } from "../../weights/index.js";
 import { modelsField, parametersOf, sourceField, weightField } from "./fields.js";
 import { defineMethod } from "./method.js";
-import { computed, deltaOf, isEmpty, type Operand, plus, tensorOf } from "./operand.js";
+import { computed, deltaOf, isEmpty, type Operand, type PlanContext, plus, tensorOf } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 import { alongArc } from "./slerp.js";
+
+/** Interpolates each column, with a weight for each of its values. */
+function turnedColumns(id: string, shape: Shape, of: [Value, Value], t: number, context: PlanContext): WeightedValue[] {
+  const { measured } = context.measure({
+    id: `angles of the columns ${id}`,
+    kind: "lines",
+    label: "angles of columns",
+    values: of,
+    shape,
+    axis: "columns",
+    combine: (products, columns) => {
+      const factors = new Float32Array(2 * columns);
+      for (let c = 0; c < columns; c++) {
+        const [square0 = 0, dot = 0, square1 = 0] = products.subarray(3 * c);
+        [factors[c], factors[columns + c]] = slerpWeights(dot, square0, square1, t, STRAIGHT);
+      }
+      return factors;
+    },
+  });
+  const matrix = elementCount(shape.slice(-2));
+  return [{ weight: 1, value: { op: "scale-lines", of, factors: measured, axis: "columns", matrix } }];
+}
 
 /** Cosine above which the interpolation is linear: at an angle of 1e-4 radians it differs from the arc by 1e-8. */
 const STRAIGHT = 1 - 5e-9;
@@ -21,6 +44,7 @@ const schema = () =>
     ),
     base: sourceField("base to take changes from; interpolates the changes instead of the models").optional(),
     rows: z.boolean().default(false).describe("interpolate each stored row separately instead of the flattened tensor"),
+    columns: z.boolean().optional().describe("interpolate each stored column separately; default false"),
   });
 
 export const nuslerp = defineMethod({
@@ -40,8 +64,9 @@ export const nuslerp = defineMethod({
     ],
     base: "base",
   },
-  tensors: ({ models: entries, rows }, { models, base }, context) => {
+  tensors: ({ models: entries, rows, columns }, { models, base }, context) => {
     const [first, second] = models as readonly [Operand, Operand];
+    if (rows && columns) throw RecipeError.at({ field: "columns" }, "rows and columns exclude each other. Remove one.");
     const weights = entries.map((entry, i) =>
       resolveParameter(parametersOf(entry).weight, 1, `models[${i}].weight`, models[i] as Operand),
     );
@@ -63,14 +88,17 @@ export const nuslerp = defineMethod({
       function interpolate(from: Value, to: Value, share: number): WeightedValue[] {
         if (share === 0) return [{ weight: 1, value: from }];
         if (share === 1) return [{ weight: 1, value: to }];
+        const id = `of ${name} of ${first.label} and ${second.label}${base ? ` from ${base.label}` : ""}, t ${share}`;
+        // A vector is one column.
+        if (columns && tensor.shape.length > 1) return turnedColumns(id, tensor.shape, [from, to], share, context);
         if (rows) {
           return [{ weight: 1, value: { op: "slerp-rows", of: [from, to], t: share, straight: STRAIGHT } }];
         }
-        const id = `angle of ${name} of ${first.label} and ${second.label}${base ? ` from ${base.label}` : ""}, t ${share}`;
-        return alongArc(id, [from, to], share, STRAIGHT, context);
+        return alongArc(`angle ${id}`, [from, to], share, STRAIGHT, context);
       }
     });
   },
-  headline: ({ base, rows }) => `NuSLERP of two models${base ? "' changes" : ""}${rows ? ", row by row" : ""}`,
+  headline: ({ base, rows, columns }) =>
+    `NuSLERP of two models${base ? "' changes" : ""}${columns ? ", column by column" : rows ? ", row by row" : ""}`,
   describe: (_, name, layers) => `NuSLERP of ${name("models[0]")} and ${name("models[1]")}, of ${layers} layers.`,
 });

@@ -31,6 +31,8 @@ export interface Operand {
   /** Number of transformer layers. */
   readonly layers: number;
   readonly tensors: ReadonlyMap<string, OperandTensor>;
+  /** Whether only some of the tensors are here, so that a rule of the recipe may match none. */
+  readonly isPart?: true;
   /** Layer of the lead at each position, if layers were repeated or left out. */
   readonly layerOrder?: readonly number[] | undefined;
   /** Checkpoint of the configuration and tokenizer: its own, or its first source's. */

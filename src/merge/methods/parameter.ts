@@ -44,6 +44,13 @@ export function boundedParameter(low: number, high: number): typeof parameterFie
   });
 }
 
+/** `true` or `false`, or a parameter whose numbers other than 0 are true. */
+export const switchField = z.union([z.boolean(), parameterField], {
+  error: "must be true or false, or a parameter that is 0 where it is false",
+});
+
+export type Switch = z.output<typeof switchField>;
+
 /** All numbers in a parameter; a gradient's values stay between its numbers. */
 export function numbersIn(parameter: Parameter): number[] {
   if (typeof parameter === "number") return [parameter];
@@ -68,29 +75,30 @@ export function resolveParameter(
   fallback: number,
   field: string,
   operand: Operand,
+  between = interpolate,
 ): Resolved {
   if (parameter === undefined) return () => fallback;
   if (typeof parameter === "number") return () => parameter;
   // A rule alone is a list of one.
   if (typeof parameter === "object" && "value" in parameter) {
-    return resolveParameter([parameter], fallback, field, operand);
+    return resolveParameter([parameter], fallback, field, operand, between);
   }
   if (!Array.isArray(parameter) || typeof parameter[0] === "number") {
-    const at = spread(parameter as z.output<typeof simple>, field, operand);
+    const at = spread(parameter as z.output<typeof simple>, field, operand, between);
     return (tensor) => at(operand.tensors.get(tensor)?.layer ?? null);
   }
   const left = new Set(operand.tensors.keys());
   const rules = (parameter as readonly z.output<typeof rule>[]).map((one, i) => {
     const fits = matcher(one, `${field}[${i}]`, operand);
     const own = [...left].filter(fits);
-    if (own.length === 0) {
+    if (own.length === 0 && !operand.isPart) {
       throw RecipeError.at(
         { field: `${field}[${i}]` },
         `${field}[${i}] never applies: the rules before it match all of its tensors. Move it before them.`,
       );
     }
     for (const tensor of own) left.delete(tensor);
-    return { fits, at: spread(one.value, `${field}[${i}].value`, operand) };
+    return { fits, at: spread(one.value, `${field}[${i}].value`, operand, between) };
   });
   return (tensor) => {
     const found = rules.find(({ fits }) => fits(tensor));
@@ -98,15 +106,25 @@ export function resolveParameter(
   };
 }
 
+/** Resolves a switch as `resolveParameter` does; a gradient keeps each of its numbers until the next one. */
+export function resolveSwitch(written: Switch, fallback: boolean, field: string, operand: Operand) {
+  if (typeof written === "boolean") return () => written;
+  const at = resolveParameter(written, Number(fallback), field, operand, (anchors, position) => {
+    return anchors[Math.floor(position * (anchors.length - 1))] ?? 0;
+  });
+  return (tensor: string) => at(tensor) !== 0;
+}
+
 function spread(
   parameter: z.output<typeof simple>,
   field: string,
   { layers }: Operand,
+  between: typeof interpolate,
 ): (layer: number | null) => number {
   if (typeof parameter === "number") return () => parameter;
   if (!Array.isArray(parameter)) {
     const { gradient: anchors, outside = anchors[0] ?? 0 } = parameter;
-    return (layer) => (layer === null ? outside : interpolate(anchors, layers > 1 ? layer / (layers - 1) : 0));
+    return (layer) => (layer === null ? outside : between(anchors, layers > 1 ? layer / (layers - 1) : 0));
   }
   if (parameter.length !== layers) {
     throw RecipeError.at(
@@ -151,7 +169,7 @@ export function matcher(selection: Selection, field: string, operand: Operand): 
     if (names && !names.some((name) => isOfPart(place, name))) return false;
     return tensors === undefined || matchesPattern(tensor, tensors);
   };
-  if (![...operand.tensors.keys()].some(fits)) {
+  if (!operand.isPart && ![...operand.tensors.keys()].some(fits)) {
     const example = formatSome([...operand.tensors.keys()].slice(-3));
     const written = tensors === undefined ? "" : ` (${tensors})`;
     throw RecipeError.at(
@@ -176,7 +194,7 @@ export function isOfPart(
 export function requireParts(names: readonly string[], field: string, operand: Operand): void {
   const places = [...operand.tensors.values()];
   const missing = names.filter((name) => !places.some((place) => isOfPart(place, name)));
-  if (missing.length === 0) return;
+  if (missing.length === 0 || operand.isPart) return;
   const known = [...new Set(places.map(({ part }) => part))].sort(compareParts);
   const [meant] = missing.flatMap((name) => closest(name, [...known, "attention", "outside"]) ?? []);
   throw RecipeError.at(

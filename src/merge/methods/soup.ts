@@ -15,7 +15,7 @@ import {
   requireBase,
   tensorOf,
 } from "./operand.js";
-import { resolveParameter } from "./parameter.js";
+import { resolveParameter, resolveSwitch, switchField } from "./parameter.js";
 
 const schema = () =>
   z.strictObject({
@@ -30,7 +30,7 @@ const schema = () =>
       })
       .default("equal")
       .describe("`equal` uses the weight of each model; `magnitude` measures weights from the size of its change"),
-    normalize: z.boolean().default(true).describe("divide by the sum of the weights; `false` gives a weighted sum"),
+    normalize: switchField.default(true).describe("divide by the sum of the weights; `false` gives a weighted sum"),
   });
 
 export const soup = defineMethod({
@@ -46,14 +46,17 @@ export const soup = defineMethod({
   example: { method: "soup", models: ["swahili-expert", { model: "math-expert", weight: 2 }] },
   tensors: (recipe, { models, base }, context) => {
     const weights = soupWeights(recipe, models, base, context);
-    if (!recipe.normalize) {
-      return computed(models[0] as Operand, models, context, (name) => ({
+    const lead = models[0] as Operand;
+    const isNormalized = resolveSwitch(recipe.normalize, true, "normalize", lead);
+    const sums = () =>
+      computed(lead, models, context, (name) => ({
         sum: models.map((model, i) => ({ weight: weights[i]?.(name) ?? 0, value: tensorOf(model, name).value })),
       }));
-    }
-    const names = [...(models[0]?.tensors.keys() ?? [])];
+    const added = recipe.normalize === true ? undefined : sums();
     return new Map(
-      names.map((name) => {
+      [...lead.tensors.keys()].map((name) => {
+        const sum = added?.get(name);
+        if (sum && !isNormalized(name)) return [name, sum];
         const terms = models.map((operand, i) => ({ operand, weight: weights[i]?.(name) ?? 0 }));
         if (terms.every(({ weight }) => typeof weight === "number")) {
           const numbers = terms.map(({ weight }) => weight as number);

@@ -3,7 +3,7 @@
 
 import { z } from "zod";
 import { plural } from "../../core/index.js";
-import { sumOfWeights, type Value, type Weight } from "../../values/index.js";
+import { sumOfWeights, type Value, type WeightedValue } from "../../values/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { lambdaField, modelsField, parametersOf, sourceField, weightField } from "./fields.js";
 import { defineMethod, type Method, type Sources } from "./method.js";
@@ -17,7 +17,16 @@ import {
   plus,
   requireBase,
 } from "./operand.js";
-import { boundedParameter, type Parameter, type Resolved, resolveParameter } from "./parameter.js";
+import {
+  boundedParameter,
+  type Parameter,
+  parameterField,
+  type Resolved,
+  resolveParameter,
+  resolveSwitch,
+  type Switch,
+  switchField,
+} from "./parameter.js";
 
 /** A share from 0 to 1, perhaps different by layer, part or tensor. */
 export const shareField = boundedParameter(0, 1);
@@ -34,7 +43,7 @@ export function taskVectorFields<Shape extends z.ZodRawShape>(parameters: Shape)
   };
 }
 
-const normalizeSum = z.boolean().default(false).describe("divide the sum of the changes by the sum of the weights");
+const normalizeSum = switchField.default(false).describe("divide the sum of the changes by the sum of the weights");
 
 /** Definition of a method that sparsifies changes. */
 interface SparsifyingMethod<Name extends string, Shape extends z.ZodRawShape> {
@@ -83,10 +92,10 @@ export function sparsifyingMethod<const Name extends string, Shape extends z.Zod
     schema: schema as unknown as () => z.ZodObject,
     example: { method: about.name, models: ["math-expert", "swahili-expert"], base: "base", ...example },
     tensors: (checked, sources, context) => {
-      const recipe = checked as unknown as TaskVectorRecipe & { readonly normalize: boolean };
+      const recipe = checked as unknown as TaskVectorRecipe;
       return mergeTaskVectors(recipe, sources, context, {
         ...(sparsify ? { sparsify: sparsify(checked as z.output<z.ZodObject<Shape>>, sources, context) } : {}),
-        ...(isAdded ? { normalize: recipe.normalize } : { join: (changes) => elect(changes, recipe.normalize) }),
+        ...(isAdded ? {} : { isNormalized: true, join: (changes, isNormalized) => elect(changes, isNormalized) }),
       });
     },
     headline: (checked) => {
@@ -108,10 +117,23 @@ function seedIn(recipe: object, before: string): string {
 }
 
 /** Of methods that drop changes without rescaling the rest. No default, so that what identifies older recipes stays. */
-export const rescaleField = z
-  .enum(["none", "norm"])
+export const rescaleField = rescaledAs(["none", "norm"])
   .optional()
   .describe("leave what is kept as it is (the default), or match the L1 norm of the whole change in each tensor");
+
+/** How a method may rescale; as a parameter, numbers other than 0 are `norm`. */
+export function rescaledAs<const Names extends readonly string[]>(names: Names) {
+  return z.union([z.enum(names), parameterField], {
+    error: `must be ${names.join(", ")}, or a parameter that is 0 where it is none and 1 where it is norm`,
+  });
+}
+
+/** How to rescale each tensor. */
+export function resolveRescale(written: string | Parameter, expert: Operand): (tensor: string) => string {
+  if (typeof written === "string") return () => written;
+  const isRescaled = resolveSwitch(written, false, "rescale", expert);
+  return (tensor) => (isRescaled(tensor) ? "norm" : "none");
+}
 
 /** A sparsified change, scaled so that its L1 norm is the whole change's. @param what names the two, for the measurement */
 export function withNorm(whole: Value, kept: Value, what: string, context: PlanContext): Value {
@@ -140,15 +162,16 @@ export interface Change {
 export interface TaskVectorMerge {
   /** Sparsifies a change; by default it is kept whole. */
   readonly sparsify?: (change: Change) => Value;
-  /** Combines the changes of a tensor; by default their weighted sum. */
-  readonly join?: (changes: readonly { readonly weight: Weight; readonly value: Value }[], name: string) => Value;
-  /** Divides the weighted sum by the sum of the weights. */
-  readonly normalize?: boolean;
+  /** Combines the changes of a tensor; by default their weighted sum, divided by the sum of the weights if normalized. */
+  readonly join?: (changes: readonly WeightedValue[], isNormalized: boolean, name: string) => Value;
+  /** Whether tensors that no rule of `normalize` names are normalized; default false. */
+  readonly isNormalized?: boolean;
 }
 
 interface TaskVectorRecipe {
   readonly models: readonly (string | object)[];
   readonly lambda: Parameter;
+  readonly normalize?: Switch;
 }
 
 /** base + lambda * join(sparsify(theta_i - base)), tensor by tensor. */
@@ -156,13 +179,13 @@ export function mergeTaskVectors(
   recipe: TaskVectorRecipe,
   { models, base }: Sources,
   context: PlanContext,
-  { sparsify = ({ delta }) => delta, join, normalize = false }: TaskVectorMerge,
+  { sparsify = ({ delta }) => delta, join = weightedSum, isNormalized = false }: TaskVectorMerge,
 ): Map<string, OperandTensor> {
   const root = requireBase(base, "this method needs");
   const [lead = root] = models;
   const weights = models.map((expert, i) => modelParameter(recipe, i, "weight", 1, expert));
   const lambda = resolveParameter(recipe.lambda, 1, "lambda", lead);
-  const add = join ?? ((terms) => weightedSum(terms, normalize));
+  const normalizes = resolveSwitch(recipe.normalize ?? isNormalized, isNormalized, "normalize", lead);
   return computed(lead, [...models, root], context, (name, tensor) => {
     const from = root.tensors.get(name)?.value as Value;
     if (isEmpty(tensor)) return from;
@@ -170,11 +193,11 @@ export function mergeTaskVectors(
       const delta = deltaOf(name, expert, root);
       return { weight: weights[model]?.(name) ?? 1, value: sparsify({ name, tensor, model, expert, delta }) };
     });
-    return plus(from, [{ weight: lambda(name), value: add(terms, name) }]);
+    return plus(from, [{ weight: lambda(name), value: join(terms, normalizes(name), name) }]);
   });
 }
 
-function weightedSum(terms: readonly { readonly weight: Weight; readonly value: Value }[], normalize: boolean): Value {
+function weightedSum(terms: readonly WeightedValue[], normalize: boolean): Value {
   const used = terms.filter(({ weight }) => weight !== 0);
   const total = sumOfWeights(used.map(({ weight }) => weight as number));
   // Weights that sum to zero have no average, only a sum.

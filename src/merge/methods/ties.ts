@@ -13,6 +13,7 @@ import {
   mergeTaskVectors,
   modelParameter,
   rescaleField,
+  resolveRescale,
   shareField,
   taskVectorFields,
   withNorm,
@@ -48,17 +49,19 @@ export const ties = defineMethod({
   tensors: (recipe, sources, context) => {
     const trimmed =
       recipe.trim === "model" ? trimModels(recipe, sources, context) : trimTensors(recipe, sources, context);
+    const rescales = sources.models.map((expert) => resolveRescale(recipe.rescale ?? "none", expert));
     const sparsify = (change: Change) => {
-      const { name, expert, delta } = change;
+      const { name, model, expert, delta } = change;
       const kept = trimmed(change);
-      if (recipe.rescale !== "norm" || kept === delta) return kept;
+      if (rescales[model]?.(name) !== "norm" || kept === delta) return kept;
       const { low } = kept as { readonly low: Threshold };
       return withNorm(delta, kept, `${name} of ${expert.label} above ${JSON.stringify(low)}`, context);
     };
     const tie = recipe.trim === "model" ? majority(recipe, sources, context, sparsify) : 1;
     return mergeTaskVectors(recipe, sources, context, {
       sparsify,
-      join: (changes) => elect(changes, recipe.normalize, tie),
+      isNormalized: true,
+      join: (changes, isNormalized) => elect(changes, isNormalized, tie),
     });
   },
   headline: (recipe) => headlineOf("TIES", recipe, { density: undefined }, `, trimmed per ${recipe.trim}`),

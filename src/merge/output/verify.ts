@@ -162,12 +162,13 @@ function isDefined(value: Value, sources: Sources, measured: Measured): boolean 
   const { elements, columns } = evaluation;
   return (
     evaluation.terms.every(({ weight }) => Number.isFinite(weight)) &&
-    operationsOf(evaluation).every(
-      (operation) =>
-        operation.op !== "select" ||
-        operation.mask.length ===
-          (operation.axis === "rows" ? elements / columns : (elements / operation.matrix) * columns),
-    )
+    operationsOf(evaluation).every((operation) => {
+      if (operation.op !== "select" && operation.op !== "scale-lines") return true;
+      const lines = operation.axis === "rows" ? elements / columns : (elements / operation.matrix) * columns;
+      return operation.op === "select"
+        ? operation.mask.length === lines
+        : operation.factors.length === lines * operation.of.length;
+    })
   );
 }
 

@@ -12,10 +12,12 @@ import {
   type Labelled,
   openCheckpoint,
   requireCompatible,
+  type VocabularyChoice,
 } from "../../weights/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
+import type { Merged } from "../methods/method.js";
 import { type Operand, type OperandTensor, type PlanContext, requireSameShape } from "../methods/operand.js";
-import { isListField, type MergeRecipe, methodOf, sourcesOf } from "./recipe.js";
+import { isListField, LIST_FIELDS, type MergeRecipe, methodOf, type Recipe, sourcesOf } from "./recipe.js";
 import { pathOf } from "./relatedness.js";
 
 /** A checked recipe. */
@@ -28,6 +30,8 @@ interface Place {
   /** The recipe's field that names it, such as `models`. */
   readonly field?: string;
   readonly isBase?: boolean | undefined;
+  /** Whether it is, or is within, a slice of a passthrough. */
+  readonly isSliced?: boolean | undefined;
 }
 
 export class OperandBuilder implements PlanContext {
@@ -37,6 +41,8 @@ export class OperandBuilder implements PlanContext {
   readonly measurements = new Map<string, Measurement>();
   readonly notes: string[] = [];
   readonly folder: string;
+  /** What becomes of tensors that some sources lack; an error by default. */
+  readonly #lacking: Recipe["tensors"];
   /** Opened checkpoints by source; slices of one model open it once. */
   readonly #opened = new Map<string, Checkpoint>();
   readonly #places = new Map<string, Place>();
@@ -48,7 +54,8 @@ export class OperandBuilder implements PlanContext {
    * @param folder folder that relative paths start from
    * @param known checkpoints that are open already, by source
    */
-  constructor(folder: string, hub?: HubAccess, known?: ReadonlyMap<string, Checkpoint>) {
+  constructor(folder: string, hub?: HubAccess, known?: ReadonlyMap<string, Checkpoint>, lacking?: Recipe["tensors"]) {
+    this.#lacking = lacking;
     this.folder = folder;
     this.#hub = hub;
     this.#known = known;
@@ -65,7 +72,7 @@ export class OperandBuilder implements PlanContext {
 
   /** Opens a checkpoint, or all checkpoints of a recipe. */
   async open(source: SourceRecipe, label: string, place: Place = {}): Promise<void> {
-    if (typeof source !== "string") return this.openAll(source, `${label}.`, place.isBase);
+    if (typeof source !== "string") return this.openAll(source, `${label}.`, place);
     this.#places.set(label, place);
     const checkpoint =
       this.#known?.get(source) ??
@@ -76,26 +83,29 @@ export class OperandBuilder implements PlanContext {
   }
 
   /**
-   * @param vocabulary `union`, or the label of the source whose vocabulary the others are brought to
+   * @param vocabulary the vocabulary that all are brought to
    * @throws MismatchError if the checkpoints opened so far do not fit together
    */
-  async requireCompatible(vocabulary?: string, purpose = "merged"): Promise<Alignment | undefined> {
+  async requireCompatible(vocabulary?: string | VocabularyChoice, purpose = "merged"): Promise<Alignment | undefined> {
     const alignment = vocabulary === undefined ? undefined : await alignVocabularies(this.sources, vocabulary);
     for (const [label, checkpoint] of alignment?.checkpoints ?? []) this.sources.set(label, checkpoint);
     for (const note of alignment?.notes ?? []) this.note(note);
-    const labelled = [...this.sources].map(([label, checkpoint]): Labelled => ({ label, checkpoint }));
+    const labelled = [...this.sources].map(([label, checkpoint]): Labelled => {
+      return { label, checkpoint, isSliced: this.#places.get(label)?.isSliced === true };
+    });
     const differences = alignment ? { problems: [], notes: [] } : await compareVocabularies(labelled);
-    requireCompatible(labelled, differences.problems, purpose);
-    for (const note of differences.notes) this.note(note);
+    const families = requireCompatible(labelled, differences.problems, purpose, this.#lacking !== undefined);
+    for (const note of [...families, ...differences.notes]) this.note(note);
     for (const { label, checkpoint } of labelled) for (const note of checkpoint.notes) this.note(`${label}: ${note}`);
     return alignment;
   }
 
   /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */
-  async openAll(recipe: AnyRecipe, prefix: string, isWithinBase = false): Promise<void> {
+  async openAll(recipe: AnyRecipe, prefix: string, within: Place = {}): Promise<void> {
     for (const [name, source, [field]] of sourcesOf(recipe)) {
-      const isBase = isWithinBase || field === "base";
-      await this.open(source, `${prefix}${name}`, { recipe: prefix, field: String(field), isBase });
+      const isBase = within.isBase || field === "base";
+      const isSliced = within.isSliced || field === "slices";
+      await this.open(source, `${prefix}${name}`, { recipe: prefix, field: String(field), isBase, isSliced });
     }
   }
 
@@ -116,13 +126,10 @@ export class OperandBuilder implements PlanContext {
     const operands = new Map(direct.map(([name, source]) => [name, this.operand(source, `${prefix}${name}`)] as const));
     const [lead] = operands.values();
     if (!lead) throw new Error("a recipe needs at least one source");
-    const method = methodOf(recipe);
-    // Slices are stacked; all other sources are combined layer by layer.
-    if (!("slices" in recipe)) requireSameShape([...operands.values()]);
-    const get = (field: string): Operand => operands.get(field) as Operand;
-    const models = direct.flatMap(([name, , [field]]) => (isListField(field) ? [get(name)] : []));
-    const made = withPath(prefix, () => method.tensors(recipe, { get, models, base: operands.get("base") }, this));
-    const { tensors, layerOrder } = made instanceof Map ? { tensors: made, layerOrder: lead.layerOrder } : made;
+    const groups = "slices" in recipe || !this.#lacking ? [operands] : this.#groups(operands);
+    const made = groups.map((group) => withPath(prefix, () => this.#mergeGroup(recipe, group)));
+    const tensors = new Map(made.flatMap((group) => [...group.tensors]));
+    const layerOrder = made[0]?.layerOrder;
     const layers = layerOrder?.length ?? lead.layers;
     if (layers > MAX_LAYERS)
       throw new RecipeError(`${prefix || "the recipe"} makes ${layers} layers, more than any model has`);
@@ -134,7 +141,59 @@ export class OperandBuilder implements PlanContext {
         );
       }
     }
-    return { label: prefix.replace(/\.$/, ""), layers, tensors, layerOrder, lead: lead.lead };
+    // Only the deepest source's configuration has an entry for each of the layers, where it lists them.
+    const [deepest = lead] = [...operands.values()].sort((a, b) => b.lead.checkpoint.layers - a.lead.checkpoint.layers);
+    return { label: prefix.replace(/\.$/, ""), layers, tensors, layerOrder, lead: deepest.lead };
+  }
+
+  /** Groups of tensors by the sources that have them, those of all first; each as these sources, with these tensors alone. */
+  #groups(operands: ReadonlyMap<string, Operand>): Map<string, Operand>[] {
+    const fields = [...operands.keys()];
+    const names = new Set([...operands.values()].flatMap(({ tensors }) => [...tensors.keys()]));
+    const byOwners = groupBy([...names], (name) =>
+      fields.filter((field) => operands.get(field)?.tensors.has(name)).join("\n"),
+    );
+    const all = fields.join("\n");
+    const others = this.#lacking === "union" ? [...byOwners.keys()].filter((key) => key !== all) : [];
+    return [all, ...others].map((key) => {
+      const own = new Set(byOwners.get(key));
+      const part = (operand: Operand): Operand => {
+        return { ...operand, tensors: new Map([...operand.tensors].filter(([name]) => own.has(name))), isPart: true };
+      };
+      return new Map(key.split("\n").map((field) => [field, part(operands.get(field) as Operand)]));
+    });
+  }
+
+  /** Merges the sources that are there; a tensor that only one has is copied. */
+  #mergeGroup(recipe: AnyRecipe, operands: ReadonlyMap<string, Operand>): Merged {
+    // Slices are stacked; all other sources are combined layer by layer.
+    if (!("slices" in recipe)) requireSameShape([...operands.values()]);
+    const fields = sourcesOf(recipe).map(([name, , [field, index]]) => ({ name, field, index }));
+    const [lead] = operands.values() as Iterable<Operand>;
+    if (!lead) throw new Error("a recipe needs at least one source");
+    if (operands.size === 1 && fields.length > 1)
+      return { tensors: new Map(lead.tensors), layerOrder: lead.layerOrder };
+    const present = fields.filter(({ name }) => operands.has(name));
+    const isThere = (list: string) => (_: unknown, i: number) =>
+      present.some(({ field, index }) => field === list && index === i);
+    const lists = LIST_FIELDS.flatMap((list) => {
+      const entries = (recipe as Record<string, unknown>)[list];
+      return Array.isArray(entries) ? [[list, entries.filter(isThere(list))]] : [];
+    });
+    const own = present.length === fields.length ? recipe : { ...recipe, ...Object.fromEntries(lists) };
+    const method = methodOf(recipe);
+    const lacking = fields.find(({ name, field }) => !operands.has(name) && !isListField(field));
+    if (lacking || (own !== recipe && !method.schema.strip().safeParse(own).success)) {
+      const [tensor = ""] = lead.tensors.keys();
+      throw RecipeError.at(
+        { tensor },
+        `${recipe.method} cannot merge ${tensor}, which only ${[...operands.keys()].join(", ")} have. Leave out such tensors with tensors: intersection.`,
+      );
+    }
+    const get = (field: string): Operand => operands.get(field) as Operand;
+    const models = present.flatMap(({ name, field }) => (isListField(field) ? [get(name)] : []));
+    const made = method.tensors(own, { get, models, base: operands.get("base") }, this);
+    return made instanceof Map ? { tensors: made, layerOrder: lead.layerOrder } : made;
   }
 
   operand(source: SourceRecipe, label: string): Operand {
@@ -179,7 +238,7 @@ function withPath<T>(prefix: string, make: () => T): T {
     return make();
   } catch (error) {
     const hasPath = error instanceof RecipeError && error.where.field?.startsWith(prefix) === true;
-    if (!(error instanceof RecipeError) || hasPath) throw error;
+    if (!(error instanceof RecipeError) || hasPath || prefix === "") throw error;
     const path = prefix.replace(/\.$/, "");
     const field = error.where.field === undefined ? path : `${prefix}${error.where.field}`;
     throw RecipeError.at({ ...error.where, field }, `${path}: ${error.message}`);

@@ -74,7 +74,7 @@ class Planner {
 
   constructor(recipe: Recipe, { folder = ".", hub, opened }: PlanOptions) {
     this.#recipe = recipe;
-    this.#builder = new OperandBuilder(folder, hub, opened);
+    this.#builder = new OperandBuilder(folder, hub, opened, recipe.tensors);
   }
 
   async plan(notes: readonly string[]): Promise<OpenedPlan> {
@@ -157,7 +157,7 @@ class Planner {
       const dtypes = (tensor: string) => [first[1].tensors.get(tensor)?.dtype, checkpoint.tensors.get(tensor)?.dtype];
       const differing = steps.filter(({ tensor }) => {
         const [a, b] = dtypes(tensor);
-        return a !== b;
+        return a !== undefined && b !== undefined && a !== b;
       });
       const [example] = differing;
       if (!example) return [];

@@ -25,6 +25,24 @@ const byteSize = z.union([z.string(), z.int().positive()]).transform((size, cont
   return z.NEVER;
 });
 
+const tokenRow = z
+  .strictObject({
+    source: z.string().min(1).describe("source of the row, such as `models[0]`, or `zero`"),
+    token: z.string().optional().describe("token of the source; default the same"),
+    row: z.int().min(0).optional().describe("row of the source, instead of a token"),
+    force: z.boolean().optional().describe("replace the row in sources that have the token, too; default false"),
+  })
+  .refine(({ token, row }) => token === undefined || row === undefined, "must have either token or row");
+
+const vocabularyChoice = z.strictObject({
+  from: z.string().min(1).describe("the source that gives the tokens and rows, such as `task`, or `union`"),
+  tokens: z
+    .record(z.string(), tokenRow)
+    .optional()
+    .describe("by token: where sources without it take its row from; tokens that the tokenizer lacks are added"),
+  multiple_of: z.int().min(1).max(1_000_000).optional().describe("round the number of rows up with rows of zeros"),
+});
+
 /** Top-level fields of every recipe. */
 export const outputFields = {
   dtype: z
@@ -39,11 +57,18 @@ export const outputFields = {
     ),
   shard_size: byteSize.optional().describe("size limit of a weight file; default 5GB"),
   vocabulary: z
-    .string()
-    .min(1)
+    .union([z.string().min(1), vocabularyChoice], {
+      error: "must be a source, union, or { from, tokens, multiple_of }",
+    })
     .optional()
     .describe(
       "if vocabularies differ: the source that gives the tokens and rows, such as `task`, or `union`; default an error",
+    ),
+  tensors: z
+    .enum(["union", "intersection"])
+    .optional()
+    .describe(
+      "if some sources lack tensors: `union` merges each from the sources that have it, `intersection` leaves it out; default an error",
     ),
   chat_template: z
     .string()

@@ -140,6 +140,54 @@ describe("aligned by token", () => {
     expect((await rowsOf("ties")).slice(10)).toEqual((await rowsOf("padded")).slice(10));
   });
 
+  it("with rows of single tokens from other tokens, other models or zero, and rows up to a multiple", async () => {
+    const tokens = {
+      "<end>": { source: "task", token: "b" }, // which the task expert lacks
+      "<pad>": { source: "language", force: true },
+      c: { source: "language", row: 5, force: true },
+      d: { source: "zero", force: true },
+      "<new>": { source: "task", token: "a" },
+      "<none>": { source: "zero" },
+    };
+    const vocabulary = { from: "union", tokens, multiple_of: 8 };
+    const recipe = { method: "swap" as const, task: "task", language: "language", vocabulary };
+    const opened = await planRecipe(recipe, { folder: root });
+    const { out } = await executePlan(opened, { out: join(root, "chosen") });
+    expect((await verifyOutput(out)).deviations).toEqual([]);
+    const [task, language] = [await rowsOf("task"), await rowsOf("language")];
+    const zero = Array.from({ length: HIDDEN }, () => 0);
+    const found = await rowsOf("chosen");
+    expect(found).toEqual([
+      average(task[0], language[0]),
+      average(task[1], language[1]),
+      language[5],
+      zero,
+      ...[4, 5, 6].map((row) => average(task[row], language[row])),
+      language[8],
+      average(task[1], language[7]),
+      language[9],
+      task[0],
+      ...Array.from({ length: 5 }, () => zero),
+    ]);
+    expect(readJson(root, "chosen", "config.json").vocab_size).toBe(16);
+    const written = readJson(root, "chosen", "tokenizer.json") as { added_tokens: { id: number; content: string }[] };
+    expect(written.added_tokens.map(({ id, content }) => [id, content])).toEqual([
+      [7, "<pad>"],
+      [8, "<end>"],
+      [9, "<sw>"],
+      [10, "<new>"],
+      [11, "<none>"],
+    ]);
+    const asked = (from: object) =>
+      planRecipe({ ...recipe, vocabulary: { from: "task", tokens: { a: from } } } as never, { folder: root });
+    await expect(asked({ source: "base" })).rejects.toThrow(
+      'vocabulary.tokens: the row of "a" cannot be taken from base: it must be zero, or one of task, language',
+    );
+    await expect(asked({ source: "task", token: "<sw>" })).rejects.toThrow('its tokenizer has no token "<sw>"');
+    await expect(asked({ source: "task", row: 10 })).rejects.toThrow("it has 10 rows");
+    await expect(asked({ source: "task", row: 1, token: "b" })).rejects.toThrow("must have either token or row");
+  });
+
   it("the same bytes on one thread and three", async () => {
     const opened = await planRecipe(
       { method: "soup", models: ["task", "language"], vocabulary: "union" },

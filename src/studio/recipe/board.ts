@@ -170,7 +170,7 @@ export function boardOfRecipe(recipe: RecipeValue, layers: number): Board | unde
 }
 
 /** Fields of every recipe. */
-export const OUTPUT_FIELDS = ["dtype", "as", "shard_size", "vocabulary", "tokenizer_from"];
+export const OUTPUT_FIELDS = ["dtype", "as", "shard_size", "vocabulary", "tensors", "tokenizer_from"];
 /** Fields of a swap that say how averages are weighted, not of what. */
 export const SWAP_WEIGHTS = ["weights", "base"];
 const hasOnly = (recipe: RecipeValue, fields: readonly string[]) =>

@@ -32,20 +32,24 @@ export interface WeightedValue {
   readonly value: Value;
 }
 
-/** Field types of operations in a plan; a mask is the id of its measurement. */
+/** Field types of operations in a plan; a mask, and factors, are the id of their measurement. */
 export interface PlanTerms {
   readonly number: Weight;
   readonly value: Value;
   readonly mask: string;
+  readonly factors: string;
 }
 
 export type ValueOperation = Operation<PlanTerms>;
 
 export type Value = Leaf | Blend | Sum | ValueOperation;
 
-/** Results of measurements by id: numbers, or a mask with one byte per row, 1 if the row is selected. */
+/**
+ * Results of measurements by id: numbers, a mask with one byte per row, 1 if the row is selected, or factors of rows or
+ * columns.
+ */
 export type Measured = ReadonlyMap<string, MeasuredResult>;
-export type MeasuredResult = readonly number[] | Uint8Array;
+export type MeasuredResult = readonly number[] | Uint8Array | Float32Array;
 
 export type FlatTerm = (Leaf & { readonly weight: number }) | (AtomicOperation & { readonly weight: number });
 
@@ -92,7 +96,8 @@ export function measurementsOf(value: Value): string[] {
   const ids: string[] = [];
   const number = (weight: Weight) => (typeof weight === "number" ? 0 : ids.push(weight.measured));
   const inner = (one: Value) => ids.push(...measurementsOf(one));
-  if ("op" in value) mapOperation(value, { value: inner, number, mask: (id) => ids.push(id) });
+  const named = (id: string) => ids.push(id);
+  if ("op" in value) mapOperation(value, { value: inner, number, mask: named, factors: named });
   else {
     for (const term of "blend" in value ? value.blend : value.sum) {
       number(term.weight);
@@ -185,4 +190,11 @@ export function maskOf(id: string, measured: Measured): Uint8Array {
   const mask = measured.get(id);
   if (!(mask instanceof Uint8Array)) throw new Error(`measurement ${id} has not been made`);
   return mask;
+}
+
+/** Measured factors. */
+export function factorsOf(id: string, measured: Measured): Float32Array {
+  const factors = measured.get(id);
+  if (!(factors instanceof Float32Array)) throw new Error(`measurement ${id} has not been made`);
+  return factors;
 }

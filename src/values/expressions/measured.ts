@@ -1,4 +1,4 @@
-// Serializes results of measurements: numbers as they are, infinity by name, masks as packed bits.
+// Serializes results of measurements: numbers as they are, infinity by name, masks as packed bits, factors as base64.
 
 import { z } from "zod";
 import { recordOf } from "../../settings/index.js";
@@ -11,6 +11,7 @@ export const packedResult = z.lazy(() =>
     z
       .object({ rows: z.int().min(0), mask: z.string() })
       .refine(({ rows, mask }) => rows <= mask.length * 6, "says more rows than its mask has bits"),
+    z.object({ factors: z.base64().describe("float32, little-endian") }),
   ]),
 );
 
@@ -21,11 +22,13 @@ export type PackedMeasured = Readonly<Record<string, PackedResult>>;
 
 export function packResult(result: MeasuredResult): PackedResult {
   if (result instanceof Uint8Array) return { rows: result.length, mask: packBits(result) };
+  if (result instanceof Float32Array) return { factors: Buffer.from(result.buffer).toString("base64") };
   return result.map((x) => (x === Number.POSITIVE_INFINITY ? "Infinity" : x));
 }
 
 export function unpackResult(packed: PackedResult): MeasuredResult {
-  if (!Array.isArray(packed)) return unpackBits(packed.mask, packed.rows);
+  if ("factors" in packed) return new Float32Array(new Uint8Array(Buffer.from(packed.factors, "base64")).buffer);
+  if ("mask" in packed) return unpackBits(packed.mask, packed.rows);
   return packed.map((x) => (x === "Infinity" ? Number.POSITIVE_INFINITY : x));
 }
 

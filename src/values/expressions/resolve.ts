@@ -19,6 +19,7 @@ import {
   type Term,
 } from "../../weights/index.js";
 import {
+  factorsOf,
   flatten,
   isLeaf,
   type Leaf,
@@ -84,6 +85,7 @@ export class Resolver {
           value: (inner) => this.#combination(inner),
           number: (number) => numberOf(number, this.#measured),
           mask: (id) => maskOf(id, this.#measured),
+          factors: (id) => factorsOf(id, this.#measured),
         });
         return { operation, weight: term.weight };
       }),

@@ -17,6 +17,7 @@ function buildUnion() {
     numbers: z.array(weight),
     text: z.string(),
     mask: z.string(),
+    factors: z.string(),
     share: z.number().min(0).max(1),
     size: z.number().min(0),
     count: z.int().min(1),

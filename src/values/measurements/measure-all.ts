@@ -25,11 +25,12 @@ import {
   type SignsMeasurement,
   type TotalsMeasurement,
 } from "./combined.js";
+import { type LinesMeasurement, measureLines } from "./lines.js";
 import { type MagnitudeMeasurement, measureMagnitude } from "./magnitude.js";
 import type { Binding, Measuring, Pass } from "./measurement.js";
 import { type LargestMeasurement, measureLargest, measureOrder, type OrderMeasurement } from "./order-statistics.js";
 import { measureOwnership, type OwnershipMeasurement } from "./ownership.js";
-import { joinAnalyzed } from "./row-changes.js";
+import { concatenate, joinAnalyzed } from "./row-changes.js";
 import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";
 
 /** Numbers computed from the weights before the steps of a plan can be executed. */
@@ -42,6 +43,7 @@ export type Measurement =
   | SignsMeasurement
   | RowsMeasurement
   | RowCutMeasurement
+  | LinesMeasurement
   | OwnershipMeasurement;
 
 function begin(measurement: Measurement, binding: Binding): Measuring<MeasuredResult> {
@@ -62,6 +64,8 @@ function begin(measurement: Measurement, binding: Binding): Measuring<MeasuredRe
       return measureRows(measurement, binding);
     case "row-cut":
       return measureRowCut(measurement, binding);
+    case "lines":
+      return measureLines(measurement, binding);
     case "ownership":
       return measureOwnership(measurement, binding);
   }
@@ -192,6 +196,9 @@ async function runPasses(passes: readonly Pass[], resolver: Resolver, options: R
 
 function join(total: Payload, piece: Payload, job: Job): Payload {
   if (job.kind === "analyze") return joinAnalyzed(total as AnalyzedPiece, piece as AnalyzedPiece, job);
+  if (job.kind === "gram" && job.axis === "rows") {
+    return concatenate([total as Float64Array, piece as Float64Array], Float64Array);
+  }
   if (job.kind === "count") return addCounts(total as Uint32Array, piece as Uint32Array);
   return addUp(total as Float64Array, piece as Float64Array);
 }
@@ -233,5 +240,6 @@ export function measuredSources(measurements: readonly Measurement[]): Set<strin
 export function placeholders(measurements: readonly Measurement[]): Map<string, MeasuredResult> {
   const most = Math.max(1, ...measurements.map((one) => (one.kind === "ownership" ? one.groups.length * 64 : 64)));
   const numbers = Array.from({ length: most }, () => 1);
-  return new Map(measurements.map(({ id, kind }) => [id, kind === "rows" ? new Uint8Array() : numbers]));
+  const none = { rows: new Uint8Array(), lines: new Float32Array() };
+  return new Map(measurements.map(({ id, kind }) => [id, kind === "rows" || kind === "lines" ? none[kind] : numbers]));
 }

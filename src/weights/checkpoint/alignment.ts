@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { CheckpointError, formatSome, MismatchError, plural, sameShape } from "../../core/index.js";
-import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
+import { type Checkpoint, type CheckpointTensor, NO_PART } from "./checkpoint.js";
 import { type AddedToken, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
 
 /** Checkpoints aligned to one vocabulary. */
@@ -19,6 +19,26 @@ export interface Alignment {
   readonly digest: string;
   /** Notes for the user. */
   readonly notes: readonly string[];
+}
+
+/** The vocabulary that checkpoints are brought to. */
+export interface VocabularyChoice {
+  /** `union`, or the label of the source whose vocabulary it is. */
+  readonly from: string;
+  /** Where the rows of single tokens come from. Those that the tokenizer lacks are added to it. */
+  readonly tokens?: Readonly<Record<string, TokenRow>> | undefined;
+  /** The number of rows is rounded up to a multiple of it. */
+  readonly multiple_of?: number | undefined;
+}
+
+/** The row of a token in sources that lack it, or in all if `force`. */
+export interface TokenRow {
+  /** Label of the source, or `zero`. */
+  readonly source: string;
+  /** Another token of the source, by name or row. */
+  readonly token?: string | undefined;
+  readonly row?: number | undefined;
+  readonly force?: boolean | undefined;
 }
 
 interface Member {
@@ -41,15 +61,20 @@ const isVocabularyTensor = ({ part, shape }: CheckpointTensor) =>
  * Aligns checkpoints.
  *
  * A missing token takes the row of the first checkpoint that has it, the leader first. Rows without a token (padding)
- * keep their place.
- * @param target `union`, or the label of the source whose vocabulary to use
+ * keep their place; new ones are zero.
+ * @param choice the choice, or its `from`
  * @throws CheckpointError if a tokenizer is missing or cannot be understood
  * @throws MismatchError if rows cannot be exchanged
  */
 export async function alignVocabularies(
   checkpoints: ReadonlyMap<string, Checkpoint>,
-  target: string,
+  choice: string | VocabularyChoice,
 ): Promise<Alignment> {
+  const {
+    from: target,
+    tokens: chosen = {},
+    multiple_of: multiple = 1,
+  } = typeof choice === "string" ? { from: choice } : choice;
   const members: Member[] = [];
   for (const [label, checkpoint] of checkpoints) members.push(await memberOf(label, checkpoint));
   const leader = target === "union" ? members[0] : members.find(({ label }) => isWithin(label, target));
@@ -60,13 +85,21 @@ export async function alignVocabularies(
     );
   }
   const others = members.filter((member) => member !== leader);
-  const added = target === "union" ? unionTokens(leader, others) : [];
+  const lacking = target === "union" ? unionTokens(leader, others) : new Map<string, Omit<AddedToken, "id">>();
+  for (const content of Object.keys(chosen)) {
+    if (!leader.vocabulary.rows.has(content) && !lacking.has(content)) lacking.set(content, plainToken(content));
+  }
+  const first = 1 + [...leader.vocabulary.rows.values()].reduce((most, row) => Math.max(most, row), -1);
+  const added = [...lacking.values()].map((token, i) => ({ ...token, id: first + i }) as AddedToken);
   const tokens = [...leader.vocabulary.rows, ...added.map(({ content, id }) => [content, id] as const)];
   const tokenAt = new Map(tokens.map(([token, row]) => [row, token]));
-  const rows = Math.max(leader.rows, (added.at(-1)?.id ?? -1) + 1);
+  const rows = Math.ceil(Math.max(leader.rows, (added.at(-1)?.id ?? -1) + 1) / multiple) * multiple;
+  const rowsOf = new Map(Object.entries(chosen).map(([token, from]) => [token, chosenRow(token, from, members)]));
 
   const order = [leader, ...others];
-  const aligned = new Map(members.map((member) => [member.label, alignOne(member, order, tokenAt, rows)] as const));
+  const aligned = new Map(
+    members.map((member) => [member.label, alignOne(member, order, tokenAt, rows, rowsOf)] as const),
+  );
   const hash = createHash("sha256");
   for (let row = 0; row < rows; row++) hash.update(`${JSON.stringify(tokenAt.get(row) ?? null)}\n`);
   // The digest also covers each checkpoint's rows: a tokenizer may change while the common order does not.
@@ -106,8 +139,39 @@ async function memberOf(label: string, checkpoint: Checkpoint): Promise<Member> 
   return { label, checkpoint, vocabulary, rows, isPadding: (row) => row < rows && !taken.has(row) };
 }
 
-/** Tokens of the others that the leader lacks, in rows after its own tokens. */
-function unionTokens(leader: Member, others: readonly Member[]): AddedToken[] {
+/** An added token as tokenizers describe one by default. */
+const plainToken = (content: string) => {
+  return { content, single_word: false, lstrip: false, rstrip: false, normalized: true, special: false };
+};
+
+/** A row of a member, or of none: zero. */
+interface ChosenRow {
+  readonly owner: Member | undefined;
+  readonly row: number;
+  readonly force: boolean;
+}
+
+function chosenRow(token: string, from: TokenRow, members: readonly Member[]): ChosenRow {
+  const { source, token: other = token, row: given, force = false } = from;
+  if (source === "zero") return { owner: undefined, row: 0, force };
+  const refuse = (why: string): never => {
+    throw new CheckpointError(
+      `vocabulary.tokens: the row of ${JSON.stringify(token)} cannot be taken from ${source}: ${why}`,
+      {
+        field: "vocabulary",
+      },
+    );
+  };
+  const owner = members.find(({ label }) => isWithin(label, source));
+  if (!owner) return refuse(`it must be zero, or one of ${members.map(({ label }) => label).join(", ")}`);
+  const row = given ?? owner.vocabulary.rows.get(other);
+  if (row === undefined) return refuse(`its tokenizer has no token ${JSON.stringify(other)}`);
+  if (row >= owner.rows) return refuse(`it has ${owner.rows} rows`);
+  return { owner, row, force };
+}
+
+/** Tokens of the others that the leader lacks. */
+function unionTokens(leader: Member, others: readonly Member[]): Map<string, Omit<AddedToken, "id">> {
   const found = new Map<string, AddedToken>();
   for (const { label, vocabulary } of others) {
     const lacking = [...vocabulary.rows.keys()].filter((token) => !leader.vocabulary.rows.has(token));
@@ -120,8 +184,7 @@ function unionTokens(leader: Member, others: readonly Member[]): AddedToken[] {
     }
     for (const token of lacking) if (!found.has(token)) found.set(token, vocabulary.added.get(token) as AddedToken);
   }
-  const first = 1 + [...leader.vocabulary.rows.values()].reduce((most, row) => Math.max(most, row), -1);
-  return [...found.values()].map((token, i) => ({ ...token, id: first + i }));
+  return found;
 }
 
 /** A member's row for a row of the common vocabulary; undefined if it lacks the token. */
@@ -135,6 +198,7 @@ function alignOne(
   order: readonly Member[],
   tokenAt: ReadonlyMap<number, string>,
   rows: number,
+  rowsOf: ReadonlyMap<string, ChosenRow>,
 ): Checkpoint {
   const from = [member, ...order.filter((other) => other !== member)];
   const part = new Uint8Array(rows);
@@ -142,10 +206,13 @@ function alignOne(
   let isIdentity = rows === member.rows;
   for (let at = 0; at < rows; at++) {
     const token = tokenAt.get(at);
-    const owner = from.findIndex((other) => rowIn(other, at, token) !== undefined);
-    part[at] = Math.max(0, owner);
-    // A row that no member has is padding beyond their own; it gets the first row's values.
-    row[at] = owner < 0 ? 0 : (rowIn(from[owner] as Member, at, token) ?? 0);
+    const asked = token === undefined ? undefined : rowsOf.get(token);
+    const isAsked = asked !== undefined && (asked.force || rowIn(member, at, token) === undefined);
+    const owner = isAsked
+      ? from.indexOf(asked.owner as Member)
+      : from.findIndex((other) => rowIn(other, at, token) !== undefined);
+    part[at] = owner < 0 ? NO_PART : owner;
+    row[at] = isAsked ? asked.row : owner < 0 ? 0 : (rowIn(from[owner] as Member, at, token) ?? 0);
     isIdentity &&= owner === 0 && row[at] === at;
   }
   if (isIdentity) return member.checkpoint;

@@ -36,10 +36,13 @@ export interface CheckpointTensor extends Place, StoredTensor {
   readonly plus?: number;
 }
 
+/** Instead of the index of a part: its rows are zero. */
+export const NO_PART = 255;
+
 /** Rows gathered from several stored tensors of the same dtype and width. */
 export interface GatheredRows {
   readonly parts: readonly { readonly file: SafetensorsFile; readonly offset: number }[];
-  /** Index of the part, by row. */
+  /** Index of the part, by row; `NO_PART` for a row of zeros. */
   readonly part: Uint8Array;
   /** Row number in the part, by row. */
   readonly row: Int32Array;

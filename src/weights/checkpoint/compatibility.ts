@@ -7,6 +7,8 @@ import { conflicts, missing, parseVocabulary, tokenizerBytes, type Vocabulary } 
 export interface Labelled {
   readonly label: string;
   readonly checkpoint: Checkpoint;
+  /** Whether only single layers of it are used, so that its depth may be another. */
+  readonly isSliced?: boolean;
 }
 
 /** Removes repeated labels of the same opened checkpoint. */
@@ -18,22 +20,31 @@ function distinct(checkpoints: readonly Labelled[]): Labelled[] {
 const called = ({ label, checkpoint }: Labelled) => `${label} (${checkpoint.name})`;
 
 /**
- * Checks that every checkpoint has the family, depth, tensors and shapes of the first.
+ * Checks that every checkpoint has the depth, tensors and shapes of the first. Those of another family must have the same.
  * @param more problems found elsewhere, to report together with these
  * @param purpose participle for the message, such as `merged`
+ * @param isPartial whether checkpoints may lack tensors that others have
+ * @returns notes on families that differ
  * @throws MismatchError with all problems of all checkpoints
  */
 export function requireCompatible(
   checkpoints: readonly Labelled[],
   more: readonly string[] = [],
   purpose = "merged",
-): void {
+  isPartial = false,
+): string[] {
   const [first, ...others] = distinct(checkpoints);
-  if (!first) return;
-  const problems = [...others.flatMap((other) => compare(first, other)), ...more];
+  if (!first) return [];
+  const problems = [...others.flatMap((other) => compare(first, other, isPartial)), ...more];
   if (problems.length > 0) {
     throw new MismatchError(`These checkpoints cannot be ${purpose}; all must be fine-tuned from one model:`, problems);
   }
+  return others.flatMap((other) => familyNote(first, other) ?? []);
+}
+
+function familyNote(a: Labelled, b: Labelled): string | undefined {
+  const [mine, theirs] = [a.checkpoint.config.modelType, b.checkpoint.config.modelType];
+  return mine === theirs ? undefined : `${called(a)} is of the family "${mine}", ${called(b)} of "${theirs}"`;
 }
 
 /**
@@ -78,21 +89,21 @@ function rowsOf({ tensors }: Checkpoint): number | undefined {
   return [...tensors.values()].find(({ part }) => part === "embed_tokens")?.shape[0];
 }
 
-function compare(a: Labelled, b: Labelled): string[] {
+function compare(a: Labelled, b: Labelled, isPartial: boolean): string[] {
+  const [left, right] = [a.checkpoint, b.checkpoint];
+  const family = familyNote(a, b);
+  const problems: string[] = [];
+  if (left.layers !== right.layers && !(a.isSliced && b.isSliced)) {
+    problems.push(`${called(a)} has ${plural(left.layers, "layer")}, ${called(b)} has ${right.layers}`);
+  } else problems.push(...compareTensors(a, b, isPartial));
+  // Different families or depths make every tensor differ; one problem is enough.
+  return family !== undefined && problems.length > 0 ? [family] : problems;
+}
+
+function compareTensors(a: Labelled, b: Labelled, isPartial: boolean): string[] {
   const [left, right] = [a.checkpoint, b.checkpoint];
   const problems: string[] = [];
-  if (left.config.modelType !== right.config.modelType) {
-    problems.push(
-      `${called(a)} is of the family "${left.config.modelType}", ${called(b)} of "${right.config.modelType}"`,
-    );
-  }
-  if (left.layers !== right.layers) {
-    problems.push(`${called(a)} has ${plural(left.layers, "layer")}, ${called(b)} has ${right.layers}`);
-  }
-  // Different families or depths make every tensor differ; one problem is enough.
-  if (problems.length > 0) return problems;
-
-  if (left.tied !== right.tied) {
+  if (left.tied !== right.tied && !isPartial) {
     const [tied, untied] = left.tied ? [a, b] : [b, a];
     problems.push(
       `${called(tied)} ties its output head to the embedding, ${called(untied)} has a head of its own; ` +
@@ -105,7 +116,8 @@ function compare(a: Labelled, b: Labelled): string[] {
     [b, a],
   ] as const) {
     const missing = [...from.checkpoint.tensors.values()]
-      .filter((tensor) => !to.checkpoint.tensors.has(tensor.name) && !isHead(tensor))
+      .filter(({ name, layer }) => !to.checkpoint.tensors.has(name) && (layer === null || layer < to.checkpoint.layers))
+      .filter((tensor) => !isPartial && !isHead(tensor))
       .map((tensor) => tensor.name);
     if (missing.length > 0) {
       problems.push(

@@ -349,9 +349,10 @@ export class Evaluator {
       while (at + length < rows && part[first + at + length] === from && row[first + at + length] === start + length) {
         length++;
       }
-      const { file, offset } = gathered.parts[from] as { file: number; offset: number };
+      const stored = gathered.parts[from];
       const target = into.subarray(at * bytesPerRow, (at + length) * bytesPerRow);
-      this.#files.read(file, offset + start * bytesPerRow, target);
+      if (stored) this.#files.read(stored.file, stored.offset + start * bytesPerRow, target);
+      else target.fill(0);
       at += length;
     }
   }

@@ -54,7 +54,7 @@ export interface StoredTerm extends Stored {
 export interface GatheredTerm {
   /** Where row 0 of each stored tensor is. */
   readonly parts: readonly { readonly file: number; readonly offset: number }[];
-  /** By row: index of the part, and row number in it. */
+  /** By row: index of the part, and row number in it. Rows whose part there is not are zero. */
   readonly part: Uint8Array;
   readonly row: Int32Array;
 }
@@ -78,6 +78,7 @@ export interface BoundTerms {
   readonly number: number;
   readonly value: Combination;
   readonly mask: Uint8Array;
+  readonly factors: Float32Array;
 }
 
 export type BoundOperation = Operation<BoundTerms>;
@@ -108,7 +109,12 @@ export function partOf(evaluation: Evaluation, index: number, count: number): Ev
 
 /** The same operation over other values. */
 export function mapValues(operation: BoundOperation, value: (value: Combination) => Combination): BoundOperation {
-  return mapOperation<BoundTerms, BoundTerms>(operation, { value, number: (x) => x, mask: (mask) => mask });
+  return mapOperation<BoundTerms, BoundTerms>(operation, {
+    value,
+    number: (x) => x,
+    mask: (x) => x,
+    factors: (x) => x,
+  });
 }
 
 export function isStored(term: Term): term is StoredTerm {
@@ -211,6 +217,8 @@ export interface GramJob {
   readonly kind: "gram";
   readonly name: string;
   readonly values: readonly Evaluation[];
+  /** Products within each row (of the piece) or column, [lines, pairs]; default within the whole tensor. */
+  readonly axis?: "rows" | "columns";
 }
 
 /** The best low-rank approximation of a matrix. Its only piece is the whole matrix, and reports `LowRankFactors`. */
@@ -336,7 +344,8 @@ export function blockElements(job: Job): number {
     operationsOf(evaluation).some((operation) => declarationOf(operation).wholeRows),
   );
   const isCutByRows = job.kind === "low-rank" || job.kind === "encode";
-  const needsRows = isCutByRows || (job.kind === "analyze" && job.axis !== "vector");
+  const isByLine = (job.kind === "analyze" && job.axis !== "vector") || (job.kind === "gram" && job.axis !== undefined);
+  const needsRows = isCutByRows || isByLine;
   const rowsMatter = adapted || operated || needsRows;
   if (!first || !rowsMatter) return BLOCK_ELEMENTS;
   return Math.max(1, Math.floor(BLOCK_ELEMENTS / first.columns)) * first.columns;

@@ -88,9 +88,10 @@ function termRanges(
     const bytesPerRow = evaluation.columns * bytesPerValue(term.dtype);
     const rows: ByteRange[] = [];
     for (let row = begin / evaluation.columns; row < end / evaluation.columns; row++) {
-      const { file, offset } = gathered.parts[gathered.part[row] ?? 0] as { file: number; offset: number };
-      const start = offset + (gathered.row[row] ?? 0) * bytesPerRow;
-      rows.push({ file, start, end: start + bytesPerRow });
+      const stored = gathered.parts[gathered.part[row] ?? 0];
+      if (!stored) continue;
+      const start = stored.offset + (gathered.row[row] ?? 0) * bytesPerRow;
+      rows.push({ file: stored.file, start, end: start + bytesPerRow });
     }
     return [...rows, ...factors];
   });

@@ -117,7 +117,7 @@ export class Worker {
       case "count":
         return this.#count(job, begin, end);
       case "gram":
-        return this.#gram(job, begin, end);
+        return job.axis ? this.#linesGram(job, job.axis, begin, end) : this.#gram(job, begin, end);
       case "low-rank":
         return this.#lowRank(job);
     }
@@ -302,6 +302,29 @@ export class Worker {
           kernels.wasm.addProducts(values[i] ?? 0, values[j] ?? 0, to - from, sums);
           products[at] = (products[at] ?? 0) + (kernels.doubles(sums, 1)[0] ?? 0);
           at++;
+        }
+      }
+    });
+    return products;
+  }
+
+  /** Products within each row or column, [lines, pairs]. */
+  #linesGram(job: GramJob, axis: "rows" | "columns", begin: number, end: number): Float64Array {
+    const evaluator = this.#evaluate();
+    const columns = job.values[0]?.columns ?? 1;
+    const pairs = job.values.flatMap((_, i) => job.values.slice(i).map((_, k) => [i, i + k] as const));
+    const products = new Float64Array((axis === "columns" ? columns : (end - begin) / columns) * pairs.length);
+    eachBlock(job, begin, end, (from, to) => {
+      const addresses = job.values.map((value, slot) => evaluator.sum(value, from, to, slot));
+      const values = addresses.map((address) => evaluator.kernels.floats(address, to - from));
+      for (const [pair, [i, k]] of pairs.entries()) {
+        const [a, b] = [values[i] as Float32Array, values[k] as Float32Array];
+        for (let row = 0; row < to - from; row += columns) {
+          const first = axis === "columns" ? 0 : (from - begin + row) / columns;
+          for (let c = 0; c < columns; c++) {
+            const at = (axis === "columns" ? c : first) * pairs.length + pair;
+            products[at] = (products[at] as number) + (a[row + c] as number) * (b[row + c] as number);
+          }
         }
       }
     });

@@ -10,6 +10,8 @@ export interface Terms {
   readonly value: unknown;
   /** Selects rows or columns. */
   readonly mask: unknown;
+  /** A number for each row or column of each value. */
+  readonly factors: unknown;
 }
 
 /** Two halves of a 64-bit seed. */
@@ -21,6 +23,7 @@ interface FieldTypes<T extends Terms> {
   readonly numberPerValue: readonly T["number"][];
   readonly numbers: readonly T["number"][];
   readonly mask: T["mask"];
+  readonly factors: T["factors"];
   readonly text: string;
   /** From 0 to 1. */
   readonly share: number;
@@ -42,6 +45,7 @@ type FieldsOf<F extends Fields, T extends Terms> = { readonly [Name in keyof F]:
 interface BoundTerms extends Terms {
   readonly number: number;
   readonly mask: Uint8Array;
+  readonly factors: Float32Array;
 }
 
 /** Elements of a tensor that are computed at once. */
@@ -208,6 +212,30 @@ export const OPERATIONS = {
   }),
 
   /**
+   * The sum of the values, each row or column of each times its own factor. Factors are [values, lines], for each matrix
+   * of `matrix` elements.
+   */
+  "scale-lines": declare({
+    fields: { factors: "factors", axis: "axis", matrix: "count" },
+    wholeRows: true,
+    apply: (buffers, { factors, axis, matrix }, { index, length, columns }, { kernels }) => {
+      const values = buffers.map((buffer) => kernels.floats(buffer, length));
+      const into = values[0] as Float32Array;
+      const lines = axis === "columns" ? columns : matrix / columns;
+      for (let i = 0; i < length; i++) {
+        const at = (index + i) % matrix;
+        let line = ((index + i - at) / matrix) * values.length * lines;
+        line += axis === "columns" ? at % columns : Math.floor(at / columns);
+        let sum = 0;
+        for (let k = 0; k < values.length; k++) {
+          sum += (factors[line + k * lines] as number) * ((values[k] as Float32Array)[i] as number);
+        }
+        into[i] = sum;
+      }
+    },
+  }),
+
+  /**
    * The mean of the values that are not zero, times `shared`; where only one is not zero, that value times its `alone`.
    */
   unite: declare({
@@ -341,6 +369,7 @@ export function mapOperation<From extends Terms, To extends Terms>(
     readonly value: (value: From["value"]) => To["value"];
     readonly number: (number: From["number"]) => To["number"];
     readonly mask: (mask: From["mask"]) => To["mask"];
+    readonly factors: (factors: From["factors"]) => To["factors"];
   },
 ): Operation<To> {
   const fields = { ...operation, of: operation.of.map(to.value) } as Record<string, unknown>;
@@ -349,6 +378,7 @@ export function mapOperation<From extends Terms, To extends Terms>(
     else if (kind === "numberPerValue" || kind === "numbers")
       fields[name] = (fields[name] as From["number"][]).map(to.number);
     else if (kind === "mask") fields[name] = to.mask(fields[name]);
+    else if (kind === "factors") fields[name] = to.factors(fields[name]);
   }
   return fields as Operation<To>;
 }
