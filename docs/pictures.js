@@ -39,6 +39,7 @@ try {
   await page.goto(address);
   await view("Recipe");
   await page.getByRole("button", { name: "New recipe" }).click();
+  await page.getByRole("button", { name: "Make the recipe" }).click();
   await page.getByText("bit for bit").waitFor();
   await draw("recipe");
 

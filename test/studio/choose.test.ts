@@ -1,9 +1,10 @@
 // The studio's view Recipe, driven in a browser: what it writes is what the command line would merge.
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { parse } from "yaml";
+import { analyze } from "../../src/index.js";
 import { type Studio, startStudio } from "../../src/studio/index.js";
 import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
@@ -54,6 +55,12 @@ describeInBrowser("choosing layers", () => {
   it("starts with the default swap of the experts", async () => {
     await picture("empty");
     await page.getByRole("button", { name: "New recipe" }).click();
+    // The two experts change places, and back.
+    await page.getByLabel("Expert with the task").selectOption("swahili");
+    expect(await page.getByLabel("Expert with the language").inputValue()).toBe("0");
+    await page.getByLabel("Expert with the task").selectOption("math");
+    await picture("new");
+    await page.getByRole("button", { name: "Make the recipe" }).click();
     await cell(0, "swahili").waitFor();
     expect(recipe()).toEqual(swap);
     expect(await cell(0, "swahili").getAttribute("aria-selected")).toBe("true");
@@ -72,6 +79,13 @@ describeInBrowser("choosing layers", () => {
     await page.mouse.move(to.x + 5, to.y + 5, { steps: 4 });
     await page.mouse.up();
     await saved({ ...swap, bottom: 3, top: 1 });
+    await cell(4, "swahili").click();
+    await cell(6, "swahili").click({ modifiers: ["Shift"] });
+    await saved({ ...swap, bottom: 3, top: 4 });
+    for (const _ of [1, 2, 3]) await page.getByRole("button", { name: "Undo" }).click();
+    await saved({ ...swap, bottom: 1, top: 1 });
+    await page.getByRole("button", { name: "Redo" }).click();
+    await saved({ ...swap, bottom: 3, top: 1 });
     await page.getByRole("button", { name: "Undo" }).click();
     await saved({ ...swap, bottom: 1, top: 1 });
     await page.getByRole("button", { name: "Redo" }).click();
@@ -82,8 +96,8 @@ describeInBrowser("choosing layers", () => {
     await cell(3, "swahili").focus();
     await page.keyboard.press("Control+Enter");
     await saved({ ...swap, bottom: 3, top: 1, bottom_transition: 1 });
-    await page.keyboard.press("ArrowDown");
-    await page.keyboard.press("Shift+ArrowDown");
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("Shift+ArrowUp");
     await page.keyboard.press("Enter");
     await saved({ ...swap, layers: { language: "0-2,4-5,7", average: "3" } });
     await page.keyboard.press("End");
@@ -139,6 +153,47 @@ describeInBrowser("choosing layers", () => {
     await page.getByRole("button", { name: "Use" }).first().click();
     await page.getByText("bit for bit").waitFor();
     await picture("suggested");
+  });
+
+  it("shows how much each expert changed in the cells, by layers and by halves", async () => {
+    await page.getByRole("link", { name: "Measure changes" }).click();
+    await page.getByRole("button", { name: "Measure changes" }).click();
+    await page.getByRole("heading", { name: "All parts, by layer" }).waitFor();
+    await page.getByRole("link", { name: "Recipe" }).click();
+    const { matrices, ...found } = await analyze({ base: at("base"), experts: { math: at("math") } });
+    const rows = found.parts.filter(({ layer, part }) => layer === 2 && part.endsWith("_proj"));
+    const share = (of: typeof rows) => {
+      const sum = (pick: (one: (typeof matrices)["experts"][number]) => number) =>
+        of.reduce((total, { experts: [one] }) => total + (one ? pick(one) : 0), 0);
+      return `${((100 * sum((one) => one.rows * (one.shares[0] ?? 0))) / sum((one) => one.rows)).toFixed(1)}%`;
+    };
+    const label = (name: string) => page.getByRole("gridcell", { name }).getAttribute("aria-label");
+    expect(await label("Layer 2 of math:")).toContain(`, ${share(rows)} of rows changed`);
+    await page.getByRole("button", { name: "Halves" }).click();
+    const inAttention = rows.filter(({ part }) => /^[qkvo]_proj$/.test(part));
+    expect(await label("Layer 2, attention of math:")).toContain(`, ${share(inAttention)} of rows changed`);
+    await page.getByRole("gridcell", { name: "Layer 2, attention of math:" }).hover();
+    await page.getByText(`Layer 2, attention, math ${share(inAttention)}`).waitFor();
+    await picture("evidence");
+    await page.getByRole("button", { name: "Layers" }).click();
+  });
+
+  it("renames, duplicates and deletes", async () => {
+    const open = page.getByLabel("Open a recipe");
+    const before = await open.inputValue();
+    await page.getByRole("button", { name: "Duplicate" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Duplicate" }).click();
+    await expect.poll(() => open.inputValue()).toBe(`${before}-2`);
+    await page.getByRole("button", { name: "Rename" }).click();
+    await page.getByLabel("Name", { exact: true }).fill("other");
+    await page.getByRole("dialog").getByRole("button", { name: "Rename" }).click();
+    await expect.poll(() => open.inputValue()).toBe("other");
+    await page.getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await page.getByText("Start from a swap").waitFor();
+    expect(readdirSync(at("project", "recipes"))).not.toContain("other.yaml");
+    await open.selectOption(before);
+    await cell(0, "math").waitFor();
   });
 
   it("has no serious violations, light and dark, and no errors", async () => {

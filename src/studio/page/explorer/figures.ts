@@ -18,9 +18,16 @@ export function shareOf(data: Analysis, expert: number, place: Place, steps: Ste
   return cell && cell.rows > 0 ? (cell.above[steps[expert] ?? 0] ?? 0) / cell.rows : null;
 }
 
-/** Share of a layer's rows above the threshold, over all of its matrices. */
-export function layerShare(data: Analysis, expert: number, layer: number, steps: Steps): number | null {
-  const all = (data.cells[expert]?.[layer] ?? []).filter((cell) => cell !== null);
+/** Share of a layer's rows above the threshold, over all of its matrices, or those that are wanted. */
+export function layerShare(
+  data: Analysis,
+  expert: number,
+  layer: number,
+  steps: Steps,
+  isWanted: (column: string) => boolean = () => true,
+): number | null {
+  const cells = (data.cells[expert]?.[layer] ?? []).filter((_, i) => isWanted(data.columns[i] ?? ""));
+  const all = cells.filter((cell) => cell !== null);
   const rows = all.reduce((sum, cell) => sum + cell.rows, 0);
   return rows > 0 ? all.reduce((sum, cell) => sum + (cell.above[steps[expert] ?? 0] ?? 0), 0) / rows : null;
 }

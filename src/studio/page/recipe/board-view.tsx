@@ -1,11 +1,12 @@
-// The board: a tower for each model, whose lit cells the merge takes. Click or drag to take layers; arrow keys and Enter do the
-// same.
+// The board: a tower for each model, whose lit cells the merge takes, from the output at the top to the input. Click or drag to take
+// layers; arrow keys and Enter do the same. Where changes were measured, a bar in each cell says how much of it changed.
 // biome-ignore-all lint/a11y/useSemanticElements: a table has no cursor that arrow keys move
 // biome-ignore-all lint/a11y/useFocusableInteractive: only the cursor is in the order of tabs
 // biome-ignore-all lint/a11y/useAriaPropsSupportedByRole: cells of a grid have labels
 import { useRef, useState } from "preact/hooks";
 import { assign, type Board, HALVES, type Half, isWhole } from "../../recipe/board.ts";
-import { ownClass, Segments } from "../components/basics.tsx";
+import { ownClass, Segments, Tip } from "../components/basics.tsx";
+import { percentText } from "../format.ts";
 
 export interface Tower {
   /** As the recipe names it. */
@@ -19,6 +20,8 @@ interface Props {
   readonly towers: readonly Tower[];
   /** Undefined where the recipe's method decides by itself whose layers are. */
   readonly onChange: ((board: Board) => void) | undefined;
+  /** Share of rows that a model changed in a layer, or in a half of it; null where that was not measured. */
+  readonly shareOf: (source: string, layer: number, half: Half | undefined) => number | null;
 }
 
 /** A cell: the outside is the row after the last layer. */
@@ -30,7 +33,7 @@ interface Place {
 
 const HALF_NAMES: Readonly<Record<Half, string>> = { attention: "attention", mlp: "MLP" };
 
-export function BoardView({ board, towers, onChange }: Props) {
+export function BoardView({ board, towers, onChange, shareOf }: Props) {
   const layers = board.rows.length;
   const [isSplit, setSplit] = useState(!board.rows.every(isWhole));
   const [adds, setAdds] = useState(false);
@@ -39,12 +42,16 @@ export function BoardView({ board, towers, onChange }: Props) {
   const [anchor, setAnchor] = useState<Place | null>(null);
   const grid = useRef<HTMLDivElement>(null);
   const isDragging = useRef(false);
+  const [hovered, setHovered] = useState<Place | null>(null);
+  /** Rows from the top. */
+  const rows = [...Array.from({ length: layers }, (_, i) => layers - 1 - i), layers];
+  const within = (row: number) => (row === layers ? 0 : row);
 
   const halvesAt = ({ half }: Place): readonly Half[] => (isSplit ? [HALVES[half] as Half] : HALVES);
   const apply = (from: Place, to: Place, isAdding: boolean): Board => {
     const source = towers[from.tower]?.source ?? "";
     if (from.row === layers) return assign(board, "outside", source, isAdding);
-    const cells = { from: from.row, to: Math.min(to.row, layers - 1), halves: halvesAt(from) };
+    const cells = { from: from.row, to: within(to.row), halves: halvesAt(from) };
     return assign(board, cells, source, isAdding);
   };
   const shown = anchor ? apply(anchor, cursor, adds) : board;
@@ -60,17 +67,19 @@ export function BoardView({ board, towers, onChange }: Props) {
     const halves = isSplit ? HALVES.length : 1;
     const across = cursor.tower * halves + cursor.half;
     const column = (step: number) => Math.max(0, Math.min(towers.length * halves - 1, across + step));
-    const go = (row: number, at = across) => {
+    const position = rows.indexOf(cursor.row);
+    const go = (to: number, at = across) => {
+      const row = rows[Math.max(0, Math.min(layers, to))] ?? 0;
       event.preventDefault();
       if (event.shiftKey && onChange) setAnchor(anchor ?? cursor);
       else setAnchor(null);
-      const place = { tower: Math.floor(at / halves), row: Math.max(0, Math.min(layers, row)), half: at % halves };
-      focus(event.shiftKey ? { ...cursor, row: Math.min(place.row, layers - 1) } : place);
+      const place = { tower: Math.floor(at / halves), row, half: at % halves };
+      focus(event.shiftKey ? { ...cursor, row: within(row) } : place);
     };
-    if (event.key === "ArrowDown") go(cursor.row + 1);
-    else if (event.key === "ArrowUp") go(cursor.row - 1);
-    else if (event.key === "ArrowRight") go(cursor.row, column(1));
-    else if (event.key === "ArrowLeft") go(cursor.row, column(-1));
+    if (event.key === "ArrowDown") go(position + 1);
+    else if (event.key === "ArrowUp") go(position - 1);
+    else if (event.key === "ArrowRight") go(position, column(1));
+    else if (event.key === "ArrowLeft") go(position, column(-1));
     else if (event.key === "Home") go(0);
     else if (event.key === "End") go(layers);
     else if (event.key === "Escape") setAnchor(null);
@@ -88,9 +97,11 @@ export function BoardView({ board, towers, onChange }: Props) {
     return cell ? placeOfKey(cell.dataset.place ?? "") : undefined;
   };
   const onPointerMove = (event: PointerEvent) => {
-    const place = isDragging.current ? placeOf(event) : undefined;
-    if (place && anchor)
-      setCursor({ ...anchor, row: anchor.row === layers ? layers : Math.min(place.row, layers - 1) });
+    const place = placeOf(event);
+    setHovered(place ?? null);
+    if (isDragging.current && place && anchor) {
+      setCursor({ ...anchor, row: anchor.row === layers ? layers : within(place.row) });
+    }
   };
   const onPointerUp = (event: PointerEvent) => {
     if (!isDragging.current) return;
@@ -101,9 +112,15 @@ export function BoardView({ board, towers, onChange }: Props) {
     const place = placeOf(event);
     if (!place || !onChange || event.button !== 0) return;
     isDragging.current = true;
-    setAnchor(place);
+    const isRange = event.shiftKey && cursor.tower === place.tower && cursor.row < layers && place.row < layers;
+    setAnchor(isRange ? cursor : place);
     focus(place);
   };
+  const told = hovered ?? cursor;
+  const shares = Array.from({ length: layers }, (_, row) =>
+    towers.map(({ source }) => shareOf(source, row, undefined)),
+  );
+  const most = Math.max(0.01, ...shares.flat().map((share) => share ?? 0));
 
   return (
     <div class="board">
@@ -130,13 +147,14 @@ export function BoardView({ board, towers, onChange }: Props) {
           <span class="hint">
             {adds
               ? "Click or drag: layers are averaged with this model, or no longer."
-              : "Click or drag down a tower to take its layers, or use arrow keys and Enter. Ctrl averages. Stripes: averaged. Outside: embeddings, last norm and head."}
+              : "Click or drag along a tower to take its layers; Shift+click takes a range, Ctrl averages (stripes). Or use arrow keys and Enter."}
           </span>
         </div>
       ) : null}
       <div
         {...{ class: "towers", role: "grid", "aria-label": "Whose each layer is", ref: grid, onKeyDown, onFocusIn }}
         {...{ "aria-readonly": onChange === undefined, onPointerDown, onPointerMove, onPointerUp }}
+        onPointerLeave={() => setHovered(null)}
         data-towers={towers.length}
       >
         <div class="board-row heads" role="row">
@@ -147,13 +165,20 @@ export function BoardView({ board, towers, onChange }: Props) {
             <span key={source} class={`tower-head ${ownClass(own)}`} role="columnheader" title={source}>
               <span class="mark" aria-hidden="true" />
               <span class="cut">{name}</span>
+              {isSplit ? <span class="halves">attention, MLP</span> : null}
             </span>
           ))}
         </div>
-        {Array.from({ length: layers + 1 }, (_, row) => (
+        {rows.map((row) => (
           <div key={row} class={row === layers ? "board-row outside" : "board-row"} role="row">
             <span class="layer-number" role="rowheader">
+              {row === layers - 1 ? "output " : row === 0 ? "input " : ""}
               {row === layers ? "outside" : row}
+              {row === layers ? (
+                <Tip label="What is outside">
+                  Tensors that belong to no layer: the embeddings, the last norm and the output head.
+                </Tip>
+              ) : null}
             </span>
             {towers.map((tower, at) => (
               <span key={tower.source} class={`tower ${ownClass(tower.own)}`}>
@@ -167,6 +192,8 @@ export function BoardView({ board, towers, onChange }: Props) {
                       what={describe(row, layers, half)}
                       tower={tower}
                       owners={owners}
+                      share={row === layers ? null : shareOf(tower.source, row, half)}
+                      most={most}
                       isCursor={keyOf(place) === keyOf({ ...cursor, half: isSplit && row < layers ? cursor.half : 0 })}
                     />
                   );
@@ -176,6 +203,20 @@ export function BoardView({ board, towers, onChange }: Props) {
           </div>
         ))}
       </div>
+      <p class="small soft numeric" role="status">
+        {describe(told.row, layers, isSplit ? HALVES[told.half] : undefined)}
+        {towers.map(({ source, name }) => {
+          const share = told.row === layers ? null : shareOf(source, told.row, isSplit ? HALVES[told.half] : undefined);
+          return share === null ? null : `, ${name} ${percentText(share)}`;
+        })}
+        {shares.flat().some((share) => share !== null) ? (
+          " of rows changed"
+        ) : (
+          <>
+            . <a href="#/changes">Measure changes</a> to see them here.
+          </>
+        )}
+      </p>
     </div>
   );
 }
@@ -185,10 +226,13 @@ interface CellProps {
   readonly what: string;
   readonly tower: Tower;
   readonly owners: readonly string[];
+  readonly share: number | null;
+  /** The share that fills the cell. */
+  readonly most: number;
   readonly isCursor: boolean;
 }
 
-function Cell({ place, what, tower, owners, isCursor }: CellProps) {
+function Cell({ place, what, tower, owners, share, most, isCursor }: CellProps) {
   const isTaken = owners.includes(tower.source);
   const isAveraged = isTaken && owners.length > 1;
   const state = isAveraged ? `averaged, ${owners.length} models` : isTaken ? "taken" : "not taken";
@@ -196,8 +240,10 @@ function Cell({ place, what, tower, owners, isCursor }: CellProps) {
     <span
       {...{ class: `cell ${isAveraged ? "averaged" : isTaken ? "taken" : ""}`, role: "gridcell" }}
       {...{ "data-place": keyOf(place), tabIndex: isCursor ? 0 : -1, "aria-selected": isTaken }}
-      aria-label={`${what} of ${tower.name}: ${state}`}
-    />
+      aria-label={`${what} of ${tower.name}: ${state}${share === null ? "" : `, ${percentText(share)} of rows changed`}`}
+    >
+      {share === null ? null : <i style={{ width: `${Math.min(100, (100 * share) / most)}%` }} />}
+    </span>
   );
 }
 

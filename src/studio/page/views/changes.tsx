@@ -1,42 +1,25 @@
-import { signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { type Analysis, type Expert, type Job, jobInputs } from "../../protocol/index.ts";
+import type { Analysis, Expert, Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Empty } from "../components/basics.tsx";
 import { JobProgress } from "../components/progress.tsx";
+import { fitting, inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
 import { Explorer } from "../explorer/explorer.tsx";
 import { bytesText, durationText } from "../format.ts";
-import { attempt, cardOf, isStale as hasChanged, inBackground, jobs, misfitOf, refresh, settings } from "../store.ts";
-
-/** Analyses by job. */
-const loaded = signal<ReadonlyMap<string, Analysis>>(new Map());
+import { attempt, cardOf, inBackground, jobs, refresh, settings } from "../store.ts";
 
 export function Changes() {
   const now = settings.value;
   const { base, experts } = now ?? { base: null, experts: [] };
-  // A model that does not fit the base would keep the others from being measured.
-  const fitting = experts.filter(({ source }) => misfitOf(source) === undefined);
-  const leftOut = experts.filter((expert) => !fitting.includes(expert)).map(({ name }) => name);
+  const fits = fitting.value;
+  const leftOut = experts.filter((expert) => !fits.includes(expert)).map(({ name }) => name);
   const analyses = jobs.value.filter(({ kind }) => kind === "analyze");
   const running = analyses.find(({ state }) => state === "running");
-  const done = analyses.filter(({ state }) => state === "done");
-  const isCurrent = (job: Job) => {
-    const input = inputOf(job);
-    const sources = (of: readonly Expert[] = []) => JSON.stringify(of.map(({ source }) => source).sort());
-    return input?.base === base && sources(input?.experts) === sources(fitting) && !hasChanged(job);
-  };
+  const done = measured.value;
   const shown = done.find(isCurrent) ?? done[0];
   const latest = analyses[0];
   useEffect(() => void inBackground(refresh), []);
-  const id = shown?.id;
-  const data = id === undefined ? undefined : loaded.value.get(id);
-  useEffect(() => {
-    if (id === undefined || loaded.value.has(id)) return;
-    void inBackground(async () => {
-      const found = await call("analysis.read", { id });
-      loaded.value = new Map([...loaded.value, [id, found]]);
-    });
-  }, [id]);
+  const data = useAnalysis(shown?.id);
 
   if (base === null || experts.length === 0) {
     return (
@@ -50,16 +33,16 @@ export function Changes() {
       </section>
     );
   }
-  const measure = () => attempt(() => call("job.start", { kind: "analyze", input: { base, experts: fitting } }));
+  const measure = () => attempt(() => call("job.start", { kind: "analyze", input: { base, experts: fits } }));
   // Before all cards are open, it is not known which experts fit.
   const isStale =
     shown !== undefined && !isCurrent(shown) && experts.every(({ source }) => cardOf(source) !== undefined);
-  const bytes = [base, ...fitting.map(({ source }) => source)].reduce((sum, source) => {
+  const bytes = [base, ...fits.map(({ source }) => source)].reduce((sum, source) => {
     const card = cardOf(source);
     return sum + (typeof card === "object" ? card.bytes : 0);
   }, 0);
   const button = (text: string, isPrimary: boolean) => (
-    <button type="button" class={isPrimary ? "primary" : ""} disabled={fitting.length === 0} onClick={measure}>
+    <button type="button" class={isPrimary ? "primary" : ""} disabled={fits.length === 0} onClick={measure}>
       {text}
     </button>
   );
@@ -123,8 +106,6 @@ export function Changes() {
     </section>
   );
 }
-
-const inputOf = (job: Job) => jobInputs.analyze.safeParse(job.input).data;
 
 function Found({ job, data }: { job: Job; data: Analysis }) {
   const { experts } = settings.value ?? { experts: [] };

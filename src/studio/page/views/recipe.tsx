@@ -1,17 +1,25 @@
 // Choose: whose each layer is, by board, form or text; what the plan will read and write.
 import { useMemo, useRef } from "preact/hooks";
 import { parse } from "yaml";
-import { type Board, boardOfOne, boardOfRecipe, type RecipeValue, recipeOfBoard } from "../../recipe/board.ts";
-import { call } from "../client.ts";
-import { Empty, Field, Icon } from "../components/basics.tsx";
+import {
+  type Board,
+  boardOfOne,
+  boardOfRecipe,
+  type Half,
+  type RecipeValue,
+  recipeOfBoard,
+} from "../../recipe/board.ts";
+import { Empty, Field } from "../components/basics.tsx";
+import { inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
+import { layerShare } from "../explorer/figures.ts";
 import { bytesText, countText } from "../format.ts";
-import { nameFor } from "../names.ts";
 import { BoardView, type Tower } from "../recipe/board-view.tsx";
+import { Heading } from "../recipe/heading.tsx";
 import { LazyEditor } from "../recipe/lazy-editor.tsx";
 import { MethodForm } from "../recipe/method-form.tsx";
 import * as recipe from "../recipe/recipe-store.ts";
 import { Suggestions } from "../recipe/suggestions.tsx";
-import { attempt, cardOf, change, misfitOf, project, settings } from "../store.ts";
+import { cardOf, misfitOf, settings } from "../store.ts";
 
 export function Recipe() {
   const now = settings.value;
@@ -51,71 +59,6 @@ export function Recipe() {
   );
 }
 
-function Heading({ towers }: { towers: readonly Tower[] }) {
-  const names = project.value?.recipes ?? [];
-  const make = () => {
-    const wanted = nameFor("recipe", names);
-    void recipe.create(wanted, startOf(towers));
-  };
-  const shown = recipe.name.value;
-  return (
-    <header>
-      <div>
-        <h1>Recipe</h1>
-      </div>
-      <div class="row">
-        {names.length > 0 ? (
-          <select
-            aria-label="Open a recipe"
-            value={shown ?? ""}
-            onChange={({ currentTarget }) => change(() => ({ recipe: currentTarget.value || null }))}
-          >
-            {shown === null ? <option value="">Open a recipe</option> : null}
-            {names.map((one) => (
-              <option key={one}>{one}</option>
-            ))}
-          </select>
-        ) : null}
-        {shown === null ? null : (
-          <>
-            <button type="button" class="quiet" disabled={!recipe.canUndo.value} onClick={recipe.undo}>
-              Undo
-            </button>
-            <button type="button" class="quiet" disabled={!recipe.canRedo.value} onClick={recipe.redo}>
-              Redo
-            </button>
-            <button
-              type="button"
-              class="quiet danger"
-              onClick={() =>
-                confirm(`Delete the recipe ${shown}?`) &&
-                attempt(async () => {
-                  await call("recipe.remove", { name: shown });
-                  await change(() => ({ recipe: null }));
-                })
-              }
-            >
-              Delete
-            </button>
-          </>
-        )}
-        <button type="button" class={shown === null ? "primary" : ""} onClick={make}>
-          <Icon name="plus" />
-          New recipe
-        </button>
-      </div>
-    </header>
-  );
-}
-
-/** The default swap of the first two experts, or the only one. */
-function startOf(towers: readonly Tower[]): string {
-  const [first, second] = towers.filter(({ own }) => own !== "base");
-  if (!first) return "method: soup\nmodels: []\n";
-  if (!second) return `method: passthrough\nslices:\n  - model: ${JSON.stringify(first.source)}\n`;
-  return `method: swap\ntask: ${JSON.stringify(first.source)}\nlanguage: ${JSON.stringify(second.source)}\n`;
-}
-
 function Opened({ towers }: { towers: readonly Tower[] }) {
   const check = recipe.check.value;
   const text = recipe.text.value;
@@ -133,6 +76,7 @@ function Opened({ towers }: { towers: readonly Tower[] }) {
   const { value, board } = latest.current;
   const method = recipe.methods.value.find((one) => one.name === value?.method);
   const named = board ? allTowers(towers, board) : towers;
+  const shareOf = useShares();
   const onKeyDown = (event: KeyboardEvent) => {
     if (!(event.ctrlKey || event.metaKey) || !["z", "y", "Z"].includes(event.key)) return;
     if (event.target instanceof HTMLInputElement) return;
@@ -146,7 +90,12 @@ function Opened({ towers }: { towers: readonly Tower[] }) {
       <div class="stack">
         <MethodChoice method={method?.name} towers={towers} layers={layers} isBoard={board !== undefined} />
         {board ? (
-          <BoardView board={board} towers={named} onChange={(next) => recipe.writeRecipe(recipeOfBoard(next))} />
+          <BoardView
+            board={board}
+            towers={named}
+            shareOf={shareOf}
+            onChange={(next) => recipe.writeRecipe(recipeOfBoard(next))}
+          />
         ) : plan ? (
           <Owners towers={towers} layers={layers} />
         ) : null}
@@ -173,6 +122,21 @@ function Opened({ towers }: { towers: readonly Tower[] }) {
       </div>
     </div>
   );
+}
+
+const ATTENTION = /^(q|k|v|qkv|o)$/;
+
+/** Shares of changed rows, each expert's at its own threshold, where they were measured of the models as they are. */
+function useShares() {
+  const job = measured.value.find(isCurrent);
+  const data = useAnalysis(job?.id);
+  const steps = data?.marks[0]?.steps ?? [];
+  const places = new Map(inputOf(job)?.experts.map(({ source, name }) => [source, data?.experts.indexOf(name) ?? -1]));
+  return (source: string, layer: number, half: Half | undefined) => {
+    const expert = places.get(source) ?? -1;
+    const isWanted = (column: string) => half === undefined || ATTENTION.test(column) === (half === "attention");
+    return data && expert >= 0 ? layerShare(data, expert, layer, steps, isWanted) : null;
+  };
 }
 
 /** The value of a text; undefined while it is no YAML. */

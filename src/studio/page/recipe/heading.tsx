@@ -1,0 +1,192 @@
+// What is done with recipes as wholes: make, open, rename, duplicate, delete.
+import { useState } from "preact/hooks";
+import { name as recipeName } from "../../protocol/index.ts";
+import { call } from "../client.ts";
+import { Dialog, Field, Icon } from "../components/basics.tsx";
+import { nameFor } from "../names.ts";
+import { change, project } from "../store.ts";
+import type { Tower } from "./board-view.tsx";
+import * as recipe from "./recipe-store.ts";
+
+type Asked = "new" | "Rename" | "Duplicate" | "delete" | null;
+
+export function Heading({ towers }: { towers: readonly Tower[] }) {
+  const [asked, setAsked] = useState<Asked>(null);
+  const names = project.value?.recipes ?? [];
+  const shown = recipe.name.value;
+  const experts = towers.filter(({ own }) => own !== "base");
+  const make = (text: string) => recipe.create(nameFor("recipe", names), text);
+  const close = () => setAsked(null);
+  const button = (text: string, onClick: () => void, isDisabled = false) => (
+    <button type="button" class="quiet" disabled={isDisabled} onClick={onClick}>
+      {text}
+    </button>
+  );
+  return (
+    <header>
+      <div>
+        <h1>Recipe</h1>
+      </div>
+      <div class="row">
+        {names.length > 0 ? (
+          <select
+            aria-label="Open a recipe"
+            value={shown ?? ""}
+            onChange={({ currentTarget }) => change(() => ({ recipe: currentTarget.value || null }))}
+          >
+            {shown === null ? <option value="">Open a recipe</option> : null}
+            {names.map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        ) : null}
+        {shown === null ? null : (
+          <>
+            {button("Undo", recipe.undo, !recipe.canUndo.value)}
+            {button("Redo", recipe.redo, !recipe.canRedo.value)}
+            {button("Rename", () => setAsked("Rename"))}
+            {button("Duplicate", () => setAsked("Duplicate"))}
+            {button("Delete", () => setAsked("delete"))}
+          </>
+        )}
+        <button
+          type="button"
+          class={shown === null ? "primary" : ""}
+          onClick={() => (experts.length > 1 ? setAsked("new") : void make(startOf(experts[0])))}
+        >
+          <Icon name="plus" />
+          New recipe
+        </button>
+      </div>
+      {asked === "new" ? <NewRecipe experts={experts} onMake={make} onClose={close} /> : null}
+      {shown !== null && (asked === "Rename" || asked === "Duplicate") ? (
+        <Name what={asked} from={shown} taken={names} onClose={close} />
+      ) : null}
+      {shown !== null && asked === "delete" ? <Delete what={shown} onClose={close} /> : null}
+    </header>
+  );
+}
+
+/** All of the only expert. */
+const startOf = (expert: Tower | undefined) =>
+  expert ? `method: passthrough\nslices:\n  - model: ${JSON.stringify(expert.source)}\n` : "method: soup\nmodels: []\n";
+
+interface NewProps {
+  readonly experts: readonly Tower[];
+  readonly onMake: (text: string) => void;
+  readonly onClose: () => void;
+}
+
+/** Asks which of several experts has the task, and which the language. */
+function NewRecipe({ experts, onMake, onClose }: NewProps) {
+  const [[task, language], setRoles] = useState<readonly [number, number]>([0, 1]);
+  const select = (label: string, hint: string, value: number, onChange: (at: number) => void) => (
+    <Field label={label} hint={hint}>
+      {(attributes) => (
+        <select {...attributes} value={value} onChange={({ currentTarget }) => onChange(Number(currentTarget.value))}>
+          {experts.map(({ name, source }, at) => (
+            <option key={source} value={at}>
+              {name}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+  const sourceOf = (at: number) => JSON.stringify(experts[at]?.source);
+  const make = () => {
+    onMake(`method: swap\ntask: ${sourceOf(task)}\nlanguage: ${sourceOf(language)}\n`);
+    onClose();
+  };
+  // The two change places rather than be the same.
+  return (
+    <Dialog
+      title="New recipe"
+      onClose={onClose}
+      footer={
+        <button type="button" class="primary" onClick={make}>
+          Make the recipe
+        </button>
+      }
+    >
+      <div class="stack">
+        {select("Expert with the task", "It gives the middle layers.", task, (at) =>
+          setRoles([at, at === language ? task : language]),
+        )}
+        {select("Expert with the language", "It gives the first and last layers.", language, (at) =>
+          setRoles([at === task ? language : task, at]),
+        )}
+      </div>
+    </Dialog>
+  );
+}
+
+interface NameProps {
+  readonly what: "Rename" | "Duplicate";
+  readonly from: string;
+  readonly taken: readonly string[];
+  readonly onClose: () => void;
+}
+
+function Name({ what, from, taken, onClose }: NameProps) {
+  const [typed, setTyped] = useState(what === "Rename" ? from : nameFor(from, taken));
+  const to = typed.trim();
+  const isValid = recipeName.safeParse(to).success;
+  const problem = taken.includes(to) && to !== from ? `${to} exists. Choose another name.` : undefined;
+  const done = async () => {
+    onClose();
+    await recipe.whenSaved(async () => {
+      await call("recipe.write", { name: to, text: recipe.text.peek(), version: null });
+      await change(() => ({ recipe: to }));
+      if (what === "Rename") await call("recipe.remove", { name: from });
+    });
+  };
+  return (
+    <Dialog
+      title={`${what} ${from}`}
+      onClose={onClose}
+      footer={
+        <button
+          type="button"
+          class="primary"
+          disabled={!isValid || problem !== undefined || to === from}
+          onClick={() => void done()}
+        >
+          {what}
+        </button>
+      }
+    >
+      <Field label="Name" error={problem ?? (isValid ? undefined : "Use letters, digits, spaces, dots, - and _.")}>
+        {(attributes) => (
+          <input
+            {...{ ...attributes, type: "text", value: typed }}
+            onInput={({ currentTarget }) => setTyped(currentTarget.value)}
+          />
+        )}
+      </Field>
+    </Dialog>
+  );
+}
+
+function Delete({ what, onClose }: { what: string; onClose: () => void }) {
+  const remove = async () => {
+    onClose();
+    await recipe.whenSaved(async () => {
+      await change(() => ({ recipe: null }));
+      await call("recipe.remove", { name: what });
+    });
+  };
+  return (
+    <Dialog
+      title={`Delete the recipe ${what}?`}
+      onClose={onClose}
+      footer={
+        <button type="button" class="danger" onClick={() => void remove()}>
+          Delete
+        </button>
+      }
+    >
+      <p>Its file is removed from the project. Models and results that were made of it stay.</p>
+    </Dialog>
+  );
+}
