@@ -191,7 +191,7 @@ describeInBrowser("choosing layers", () => {
     await page.getByRole("button", { name: "Delete" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
     await page.getByText("Start from a swap").waitFor();
-    expect(readdirSync(at("project", "recipes"))).not.toContain("other.yaml");
+    await expect.poll(() => readdirSync(at("project", "recipes"))).not.toContain("other.yaml");
     await open.selectOption(before);
     await cell(0, "math").waitFor();
   });

@@ -1,6 +1,7 @@
 // Evaluates models one after another, so that the memory is that of the largest. Results are folders of `layergraft eval`.
+import { readFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { type EvaluateProgress, evaluate, openModel, type Progress } from "../../api/index.js";
+import { type EvaluateProgress, evaluate, type Model, openModel, type Progress } from "../../api/index.js";
 import {
   digestOfJson,
   exists,
@@ -14,25 +15,29 @@ import {
 } from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
 import { type DataAccess, hubLoader, judgingDigest, openTasks, promptsDigest } from "../../evaluate/index.js";
-import type { JobInput, Runner } from "../protocol/index.js";
+import type { Input, JobInput, Runner } from "../protocol/index.js";
 import type { JobControls, JobPlace } from "./kinds.js";
 
 /** Folder of all results within a project. */
 export const EVALUATIONS = "evaluations";
 /** Written when an evaluation is complete. */
 const RESULTS = "results.json";
-/** Has the digest of the model. */
+/** Has the digest of the model, and the text of a recipe. */
 const MODEL = "model.json";
 
 /**
- * Whether a result is of another version of its model than the source has now: of a recipe that was edited, or of weights
- * that were replaced.
+ * Whether a result is of another version of its model than the source has now, of a recipe that was edited or of weights
+ * that were replaced; and the recipe as it was.
  * @param folder of the result
  * @param digest of the model now; undefined if it cannot be opened, which says nothing about the result
  */
-export async function isEarlierVersion(folder: string, digest: string | undefined): Promise<boolean> {
-  const model = await readJsonObject(join(folder, MODEL)).catch(() => ({ digest }));
-  return digest !== undefined && model.digest !== digest;
+export async function versionOf(
+  folder: string,
+  digest: string | undefined,
+): Promise<{ readonly isEarlier: boolean; readonly recipe: string | null }> {
+  const model: Readonly<Record<string, unknown>> = await readJsonObject(join(folder, MODEL)).catch(() => ({ digest }));
+  const recipe = typeof model.recipe === "string" ? model.recipe : null;
+  return { isEarlier: digest !== undefined && model.digest !== digest, recipe };
 }
 
 /** The result of a model in a job. */
@@ -63,6 +68,7 @@ export async function evaluateModels(
   { models, task, data, limit, runner }: JobInput<"evaluate">,
   { project }: Pick<JobPlace, "project">,
   { signal, onProgress }: Pick<JobControls, "signal" | "onProgress">,
+  done: (model: Model) => Promise<void> = (model) => model.close(),
 ): Promise<Evaluated[]> {
   const tasks = [/\.ya?ml$/i.test(task) ? resolve(project, task) : task];
   const folder = data === null ? undefined : resolve(project, data);
@@ -89,6 +95,7 @@ export async function evaluateModels(
 
   async function evaluateOne(name: string, source: string, report: Report): Promise<Evaluated> {
     const hub = { fetch: "stream", signal } as const;
+    const recipe = /\.ya?ml$/i.test(source) ? await readFile(resolve(project, source), "utf8") : undefined;
     const { digest } = await openModelSource(source, { folder: project, hub });
     const all = digestOfJson([VERSION, source, digest, asked.digests, limit, runner]);
     // Named after the source: an expert that gets another name keeps its results.
@@ -112,13 +119,31 @@ export async function evaluateModels(
           signal,
           onProgress: inAll(report),
         });
-        await writeFileAtomically(join(out, MODEL), JSON.stringify({ digest }));
+        await writeFileAtomically(join(out, MODEL), JSON.stringify({ digest, recipe }));
       } finally {
-        await model.close();
+        await done(model);
       }
     }
     return { name, folder: own, isKept };
   }
+}
+
+/** The model of the last version stays open: most layers of the next one are equal, and are shared. */
+let last: Model | undefined;
+
+/** Evaluates a recipe on the first items of a task. @returns the folder of the result within `evaluations` */
+export async function scoreVersion(
+  { folder, name, task, limit }: Input<"recipe.score"> & { readonly folder: string },
+  { signal }: { readonly signal: AbortSignal },
+): Promise<string> {
+  const models = [{ name, source: `recipes/${name}.yaml` }];
+  const order = { models, task, data: null, limit, runner: { backend: "engine", weights: "float32" } } as const;
+  const controls = { signal, onProgress() {} };
+  const [found] = await evaluateModels({ ...order, models }, { project: folder }, controls, async (model) => {
+    await last?.close();
+    last = model;
+  });
+  return found?.folder ?? "";
 }
 
 type Report = (phase: string, done: number) => void;

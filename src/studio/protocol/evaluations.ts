@@ -56,6 +56,8 @@ export const evaluation = z.strictObject({
   ended: z.number(),
   /** Whether the source has changed since: a recipe that was edited, or other weights. */
   isEarlier: z.boolean(),
+  /** The recipe as it was then; null for other models, and for results of earlier versions of the studio. */
+  recipe: z.string().nullable(),
   limit: count.nullable(),
   tasks: z.array(
     z.strictObject({

@@ -1,6 +1,6 @@
 // One schema of every operation, checked by the page and by the server.
 import { z } from "zod";
-import { evaluationOperations, GGUF_TYPES, runner } from "./evaluations.js";
+import { evaluation, evaluationOperations, GGUF_TYPES, runner } from "./evaluations.js";
 import { experiment, planEntry } from "./experiments.js";
 
 // Far above what people write; what comes back from models is bounded by its own limits.
@@ -38,6 +38,8 @@ export const settings = z.strictObject({
   /** Name of the recipe that is shown. */
   recipe: name.nullable(),
   prompts: list(prompt),
+  /** On what each version of the open recipe is scored; null: it is not. */
+  live: z.strictObject({ task: source, limit: z.int().min(20).max(100) }).nullish(),
 });
 
 export const project = z.strictObject({
@@ -113,9 +115,9 @@ const check = z.strictObject({
   recipe: z.json(),
   plan: z
     .strictObject({
-      /** The recipe with its defaults filled in. */
-      recipe: z.json(),
       layers: count,
+      /** Layers of the language expert in a swap that does not say how many. */
+      defaults: z.strictObject({ bottom: count, top: count }),
       tensors: count,
       parameters: count,
       copied: count,
@@ -300,6 +302,11 @@ export const operations = {
   },
   /** Why llama.cpp cannot have the recipe's model, as its family or tokenizer; null if it can. */
   "recipe.exportable": { input: z.strictObject({ name }), output: z.strictObject({ problem: z.string().nullable() }) },
+  /** Scores the recipe as it is on the disk; a question before this one is then cancelled. */
+  "recipe.score": {
+    input: z.strictObject({ name, task: source, limit: count.min(1) }),
+    output: evaluation,
+  },
   "recipe.check": { input: z.strictObject({ text }), output: check },
   /** Plans in the project. */
   "experiment.list": { input: z.strictObject({}), output: z.array(planEntry) },

@@ -1,7 +1,7 @@
 // Checks a recipe while it is edited: its problems with their lines, or its plan.
 import { planMerge } from "../../api/index.js";
 import { LayergraftError, RecipeError } from "../../core/index.js";
-import { type RecipeInput, recipeProblems } from "../../merge/index.js";
+import { defaultSwapLayers, type RecipeInput, recipeProblems } from "../../merge/index.js";
 import { formatProblem, loadYaml, pathOf } from "../../settings/index.js";
 import type { Check } from "../protocol/index.js";
 
@@ -46,7 +46,7 @@ async function planOf(recipe: RecipeInput, folder: string): Promise<NonNullable<
   const { summary, notes, unrelated, layers } = plan;
   const { tensors, parameters, copied, bytesToRead, bytesToWrite, bytesToFetch, ownership } = summary;
   return {
-    recipe: jsonOf(plan.toJSON().recipe),
+    defaults: defaultSwapLayers(layers),
     ...{ layers, tensors, parameters, copied, bytesToRead, bytesToWrite, bytesToFetch },
     ...{ memory: MEMORY, notes: [...unrelated, ...notes] },
     owners: ownership.map(({ layer, origins, combined = false }) => ({

@@ -24,7 +24,7 @@ import {
   TASK_FAMILIES,
 } from "../../evaluate/index.js";
 import { loadLibrary } from "../../llama/index.js";
-import { EVALUATIONS, isEarlierVersion } from "../jobs/evaluate.js";
+import { EVALUATIONS, versionOf } from "../jobs/evaluate.js";
 import {
   type Choices,
   type ComparedItem,
@@ -99,9 +99,12 @@ export async function listEvaluations(project: string): Promise<Evaluation[]> {
   const results = found.filter((one) => one !== undefined);
   const sources = [...new Set(results.map(({ source }) => source))];
   const digests = await fingerprintsOf(sources, project);
-  const isEarlier = ({ name, source }: Evaluation) =>
-    isEarlierVersion(join(folder, name), digests[source] ?? undefined);
-  const dated = await Promise.all(results.map(async (one) => ({ ...one, isEarlier: await isEarlier(one) })));
+  const dated = await Promise.all(
+    results.map(async (one) => ({
+      ...one,
+      ...(await versionOf(join(folder, one.name), digests[one.source] ?? undefined)),
+    })),
+  );
   return dated.sort((a, b) => b.ended - a.ended || (a.name < b.name ? -1 : 1));
 }
 
@@ -121,14 +124,14 @@ export async function fingerprintsOf(sources: readonly string[], folder: string)
 }
 
 /** Undefined if it is not complete, or not an evaluation. */
-async function evaluationOf(folder: string, name: string): Promise<Evaluation | undefined> {
+export async function evaluationOf(folder: string, name: string): Promise<Evaluation | undefined> {
   const file = join(folder, name, "results.json");
   try {
     const stats = await stat(file);
     if (!stats.isFile()) return undefined;
     const { source, backend, settings, tasks } = await readResults(file);
     const found = {
-      ...{ name, source, ended: stats.mtimeMs, isEarlier: false, limit: settings.limit },
+      ...{ name, source, ended: stats.mtimeMs, isEarlier: false, recipe: null, limit: settings.limit },
       runner: backend.server === null ? backend.backend : `${backend.server} (${backend.backend})`,
       tasks: tasks.flatMap(({ task, title, protocol, promptsDigest, items, scores: [main] }) => {
         if (!main) return [];

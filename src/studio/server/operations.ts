@@ -18,21 +18,30 @@ import { parsePlan } from "../../experiment/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { methodReferences, mostChangedRows, outputReferences } from "../../merge/index.js";
 import { loadYaml } from "../../settings/index.js";
-import type { Experiments } from "../experiments/ask.js";
+import { EVALUATIONS } from "../jobs/evaluate.js";
 import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
 import { experimentOf } from "../project/experiment-plan.js";
 import { type ProjectFolder, recipeFile } from "../project/project.js";
 import type { Input, JobInput, JobKind, Model, OperationName, Output, StudioEvent } from "../protocol/index.js";
+import type { Asker } from "./asker.js";
 import { checkRecipeText } from "./check-recipe.js";
-import { choicesOf, compareEvaluations, fingerprintsOf, itemsOf, listEvaluations } from "./evaluations.js";
+import {
+  choicesOf,
+  compareEvaluations,
+  evaluationOf,
+  fingerprintsOf,
+  itemsOf,
+  listEvaluations,
+} from "./evaluations.js";
 import type { Reports } from "./reports.js";
 
 /** What handlers work on. */
 export interface Context {
   readonly project: ProjectFolder;
   readonly jobs: Jobs;
-  readonly experiments: Experiments;
+  readonly experiments: Asker;
+  readonly scores: Asker;
   readonly reports: Reports;
   readonly onEvent: (event: StudioEvent) => void;
 }
@@ -43,6 +52,8 @@ type Handlers = {
 
 /** Entries of a folder that the page lists. */
 const MAX_ENTRIES = 2000;
+/** Seconds for a score, most of which may be those of loading a large model. */
+const TIME_TO_SCORE = 1800;
 /** Rows of each expert that the detail of a matrix shows. */
 const TOP_ROWS = 8;
 
@@ -95,6 +106,13 @@ export const HANDLERS: Handlers = {
       if (error instanceof LayergraftError) return { problem: error.message };
       throw error;
     }
+  },
+  async "recipe.score"(input, { project, scores }) {
+    scores.cancel();
+    const folder = await scores.ask("score", input, TIME_TO_SCORE);
+    const found = await evaluationOf(join(project.folder, EVALUATIONS), folder);
+    if (!found) throw usageError("The result was removed. Score it again.");
+    return found;
   },
   "recipe.check": ({ text }, { project }) => checkRecipeText(text, join(project.folder, "recipes")),
   "experiment.list": (_, { experiments }) => experiments.ask("list", {}),

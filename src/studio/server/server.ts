@@ -5,10 +5,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { isAnySystemError, isSystemError, LayergraftError, systemMessage, usageError } from "../../core/index.js";
 import { checkKey, checkOrigin, pathOf, readBody } from "../../serve/index.js";
-import { Experiments } from "../experiments/ask.js";
 import { Jobs } from "../jobs/jobs.js";
 import { ProjectFolder } from "../project/project.js";
 import { type OperationName, operations, type StudioEvent } from "../protocol/index.js";
+import { Asker } from "./asker.js";
 import { type Context, HANDLERS } from "./operations.js";
 import { servePage } from "./page-files.js";
 import { REPORTS, Reports } from "./reports.js";
@@ -56,9 +56,9 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
   const jobs = await Jobs.open({ folder: `${project.private}/jobs`, project: project.folder, onEvent });
   project.watch(() => onEvent({ type: "project" }));
   const token = await project.token();
-  const experiments = new Experiments(project.folder);
+  const [experiments, scores] = [new Asker(project.folder), new Asker(project.folder)];
   const reports = new Reports();
-  const context: Context = { project, jobs, experiments, reports, onEvent };
+  const context: Context = { project, jobs, experiments, scores, reports, onEvent };
   const guard = { isLoopback: true, apiKey: token, origins: [] as string[] };
   const server = createServer({ requestTimeout: 60_000, headersTimeout: 10_000 }, (request, response) => {
     answer(request, response).catch((error: unknown) => {
@@ -107,6 +107,7 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
 
   const close = async () => {
     experiments.close();
+    scores.close();
     await jobs.close();
     for (const stream of streams) stream.end();
     server.close();

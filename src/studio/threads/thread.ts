@@ -52,7 +52,7 @@ export class Thread {
     return new Promise((resolve, reject) => void this.#pending.set(id, { resolve, reject, onEvent }));
   }
 
-  /** Asks the thread to stop. Its answers are then errors of code `cancelled`. */
+  /** Asks the thread to stop what it does. Its answers to that are then errors of code `cancelled`. */
   cancel(): void {
     this.#worker.postMessage(CANCEL);
   }
@@ -86,9 +86,14 @@ export interface Controls {
 export function answerQuestions(
   answers: Readonly<Record<string, (input: never, controls: Controls) => Promise<unknown>>>,
 ): void {
-  const controller = new AbortController();
+  let controller = new AbortController();
   parentPort?.on("message", async (message: Question | typeof CANCEL) => {
-    if (message === CANCEL) return controller.abort();
+    if (message === CANCEL) {
+      controller.abort();
+      // Later questions are not meant.
+      controller = new AbortController();
+      return;
+    }
     const { id, kind, input } = message;
     const send = (reply: Reply) => parentPort?.postMessage({ id, ...reply });
     try {

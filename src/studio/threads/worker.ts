@@ -1,10 +1,12 @@
-// Entry point of the studio's threads: a job, or questions about experiments.
+// Entry point of the studio's threads: a job, questions about experiments, or scores of versions of a recipe.
 import { READS } from "../experiments/reader.js";
+import { scoreVersion } from "../jobs/evaluate.js";
 import { type JobOrder, KINDS, type Work } from "../jobs/kinds.js";
 import { answerQuestions, type Controls } from "./thread.js";
 
 answerQuestions({
   ...READS,
+  score: scoreVersion,
   job({ kind, input, place }: JobOrder, { signal, onEvent }: Controls) {
     const work = KINDS[kind] as Work<typeof kind>;
     return work(input, place, {

@@ -1,7 +1,8 @@
 // What Try runs, in prompts and evaluations alike: models, and what runs them.
 import { computed, signal } from "@preact/signals";
-import { type Choices, GGUF_TYPES, type Runner, WEIGHTS } from "../../protocol/index.ts";
+import { GGUF_TYPES, type Runner, WEIGHTS } from "../../protocol/index.ts";
 import { Field, ownClass } from "../components/basics.tsx";
+import { known } from "../components/task-fields.tsx";
 import { cardOf, project, settings } from "../store.ts";
 
 export interface Choice {
@@ -44,8 +45,6 @@ function problemOf({ source }: Choice): string | null {
 export const chosen = computed(() => choices.value.filter(isChosen));
 
 export const runner = signal<Runner>({ backend: "engine", weights: "float32" });
-/** Null until the server has said it. */
-export const known = signal<Choices | null>(null);
 
 function toggle({ name }: Choice): void {
   const next = new Set(changed.value);

@@ -7,11 +7,11 @@ import { call } from "../client.ts";
 import { Field } from "../components/basics.tsx";
 import { NumberField } from "../components/number-field.tsx";
 import { JobProgress } from "../components/progress.tsx";
+import { firstTask, isListed, OTHER, TaskChoice, TaskName, taskOf } from "../components/task-fields.tsx";
 import { again, startSaved } from "../recipe/recipe-store.ts";
 import { inBackground, jobs } from "../store.ts";
 import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.tsx";
 import { Results } from "./results.tsx";
-import { firstTask, isListed, OTHER, TaskChoice, TaskName, taskOf } from "./task-fields.tsx";
 
 /** Null until one is chosen: until then that of the latest evaluation, or the first. */
 const picked = signal<string | null>(null);

@@ -1,21 +1,15 @@
 // Choose: whose each layer is, by board, form or text; what the plan will read and write.
 import { useMemo, useRef } from "preact/hooks";
-import { parse } from "yaml";
-import {
-  type Board,
-  boardOfOne,
-  boardOfRecipe,
-  type Half,
-  type RecipeValue,
-  recipeOfBoard,
-} from "../../recipe/board.ts";
+import { type Board, boardOfOne, type Half, recipeOfBoard } from "../../recipe/board.ts";
 import { Empty, Field } from "../components/basics.tsx";
 import { inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
 import { layerShare } from "../explorer/figures.ts";
 import { bytesText, countText } from "../format.ts";
+import { boardOfText, recipeOfText } from "../recipe/board-of-text.ts";
 import { BoardView, type Tower } from "../recipe/board-view.tsx";
 import { Heading } from "../recipe/heading.tsx";
 import { LazyEditor } from "../recipe/lazy-editor.tsx";
+import { LiveScore } from "../recipe/live-score.tsx";
 import { MethodForm } from "../recipe/method-form.tsx";
 import * as recipe from "../recipe/recipe-store.ts";
 import { Suggestions } from "../recipe/suggestions.tsx";
@@ -64,11 +58,8 @@ function Opened({ towers }: { towers: readonly Tower[] }) {
   const text = recipe.text.value;
   const plan = check?.plan ?? null;
   const layers = plan?.layers ?? layersOfModels(towers);
-  const read = useMemo(() => recipeOf(yamlOf(text)), [text]);
-  const made = useMemo(
-    () => (read && layers > 0 ? boardOfRecipe(withCounts(read, recipeOf(plan?.recipe)), layers) : undefined),
-    [read, layers, plan],
-  );
+  const read = useMemo(() => recipeOfText(text), [text]);
+  const made = useMemo(() => boardOfText(read, layers, plan?.defaults), [read, layers, plan]);
   // While a line is being typed, board and method stay those of the text before.
   const name = recipe.name.value;
   const latest = useRef({ name, value: read, board: made });
@@ -99,6 +90,7 @@ function Opened({ towers }: { towers: readonly Tower[] }) {
         ) : plan ? (
           <Owners towers={towers} layers={layers} />
         ) : null}
+        {name === null ? null : <LiveScore key={name} recipe={name} defaults={plan?.defaults} towers={named} />}
         {method && value ? (
           <details open={!board}>
             <summary>Fields of {method.title}</summary>
@@ -138,25 +130,6 @@ function useShares() {
     return data && expert >= 0 ? layerShare(data, expert, layer, steps, isWanted) : null;
   };
 }
-
-/** The value of a text; undefined while it is no YAML. */
-function yamlOf(text: string): unknown {
-  try {
-    return parse(text, { maxAliasCount: 0 });
-  } catch {
-    return undefined;
-  }
-}
-
-/** With the default numbers of layers, which depend on the depth, from a completed recipe. */
-function withCounts(value: RecipeValue, completed: RecipeValue | undefined): RecipeValue {
-  if (value.method !== "swap" || value.layers !== undefined || completed?.method !== "swap") return value;
-  const { bottom, top } = completed;
-  return { bottom, top, ...value };
-}
-
-const recipeOf = (value: unknown): RecipeValue | undefined =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as RecipeValue) : undefined;
 
 function layersOfModels(towers: readonly Tower[]): number {
   const fitting = towers.filter(({ source }) => misfitOf(source) === undefined);

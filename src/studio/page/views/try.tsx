@@ -1,10 +1,9 @@
 // Try: prompts and evaluations of models and recipes, before anything is written.
-import { useEffect } from "preact/hooks";
-import { call } from "../client.ts";
 import { Empty, Tabs } from "../components/basics.tsx";
-import { inBackground, jobs } from "../store.ts";
+import { useTasks } from "../components/task-fields.tsx";
+import { jobs } from "../store.ts";
 import { Ask } from "../try/ask.tsx";
-import { choices, known } from "../try/choices.tsx";
+import { choices } from "../try/choices.tsx";
 import { Evaluate } from "../try/evaluate.tsx";
 
 const TABS = [
@@ -13,11 +12,7 @@ const TABS = [
 ];
 
 export function Try() {
-  useEffect(() => {
-    void inBackground(async () => {
-      known.value = await call("evaluation.choices", {});
-    });
-  }, []);
+  useTasks();
   if (choices.value.length === 0) {
     return (
       <section class="view">

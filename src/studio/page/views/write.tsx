@@ -5,12 +5,11 @@ import { type Input, type Job, type JobInput, jobInputs, type Output } from "../
 import { call } from "../client.ts";
 import { Empty, Field } from "../components/basics.tsx";
 import { Command, JobProgress } from "../components/progress.tsx";
+import { firstTask, OTHER, TaskChoice, TaskName, taskOf, useTasks } from "../components/task-fields.tsx";
 import { choose } from "../experiments/experiment-store.ts";
 import { durationText } from "../format.ts";
 import { startSaved as start, whenSaved } from "../recipe/recipe-store.ts";
 import { addExpert, attempt, inBackground, jobs, project, settings } from "../store.ts";
-import { known } from "../try/choices.tsx";
-import { firstTask, OTHER, TaskChoice, TaskName, taskOf } from "../try/task-fields.tsx";
 
 const TYPES = jobInputs.export.shape.type.options;
 
@@ -282,11 +281,7 @@ function Experiment({ recipe }: { recipe: string }) {
   const [picked, setPicked] = useState<string | null>(null);
   const [typed, setTyped] = useState("");
   const [made, setMade] = useState<Output<"recipe.experiment"> | null>(null);
-  useEffect(() => {
-    void inBackground(async () => {
-      known.value = await call("evaluation.choices", {});
-    });
-  }, []);
+  useTasks();
   const choice = picked ?? firstTask();
   const task = taskOf(choice, typed);
   const make = (force: boolean) =>

@@ -1,7 +1,22 @@
 // A task: one of the project's files, a built-in one, or another by name.
 
-import { Field } from "../components/basics.tsx";
-import { known } from "./choices.tsx";
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import type { Choices } from "../../protocol/index.ts";
+import { call } from "../client.ts";
+import { inBackground } from "../store.ts";
+import { Field } from "./basics.tsx";
+
+/** What can be asked; null until the server has said it. */
+export const known = signal<Choices | null>(null);
+
+/** Reads what can be asked, again whenever a view is opened. */
+export const useTasks = () =>
+  useEffect(() => {
+    void inBackground(async () => {
+      known.value = await call("evaluation.choices", {});
+    });
+  }, []);
 
 /** The choice of a task that is not listed. */
 export const OTHER = "";

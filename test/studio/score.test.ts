@@ -1,0 +1,97 @@
+// Scores while one chooses layers, in a browser: each version is scored as the command line scores it, and can be opened again.
+import { copyFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type Studio, startStudio } from "../../src/studio/index.js";
+import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
+import { temporaryFolder } from "../support/checkpoints.js";
+import { layergraft } from "../support/command.js";
+import { writeProjectOfWorld } from "../support/studio-project.js";
+
+const root = temporaryFolder();
+const at = (...names: string[]) => join(root, ...names);
+const PICTURES = process.env.LAYERGRAFT_TEST_PICTURES;
+
+describeInBrowser("scoring while choosing", () => {
+  let browser: Browser;
+  let studio: Studio;
+  let page: Page;
+  const bugs: unknown[] = [];
+
+  beforeAll(async () => {
+    await writeProjectOfWorld(root);
+    for (const name of ["quiz.yaml", "rows.jsonl"]) copyFileSync(at("world", name), at("project", name));
+    studio = await startStudio({ folder: at("project"), port: 0, onBug: (error) => bugs.push(error) });
+    browser = await openBrowser();
+    page = await (await browser.newContext({ viewport: { width: 1440, height: 900 } })).newPage();
+    page.on("pageerror", (error) => bugs.push(error));
+    await page.goto(studio.url);
+    await page.getByRole("link", { name: "Recipe" }).click();
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await studio?.close();
+    expect(bugs).toEqual([]);
+  });
+
+  const picture = async (name: string) => {
+    if (PICTURES) await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
+  };
+  const live = () => page.getByRole("region", { name: "Live score" });
+  const score = () => live().locator(".value").innerText();
+  const settled = () => live().locator("[aria-busy=false] .value").waitFor();
+  const file = () => readFileSync(at("project", "recipes", "mine.yaml"), "utf8");
+
+  it("scores the recipe as the command line does", { timeout: 120_000 }, async () => {
+    await live().getByLabel("Task").selectOption("quiz.yaml");
+    await live().getByRole("button", { name: "Score every version" }).click();
+    await settled();
+    const given = ["eval", "recipes/mine.yaml", "--tasks", "quiz.yaml", "--limit", "50", "--out", "by-command"];
+    await layergraft([...given, "--backend", "engine", "--weights", "float32"], { cwd: at("project") });
+    const { tasks } = JSON.parse(readFileSync(at("project", "by-command", "results.json"), "utf8")) as {
+      tasks: { scores: { value: number }[] }[];
+    };
+    expect(await score()).toBe((100 * (tasks[0]?.scores[0]?.value ?? 0)).toFixed(1));
+    await picture("live");
+  });
+
+  it("scores each change, and says what it gained and lost", { timeout: 120_000 }, async () => {
+    const [first, text] = [await score(), file()];
+    const start = performance.now();
+    await page.getByRole("gridcell", { name: "Layer 4 of swahili-expert:" }).click();
+    await expect.poll(score, { timeout: 20_000, interval: 20 }).not.toBe(first);
+    if (PICTURES) process.stderr.write(`a new score after ${Math.round(performance.now() - start)} ms\n`);
+    await live()
+      .getByText(/\d+ gained, \d+ lost against the last version/)
+      .waitFor();
+    // A change that comes before its score is not scored, and the last one is.
+    for (const layer of [5, 6]) await page.getByRole("gridcell", { name: `Layer ${layer} of swahili-expert:` }).click();
+    const kept = () =>
+      readdirSync(at("project", "evaluations"))
+        .map((name) => at("project", "evaluations", name, "model.json"))
+        .filter((path) => existsSync(path))
+        .map((path) => (JSON.parse(readFileSync(path, "utf8")) as { recipe: string }).recipe);
+    await expect.poll(() => file() !== text && kept().includes(file()), { timeout: 20_000 }).toBe(true);
+    await live()
+      .getByText(/scored versions/)
+      .click();
+    await picture("history");
+    await live().locator("li").last().getByRole("button", { name: "Restore" }).click();
+    await expect.poll(file).toBe(text);
+    await expect.poll(score, { timeout: 10_000 }).toBe(first);
+  });
+
+  it("has no serious violations, light and dark", { timeout: 60_000 }, async () => {
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      for (const width of [1440, 900, 390]) {
+        await page.setViewportSize({ width, height: 900 });
+        expect(await seriousViolations(page)).toEqual([]);
+        expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+        await picture(`live-${colorScheme}-${width}`);
+      }
+    }
+  });
+});
