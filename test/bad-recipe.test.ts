@@ -145,12 +145,6 @@ describe("recipes", () => {
     expect(long.length).toBeLessThan(300);
   });
 
-  it("for mergekit-moe: what they are", async () => {
-    const mixture =
-      "base_model: task\ngate_mode: hidden\nexperts:\n  - source_model: task\n    positive_prompts: [x]\n";
-    await merge(mixture, /recipe\.yaml is a mergekit-moe configuration, which makes a mixture of experts/);
-  });
-
   it("with a field or flag of a near name: the one that was meant, never the same word", async () => {
     const metod = "metod: swap\ntask: task\nlanguage: language\n";
     await merge(metod, /method: is missing; did you mean method where it says metod\?/);

@@ -1,5 +1,6 @@
 // Plans merges and writes them.
 import { type CallOptions, CancelledError, RecipeError } from "../core/index.js";
+import { measureGates } from "../engine/index.js";
 import {
   type ExecuteOptions,
   type ExecuteResult,
@@ -71,7 +72,7 @@ export class MergePlan {
    * @throws LayergraftError with code `changed` if a source changes during the write
    */
   write(options: ExecuteOptions): Promise<ExecuteResult> {
-    return executePlan(this.#opened, options);
+    return executePlan(this.#opened, { ...options, gates: measureGates });
   }
 
   /** The plan as plain data, for `JSON.stringify`; `openPlan` takes it again. */

@@ -23,6 +23,10 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       "run a recipe or a mergekit configuration",
       async () => (await import("./commands/merge-command.js")).addMergeCommand,
     ],
+    moe: [
+      "build a mixture of experts from several models",
+      async () => (await import("./commands/moe-command.js")).addMoeCommand,
+    ],
     convert: [
       "convert a mergekit configuration to a recipe",
       async () => (await import("./commands/convert-command.js")).addConvertCommand,

@@ -8,6 +8,7 @@ export {
   type OpenEngineOptions,
   openEngine,
 } from "./engine.js";
+export { measureGates } from "./gates.js";
 export { answerAll } from "./generate.js";
 export { gradients, reachable, splitRows } from "./graph/gradients.js";
 export { Graph } from "./graph/graph.js";

@@ -51,7 +51,7 @@ export async function openModelSource(
     return fromPlan("plan" in source ? source : await planRecipe(source, { folder, hub }));
   const file = isAbsolute(source) ? source : join(folder, source);
   if (await isRecipeFile(file)) return fromFile(file, hub);
-  return fromCheckpoint(await openCheckpoint(source, { base: folder, hub }));
+  return sourceOf(await openCheckpoint(source, { base: folder, hub }));
 }
 
 async function fromFile(file: string, hub: HubAccess | undefined): Promise<ModelSource> {
@@ -63,7 +63,7 @@ async function fromFile(file: string, hub: HubAccess | undefined): Promise<Model
 // The source of a checkpoint that is run as it is.
 const ITSELF = "model";
 
-async function fromCheckpoint(checkpoint: Checkpoint): Promise<ModelSource> {
+export async function sourceOf(checkpoint: Checkpoint): Promise<ModelSource> {
   const steps = [...checkpoint.tensors.values()].map(({ name, dtype, shape, layer, part }): [string, Step] => [
     name,
     { tensor: name, dtype, shape, layer, part, origin: [ITSELF], value: { source: ITSELF, tensor: name } },

@@ -22,6 +22,7 @@ export {
   compareCheckpoints,
   type TensorComparison,
 } from "./measurements/compare-checkpoints.js";
+export { GATE_MODES, type GateMode, type GatesMeasurement, type MeasureGates } from "./measurements/gates.js";
 export {
   type Measurement,
   type MeasuringProgram,

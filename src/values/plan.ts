@@ -76,6 +76,8 @@ export interface TensorPlan<R extends Planned = Planned> {
   };
   /** Source of the output's config.json. */
   readonly configFrom: string;
+  /** Fields that replace those of that file. */
+  readonly config?: Readonly<Record<string, unknown>>;
   /** Source of the output's tokenizer, template and generation configuration. */
   readonly tokenizerFrom: string;
   /** Notes to read before executing. */

@@ -26,7 +26,7 @@ import {
   summarizePlan,
 } from "../../merge/index.js";
 import { layerStrip, type Palette } from "../../report/index.js";
-import { pinsOfRun } from "../../values/index.js";
+import { type MeasureGates, pinsOfRun } from "../../values/index.js";
 import type { HubAccess } from "../../weights/index.js";
 import { DOWNLOAD_HELP, hubAccess } from "./hub-access.js";
 import {
@@ -98,6 +98,9 @@ export function outputFields(options: MergeOptions) {
   return defined({ as, dtype, shard_size: shardSize, vocabulary, tensors, tokenizer_from: tokenizerFrom });
 }
 
+/** Computes gates with the engine, which other merges do not load. */
+const gates: MeasureGates = async (...args) => (await import("../../engine/index.js")).measureGates(...args);
+
 /** Plans a merge and executes it according to the options. */
 export async function runMerge(
   recipe: RecipeInput | ((hub: HubAccess) => Promise<OpenedPlan>),
@@ -126,7 +129,7 @@ export async function runMerge(
     return;
   }
   info(options, describePlan(opened, summary, paletteFor(process.stderr)).join("\n"));
-  const result = await runWithProgress(options, (controls) => executePlan(opened, { ...execution, ...controls }));
+  const result = await runWithProgress(options, (controls) => executePlan(opened, { ...execution, ...controls, gates }));
   for (const warning of result.warnings) warn(warning);
   if (options.json) {
     const seconds = (performance.now() - start) / 1000;

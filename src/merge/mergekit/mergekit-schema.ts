@@ -1,7 +1,7 @@
 // Schema of mergekit configurations, from mergekit 0.1.4's documentation and behaviour; none of its code is used.
 
 import { z } from "zod";
-import { didYouMean, isObject } from "../../core/index.js";
+import { didYouMean } from "../../core/index.js";
 import { checkSchema, formatPath, type Problem, recordOf } from "../../settings/index.js";
 import { parseHubName } from "../../weights/index.js";
 import { refusalOf } from "./method-translations.js";
@@ -51,7 +51,7 @@ const REFERENCE = "must be a model: a folder, a name on the hub, or one of these
 const located = z.union([z.string().min(1), z.object({ path: z.string().min(1), revision: z.string().nullish() })]);
 
 /** A model by its canonical name, as a source of a recipe. */
-const reference = z
+export const reference = z
   .union(
     [
       z.string().min(1),
@@ -81,7 +81,7 @@ const layerRange = z
   .tuple([z.int().min(0), z.int().min(0)], { error: "must be [first, last + 1], such as [0, 16]" })
   .refine(([first, end]) => first < end, "must have at least one layer: [first, last + 1]");
 
-const listed = <T extends z.ZodType>(of: T, what: string) =>
+export const listed = <T extends z.ZodType>(of: T, what: string) =>
   z.array(of, { error: `must be a list of ${what}` }).min(1, `must name at least one of its ${what}`);
 
 const source = z.object(
@@ -141,7 +141,7 @@ const tokenizer = z.object({
 export type TokenRowEntry = z.output<typeof tokenRow>;
 
 const DTYPES = ["bfloat16", "float16", "float32"] as const;
-const dtype = z
+export const dtype = z
   .string()
   .transform((name) => name.replace(/^torch\./, ""))
   .pipe(z.enum(DTYPES, { error: `is not supported; it must be one of ${DTYPES.join(", ")}` }))
@@ -172,26 +172,26 @@ export function isMergekit(value: unknown): value is { merge_method: unknown } {
   return typeof value === "object" && value !== null && "merge_method" in value && !("method" in value);
 }
 
-/** Why a mergekit-moe configuration cannot be merged; undefined for other documents. */
-export function mixtureOf(value: unknown): string | undefined {
-  if (!isObject(value) || "method" in value || "merge_method" in value) return undefined;
-  const { experts } = value;
-  const isOfExperts = Array.isArray(experts) && experts.some((expert) => isObject(expert) && "source_model" in expert);
-  if (!isOfExperts && !("gate_mode" in value)) return undefined;
-  return "is a mergekit-moe configuration, which makes a mixture of experts. layergraft does not make mixtures; merge the experts into one model instead, or use mergekit-moe";
-}
-
 /** Checks a document: problems, what is not supported, and fields that mergekit ignores. */
 export function readConfiguration(value: object): { config?: Configuration; problems: Problem[]; notes: string[] } {
   const checked = checkSchema(configuration, value);
-  const problems = [...checked.problems, ...refusals(value)];
-  const notes: string[] = /"override_architecture":"/.test(JSON.stringify(value)) ? [OVERRIDDEN] : [];
-  for (const { path, field, known } of unknownFields(value, configuration)) {
+  const unknown = unknownProblems(value, configuration);
+  const problems = [...checked.problems, ...refusals(value), ...unknown.problems];
+  const overridden = /"override_architecture":"/.test(JSON.stringify(value)) ? [OVERRIDDEN] : [];
+  const notes = [...overridden, ...unknown.notes];
+  return checked.value ? { config: checked.value, problems, notes } : { problems, notes };
+}
+
+/** Unknown fields: problems where they look misspelled, notes where mergekit ignores them. */
+export function unknownProblems(value: object, schema: z.core.$ZodType): { problems: Problem[]; notes: string[] } {
+  const problems: Problem[] = [];
+  const notes: string[] = [];
+  for (const { path, field, known } of unknownFields(value, schema)) {
     const hint = didYouMean(field, known);
     if (hint !== "") problems.push({ path: [...path, field], message: `unknown field${hint}` });
     else notes.push(`${formatPath([...path, field])} is ignored: mergekit does not use it`);
   }
-  return checked.value ? { config: checked.value, problems, notes } : { problems, notes };
+  return { problems, notes };
 }
 
 /** An unknown method, reported along with other problems. */

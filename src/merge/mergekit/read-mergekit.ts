@@ -117,11 +117,17 @@ function joinStages(stages: readonly Opened[], layers: number | undefined, file:
 /** Parses one configuration; undefined if the text is something else. */
 async function openOne(text: string, file: string): Promise<Opened | undefined> {
   // Its schema takes time to build, which other merges need not wait for.
-  const { isMergekit, mixtureOf, readConfiguration } = await import("./mergekit-schema.js");
+  const [{ isMergekit, readConfiguration }, { isMixture, translateMixture }] = await Promise.all([
+    import("./mergekit-schema.js"),
+    import("./mixtures.js"),
+  ]);
   const { openSettings } = await loadYaml();
   const { value, inLines } = openSettings(text, file, "PyYAML");
-  const mixture = mixtureOf(value);
-  if (mixture !== undefined) throw RecipeError.at({ file }, `${file} ${mixture}`);
+  if (isMixture(value)) {
+    const { translated, problems } = translateMixture(value);
+    if (translated && problems.length === 0) return { name: undefined, translate: () => ({ translated, models: [] }) };
+    throw new RecipeError(`${file} is not a valid mixture of experts:`, inLines(problems), { file });
+  }
   if (!isMergekit(value)) return undefined;
   const { config, problems, notes } = readConfiguration(value);
   const isKnown = config !== undefined && refusalOf(config.merge_method) === undefined;

@@ -8,6 +8,7 @@ import { della, dellaLinear } from "./della.js";
 import { dominant } from "./dominant.js";
 import { karcher } from "./karcher.js";
 import { lines } from "./lines.js";
+import { moe } from "./moe.js";
 import { modelStock } from "./model-stock.js";
 import { multislerp } from "./multislerp.js";
 import { nearswap } from "./nearswap.js";
@@ -53,4 +54,5 @@ export const METHODS = [
   ramPlus,
   consensus,
   arceeFusion,
+  moe,
 ] as const;

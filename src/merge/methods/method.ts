@@ -10,11 +10,13 @@ export interface Sources {
   readonly base: Operand | undefined;
 }
 
-/** A result whose layers differ from its sources'. */
+/** A result whose layers or configuration differ from its sources'. */
 export interface Merged {
   readonly tensors: Map<string, OperandTensor>;
-  /** Layer of the lead at each position. */
-  readonly layerOrder: readonly number[] | undefined;
+  /** Layer of the lead at each position; the same by default. */
+  readonly layerOrder?: readonly number[] | undefined;
+  /** Fields that replace those of the lead's config.json; such a model cannot be a source of another recipe. */
+  readonly config?: Readonly<Record<string, unknown>> | undefined;
 }
 
 export interface Method<Schema extends z.ZodObject = z.ZodObject> {
@@ -31,6 +33,8 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   /** Tag on the hub. */
   readonly tag: string;
   readonly schema: Schema;
+  /** Whether its sources may differ outside the layers, such as in vocabulary. */
+  readonly layersOnly?: true;
   /** Example recipe for the documentation. */
   readonly example: z.input<Schema>;
   /** Fills in defaults that depend on the model's depth; the output records the result. */

@@ -35,6 +35,8 @@ export interface Operand {
   readonly isPart?: true;
   /** Layer of the lead at each position, if layers were repeated or left out. */
   readonly layerOrder?: readonly number[] | undefined;
+  /** Fields that replace those of the lead's config.json. */
+  readonly config?: Readonly<Record<string, unknown>>;
   /** Checkpoint of the configuration and tokenizer: its own, or its first source's. */
   readonly lead: { readonly id: string; readonly checkpoint: Checkpoint };
 }

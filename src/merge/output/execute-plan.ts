@@ -12,7 +12,7 @@ import {
   OutputError,
   plural,
 } from "../../core/index.js";
-import type { Measured } from "../../values/index.js";
+import type { Measured, MeasureGates } from "../../values/index.js";
 import {
   compileWrite,
   digestCompanions,
@@ -59,6 +59,8 @@ export interface ExecuteOptions extends StreamOptions {
   readonly force?: boolean | undefined;
   /** Merge models that look unrelated. Default: false. */
   readonly allowUnrelated?: boolean | undefined;
+  /** Computes the gates of a mixture of experts. */
+  readonly gates?: MeasureGates | undefined;
 }
 
 /** A merge that was written. */
@@ -73,7 +75,7 @@ export interface ExecuteResult {
   readonly bytesWritten: number;
   /** Bytes of weights that this run fetched from the hub. */
   readonly bytesFetched: number;
-  /** Results by measurement; for a mask the number of selected rows and of all rows. */
+  /** Results by measurement; for a mask the number of selected rows and of all rows, for gates how many numbers. */
   readonly measured: Readonly<Record<string, readonly number[]>>;
   /** For revert: share of the parameters that stay the expert's. Null for other methods. */
   readonly changedShare: number | null;
@@ -352,6 +354,7 @@ class Execution {
     const files = this.#layout.shards.map(({ name }) => name);
     const measured = Object.fromEntries(
       [...found].map(([id, result]) => {
+        if (result instanceof Float32Array) return [id, [result.length]];
         const marked = result instanceof Uint8Array ? result.reduce((sum, mark) => sum + mark, 0) : undefined;
         return [id, marked === undefined ? (result as readonly number[]) : [marked, result.length]];
       }),

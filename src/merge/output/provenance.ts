@@ -125,6 +125,7 @@ const provenanceSchema = z.lazy(() =>
     ),
     vocabulary: z.object({ rows: z.int(), digest: z.string(), added: z.array(z.looseObject({})) }).optional(),
     configFrom: z.string(),
+    config: z.record(z.string(), z.unknown()).optional(),
     tokenizerFrom: z.string(),
     notes: z.array(z.string()),
     companions: recordOf(z.string()),

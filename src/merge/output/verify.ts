@@ -135,9 +135,12 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
 
 /** @throws LayergraftError if a step cannot be computed from the sources, which happens only in an edited file */
 function requireComputable(plan: Plan, sources: Sources, measured: Measured, folder: string): void {
+  const resolver = new Resolver(sources, measured);
   const broken = plan.steps.find(({ value, dtype, shape }) => {
+    const isGiven = "op" in value && value.op === "given";
+    if (isGiven && (!isFloatDType(dtype) || !sameShape(resolver.shape(value), shape))) return true;
     const stored = leavesOf(value).map(({ source, tensor }) => sources.get(source)?.tensors.get(tensor));
-    if (stored.length === 0 || stored.some((tensor) => !tensor || !sameShape(tensor.shape, shape))) return true;
+    if ((stored.length === 0 && !isGiven) || stored.some((tensor) => !tensor || !sameShape(tensor.shape, shape))) return true;
     const isCopied = stored.length === 1 && !hasOperation(value) && stored[0]?.dtype === dtype;
     if (!isCopied && ![dtype, ...stored.map((tensor) => tensor?.dtype)].every((name) => name && isFloatDType(name)))
       return true;

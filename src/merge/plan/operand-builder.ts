@@ -84,16 +84,23 @@ export class OperandBuilder implements PlanContext {
 
   /**
    * @param vocabulary the vocabulary that all are brought to
+   * @param layersOnly whether they may differ outside the layers
    * @throws MismatchError if the checkpoints opened so far do not fit together
    */
-  async requireCompatible(vocabulary?: string | VocabularyChoice, purpose = "merged"): Promise<Alignment | undefined> {
+  async requireCompatible(
+    vocabulary?: string | VocabularyChoice,
+    purpose = "merged",
+    layersOnly = false,
+  ): Promise<Alignment | undefined> {
     const alignment = vocabulary === undefined ? undefined : await alignVocabularies(this.sources, vocabulary);
     for (const [label, checkpoint] of alignment?.checkpoints ?? []) this.sources.set(label, checkpoint);
     for (const note of alignment?.notes ?? []) this.note(note);
     const labelled = [...this.sources].map(([label, checkpoint]): Labelled => {
-      return { label, checkpoint, isSliced: this.#places.get(label)?.isSliced === true };
+      const isSliced = this.#places.get(label)?.isSliced === true;
+      return { label, checkpoint: layersOnly ? withinLayers(checkpoint) : checkpoint, isSliced };
     });
-    const differences = alignment ? { problems: [], notes: [] } : await compareVocabularies(labelled);
+    const isFree = alignment !== undefined || layersOnly;
+    const differences = isFree ? { problems: [], notes: [] } : await compareVocabularies(labelled);
     const families = requireCompatible(labelled, differences.problems, purpose, this.#lacking !== undefined);
     for (const note of [...families, ...differences.notes]) this.note(note);
     for (const { label, checkpoint } of labelled) for (const note of checkpoint.notes) this.note(`${label}: ${note}`);
@@ -126,10 +133,13 @@ export class OperandBuilder implements PlanContext {
     const operands = new Map(direct.map(([name, source]) => [name, this.operand(source, `${prefix}${name}`)] as const));
     const [lead] = operands.values();
     if (!lead) throw new Error("a recipe needs at least one source");
+    for (const [field, { config }] of operands) {
+      if (config) throw RecipeError.at({ field }, "a mixture of experts cannot be a source. Write it to a folder first.");
+    }
     const groups = "slices" in recipe || !this.#lacking ? [operands] : this.#groups(operands);
     const made = groups.map((group) => withPath(prefix, () => this.#mergeGroup(recipe, group)));
     const tensors = new Map(made.flatMap((group) => [...group.tensors]));
-    const layerOrder = made[0]?.layerOrder;
+    const { layerOrder, config } = made[0] as Merged;
     const layers = layerOrder?.length ?? lead.layers;
     if (layers > MAX_LAYERS)
       throw new RecipeError(`${prefix || "the recipe"} makes ${layers} layers, more than any model has`);
@@ -143,7 +153,8 @@ export class OperandBuilder implements PlanContext {
     }
     // Only the deepest source's configuration has an entry for each of the layers, where it lists them.
     const [deepest = lead] = [...operands.values()].sort((a, b) => b.lead.checkpoint.layers - a.lead.checkpoint.layers);
-    return { label: prefix.replace(/\.$/, ""), layers, tensors, layerOrder, lead: deepest.lead };
+    const { lead: source } = deepest;
+    return { label: prefix.replace(/\.$/, ""), layers, tensors, layerOrder, lead: source, ...(config ? { config } : {}) };
   }
 
   /** Groups of tensors by the sources that have them, those of all first; each as these sources, with these tensors alone. */
@@ -167,7 +178,8 @@ export class OperandBuilder implements PlanContext {
   /** Merges the sources that are there; a tensor that only one has is copied. */
   #mergeGroup(recipe: AnyRecipe, operands: ReadonlyMap<string, Operand>): Merged {
     // Slices are stacked; all other sources are combined layer by layer.
-    if (!("slices" in recipe)) requireSameShape([...operands.values()]);
+    const method = methodOf(recipe);
+    if (!("slices" in recipe || method.layersOnly)) requireSameShape([...operands.values()]);
     const fields = sourcesOf(recipe).map(([name, , [field, index]]) => ({ name, field, index }));
     const [lead] = operands.values() as Iterable<Operand>;
     if (!lead) throw new Error("a recipe needs at least one source");
@@ -181,7 +193,6 @@ export class OperandBuilder implements PlanContext {
       return Array.isArray(entries) ? [[list, entries.filter(isThere(list))]] : [];
     });
     const own = present.length === fields.length ? recipe : { ...recipe, ...Object.fromEntries(lists) };
-    const method = methodOf(recipe);
     const lacking = fields.find(({ name, field }) => !operands.has(name) && !isListField(field));
     if (lacking || (own !== recipe && !method.schema.strip().safeParse(own).success)) {
       const [tensor = ""] = lead.tensors.keys();
@@ -193,7 +204,7 @@ export class OperandBuilder implements PlanContext {
     const get = (field: string): Operand => operands.get(field) as Operand;
     const models = present.flatMap(({ name, field }) => (isListField(field) ? [get(name)] : []));
     const made = method.tensors(own, { get, models, base: operands.get("base") }, this);
-    return made instanceof Map ? { tensors: made, layerOrder: lead.layerOrder } : made;
+    return { layerOrder: lead.layerOrder, ...(made instanceof Map ? { tensors: made } : made) };
   }
 
   operand(source: SourceRecipe, label: string): Operand {
@@ -215,6 +226,12 @@ export class OperandBuilder implements PlanContext {
     );
     return { label, layers: checkpoint.layers, tensors: new Map(tensors), lead: { id: label, checkpoint } };
   }
+}
+
+/** A checkpoint with the tensors of its layers alone. */
+function withinLayers(checkpoint: Checkpoint): Checkpoint {
+  const tensors = new Map([...checkpoint.tensors].filter(([, { layer }]) => layer !== null));
+  return { ...checkpoint, tensors, tied: true };
 }
 
 const MAX_LAYERS = 10_000;

@@ -81,7 +81,11 @@ class Planner {
     const builder = this.#builder;
     for (const note of notes) builder.note(note);
     await builder.openAll(this.#recipe, "");
-    const alignment = await builder.requireCompatible(this.#recipe.vocabulary);
+    const { layersOnly } = methodOf(this.#recipe);
+    if (layersOnly && this.#recipe.vocabulary !== undefined) {
+      throw RecipeError.at({ field: "vocabulary" }, "vocabulary has no meaning here: all tokens are the backbone's. Remove it.");
+    }
+    const alignment = await builder.requireCompatible(this.#recipe.vocabulary, "merged", layersOnly);
     const merged = builder.merge(this.#recipe, "");
     const recipe = withDefaults(this.#recipe, merged.layers);
     const steps = [...merged.tensors].map(([tensor, from]) => this.#step(tensor, from));
@@ -112,6 +116,7 @@ class Planner {
       steps,
       ...(alignment ? { vocabulary: { rows: alignment.rows, digest: alignment.digest, added: alignment.added } } : {}),
       configFrom: merged.lead.id,
+      ...(merged.config ? { config: merged.config } : {}),
       tokenizerFrom,
       notes: builder.notes,
       ...(related.unrelated.length > 0 ? { unrelated: related.unrelated } : {}),

@@ -1,6 +1,6 @@
 // Binds the tensors of an expression to files and offsets for a streaming program.
 
-import { elementCount } from "../../core/index.js";
+import { elementCount, type Shape } from "../../core/index.js";
 import {
   type BoundTerms,
   type Checkpoint,
@@ -66,10 +66,16 @@ export class Resolver {
     return tensor.lowRank || tensor.gathered || tensor.blocks || tensor.plus ? undefined : tensor;
   }
 
+  /** The shape of a value. */
+  shape(value: Value): Shape {
+    if ("op" in value && value.op === "given") return [value.rows, value.columns];
+    const [first] = leavesOf(value);
+    return first ? this.tensor(first).shape : [];
+  }
+
   /** How to compute a value. */
   evaluation(value: Value): Evaluation {
-    const [first] = leavesOf(value);
-    const shape = first ? this.tensor(first).shape : [];
+    const shape = this.shape(value);
     const elements = elementCount(shape);
     const combination = shareRepeated(this.#combination(value));
     return { ...combination, elements, columns: shape.length > 1 ? (shape.at(-1) ?? 1) : Math.max(1, elements) };

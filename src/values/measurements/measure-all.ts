@@ -1,5 +1,6 @@
 // Runs the measurements of a plan; independent measurements share passes.
 
+import { usageError } from "../../core/index.js";
 import {
   type AnalyzedPiece,
   addCounts,
@@ -31,6 +32,7 @@ import type { Binding, Measuring, Pass } from "./measurement.js";
 import { type LargestMeasurement, measureLargest, measureOrder, type OrderMeasurement } from "./order-statistics.js";
 import { measureOwnership, type OwnershipMeasurement } from "./ownership.js";
 import { concatenate, joinAnalyzed } from "./row-changes.js";
+import type { GatesMeasurement, MeasureGates } from "./gates.js";
 import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";
 
 /** Numbers computed from the weights before the steps of a plan can be executed. */
@@ -44,9 +46,10 @@ export type Measurement =
   | RowsMeasurement
   | RowCutMeasurement
   | LinesMeasurement
-  | OwnershipMeasurement;
+  | OwnershipMeasurement
+  | GatesMeasurement;
 
-function begin(measurement: Measurement, binding: Binding): Measuring<MeasuredResult> {
+function begin(measurement: Exclude<Measurement, GatesMeasurement>, binding: Binding): Measuring<MeasuredResult> {
   switch (measurement.kind) {
     case "magnitude":
       return measureMagnitude(measurement, binding);
@@ -77,6 +80,8 @@ function valuesOf(measurement: Measurement): readonly Value[] {
     case "magnitude":
     case "row-cut":
       return measurement.tensors.flatMap(({ value, base }) => [value, base]);
+    case "gates":
+      return [];
     case "rows":
       return [measurement.value, measurement.base];
     case "ownership":
@@ -100,6 +105,8 @@ function passesOf({ kind }: Measurement): number {
 export interface MeasureOptions extends Omit<RunOptions, "phase"> {
   /** Results of an interrupted run. */
   readonly known?: Measured | undefined;
+  /** Computes the gates of a mixture of experts, for which a model must run; an error without it. */
+  readonly gates?: MeasureGates | undefined;
   /** Called with all results so far after each new one. */
   readonly onMeasured?: ((values: Measured) => Promise<void>) | undefined;
 }
@@ -114,7 +121,7 @@ export async function measureAll(
   sources: Sources,
   options: MeasureOptions,
 ): Promise<Map<string, MeasuredResult>> {
-  const { known = [], onMeasured, ...run } = options;
+  const { known = [], onMeasured, gates, ...run } = options;
   const measured = new Map(known);
   for (;;) {
     const waiting = measurements.filter(({ id }) => !measured.has(id));
@@ -124,14 +131,20 @@ export async function measureAll(
     }
     const ready = waiting.filter((one) => needsOf(one).every((id) => measured.has(id)));
     if (ready.length === 0) throw new Error("measurements wait for each other");
-    for (const [id, result] of await measureTogether(ready, sources, measured, run)) measured.set(id, result);
+    for (const one of ready) {
+      if (one.kind !== "gates") continue;
+      if (!gates) throw usageError("A mixture of experts must be written before it is used. Write it with layergraft moe.");
+      measured.set(one.id, await gates(one, sources, run));
+    }
+    const others = ready.filter((one) => one.kind !== "gates");
+    for (const [id, result] of await measureTogether(others, sources, measured, run)) measured.set(id, result);
     await onMeasured?.(measured);
   }
 }
 
 /** Runs independent measurements, one program per round of passes. */
 async function measureTogether(
-  measurements: readonly Measurement[],
+  measurements: readonly Exclude<Measurement, GatesMeasurement>[],
   sources: Sources,
   measured: Measured,
   run: Omit<RunOptions, "phase">,
@@ -241,5 +254,11 @@ export function placeholders(measurements: readonly Measurement[]): Map<string, 
   const most = Math.max(1, ...measurements.map((one) => (one.kind === "ownership" ? one.groups.length * 64 : 64)));
   const numbers = Array.from({ length: most }, () => 1);
   const none = { rows: new Uint8Array(), lines: new Float32Array() };
-  return new Map(measurements.map(({ id, kind }) => [id, kind === "rows" || kind === "lines" ? none[kind] : numbers]));
+  return new Map(
+    measurements.map((one): [string, MeasuredResult] => {
+      const { id, kind } = one;
+      if (kind === "gates") return [id, new Float32Array(one.layers * one.experts.length * one.width)];
+      return [id, kind === "rows" || kind === "lines" ? none[kind] : numbers];
+    }),
+  );
 }

@@ -163,10 +163,11 @@ async function writeConfig({ config }: Checkpoint, plan: TensorPlan, path: strin
 
 /** The configuration of a plan's output: the lead's, with the plan's layers, vocabulary and dtype. */
 export function outputConfig(
-  { recipe, layerOrder, vocabulary }: TensorPlan,
+  { recipe, layerOrder, vocabulary, config: fields }: TensorPlan,
   config: Checkpoint["config"],
 ): Readonly<Record<string, unknown>> {
   let { json } = config;
+  if (fields) json = { ...json, ...fields };
   if (layerOrder) json = withLayers(json, config.layers, layerOrder);
   if (vocabulary) json = withVocabulary(json, vocabulary.rows);
   return recipe.dtype === "keep" ? json : withDType(json, recipe.dtype);

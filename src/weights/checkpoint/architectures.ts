@@ -273,6 +273,17 @@ const ARCHITECTURES: readonly Family[] = [
     parts: { ...LLAMA_PARTS, ...EXPERTS },
   },
   {
+    name: "DeepSeek MoE",
+    modelTypes: ["deepseek"],
+    parts: {
+      ...LLAMA_PARTS,
+      ...EXPERTS,
+      "mlp.shared_experts.gate_proj": "gate_proj",
+      "mlp.shared_experts.up_proj": "up_proj",
+      "mlp.shared_experts.down_proj": "down_proj",
+    },
+  },
+  {
     name: "Llama 3.2 Vision", // cross-attention to the image takes whole layers of its own among the others
     modelTypes: ["mllama_text_model"],
     parts: {

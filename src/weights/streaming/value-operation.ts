@@ -70,7 +70,7 @@ export interface Workspace {
 }
 
 interface Declaration<F extends Fields> {
-  /** Number of values, all of one shape; any number from 1 if not given. */
+  /** Number of values, all of one shape; any number from 1 if not given, 0 for a tensor that no source has. */
   readonly values?: number;
   readonly fields: F;
   /** Whether it needs whole stored rows at once. */
@@ -312,6 +312,14 @@ export const OPERATIONS = {
         }
       }
     },
+  }),
+
+  /** Known values from `at` on, as [rows, columns]: a tensor that no source has. */
+  given: declare({
+    values: 0,
+    fields: { values: "factors", at: "size", rows: "count", columns: "count" },
+    apply: ([a = 0], { values, at }, { index, length }, { kernels }) =>
+      kernels.floats(a, length).set(values.subarray(at + index, at + index + length)),
   }),
 
   /** A function of a user's file, which `code` names by its digest. */
