@@ -38,7 +38,10 @@ const random = (models: readonly unknown[], more: object = {}) =>
 const bytesOf = (tensors: ReadonlyMap<string, ReadTensor>, name: string) => tensors.get(name)?.data;
 const row = (tensor: ReadTensor | undefined, index: number) => {
   const [, width = 0] = tensor?.shape ?? [];
-  return decodeValues(tensor?.data ?? new Uint8Array(), tensor?.dtype as "F32").slice(index * width, (index + 1) * width);
+  return decodeValues(tensor?.data ?? new Uint8Array(), tensor?.dtype as "F32").slice(
+    index * width,
+    (index + 1) * width,
+  );
 };
 
 describe("tensors of a mixture", () => {
@@ -71,7 +74,12 @@ describe("tensors of a mixture", () => {
         [0, 1, 2, 3].flatMap((layer) => gates.map((gate) => `model.layers.${layer}.${gate}.weight`)).sort(),
       );
       for (const name of others) expect(tensors.get(name)?.shape).toEqual([name.includes("shared") ? 1 : 2, 8]);
-      expect(config).toMatchObject({ model_type: type, num_experts_per_tok: 2, vocab_size: 24, torch_dtype: "bfloat16" });
+      expect(config).toMatchObject({
+        model_type: type,
+        num_experts_per_tok: 2,
+        vocab_size: 24,
+        torch_dtype: "bfloat16",
+      });
       // What Llama takes for missing fields differs from what Mixtral does.
       expect(config).toMatchObject({ rms_norm_eps: 1e-6, rope_theta: 10_000, num_key_value_heads: 1 });
     }
@@ -161,7 +169,8 @@ describe("rows of the router", () => {
       return measureGates({ ...what, mode, seed, experts }, new Map(), {});
     };
     const [normal, uniform] = [await gates("random", 0), await gates("uniform_random", 0)];
-    const mean = (values: Float32Array, of: (x: number) => number) => values.reduce((s, x) => s + of(x), 0) / values.length;
+    const mean = (values: Float32Array, of: (x: number) => number) =>
+      values.reduce((s, x) => s + of(x), 0) / values.length;
     expect(mean(normal, (x) => x)).toBeCloseTo(0, 1);
     expect(mean(normal, (x) => x * x)).toBeCloseTo(1, 1);
     expect(Math.max(...uniform.map(Math.abs))).toBeLessThanOrEqual(1 / 8);
@@ -233,7 +242,9 @@ describe("layergraft moe", () => {
     ]) {
       expect(stderr).toMatch(line);
     }
-    const same = await config(`base_model: base\nexperts_per_token: 3\nexperts:\n${expert("a", "x")}${expert("a", "x")}`);
+    const same = await config(
+      `base_model: base\nexperts_per_token: 3\nexperts:\n${expert("a", "x")}${expert("a", "x")}`,
+    );
     expect(same.stderr).toMatch(/line 2: experts_per_token: is 3, but 2 experts can be chosen/);
     expect(same.stderr).toMatch(/line 4: experts\[0\]: all experts are the same model/);
     const silent = await config(`base_model: base\nexperts:\n${expert("a", "x")}  - source_model: b\n`);

@@ -75,7 +75,9 @@ async function openReader(
   const { streams, weights: all } = buildDecoder(spec);
   const inputs = streams.slice(0, mode === "cheap_embed" ? 1 : layers);
   const outputs = Object.fromEntries(inputs.map((node, layer): [string, Node] => [`${layer}`, node]));
-  const used = new Set(reachable(inputs).flatMap((node) => (node.op === "input" ? [String(node.attributes.name)] : [])));
+  const used = new Set(
+    reachable(inputs).flatMap((node) => (node.op === "input" ? [String(node.attributes.name)] : [])),
+  );
   const weights = new Map([...all].filter(([name]) => used.has(name)));
   const bound = await bindWeights({ spec, weights }, source, { signal });
   const session = await openSession(lowerGraph(outputs, { weights: bound.weights }), { threads });

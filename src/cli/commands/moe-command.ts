@@ -16,7 +16,8 @@ export function addMoeCommand(program: Command): void {
   withMergeOptions(command).action(async (file: string, options: MergeOptions) => {
     await runMerge(async (hub) => {
       const { opened, notes } = await planRecipeFile(file, outputFields(options), hub);
-      if (opened.plan.recipe.method !== "moe") throw usageError(`${file} is not a mixture of experts. Run it with merge.`);
+      if (opened.plan.recipe.method !== "moe")
+        throw usageError(`${file} is not a mixture of experts. Run it with merge.`);
       for (const note of notes) info(options, `note: ${note}`);
       return opened;
     }, options);

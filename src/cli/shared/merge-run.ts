@@ -129,7 +129,9 @@ export async function runMerge(
     return;
   }
   info(options, describePlan(opened, summary, paletteFor(process.stderr)).join("\n"));
-  const result = await runWithProgress(options, (controls) => executePlan(opened, { ...execution, ...controls, gates }));
+  const result = await runWithProgress(options, (controls) =>
+    executePlan(opened, { ...execution, ...controls, gates }),
+  );
   for (const warning of result.warnings) warn(warning);
   if (options.json) {
     const seconds = (performance.now() - start) / 1000;

@@ -122,7 +122,12 @@ const LAYOUTS: readonly Layout[] = [
     experts: "mlp.experts",
     shared: "mlp.shared_experts",
     config: ({ intermediate_size }, { E, k, hasShared }) => ({
-      ...{ architectures: ["DeepseekForCausalLM"], model_type: "deepseek", first_k_dense_replace: 0, moe_layer_freq: 1 },
+      ...{
+        architectures: ["DeepseekForCausalLM"],
+        model_type: "deepseek",
+        first_k_dense_replace: 0,
+        moe_layer_freq: 1,
+      },
       ...{ n_routed_experts: E, n_shared_experts: hasShared ? 1 : null, num_experts_per_tok: k },
       ...{ scoring_func: "softmax", norm_topk_prob: true, moe_intermediate_size: intermediate_size },
       auto_map: Object.fromEntries(

@@ -140,7 +140,8 @@ function requireComputable(plan: Plan, sources: Sources, measured: Measured, fol
     const isGiven = "op" in value && value.op === "given";
     if (isGiven && (!isFloatDType(dtype) || !sameShape(resolver.shape(value), shape))) return true;
     const stored = leavesOf(value).map(({ source, tensor }) => sources.get(source)?.tensors.get(tensor));
-    if ((stored.length === 0 && !isGiven) || stored.some((tensor) => !tensor || !sameShape(tensor.shape, shape))) return true;
+    if ((stored.length === 0 && !isGiven) || stored.some((tensor) => !tensor || !sameShape(tensor.shape, shape)))
+      return true;
     const isCopied = stored.length === 1 && !hasOperation(value) && stored[0]?.dtype === dtype;
     if (!isCopied && ![dtype, ...stored.map((tensor) => tensor?.dtype)].every((name) => name && isFloatDType(name)))
       return true;

@@ -134,7 +134,8 @@ export class OperandBuilder implements PlanContext {
     const [lead] = operands.values();
     if (!lead) throw new Error("a recipe needs at least one source");
     for (const [field, { config }] of operands) {
-      if (config) throw RecipeError.at({ field }, "a mixture of experts cannot be a source. Write it to a folder first.");
+      if (config)
+        throw RecipeError.at({ field }, "a mixture of experts cannot be a source. Write it to a folder first.");
     }
     const groups = "slices" in recipe || !this.#lacking ? [operands] : this.#groups(operands);
     const made = groups.map((group) => withPath(prefix, () => this.#mergeGroup(recipe, group)));
@@ -154,7 +155,14 @@ export class OperandBuilder implements PlanContext {
     // Only the deepest source's configuration has an entry for each of the layers, where it lists them.
     const [deepest = lead] = [...operands.values()].sort((a, b) => b.lead.checkpoint.layers - a.lead.checkpoint.layers);
     const { lead: source } = deepest;
-    return { label: prefix.replace(/\.$/, ""), layers, tensors, layerOrder, lead: source, ...(config ? { config } : {}) };
+    return {
+      label: prefix.replace(/\.$/, ""),
+      layers,
+      tensors,
+      layerOrder,
+      lead: source,
+      ...(config ? { config } : {}),
+    };
   }
 
   /** Groups of tensors by the sources that have them, those of all first; each as these sources, with these tensors alone. */

@@ -83,7 +83,10 @@ class Planner {
     await builder.openAll(this.#recipe, "");
     const { layersOnly } = methodOf(this.#recipe);
     if (layersOnly && this.#recipe.vocabulary !== undefined) {
-      throw RecipeError.at({ field: "vocabulary" }, "vocabulary has no meaning here: all tokens are the backbone's. Remove it.");
+      throw RecipeError.at(
+        { field: "vocabulary" },
+        "vocabulary has no meaning here: all tokens are the backbone's. Remove it.",
+      );
     }
     const alignment = await builder.requireCompatible(this.#recipe.vocabulary, "merged", layersOnly);
     const merged = builder.merge(this.#recipe, "");

@@ -26,13 +26,13 @@ import {
   type SignsMeasurement,
   type TotalsMeasurement,
 } from "./combined.js";
+import type { GatesMeasurement, MeasureGates } from "./gates.js";
 import { type LinesMeasurement, measureLines } from "./lines.js";
 import { type MagnitudeMeasurement, measureMagnitude } from "./magnitude.js";
 import type { Binding, Measuring, Pass } from "./measurement.js";
 import { type LargestMeasurement, measureLargest, measureOrder, type OrderMeasurement } from "./order-statistics.js";
 import { measureOwnership, type OwnershipMeasurement } from "./ownership.js";
 import { concatenate, joinAnalyzed } from "./row-changes.js";
-import type { GatesMeasurement, MeasureGates } from "./gates.js";
 import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";
 
 /** Numbers computed from the weights before the steps of a plan can be executed. */
@@ -133,7 +133,8 @@ export async function measureAll(
     if (ready.length === 0) throw new Error("measurements wait for each other");
     for (const one of ready) {
       if (one.kind !== "gates") continue;
-      if (!gates) throw usageError("A mixture of experts must be written before it is used. Write it with layergraft moe.");
+      if (!gates)
+        throw usageError("A mixture of experts must be written before it is used. Write it with layergraft moe.");
       measured.set(one.id, await gates(one, sources, run));
     }
     const others = ready.filter((one) => one.kind !== "gates");
