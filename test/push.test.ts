@@ -133,7 +133,12 @@ describe("a merge of local folders", () => {
     expect(outcome.stdout).toMatch(/Would push to .* files/);
     expect(outcome.stderr).toContain(`${name} does not exist yet`);
     expect(hub.repositories.has(name)).toBe(false);
+    // No token is needed for what is sent nowhere.
+    const anonymous = { HF_TOKEN: "", HF_TOKEN_PATH: at("no-token") };
+    expect((await run(["push", "merged", name, "--dry-run"], anonymous)).stdout).toBe(outcome.stdout);
     await run(["push", "merged", name]);
+    const known = JSON.parse((await run(["push", "merged", name, "--dry-run", "--json"], anonymous)).stdout);
+    expect(known).toMatchObject({ created: false, sent: [] });
     const after = JSON.parse((await run(["push", "merged", name, "--dry-run", "--json"])).stdout);
     expect(after).toMatchObject({ commit: null, created: false, sent: [] });
   });

@@ -59,9 +59,9 @@ export interface UploadResult {
   readonly bytes: number;
 }
 
-/** A token, and the requests that send it. */
+/** A token, and the requests that send it; none in a dry run without one. */
 interface Access {
-  readonly token: `hf_${string}`;
+  readonly token: `hf_${string}` | undefined;
   readonly request: { readonly hubUrl: string; readonly fetch: typeof fetch };
 }
 
@@ -73,15 +73,16 @@ export async function checkUploadAccess(settings: HubSettings, options: Target):
   await attempt(settings, options, () => openAccess(settings, options));
 }
 
-async function openAccess(settings: HubSettings, options: Target): Promise<Access> {
+async function openAccess(settings: HubSettings, options: Target & Pick<UploadOptions, "dryRun">): Promise<Access> {
   const { endpoint, token, offline } = settings;
   const { name } = options;
   const create = `Create a token with write access at ${endpoint}/settings/tokens and set HF_TOKEN to it.`;
   if (offline) throw new HubError(`HF_HUB_OFFLINE is set, so ${name} cannot be pushed. Unset it.`);
+  const request = { hubUrl: endpoint, fetch: hubFetch(settings, options) };
+  if (token === undefined && options.dryRun) return { token, request };
   if (token === undefined) throw new HubError(`Pushing to ${name} needs a token. ${create}`);
   if (!token.startsWith("hf_")) throw new HubError(`The token does not begin with hf_. ${create}`);
   const { whoAmI } = await import("@huggingface/hub");
-  const request = { hubUrl: endpoint, fetch: hubFetch(settings, options) };
   const account = await whoAmI({ ...request, accessToken: token }).catch((error: unknown) => {
     if (statusOf(error) === 401) throw new HubError(`${endpoint} does not know the token. ${create}`, {}, error);
     throw error;
@@ -130,7 +131,9 @@ async function upload(settings: HubSettings, access: Access, options: UploadOpti
   if (created && !dryRun) {
     const visibility = isPrivate ? { visibility: "private" as const } : {};
     // 409: another push was first, or the reply to the first attempt was lost.
-    await createRepo({ ...request, ...visibility, repo, accessToken: access.token }).catch(ignoreStatus(409));
+    await createRepo({ ...request, ...visibility, repo, ...(access.token ? { accessToken: access.token } : {}) }).catch(
+      ignoreStatus(409),
+    );
   }
   let head = created && dryRun ? undefined : await headOf(access, name, branch);
   if (head === undefined && !dryRun) {
@@ -156,15 +159,19 @@ async function upload(settings: HubSettings, access: Access, options: UploadOpti
   return { ...result, commit: await commit(settings, access, options, sent, removed, head) };
 }
 
-const ignoreStatus = (status: number) => (error: unknown) => {
-  if (statusOf(error) !== status) throw error;
-  return undefined;
-};
+const ignoreStatus =
+  (...statuses: readonly number[]) =>
+  (error: unknown) => {
+    if (!statuses.includes(statusOf(error) ?? 0)) throw error;
+    return undefined;
+  };
 
-/** What the hub says of a repository or a branch of it; undefined if it does not exist. */
-async function infoOf({ request }: Access, name: string, branch: { readonly revision?: string } = {}) {
+/** What the hub says of a repository or a branch of it; undefined if it does not exist, or is hidden without a token. */
+async function infoOf({ request, token }: Access, name: string, branch: { readonly revision?: string } = {}) {
   const { modelInfo } = await import("@huggingface/hub");
-  return modelInfo({ ...request, name, ...branch, additionalFields: ["sha" as const] }).catch(ignoreStatus(404));
+  return modelInfo({ ...request, name, ...branch, additionalFields: ["sha" as const] }).catch(
+    ignoreStatus(404, ...(token === undefined ? [401] : [])),
+  );
 }
 
 /** The last commit of a branch. */

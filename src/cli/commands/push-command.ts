@@ -11,7 +11,7 @@ export function addPushCommand(program: Command): void {
     .description(
       "Push a model or adapter to the Hugging Face hub, as one commit. Creates the repository if it is missing. Files that " +
         "are there already are not sent again, so repeat an interrupted push to finish it. Needs a token with write " +
-        "access: HF_TOKEN, or the one that hf auth login stores.",
+        "access, except with --dry-run: HF_TOKEN, or the one that hf auth login stores.",
     )
     .argument("<folder>", "folder of a model or adapter")
     .argument("<org/name>", "repository on the hub")
@@ -28,7 +28,7 @@ async function push(folder: string, name: string, options: PushFlags): Promise<v
   const result = await runPush(folder, { name, private: isPrivate, branch, message, dryRun }, options);
   if (options.json) return printJson(result);
   if (dryRun) {
-    if (result.created) info(options, `${name} does not exist yet and would be created`);
+    if (result.created) info(options, `${name} does not exist yet, or is private, and would be created`);
     for (const path of result.sent) print(`send      ${path}`);
     for (const path of result.unchanged) print(`unchanged ${path}`);
     for (const path of result.removed) print(`remove    ${path}`);

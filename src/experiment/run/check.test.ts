@@ -136,6 +136,43 @@ it("tasks with a chat protocol are asked as chats where the base has a template,
   expect(wrong.world.problems.join()).toMatch(/repeats need a temperature above 0/);
 });
 
+it("merges that make the same model are named before anything is trained", async () => {
+  writeFileSync(file("text.jsonl"), '{"text":"asha had 3 bananas ."}\n'.repeat(4));
+  const run = (more = "") => `{ seeds: [1], run: { data: text.jsonl, samples: 4${more} } }`;
+  const notesOf = async (merges: readonly string[]) => {
+    const plan = [
+      "name: one\nbase: base\nexperts:",
+      `  math: { role: task, train: ${run()} }`,
+      `  math-reverted: { role: other, train: ${run(", revert: layers 0")} }`,
+      `  target: { role: other, train: ${run(", optimizer: { lr: 1.0e-3 }")} }`,
+      `  target-reverted: { role: other, train: ${run(", optimizer: { lr: 1.0e-3 }, revert: layers 1-2")} }`,
+      "merges:",
+      ...merges.map((recipe, i) => `  - { name: merge ${i}, recipe: ${recipe} }`),
+      "evaluate: { tasks: [one.yaml] }",
+    ];
+    writeFileSync(file("plan.yaml"), plan.join("\n"));
+    const { world } = await openExperiment(file("plan.yaml"));
+    expect(world.problems).toEqual([]);
+    return world.notes;
+  };
+  const layers = "layers: { language: [0] }";
+  expect(
+    await notesOf([
+      `{ method: swap, task: math, language: target, ${layers} }`,
+      `{ method: swap, task: math-reverted, language: target-reverted, ${layers} }`,
+      `{ method: swap, task: target, language: math, ${layers} }`,
+      "{ method: soup, models: [math, target] }",
+      "{ method: soup, models: [math-reverted, target-reverted] }",
+      `{ method: swap, task: math, language: target, layers: { language: [1] } }`,
+      // As training with revert, in a recipe.
+      `{ method: swap, task: { method: revert, expert: math, base: base, layers: 0 }, language: target, ${layers} }`,
+    ]),
+  ).toEqual([
+    "merge 1 and merge 0 make the same model, tensor by tensor. Remove one, and what only it needs",
+    "merge 6 and merge 0 make the same model, tensor by tensor. Remove one, and what only it needs",
+  ]);
+});
+
 it("llama.cpp is missing, or does not run the models", async () => {
   await writeByteModel(file("bytes"), 1);
   writeLetters(root);

@@ -21,6 +21,7 @@ import { settleTraining, trainingRun } from "../plan/training-runs.js";
 import type { TaskFacts } from "../steps/facts.js";
 import { ReadFacts } from "../steps/facts-reader.js";
 import { LLAMA, type TaskRequest } from "../steps/step.js";
+import { contentDigest } from "./identical-merges.js";
 
 /** What the base of a variant is. */
 export interface CheckedBase {
@@ -43,6 +44,11 @@ export interface CheckedWorld extends CheckedBase {
   readonly bases: readonly CheckedBase[];
 }
 
+interface CheckedVariant extends CheckedBase {
+  readonly problems: readonly Problem[];
+  readonly notes: readonly string[];
+}
+
 export interface CheckOptions {
   /** Absolute folder of the experiment, which has the cache of digests. */
   readonly out: string;
@@ -58,7 +64,7 @@ export async function checkWorld(inspected: InspectedPlan, options: CheckOptions
   // A plan with problems does not run, so its models need not be identified.
   const readsBytes = inspected.problems.flat().length === 0;
   const facts = new ReadFacts({ folder, cache: out, data, signal, readsBytes });
-  const checked: (CheckedBase & { readonly problems: readonly Problem[] })[] = [];
+  const checked: CheckedVariant[] = [];
   for (const [i, variant] of inspected.variants.entries()) {
     checked.push(await checkVariant(variant.plan, inspected.problems[i] ?? [], facts, folder));
   }
@@ -67,12 +73,12 @@ export async function checkWorld(inspected: InspectedPlan, options: CheckOptions
   const problems = inspected.inLines(checked.map((one) => [...one.problems, ...missing]));
   if ((await exists(out)) || (await exists(dirname(out)))) await facts.save().catch(() => undefined); // only a cache
   const choices = (await Promise.all(plans.map((plan) => choiceWarnings(plan, facts)))).flat();
-  const chats = inspected.variants.flatMap(({ plan }, i) => chatNotes(plan, plans[i] ?? plan));
+  const own = checked.flatMap(({ notes }) => notes);
   const bases = checked.map(({ plan, base, gguf }) => ({ plan, base, gguf }));
   return {
     facts,
     problems,
-    notes: [...machineNotes(inspected.plan), ...searchNotes(plans, facts), ...new Set([...chats, ...choices])],
+    notes: [...machineNotes(inspected.plan), ...searchNotes(plans, facts), ...new Set([...own, ...choices])],
     bases,
     plan: plans[0] ?? inspected.plan,
     base: bases[0]?.base,
@@ -104,7 +110,7 @@ async function checkVariant(
   before: readonly Problem[],
   facts: ReadFacts,
   folder: string,
-): Promise<CheckedBase & { readonly problems: readonly Problem[] }> {
+): Promise<CheckedVariant> {
   await facts.readModel(written.base, ["base"]);
   const plan = await withChats(written, facts);
   for (const { source, path } of foldersOf(plan)) await facts.readModel(source, path);
@@ -113,14 +119,21 @@ async function checkVariant(
   const hasProblem = (path: readonly PropertyKey[]) =>
     before.some((problem) => path.every((key, i) => problem.path[i] === key));
   const llama = await checkBackend(plan, facts);
+  const merges = await mergeProblems(plan, facts, folder, hasProblem);
   const problems = [
     ...before,
     ...llama.problems,
     ...facts.takeProblems(),
     ...taskProblems(plan, facts),
-    ...(await mergeProblems(plan, facts, folder, hasProblem)),
+    ...merges.problems,
   ];
-  return { problems, plan, base: facts.models.get(plan.base) ?? plan.assume, gguf: llama.gguf };
+  return {
+    problems,
+    notes: [...chatNotes(written, plan), ...merges.notes],
+    plan,
+    base: facts.models.get(plan.base) ?? plan.assume,
+    gguf: llama.gguf,
+  };
 }
 
 /** Whether llama.cpp is installed and runs the base, where the plan asks for it. */
@@ -287,19 +300,18 @@ async function mergeProblems(
   facts: ReadFacts,
   folder: string,
   hasProblem: (path: readonly PropertyKey[]) => boolean,
-): Promise<Problem[]> {
+): Promise<{ readonly problems: readonly Problem[]; readonly notes: readonly string[] }> {
   const base = facts.models.get(plan.base);
-  if (!base || base.folder.includes("+")) return [];
+  if (!base || base.folder.includes("+")) return { problems: [], notes: [] };
   const problems: Problem[] = [];
   const opened = new Map([...facts.models.values()].map((model) => [model.folder, model.checkpoint]));
   const attempt = async (path: readonly PropertyKey[], what: string, recipe: RecipeInput) => {
     try {
-      const { unrelated = [] } = (await planRecipe(recipe, { folder, opened })).plan;
-      return unrelated;
+      return await planRecipe(recipe, { folder, opened });
     } catch (error) {
       if (!(error instanceof Error)) throw error;
       problems.push({ path, message: `${what}: ${error.message}` });
-      return [];
+      return undefined;
     }
   };
   if (plan.merges.length > 0) {
@@ -309,12 +321,19 @@ async function mergeProblems(
       const expert = facts.models.get(source);
       if (source === plan.base || !expert || !used.has(family)) continue;
       const pair = { method: "soup", models: [base.folder, expert.folder], ...aligned } as RecipeInput;
-      for (const sentence of plan.allow_unrelated ? [] : await attempt(path, source, pair)) {
+      const planned = await attempt(path, source, pair);
+      for (const sentence of plan.allow_unrelated ? [] : (planned?.plan.unrelated ?? [])) {
         problems.push({ path, message: `${sentence}. Check the folder, or set allow_unrelated: true` });
       }
     }
   }
   const members = sourcesIn(plan);
+  // Every expert and merge has the base's tensors.
+  const standIns = new Map(members.map((member) => [{ ...base.checkpoint }, member] as const));
+  for (const [checkpoint, { name }] of standIns) opened.set(`expert ${name}`, checkpoint);
+  const digestOf = contentDigest(plan, facts, base.checkpoint, standIns);
+  const made = new Map<string, string>();
+  const notes: string[] = [];
   const later = laterMerges(plan);
   for (const [i, merge] of plan.merges.entries()) {
     const { recipe } = merge;
@@ -322,10 +341,18 @@ async function mergeProblems(
     if (!recipe || later.has(merge.name) || hasProblem(["merges", i])) continue;
     const [binding = new Map()] = bindingsOf(recipe, members);
     const before = problems.length;
-    for (const { fields, label } of checkedConfigurations(merge)) {
-      // Every expert and merge has the base's tensors.
-      const whole = bindRecipe(withFields(recipe, fields), binding, members, () => base.folder);
-      await attempt(["merges", i], label === "" ? merge.name : `${merge.name}, ${label}`, whole as RecipeInput);
+    for (const { fields, label, isDefault } of checkedConfigurations(merge)) {
+      const whole = bindRecipe(withFields(recipe, fields), binding, members, (model) =>
+        model === "base" ? base.folder : `expert ${model.name}`,
+      );
+      const what = label === "" ? merge.name : `${merge.name}, ${label}`;
+      const planned = await attempt(["merges", i], what, whole as RecipeInput);
+      if (!planned || !isDefault) continue;
+      const digest = digestOf(planned);
+      const same = made.get(digest);
+      made.set(digest, same ?? what);
+      if (same !== undefined)
+        notes.push(`${what} and ${same} make the same model, tensor by tensor. Remove one, and what only it needs`);
     }
     // One wrong value of a grid is in many configurations.
     const more = problems.splice(before + MAX_REPORTED).length;
@@ -334,7 +361,7 @@ async function mergeProblems(
       problems.push({ path: ["merges", i], message });
     }
   }
-  return problems;
+  return { problems, notes };
 }
 
 /** Families with an expert in any merge. */

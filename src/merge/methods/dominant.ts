@@ -1,4 +1,4 @@
-// Dominant deltas: takes each layer from the expert that changed it most in proportion (AraSwap, 2026).
+// Dominant deltas: takes each layer from the expert that changed it most in proportion, where it leads clearly.
 
 import { z } from "zod";
 import { plural } from "../../core/index.js";
@@ -16,38 +16,55 @@ const schema = () =>
       .enum(["layer", "module"])
       .default("layer")
       .describe("unit to decide on: a whole layer, or its attention and its feed-forward separately"),
+    margin: z
+      .number()
+      .min(0, "must be at least 0")
+      .default(0)
+      .describe(
+        "lead that an expert needs to own a unit, as a share of the next expert's share: 0.15 in AraSwap; 0 gives every unit to one",
+      ),
+    otherwise: z
+      .enum(["base", "average"])
+      .default("base")
+      .describe("units that no expert owns: from the base, or averaged over the experts"),
     outside: z
-      .enum(["average", "first"])
+      .enum(["average", "first", "base"])
       .default("average")
-      .describe("tensors outside the layers: averaged, or from the first model"),
+      .describe("tensors outside the layers: averaged, from the first model, or from the base"),
   });
 
 export const dominant = defineMethod({
   name: "dominant",
   title: "Dominant deltas",
-  summary: "Takes each layer or module from the expert that changed it most in proportion.",
+  summary: "Takes each layer or module from the expert that changed it most in proportion, if it leads by a margin.",
   formula:
-    "theta_j with j = argmax_i s_i(layer) / sum_layers s_i, s_i(layer) = sqrt(sum over its tensors of (||theta_i - theta_base|| / ||theta_base||)^2)",
-  reference: "AraSwap, 2026; the shares are those of Shin & Hwang, arXiv 2601.22620",
+    "theta_j with j = argmax_i r_i, r_i = s_i(layer) / sum_layers s_i, where r_j >= (1 + margin) r_i of all others, else theta_base; s_i(layer) = sqrt(sum over its tensors of (||theta_i - theta_base|| / ||theta_base||)^2)",
+  reference:
+    "AraSwap (Kashirskiy et al., 2026) with margin 0.15: 4 of 36 layers, the rest from the base; its card does not define the criterion, so the shares are those of Shin & Hwang, arXiv 2601.22620",
   tag: "layer-swap",
   schema,
   example: { method: "dominant", models: ["math-expert", "swahili-expert", "base+swahili-adapter"], base: "base" },
-  tensors: ({ by, outside }, { models, base }, context) => {
+  tensors: ({ by, margin, otherwise, outside }, { models, base }, context) => {
     const root = requireBase(base, "dominant deltas need");
     const [lead = root] = models;
-    const id = `dominant of ${models.map(({ label }) => label).join(", ")} against ${root.label} by ${by}`;
-    const weightsOf = measureOwners(models, root, { id, by, rule: { kind: "dominant" }, sum: "root" }, context);
+    // The base has changed nothing, so it owns only what is left to it.
+    const owners = margin > 0 && otherwise === "base" ? [...models, root] : models;
+    const labels = models.map(({ label }) => label).join(", ");
+    const id = `dominant of ${labels} against ${root.label} by ${by} with margin ${margin}, otherwise ${otherwise}`;
+    const rule = { kind: "dominant", margin, otherwise: otherwise === "base" ? "last" : "average" } as const;
+    const weightsOf = measureOwners(owners, root, { id, by, rule, sum: "root" }, context);
     return new Map(
       [...lead.tensors].map(([name, tensor]) => {
         const weights = weightsOf(tensor);
-        if (!weights && outside === "first") return [name, copyTensor(name, lead)];
-        const terms = models.map((operand, i) => ({ operand, weight: weights?.[i] ?? 1 }));
+        if (!weights && outside !== "average") return [name, copyTensor(name, outside === "first" ? lead : root)];
+        const terms = (weights ? owners : models).map((operand, i) => ({ operand, weight: weights?.[i] ?? 1 }));
         return [name, average(name, terms, context)];
       }),
     );
   },
   headline: ({ models, by }) => `Dominant deltas of ${plural(models.length, "model")}, by ${by}`,
-  describe: ({ models, by }, name, layers) =>
-    `Of ${models.length} models of ${layers} layers, each ${by} from the one that changed it most in proportion, against ${name("base")}.`,
+  describe: ({ models, by, margin, otherwise }, name, layers) =>
+    `Of ${models.length} models of ${layers} layers, each ${by} from the one that changed it most in proportion, against ${name("base")}` +
+    `${margin === 0 ? "" : `, if it leads by ${margin * 100}%; else ${otherwise === "base" ? name("base") : "their average"}`}.`,
   weighting: () => "by shares of change (measured first)",
 });

@@ -449,6 +449,28 @@ const inDType = (dtype: "BF16" | "F16" | "F32") => () => {
       }
     });
 
+    it.each(["layer", "module"] as const)(
+      "dominant: by %s, with a margin that some pass and some do not",
+      async (by) => {
+        const { experts, models, origin, base } = two;
+        const owned = shares(models, origin, by, "root");
+        const leads = [...owned.values()]
+          .map(([x = 0, y = 0]) => Math.max(x, y) / Math.min(x, y) - 1)
+          .sort((x, y) => x - y);
+        const [least = 0, next = 0] = leads.slice(leads.length / 2 - 1);
+        const margin = (least + next) / 2;
+        for (const otherwise of ["base", "average"] as const) {
+          const wanted = choose([...models, origin], (_, place) => {
+            if (place.layer === null) return [0, 0, 1];
+            const [x = 0, y = 0] = owned.get(groupOf(by, place)) ?? [];
+            if (Math.max(x, y) < (1 + margin) * Math.min(x, y)) return otherwise === "base" ? [0, 0, 1] : [1, 1, 0];
+            return x >= y ? [1, 0, 0] : [0, 1, 0];
+          });
+          await check({ method: "dominant", models: experts, base, by, margin, otherwise, outside: "base" }, wanted);
+        }
+      },
+    );
+
     it.each(["layer", "module"] as const)("share_swap: by %s, blended if the shares are close", async (by) => {
       const { experts, models, origin, base } = two;
       const [task, language] = experts;

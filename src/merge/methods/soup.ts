@@ -40,7 +40,7 @@ export const soup = defineMethod({
   formula:
     "sum(w_i theta_i) / sum(w_i), or with normalize: false without the division; by magnitude: w_i = 1 / mean row MAV of (theta_i - theta_base)",
   reference:
-    "Wortsman et al., ICML 2022, arXiv 2203.05482; magnitudes: Bandarkar et al., arXiv 2410.01335, section 3.4",
+    "Wortsman et al., ICML 2022, arXiv 2203.05482; magnitudes: Bandarkar et al., arXiv 2410.01335, section 5.1",
   tag: "model-soup",
   schema,
   example: { method: "soup", models: ["swahili-expert", { model: "math-expert", weight: 2 }] },

@@ -16,14 +16,15 @@ export interface OwnedGroup {
  *
  * `share`: the group's share of an expert's total change. If the shares of two experts differ by more than tau, the
  * larger owns the group, else they are blended (Shin & Hwang, arXiv 2601.22620). `dominant`: the expert with the
- * largest share owns the group.
+ * largest share owns the group, if it is larger than the next by at least `margin` of that; `otherwise`: the last
+ * expert owns it, or all do alike.
  */
 export interface OwnershipMeasurement extends Labelled {
   readonly kind: "ownership";
   readonly groups: readonly OwnedGroup[];
   readonly rule:
     | { readonly kind: "share"; readonly tau: number; readonly alpha: number }
-    | { readonly kind: "dominant" };
+    | { readonly kind: "dominant"; readonly margin: number; readonly otherwise: "last" | "average" };
   /** How a group's change combines its tensors' changes: sum, or root of the sum of squares. */
   readonly sum: "sum" | "root";
 }
@@ -59,7 +60,9 @@ export function* measureOwnership(measurement: OwnershipMeasurement, binding: Bi
         : Math.sqrt(ratios.reduce((sum, ratio) => sum + ratio * ratio, 0)),
     ),
   );
-  return rule.kind === "share" ? shareWeights(sizes, rule.tau, rule.alpha) : dominantWeights(sizes);
+  return rule.kind === "share"
+    ? shareWeights(sizes, rule.tau, rule.alpha)
+    : dominantWeights(sizes, rule.margin, rule.otherwise);
 }
 
 /** Each expert's sizes as shares of their sum. `sizes[group][expert]` */
@@ -81,10 +84,18 @@ export function shareWeights(sizes: readonly (readonly number[])[], tau: number,
   });
 }
 
-/** The expert with the largest share owns the group; the first on a tie. */
-function dominantWeights(sizes: readonly (readonly number[])[]): number[] {
+/** The expert with the largest share owns the group, the first on a tie, if the next has that much less. */
+function dominantWeights(
+  sizes: readonly (readonly number[])[],
+  margin: number,
+  otherwise: "last" | "average",
+): number[] {
   return sharesOf(sizes).flatMap((shares) => {
-    const owner = shares.indexOf(Math.max(...shares));
+    const largest = shares.indexOf(Math.max(...shares));
+    const next = Math.max(0, ...shares.filter((_, expert) => expert !== largest));
+    const isOwned = (shares[largest] ?? 0) >= (1 + margin) * next;
+    if (!isOwned && otherwise === "average") return shares.map(() => 1);
+    const owner = isOwned ? largest : shares.length - 1;
     return shares.map((_, expert) => (expert === owner ? 1 : 0));
   });
 }
