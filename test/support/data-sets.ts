@@ -36,6 +36,11 @@ const mmlu = (subject: string) => (i: number) => ({
   ...{ question: `Question ${i + 1}?`, subject, choices: ["a", "b", "c", "d"], answer: 0 },
 });
 
+const globalMmlu = (subject: string) => (i: number) => ({
+  ...{ sample_id: `${subject}/${i}`, subject, question: `Question ${i + 1}?`, answer: "A" },
+  ...{ option_a: "a", option_b: "b", option_c: "c", option_d: "d" },
+});
+
 /** A folder with the data of the tasks of the papers. */
 export function taskFiles(): Files {
   const exemplars = Object.fromEntries(
@@ -52,6 +57,10 @@ export function taskFiles(): Files {
       [`flores200/devtest/${code}.devtest`, lines(COUNTS.flores, (i) => `Sentence ${i + 1}`)],
     ]),
     ["mbpp/mbpp.jsonl", json(COUNTS.mbpp, mbpp)],
+    ...["bn", "ja", "sw", "te"].flatMap((code): [string, string][] => [
+      [`global_mmlu/${code}/test.jsonl`, MMLU_SUBJECTS.map((one) => json(COUNTS.mmlu, globalMmlu(one))).join("")],
+      [`global_mmlu/${code}/dev.jsonl`, MMLU_SUBJECTS.map((one) => json(5, globalMmlu(one))).join("")],
+    ]),
     ...MMLU_SUBJECTS.flatMap((subject): [string, string][] => [
       [`mmlu/dev/${subject}_dev.csv`, lines(5, () => "Which?,a,b,c,d,A")],
       [`mmlu/test/${subject}_test.csv`, lines(COUNTS.mmlu, () => "Which?,a,b,c,d,A")],
