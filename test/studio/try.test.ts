@@ -134,6 +134,37 @@ describeInBrowser("evaluating", () => {
     expect(await item.locator(".worth").nth(1).innerText()).toBe(sample.gold === shown[3] ? "right" : "wrong");
   });
 
+  it("shows all items by all models, the ones that they disagree on first, and opens an answer", async () => {
+    const matrix = page.getByRole("region", { name: "Items by models" });
+    await results("quiz").getByText("Items by models").click();
+    const values = (name: string) => {
+      const lines = readFileSync(at("project", folderOf("quiz", name), "samples-quiz.jsonl"), "utf8")
+        .trim()
+        .split("\n");
+      return lines.map((line) => JSON.parse(line) as { id: string; gold: string; reading: { label: string } });
+    };
+    const [base, mine] = [values("base"), values("mine")];
+    const differ = base.filter(
+      ({ gold, reading }, i) => (reading.label === gold) !== (mine[i]?.reading.label === gold),
+    );
+    const first = differ[0]?.id ?? "";
+    await expect.poll(() => matrix.locator("tbody th").first().innerText()).toBe(first);
+    await matrix.getByRole("button", { name: "In order" }).click();
+    const shown = (await matrix.locator("tbody tr").first().locator("td").allInnerTexts()).map((text) => text.trim());
+    expect(shown).toEqual([base[0], mine[0]].map((one) => (one?.gold === one?.reading.label ? "right" : "wrong")));
+    if (process.env.LAYERGRAFT_TEST_PICTURES) {
+      await page.screenshot({ path: join(process.env.LAYERGRAFT_TEST_PICTURES, "matrix.png"), fullPage: true });
+    }
+    await matrix.getByRole("button", { name: `recipe mine on item ${first}`, exact: true }).click();
+    const dialog = page.getByRole("dialog", { name: `Item ${first}` });
+    await expect
+      .poll(() => dialog.locator(".given dd").allInnerTexts())
+      .toEqual([base, mine].map((all) => all.find(({ id }) => id === first)?.reading.label));
+    expect(await seriousViolations(page)).toEqual([]);
+    await dialog.getByRole("button", { name: "Close" }).click();
+    await results("quiz").getByText("Items by models").click();
+  });
+
   it("does not evaluate again what has a result", async () => {
     await evaluateOn("quiz.yaml");
     await page.getByText("not run again: base, recipe mine").waitFor();

@@ -101,27 +101,40 @@ const comparison = z.strictObject({
 });
 export type ResultComparison = z.infer<typeof comparison>;
 
-/** An item with the answers of both. */
+/** An item with the answers of models. */
 const comparedItem = z.strictObject({
   id: itemId,
   prompt: z.string(),
   /** What other items begin with, too, such as solved examples; may be empty. */
   beginning: z.string(),
   gold: z.string(),
-  answers: z
-    .array(
-      z.strictObject({
-        text: z.string(),
-        /** Why there is no answer. */
-        fault: z.string().nullable(),
-        /** What it is worth, from 0 to 1; null where it has no such number. */
-        value: z.number().nullable(),
-      }),
-    )
-    .length(2),
+  answers: z.array(
+    z.strictObject({
+      text: z.string(),
+      /** Why there is no answer. */
+      fault: z.string().nullable(),
+      /** What it is worth, from 0 to 1; null where it has no such number. */
+      value: z.number().nullable(),
+    }),
+  ),
 });
 export type ComparedItem = z.infer<typeof comparedItem>;
 
+/** What each item is worth by each model. */
+const matrix = z.strictObject({
+  metric: z.string(),
+  items: z.array(
+    z.strictObject({
+      id: itemId,
+      group: z.string().nullable(),
+      /** From 0 to 1, in the order of the models; null where it has no such number. */
+      values: z.array(z.number().nullable()),
+    }),
+  ),
+});
+export type Matrix = z.infer<typeof matrix>;
+
+const names = z.array(evaluationName).min(1).max(12);
 const pair = { first: evaluationName, second: evaluationName };
 export const evaluationOperations = {
   "evaluation.choices": { input: z.strictObject({}), output: choices },
@@ -132,9 +145,11 @@ export const evaluationOperations = {
     input: z.strictObject({ ...pair, names: z.tuple([z.string().max(200), z.string().max(200)]) }),
     output: comparison,
   },
+  /** All items of models that were asked the same, by the main metric. */
+  "evaluation.matrix": { input: z.strictObject({ names, task: taskName }), output: matrix },
   "evaluation.items": {
     input: z.strictObject({
-      ...pair,
+      names,
       task: taskName,
       metric: z.string().max(200),
       ids: z.array(itemId).max(MAX_ITEMS),

@@ -44,7 +44,7 @@ it("an operation takes what it declares, and nothing beside it", () => {
 
 it("results are looked up by names that stay within their folder", () => {
   const fits = (first: string) =>
-    operations["evaluation.items"].input.safeParse({ first, second: "b", task: "t", metric: "m", ids: ["1"] }).success;
+    operations["evaluation.items"].input.safeParse({ names: [first, "b"], task: "t", metric: "m", ids: ["1"] }).success;
   expect(["quiz-base-0a1b", "mine 2", "数学"].filter(fits)).toHaveLength(3);
   expect(["..", "../a", "a/b", "a\\b", ".hidden", "", "a\0", "x".repeat(201)].filter(fits)).toEqual([]);
 });
@@ -52,7 +52,7 @@ it("results are looked up by names that stay within their folder", () => {
 it("at most a page of items is asked for at once", () => {
   const ids = (count: number) => Array.from({ length: count }, String);
   const fits = (count: number) =>
-    operations["evaluation.items"].input.safeParse({ first: "a", second: "b", task: "t", metric: "m", ids: ids(count) })
+    operations["evaluation.items"].input.safeParse({ names: ["a", "b"], task: "t", metric: "m", ids: ids(count) })
       .success;
   expect([fits(0), fits(50), fits(51)]).toEqual([true, true, false]);
 });

@@ -32,6 +32,7 @@ import {
   evaluation,
   evaluationName,
   type Input,
+  type Matrix,
   type Output,
   type ResultComparison,
 } from "../protocol/index.js";
@@ -180,32 +181,54 @@ async function commonItems(folders: readonly string[], task: string): Promise<st
   return first.filter((id) => known.every((ids) => ids.has(id)));
 }
 
+/** What a verdict is worth by a metric, from 0 to 1; null where it has no such number. */
+async function worthIn(folder: string, task: string, metric?: string) {
+  const { tasks } = await readResults(folder);
+  const { metrics = [], scores: [main] = [] } = tasks.find((one) => one.task === task) ?? {};
+  const name = metric ?? main?.metric ?? "";
+  const { of = "", scale } = metrics.find((one) => one.name === name) ?? {};
+  const worthOf = (verdict: StoredSample["verdict"] | undefined) => {
+    const value = verdict ? own(verdict, of) : undefined;
+    return typeof value === "number" && scale === "share" ? value : null;
+  };
+  return { name, worthOf };
+}
+
+export async function matrixOf({ names, task }: Input<"evaluation.matrix">, project: string): Promise<Matrix> {
+  const folders = names.map((name) => folderOf(project, name));
+  const { name, worthOf } = await worthIn(folders[0] ?? "", task);
+  const [first = [], ...others] = await Promise.all(folders.map((folder) => readVerdicts(folder, task)));
+  const known = others.map((all) => new Map(all.map((one) => [one.id, one])));
+  const items = first.map(({ id, group = null, verdict }) => {
+    const verdicts = [verdict, ...known.map((all) => all.get(id)?.verdict)];
+    return { id, group, values: verdicts.map((one) => worthOf(one as StoredSample["verdict"])) };
+  });
+  return { metric: name, items };
+}
+
 export async function itemsOf(
-  { first, second, task, metric, ids }: Input<"evaluation.items">,
+  { names, task, metric, ids }: Input<"evaluation.items">,
   project: string,
 ): Promise<ComparedItem[]> {
   const wanted = new Set(ids);
-  const folders = [first, second].map((name) => folderOf(project, name));
-  const [before, after] = await Promise.all(
+  const folders = names.map((name) => folderOf(project, name));
+  const found = await Promise.all(
     folders.map(async (folder) => new Map((await readSamples(folder, task, wanted)).map((one) => [one.id, one]))),
   );
-  // The two have the same prompts, or they would not be compared.
+  // All have the same prompts, or they would not be compared.
   const sharedFile = join(folders[0] ?? "", "shared-prompts.json");
   const shared = (await isFile(sharedFile)) ? await readJsonObject(sharedFile) : {};
-  const { tasks } = await readResults(folders[0] ?? "");
-  const { of = "", scale } = tasks.find((one) => one.task === task)?.metrics.find(({ name }) => name === metric) ?? {};
-  const worthOf = (sample: StoredSample | undefined) => {
-    const value = sample?.verdict ? own(sample.verdict, of) : undefined;
-    return typeof value === "number" && scale === "share" ? value : null;
-  };
+  const { worthOf } = await worthIn(folders[0] ?? "", task, metric);
   return ids.map((id): ComparedItem => {
-    const samples = [before?.get(id), after?.get(id)];
+    const samples = found.map((one) => one.get(id));
     const [sample] = samples.filter((one) => one !== undefined);
     if (!sample) throw usageError(`The results have no item ${id}. Compare them again.`);
     return {
       ...{ id, prompt: cut(promptOf(sample.prompt)), gold: cut(sample.gold) },
       beginning: cut(textOf(own(shared, sample.prompt.shared))),
-      answers: samples.map((one) => ({ text: cut(answerOf(one)), fault: one?.fault ?? null, value: worthOf(one) })),
+      answers: samples.map((one) => ({
+        ...{ text: cut(answerOf(one)), fault: one?.fault ?? null, value: worthOf(one?.verdict) },
+      })),
     };
   });
 }

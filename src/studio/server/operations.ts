@@ -33,6 +33,7 @@ import {
   fingerprintsOf,
   itemsOf,
   listEvaluations,
+  matrixOf,
 } from "./evaluations.js";
 import type { Reports } from "./reports.js";
 
@@ -140,6 +141,7 @@ export const HANDLERS: Handlers = {
   "evaluation.choices": (_, { project }) => choicesOf(project.folder),
   "evaluation.list": (_, { project }) => listEvaluations(project.folder),
   "evaluation.compare": (input, { project }) => compareEvaluations(input, project.folder),
+  "evaluation.matrix": (input, { project }) => matrixOf(input, project.folder),
   "evaluation.items": (input, { project }) => itemsOf(input, project.folder),
   "job.result": async ({ id }, { jobs }) => (await jobs.result(id)) as Output<"job.result">,
 };

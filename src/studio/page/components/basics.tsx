@@ -198,6 +198,30 @@ export function placeBeside(element: HTMLElement, place: { left: number; top: nu
   element.style.top = `${Math.max(8, fits ? place.bottom + 8 : place.top - height - 8)}px`;
 }
 
+interface PagerProps {
+  readonly page: number;
+  readonly pages: number;
+  readonly onPage: (page: number) => void;
+}
+
+/** The way to other pages of items; nothing where there is one. */
+export function Pager({ page, pages, onPage }: PagerProps) {
+  if (pages < 2) return null;
+  return (
+    <nav class="row pager" aria-label="Pages of items">
+      <button type="button" disabled={page === 0} onClick={() => onPage(page - 1)}>
+        Previous
+      </button>
+      <span class="small soft numeric">
+        Page {page + 1} of {pages}
+      </span>
+      <button type="button" disabled={page + 1 >= pages} onClick={() => onPage(page + 1)}>
+        Next
+      </button>
+    </nav>
+  );
+}
+
 /** What an empty view says: what to do, in a sentence. */
 export function Empty({ title, text, children }: { title: string; text: string; children?: ComponentChildren }) {
   return (

@@ -2,9 +2,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ComparedItem, ResultComparison } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Field, Icon, Segments } from "../components/basics.tsx";
-import { Different } from "../components/different.tsx";
+import { Field, Pager, Segments } from "../components/basics.tsx";
 import { inBackground } from "../store.ts";
+import { Item } from "./item.tsx";
 import type { Row } from "./results.tsx";
 
 type Task = ResultComparison["tasks"][number];
@@ -107,8 +107,8 @@ function Items({ pair, task, metric, ids }: ItemsProps) {
     let isCurrent = true;
     void inBackground(async () => {
       const wanted = ids.slice(page * PAGE, (page + 1) * PAGE);
-      const [first, second] = pair.map(({ name }) => name) as [string, string];
-      const found = await call("evaluation.items", { first, second, task, metric: metric.metric, ids: wanted });
+      const names = pair.map(({ name }) => name);
+      const found = await call("evaluation.items", { names, task, metric: metric.metric, ids: wanted });
       if (isCurrent) setItems(found);
     });
     return () => {
@@ -121,19 +121,6 @@ function Items({ pair, task, metric, ids }: ItemsProps) {
     top.current?.focus();
     top.current?.scrollIntoView({ block: "nearest" });
   };
-  const pager = (
-    <nav class="row pager" aria-label="Pages of items">
-      <button type="button" disabled={page === 0} onClick={() => go(page - 1)}>
-        Previous
-      </button>
-      <span class="small soft numeric">
-        Page {page + 1} of {pages}
-      </span>
-      <button type="button" disabled={page + 1 >= pages} onClick={() => go(page + 1)}>
-        Next
-      </button>
-    </nav>
-  );
   const [gained, lost] = [new Set(metric.gained), new Set(metric.lost)];
   return (
     <>
@@ -145,78 +132,12 @@ function Items({ pair, task, metric, ids }: ItemsProps) {
           <Item
             key={item.id}
             item={item}
-            pair={pair}
+            rows={pair}
             change={gained.has(item.id) ? "gained" : lost.has(item.id) ? "lost" : null}
           />
         ))}
       </ul>
-      {pages > 1 ? pager : null}
+      <Pager page={page} pages={pages} onPage={go} />
     </>
-  );
-}
-
-interface ItemProps {
-  readonly item: ComparedItem;
-  readonly pair: Props["pair"];
-  readonly change: "gained" | "lost" | null;
-}
-
-function Item({ item: { id, prompt, beginning, gold, answers }, pair, change }: ItemProps) {
-  const [before] = answers;
-  return (
-    <li class={`item ${change ?? ""}`}>
-      <h3 class="row">
-        Item {id}
-        {change === null ? null : <span class={`chip ${change}`}>{change === "gained" ? "Gained" : "Lost"}</span>}
-      </h3>
-      <dl>
-        <div class="question">
-          <dt>Prompt</dt>
-          <dd>
-            {beginning === "" ? null : (
-              <details>
-                <summary>Beginning that items share</summary>
-                {beginning}
-              </details>
-            )}
-            {prompt}
-          </dd>
-        </div>
-        <div>
-          <dt>Expected</dt>
-          <dd>{gold}</dd>
-        </div>
-        {answers.map((answer, side) => (
-          <div key={pair[side]?.name} class={`given ${pair[side]?.accent}`}>
-            <dt class="row">
-              <span class="mark" aria-hidden="true" />
-              {pair[side]?.label}
-              <Verdict value={answer.value} />
-            </dt>
-            <dd>
-              {answer.fault !== null ? (
-                <span class="problem">{answer.fault}</span>
-              ) : side === 1 && before ? (
-                <Different from={before.text} to={answer.text} />
-              ) : (
-                answer.text
-              )}
-            </dd>
-          </div>
-        ))}
-      </dl>
-    </li>
-  );
-}
-
-/** Right, wrong, or a number between. */
-function Verdict({ value }: { value: number | null }) {
-  if (value === null) return null;
-  if (value !== 0 && value !== 1) return <span class="worth">{Math.round(100 * value)}%</span>;
-  return (
-    <span class={`worth ${value === 1 ? "right" : ""}`}>
-      <Icon name={value === 1 ? "check" : "close"} />
-      {value === 1 ? "right" : "wrong"}
-    </span>
   );
 }

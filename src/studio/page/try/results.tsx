@@ -8,6 +8,7 @@ import { Interval } from "../components/interval.tsx";
 import { inBackground } from "../store.ts";
 import { choiceClass, choices } from "./choices.tsx";
 import { Comparison } from "./comparison.tsx";
+import { ItemsByModels } from "./matrix.tsx";
 
 type Score = Evaluation["tasks"][number];
 /** A result of a model on one task. */
@@ -77,8 +78,13 @@ export function Results({ version }: { version: string }) {
   );
 }
 
+/** Models that the table of items has room for. */
+const MAX_COLUMNS = 8;
+
 function ResultGroup({ group: { score, rows } }: { group: Group }) {
   const [pair, setPair] = useState<readonly [Row, Row] | null>(null);
+  const [isOpen, setOpen] = useState(false);
+  const now = rows.filter(({ isEarlier }) => !isEarlier);
   const [first, setFirst] = useState<string | null>(null);
   const [second, setSecond] = useState<string | null>(null);
   const one = rows.find(({ name }) => name === first) ?? rows[0];
@@ -102,6 +108,12 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
       <section class="scroll" tabIndex={0} aria-label={`Scores on ${score.title}`}>
         <ScoreTable rows={rows} />
       </section>
+      {now.length > 1 ? (
+        <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+          <summary>Items by models</summary>
+          {isOpen ? <ItemsByModels rows={now.slice(0, MAX_COLUMNS)} task={score.task} /> : null}
+        </details>
+      ) : null}
       {one && other ? (
         <form
           class="row compare-form"

@@ -1,0 +1,105 @@
+// All items by all models: where they disagree, by group, and each answer.
+import { useEffect, useState } from "preact/hooks";
+import type { ComparedItem, Matrix } from "../../protocol/index.ts";
+import { call } from "../client.ts";
+import { Dialog, Field, Pager, Segments } from "../components/basics.tsx";
+import { inBackground } from "../store.ts";
+import { Item, Verdict } from "./item.tsx";
+import type { Row } from "./results.tsx";
+
+const PAGE = 30;
+
+/** How far models disagree on an item: the variance of what their answers are worth, times their number. */
+function disagreement(values: readonly (number | null)[]): number {
+  const known = values.map((value) => value ?? 0);
+  const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
+  return known.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+}
+
+export function ItemsByModels({ rows, task }: { rows: readonly Row[]; task: string }) {
+  const [found, setFound] = useState<Matrix | null>(null);
+  const [isSorted, setSorted] = useState(1);
+  const [group, setGroup] = useState("");
+  const [page, setPage] = useState(0);
+  const [open, setOpen] = useState<ComparedItem | null>(null);
+  const names = rows.map(({ name }) => name);
+  useEffect(() => {
+    void inBackground(async () => setFound(await call("evaluation.matrix", { names, task })));
+  }, [names.join("/"), task]);
+  useEffect(() => setPage(0), [isSorted, group]);
+  if (!found) return <p class="soft">Reading the answers…</p>;
+  const groups = [...new Set(found.items.flatMap((item) => item.group ?? []))];
+  const inGroup = found.items.filter((item) => group === "" || item.group === group);
+  const items = isSorted ? inGroup.toSorted((a, b) => disagreement(b.values) - disagreement(a.values)) : inGroup;
+  const show = (id: string) =>
+    inBackground(async () => {
+      const [item] = await call("evaluation.items", { names, task, metric: found.metric, ids: [id] });
+      setOpen(item ?? null);
+    });
+  return (
+    <section class="stack" aria-label="Items by models">
+      <div class="row">
+        <Segments
+          label="Order of items"
+          options={[
+            [1, "Most disagreement first"],
+            [0, "In order"],
+          ]}
+          value={isSorted}
+          onChange={setSorted}
+        />
+        {groups.length > 1 ? (
+          <Field label="Group">
+            {(attributes) => (
+              <select {...attributes} value={group} onChange={({ currentTarget }) => setGroup(currentTarget.value)}>
+                <option value="">all</option>
+                {groups.map((one) => (
+                  <option key={one}>{one}</option>
+                ))}
+              </select>
+            )}
+          </Field>
+        ) : null}
+      </div>
+      <section class="scroll" tabIndex={0} aria-label="What each answer is worth">
+        <table class="numbers">
+          <thead>
+            <tr>
+              <th scope="col">Item</th>
+              {rows.map(({ name, label, accent }) => (
+                <th scope="col" key={name} class={accent}>
+                  <span class="own-name">
+                    <span class="mark" aria-hidden="true" />
+                    {label}
+                  </span>
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {items.slice(page * PAGE, (page + 1) * PAGE).map(({ id, values }) => (
+              <tr key={id}>
+                <th scope="row">{id}</th>
+                {rows.map(({ name, label }, i) => (
+                  <td key={name}>
+                    <button type="button" class="quiet" aria-label={`${label} on item ${id}`} onClick={() => show(id)}>
+                      {values[i] == null ? "none" : <Verdict value={values[i]} />}
+                    </button>
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+      <Pager page={page} pages={Math.ceil(items.length / PAGE)} onPage={setPage} />
+      {open ? (
+        <Dialog title={`Item ${open.id}`} onClose={() => setOpen(null)}>
+          <ul class="items">
+            <Item item={open} rows={rows} />
+          </ul>
+        </Dialog>
+      ) : null}
+    </section>
+  );
+}
