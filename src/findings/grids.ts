@@ -33,16 +33,31 @@ export function gridFigures(sheet: Sheet, search: SearchOutcome): ReportHeatmap[
       inFigure.filter(
         (model) => (down === undefined || settingOf(model, down) === row) && settingOf(model, across) === column,
       );
+    const ranked = new Map(
+      rankConfigurations(
+        rows.flatMap((row) =>
+          columns.flatMap((column) => searched(sheet, at(row, column), search, `${row} ${column}`)),
+        ),
+      ).map((one) => [one.configuration, one]),
+    );
+    const grid = rows.map((row) =>
+      columns.map((column) => {
+        const found = ranked.get(`${row} ${column}`);
+        return found && Number.isFinite(found.mean) ? found : null;
+      }),
+    );
     const fixed = [rest, ...fixedLayers(first, [down, across])].filter((part) => part !== "");
     return {
       id: `grid-${search.group.replace(/\W+/g, "-")}-${i + 1}`,
+      merge: first.merge.name,
       title: [search.group, ...fixed].join(", "),
       note,
       rowTitle: down === undefined ? "" : nameOf(down),
       columnTitle: nameOf(across),
       rows: rows.map((row) => (row === undefined ? "mean" : String(row))),
       columns: columns.map(String),
-      cells: rows.map((row) => columns.map((column) => searchMean(sheet, at(row, column), search))),
+      cells: grid.map((row) => row.map((one) => one?.mean ?? null)),
+      behind: grid.map((row) => row.map((one) => one && { behind: one.behind, margin: one.margin })),
       marked: rows.flatMap((row, r) =>
         columns.flatMap((column, c) => {
           const marks = at(row, column).flatMap(({ configuration: { label, isDefault }, merge }) => [
@@ -89,15 +104,13 @@ function itemsOfAll({ splits }: SearchOutcome): number {
   return [...splits.values()].reduce((sum, { rounds }) => sum + (rounds[0]?.length ?? 0), 0);
 }
 
-/** Mean of models over the items of the first round, as in the table of the search. */
-function searchMean(sheet: Sheet, models: readonly MergeModel[], search: SearchOutcome): number | null {
-  const candidates = models.flatMap(({ name }) =>
+/** What models of a cell got on the items of the first round, as in the table of the search. */
+function searched(sheet: Sheet, models: readonly MergeModel[], search: SearchOutcome, configuration: string) {
+  return models.flatMap(({ name }) =>
     [...search.splits].map(([task, { rounds }]) => {
       const seen = new Set(rounds[0]);
       const items = sheet.answers(name, task)?.items.filter(({ index }) => seen.has(index)) ?? [];
-      return { configuration: "", task, items };
+      return { configuration, task, items };
     }),
   );
-  const [cell] = rankConfigurations(candidates);
-  return cell && Number.isFinite(cell.mean) ? cell.mean : null;
 }

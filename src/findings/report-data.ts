@@ -88,6 +88,10 @@ export interface ReportHeatmap extends Grid {
   readonly title: string;
   readonly note: string;
   readonly cells: readonly (readonly (number | null)[])[];
+  /** Of the grid of a search: name of the merge. */
+  readonly merge?: string;
+  /** Of the grid of a search: how far each cell is from the best on the same items, and the 95% margin of that. */
+  readonly behind?: readonly (readonly ({ readonly behind: number; readonly margin: number } | null)[])[];
   /** The default and the chosen configuration. */
   readonly marked: readonly { readonly row: number; readonly column: number; readonly what: "default" | "chosen" }[];
 }

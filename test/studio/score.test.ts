@@ -3,6 +3,7 @@ import { copyFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import type { ExperimentReport } from "../../src/findings/index.js";
 import { type Studio, startStudio } from "../../src/studio/index.js";
 import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder } from "../support/checkpoints.js";
@@ -81,6 +82,34 @@ describeInBrowser("scoring while choosing", () => {
     await live().locator("li").last().getByRole("button", { name: "Restore" }).click();
     await expect.poll(file).toBe(text);
     await expect.poll(score, { timeout: 10_000 }).toBe(first);
+  });
+
+  it("maps the scores over two fields by an experiment, and opens a cell's recipe", { timeout: 240_000 }, async () => {
+    await page.getByRole("link", { name: "Write" }).click();
+    const way = page.getByRole("article", { name: "Experiment" });
+    await way.getByLabel("Task").selectOption("quiz.yaml");
+    await way.getByText("Map the scores over two fields").click();
+    await way.getByLabel("Values").first().fill("1, 2");
+    await way.getByLabel("Values").last().fill("0, 4");
+    await way.getByRole("button", { name: "Make the plan" }).click();
+    await way.getByRole("button", { name: "Run and watch it" }).click();
+    await page.getByRole("button", { name: "Run", exact: true }).click();
+    const map = page.getByRole("region", { name: "Map of mine" });
+    await map.getByRole("button").nth(3).waitFor({ timeout: 200_000 });
+    await page.getByText("Done.", { exact: true }).waitFor({ timeout: 60_000 });
+    const { heatmaps } = JSON.parse(
+      readFileSync(at("project", "mine.experiment", "report", "report.json"), "utf8"),
+    ) as ExperimentReport;
+    const cells = heatmaps[0]?.cells.flat().map((cell) => (100 * (cell ?? 0)).toFixed(1));
+    expect(await map.getByRole("button").allInnerTexts()).toEqual(cells);
+    const best = Math.max(...(cells ?? []).map(Number)).toFixed(1);
+    expect(await map.locator(".best").allInnerTexts()).toContain(best);
+    await map.getByRole("button").nth(3).hover();
+    await picture("map");
+    expect(await seriousViolations(page)).toEqual([]);
+    await map.getByRole("button", { name: /^bottom 2, top 4: / }).click();
+    await page.getByRole("gridcell", { name: "Layer 4 of swahili-expert: taken" }).waitFor();
+    expect(readFileSync(at("project", "recipes", "mine bottom 2 top 4.yaml"), "utf8")).toMatch(/bottom: 2\ntop: 4\n/);
   });
 
   it("has no serious violations, light and dark", { timeout: 60_000 }, async () => {

@@ -1,7 +1,7 @@
 // What the page shows of an experiment: its status and report, cut to a size that a page can show.
 import { visible } from "../../core/index.js";
 import type { Experiment, ExperimentStatus } from "../../experiment/index.js";
-import type { ExperimentReport, Overview } from "../../findings/index.js";
+import type { ExperimentReport, Overview, ReportHeatmap } from "../../findings/index.js";
 import { formatNumber, formatSpan, formatTick, scoreAxis } from "../../report/index.js";
 import type { Experiment as Shown } from "../protocol/index.js";
 import { programsOf } from "./programs.js";
@@ -41,6 +41,7 @@ export function summarize(
     programs: programsOf(variants.length > 0 ? variants.map((variant) => variant.plan) : [plan]),
     tasks: overviews.map(taskOf),
     rows: rows.slice(0, MAX_ROWS),
+    maps: report.heatmaps.slice(0, MAX_LISTED).map(mapOf),
     moreRows: Math.max(0, rows.length - MAX_ROWS),
     intervals: report.intervals,
     running: steps.flatMap(({ step, state }) =>
@@ -77,6 +78,35 @@ function taskOf({ title, items, protocol, verdict, choice, scale, bars }: Overvi
     about: clip(`${items}; ${protocol}`),
     sentences: [verdict, choice].filter((sentence) => sentence !== "").map(clip),
     axis: { low, high, text: `${formatTick(low, scale)} to ${formatTick(high, scale)}` },
+  };
+}
+
+/** The best cell is marked with all that cannot be told from it. */
+function mapOf({
+  title,
+  merge = "",
+  note,
+  rowTitle,
+  columnTitle,
+  rows,
+  columns,
+  cells,
+  behind,
+}: ReportHeatmap): Shown["maps"][number] {
+  const known = cells.flat().filter((cell) => cell !== null);
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const text = (value: number) => formatNumber({ value, scale: "share" });
+  return {
+    ...{ title: clip(title), merge, about: clip(note), rows: rows.map(clip), columns: columns.map(clip) },
+    fields: [rowTitle, columnTitle],
+    cells: cells.map((row, r) =>
+      row.map((value, c) => {
+        if (value === null) return null;
+        const { behind: less = 0, margin = 0 } = behind?.[r]?.[c] ?? {};
+        const about = less === 0 ? "the best" : `${text(-less)} ± ${text(margin)} behind the best`;
+        return { score: text(value), about, shade: (value - low) / (high - low || 1), isBest: -less <= margin };
+      }),
+    ),
   };
 }
 

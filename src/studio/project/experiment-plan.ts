@@ -9,10 +9,12 @@ export interface ExperimentRequest {
   readonly recipe: unknown;
   readonly settings: Settings;
   readonly task: string;
+  /** Values of fields of the recipe; all combinations are scored. */
+  readonly grid?: Readonly<Record<string, readonly number[]>> | undefined;
 }
 
 /** @throws RecipeError if the recipe is not valid; LayergraftError code `usage` if it has models that the project has not */
-export function experimentOf({ name, recipe, settings: { base, experts }, task }: ExperimentRequest): object {
+export function experimentOf({ name, recipe, settings: { base, experts }, task, grid }: ExperimentRequest): object {
   if (base === null) throw new LayergraftError("usage", "An experiment needs a base. Choose it under Models.");
   const names = new Map([
     [base, "base"],
@@ -38,7 +40,7 @@ export function experimentOf({ name, recipe, settings: { base, experts }, task }
     name: idOf(name),
     base,
     experts: Object.fromEntries(families),
-    merges: [{ name, recipe: named }, ...(experts.length > 1 ? [soup] : [])],
+    merges: [{ name, recipe: named, ...(grid ? { grid } : {}) }, ...(experts.length > 1 ? [soup] : [])],
     evaluate: { tasks: [task] },
   };
 }

@@ -70,6 +70,25 @@ export const experiment = z.strictObject({
     }),
   ),
   moreRows: count,
+  /** Scores over two fields of a recipe, or over one in a single row. */
+  maps: z.array(
+    z.strictObject({
+      title: z.string(),
+      /** Name of the merge. */
+      merge: z.string(),
+      about: z.string(),
+      /** Fields; the first is empty for a single row. */
+      fields: z.tuple([z.string(), z.string()]),
+      rows: z.array(z.string()),
+      columns: z.array(z.string()),
+      /** Null where there is no result yet. `shade`: from the lowest, 0, to the highest, 1. */
+      cells: z.array(
+        z.array(
+          z.strictObject({ score: z.string(), about: z.string(), shade: z.number(), isBest: z.boolean() }).nullable(),
+        ),
+      ),
+    }),
+  ),
   /** What the intervals are. */
   intervals: z.string(),
   running: z.array(z.strictObject({ label: z.string(), since: z.string() })),

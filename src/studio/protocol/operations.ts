@@ -296,9 +296,13 @@ export const operations = {
   /** Writes the plan of an experiment: a recipe against its models and their soup, on a task. */
   "recipe.experiment": {
     /** `force` replaces a plan that is there. */
-    input: z.strictObject({ name, task: source, force: z.boolean() }),
-    /** `isThere`: nothing was written, because another plan is there. */
-    output: z.strictObject({ file: z.string(), isThere: z.boolean() }),
+    input: z.strictObject({
+      ...{ name, task: source, force: z.boolean() },
+      /** Values of fields of the recipe: a map of their scores. */
+      grid: z.record(z.string().max(100), z.array(z.number()).min(1).max(100)).optional(),
+    }),
+    /** `plan`: its path in the project. `isThere`: nothing was written, because another plan is there. */
+    output: z.strictObject({ file: z.string(), plan: z.string(), isThere: z.boolean() }),
   },
   /** Why llama.cpp cannot have the recipe's model, as its family or tokenizer; null if it can. */
   "recipe.exportable": { input: z.strictObject({ name }), output: z.strictObject({ problem: z.string().nullable() }) },

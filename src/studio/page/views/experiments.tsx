@@ -1,11 +1,13 @@
 // Watch: experiments of the project, their scores as they arrive, what runs, and what it costs.
 import { useEffect, useState } from "preact/hooks";
-import type { Experiment, Job, PlanEntry } from "../../protocol/index.ts";
+import type { Experiment, Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Empty } from "../components/basics.tsx";
 import { CancelButton, Command } from "../components/progress.tsx";
 import * as store from "../experiments/experiment-store.ts";
+import { Plans } from "../experiments/plans.tsx";
 import { ScoreGrid } from "../experiments/score-grid.tsx";
+import { ScoreMap } from "../experiments/score-map.tsx";
 import { durationText } from "../format.ts";
 import { attempt, jobs } from "../store.ts";
 
@@ -48,34 +50,6 @@ export function Experiments() {
   );
 }
 
-function Plans({ plans }: { plans: readonly PlanEntry[] }) {
-  return (
-    <nav class="plans" aria-label="Experiments of the project">
-      {plans.map((entry) => {
-        const isShown = entry.plan === store.shown.value;
-        return (
-          <button
-            type="button"
-            key={entry.plan}
-            aria-current={isShown ? "true" : undefined}
-            onClick={() => store.choose(entry.plan)}
-          >
-            <span class="name">{entry.name}</span>
-            <span class="about">{stateOf(entry)}</span>
-          </button>
-        );
-      })}
-    </nav>
-  );
-}
-
-function stateOf({ problem, runner, steps }: PlanEntry): string {
-  if (problem !== null) return "Cannot be read";
-  if (runner) return runner.isStudio ? "Running here" : `Running in process ${runner.pid}`;
-  if (steps === null) return "Not begun";
-  return steps.done >= steps.known ? "Done" : `${steps.done} of ${steps.known} known steps done`;
-}
-
 function Shown() {
   const experiment = store.experiment.value;
   const plan = store.shown.value;
@@ -97,6 +71,9 @@ function Shown() {
     <>
       <Head experiment={experiment} />
       <ScoreGrid experiment={experiment} />
+      {experiment.maps.map((map) => (
+        <ScoreMap key={map.title} map={map} />
+      ))}
       <Steps experiment={experiment} />
     </>
   );

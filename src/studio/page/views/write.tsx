@@ -1,15 +1,15 @@
 // Leave: the merge on the disk, as a GGUF file, on the hub, or as an experiment; and each as a command.
-import { type ComponentChildren, Fragment } from "preact";
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Input, type Job, type JobInput, jobInputs, type Output } from "../../protocol/index.ts";
+import { type Input, type Job, type JobInput, jobInputs } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Empty, Field } from "../components/basics.tsx";
-import { Command, JobProgress } from "../components/progress.tsx";
-import { firstTask, OTHER, TaskChoice, TaskName, taskOf, useTasks } from "../components/task-fields.tsx";
-import { choose } from "../experiments/experiment-store.ts";
+import { JobProgress } from "../components/progress.tsx";
+import { pathField, Way } from "../components/way.tsx";
 import { durationText } from "../format.ts";
-import { startSaved as start, whenSaved } from "../recipe/recipe-store.ts";
+import { startSaved as start } from "../recipe/recipe-store.ts";
 import { addExpert, attempt, inBackground, jobs, project, settings } from "../store.ts";
+import { Experiment } from "./write-experiment.tsx";
 
 const TYPES = jobInputs.export.shape.type.options;
 
@@ -42,27 +42,6 @@ export function Write() {
         <Experiment key={`experiment ${recipe}`} recipe={recipe} />
       </div>
     </section>
-  );
-}
-
-interface WayProps {
-  readonly title: string;
-  readonly text: string;
-  readonly command: readonly string[];
-  readonly children: ComponentChildren;
-}
-
-function Way({ title, text, command, children }: WayProps) {
-  return (
-    <article class="card way" aria-label={title}>
-      <h2>{title}</h2>
-      <p class="soft">{text}</p>
-      {children}
-      <details>
-        <summary>Command</summary>
-        <Command words={command} />
-      </details>
-    </article>
   );
 }
 
@@ -138,17 +117,6 @@ function pathOf(job: Job | undefined): string | undefined {
   const { out } = (job?.input ?? {}) as { out?: string };
   return out === undefined || /^([/~]|[A-Za-z]:)/.test(out) ? out : `${project.value?.folder}/${out}`;
 }
-const pathField = (label: string, value: string, onChange: (value: string) => void, hint: string) => (
-  <Field label={label} hint={hint}>
-    {(attributes) => (
-      <input
-        {...{ ...attributes, type: "text", class: "code", value, required: true, spellcheck: false }}
-        onInput={({ currentTarget }) => onChange(currentTarget.value)}
-      />
-    )}
-  </Field>
-);
-
 function Merge({ recipe }: { recipe: string }) {
   const job = latestOf("merge", isOf(recipe));
   const before = job?.input as JobInput<"merge"> | undefined;
@@ -273,61 +241,6 @@ function Push({ recipe }: { recipe: string }) {
         again={undefined}
         done={`Pushed to ${(job?.input as JobInput<"push"> | undefined)?.repository}`}
       />
-    </Way>
-  );
-}
-
-function Experiment({ recipe }: { recipe: string }) {
-  const [picked, setPicked] = useState<string | null>(null);
-  const [typed, setTyped] = useState("");
-  const [made, setMade] = useState<Output<"recipe.experiment"> | null>(null);
-  useTasks();
-  const choice = picked ?? firstTask();
-  const task = taskOf(choice, typed);
-  const make = (force: boolean) =>
-    whenSaved(async () => {
-      setMade(null);
-      if (task !== null) setMade(await call("recipe.experiment", { name: recipe, task, force }));
-    });
-  return (
-    <Way
-      title="Experiment"
-      text="A plan that evaluates this recipe, its models and their soup, with intervals."
-      command={["experiment", `${recipe}.plan.yaml`, "run"]}
-    >
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void make(false);
-        }}
-      >
-        <TaskChoice value={choice} onChange={setPicked} />
-        {choice === OTHER ? <TaskName value={typed} onChange={setTyped} /> : null}
-        <button type="submit" disabled={task === null}>
-          Make the plan
-        </button>
-      </form>
-      {made === null ? null : (
-        <Fragment>
-          <p role="status">{made.isThere ? "There is already a plan at this place." : "Wrote the plan."}</p>
-          <p class="path">{made.file}</p>
-          {made.isThere ? (
-            <button type="button" class="danger" onClick={() => make(true)}>
-              Replace what is there
-            </button>
-          ) : null}
-          <button
-            type="button"
-            onClick={() => {
-              choose(`${recipe}.plan.yaml`);
-              location.hash = "#/experiments";
-            }}
-          >
-            Run and watch it
-          </button>
-        </Fragment>
-      )}
     </Way>
   );
 }

@@ -1,0 +1,73 @@
+// Scores over two fields of a recipe: a grid that fills as configurations are scored.
+import { parseDocument } from "yaml";
+import type { Experiment } from "../../protocol/index.ts";
+import { call } from "../client.ts";
+import { nameFor } from "../names.ts";
+import { create } from "../recipe/recipe-store.ts";
+import { attempt, project } from "../store.ts";
+
+type Map = Experiment["maps"][number];
+
+export function ScoreMap({ map }: { map: Map }) {
+  const { title, merge, about, fields, rows, columns, cells } = map;
+  const recipe = project.value?.recipes.find((name) => name === merge);
+  /** Opens the project's recipe with the values of a cell, as another one. */
+  const open = (row: string, column: string) =>
+    attempt(async () => {
+      const { text } = await call("recipe.read", { name: recipe ?? "" });
+      const document = parseDocument(text);
+      for (const [field, value] of [[fields[0], row] as const, [fields[1], column] as const]) {
+        if (field !== "") document.set(field.replaceAll(" ", "_"), Number(value));
+      }
+      const called = `${recipe} ${fields.map((field, i) => (field === "" ? "" : `${field} ${[row, column][i]}`)).join(" ")}`;
+      await create(nameFor(called.trim(), project.value?.recipes ?? []), document.toString());
+      location.hash = "#/recipe";
+    });
+  return (
+    <section class="card stack" aria-label={`Map of ${title}`}>
+      <div class="stack tight">
+        <h2>{title}</h2>
+        <p class="soft">{about} Outlined: the best, and all that cannot be told from it on these items.</p>
+      </div>
+      <section class="scroll" tabIndex={0} aria-label="Scores">
+        <table class="score-map">
+          <thead>
+            <tr>
+              <th scope="col">{fields[0] === "" ? fields[1] : `${fields[0]} down, ${fields[1]} across`}</th>
+              {columns.map((column) => (
+                <th scope="col" key={column}>
+                  {column}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row, r) => (
+              <tr key={row}>
+                <th scope="row">{fields[0] === "" ? "" : row}</th>
+                {columns.map((column, c) => {
+                  const cell = cells[r]?.[c] ?? null;
+                  if (cell === null) return <td key={column} class="waits" aria-label="waits" />;
+                  return (
+                    <td key={column} class={cell.isBest ? "best" : ""}>
+                      <button
+                        type="button"
+                        title={`${cell.score}, ${cell.about}`}
+                        aria-label={`${fields[0]} ${row}, ${fields[1]} ${column}: ${cell.score}, ${cell.about}`}
+                        disabled={recipe === undefined}
+                        style={{ "--shade": `${Math.round(55 * cell.shade)}%` }}
+                        onClick={() => void open(row, column)}
+                      >
+                        {cell.score}
+                      </button>
+                    </td>
+                  );
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+    </section>
+  );
+}
