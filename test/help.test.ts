@@ -29,7 +29,20 @@ const COMMANDS = groups.flatMap(([name, commands]) => (/Options|Examples|Help/.t
 test("the overview groups the commands and shows two examples", () => {
   expect(Object.fromEntries(groups)).toEqual({
     Options: [],
-    Merge: ["swap", "soup", "revert", "merge", "moe", "convert", "extract", "export", "verify", "push", "methods"],
+    Merge: [
+      "swap",
+      "soup",
+      "revert",
+      "merge",
+      "moe",
+      "transplant",
+      "convert",
+      "extract",
+      "export",
+      "verify",
+      "push",
+      "methods",
+    ],
     Look: ["studio", "inspect", "diff", "analyze", "suggest"],
     Train: ["train"],
     Run: ["generate", "chat", "serve", "score"],

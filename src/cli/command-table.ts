@@ -27,6 +27,10 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       "build a mixture of experts from several models",
       async () => (await import("./commands/moe-command.js")).addMoeCommand,
     ],
+    transplant: [
+      "give a model the tokenizer of another",
+      async () => (await import("./commands/transplant-command.js")).addTransplantCommand,
+    ],
     convert: [
       "convert a mergekit configuration to a recipe",
       async () => (await import("./commands/convert-command.js")).addConvertCommand,

@@ -19,8 +19,9 @@ export {
 } from "./checkpoint/hub-source.js";
 export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./checkpoint/inspection.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./checkpoint/locate.js";
+export { transplant } from "./checkpoint/transplant.js";
 export { requireUnchanged } from "./checkpoint/unchanged.js";
-export { type AddedToken, textFoldersOf } from "./checkpoint/vocabulary.js";
+export { type AddedToken, BYTE_OF, textFoldersOf } from "./checkpoint/vocabulary.js";
 export { readGgufHeader } from "./gguf/header.js";
 export { findPreTokenizer } from "./gguf/pre-tokenizers.js";
 export { SPLIT_PATTERNS } from "./gguf/split-patterns.js";

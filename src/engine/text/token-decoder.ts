@@ -1,11 +1,12 @@
 // Tokens to text, one token at a time: the decoders of a tokenizer.json as stages that hold back what may still change.
 // Follows src/decoders of Hugging Face `tokenizers` (at 3ba8ad0), whose stages process all tokens at once.
+
 import { isObject } from "../../core/index.js";
+import { BYTE_OF } from "../../weights/index.js";
 import { FREE_GROWTH, MAX_GROWTH, makeNormalizer } from "./normalizers.js";
 import { CLEAN_UP, holdAll, replaceText, stripText, type TextStage } from "./text-stages.js";
 import { countField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
 import { prependScheme, replacement } from "./tokenizer-rewrites.js";
-import { BYTE_OF } from "./unicode.js";
 
 /** Decodes the tokens of one text, in order. */
 export interface PieceDecoder {

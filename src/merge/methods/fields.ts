@@ -30,6 +30,12 @@ export function sourceField(description: string): typeof source {
   return source.describe(description);
 }
 
+/** For a field that takes no recipe: the check and its message. */
+export const MODEL_ONLY = [
+  (value: SourceRecipe) => typeof value === "string",
+  "must be a folder or a model on the hub. Write the recipe to a folder first.",
+] as const;
+
 // Weights are applied in float32 (maximum 3e38); these bounds leave room for the values.
 const WEIGHT = "must be 0, or of a size from 1e-9 to 1e9";
 

@@ -24,6 +24,7 @@ import { soup } from "./soup.js";
 import { swap } from "./swap.js";
 import { taskArithmetic } from "./task-arithmetic.js";
 import { ties } from "./ties.js";
+import { transplant } from "./transplant.js";
 
 export const METHODS = [
   swap,
@@ -55,4 +56,5 @@ export const METHODS = [
   consensus,
   arceeFusion,
   moe,
+  transplant,
 ] as const;

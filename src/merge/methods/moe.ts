@@ -3,7 +3,7 @@ import { z } from "zod";
 import { isObject, MismatchError, plural, RecipeError } from "../../core/index.js";
 import { formatProblem, type Problem } from "../../settings/index.js";
 import { GATE_MODES, type GateMode } from "../../values/index.js";
-import { modelsField, seedField, sourceField } from "./fields.js";
+import { MODEL_ONLY, modelsField, seedField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { copyTensor, type Operand, type OperandTensor, tensorOf } from "./operand.js";
 
@@ -12,10 +12,7 @@ const promptsField = () => z.array(z.string().max(20_000)).max(1000).default([])
 const schema = () =>
   z.strictObject({
     method: z.literal("moe"),
-    backbone: sourceField("model that gives embedding, attention, norms and head").refine(
-      (source) => typeof source === "string",
-      "must be a folder or a model on the hub. Write the recipe to a folder first.",
-    ),
+    backbone: sourceField("model that gives embedding, attention, norms and head").refine(...MODEL_ONLY),
     models: modelsField(
       "the models whose MLPs become experts",
       {

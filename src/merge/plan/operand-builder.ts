@@ -19,6 +19,7 @@ import type { Merged } from "../methods/method.js";
 import { type Operand, type OperandTensor, type PlanContext, requireSameShape } from "../methods/operand.js";
 import { isListField, LIST_FIELDS, type MergeRecipe, methodOf, type Recipe, sourcesOf } from "./recipe.js";
 import { pathOf } from "./relatedness.js";
+import { transplantIn } from "./transplants.js";
 
 /** A checked recipe. */
 type AnyRecipe = MergeRecipe | NestedRecipe;
@@ -95,7 +96,7 @@ export class OperandBuilder implements PlanContext {
     const alignment = vocabulary === undefined ? undefined : await alignVocabularies(this.sources, vocabulary);
     for (const [label, checkpoint] of alignment?.checkpoints ?? []) this.sources.set(label, checkpoint);
     for (const note of alignment?.notes ?? []) this.note(note);
-    const labelled = [...this.sources].map(([label, checkpoint]): Labelled => {
+    const labelled = [...this.merged].map(([label, checkpoint]): Labelled => {
       const isSliced = this.#places.get(label)?.isSliced === true;
       return { label, checkpoint: layersOnly ? withinLayers(checkpoint) : checkpoint, isSliced };
     });
@@ -107,6 +108,11 @@ export class OperandBuilder implements PlanContext {
     return alignment;
   }
 
+  /** The sources that are merged: all but those that only give a tokenizer. */
+  get merged(): Map<string, Checkpoint> {
+    return new Map([...this.sources].filter(([label]) => this.#places.get(label)?.field !== "tokenizer"));
+  }
+
   /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */
   async openAll(recipe: AnyRecipe, prefix: string, within: Place = {}): Promise<void> {
     for (const [name, source, [field]] of sourcesOf(recipe)) {
@@ -114,6 +120,7 @@ export class OperandBuilder implements PlanContext {
       const isSliced = within.isSliced || field === "slices";
       await this.open(source, `${prefix}${name}`, { recipe: prefix, field: String(field), isBase, isSliced });
     }
+    for (const note of await transplantIn(recipe, this.sources, prefix)) this.note(note);
   }
 
   /** Whether a source is only a base for changes and not merged itself. */
@@ -153,7 +160,9 @@ export class OperandBuilder implements PlanContext {
       }
     }
     // Only the deepest source's configuration has an entry for each of the layers, where it lists them.
-    const [deepest = lead] = [...operands.values()].sort((a, b) => b.lead.checkpoint.layers - a.lead.checkpoint.layers);
+    const [deepest = lead] = [...operands]
+      .flatMap(([field, one]) => (field === "tokenizer" ? [] : [one]))
+      .sort((a, b) => b.lead.checkpoint.layers - a.lead.checkpoint.layers);
     const { lead: source } = deepest;
     return {
       label: prefix.replace(/\.$/, ""),

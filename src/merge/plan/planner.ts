@@ -40,6 +40,7 @@ import type { Plan } from "./plan.js";
 import { mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
 import { checkRecipe } from "./recipe-file.js";
 import { compareWeights } from "./relatedness.js";
+import { transplantAll } from "./transplants.js";
 
 /** A plan with its opened checkpoints. */
 export interface OpenedPlan {
@@ -85,7 +86,7 @@ class Planner {
     if (layersOnly && this.#recipe.vocabulary !== undefined) {
       throw RecipeError.at(
         { field: "vocabulary" },
-        "vocabulary has no meaning here: all tokens are the backbone's. Remove it.",
+        "vocabulary has no meaning here: all tokens are those of one model. Remove it.",
       );
     }
     const alignment = await builder.requireCompatible(this.#recipe.vocabulary, "merged", layersOnly);
@@ -97,7 +98,7 @@ class Planner {
     for (const labels of builder.duplicates()) {
       builder.note(`${labels.length > 3 ? formatSome(labels) : labels.join(" and ")} are the same model`);
     }
-    const related = await compareWeights(builder.sources, (label) => builder.isBase(label));
+    const related = await compareWeights(builder.merged, (label) => builder.isBase(label));
     for (const note of related.notes) builder.note(note);
     const packed = steps.filter((step) => recipe.dtype !== "keep" && /^F[468](_|$)/.test(step.dtype));
     if (packed.length > 0) {
@@ -155,7 +156,7 @@ class Planner {
     if (this.#recipe.dtype !== "keep") return [];
     const entering = sourcesRead(steps);
     const compared = new Set<Checkpoint>();
-    const [first, ...others] = [...this.#builder.sources].filter(([label, checkpoint]) => {
+    const [first, ...others] = [...this.#builder.merged].filter(([label, checkpoint]) => {
       const counts = !compared.has(checkpoint) && (!this.#builder.isBase(label) || entering.has(label));
       if (counts) compared.add(checkpoint);
       return counts;
@@ -295,6 +296,7 @@ export async function openPlan(
     }
     sources.set(id, checkpoint);
   }
+  await transplantAll(plan.recipe, sources);
   if (plan.recipe.vocabulary === undefined) return { plan, sources, moved: [...moved] };
   const alignment = await alignVocabularies(sources, plan.recipe.vocabulary);
   if (alignment.digest !== plan.vocabulary?.digest) {

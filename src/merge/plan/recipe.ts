@@ -108,7 +108,7 @@ export function methodOf(recipe: { readonly method: string }): AnyMethod {
 }
 
 /** Fields that name one source each, in any method. */
-export const SOURCE_FIELDS = ["backbone", "task", "language", "expert", "base"] as const;
+export const SOURCE_FIELDS = ["backbone", "task", "language", "expert", "tokenizer", "base"] as const;
 /** Fields that list sources, bare or as `{ model, ... }`. */
 export const LIST_FIELDS = ["models", "slices"] as const;
 

@@ -9,6 +9,7 @@ import {
   type Evaluation,
   type InputFile,
   isStored,
+  type KernelDType,
   type LowRankTerm,
   mapOperation,
   mapValues,
@@ -120,9 +121,20 @@ export class Resolver {
       ...this.place(tensor),
       weight,
       ...(tensor.plus ? { plus: tensor.plus } : {}),
-      ...(gathered && parts ? { gathered: { ...gathered, parts } } : {}),
+      ...(gathered && parts ? { gathered: { ...gathered, parts, ...this.#pursuit(gathered) } } : {}),
     };
     return tensor.lowRank ? { ...stored, lowRank: this.#lowRank(tensor.lowRank) } : stored;
+  }
+
+  #pursuit({ pursuit }: NonNullable<CheckpointTensor["gathered"]>) {
+    if (!pursuit) return { pursuit: undefined };
+    const { file, offset, dtype, shape } = pursuit.donor;
+    return {
+      pursuit: {
+        ...pursuit,
+        donor: { file: this.file(file), offset, dtype: dtype as KernelDType, columns: shape[1] as number },
+      },
+    };
   }
 
   #lowRank(delta: NonNullable<CheckpointTensor["lowRank"]>): LowRankTerm {

@@ -62,7 +62,11 @@ export async function writeCompanions(
   if (plan.recipe.chat_template !== undefined) await writeTemplate(folder, plan.recipe.chat_template);
   // A model with custom code (`auto_map`) cannot be opened without it. The code is copied and never run.
   const hasCode = "auto_map" in lead.config.json;
-  await copyFiles(lead.texts, folder, (name) => INHERITED.test(name) || (hasCode && name.endsWith(".py")));
+  await copyFiles(
+    dirname(lead.config.file),
+    folder,
+    (name) => INHERITED.test(name) || (hasCode && name.endsWith(".py")),
+  );
   if (hasTokenizer) return [];
   return [
     `${tokenizer.name} has no tokenizer files, so the result has none; copy those of its model into it, or name another source with --tokenizer-from`,
@@ -157,8 +161,9 @@ async function copyFiles(from: string, to: string, isWanted: (name: string) => b
 
 /** Writes the lead's configuration, byte for byte if nothing changes. */
 async function writeConfig({ config }: Checkpoint, plan: TensorPlan, path: string): Promise<void> {
-  if (outputConfig(plan, config) === config.json) return copyFile(config.file, path);
-  await rewriteJson(config.file, path, (json) => outputConfig(plan, { ...config, json }));
+  const json = outputConfig(plan, config);
+  if (json === config.json && !config.isEdited) return copyFile(config.file, path);
+  await rewriteJson(config.file, path, () => json);
 }
 
 /** The configuration of a plan's output: the lead's, with the plan's layers, vocabulary and dtype. */

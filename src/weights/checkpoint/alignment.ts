@@ -117,7 +117,7 @@ export async function alignVocabularies(
   };
 }
 
-async function memberOf(label: string, checkpoint: Checkpoint): Promise<Member> {
+export async function memberOf(label: string, checkpoint: Checkpoint): Promise<Member> {
   const bytes = await tokenizerBytes(checkpoint);
   const vocabulary = bytes && parseVocabulary(bytes, checkpoint.name);
   if (!vocabulary) {

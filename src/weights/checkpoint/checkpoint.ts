@@ -6,6 +6,7 @@ import { type DType, elementCount, formatBytes, type Shape } from "../../core/in
 import type { StoredBlocks } from "../kernels/encodings.js";
 import type { SafetensorsFile } from "../safetensors/reader.js";
 import { openShards } from "../safetensors/sharded.js";
+import type { Pursuit } from "../streaming/pursuit.js";
 import { type Adapter, type LowRankDelta, openAdapter } from "./adapter.js";
 import { type CheckpointConfig, readConfig } from "./config.js";
 import { isGgufFile, openGguf } from "./gguf-source.js";
@@ -42,10 +43,11 @@ export const NO_PART = 255;
 /** Rows gathered from several stored tensors of the same dtype and width. */
 export interface GatheredRows {
   readonly parts: readonly { readonly file: SafetensorsFile; readonly offset: number }[];
-  /** Index of the part, by row; `NO_PART` for a row of zeros. */
+  /** Index of the part, by row; `NO_PART` for a row of zeros, `PURSUED` for one that is approximated. */
   readonly part: Uint8Array;
-  /** Row number in the part, by row. */
+  /** Row number in the part, by row; in the donor for one that is approximated. */
   readonly row: Int32Array;
+  readonly pursuit?: Omit<Pursuit, "donor"> & { readonly donor: CheckpointTensor };
 }
 
 /** An opened checkpoint: its headers and configuration. No value of its weights is in memory. */

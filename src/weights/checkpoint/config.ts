@@ -6,8 +6,9 @@ import { CheckpointError, exists, isObject, readJsonObject } from "../../core/in
 export interface CheckpointConfig {
   /** Path of config.json or params.json. */
   readonly file: string;
-  /** The whole document, untouched. */
+  /** The whole document; untouched, unless `isEdited`. */
   readonly json: Readonly<Record<string, unknown>>;
+  readonly isEdited?: true;
   /** `model_type` of the decoder: of the text tower in a multimodal model; "meta" for a params.json. */
   readonly modelType: string;
   /** Number of transformer layers of the decoder, L. */

@@ -83,3 +83,16 @@ export function conflicts(a: Vocabulary, b: Vocabulary): string[] {
 export function missing(from: Vocabulary, inOther: Vocabulary): string[] {
   return [...from.rows.keys()].filter((token) => !inOther.rows.has(token));
 }
+
+/**
+ * Bytes by the characters that byte-level tokenizers write for them: printable bytes as themselves, the others in order
+ * from U+0100 (GPT-2's encoder.py, bytes_to_unicode).
+ */
+export const BYTE_OF: ReadonlyMap<string, number> = (() => {
+  const isPrintable = (byte: number) =>
+    (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || (byte >= 0xae && byte <= 0xff);
+  const table = new Map<string, number>();
+  let next = 0x100;
+  for (let byte = 0; byte < 256; byte++) table.set(String.fromCharCode(isPrintable(byte) ? byte : next++), byte);
+  return table;
+})();

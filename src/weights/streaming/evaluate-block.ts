@@ -17,10 +17,12 @@ import {
   type LowRankTerm,
   operationsOf,
   type Program,
+  pursuitOf,
   requireFloat,
   type StoredTerm,
   storedTerms,
 } from "./program.js";
+import { PURSUED, pursue, pursuitBytes } from "./pursuit.js";
 import { type Block, declarationOf, type Workspace } from "./value-operation.js";
 
 interface Buffers {
@@ -131,7 +133,8 @@ export function workspaceBytes(program: Program): number {
     factor * 4 +
     operation;
   const approximations = program.jobs.map((job) => (job.kind === "low-rank" ? approximationBytes(job) : 0));
-  return buffers + approximations.reduce((most, bytes) => Math.max(most, bytes), 0);
+  const pursuits = program.jobs.flatMap((job) => pursuitOf(job) ?? []).map(pursuitBytes);
+  return buffers + [...approximations, ...pursuits].reduce((most, bytes) => Math.max(most, bytes), 0);
 }
 
 function approximationBytes({ value: { elements, columns }, rank }: LowRankJob): number {
@@ -141,6 +144,7 @@ function approximationBytes({ value: { elements, columns }, rank }: LowRankJob):
 export class Evaluator {
   readonly kernels = new Kernels();
   readonly #files: Inputs;
+  readonly #onStep: () => void;
   readonly #at: Buffers;
   readonly #workspace: Workspace;
   /** The low-rank factor that `right` holds now; factors are read once per tensor and thread. */
@@ -148,7 +152,9 @@ export class Evaluator {
   /** Current content of each shared buffer. */
   readonly #held: string[] = [];
 
-  constructor(program: Program, files: Inputs) {
+  /** @param onStep called now and then in long computations, to stop by throwing */
+  constructor(program: Program, files: Inputs, onStep: () => void = () => undefined) {
+    this.#onStep = onStep;
     this.#files = files;
     const { block, encoded, slots, left, right, factor, shared, pool, inputs, operation } = largestBlock(program);
     const allocate = (bytes: number) => this.kernels.allocate(bytes);
@@ -312,6 +318,7 @@ export class Evaluator {
     const width = bytesPerValue(stored);
     const at = isDType(stored) ? this.#at.raw : this.#at.blocks;
     this.#readStored(term, begin, columns, width, this.kernels.bytes(at, n * width));
+    this.#addPursued(term, begin / columns, n / columns, columns, at);
     this.kernels.clearPadding(at, n * width);
     if (!isDType(stored)) this.kernels.dequantize(stored, at, this.#at.raw, n);
     const dtype = isDType(stored) ? requireFloat(stored) : "F32";
@@ -355,6 +362,28 @@ export class Evaluator {
       else target.fill(0);
       at += length;
     }
+  }
+
+  /** Fills in the rows that are approximated, in the dtype of the others. */
+  #addPursued({ gathered, dtype }: StoredTerm, first: number, count: number, columns: number, into: number): void {
+    const { pursuit, part, row, parts: [own] = [] } = gathered ?? {};
+    if (!pursuit || !own || !part || !row) return;
+    const rows = Array.from({ length: count }, (_, i) => i).filter((i) => part[first + i] === PURSUED);
+    if (rows.length === 0) return;
+    const table = { ...own, dtype: dtype as KernelDType, columns };
+    const targets = rows.map((i) => row[first + i] as number);
+    const { read } = this.#files.traffic;
+    const values = pursue(this.kernels, this.#files, pursuit, table, targets, this.#onStep);
+    this.#files.traffic.read = read; // the atoms are read again and again: progress counts rows
+    this.kernels.borrow(() => {
+      const [from, to] = [this.kernels.allocate(4 * columns), this.kernels.allocate(4 * columns)];
+      const bytes = columns * bytesPerElement(table.dtype);
+      for (const [i, at] of rows.entries()) {
+        this.kernels.floats(from, columns).set(values.subarray(i * columns, (i + 1) * columns));
+        this.kernels.encode(table.dtype, from, to, columns);
+        this.kernels.bytes(into + at * bytes, bytes).set(this.kernels.bytes(to, bytes));
+      }
+    });
   }
 
   /** W + scale * (B A) of whole rows, float32, into the term buffer. */

@@ -12,6 +12,7 @@ export interface Traffic {
 
 /** Reads of one thread. */
 export interface Inputs {
+  readonly traffic: Traffic;
   /**
    * Prepares for the reads of a piece.
    * @returns false if the pass is stopped before its bytes are here

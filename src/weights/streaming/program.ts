@@ -4,6 +4,7 @@ import { BLOCKS, type Encoding, encodedBytes, type StoredBlocks } from "../kerne
 import type { RemoteFile } from "../safetensors/reader.js";
 import type { LowRankFactors } from "./low-rank.js";
 import { textOfCode } from "./own-code.js";
+import { PURSUED_ROWS, type Pursuit } from "./pursuit.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
 import { MAX_PASSES } from "./sketch.js";
 import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
@@ -57,6 +58,7 @@ export interface GatheredTerm {
   /** By row: index of the part, and row number in it. Rows whose part there is not are zero. */
   readonly part: Uint8Array;
   readonly row: Int32Array;
+  readonly pursuit?: Pursuit | undefined;
 }
 
 /** The result of an operation, times a weight. */
@@ -333,6 +335,12 @@ export function evaluationsOf(job: Job): readonly Evaluation[] {
   }
 }
 
+/** How rows of a job are approximated, if some are: such a piece is one block. */
+export const pursuitOf = (job: Job): Pursuit | undefined =>
+  evaluationsOf(job)
+    .flatMap(storedTerms)
+    .find((term) => term.gathered?.pursuit)?.gathered?.pursuit;
+
 /** Elements computed at once for this job: whole rows where rows matter. */
 export function blockElements(job: Job): number {
   const evaluations = evaluationsOf(job);
@@ -348,6 +356,7 @@ export function blockElements(job: Job): number {
   const needsRows = isCutByRows || isByLine;
   const rowsMatter = adapted || operated || needsRows;
   if (!first || !rowsMatter) return BLOCK_ELEMENTS;
+  if (pursuitOf(job)) return PURSUED_ROWS * first.columns;
   return Math.max(1, Math.floor(BLOCK_ELEMENTS / first.columns)) * first.columns;
 }
 
@@ -370,7 +379,7 @@ export function cutIntoPieces(jobs: readonly Job[]): Piece[] {
     const block = isCopy ? COPY_BLOCK_BYTES : blockElements(job);
     const length = lengthOf(job);
     const whole = Math.max(1, Math.floor((isCopy ? PIECE_BYTES : PIECE_ELEMENTS) / block)) * block;
-    const step = job.kind === "low-rank" ? length : whole;
+    const step = job.kind === "low-rank" ? length : pursuitOf(job) ? block : whole;
     for (let begin = 0; begin < length; begin += step) {
       pieces.push({ job: index, begin, end: Math.min(begin + step, length) });
     }

@@ -10,7 +10,7 @@ export class StreamedFiles implements Inputs {
   readonly #control: Int32Array;
   readonly #window: Window;
   readonly #disk: InputFiles;
-  readonly #traffic: Traffic;
+  readonly traffic: Traffic;
   /** Ranges of the open piece; their bytes follow each other from `#place` on. */
   #ranges: readonly ByteRange[] = [];
   #place = 0;
@@ -19,7 +19,7 @@ export class StreamedFiles implements Inputs {
     this.#program = program;
     this.#control = control;
     this.#window = window;
-    this.#traffic = traffic;
+    this.traffic = traffic;
     this.#disk = new InputFiles(program.inputs, traffic);
   }
 
@@ -45,7 +45,7 @@ export class StreamedFiles implements Inputs {
       if (range.file === file && range.start <= position && position + into.byteLength <= range.end) {
         const from = place + position - range.start;
         into.set(this.#window.bytes.subarray(from, from + into.byteLength));
-        this.#traffic.read += into.byteLength;
+        this.traffic.read += into.byteLength;
         return;
       }
       place += range.end - range.start;

@@ -150,7 +150,9 @@ export class Worker {
   }
 
   #evaluate(): Evaluator {
-    this.#evaluator ??= new Evaluator(this.#program, this.#inputs);
+    this.#evaluator ??= new Evaluator(this.#program, this.#inputs, () => {
+      if (Atomics.load(this.#shared.control, STOP) !== 0) throw new Stopped();
+    });
     return this.#evaluator;
   }
 

@@ -1,0 +1,25 @@
+import type { Command } from "commander";
+import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
+import { parseCount } from "../shared/output.js";
+
+interface TransplantOptions extends MergeOptions {
+  readonly tokenizer: string;
+  readonly k?: number;
+}
+
+export function addTransplantCommand(program: Command): void {
+  const command = program
+    .command("transplant")
+    .description(
+      "Give a model the tokenizer of another model, so that experts with different tokenizers can be merged. Rows of " +
+        "tokens that both have are kept; others are sums of these, found by orthogonal matching pursuit in the other " +
+        "model's embedding (arXiv 2506.06607).",
+    )
+    .argument("<model>", "model that gets the tokenizer")
+    .requiredOption("--tokenizer <source>", "model whose tokenizer it gets, with weights")
+    .option("--k <n>", "most shared tokens that a new token is made of (default: 64)", parseCount);
+  withMergeOptions(command).action(async (task: string, options: TransplantOptions) => {
+    const { tokenizer, k } = options;
+    await runMerge({ method: "transplant", task, tokenizer, k, ...outputFields(options) }, options);
+  });
+}

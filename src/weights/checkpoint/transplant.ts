@@ -1,0 +1,113 @@
+// Gives a checkpoint the tokenizer of another: rows of shared tokens move, and those of new tokens are approximated
+// (mergekit-tokensurgeon, arXiv 2506.06607). Reads only tokenizers.
+import { join } from "node:path";
+import { exists, isFloatDType, isObject, MismatchError, plural, readJsonObject } from "../../core/index.js";
+import { PURSUED } from "../streaming/pursuit.js";
+import { memberOf } from "./alignment.js";
+import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
+import { BYTE_OF, type Vocabulary } from "./vocabulary.js";
+
+/** Special tokens that have a part in every text; config.json has their rows as `bos_token_id` and so on. */
+const ROLES = ["bos_token", "eos_token", "unk_token", "pad_token"];
+
+/**
+ * A checkpoint with the vocabulary of a donor: row by row of the donor's embedding, the model's own row where it has the
+ * token, else an approximation by at most `k` shared tokens.
+ * @throws CheckpointError if a tokenizer is missing
+ * @throws MismatchError if the models cannot exchange rows
+ */
+export async function transplant(
+  model: Checkpoint,
+  donor: Checkpoint,
+  k: number,
+): Promise<{ readonly checkpoint: Checkpoint; readonly notes: readonly string[] }> {
+  const [own, theirs] = [await memberOf("the model", model), await memberOf("the donor", donor)];
+  const [ownTokens, theirTokens] = [await tokensOf(model, own.vocabulary), await tokensOf(donor, theirs.vocabulary)];
+  const { rows } = theirs;
+  const part = new Uint8Array(rows).fill(PURSUED);
+  const row = Int32Array.from({ length: rows }, (_, at) => at);
+  for (const [token, at] of theirTokens) {
+    const found = ownTokens.get(token);
+    if (found === undefined || part[at] === 0) continue;
+    part[at] = 0;
+    row[at] = found;
+  }
+  const atoms = Int32Array.from(row.keys()).filter((at) => part[at] === 0);
+  if (atoms.length === 0)
+    throw new MismatchError("These tokenizers have no token in common:", [model.name, donor.name]);
+  const twins = atoms.map((at) => row[at] as number);
+  const donorTensors = [...donor.tensors.values()];
+  const tensors = new Map(
+    [...model.tensors].map(([name, tensor]): [string, CheckpointTensor] => {
+      if (tensor.part !== "embed_tokens" && tensor.part !== "lm_head") return [name, tensor];
+      const [embedding] = donorTensors.filter((other) => other.part === "embed_tokens");
+      const from = donorTensors.find((other) => other.part === tensor.part) ?? embedding;
+      requirePlain(tensor, own.rows, model);
+      requirePlain(from, rows, donor);
+      const columns = tensor.shape[1] as number;
+      const pursuit = { atoms, twins, k, donor: from as CheckpointTensor };
+      const parts = [{ file: tensor.file, offset: tensor.offset }];
+      const bytes = (tensor.bytes / own.rows) * rows;
+      return [name, { ...tensor, shape: [rows, columns], bytes, gathered: { parts, part, row, pursuit } }];
+    }),
+  );
+  const json: Record<string, unknown> = { ...model.config.json, vocab_size: rows };
+  for (const role of ROLES) {
+    const id = donor.config.json[`${role}_id`];
+    if (id === undefined) delete json[`${role}_id`];
+    else json[`${role}_id`] = id;
+  }
+  const config = { ...model.config, json, vocabularySize: rows, isEdited: true as const };
+  return {
+    checkpoint: { ...model, tensors, config, texts: donor.texts },
+    notes: [
+      `${plural(rows, "row")}: ${atoms.length} of tokens that both have, ${rows - atoms.length} approximated by up to ${Math.min(k, atoms.length)} of these`,
+    ],
+  };
+}
+
+function requirePlain(tensor: CheckpointTensor | undefined, rows: number, { name, adapter }: Checkpoint): void {
+  const problem = !tensor
+    ? "has no embedding"
+    : adapter
+      ? "has an adapter, which may have its own tokenizer. Merge it first"
+      : tensor.file.remote
+        ? "would be read from the hub many times. Pass --download"
+        : tensor.blocks || tensor.dtype === "F64" || !isFloatDType(tensor.dtype)
+          ? "stores its embedding in blocks or integers. Export it with --format hf first"
+          : tensor.shape.length !== 2 || tensor.shape[0] !== rows
+            ? "has an embedding and a head of different sizes"
+            : undefined;
+  if (problem)
+    throw new MismatchError("A tokenizer cannot be transplanted between these models:", [`${name} ${problem}.`]);
+}
+
+/** Rows by token, in one form for all kinds of tokenizers: its bytes, or the role of a special token. */
+async function tokensOf(checkpoint: Checkpoint, { rows, added }: Vocabulary): Promise<Map<string, number>> {
+  const isByteLevel = rows.has("Ġ") || rows.has("Ġthe");
+  const tokens = new Map<string, number>();
+  for (const [token, at] of rows) {
+    tokens.set(
+      added.has(token) ? `added ${token}` : `bytes ${isByteLevel ? byteLevel(token) : sentencePiece(token)}`,
+      at,
+    );
+  }
+  const file = join(checkpoint.texts, "tokenizer_config.json");
+  const settings = (await exists(file)) ? await readJsonObject(file) : {};
+  for (const role of ROLES) {
+    const named = settings[role];
+    const content = isObject(named) ? named.content : named;
+    const at = typeof content === "string" ? rows.get(content) : undefined;
+    if (at !== undefined) tokens.set(`role ${role}`, at);
+  }
+  return tokens;
+}
+
+const byteLevel = (token: string) => Buffer.from([...token].map((one) => BYTE_OF.get(one) ?? 0)).toString("latin1");
+
+function sentencePiece(token: string): string {
+  const byte = /^<0x([0-9A-F]{2})>$/.exec(token)?.[1];
+  return byte
+    ? String.fromCharCode(Number.parseInt(byte, 16))
+    : Buffer.from(token.replaceAll("▁", " ")).toString("latin1");
+}
