@@ -2,7 +2,7 @@
 // (mergekit-tokensurgeon, arXiv 2506.06607). Reads only tokenizers.
 import { join } from "node:path";
 import { exists, isFloatDType, isObject, MismatchError, plural, readJsonObject } from "../../core/index.js";
-import { PURSUED } from "../streaming/pursuit.js";
+import { blockRowsFor, PURSUED } from "../streaming/pursuit.js";
 import { memberOf } from "./alignment.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { BYTE_OF, type Vocabulary } from "./vocabulary.js";
@@ -45,7 +45,8 @@ export async function transplant(
       requirePlain(tensor, own.rows, model);
       requirePlain(from, rows, donor);
       const columns = tensor.shape[1] as number;
-      const pursuit = { atoms, twins, k, donor: from as CheckpointTensor };
+      const blockRows = blockRowsFor(rows, rows - atoms.length, columns);
+      const pursuit = { atoms, twins, k, donor: from as CheckpointTensor, blockRows };
       const parts = [{ file: tensor.file, offset: tensor.offset }];
       const bytes = (tensor.bytes / own.rows) * rows;
       return [name, { ...tensor, shape: [rows, columns], bytes, gathered: { parts, part, row, pursuit } }];

@@ -4,7 +4,7 @@ import { BLOCKS, type Encoding, encodedBytes, type StoredBlocks } from "../kerne
 import type { RemoteFile } from "../safetensors/reader.js";
 import type { LowRankFactors } from "./low-rank.js";
 import { textOfCode } from "./own-code.js";
-import { PURSUED_ROWS, type Pursuit } from "./pursuit.js";
+import type { Pursuit } from "./pursuit.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
 import { MAX_PASSES } from "./sketch.js";
 import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
@@ -356,7 +356,8 @@ export function blockElements(job: Job): number {
   const needsRows = isCutByRows || isByLine;
   const rowsMatter = adapted || operated || needsRows;
   if (!first || !rowsMatter) return BLOCK_ELEMENTS;
-  if (pursuitOf(job)) return PURSUED_ROWS * first.columns;
+  const pursuit = pursuitOf(job);
+  if (pursuit) return pursuit.blockRows * first.columns;
   return Math.max(1, Math.floor(BLOCK_ELEMENTS / first.columns)) * first.columns;
 }
 

@@ -21,10 +21,22 @@ export interface Pursuit {
   readonly twins: Int32Array;
   /** Most atoms of a row. */
   readonly k: number;
+  /** Rows of the matrix in a block. */
+  readonly blockRows: number;
 }
 
-/** Rows of a block: with fewer, reading the atoms would take as long as multiplying them. */
-export const PURSUED_ROWS = 64;
+/** Most rows that are approximated together. */
+const TOGETHER = 64;
+// A little fewer on average, as they are not spread evenly. With far fewer, reading atoms takes longer than multiplying them.
+const PER_BLOCK = 48;
+const BLOCK_ELEMENTS = 2 ** 21;
+
+/** Rows of a block, for a matrix of which some rows are approximated. */
+export function blockRowsFor(rows: number, approximated: number, columns: number): number {
+  const wanted = Math.ceil((PER_BLOCK * rows) / Math.max(1, approximated));
+  return Math.max(1, Math.min(wanted, rows, Math.floor(BLOCK_ELEMENTS / columns)));
+}
+
 /** Instead of the index of a part: a row that is approximated. */
 export const PURSUED = 254;
 
@@ -35,7 +47,7 @@ const ATOM_ELEMENTS = 2 ** 16;
 const NOTHING = 1e-13;
 
 const rowsAtOnce = ({ k, donor }: Pursuit) =>
-  Math.max(8, Math.min(PURSUED_ROWS, Math.floor(MEMORY / (8 * k * donor.columns))));
+  Math.max(8, Math.min(TOGETHER, Math.floor(MEMORY / (8 * k * donor.columns))));
 const lanes = (rows: number) => Math.ceil(rows / 16) * 16;
 
 /** Bytes that a thread needs. */
