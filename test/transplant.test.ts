@@ -215,7 +215,7 @@ describe("layergraft transplant", () => {
       cwd: root,
     });
     expect(outcome).toMatchObject({ status: 0 });
-    expect(outcome.stderr).toMatch(/task: 70 rows: 33 of tokens that both have, 37 approximated by up to 4 of these/);
+    expect(outcome.stderr).toMatch(/task: 33 rows of tokens that both have, 37 rows approximated by up to 4 of these/);
     expect(readFileSync(at("cli", "README.md"), "utf8")).toMatch(/model with the tokenizer of donor/);
   });
 
@@ -225,6 +225,9 @@ describe("layergraft transplant", () => {
     writeFileSync(at("foreign", "tokenizer_config.json"), "{}");
     const args = ["transplant", "model", "--dry-run", "--tokenizer"];
     await expectRefused([...args, "foreign"], root, 1, /no token in common/);
+    const aligned = { method: "soup", models: ["model", { method: "transplant", task: "model", tokenizer: "donor" }] };
+    const recipe = { ...aligned, vocabulary: "models[0]" } as RecipeInput;
+    await expect(planRecipe(recipe, { folder: root })).rejects.toThrow(/cannot exchange rows/);
     await writeTiny(at("bare"));
     await expectRefused([...args, "bare"], root, 1, /the donor \(bare\) has no tokenizer\.json with a vocabulary/);
     await expectRefused(

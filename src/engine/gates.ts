@@ -1,5 +1,5 @@
 // Rows of a mixture's router from prompts: hidden states at the input of each layer, as mergekit-moe takes them.
-import { CheckpointError, Random } from "../core/index.js";
+import { CancelledError, CheckpointError, Random } from "../core/index.js";
 import type { GatesMeasurement, MeasureGates } from "../values/index.js";
 import type { Checkpoint } from "../weights/index.js";
 import { type Node, reachable } from "./graph/index.js";
@@ -35,18 +35,17 @@ export const measureGates: MeasureGates = async (gates, sources, options) => {
       const sum = new Float64Array(layers * width);
       for (const text of texts) {
         options.onProgress?.({ phase: "reading prompts", done: done++, total, unit: "items" });
-        options.signal?.throwIfAborted();
+        if (options.signal?.aborted) throw new CancelledError("stopped before the end");
         for (const [i, x] of (await read(text)).entries()) sum[i] = (sum[i] as number) + x / texts.length;
       }
       // As mergekit: embeddings of all prompts are added up, and each side of the difference has norm 1.
-      return mode === "cheap_embed" ? eachLayer(sum, width, normalized) : sum;
+      return mode === "cheap_embed" ? unitStates(sum, width) : sum;
     };
     for (const [e, { positive, negative }] of experts.entries()) {
       const [towards, away] = [await mean(positive), await mean(negative)];
-      const states = eachLayer(
+      const states = unitStates(
         towards.map((x, i) => x - (away[i] as number)),
         width,
-        normalized,
       );
       for (let layer = 0; layer < layers; layer++) {
         const state = states.subarray(layer * width, (layer + 1) * width);
@@ -112,13 +111,12 @@ async function openReader(
   return { read, close: () => session.close() };
 }
 
-function eachLayer(states: Float64Array, width: number, change: (state: Float64Array) => Float64Array): Float64Array {
-  const changed = new Float64Array(states.length);
-  for (let at = 0; at < states.length; at += width) changed.set(change(states.subarray(at, at + width)), at);
-  return changed;
-}
-
-function normalized(state: Float64Array): Float64Array {
-  const norm = Math.sqrt(state.reduce((sum, x) => sum + x * x, 0));
-  return norm < 1e-8 ? state.fill(0) : state.map((x) => x / norm);
+/** States with norm 1, [layers, width]; those of almost nothing are 0. */
+function unitStates(states: Float64Array, width: number): Float64Array {
+  for (let at = 0; at < states.length; at += width) {
+    const state = states.subarray(at, at + width);
+    const norm = Math.sqrt(state.reduce((sum, x) => sum + x * x, 0));
+    for (let i = 0; i < width; i++) state[i] = norm < 1e-8 ? 0 : (state[i] as number) / norm;
+  }
+  return states;
 }

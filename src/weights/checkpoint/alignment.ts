@@ -224,13 +224,14 @@ function alignOne(
         if (
           twin &&
           !twin.lowRank &&
+          !twin.gathered &&
           (twin.blocks ?? twin.dtype) === (tensor.blocks ?? tensor.dtype) &&
           sameShape(twin.shape.slice(1), tensor.shape.slice(1))
         ) {
           return { file: twin.file, offset: twin.offset };
         }
         throw new MismatchError("These vocabularies cannot be aligned:", [
-          `${name} of ${label} and ${member.label} cannot exchange rows: they differ in dtype or width, or an adapter changes them`,
+          `${name} of ${label} and ${member.label} cannot exchange rows: they differ in dtype or width, or an adapter or a transplant changes them`,
         ]);
       });
       const shape = [rows, ...tensor.shape.slice(1)];

@@ -62,25 +62,24 @@ export async function transplant(
   return {
     checkpoint: { ...model, tensors, config, texts: donor.texts },
     notes: [
-      `${plural(rows, "row")}: ${atoms.length} of tokens that both have, ${rows - atoms.length} approximated by up to ${Math.min(k, atoms.length)} of these`,
+      `${plural(atoms.length, "row")} of tokens that both have, ${plural(rows - atoms.length, "row")} approximated by up to ${Math.min(k, atoms.length)} of these`,
     ],
   };
 }
 
-function requirePlain(tensor: CheckpointTensor | undefined, rows: number, { name, adapter }: Checkpoint): void {
-  const problem = !tensor
-    ? "has no embedding"
-    : adapter
-      ? "has an adapter, which may have its own tokenizer. Merge it first"
-      : tensor.file.remote
-        ? "would be read from the hub many times. Pass --download"
-        : tensor.blocks || tensor.dtype === "F64" || !isFloatDType(tensor.dtype)
-          ? "stores its embedding in blocks or integers. Export it with --format hf first"
-          : tensor.shape.length !== 2 || tensor.shape[0] !== rows
-            ? "has an embedding and a head of different sizes"
-            : undefined;
-  if (problem)
-    throw new MismatchError("A tokenizer cannot be transplanted between these models:", [`${name} ${problem}.`]);
+function requirePlain(tensor: CheckpointTensor | undefined, rows: number, { name, adapter, config }: Checkpoint): void {
+  const isPlain = tensor && !tensor.blocks && tensor.dtype !== "F64" && isFloatDType(tensor.dtype);
+  const checks: [boolean, string][] = [
+    [!tensor, "has no embedding"],
+    [adapter !== undefined, "has an adapter, which may have its own tokenizer. Merge it first"],
+    [isObject(config.json.text_config), "has a decoder within another model, which is not supported"],
+    [tensor?.file.remote !== undefined, "would be read from the hub many times. Pass --download"],
+    [!isPlain, "stores its embedding in blocks or integers. Export it with --format hf first"],
+    [tensor?.shape[0] !== rows, "has an embedding and a head of different sizes"],
+  ];
+  const [, problem] = checks.find(([applies]) => applies) ?? [];
+  if (!problem) return;
+  throw new MismatchError("A tokenizer cannot be transplanted between these models:", [`${name} ${problem}.`]);
 }
 
 /** Rows by token, in one form for all kinds of tokenizers: its bytes, or the role of a special token. */

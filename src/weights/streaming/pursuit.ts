@@ -57,7 +57,7 @@ export function pursuitBytes(pursuit: Pursuit): number {
   return 8 * rows * columns * (pursuit.k + 2) + 4 * (columns * lanes(rows) + 4 * ATOM_ELEMENTS);
 }
 
-/** A row on its way: its residual, orthonormal directions q, and R with atoms = R^T q. */
+/** A row on its way: what is left of it, orthonormal directions q, and R with atoms = R^T q. */
 interface Row {
   readonly target: Float64Array;
   readonly residual: Float64Array;
@@ -81,149 +81,113 @@ export function pursue(
   targets: readonly number[],
   onStep: () => void,
 ): Float32Array {
+  const { donor, atoms, twins, k } = pursuit;
   const made = new Float32Array(targets.length * own.columns);
   const step = rowsAtOnce(pursuit);
+  const rowOf = (table: Table, index: number) => readRow(kernels, files, table, index);
   for (let at = 0; at < targets.length; at += step) {
-    kernels.borrow(() => {
-      const some = new Batch(kernels, files, pursuit, targets.slice(at, at + step)).run(onStep);
-      for (const [i, { chosen, coefficients }] of some.entries()) {
-        const sum = new Float64Array(own.columns);
-        for (const [j, atom] of chosen.entries()) {
-          const row = new Reader(kernels, files, own).row(pursuit.twins[atom] as number);
-          addTo(sum, row, coefficients[j] as number);
-        }
-        made.set(sum, (at + i) * own.columns);
-      }
+    const rows = targets.slice(at, at + step).map((index): Row => {
+      const target = rowOf(donor, index);
+      return { target, residual: target.slice(), chosen: [], directions: [], triangle: [], isDone: false };
     });
+    for (let t = 0; t < Math.min(k, atoms.length) && rows.some(({ isDone }) => !isDone); t++) {
+      onStep();
+      const best = kernels.borrow(() => largest(kernels, files, pursuit, rows));
+      for (const [i, row] of rows.entries()) {
+        const atom = best[i] as number;
+        if (!row.isDone) row.isDone = atom < 0 || !add(row, atom, rowOf(donor, atoms[atom] as number));
+      }
+    }
+    for (const [i, row] of rows.entries()) {
+      const sum = new Float64Array(own.columns);
+      const coefficients = solve(row);
+      for (const [j, atom] of row.chosen.entries()) {
+        addTo(sum, rowOf(own, twins[atom] as number), coefficients[j] as number);
+      }
+      made.set(sum, (at + i) * own.columns);
+    }
   }
   return made;
 }
 
-class Reader {
-  readonly #kernels: Kernels;
-  readonly #files: Inputs;
-  readonly #table: Table;
-
-  constructor(kernels: Kernels, files: Inputs, table: Table) {
-    this.#kernels = kernels;
-    this.#files = files;
-    this.#table = table;
-  }
-
-  /** Rows from `first` on as float32 at an address. @param raw space for them as stored */
-  read(first: number, count: number, raw: number, into: number): void {
-    const { file, offset, dtype, columns } = this.#table;
-    const [n, width] = [count * columns, bytesPerElement(dtype)];
-    this.#files.read(file, offset + first * columns * width, this.#kernels.bytes(raw, n * width));
-    this.#kernels.clearPadding(raw, n * width);
-    this.#kernels.wasm[`scale${dtype}`](raw, into, n, 1);
-  }
-
-  row(index: number): Float64Array {
-    return this.#kernels.borrow(() => {
-      const { columns } = this.#table;
-      const into = this.#kernels.allocate(4 * columns);
-      this.read(index, 1, this.#kernels.allocate(4 * columns), into);
-      return Float64Array.from(this.#kernels.floats(into, columns));
-    });
-  }
+/** Rows from `first` on as float32 at an address. @param raw space for them as stored */
+function readRows(
+  kernels: Kernels,
+  files: Inputs,
+  table: Table,
+  first: number,
+  count: number,
+  raw: number,
+  into: number,
+) {
+  const { file, offset, dtype, columns } = table;
+  const [n, width] = [count * columns, bytesPerElement(dtype)];
+  files.read(file, offset + first * columns * width, kernels.bytes(raw, n * width));
+  kernels.clearPadding(raw, n * width);
+  kernels.wasm[`scale${dtype}`](raw, into, n, 1);
 }
 
-class Batch {
-  readonly #kernels: Kernels;
-  readonly #pursuit: Pursuit;
-  readonly #reader: Reader;
-  readonly #rows: readonly Row[];
-  readonly #residuals: number;
-  readonly #raw: number;
-  readonly #atoms: number;
-  readonly #products: number;
-  /** Atoms that are read at once. */
-  readonly #step: number;
+function readRow(kernels: Kernels, files: Inputs, table: Table, index: number): Float64Array {
+  return kernels.borrow(() => {
+    const [raw, into] = [kernels.allocate(4 * table.columns), kernels.allocate(4 * table.columns)];
+    readRows(kernels, files, table, index, 1, raw, into);
+    return Float64Array.from(kernels.floats(into, table.columns));
+  });
+}
 
-  constructor(kernels: Kernels, files: Inputs, pursuit: Pursuit, targets: readonly number[]) {
-    const { columns } = pursuit.donor;
-    this.#kernels = kernels;
-    this.#pursuit = pursuit;
-    this.#reader = new Reader(kernels, files, pursuit.donor);
-    this.#rows = targets.map((index): Row => {
-      const target = this.#reader.row(index);
-      return { target, residual: target.slice(), chosen: [], directions: [], triangle: [], isDone: false };
-    });
-    this.#step = Math.max(1, Math.floor(ATOM_ELEMENTS / columns));
-    this.#residuals = kernels.allocate(4 * columns * lanes(targets.length));
-    this.#raw = kernels.allocate(4 * this.#step * columns);
-    this.#atoms = kernels.allocate(4 * this.#step * columns);
-    this.#products = kernels.allocate(4 * this.#step * lanes(targets.length));
+/** The atom with the largest product with each row's residual, of those not chosen; -1 where all are 0. */
+function largest(kernels: Kernels, files: Inputs, { donor, atoms }: Pursuit, rows: readonly Row[]): Int32Array {
+  const { columns } = donor;
+  const width = lanes(rows.length);
+  const most = Math.max(1, Math.floor(ATOM_ELEMENTS / columns));
+  const [left, raw, some, into] = [columns * width, most * columns, most * columns, most * width].map((n) =>
+    kernels.allocate(4 * n),
+  ) as [number, number, number, number];
+  const residuals = kernels.floats(left, columns * width);
+  for (const [i, { residual }] of rows.entries()) {
+    for (let d = 0; d < columns; d++) residuals[d * width + i] = residual[d] as number;
   }
-
-  run(onStep: () => void): { readonly chosen: readonly number[]; readonly coefficients: readonly number[] }[] {
-    const most = Math.min(this.#pursuit.k, this.#pursuit.atoms.length);
-    for (let t = 0; t < most && this.#rows.some(({ isDone }) => !isDone); t++) {
-      onStep();
-      const best = this.#largest();
-      for (const [i, row] of this.#rows.entries()) if (!row.isDone) this.#add(row, best[i] as number);
-    }
-    return this.#rows.map((row) => ({ chosen: row.chosen, coefficients: solve(row) }));
-  }
-
-  /** The atom with the largest product with each row's residual, of those not chosen; -1 where all are 0. */
-  #largest(): Int32Array {
-    const { donor, atoms } = this.#pursuit;
-    const { wasm } = this.#kernels;
-    const width = lanes(this.#rows.length);
-    const residuals = this.#kernels.floats(this.#residuals, donor.columns * width).fill(0);
-    for (const [i, { residual }] of this.#rows.entries()) {
-      for (let d = 0; d < donor.columns; d++) residuals[d * width + i] = residual[d] as number;
-    }
-    const best = new Int32Array(this.#rows.length).fill(-1);
-    const size = new Float64Array(this.#rows.length);
-    for (let from = 0; from < atoms.length; ) {
-      // Atoms are read in runs of neighbors.
-      let count = 1;
-      while (count < this.#step && atoms[from + count] === (atoms[from] as number) + count) count++;
-      this.#reader.read(atoms[from] as number, count, this.#raw, this.#atoms);
-      const products = this.#kernels.floats(this.#products, count * width).fill(0);
-      wasm.addLowRank(this.#products, this.#atoms, this.#residuals, count, width, donor.columns, 1);
-      for (let a = 0; a < count; a++) {
-        for (let i = 0; i < best.length; i++) {
-          const product = Math.abs(products[a * width + i] as number);
-          if (product > (size[i] as number) && !this.#rows[i]?.chosen.includes(from + a)) {
-            size[i] = product;
-            best[i] = from + a;
-          }
-        }
-      }
-      from += count;
-    }
-    return best;
-  }
-
-  /** Adds an atom to a row: a new direction by Gram and Schmidt, twice, and the rest of the target. */
-  #add(row: Row, atom: number): void {
-    const direction = atom < 0 ? undefined : this.#reader.row(this.#pursuit.atoms[atom] as number);
-    const before = direction ? dot(direction, direction) : 0;
-    const column = row.directions.map(() => 0);
-    for (let round = 0; direction && round < 2; round++) {
-      for (const [j, q] of row.directions.entries()) {
-        const share = dot(q, direction);
-        column[j] = (column[j] as number) + share;
-        addTo(direction, q, -share);
+  const best = new Int32Array(rows.length).fill(-1);
+  const size = new Float64Array(rows.length);
+  for (let from = 0, count = 1; from < atoms.length; from += count) {
+    // Atoms are read in runs of neighbors.
+    const first = atoms[from] as number;
+    for (count = 1; count < most && atoms[from + count] === first + count; ) count++;
+    readRows(kernels, files, donor, first, count, raw, some);
+    const products = kernels.floats(into, count * width).fill(0);
+    kernels.wasm.addLowRank(into, some, left, count, width, columns, 1);
+    for (let a = 0; a < count; a++) {
+      for (let i = 0; i < best.length; i++) {
+        const product = Math.abs(products[a * width + i] as number);
+        if (!(product > (size[i] as number)) || rows[i]?.chosen.includes(from + a)) continue;
+        size[i] = product;
+        best[i] = from + a;
       }
     }
-    const squares = direction ? dot(direction, direction) : 0;
-    if (!direction || !(squares > NOTHING * before)) {
-      row.isDone = true; // nothing new: the residual is rounding errors
-      return;
-    }
-    const norm = Math.sqrt(squares);
-    for (let d = 0; d < direction.length; d++) direction[d] = (direction[d] as number) / norm;
-    row.chosen.push(atom);
-    row.directions.push(direction);
-    row.triangle.push([...column, norm]);
-    addTo(row.residual, direction, -dot(direction, row.residual));
-    if (dot(row.residual, row.residual) <= NOTHING * dot(row.target, row.target)) row.isDone = true;
   }
+  return best;
+}
+
+/** Adds an atom to a row, by Gram and Schmidt, twice. @returns whether more can follow: rounding errors are no reason */
+function add(row: Row, atom: number, direction: Float64Array): boolean {
+  const before = dot(direction, direction);
+  const column = row.directions.map(() => 0);
+  for (let round = 0; round < 2; round++) {
+    for (const [j, q] of row.directions.entries()) {
+      const share = dot(q, direction);
+      column[j] = (column[j] as number) + share;
+      addTo(direction, q, -share);
+    }
+  }
+  const squares = dot(direction, direction);
+  if (!(squares > NOTHING * before)) return false;
+  const norm = Math.sqrt(squares);
+  for (let d = 0; d < direction.length; d++) direction[d] = (direction[d] as number) / norm;
+  row.chosen.push(atom);
+  row.directions.push(direction);
+  row.triangle.push([...column, norm]);
+  addTo(row.residual, direction, -dot(direction, row.residual));
+  return dot(row.residual, row.residual) > NOTHING * dot(row.target, row.target);
 }
 
 /** Coefficients of the chosen atoms: R c = q target, from the last. */
