@@ -69,6 +69,10 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       "show which layers and parts of two models differ, and how much",
       async () => (await import("./commands/diff-command.js")).addDiffCommand,
     ],
+    explain: [
+      "find the recipe that a merged model was made with",
+      async () => (await import("./commands/explain-command.js")).addExplainCommand,
+    ],
     analyze: [
       "show which layers each expert changed",
       async () => (await import("./commands/analyze-command.js")).addAnalyzeCommand,

@@ -1,0 +1,85 @@
+import { type Command, Option } from "commander";
+import { formatPercent, formatRanges, formatSome, groupBy, plural, usageError } from "../../core/index.js";
+import { type ExplainedTensor, type Explanation, explainMerge } from "../../merge/index.js";
+import { terminalLines } from "../../report/index.js";
+import { openCheckpoint } from "../../weights/index.js";
+import { runWithHub } from "../shared/hub-access.js";
+import { print, printJson, type WorkOptions, withWorkOptions } from "../shared/output.js";
+
+interface ExplainOptions extends WorkOptions {
+  readonly from?: string[];
+  readonly base?: string;
+}
+
+const collect = (source: string, before: string[] = []) => [...before, source];
+
+export function addExplainCommand(program: Command): void {
+  const command = program
+    .command("explain")
+    .description(
+      "Find out how a model was merged: for each tensor the model it is from, or the weights of an average by least squares. " +
+        "Prints the recipe, and compares what it gives bit for bit. The exit status is 1 if a tensor is not explained.",
+    )
+    .argument("<merged>", "merged model: FOLDER, or a name on the hub")
+    .addOption(new Option("--from <model>", "model that it may be made of; pass it once for each").argParser(collect))
+    .option("--base <model>", "model that those were fine-tuned from");
+  withWorkOptions(command).action(async (merged: string, options: ExplainOptions) => {
+    const { from = [], base } = options;
+    const names = [...from, ...(base === undefined ? [] : [base])];
+    if (names.length < 2)
+      throw usageError("Missing models to explain it by. Pass --from A --from B, or --from A --base C.");
+    const explanation = await runWithHub(options, async ({ hub, onNote: _, ...controls }) => {
+      const whole = await openCheckpoint(merged, { hub });
+      if (whole.adapter) throw usageError("explain takes a whole model. Merge the adapter into its base first.");
+      const models = [];
+      for (const source of names) models.push({ source, checkpoint: await openCheckpoint(source, { hub }) });
+      return explainMerge(whole, models, { ...controls, hasBase: base !== undefined });
+    });
+    if (options.json) printJson(explanation);
+    else print(await describe(explanation));
+    if (explanation.tensors.some(({ verdict }) => verdict === "unexplained")) process.exitCode = 1;
+  });
+}
+
+async function describe({ sources, recipe, tensors }: Explanation): Promise<string[]> {
+  const wordsOf = ({ verdict, weights, residual }: ExplainedTensor): string => {
+    if (verdict === "same") return "the same in all models";
+    const terms = (weights ?? []).flatMap((weight, i) => (weight === 0 ? [] : [[weight, sources[i] ?? ""] as const]));
+    const [only] = terms;
+    const sum =
+      terms.length === 1 && only?.[0] === 1
+        ? only[1]
+        : terms.map(([weight, name]) => `${Number(weight.toFixed(3))} ${name}`).join(" + ");
+    if (verdict !== "unexplained") return `${sum}${verdict === "rounding" ? ", but for rounding" : ""}`;
+    if (weights === null) return "not explained: not in every model, or of another shape or type";
+    return `not explained; the closest, ${sum}, leaves ${formatPercent(residual)} of the change`;
+  };
+  const perLayer = [...groupBy(tensors, ({ layer }) => layer)].map(([layer, inLayer]) => {
+    const kinds = groupBy(inLayer, wordsOf);
+    // What nothing tells apart says nothing beside the rest.
+    if (kinds.size > 1) kinds.delete("the same in all models");
+    const texts = [...kinds].map(([words, some]) =>
+      kinds.size === 1 ? words : `${words} (${plural(some.length, "tensor")})`,
+    );
+    return { layer, text: kinds.size > 3 ? `${formatSome(texts, 2)}` : texts.join("; ") };
+  });
+  const rows = [...groupBy(perLayer, ({ text }) => text)].map(([text, alike]) => {
+    const layers = alike.flatMap(({ layer }) => layer ?? []).sort((a, b) => a - b);
+    const outside = alike.some(({ layer }) => layer === null) ? ["outside the layers"] : [];
+    return [[...(layers.length > 0 ? [`layers ${formatRanges(layers)}`] : []), ...outside].join(", "), text];
+  });
+  const count = (verdict: ExplainedTensor["verdict"]) => tensors.filter((one) => one.verdict === verdict).length;
+  const [unexplained, rounding] = [count("unexplained"), count("rounding")];
+  const of = plural(tensors.length, "tensor");
+  const { stringify } = await import("yaml");
+  return [
+    ...terminalLines({ columns: ["where", "from"], rows }),
+    ...(recipe && unexplained < tensors.length ? ["", stringify(recipe).trimEnd()] : []),
+    "",
+    unexplained > 0
+      ? `Not explained: ${unexplained} of ${of} are no weighted average of these models.`
+      : rounding > 0
+        ? `Explained but for rounding: ${rounding} of ${of} differ from the recipe's in their last bits.`
+        : `Explained: the recipe gives all ${of}, bit for bit.`,
+  ];
+}

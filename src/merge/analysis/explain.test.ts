@@ -1,0 +1,209 @@
+// What merges are explained as: the recipe's bits, for every method that is a weighted average; and what is none.
+import { cpSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, it } from "vitest";
+import { Bench } from "../../../test/support/merging.js";
+import { openCheckpoint } from "../../weights/index.js";
+import type { RecipeInput } from "../index.js";
+import { type Family, family } from "../methods/reference.test-util.js";
+import { type Explanation, explainMerge } from "./explain.js";
+
+const bench = new Bench();
+let kin: Family;
+beforeAll(async () => {
+  kin = await family(bench, [0.3, 0.2, 0.1], { dtype: "BF16", layers: 4 });
+});
+
+async function explain(merged: string, from: readonly string[], base?: string): Promise<Explanation> {
+  const names = [...from, ...(base === undefined ? [] : [base])];
+  const models = await Promise.all(names.map(async (source) => ({ source, checkpoint: await openCheckpoint(source) })));
+  return explainMerge(await openCheckpoint(merged), models, { hasBase: base !== undefined });
+}
+
+const merge = async (recipe: RecipeInput) => (await bench.merge(recipe)).out;
+const verdicts = ({ tensors }: Explanation) => new Set(tensors.map(({ verdict }) => verdict));
+
+const swapped = (kin: Family, more: object) => ({
+  method: "swap",
+  task: kin.experts[0],
+  language: kin.experts[1],
+  ...more,
+});
+
+describe("a weighted average is explained, bit for bit:", () => {
+  const cases: readonly (readonly [
+    string,
+    (kin: Family) => { recipe: object; found: object; from?: number; base?: true },
+  ])[] = [
+    [
+      "a soup of three",
+      ({ experts }) => ({
+        recipe: { method: "soup", models: experts },
+        found: { method: "soup", models: experts },
+        from: 3,
+      }),
+    ],
+    [
+      "a soup with weights, of two of three models",
+      ({ experts: [a, b] }) => {
+        const models = [
+          { model: a, weight: 0.3 },
+          { model: b, weight: 0.7 },
+        ];
+        return { recipe: { method: "soup", models }, found: { method: "soup", models }, from: 3 };
+      },
+    ],
+    [
+      "a soup of two and one parts",
+      ({ experts: [a, b] }) => {
+        const models = [
+          { model: a, weight: 1 },
+          { model: b, weight: 2 },
+        ];
+        return { recipe: { method: "soup", models }, found: { method: "soup", models } };
+      },
+    ],
+    [
+      "a swap with the outside averaged",
+      (kin) => ({
+        recipe: swapped(kin, { bottom: 1, top: 1 }),
+        found: swapped(kin, { layers: { language: "0, 3" }, outside: "average" }),
+      }),
+    ],
+    [
+      "a swap with transitions, and the outside from the language",
+      (kin) => ({
+        recipe: swapped(kin, { bottom: 1, top: 1, bottom_transition: 1, outside: "language" }),
+        found: swapped(kin, { layers: { language: "0, 3", average: "1" }, outside: "language" }),
+        base: true,
+      }),
+    ],
+    [
+      "a swap with weighted averages",
+      (kin) => ({
+        recipe: swapped(kin, { bottom: 2, top: 0, top_transition: 1, weights: [0.75, 0.25] }),
+        found: swapped(kin, { layers: { language: "0-1", average: "3" }, weights: [0.75, 0.25], outside: "average" }),
+      }),
+    ],
+    [
+      "layers that went back to the base",
+      ({ experts: [expert], base }) => ({
+        recipe: { method: "revert", expert, base, layers: "1-2" },
+        found: { method: "swap", task: expert, language: base, layers: { language: "1-2" }, outside: "task" },
+        from: 1,
+        base: true,
+      }),
+    ],
+    [
+      "task arithmetic",
+      ({ experts: [a, b], base }) => {
+        const recipe = {
+          method: "task_arithmetic",
+          base,
+          models: [
+            { model: a, weight: 0.5 },
+            { model: b, weight: 1.25 },
+          ],
+        };
+        return { recipe, found: recipe, base: true };
+      },
+    ],
+    [
+      "a change that is scaled",
+      ({ experts: [a], base }) => ({
+        recipe: { method: "task_arithmetic", base, models: [a], lambda: 0.4 },
+        found: { method: "task_arithmetic", base, models: [{ model: a, weight: 0.4 }] },
+        from: 1,
+        base: true,
+      }),
+    ],
+    [
+      "a chat vector",
+      ({ experts: [a, b, c] }) => ({
+        recipe: { method: "chat_vector", task: a, expert: b, base: c },
+        found: {
+          method: "soup",
+          models: [a, b, { model: c, weight: -1 }].map((one) =>
+            typeof one === "string" ? { model: one, weight: 1 } : one,
+          ),
+        },
+        from: 3,
+      }),
+    ],
+    [
+      "a copy",
+      ({ experts: [a] }) => ({
+        recipe: { method: "passthrough", slices: [{ model: a }] },
+        found: { method: "passthrough", slices: [{ model: a }] },
+      }),
+    ],
+    [
+      "a swap of attention alone",
+      (kin) => ({
+        recipe: swapped(kin, { bottom: 2, top: 0, parts: "attention", outside: "task" }),
+        found: expect.objectContaining({ method: "soup" }),
+      }),
+    ],
+    [
+      "dominant layers",
+      ({ experts, base }) => ({
+        recipe: { method: "dominant", models: experts.slice(0, 2), base, margin: 0.01 },
+        found: expect.anything(),
+        base: true,
+      }),
+    ],
+  ];
+  it.each(cases)("%s", async (_, make) => {
+    const { recipe, found, from = 2, base } = make(kin);
+    const merged = await merge(recipe as RecipeInput);
+    const explanation = await explain(merged, kin.experts.slice(0, from), base && kin.base);
+    expect(explanation.recipe).toEqual(found);
+    expect(verdicts(explanation)).toEqual(new Set(["identical"]));
+  });
+});
+
+it("an adapter that PEFT merged is explained, but for the rounding of another order of sums", async () => {
+  const lora = "test/fixtures/lora";
+  const merged = bench.next("peft");
+  cpSync(`${lora}/base`, merged, { recursive: true });
+  cpSync(`${lora}/expected.safetensors`, join(merged, "model.safetensors"));
+  const found = await explain(merged, [`${lora}/base+${lora}/adapter`], `${lora}/base`);
+  expect(found.recipe).toEqual({ method: "passthrough", slices: [{ model: `${lora}/base+${lora}/adapter` }] });
+  expect(verdicts(found).has("unexplained")).toBe(false);
+  // Norms and embeddings are not adapted.
+  expect(found.tensors.filter(({ verdict }) => verdict === "same").every(({ tensor }) => !/proj/.test(tensor))).toBe(
+    true,
+  );
+});
+
+describe("what is no weighted average is not explained:", () => {
+  it.each(["ties", "dare_linear", "breadcrumbs", "sce"] as const)("%s", async (method) => {
+    const { experts, base } = kin;
+    const density = method === "sce" ? { select: 0.4 } : { density: 0.4 };
+    const merged = await merge({
+      method,
+      base,
+      models: experts.slice(0, 2).map((model) => (method === "sce" ? model : { model, ...density })),
+      ...(method === "sce" ? density : {}),
+    } as unknown as RecipeInput);
+    const { tensors } = await explain(merged, experts.slice(0, 2), base);
+    expect(tensors.filter(({ verdict }) => verdict === "unexplained").length).toBeGreaterThan(0.9 * tensors.length);
+    for (const { verdict, residual } of tensors) if (verdict === "unexplained") expect(residual).toBeGreaterThan(0.01);
+  });
+
+  it("another model, and one layer of another model", async () => {
+    const { experts } = kin;
+    const third = await explain(experts[2] as string, experts.slice(0, 2));
+    expect(verdicts(third)).toEqual(new Set(["unexplained"]));
+    expect(third.recipe).toBeUndefined();
+    const mixed = await merge({
+      method: "swap",
+      task: experts[0],
+      language: experts[2],
+      layers: { language: "2" },
+      outside: "task",
+    } as RecipeInput);
+    const found = await explain(mixed, experts.slice(0, 2));
+    for (const { layer, verdict } of found.tensors) expect(verdict).toBe(layer === 2 ? "unexplained" : "identical");
+  });
+});
