@@ -77,7 +77,7 @@ async function describe({ sources, recipe, tensors }: Explanation): Promise<stri
     ...(recipe && unexplained < tensors.length ? ["", stringify(recipe).trimEnd()] : []),
     "",
     unexplained > 0
-      ? `Not explained: ${unexplained} of ${of} are no weighted average of these models.`
+      ? `Not explained: ${unexplained} of ${of} are not a weighted average of these models.`
       : rounding > 0
         ? `Explained but for rounding: ${rounding} of ${of} differ from the recipe's in their last bits.`
         : `Explained: the recipe gives all ${of}, bit for bit.`,
