@@ -119,6 +119,12 @@ describeInBrowser("choosing layers", () => {
       `# mine\nmethod: swap\ntask: ${at("math")}\nlanguage: ${at("swahili")}\nbottom: 2\ntop: 0`,
     );
     await expect.poll(() => cell(1, "swahili").getAttribute("aria-selected")).toBe("true");
+    // A text that is no YAML keeps the board of the one before, dimmed.
+    await page.keyboard.type(": [");
+    await page.locator(".dimmed .towers").waitFor();
+    await picture("dimmed");
+    for (const _ of ": [") await page.keyboard.press("Backspace");
+    await page.locator(".dimmed").waitFor({ state: "detached" });
     await cell(2, "swahili").click();
     await saved({ ...swap, bottom: 3, top: 0 });
     expect(readFileSync(at("project", "recipes", "recipe.yaml"), "utf8")).toMatch(/^# mine\n/);
@@ -137,8 +143,9 @@ describeInBrowser("choosing layers", () => {
       await method.selectOption(value);
       const { problems } = (await (await checked).json()) as { problems: { message: string }[] };
       const messages = problems.map(({ message }) => message);
-      // Only a revert needs more than its models.
+      // Only these need more than their models.
       if (value === "revert") expect(messages[0]).toMatch(/ are all missing/);
+      else if (value === "moe") expect(messages[0]).toMatch(/positive_prompts: is missing/);
       else expect([value, messages]).toEqual([value, []]);
     }
     await method.selectOption("ties");

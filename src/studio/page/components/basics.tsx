@@ -222,8 +222,24 @@ export function Pager({ page, pages, onPage }: PagerProps) {
   );
 }
 
-/** What an empty view says: what to do, in a sentence. */
-export function Empty({ title, text, children }: { title: string; text: string; children?: ComponentChildren }) {
+interface EmptyProps {
+  /** Name of the view, where this is all of it. */
+  readonly view: string;
+  readonly title: string;
+  readonly text: string;
+  readonly children?: ComponentChildren;
+}
+
+/** An empty view: what to do, in a sentence. */
+export const EmptyView = ({ view, ...empty }: EmptyProps) => (
+  <section class="view">
+    <h1 class="visually-hidden">{view}</h1>
+    <Empty {...empty} />
+  </section>
+);
+
+/** What an empty place says. */
+export function Empty({ title, text, children }: Omit<EmptyProps, "view">) {
   return (
     <div class="empty">
       <svg viewBox="0 0 160 64" aria-hidden="true">
@@ -274,5 +290,19 @@ export function Icon({ name }: { name: keyof typeof ICONS }) {
     >
       <path d={ICONS[name]} stroke-linecap="round" stroke-linejoin="round" />
     </svg>
+  );
+}
+
+/** Short texts by name. */
+export function Facts({ facts }: { facts: readonly (readonly [name: string, value: string])[] }) {
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }

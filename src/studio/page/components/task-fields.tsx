@@ -6,6 +6,7 @@ import type { Choices } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { inBackground } from "../store.ts";
 import { Field } from "./basics.tsx";
+import { TextField } from "./inputs.tsx";
 
 /** What can be asked; null until the server has said it. */
 export const known = signal<Choices | null>(null);
@@ -78,13 +79,10 @@ export function TaskChoice({ value, onChange }: ChoiceProps) {
 /** The name of a task that is not listed. */
 export function TaskName({ value, onChange }: ChoiceProps) {
   return (
-    <Field label="Name or file" hint="A name such as belebele_swh, or a .yaml file. Paths start from the project.">
-      {(attributes) => (
-        <input
-          {...{ ...attributes, type: "text", class: "code", value, maxLength: 4096 }}
-          onInput={({ currentTarget }) => onChange(currentTarget.value)}
-        />
-      )}
-    </Field>
+    <TextField
+      label="Name or file"
+      hint="A name such as belebele_swh, or a .yaml file. Paths start from the project."
+      {...{ value, onChange, isCode: true }}
+    />
   );
 }

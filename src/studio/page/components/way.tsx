@@ -1,6 +1,7 @@
 // A way to leave: what it makes, its form, and the command that does the same.
+
 import type { ComponentChildren } from "preact";
-import { Field } from "./basics.tsx";
+import { TextField } from "./inputs.tsx";
 import { Command } from "./progress.tsx";
 
 interface WayProps {
@@ -25,12 +26,5 @@ export function Way({ title, text, command, children }: WayProps) {
 }
 
 export const pathField = (label: string, value: string, onChange: (value: string) => void, hint: string) => (
-  <Field label={label} hint={hint}>
-    {(attributes) => (
-      <input
-        {...{ ...attributes, type: "text", class: "code", value, required: true, spellcheck: false }}
-        onInput={({ currentTarget }) => onChange(currentTarget.value)}
-      />
-    )}
-  </Field>
+  <TextField {...{ label, value, onChange, hint, isCode: true, required: true }} />
 );

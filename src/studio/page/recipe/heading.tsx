@@ -1,8 +1,10 @@
 // What is done with recipes as wholes: make, open, rename, duplicate, delete.
+
 import { useState } from "preact/hooks";
 import { name as recipeName } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Dialog, Field, Icon } from "../components/basics.tsx";
+import { Dialog, Icon } from "../components/basics.tsx";
+import { Select, TextField } from "../components/inputs.tsx";
 import { nameFor } from "../names.ts";
 import { change, project } from "../store.ts";
 import type { Tower } from "./board-view.tsx";
@@ -81,17 +83,10 @@ interface NewProps {
 function NewRecipe({ experts, onMake, onClose }: NewProps) {
   const [[task, language], setRoles] = useState<readonly [number, number]>([0, 1]);
   const select = (label: string, hint: string, value: number, onChange: (at: number) => void) => (
-    <Field label={label} hint={hint}>
-      {(attributes) => (
-        <select {...attributes} value={value} onChange={({ currentTarget }) => onChange(Number(currentTarget.value))}>
-          {experts.map(({ name, source }, at) => (
-            <option key={source} value={at}>
-              {name}
-            </option>
-          ))}
-        </select>
-      )}
-    </Field>
+    <Select
+      {...{ label, hint, value: String(value), onChange: (at) => onChange(Number(at)) }}
+      options={experts.map(({ name }, at): [string, string] => [String(at), name])}
+    />
   );
   const sourceOf = (at: number) => JSON.stringify(experts[at]?.source);
   const make = () => {
@@ -156,14 +151,10 @@ function Name({ what, from, taken, onClose }: NameProps) {
         </button>
       }
     >
-      <Field label="Name" error={problem ?? (isValid ? undefined : "Use letters, digits, spaces, dots, - and _.")}>
-        {(attributes) => (
-          <input
-            {...{ ...attributes, type: "text", value: typed }}
-            onInput={({ currentTarget }) => setTyped(currentTarget.value)}
-          />
-        )}
-      </Field>
+      <TextField
+        {...{ label: "Name", value: typed, onChange: setTyped }}
+        error={problem ?? (isValid ? undefined : "Use letters, digits, spaces, dots, - and _.")}
+      />
     </Dialog>
   );
 }

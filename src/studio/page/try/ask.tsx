@@ -1,7 +1,7 @@
 // One prompt, several models, side by side, before anything is written.
 import { signal } from "@preact/signals";
 import { Field, Segments } from "../components/basics.tsx";
-import { NumberField } from "../components/number-field.tsx";
+import { NumberField, Select, TextField } from "../components/inputs.tsx";
 import { startSaved } from "../recipe/recipe-store.ts";
 import { attempt, change, jobs, settings } from "../store.ts";
 import { AnswersOf } from "./answers.tsx";
@@ -58,26 +58,21 @@ export function Ask() {
             )}
           </Field>
           {prompts.length > 0 ? (
-            <Field label="Earlier prompts">
-              {(attributes) => (
-                <select
-                  {...attributes}
-                  value=""
-                  onChange={({ currentTarget }) => {
-                    const kept = prompts[Number(currentTarget.value)];
-                    typed.value = kept?.text ?? "";
-                    system.value = kept?.system ?? "";
-                  }}
-                >
-                  <option value="">Choose one</option>
-                  {prompts.map((one, i) => (
-                    <option key={one.text} value={i}>
-                      {one.text.length > 80 ? `${one.text.slice(0, 80)}…` : one.text}
-                    </option>
-                  ))}
-                </select>
-              )}
-            </Field>
+            <Select
+              {...{ label: "Earlier prompts", value: "" }}
+              options={[
+                ["", "Choose one"],
+                ...prompts.map(({ text: one }, i): [string, string] => [
+                  String(i),
+                  one.length > 80 ? `${one.slice(0, 80)}…` : one,
+                ]),
+              ]}
+              onChange={(at) => {
+                const kept = prompts[Number(at)];
+                typed.value = kept?.text ?? "";
+                system.value = kept?.system ?? "";
+              }}
+            />
           ) : null}
         </div>
         <div class="stack">
@@ -98,14 +93,7 @@ export function Ask() {
             <div class="method-form">
               <RunnerFields />
               {chat.value ? (
-                <Field label="System message">
-                  {(attributes) => (
-                    <input
-                      {...{ ...attributes, type: "text", value: system.value }}
-                      onInput={({ currentTarget }) => (system.value = currentTarget.value)}
-                    />
-                  )}
-                </Field>
+                <TextField label="System message" value={system.value} onChange={(value) => (system.value = value)} />
               ) : null}
               <NumberField
                 {...{ label: "New tokens, at most", value: limit.value, min: 1, max: 4096 }}

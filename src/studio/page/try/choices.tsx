@@ -1,7 +1,9 @@
 // What Try runs, in prompts and evaluations alike: models, and what runs them.
+
 import { computed, signal } from "@preact/signals";
 import { GGUF_TYPES, type Runner, WEIGHTS } from "../../protocol/index.ts";
-import { Field, ownClass } from "../components/basics.tsx";
+import { ownClass } from "../components/basics.tsx";
+import { Select } from "../components/inputs.tsx";
 import { known } from "../components/task-fields.tsx";
 import { cardOf, project, settings } from "../store.ts";
 
@@ -80,30 +82,24 @@ export const runnerText = (one: Runner) => (one.backend === "engine" ? `engine, 
 export function RunnerFields() {
   const now = runner.value;
   const missing = known.value?.llama ?? null;
-  const onBackend = (backend: string) => {
+  const onBackend = (backend: Runner["backend"]) => {
     runner.value = backend === "llama" ? { backend: "llama", type: "q8_0" } : { backend: "engine", weights: "float32" };
   };
   return (
     <>
-      <Field label="Backend" hint={missing ?? undefined}>
-        {(attributes) => (
-          <select {...attributes} value={now.backend} onChange={({ currentTarget }) => onBackend(currentTarget.value)}>
-            <option value="engine">engine</option>
-            <option value="llama" disabled={missing !== null}>
-              llama (llama.cpp)
-            </option>
-          </select>
-        )}
-      </Field>
+      <Select
+        {...{ label: "Backend", hint: missing ?? undefined, value: now.backend, onChange: onBackend }}
+        options={missing === null ? ["engine", ["llama", "llama (llama.cpp)"]] : ["engine"]}
+      />
       {now.backend === "engine" ? (
-        <Picked
+        <Select
           label="Weights"
           options={WEIGHTS}
           value={now.weights}
           onChange={(weights) => (runner.value = { backend: "engine", weights })}
         />
       ) : (
-        <Picked
+        <Select
           label="Type"
           options={GGUF_TYPES}
           value={now.type}
@@ -111,26 +107,5 @@ export function RunnerFields() {
         />
       )}
     </>
-  );
-}
-
-interface PickedProps<T extends string> {
-  readonly label: string;
-  readonly options: readonly T[];
-  readonly value: T;
-  readonly onChange: (value: T) => void;
-}
-
-function Picked<T extends string>({ label, options, value, onChange }: PickedProps<T>) {
-  return (
-    <Field label={label}>
-      {(attributes) => (
-        <select {...attributes} value={value} onChange={({ currentTarget }) => onChange(currentTarget.value as T)}>
-          {options.map((one) => (
-            <option key={one}>{one}</option>
-          ))}
-        </select>
-      )}
-    </Field>
   );
 }

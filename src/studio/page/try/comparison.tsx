@@ -1,8 +1,10 @@
 // Two results item by item: what was gained and lost, and the answers side by side.
+
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ComparedItem, ResultComparison } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Field, Pager, Segments } from "../components/basics.tsx";
+import { Pager, Segments } from "../components/basics.tsx";
+import { Select } from "../components/inputs.tsx";
 import { inBackground } from "../store.ts";
 import { Item } from "./item.tsx";
 import type { Row } from "./results.tsx";
@@ -47,21 +49,12 @@ function ComparedTask({ pair, task }: { pair: Props["pair"]; task: Task }) {
       </p>
       <div class="row">
         {task.comparisons.length > 1 ? (
-          <Field label="Metric">
-            {(attributes) => (
-              <select
-                {...attributes}
-                value={metric}
-                onChange={({ currentTarget }) => setMetric(Number(currentTarget.value))}
-              >
-                {task.comparisons.map(({ title }, i) => (
-                  <option key={title} value={i}>
-                    {title}
-                  </option>
-                ))}
-              </select>
-            )}
-          </Field>
+          <Select
+            label="Metric"
+            value={String(metric)}
+            options={task.comparisons.map(({ title }, i) => [String(i), title])}
+            onChange={(value) => setMetric(Number(value))}
+          />
         ) : null}
         {one.hasFlips ? (
           <Segments

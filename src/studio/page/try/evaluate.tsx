@@ -4,8 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { z } from "zod";
 import { type Job, jobInputs } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Field } from "../components/basics.tsx";
-import { NumberField } from "../components/number-field.tsx";
+import { NumberField, TextField } from "../components/inputs.tsx";
 import { JobProgress } from "../components/progress.tsx";
 import { firstTask, isListed, OTHER, TaskChoice, TaskName, taskOf } from "../components/task-fields.tsx";
 import { again, startSaved } from "../recipe/recipe-store.ts";
@@ -60,14 +59,11 @@ export function Evaluate() {
             </summary>
             <div class="method-form">
               <RunnerFields />
-              <Field label="Data folder" hint="Without one, built-in tasks are downloaded from the hub.">
-                {(attributes) => (
-                  <input
-                    {...{ ...attributes, type: "text", class: "code", value: data.value, maxLength: 4096 }}
-                    onInput={({ currentTarget }) => (data.value = currentTarget.value)}
-                  />
-                )}
-              </Field>
+              <TextField
+                label="Data folder"
+                hint="Without one, built-in tasks are downloaded from the hub."
+                {...{ value: data.value, isCode: true, onChange: (value) => (data.value = value) }}
+              />
             </div>
           </details>
         </div>

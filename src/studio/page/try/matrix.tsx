@@ -1,8 +1,10 @@
 // All items by all models: where they disagree, by group, and each answer.
+
 import { useEffect, useState } from "preact/hooks";
 import type { ComparedItem, Matrix } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Dialog, Field, Pager, Segments } from "../components/basics.tsx";
+import { Dialog, Pager, Segments } from "../components/basics.tsx";
+import { Select } from "../components/inputs.tsx";
 import { inBackground } from "../store.ts";
 import { Item, Verdict } from "./item.tsx";
 import type { Row } from "./results.tsx";
@@ -49,16 +51,7 @@ export function ItemsByModels({ rows, task }: { rows: readonly Row[]; task: stri
           onChange={setSorted}
         />
         {groups.length > 1 ? (
-          <Field label="Group">
-            {(attributes) => (
-              <select {...attributes} value={group} onChange={({ currentTarget }) => setGroup(currentTarget.value)}>
-                <option value="">all</option>
-                {groups.map((one) => (
-                  <option key={one}>{one}</option>
-                ))}
-              </select>
-            )}
-          </Field>
+          <Select label="Group" value={group} options={[["", "all"], ...groups]} onChange={setGroup} />
         ) : null}
       </div>
       <section class="scroll" tabIndex={0} aria-label="What each answer is worth">

@@ -1,9 +1,10 @@
 // Finished evaluations by what was asked: scores with their intervals, and two of them to compare.
+
 import { useEffect, useState } from "preact/hooks";
 import { scoreAxis } from "../../../report/scores.ts";
 import type { Evaluation } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Field } from "../components/basics.tsx";
+import { Select } from "../components/inputs.tsx";
 import { Interval } from "../components/interval.tsx";
 import { inBackground } from "../store.ts";
 import { choiceClass, choices } from "./choices.tsx";
@@ -97,6 +98,12 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
     undefined,
   );
   const other = rest.find(({ name }) => name === second) ?? best;
+  const select = (label: string, among: readonly Row[], { name: value }: Row, onChange: (name: string) => void) => (
+    <Select
+      {...{ label, value, onChange }}
+      options={among.map((row) => [row.name, `${row.label}, ${row.score.score}${differenceOf(row, rows)}`])}
+    />
+  );
   return (
     <section class="card stack results">
       <header>
@@ -122,39 +129,13 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
             setPair([one, other]);
           }}
         >
-          <ResultSelect label="Compare" rows={rows} all={rows} value={one} onChange={setFirst} />
-          <ResultSelect label="with" rows={rest} all={rows} value={other} onChange={setSecond} />
+          {select("Compare", rows, one, setFirst)}
+          {select("with", rest, other, setSecond)}
           <button type="submit">Compare item by item</button>
         </form>
       ) : null}
       {pair ? <Comparison key={pair.map(({ name }) => name).join("/")} pair={pair} task={score.task} /> : null}
     </section>
-  );
-}
-
-interface ResultSelectProps {
-  readonly label: string;
-  readonly rows: readonly Row[];
-  /** Results of all, which names tell apart. */
-  readonly all: readonly Row[];
-  readonly value: Row;
-  readonly onChange: (name: string) => void;
-}
-
-function ResultSelect({ label, rows, all, value, onChange }: ResultSelectProps) {
-  return (
-    <Field label={label}>
-      {(attributes) => (
-        <select {...attributes} value={value.name} onChange={({ currentTarget }) => onChange(currentTarget.value)}>
-          {rows.map((row) => (
-            <option key={row.name} value={row.name}>
-              {row.label}, {row.score.score}
-              {differenceOf(row, all)}
-            </option>
-          ))}
-        </select>
-      )}
-    </Field>
   );
 }
 

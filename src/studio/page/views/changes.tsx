@@ -1,7 +1,7 @@
 import { useEffect, useMemo } from "preact/hooks";
 import type { Analysis, Expert, Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Empty } from "../components/basics.tsx";
+import { Empty, EmptyView } from "../components/basics.tsx";
 import { JobProgress } from "../components/progress.tsx";
 import { fitting, inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
 import { Explorer } from "../explorer/explorer.tsx";
@@ -23,14 +23,15 @@ export function Changes() {
 
   if (base === null || experts.length === 0) {
     return (
-      <section class="view">
-        <h1 class="visually-hidden">Changes</h1>
-        <Empty title="Nothing to compare yet" text="Choose a base and at least one expert to see where it changed.">
-          <a class="button primary" href="#/models">
-            Open models
-          </a>
-        </Empty>
-      </section>
+      <EmptyView
+        view="Changes"
+        title="Nothing to compare yet"
+        text="Choose a base and at least one expert to see where it changed."
+      >
+        <a class="button primary" href="#/models">
+          Open models
+        </a>
+      </EmptyView>
     );
   }
   const measure = () => attempt(() => call("job.start", { kind: "analyze", input: { base, experts: fits } }));

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Experiment, Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Empty } from "../components/basics.tsx";
+import { EmptyView, Facts } from "../components/basics.tsx";
 import { CancelButton, Command } from "../components/progress.tsx";
 import * as store from "../experiments/experiment-store.ts";
 import { Plans } from "../experiments/plans.tsx";
@@ -16,17 +16,15 @@ export function Experiments() {
   const plans = store.plans.value;
   if (plans?.length === 0) {
     return (
-      <section class="view">
-        <h1 class="visually-hidden">Experiments</h1>
-        <Empty
-          title="No experiment in this project"
-          text="Make one of a recipe under Write, or put a plan into the project's folder."
-        >
-          <a class="button primary" href="#/write">
-            Make an experiment
-          </a>
-        </Empty>
-      </section>
+      <EmptyView
+        view="Experiments"
+        title="No experiment in this project"
+        text="Make one of a recipe under Write, or put a plan into the project's folder."
+      >
+        <a class="button primary" href="#/write">
+          Make an experiment
+        </a>
+      </EmptyView>
     );
   }
   return (
@@ -125,14 +123,7 @@ function Head({ experiment }: { experiment: Experiment }) {
         {describe(experiment, job)}
       </p>
       <progress max={Math.max(1, total)} value={done} aria-label={`Steps of ${title}`} />
-      <dl class="facts">
-        {facts.map(([term, value]) => (
-          <div key={term}>
-            <dt>{term}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts facts={facts} />
       {problems.length > 0 ? (
         <div class="notice problem">
           <div class="stack tight">

@@ -1,5 +1,5 @@
 import type { Job } from "../../protocol/index.ts";
-import { Empty } from "../components/basics.tsx";
+import { EmptyView } from "../components/basics.tsx";
 import { CancelButton, JobProgress } from "../components/progress.tsx";
 import { durationText } from "../format.ts";
 import { again, againText } from "../recipe/recipe-store.ts";
@@ -29,13 +29,11 @@ export function Jobs() {
   const all = jobs.value;
   if (all.length === 0) {
     return (
-      <section class="view">
-        <h1 class="visually-hidden">Activity</h1>
-        <Empty
-          title="Nothing has run yet"
-          text="Analyses, merges and evaluations appear here while they run and after."
-        />
-      </section>
+      <EmptyView
+        view="Activity"
+        title="Nothing has run yet"
+        text="Analyses, merges and evaluations appear here while they run and after."
+      />
     );
   }
   return (

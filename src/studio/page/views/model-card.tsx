@@ -1,7 +1,7 @@
 // A model: what it is, and what keeps it from fitting the base.
 import type { ComponentChildren } from "preact";
 import type { Model } from "../../protocol/index.ts";
-import { ownClass } from "../components/basics.tsx";
+import { Facts, ownClass } from "../components/basics.tsx";
 import { bytesText, countText } from "../format.ts";
 
 interface Props {
@@ -42,14 +42,14 @@ export function ModelCard({ own, title, source, card, onRetry, heading, children
             </button>
           </div>
         ) : null}
-        {typeof card === "object" ? <Facts model={card} /> : null}
+        {typeof card === "object" ? <Known model={card} /> : null}
       </div>
       <footer class="row">{children}</footer>
     </article>
   );
 }
 
-function Facts({ model }: { model: Model }) {
+function Known({ model }: { model: Model }) {
   const { family, layers, parameters, bytes, dtypes, hiddenSize, vocabularySize, notes, problems } = model;
   const facts: (readonly [name: string, value: string])[] = [
     ["Family", family],
@@ -67,14 +67,7 @@ function Facts({ model }: { model: Model }) {
           <span>{problem}</span>
         </p>
       ))}
-      <dl class="facts">
-        {facts.map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts facts={facts} />
       {notes.map((note) => (
         <p class="small soft" key={note}>
           {note}

@@ -1,7 +1,9 @@
 // Choose: whose each layer is, by board, form or text; what the plan will read and write.
+
 import { useMemo, useRef } from "preact/hooks";
 import { type Board, boardOfOne, type Half, recipeOfBoard } from "../../recipe/board.ts";
-import { Empty, Field } from "../components/basics.tsx";
+import { EmptyView, Facts } from "../components/basics.tsx";
+import { Select } from "../components/inputs.tsx";
 import { inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
 import { layerShare } from "../explorer/figures.ts";
 import { bytesText, countText } from "../format.ts";
@@ -24,14 +26,15 @@ export function Recipe() {
   ];
   if (experts.length === 0) {
     return (
-      <section class="view">
-        <h1 class="visually-hidden">Recipe</h1>
-        <Empty title="No layers to choose from" text="Add at least one expert, then say whose each layer is.">
-          <a class="button primary" href="#/models">
-            Open models
-          </a>
-        </Empty>
-      </section>
+      <EmptyView
+        view="Recipe"
+        title="No layers to choose from"
+        text="Add at least one expert, then say whose each layer is."
+      >
+        <a class="button primary" href="#/models">
+          Open models
+        </a>
+      </EmptyView>
     );
   }
   return (
@@ -78,7 +81,7 @@ function Opened({ towers }: { towers: readonly Tower[] }) {
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: the keys are those of the buttons Undo and Redo
     <div class="recipe-grid" onKeyDown={onKeyDown}>
-      <div class="stack">
+      <div class={read ? "stack" : "stack dimmed"}>
         <MethodChoice method={method?.name} towers={towers} layers={layers} isBoard={board !== undefined} />
         {board ? (
           <BoardView
@@ -175,20 +178,13 @@ function MethodChoice({ method, towers, layers, isBoard }: MethodChoiceProps) {
   };
   return (
     <div class="method-choice">
-      <Field label="Method">
-        {(attributes) => (
-          <select {...attributes} value={method ?? ""} onChange={({ currentTarget }) => choose(currentTarget.value)}>
-            {method === undefined ? (
-              <option value="">{recipe.methods.value.length === 0 ? "loading" : "unknown"}</option>
-            ) : null}
-            {recipe.methods.value.map(({ name, title }) => (
-              <option key={name} value={name}>
-                {title}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
+      <Select
+        {...{ label: "Method", value: method ?? "", onChange: choose }}
+        options={[
+          ...(method === undefined ? [["", recipe.methods.value.length === 0 ? "loading" : "unknown"] as const] : []),
+          ...recipe.methods.value.map(({ name, title }) => [name, title] as const),
+        ]}
+      />
       {!isBoard && towers[0] && layers > 0 ? (
         <div class="stack tight">
           <button
@@ -251,14 +247,7 @@ function PlanFigures() {
   return (
     <div class="card stack">
       <h2>Plan</h2>
-      <dl class="facts">
-        {facts.map(([term, value]) => (
-          <div key={term}>
-            <dt>{term}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts facts={facts} />
       {plan.notes.map((note) => (
         <p key={note} class="notice caution">
           {note}

@@ -1,5 +1,5 @@
 // Try: prompts and evaluations of models and recipes, before anything is written.
-import { Empty, Tabs } from "../components/basics.tsx";
+import { EmptyView, Tabs } from "../components/basics.tsx";
 import { useTasks } from "../components/task-fields.tsx";
 import { jobs } from "../store.ts";
 import { Ask } from "../try/ask.tsx";
@@ -15,14 +15,15 @@ export function Try() {
   useTasks();
   if (choices.value.length === 0) {
     return (
-      <section class="view">
-        <h1 class="visually-hidden">Try</h1>
-        <Empty title="Nothing to ask yet" text="Open models first; then prompt them side by side with your recipe.">
-          <a class="button primary" href="#/models">
-            Open models
-          </a>
-        </Empty>
-      </section>
+      <EmptyView
+        view="Try"
+        title="Nothing to ask yet"
+        text="Open models first; then prompt them side by side with your recipe."
+      >
+        <a class="button primary" href="#/models">
+          Open models
+        </a>
+      </EmptyView>
     );
   }
   const latest = jobs.value.find(({ kind }) => kind === "answer" || kind === "evaluate");

@@ -1,9 +1,11 @@
 // Leave: the merge on the disk, as a GGUF file, on the hub, or as an experiment; and each as a command.
+
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type Input, type Job, type JobInput, jobInputs } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Empty, Field } from "../components/basics.tsx";
+import { EmptyView } from "../components/basics.tsx";
+import { Select } from "../components/inputs.tsx";
 import { JobProgress } from "../components/progress.tsx";
 import { pathField, Way } from "../components/way.tsx";
 import { durationText } from "../format.ts";
@@ -17,14 +19,11 @@ export function Write() {
   const { recipe = null } = settings.value ?? {};
   if (recipe === null) {
     return (
-      <section class="view">
-        <h1 class="visually-hidden">Write</h1>
-        <Empty title="No recipe is open" text="Make or open a recipe; then write its model.">
-          <a class="button primary" href="#/recipe">
-            Open a recipe
-          </a>
-        </Empty>
-      </section>
+      <EmptyView view="Write" title="No recipe is open" text="Make or open a recipe; then write its model.">
+        <a class="button primary" href="#/recipe">
+          Open a recipe
+        </a>
+      </EmptyView>
     );
   }
   return (
@@ -185,18 +184,7 @@ function Export({ recipe }: { recipe: string }) {
         }}
       >
         {pathField("File", out, setOut, "Relative to the project.")}
-        <Field label="Encoding">
-          {(attributes) => (
-            <select
-              {...{ ...attributes, value: type }}
-              onChange={({ currentTarget }) => setType(currentTarget.value as typeof type)}
-            >
-              {TYPES.map((one) => (
-                <option key={one}>{one}</option>
-              ))}
-            </select>
-          )}
-        </Field>
+        <Select label="Encoding" value={type} options={TYPES} onChange={setType} />
         <button type="submit" disabled={problem !== null || job?.state === "running"}>
           Export
         </button>

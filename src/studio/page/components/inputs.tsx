@@ -1,0 +1,88 @@
+// Labelled inputs: a number, a line of text, one of several.
+import { Field } from "./basics.tsx";
+
+interface NumberProps<T extends number | null> {
+  readonly label: string;
+  readonly hint?: string;
+  /** Null where nothing is entered. */
+  readonly value: T;
+  readonly onChange: (value: T) => void;
+  readonly min: number;
+  readonly max: number;
+  readonly step?: number;
+  /** Shown where nothing is entered, which then means something. */
+  readonly placeholder?: string;
+}
+
+/** A number in a range; what is not one changes nothing. */
+export function NumberField<T extends number | null>(props: NumberProps<T>) {
+  const { label, hint, value, onChange, min, max, step = 1, placeholder } = props;
+  return (
+    <Field label={label} hint={hint}>
+      {(attributes) => (
+        <input
+          {...{ ...attributes, type: "number", value: value ?? "", min, max, step, placeholder }}
+          onInput={({ currentTarget }) => {
+            const { validity, value: text, valueAsNumber } = currentTarget;
+            if (!validity.valid) return;
+            if (text !== "") onChange(valueAsNumber as T);
+            else if (placeholder !== undefined) onChange(null as T);
+          }}
+        />
+      )}
+    </Field>
+  );
+}
+
+interface TextProps {
+  readonly label: string;
+  readonly hint?: string | undefined;
+  readonly error?: string | undefined;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  /** A path or a name that programs read. */
+  readonly isCode?: boolean;
+  readonly required?: boolean;
+}
+
+export function TextField({ label, hint, error, value, onChange, isCode = false, required = false }: TextProps) {
+  return (
+    <Field label={label} hint={hint} error={error}>
+      {(attributes) => (
+        <input
+          {...{ ...attributes, type: "text", value, required, maxLength: 4096 }}
+          {...(isCode ? { class: "code", spellcheck: false } : {})}
+          onInput={({ currentTarget }) => onChange(currentTarget.value)}
+        />
+      )}
+    </Field>
+  );
+}
+
+interface SelectProps<T extends string> {
+  readonly label: string;
+  readonly hint?: string | undefined;
+  readonly value: T;
+  /** Values, with a text where that is another. */
+  readonly options: readonly (T | readonly [value: T, text: string])[];
+  readonly onChange: (value: T) => void;
+}
+
+export function Select<T extends string>({ label, hint, value, options, onChange }: SelectProps<T>) {
+  return (
+    <Field label={label} hint={hint}>
+      {(attributes) => (
+        <select {...attributes} value={value} onChange={({ currentTarget }) => onChange(currentTarget.value as T)}>
+          {options.map((one) => {
+            const [own, text] = typeof one === "string" ? [one, one] : one;
+            return (
+              <option key={own} value={own}>
+                {text}
+              </option>
+            );
+          })}
+        </select>
+      )}
+    </Field>
+  );
+}
