@@ -43,7 +43,7 @@ test("the overview groups the commands and shows two examples", () => {
       "push",
       "methods",
     ],
-    Look: ["studio", "inspect", "diff", "analyze", "suggest"],
+    Look: ["studio", "inspect", "diff", "explain", "analyze", "suggest"],
     Train: ["train"],
     Run: ["generate", "chat", "serve", "score"],
     Evaluate: ["eval", "compare"],
@@ -77,6 +77,7 @@ test("train and eval group their flags and show choices and defaults", async () 
   expect(evaluation.match(/^\w.*:$/gm)).toEqual([
     "Arguments:",
     "Tasks:",
+    "Sampling:",
     "Output:",
     "Model-written programs (MBPP):",
     "Backend:",
