@@ -146,6 +146,7 @@ describeInBrowser("choosing layers", () => {
       // Only these need more than their models.
       if (value === "revert") expect(messages[0]).toMatch(/ are all missing/);
       else if (value === "moe") expect(messages[0]).toMatch(/positive_prompts: is missing/);
+      else if (value === "transplant") expect(messages[0]).toMatch(/has no tokenizer\.json/);
       else expect([value, messages]).toEqual([value, []]);
     }
     await method.selectOption("ties");

@@ -1,16 +1,19 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { ownClass } from "../components/basics.tsx";
+import { lazy } from "../components/lazy.tsx";
 import { follow } from "../recipe/recipe-store.ts";
 import { Unsaved } from "../recipe/unsaved.tsx";
 import { connections, isConnected, jobs, project, trouble } from "../store.ts";
 import { Changes } from "./changes.tsx";
-import { Experiments } from "./experiments.tsx";
 import { Jobs } from "./jobs.tsx";
 import { Models } from "./models.tsx";
 import { Recipe } from "./recipe.tsx";
-import { Try } from "./try.tsx";
-import { Write } from "./write.tsx";
+
+const WAITING = <p class="soft">Loading…</p>;
+const Try = lazy(async () => (await import("./try.tsx")).Try, WAITING);
+const Write = lazy(async () => (await import("./write.tsx")).Write, WAITING);
+const Experiments = lazy(async () => (await import("./experiments.tsx")).Experiments, WAITING);
 
 const VIEWS = {
   models: { label: "Models", view: Models },
@@ -37,6 +40,10 @@ addEventListener("hashchange", () => {
 export function App() {
   const { view: View } = VIEWS[shown.value];
   useEffect(follow, [connections.value]);
+  useEffect(() => {
+    // The server may be gone when they are opened.
+    for (const view of [Try, Write, Experiments]) void view.load();
+  }, []);
   useEffect(() => {
     // On a phone the views are wider than the window.
     document.querySelector(".views [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });

@@ -4,18 +4,24 @@ import { useMemo, useRef } from "preact/hooks";
 import { type Board, boardOfOne, type Half, recipeOfBoard } from "../../recipe/board.ts";
 import { EmptyView, Facts } from "../components/basics.tsx";
 import { Select } from "../components/inputs.tsx";
+import { lazy } from "../components/lazy.tsx";
 import { inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
 import { layerShare } from "../explorer/figures.ts";
 import { bytesText, countText } from "../format.ts";
 import { boardOfText, recipeOfText } from "../recipe/board-of-text.ts";
 import { BoardView, type Tower } from "../recipe/board-view.tsx";
 import { Heading } from "../recipe/heading.tsx";
-import { LazyEditor } from "../recipe/lazy-editor.tsx";
 import { LiveScore } from "../recipe/live-score.tsx";
 import { MethodForm } from "../recipe/method-form.tsx";
 import * as recipe from "../recipe/recipe-store.ts";
 import { Suggestions } from "../recipe/suggestions.tsx";
 import { cardOf, misfitOf, settings } from "../store.ts";
+
+/** The editor is half of the page's script, and only this view has it. */
+const LazyEditor = lazy(
+  async () => (await import("../recipe/editor.tsx")).RecipeEditor,
+  <div class="recipe-editor" aria-busy="true" />,
+);
 
 export function Recipe() {
   const now = settings.value;
