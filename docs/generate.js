@@ -1,4 +1,6 @@
-// Writes the tables of fields and the JSON Schemas of docs/ from the schemas themselves: npm run docs. A test compares.
+// Writes the tables of fields, the JSON Schemas in docs/ from what checks the files: npm run docs. A test compares.
+
+import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { stringify } from "yaml";
@@ -67,6 +69,46 @@ export function renewed(page) {
 
 export const PAGES = ["fields.md", "methods.md"];
 
+/** The help of the program, or of a command. @param {string[]} command */
+function helpOf(...command) {
+  const args = [path("../dist/cli/main.js"), ...command, "--help"];
+  // The number of cores is that of this machine.
+  return execFileSync(process.execPath, args, { encoding: "utf8" }).replace(/, \d+ here\)/g, ")");
+}
+
+/** The page of all commands, and the manual page: the help of each command, as it is printed. */
+export function commandPages() {
+  const overview = helpOf();
+  const names = [...overview.matchAll(/^ {2}([a-z]+) {2,}\S/gm)].flatMap(([, name]) =>
+    name === "help" ? [] : (name ?? []),
+  );
+  const helps = names.map((name) => ({ name, help: helpOf(name).trimEnd() }));
+  const page = helps.map(({ name, help }) => `## ${name}\n\n\`\`\`text\n${help}\n\`\`\``);
+  /** @param {string} text */
+  const verbatim = (text) =>
+    `.nf\n${text
+      .replaceAll("\\", "\\e")
+      .replace(/^([.'])/gm, "\\&$1")
+      .replaceAll("-", "\\-")}\n.fi`;
+  return [
+    {
+      file: "commands.md",
+      text: `# Commands\n\nThe help of every command, as \`layergraft COMMAND --help\` prints it.\n\n${page.join("\n\n")}\n`,
+    },
+    {
+      file: "layergraft.1",
+      text: [
+        '.TH LAYERGRAFT 1 "" "layergraft" "User Commands"',
+        ".SH NAME\nlayergraft \\- merge fine\\-tuned language models",
+        `.SH SYNOPSIS\n.B layergraft\n.I command\n.RI [ options ]`,
+        `.SH DESCRIPTION\n${verbatim(overview.trimEnd())}`,
+        ...helps.map(({ name, help }) => `.SH ${name.toUpperCase()}\n${verbatim(help)}`),
+        "",
+      ].join("\n"),
+    },
+  ];
+}
+
 /** The JSON Schemas, by the files that hold them. */
 export function schemas() {
   const all = { recipe: recipeJsonSchema(), run: runJsonSchema(), plan: planJsonSchema(), task: taskJsonSchema() };
@@ -77,6 +119,10 @@ export function schemas() {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
+  if (process.argv[2] === "commands") {
+    for (const { file, text } of commandPages()) writeFileSync(path(file), text);
+    process.exit();
+  }
   for (const page of PAGES) writeFileSync(path(page), renewed(readFileSync(path(page), "utf8")));
   for (const { file, text } of schemas()) writeFileSync(path(file), text);
 }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
-import { PAGES as GENERATED, renewed, schemas } from "../docs/generate.js";
+import { commandPages, PAGES as GENERATED, renewed, schemas } from "../docs/generate.js";
 import { writeExample } from "../src/demo/index.js";
 import { parsePlan } from "../src/experiment/plan/plan-file.js";
 import { analyzeExperts } from "../src/merge/index.js";
@@ -16,7 +16,8 @@ import { layergraft, type Outcome, start } from "./support/command.js";
 const ROOT = join(import.meta.dirname, "..");
 const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 
-const NAMES = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".md"));
+// The page of commands is made when the package is packed.
+const NAMES = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".md") && name !== "commands.md");
 const PAGES = ["README.md", ...NAMES.map((name) => `docs/${name}`)];
 
 /** Commands of the pages that do not run here, and why. */
@@ -249,6 +250,17 @@ test.each(GENERATED)("the fields that docs/%s lists are those of the schemas (np
   const page = read(`docs/${name}`);
   expect(page).toContain("<!-- generated: ");
   expect(page).toBe(renewed(page));
+});
+
+test("the manual page and the page of commands have the help of every command", { tags: ["slow"] }, async () => {
+  const [page, manual] = commandPages();
+  expect([page?.file, manual?.file]).toEqual(["commands.md", "layergraft.1"]);
+  expect(page?.text.match(/^## /gm)?.length).toBeGreaterThan(25);
+  const { stdout } = await layergraft(["swap", "--help"], { cwd: ROOT });
+  expect(page?.text).toContain(`## swap\n\n\`\`\`text\n${stdout}\`\`\``);
+  // In a manual page, a dash is written \\-, and no line begins with a dot that is not a request.
+  expect(manual?.text.replaceAll("\\-", "-")).toContain(`.SH SWAP\n.nf\n${stdout}.fi`);
+  expect(manual?.text.match(/^\.\w*/gm)?.filter((request) => !/^\.(TH|SH|B|I|RI|nf|fi)$/.test(request))).toEqual([]);
 });
 
 test("the JSON Schemas in docs/ are those of the schemas (npm run docs)", () => {

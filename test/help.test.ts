@@ -48,7 +48,7 @@ test("the overview groups the commands and shows two examples", () => {
     Run: ["generate", "chat", "serve", "score"],
     Evaluate: ["eval", "compare"],
     Experiment: ["experiment", "tune", "example", "demo"],
-    Setup: ["init", "doctor"],
+    Setup: ["init", "doctor", "completion"],
     Help: ["help"],
     Examples: [],
   });

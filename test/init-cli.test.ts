@@ -1,10 +1,12 @@
 // Files that `layergraft init` writes run in the example folder, and `layergraft doctor` names what it finds.
-import { existsSync, readFileSync } from "node:fs";
+import { execFile } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
 import { writeExample } from "../src/demo/index.js";
 import { temporaryFolder } from "./support/checkpoints.js";
-import { DONE, FAILED, layergraft, start, WRONG_USAGE } from "./support/command.js";
+import { DONE, FAILED, layergraft, MAIN, start, WRONG_USAGE } from "./support/command.js";
 
 const cwd = join(temporaryFolder(), "example");
 beforeAll(() => writeExample(cwd));
@@ -86,4 +88,28 @@ test("doctor names what is installed, and the command that adds what is not", as
     "npm install node-llama-cpp --ignore-scripts",
   );
   expect(existsSync(join(cwd, ".layergraft-doctor"))).toBe(false);
+});
+
+test("completion knows commands, flags, choices, methods, tasks and folders with models", async () => {
+  const complete = async (...words: string[]) => {
+    const { stdout } = await layergraft(["completion", "words", "--", ...words], { cwd });
+    return stdout.trim().split("\n");
+  };
+  expect(await complete("sw")).toEqual(["swap"]);
+  expect(await complete("swap", "--ta")).toEqual(["--task"]);
+  expect(await complete("swap", "--task", "m")).toEqual(["math-adapter", "math-expert"]);
+  expect(await complete("merge", "recipe.yaml", "--as", "")).toEqual(["model", "adapter"]);
+  expect(await complete("methods", "tie")).toEqual(["ties"]);
+  expect(await complete("eval", "base", "--tasks", "mgsm_s")).toEqual(["mgsm_sw"]);
+  expect(await complete("swap", "--bottom", "")).toEqual([""]);
+  expect(await complete("inspect", "b")).toEqual(["base"]);
+});
+
+test("the script for bash completes in a shell", async () => {
+  const { stdout } = await layergraft(["completion", "bash"], { cwd });
+  const bin = temporaryFolder();
+  writeFileSync(join(bin, "layergraft"), `#!/bin/sh\nexec "${process.execPath}" "${MAIN}" "$@"\n`, { mode: 0o755 });
+  const script = `${stdout}\nCOMP_WORDS=(layergraft methods bread) COMP_CWORD=2; _layergraft; echo "$COMPREPLY"`;
+  const env = { ...process.env, PATH: `${bin}:${process.env.PATH}` };
+  expect((await promisify(execFile)("bash", ["-c", script], { cwd, env })).stdout).toBe("breadcrumbs\n");
 });

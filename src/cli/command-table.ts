@@ -140,6 +140,10 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       "print what is installed, what it enables and how to add the rest",
       async () => (await import("./commands/doctor-command.js")).addDoctorCommand,
     ],
+    completion: [
+      "complete commands, flags and names in bash, zsh and fish",
+      async () => (await import("./completion-command.js")).addCompletionCommand,
+    ],
   },
 };
 

@@ -17,6 +17,7 @@ import {
   shownProblems,
   swapLayersOf,
 } from "../../demo/index.js";
+import { loadRuntime } from "../../engine/index.js";
 import { noteOf, progressOf } from "../../findings/index.js";
 import { formatSpan, layerStrip, reportPage, right, SILENT, showProgress, terminalLines } from "../../report/index.js";
 import {
@@ -48,6 +49,8 @@ export function addDemoCommand(program: Command): void {
   withCommonOptions(command).action(async (flags: DemoFlags) => {
     const start = performance.now();
     const signal = interruptSignal();
+    // Missing, it would fail each step of the plan.
+    await loadRuntime();
     const result = await runWithProgress(flags, signal);
     const page = await writePage(result, signal);
     if (flags.json) {
