@@ -34,7 +34,7 @@ try {
     await page.screenshot({ path: fileURLToPath(new URL(`images/studio-${name}.png`, import.meta.url)) });
   };
   /** @param {string} name */
-  const view = (name) => page.getByRole("link", { name }).click();
+  const view = (name) => page.getByRole("link", { name, exact: true }).click();
 
   await page.goto(address);
   await view("Recipe");
