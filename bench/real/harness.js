@@ -11,13 +11,13 @@ const SHOTS = 8;
 
 /** @typedef {{ output: number[] | string, scores: Record<string, number>, verdict: Record<string, number> }} Sample */
 
-/** @param {import("./main.js").Given} given @returns {AsyncGenerator<import("./main.js").Row>} */
-export async function* compareHarness(given) {
-  const data = folderOfData(given);
-  const files = readdirSync(join(data, "mmlu/test")).filter((file) => file.endsWith("_test.csv"));
+/** @typedef {{ what: string, tasks: string[], items: number, shots: number }} Group */
+
+/** Log-likelihoods of choices. @param {import("./main.js").Given} given */
+export function compareChoices(given) {
+  const files = readdirSync(join(given.data, "mmlu/test")).filter((file) => file.endsWith("_test.csv"));
   const subjects = files.map((file) => file.replace("_test.csv", ""));
-  const generated = { items: given.items, shots: SHOTS };
-  const groups = [
+  return compareGroups(given, [
     { what: "MMLU, all subjects, no shots", tasks: subjects.map((one) => `mmlu_${one}`), items: given.items, shots: 0 },
     {
       what: "MMLU, five subjects, five shots",
@@ -31,17 +31,30 @@ export async function* compareHarness(given) {
       items: 10 * given.items,
       shots: 0,
     },
-    { what: "GSM8K, 8 shots, greedy", tasks: ["gsm8k"], ...generated },
-    ...MGSM.map((code) => ({ what: `MGSM ${code}, 8 shots, greedy`, tasks: [`mgsm_${code}`], ...generated })),
-  ];
+  ]);
+}
+
+/** Greedy answers. @param {import("./main.js").Given} given */
+export function compareAnswers(given) {
+  const common = { items: given.items, shots: SHOTS };
+  return compareGroups(given, [
+    { what: "GSM8K, 8 shots, greedy", tasks: ["gsm8k"], ...common },
+    ...MGSM.map((code) => ({ what: `MGSM ${code}, 8 shots, greedy`, tasks: [`mgsm_${code}`], ...common })),
+  ]);
+}
+
+/** @param {import("./main.js").Given} given @param {Group[]} groups @returns {AsyncGenerator<import("./main.js").Row>} */
+async function* compareGroups(given, groups) {
+  const data = folderOfData(given);
   for (const { what, tasks, items, shots } of groups) {
-    const out = join(given.out, "results");
+    const out = join(given.out, "results", what.replaceAll(/\W+/g, "-"));
     rmSync(out, { recursive: true, force: true });
     const settings = ["--limit", String(items), "--shots", String(shots), "--data", data, "--out", out, "--quiet"];
     const asked = ["--tasks", tasks.join(), "--protocol", what.startsWith("MGSM") ? "lm-eval/mgsm-direct" : "lm-eval"];
     await measure(process.execPath, [CLI, "eval", given.float32, ...asked, ...settings]);
     const question = { folder: given.float32, data, scratch: join(given.out, "harness"), tasks, items, shots };
     const theirs = askPeer(given.python, "harness_peer.py", question);
+    writeFileSync(join(out, "lm-eval.json"), JSON.stringify(theirs));
     /** @type {{ ours: Sample, theirs: Sample }[]} */
     const pairs = tasks.flatMap((task) =>
       readFileSync(join(out, `samples-${task}.jsonl`), "utf8")

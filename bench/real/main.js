@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { CLI, describeMachine, measure } from "../measure.js";
 import { compareFineTuning } from "./fine-tuning.js";
-import { compareHarness } from "./harness.js";
+import { compareAnswers, compareChoices } from "./harness.js";
 import { compareLlama } from "./llama.js";
 import { compareMerges } from "./merges.js";
 import { compareOnnx } from "./onnx.js";
@@ -21,7 +21,8 @@ import { compareTransformers } from "./transformers.js";
 
 const COMPARISONS = {
   transformers: compareTransformers,
-  harness: compareHarness,
+  choices: compareChoices,
+  answers: compareAnswers,
   llama: compareLlama,
   onnx: compareOnnx,
   "fine-tuning": compareFineTuning,
