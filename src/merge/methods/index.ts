@@ -14,6 +14,7 @@ import { multislerp } from "./multislerp.js";
 import { nearswap } from "./nearswap.js";
 import { nuslerp } from "./nuslerp.js";
 import { passthrough } from "./passthrough.js";
+import { pcb } from "./pcb.js";
 import { ram, ramPlus } from "./ram.js";
 import { revert } from "./revert.js";
 import { sce } from "./sce.js";
@@ -25,6 +26,8 @@ import { swap } from "./swap.js";
 import { taskArithmetic } from "./task-arithmetic.js";
 import { ties } from "./ties.js";
 import { transplant } from "./transplant.js";
+import { dgHard, iso, tsvM } from "./whole-matrices.js";
+import { widen } from "./widen.js";
 
 export const METHODS = [
   swap,
@@ -54,7 +57,12 @@ export const METHODS = [
   ram,
   ramPlus,
   consensus,
+  widen,
+  pcb,
   arceeFusion,
   moe,
   transplant,
+  iso,
+  tsvM,
+  dgHard,
 ] as const;

@@ -19,13 +19,11 @@ function turnedColumns(id: string, shape: Shape, of: [Value, Value], t: number, 
     values: of,
     shape,
     axis: "columns",
-    combine: (products, columns) => {
-      const factors = new Float32Array(2 * columns);
-      for (let c = 0; c < columns; c++) {
-        const [square0 = 0, dot = 0, square1 = 0] = products.subarray(3 * c);
-        [factors[c], factors[columns + c]] = slerpWeights(dot, square0, square1, t, STRAIGHT);
-      }
-      return factors;
+    combine: (product, columns) => {
+      const weights = Array.from({ length: columns }, (_, c) =>
+        slerpWeights(product(c, 0, 1), product(c, 0, 0), product(c, 1, 1), t, STRAIGHT),
+      );
+      return Float32Array.from([0, 1].flatMap((i) => weights.map((pair) => pair[i] as number)));
     },
   });
   const matrix = elementCount(shape.slice(-2));

@@ -12,10 +12,10 @@ export interface LinesMeasurement extends Labelled {
   readonly shape: Shape;
   readonly axis: "rows" | "columns";
   /**
-   * @param products of the values of one matrix, [lines, pairs]: (0,0), (0,1), ..., (1,1), (1,2), ...; float64
+   * @param product of values i <= k of one matrix in a line
    * @returns factors, [values that are scaled, lines]
    */
-  readonly combine: (products: Float64Array, lines: number) => Float32Array;
+  readonly combine: (product: (line: number, i: number, k: number) => number, lines: number) => Float32Array;
 }
 
 /** The factors of one matrix after the other. */
@@ -31,7 +31,9 @@ export function* measureLines(measurement: LinesMeasurement, binding: Binding): 
     onTotal: (job, total) => {
       const products = total as Float64Array;
       if (!products.every(Number.isFinite)) throw notFinite(id);
-      factors[job] = combine(products, products.length / ((values.length * (values.length + 1)) / 2));
+      const pairs = (values.length * (values.length + 1)) / 2;
+      const first = (i: number) => i * values.length - (i * (i - 1)) / 2 - i;
+      factors[job] = combine((line, i, k) => products[line * pairs + first(i) + k] ?? 0, products.length / pairs);
     },
   };
   return concatenate(factors, Float32Array);

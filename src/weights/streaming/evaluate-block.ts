@@ -6,6 +6,7 @@ import { type KernelDType, Kernels } from "../kernels/kernels.js";
 import type { Inputs } from "./files.js";
 import { lowRankBytes } from "./low-rank.js";
 import {
+  BLOCK_ELEMENTS,
   type BoundOperation,
   blockElements,
   bytesPerValue,
@@ -24,6 +25,7 @@ import {
 } from "./program.js";
 import { PURSUED, pursue, pursuitBytes } from "./pursuit.js";
 import { type Block, declarationOf, type Workspace } from "./value-operation.js";
+import { mergeMatrix } from "./whole-matrix.js";
 
 interface Buffers {
   /** Elements as stored, or as float32 where they are stored in blocks. */
@@ -62,6 +64,8 @@ interface Sizes {
   readonly inputs: number;
   /** Bytes that one operation needs beside its values. */
   readonly operation: number;
+  /** Bytes that the merge of a whole matrix needs. */
+  readonly whole: number;
 }
 
 /** Bytes of an element in Q8_0, the widest blocks, rounded up. */
@@ -79,6 +83,7 @@ function largestBlock(program: Program): Sizes {
     pool: 0,
     inputs: 0,
     operation: 0,
+    whole: 0,
   };
   for (const job of program.jobs) {
     const block = blockElements(job);
@@ -92,6 +97,7 @@ function largestBlock(program: Program): Sizes {
         const scratch = declarationOf(operation).scratch?.(evaluation.columns) ?? 0;
         largest.inputs = Math.max(largest.inputs, operation.of.length);
         largest.operation = Math.max(largest.operation, scratch);
+        if (operation.op === "whole-matrix") largest.whole = Math.max(largest.whole, wholeBytes(operation, evaluation));
       }
       for (const { dtype, lowRank, shared = -1 } of storedTerms(evaluation)) {
         if (!isDType(dtype)) largest.encoded = Math.max(largest.encoded, length);
@@ -111,7 +117,8 @@ function largestBlock(program: Program): Sizes {
 function poolNeeded({ terms }: Combination, depth: number): number {
   const needs = terms.map((term, index) => {
     if (isStored(term)) return depth;
-    const inner = depth + (sharesBuffer(index, term.weight) ? 0 : 1) + Math.max(0, term.operation.of.length - 1);
+    const own = term.operation.op === "whole-matrix" ? 1 : Math.max(0, term.operation.of.length - 1);
+    const inner = depth + (sharesBuffer(index, term.weight) ? 0 : 1) + own;
     return Math.max(inner, ...term.operation.of.map((input) => poolNeeded(input, inner)));
   });
   return Math.max(depth, ...needs);
@@ -124,17 +131,23 @@ function sharesBuffer(index: number, weight: number): boolean {
 
 /** Bytes of buffers that one thread needs for this program. */
 export function workspaceBytes(program: Program): number {
-  const { block, encoded, slots, left, right, factor, shared, pool, operation } = largestBlock(program);
+  const { block, encoded, slots, left, right, factor, shared, pool, operation, whole } = largestBlock(program);
   const widest = 8; // raw and rounded elements may be float64
   const buffers =
     block * (2 * widest + (slots + shared + pool + 1) * 4) +
     encoded * WIDEST_BLOCKS +
     (left + right) * 4 +
     factor * 4 +
-    operation;
+    operation +
+    whole;
   const approximations = program.jobs.map((job) => (job.kind === "low-rank" ? approximationBytes(job) : 0));
   const pursuits = program.jobs.flatMap((job) => pursuitOf(job) ?? []).map(pursuitBytes);
   return buffers + [...approximations, ...pursuits].reduce((most, bytes) => Math.max(most, bytes), 0);
+}
+
+function wholeBytes({ matrix, of }: BoundOperation & { op: "whole-matrix" }, { columns }: Evaluation): number {
+  const rows = matrix / columns;
+  return 4 * matrix * (of.length + 2) + 2 * lowRankBytes({ rows, columns }, Math.min(rows, columns));
 }
 
 function approximationBytes({ value: { elements, columns }, rank }: LowRankJob): number {
@@ -149,6 +162,8 @@ export class Evaluator {
   readonly #workspace: Workspace;
   /** The low-rank factor that `right` holds now; factors are read once per tensor and thread. */
   #loaded: LowRankTerm | undefined;
+  /** The last matrix that an operation on whole matrices made. */
+  #whole: { readonly operation: BoundOperation; readonly number: number; readonly result: Float32Array } | undefined;
   /** Current content of each shared buffer. */
   readonly #held: string[] = [];
 
@@ -297,8 +312,42 @@ export class Evaluator {
     }
   }
 
+  /** The part of an operation on whole matrices that is in a block: each matrix is computed once. */
+  #operateWhole(operation: BoundOperation & { op: "whole-matrix" }, block: Block, target: number, depth: number): void {
+    const { matrix } = operation;
+    const { columns } = block;
+    const scratch = this.#at.pool[depth] ?? 0;
+    for (let at = 0; at < block.length; ) {
+      const number = Math.floor((block.begin + at) / matrix);
+      const first = number * matrix;
+      if (this.#whole?.operation !== operation || this.#whole.number !== number) {
+        const step = Math.max(1, Math.floor(BLOCK_ELEMENTS / columns)) * columns;
+        const values = operation.of.map((input) => {
+          const all = new Float32Array(matrix);
+          for (let from = 0; from < matrix; from += step) {
+            const length = Math.min(step, matrix - from);
+            const index = block.index - block.begin + first + from;
+            this.#combine(input, { begin: first + from, index, length, columns }, scratch, depth + 1);
+            all.set(this.kernels.floats(scratch, length), from);
+          }
+          return all;
+        });
+        const result = mergeMatrix(this.kernels, operation.rule, values, columns, operation.number);
+        this.#whole = { operation, number, result };
+      }
+      const length = Math.min(block.length - at, first + matrix - block.begin - at);
+      const from = block.begin + at - first;
+      this.kernels.floats(target + 4 * at, length).set(this.#whole.result.subarray(from, from + length));
+      at += length;
+    }
+  }
+
   /** The result of an operation into `target`. */
   #operate(operation: BoundOperation, block: Block, target: number, depth: number): void {
+    if (operation.op === "whole-matrix") {
+      this.#operateWhole(operation, block, target, depth);
+      return;
+    }
     const others = operation.of.length - 1;
     const buffers = [target, ...this.#at.pool.slice(depth, depth + others)];
     operation.of.forEach((input, i) => {

@@ -380,7 +380,10 @@ export function cutIntoPieces(jobs: readonly Job[]): Piece[] {
     const block = isCopy ? COPY_BLOCK_BYTES : blockElements(job);
     const length = lengthOf(job);
     const whole = Math.max(1, Math.floor((isCopy ? PIECE_BYTES : PIECE_ELEMENTS) / block)) * block;
-    const step = job.kind === "low-rank" ? length : pursuitOf(job) ? block : whole;
+    const isWhole = evaluationsOf(job).some((evaluation) =>
+      operationsOf(evaluation).some((one) => one.op === "whole-matrix"),
+    );
+    const step = job.kind === "low-rank" || isWhole ? length : pursuitOf(job) ? block : whole;
     for (let begin = 0; begin < length; begin += step) {
       pieces.push({ job: index, begin, end: Math.min(begin + step, length) });
     }
