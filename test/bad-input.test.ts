@@ -66,7 +66,10 @@ beforeAll(async () => {
 describe("checkpoints that do not fit together", () => {
   it("of another family", async () => {
     await variant("mistral", { modelType: "mistral" });
-    await refused(swap("task", "mistral"), FAILED, /task \(task\) is of the family "llama".*"mistral"/);
+    const outcome = await layergraft(swap("task", "mistral", "--dry-run"), { cwd: root });
+    expect(outcome.stdout + outcome.stderr).toMatch(/task \(task\) is of the family "llama".*"mistral"/);
+    await variant("mistral-deep", { modelType: "mistral", layers: 5 });
+    await refused(swap("task", "mistral-deep"), FAILED, /task \(task\) is of the family "llama".*"mistral"/);
   });
 
   it("of another depth", async () => {

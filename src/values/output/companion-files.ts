@@ -161,9 +161,9 @@ async function copyFiles(from: string, to: string, isWanted: (name: string) => b
 
 /** Writes the lead's configuration, byte for byte if nothing changes. */
 async function writeConfig({ config }: Checkpoint, plan: TensorPlan, path: string): Promise<void> {
-  const json = outputConfig(plan, config);
-  if (json === config.json && !config.isEdited) return copyFile(config.file, path);
-  await rewriteJson(config.file, path, () => json);
+  if (outputConfig(plan, config) === config.json && !config.isEdited) return copyFile(config.file, path);
+  // The file is read again where it can be, as it keeps how numbers are written.
+  await rewriteJson(config.file, path, (json) => outputConfig(plan, config.isEdited ? config : { ...config, json }));
 }
 
 /** The configuration of a plan's output: the lead's, with the plan's layers, vocabulary and dtype. */
