@@ -8,15 +8,12 @@ import {
   type Combination,
   type Evaluation,
   type InputFile,
-  isStored,
   type KernelDType,
   type LowRankTerm,
   mapOperation,
-  mapValues,
   type SafetensorsFile,
   type Stored,
   type StoredTerm,
-  storedTerms,
   type Term,
 } from "../../weights/index.js";
 import {
@@ -78,7 +75,7 @@ export class Resolver {
   evaluation(value: Value): Evaluation {
     const shape = this.shape(value);
     const elements = elementCount(shape);
-    const combination = shareRepeated(this.#combination(value));
+    const combination = this.#combination(value);
     return { ...combination, elements, columns: shape.length > 1 ? (shape.at(-1) ?? 1) : Math.max(1, elements) };
   }
 
@@ -149,25 +146,4 @@ export class Resolver {
       transposed,
     };
   }
-}
-
-/** Numbers stored terms that occur more than once, such as the base of several deltas, to read each once. */
-function shareRepeated(combination: Combination): Combination {
-  const keyOf = ({ file, offset, lowRank }: StoredTerm) =>
-    `${file} ${offset} ${lowRank?.a.file} ${lowRank?.a.offset} ${lowRank?.b.offset}`;
-  const counts = new Map<string, number>();
-  for (const term of storedTerms(combination)) counts.set(keyOf(term), (counts.get(keyOf(term)) ?? 0) + 1);
-  const repeated = [...counts].filter(([, count]) => count > 1).map(([key]) => key);
-  if (repeated.length === 0) return combination;
-  const numbered = ({ terms, divisor }: Combination): Combination => ({
-    divisor,
-    terms: terms.map((term) => {
-      if (!isStored(term)) {
-        return { ...term, operation: mapValues(term.operation, numbered) };
-      }
-      const shared = repeated.indexOf(keyOf(term));
-      return shared < 0 ? term : { ...term, shared };
-    }),
-  });
-  return numbered(combination);
 }

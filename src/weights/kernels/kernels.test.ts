@@ -127,6 +127,27 @@ describe("blend", () => {
     );
   });
 
+  test.each(DTYPES)("a difference of %s equals the plain reference, bit for bit", (dtype) => {
+    const operands = fc.array(fc.tuple(pattern(dtype), pattern(dtype)), { minLength: 1, maxLength: 40 });
+    fc.assert(
+      fc.property(operands, (pairs) => {
+        const kernels = new Kernels();
+        const [a = 0, b = 0] = [0, 1].map((of) =>
+          put(
+            kernels,
+            dtype,
+            pairs.map((pair) => pair[of] ?? 0),
+          ),
+        );
+        const out = kernels.allocate(pairs.length * 4);
+        kernels.wasm[`difference${dtype}`](a, b, out, pairs.length);
+        const wanted = pairs.map(([x, y]) => Math.fround(reference.decode(dtype, x) - reference.decode(dtype, y)));
+        expect([...kernels.floats(out, pairs.length)]).toEqual(wanted);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
   test("signed zeros, infinities and NaN come out as IEEE 754 says", () => {
     const kernels = new Kernels();
     const a = put(kernels, "BF16", [0x8000, 0x0000, 0x7f80, 0x7f80, 0x7fc1, 0x3f80]);

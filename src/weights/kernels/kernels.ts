@@ -17,6 +17,8 @@ type PairStatistics = (x: number, y: number, b: number, n: number, totals: numbe
 interface Exports
   // acc[i] = weight * src[i] in float32; exact for weight 1.
   extends Record<`scale${KernelDType}`, Scale>,
+    // out[i] = a[i] - b[i] in float32.
+    Record<`difference${KernelDType}`, (a: number, b: number, out: number, n: number) => void>,
     // acc[i] += weight * src[i] in float32: the product is rounded, then the sum.
     Record<`addScaled${KernelDType}`, Scale>,
     // Rounds; float16 returns how many finite values became infinite. bfloat16 has the range of float32.

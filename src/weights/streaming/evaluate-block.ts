@@ -20,42 +20,33 @@ import {
   type Program,
   pursuitOf,
   requireFloat,
+  rowsMatter,
   type StoredTerm,
   storedTerms,
+  type Term,
 } from "./program.js";
-import { PURSUED, pursue, pursuitBytes } from "./pursuit.js";
+import { pursuitBytes } from "./pursuit.js";
+import { identify, rangeOf } from "./stored-range.js";
+import { type StoredSizes, StoredValues, storedBytes } from "./stored-values.js";
 import { type Block, declarationOf, type Workspace } from "./value-operation.js";
 import { mergeMatrix } from "./whole-matrix.js";
 
 interface Buffers {
-  /** Elements as stored, or as float32 where they are stored in blocks. */
-  readonly raw: number;
-  /** Blocks as stored. */
-  readonly blocks: number;
-  /** float32 sums, one per evaluation of a job. */
+  /** float32 sums of a block, one per evaluation of a job. */
   readonly sums: readonly number[];
-  /** One term's float32 values, where a low-rank product must be added before the weight. */
-  readonly term: number;
-  /** Values that occur more than once in an evaluation. */
+  /** float32 values of a step: what occurs more than once in a job, and a stack for operations. */
   readonly shared: readonly number[];
-  /** Values of operations, a stack. */
   readonly pool: readonly number[];
-  /** Rounded elements. */
+  /** Values with a low-rank product. */
+  readonly adapted: number;
+  /** Rounded elements of a block. */
   readonly rounded: number;
-  readonly left: number;
-  readonly right: number;
-  readonly factor: number;
   readonly scratch: number;
 }
 
-interface Sizes {
-  /** All in elements. */
+interface Sizes extends StoredSizes {
+  /** Elements of a block. */
   readonly block: number;
-  /** The same of evaluations with values that are stored in blocks. */
-  readonly encoded: number;
-  readonly left: number;
-  readonly right: number;
-  readonly factor: number;
   /** Numbers of buffers. */
   readonly slots: number;
   readonly shared: number;
@@ -68,17 +59,15 @@ interface Sizes {
   readonly whole: number;
 }
 
-/** Bytes of an element in Q8_0, the widest blocks, rounded up. */
-const WIDEST_BLOCKS = 2;
-
 function largestBlock(program: Program): Sizes {
   const largest = {
     block: 0,
-    encoded: 0,
+    step: 0,
     slots: 1,
+    window: 0,
+    windows: 0,
     left: 0,
     right: 0,
-    factor: 0,
     shared: 0,
     pool: 0,
     inputs: 0,
@@ -87,11 +76,15 @@ function largestBlock(program: Program): Sizes {
   };
   for (const job of program.jobs) {
     const block = blockElements(job);
+    const evaluations = evaluationsOf(job);
     // One more than there are values: sums of one value are differences from a slot of zeros.
-    largest.slots = Math.max(largest.slots, evaluationsOf(job).length + 1);
-    for (const evaluation of evaluationsOf(job)) {
+    largest.slots = Math.max(largest.slots, evaluations.length + 1);
+    largest.windows = Math.max(largest.windows, new Set(evaluations.flatMap(storedTerms).map(rangeOf)).size);
+    largest.shared = Math.max(largest.shared, repeatedIn(evaluations).length);
+    for (const evaluation of evaluations) {
       const length = Math.min(block, Math.max(evaluation.elements, evaluation.columns));
       largest.block = Math.max(largest.block, length);
+      largest.step = Math.max(largest.step, Math.min(length, stepOf(evaluations)));
       largest.pool = Math.max(largest.pool, poolNeeded(evaluation, 0));
       for (const operation of operationsOf(evaluation)) {
         const scratch = declarationOf(operation).scratch?.(evaluation.columns) ?? 0;
@@ -99,9 +92,8 @@ function largestBlock(program: Program): Sizes {
         largest.operation = Math.max(largest.operation, scratch);
         if (operation.op === "whole-matrix") largest.whole = Math.max(largest.whole, wholeBytes(operation, evaluation));
       }
-      for (const { dtype, lowRank, shared = -1 } of storedTerms(evaluation)) {
-        if (!isDType(dtype)) largest.encoded = Math.max(largest.encoded, length);
-        largest.shared = Math.max(largest.shared, shared + 1);
+      for (const { dtype, lowRank } of storedTerms(evaluation)) {
+        largest.window = Math.max(largest.window, Math.ceil(length * bytesPerValue(dtype)));
         if (!lowRank) continue;
         const rows = Math.ceil(block / evaluation.columns);
         largest.left = Math.max(largest.left, rows * lowRank.rank);
@@ -109,8 +101,44 @@ function largestBlock(program: Program): Sizes {
       }
     }
   }
-  largest.factor = Math.max(largest.left, largest.right);
   return largest;
+}
+
+// A step of this many elements keeps the values of operations in the fastest caches.
+const STEP_ELEMENTS = 2 ** 13;
+
+/** Elements of a block that are computed at once: whole rows where rows matter, all where factors are read. */
+function stepOf(evaluations: readonly Evaluation[]): number {
+  const columns = evaluations[0]?.columns ?? 1;
+  if (evaluations.some((evaluation) => storedTerms(evaluation).some(({ lowRank }) => lowRank))) return Infinity;
+  return rowsMatter(evaluations) ? Math.max(1, Math.floor(STEP_ELEMENTS / columns)) * columns : STEP_ELEMENTS;
+}
+
+/** Names what a term computes, whatever its weight. */
+function keyOf(term: Term): string {
+  return JSON.stringify({ ...term, weight: 0 }, (_, part) => {
+    if (typeof part === "number" && !Number.isFinite(part)) return String(part);
+    return ArrayBuffer.isView(part) ? identify(part) : part;
+  });
+}
+
+/**
+ * Terms that a job computes more than once and that are worth a buffer: adapted weights and operations, except
+ * differences, which cost as much as their copy.
+ */
+function repeatedIn(evaluations: readonly Combination[]): string[] {
+  const counts = new Map<string, number>();
+  const visit = ({ terms }: Combination) => {
+    for (const term of terms) {
+      const isCheap = isStored(term) ? !term.lowRank : term.operation.op === "subtract";
+      const key = isCheap ? "" : keyOf(term);
+      const count = (counts.get(key) ?? 0) + 1;
+      if (!isCheap) counts.set(key, count);
+      if (!isStored(term) && (isCheap || count === 1)) term.operation.of.forEach(visit);
+    }
+  };
+  evaluations.forEach(visit);
+  return [...counts].filter(([, count]) => count > 1).map(([key]) => key);
 }
 
 /** Maximum pool buffers in use while a combination is computed, with `depth` already in use. */
@@ -131,21 +159,16 @@ function sharesBuffer(index: number, weight: number): boolean {
 
 /** Bytes of buffers that one thread needs for this program. */
 export function workspaceBytes(program: Program): number {
-  const { block, encoded, slots, left, right, factor, shared, pool, operation, whole } = largestBlock(program);
-  const widest = 8; // raw and rounded elements may be float64
-  const buffers =
-    block * (2 * widest + (slots + shared + pool + 1) * 4) +
-    encoded * WIDEST_BLOCKS +
-    (left + right) * 4 +
-    factor * 4 +
-    operation +
-    whole;
+  const sizes = largestBlock(program);
+  const { block, step, slots, shared, pool, operation, whole } = sizes;
+  const rounded = block * 8; // may be float64
+  const buffers = block * slots * 4 + rounded + step * (shared + pool + 1) * 4 + storedBytes(sizes) + operation + whole;
   const approximations = program.jobs.map((job) => (job.kind === "low-rank" ? approximationBytes(job) : 0));
   const pursuits = program.jobs.flatMap((job) => pursuitOf(job) ?? []).map(pursuitBytes);
   return buffers + [...approximations, ...pursuits].reduce((most, bytes) => Math.max(most, bytes), 0);
 }
 
-function wholeBytes({ matrix, of }: BoundOperation & { op: "whole-matrix" }, { columns }: Evaluation): number {
+function wholeBytes({ matrix, of }: WholeOperation, { columns }: Evaluation): number {
   const rows = matrix / columns;
   return 4 * matrix * (of.length + 2) + 2 * lowRankBytes({ rows, columns }, Math.min(rows, columns));
 }
@@ -154,37 +177,41 @@ function approximationBytes({ value: { elements, columns }, rank }: LowRankJob):
   return lowRankBytes({ rows: elements / columns, columns }, rank);
 }
 
+type WholeOperation = BoundOperation & { readonly op: "whole-matrix" };
+
+/** Computes a part of a block into an address. */
+type Compute = (part: Block, target: number) => void;
+
 export class Evaluator {
   readonly kernels = new Kernels();
   readonly #files: Inputs;
-  readonly #onStep: () => void;
+  readonly #stored: StoredValues;
   readonly #at: Buffers;
   readonly #workspace: Workspace;
-  /** The low-rank factor that `right` holds now; factors are read once per tensor and thread. */
-  #loaded: LowRankTerm | undefined;
+  /** What the last block computed, how, and where its repeated terms are. */
+  #evaluations: readonly Evaluation[] = [];
+  #computes: readonly Compute[] = [];
+  #step = 0;
+  #block: Block = { begin: 0, index: 0, length: 0, columns: 1 };
   /** The last matrix that an operation on whole matrices made. */
   #whole: { readonly operation: BoundOperation; readonly number: number; readonly result: Float32Array } | undefined;
-  /** Current content of each shared buffer. */
-  readonly #held: string[] = [];
+  readonly #shared = new Map<string, number>();
+  /** First element of the part that each shared buffer holds, by address. */
+  readonly #held = new Map<number, number>();
 
   /** @param onStep called now and then in long computations, to stop by throwing */
   constructor(program: Program, files: Inputs, onStep: () => void = () => undefined) {
-    this.#onStep = onStep;
     this.#files = files;
-    const { block, encoded, slots, left, right, factor, shared, pool, inputs, operation } = largestBlock(program);
+    const sizes = largestBlock(program);
+    const { block, step, slots, shared, pool, inputs, operation } = sizes;
     const allocate = (bytes: number) => this.kernels.allocate(bytes);
-    const blocks = (count: number) => Array.from({ length: count }, () => allocate(block * 4));
+    const buffers = (count: number, length: number) => Array.from({ length: count }, () => allocate(length * 4));
     this.#at = {
-      raw: allocate(block * 8),
-      blocks: allocate(encoded * WIDEST_BLOCKS),
-      sums: blocks(slots),
-      term: allocate(block * 4),
-      shared: blocks(shared),
-      pool: blocks(pool),
+      sums: buffers(slots, block),
+      shared: buffers(shared, step),
+      pool: buffers(pool, step),
+      adapted: allocate(step * 4),
       rounded: allocate(block * 8),
-      left: allocate(left * 4),
-      right: allocate(right * 4),
-      factor: allocate(factor * 4),
       scratch: allocate(64),
     };
     this.#workspace = {
@@ -193,6 +220,7 @@ export class Evaluator {
       weights: allocate(inputs * 4),
       scratch: allocate(operation),
     };
+    this.#stored = new StoredValues(this.kernels, files, sizes, onStep);
   }
 
   /**
@@ -207,7 +235,7 @@ export class Evaluator {
   ): { bytes: Uint8Array; overflows: number } {
     const n = end - begin;
     const { rounded } = this.#at;
-    const sum = this.sum(evaluation, begin, end, 0);
+    const sum = this.sum(evaluation, begin, end);
     let overflows = 0;
     // Writing the literal leaves no NaN with a payload.
     if (dtype === "F64") {
@@ -222,7 +250,7 @@ export class Evaluator {
    */
   encode(evaluation: Evaluation, begin: number, end: number, encoding: Encoding, plus = 0) {
     const { rounded } = this.#at;
-    const sum = this.sum(evaluation, begin, end, 0);
+    const sum = this.sum(evaluation, begin, end);
     if (plus !== 0) {
       const values = this.kernels.floats(sum, end - begin);
       values.forEach((value, i) => {
@@ -241,7 +269,7 @@ export class Evaluator {
     const stored = evaluations.map(storedDType);
     const [dtype] = stored;
     if (dtype === undefined || stored.some((other) => other !== dtype)) {
-      return { dtype: "F32", addresses: evaluations.map((evaluation, slot) => this.sum(evaluation, begin, end, slot)) };
+      return { dtype: "F32", addresses: this.sums(evaluations, begin, end) };
     }
     const width = bytesPerElement(dtype);
     const addresses = evaluations.map(({ terms: [term] }, slot) => {
@@ -253,12 +281,31 @@ export class Evaluator {
     return { dtype, addresses };
   }
 
-  /** Elements [begin, end) in float32; returns the address of the slot's buffer. */
-  sum(evaluation: Evaluation, begin: number, end: number, slot: number): number {
-    const sum = this.#at.sums[slot] ?? 0;
-    this.#combine(evaluation, blockOf(evaluation, begin, end), sum, 0);
-    this.kernels.clearPadding(sum, (end - begin) * 4);
-    return sum;
+  /** Elements [begin, end) in float32; returns the address, valid until the next call. */
+  sum(evaluation: Evaluation, begin: number, end: number): number {
+    return this.sums([evaluation], begin, end)[0] as number;
+  }
+
+  /** Elements [begin, end) of several evaluations in float32; returns an address for each. */
+  sums(evaluations: readonly Evaluation[], begin: number, end: number): number[] {
+    this.#compile(evaluations);
+    const { columns, first = 0 } = evaluations[0] as Evaluation;
+    const sums = this.#at.sums.slice(0, evaluations.length);
+    const blockOf = (from: number, to: number) => ({ begin: from, index: first + from, length: to - from, columns });
+    this.#block = blockOf(begin, end);
+    this.#open(this.#block);
+    const step = Math.min(this.#step, end - begin);
+    for (let from = begin; from < end; from += step) {
+      const part = blockOf(from, Math.min(from + step, end));
+      for (let i = 0; i < sums.length; i++) this.#computes[i]?.(part, (sums[i] as number) + (from - begin) * 4);
+    }
+    for (const sum of sums) this.kernels.clearPadding(sum, (end - begin) * 4);
+    return sums;
+  }
+
+  #open(block: Block): void {
+    this.#stored.open(block);
+    this.#held.clear();
   }
 
   zeros(n: number, slot: number): number {
@@ -270,266 +317,125 @@ export class Evaluator {
 
   /** Statistics of the difference of two evaluations, or of one alone, over [begin, end). */
   delta(value: Evaluation, minus: Evaluation | undefined, begin: number, end: number): Float64Array {
-    const a = this.sum(value, begin, end, 0);
-    const b = minus ? this.sum(minus, begin, end, 1) : this.zeros(end - begin, 1);
+    const [a = 0, b = this.zeros(end - begin, 1)] = this.sums(minus ? [value, minus] : [value], begin, end);
     return this.kernels.deltaStatistics(a, b, end - begin, this.#at.scratch);
   }
 
-  /** sum(weight * term) / divisor into `target`; `depth` buffers of the pool are in use. */
-  #combine({ terms, divisor }: Combination, block: Block, target: number, depth: number): void {
-    const n = block.length;
-    terms.forEach((term, index) => {
-      if (isStored(term)) {
-        this.#addStored(term, block, target, index === 0);
-      } else if (sharesBuffer(index, term.weight)) {
-        this.#operate(term.operation, block, target, depth);
-      } else {
-        const result = this.#at.pool[depth] ?? 0;
-        this.#operate(term.operation, block, result, depth + 1);
-        this.#accumulate("F32", result, target, n, term.weight, index === 0);
-      }
-    });
-    if (divisor !== 1) this.kernels.wasm.divide(target, n, divisor);
+  #compile(evaluations: readonly Evaluation[]): void {
+    const known = this.#evaluations;
+    if (evaluations.length === known.length && evaluations.every((one, i) => one === known[i])) return;
+    this.#evaluations = evaluations;
+    this.#step = stepOf(evaluations);
+    this.#stored.clear();
+    this.#shared.clear();
+    for (const key of repeatedIn(evaluations)) this.#shared.set(key, this.#at.shared[this.#shared.size] as number);
+    this.#computes = evaluations.map((evaluation) => this.#combination(evaluation, 0));
   }
 
-  #addStored(term: StoredTerm, block: Block, target: number, first: boolean): void {
-    const { begin, length: n } = block;
-    const { lowRank, shared } = term;
-    if (shared !== undefined) {
-      const address = this.#at.shared[shared] ?? 0;
-      const holds = `${term.file} ${term.offset} ${lowRank?.a.file} ${lowRank?.a.offset} ${begin} ${n}`;
-      if (this.#held[shared] !== holds) {
-        this.#addStored(unshared(term), block, address, true);
-        this.#held[shared] = holds;
-      }
-      this.#accumulate("F32", address, target, n, term.weight, first);
-    } else if (lowRank) {
-      this.#adaptedTerm(term, lowRank, block);
-      this.#accumulate("F32", this.#at.term, target, n, term.weight, first);
-    } else {
-      const dtype = this.#read(term, block);
-      this.#accumulate(dtype, this.#at.raw, target, n, term.weight, first);
+  /** sum(weight * term) / divisor; `depth` buffers of the pool are in use. */
+  #combination({ terms, divisor }: Combination, depth: number): Compute {
+    const { wasm } = this.kernels;
+    const adds = terms.map((term, index) => this.#term(term, index, depth));
+    return (part, target) => {
+      for (const add of adds) add(part, target);
+      if (divisor !== 1) wasm.divide(target, part.length, divisor);
+    };
+  }
+
+  /** Adds a term times its weight; the first one sets the target. */
+  #term(term: Term, index: number, depth: number): Compute {
+    const { wasm } = this.kernels;
+    const { weight } = term;
+    const isCheap = isStored(term) && !term.lowRank;
+    const shared = isCheap || this.#shared.size === 0 ? undefined : this.#shared.get(keyOf(term));
+    if (isCheap) {
+      const dtype = this.#stored.dtypeOf(term);
+      const add = index === 0 ? wasm[`scale${dtype}`] : wasm[`addScaled${dtype}`];
+      return (part, target) => add(this.#stored.locate(term, part), target, part.length, weight);
     }
+    if (shared === undefined && !isStored(term) && sharesBuffer(index, weight)) {
+      return this.#operation(term.operation, depth);
+    }
+    const buffer = shared ?? (isStored(term) ? this.#at.adapted : (this.#at.pool[depth] as number));
+    const compute = isStored(term)
+      ? (part: Block) => this.#stored.adapt(term, term.lowRank as LowRankTerm, part, buffer)
+      : this.#operation(term.operation, depth + 1);
+    const add = index === 0 ? wasm.scaleF32 : wasm.addScaledF32;
+    return (part, target) => {
+      if (shared === undefined || this.#held.get(shared) !== part.begin) compute(part, buffer);
+      if (shared !== undefined) this.#held.set(shared, part.begin);
+      add(buffer, target, part.length, weight);
+    };
   }
 
-  /** The part of an operation on whole matrices that is in a block: each matrix is computed once. */
-  #operateWhole(operation: BoundOperation & { op: "whole-matrix" }, block: Block, target: number, depth: number): void {
-    const { matrix } = operation;
-    const { columns } = block;
-    const scratch = this.#at.pool[depth] ?? 0;
-    for (let at = 0; at < block.length; ) {
-      const number = Math.floor((block.begin + at) / matrix);
-      const first = number * matrix;
-      if (this.#whole?.operation !== operation || this.#whole.number !== number) {
-        const step = Math.max(1, Math.floor(BLOCK_ELEMENTS / columns)) * columns;
-        const values = operation.of.map((input) => {
-          const all = new Float32Array(matrix);
+  #operation(operation: BoundOperation, depth: number): Compute {
+    if (operation.op === "whole-matrix") return this.#wholeMatrix(operation, depth);
+    const { wasm } = this.kernels;
+    const [a, b] = operation.of.map(plainTerm);
+    const dtype = a && b && this.#stored.dtypeOf(a);
+    if (operation.op === "subtract" && a && b && dtype && isDirect(a) && isDirect(b) && a.dtype === b.dtype) {
+      const subtract = wasm[`difference${dtype}`];
+      return (part, target) =>
+        subtract(this.#stored.locate(a, part), this.#stored.locate(b, part), target, part.length);
+    }
+    const others = this.#at.pool.slice(depth, depth + Math.max(0, operation.of.length - 1));
+    const inputs = operation.of.map((input) => this.#combination(input, depth + others.length));
+    const { apply } = declarationOf(operation);
+    const buffers = [0, ...others];
+    return (part, target) => {
+      buffers[0] = target;
+      for (let i = 0; i < inputs.length; i++) inputs[i]?.(part, buffers[i] as number);
+      apply(buffers, operation as never, part, this.#workspace);
+    };
+  }
+
+  /** The part of an operation on whole matrices: each matrix is computed once. */
+  #wholeMatrix(operation: WholeOperation, depth: number): Compute {
+    const { matrix, rule } = operation;
+    const scratch = this.#at.pool[depth] as number;
+    const inputs = operation.of.map((input) => this.#combination(input, depth + 1));
+    return ({ begin, index, length, columns }, target) => {
+      for (let at = 0; at < length; ) {
+        const number = Math.floor((begin + at) / matrix);
+        const first = number * matrix;
+        if (this.#whole?.operation !== operation || this.#whole.number !== number) {
+          const step = Math.min(this.#step, Math.max(1, Math.floor(BLOCK_ELEMENTS / columns)) * columns);
+          const values = inputs.map(() => new Float32Array(matrix));
           for (let from = 0; from < matrix; from += step) {
-            const length = Math.min(step, matrix - from);
-            const index = block.index - block.begin + first + from;
-            this.#combine(input, { begin: first + from, index, length, columns }, scratch, depth + 1);
-            all.set(this.kernels.floats(scratch, length), from);
+            const n = Math.min(step, matrix - from);
+            const part = { begin: first + from, index: index - begin + first + from, length: n, columns };
+            this.#open(part);
+            for (const [i, compute] of inputs.entries()) {
+              compute(part, scratch);
+              values[i]?.set(this.kernels.floats(scratch, n), from);
+            }
           }
-          return all;
-        });
-        const result = mergeMatrix(this.kernels, operation.rule, values, columns, operation.number);
-        this.#whole = { operation, number, result };
+          this.#open(this.#block);
+          const result = mergeMatrix(this.kernels, rule, values, columns, operation.number);
+          this.#whole = { operation, number, result };
+        }
+        const count = Math.min(length - at, first + matrix - begin - at);
+        const from = begin + at - first;
+        this.kernels.floats(target + 4 * at, count).set(this.#whole.result.subarray(from, from + count));
+        at += count;
       }
-      const length = Math.min(block.length - at, first + matrix - block.begin - at);
-      const from = block.begin + at - first;
-      this.kernels.floats(target + 4 * at, length).set(this.#whole.result.subarray(from, from + length));
-      at += length;
-    }
-  }
-
-  /** The result of an operation into `target`. */
-  #operate(operation: BoundOperation, block: Block, target: number, depth: number): void {
-    if (operation.op === "whole-matrix") {
-      this.#operateWhole(operation, block, target, depth);
-      return;
-    }
-    const others = operation.of.length - 1;
-    const buffers = [target, ...this.#at.pool.slice(depth, depth + others)];
-    operation.of.forEach((input, i) => {
-      this.#combine(input, block, buffers[i] ?? 0, depth + Math.max(0, others));
-    });
-    declarationOf(operation).apply(buffers, operation as never, block, this.#workspace);
-  }
-
-  #accumulate(dtype: KernelDType, from: number, sum: number, n: number, weight: number, first: boolean): void {
-    if (first) this.kernels.wasm[`scale${dtype}`](from, sum, n, weight);
-    else this.kernels.wasm[`addScaled${dtype}`](from, sum, n, weight);
-  }
-
-  /** Reads a term's stored elements into the raw buffer. */
-  #read(term: StoredTerm, { begin, length: n, columns }: Block): KernelDType {
-    const { dtype: stored, plus = 0 } = term;
-    const width = bytesPerValue(stored);
-    const at = isDType(stored) ? this.#at.raw : this.#at.blocks;
-    this.#readStored(term, begin, columns, width, this.kernels.bytes(at, n * width));
-    this.#addPursued(term, begin / columns, n / columns, columns, at);
-    this.kernels.clearPadding(at, n * width);
-    if (!isDType(stored)) this.kernels.dequantize(stored, at, this.#at.raw, n);
-    const dtype = isDType(stored) ? requireFloat(stored) : "F32";
-    if (plus !== 0) return this.#shifted(dtype, n, plus);
-    if (dtype !== "F64") return dtype;
-    // All arithmetic is float32; tensors stored as float64 are too rare for their own kernels.
-    const doubles = new Float64Array(this.kernels.bytes(this.#at.raw, n * 8).slice().buffer);
-    this.kernels.floats(this.#at.raw, n).set(doubles);
-    this.kernels.clearPadding(this.#at.raw, n * 4);
-    return "F32";
-  }
-
-  /** Adds a number to the float32 values of the raw buffer: few have one, the norms of some families. */
-  #shifted(dtype: FloatDType, n: number, plus: number): "F32" {
-    if (dtype !== "F32") throw new TypeError(`${dtype} values cannot be shifted`);
-    const values = this.kernels.floats(this.#at.raw, n);
-    for (let i = 0; i < n; i++) values[i] = (values[i] as number) + plus;
-    return "F32";
-  }
-
-  /** Fills `into` with stored elements from `begin` on; gathered rows in contiguous runs. */
-  #readStored(term: StoredTerm, begin: number, columns: number, width: number, into: Uint8Array): void {
-    const { gathered } = term;
-    if (!gathered) {
-      this.#files.read(term.file, term.offset + begin * width, into);
-      return;
-    }
-    const bytesPerRow = columns * width;
-    const first = begin / columns;
-    const rows = into.byteLength / bytesPerRow;
-    const { part, row } = gathered;
-    for (let at = 0; at < rows; ) {
-      const [from = 0, start = 0] = [part[first + at], row[first + at]];
-      let length = 1;
-      while (at + length < rows && part[first + at + length] === from && row[first + at + length] === start + length) {
-        length++;
-      }
-      const stored = gathered.parts[from];
-      const target = into.subarray(at * bytesPerRow, (at + length) * bytesPerRow);
-      if (stored) this.#files.read(stored.file, stored.offset + start * bytesPerRow, target);
-      else target.fill(0);
-      at += length;
-    }
-  }
-
-  /** Fills in the rows that are approximated, in the dtype of the others. */
-  #addPursued({ gathered, dtype }: StoredTerm, first: number, count: number, columns: number, into: number): void {
-    const { pursuit, part, row, parts: [own] = [] } = gathered ?? {};
-    if (!pursuit || !own || !part || !row) return;
-    const rows = Array.from({ length: count }, (_, i) => i).filter((i) => part[first + i] === PURSUED);
-    if (rows.length === 0) return;
-    const table = { ...own, dtype: dtype as KernelDType, columns };
-    const targets = rows.map((i) => row[first + i] as number);
-    const { read } = this.#files.traffic;
-    const values = pursue(this.kernels, this.#files, pursuit, table, targets, this.#onStep);
-    this.#files.traffic.read = read; // the atoms are read again and again: progress counts rows
-    this.kernels.borrow(() => {
-      const [from, to] = [this.kernels.allocate(4 * columns), this.kernels.allocate(4 * columns)];
-      const bytes = columns * bytesPerElement(table.dtype);
-      for (const [i, at] of rows.entries()) {
-        this.kernels.floats(from, columns).set(values.subarray(i * columns, (i + 1) * columns));
-        this.kernels.encode(table.dtype, from, to, columns);
-        this.kernels.bytes(into + at * bytes, bytes).set(this.kernels.bytes(to, bytes));
-      }
-    });
-  }
-
-  /** W + scale * (B A) of whole rows, float32, into the term buffer. */
-  #adaptedTerm(term: StoredTerm, lowRank: LowRankTerm, block: Block): void {
-    const { begin, length: n, columns } = block;
-    const { left, right, term: target } = this.#at;
-    const [firstRow, rows] = [begin / columns, n / columns];
-    if (this.#loaded !== lowRank) {
-      // The factor that every row needs: A, or B transposed.
-      if (lowRank.transposed) this.#readTransposed(lowRank.b, lowRank.output, lowRank.rank, right);
-      else this.#readRows(lowRank.a, lowRank.input, 0, lowRank.rank, right);
-      this.#loaded = lowRank;
-    }
-    // The rows' own factor: rows of B, or columns of A.
-    if (lowRank.transposed) this.#readColumns(lowRank.a, lowRank.input, lowRank.rank, firstRow, rows, left);
-    else this.#readRows(lowRank.b, lowRank.rank, firstRow, rows, left);
-    const dtype = this.#read(term, block);
-    this.kernels.wasm[`scale${dtype}`](this.#at.raw, target, n, 1);
-    this.kernels.wasm.addLowRank(target, left, right, rows, columns, lowRank.rank, lowRank.scale);
-    this.kernels.clearPadding(target, n * 4);
-  }
-
-  /** Rows [first, first + count) of a stored matrix, as float32, to `target`. */
-  #readRows(
-    stored: { file: number; offset: number; dtype: StoredTerm["dtype"] },
-    width: number,
-    first: number,
-    count: number,
-    target: number,
-  ): void {
-    const dtype = requireFloat(stored.dtype) as KernelDType;
-    const element = bytesPerElement(dtype);
-    const n = width * count;
-    const buffer = this.#at.factor;
-    this.#files.read(stored.file, stored.offset + first * width * element, this.kernels.bytes(buffer, n * element));
-    this.kernels.clearPadding(buffer, n * element);
-    this.kernels.wasm[`scale${dtype}`](buffer, target, n, 1);
-  }
-
-  /** Columns [first, first + count) of a stored [height, width] matrix, as rows: [count, height] float32. */
-  #readColumns(
-    stored: LowRankTerm["a"],
-    width: number,
-    height: number,
-    first: number,
-    count: number,
-    target: number,
-  ): void {
-    const dtype = requireFloat(stored.dtype) as KernelDType;
-    const element = bytesPerElement(dtype);
-    const column = new Float32Array(count);
-    for (let row = 0; row < height; row++) {
-      const at = stored.offset + (row * width + first) * element;
-      this.#files.read(stored.file, at, this.kernels.bytes(this.#at.factor, count * element));
-      this.kernels.clearPadding(this.#at.factor, count * element);
-      this.kernels.wasm[`scale${dtype}`](this.#at.factor, this.#at.term, count, 1);
-      column.set(this.kernels.floats(this.#at.term, count));
-      const out = this.kernels.floats(target, count * height);
-      for (let i = 0; i < count; i++) out[i * height + row] = column[i] ?? 0;
-    }
-  }
-
-  /** All of a stored [height, width] matrix, transposed: [width, height] float32. */
-  #readTransposed(stored: LowRankTerm["b"], height: number, width: number, target: number): void {
-    this.#readRows(stored, width, 0, height, target);
-    const rows = this.kernels.floats(target, height * width).slice();
-    const out = this.kernels.floats(target, height * width);
-    for (let row = 0; row < height; row++) {
-      for (let column = 0; column < width; column++) out[column * height + row] = rows[row * width + column] ?? 0;
-    }
+    };
   }
 }
 
-function blockOf({ columns, first = 0 }: Evaluation, begin: number, end: number): Block {
-  return { begin, index: first + begin, length: end - begin, columns };
+/** The stored tensor that a combination is; undefined if it is computed. */
+function plainTerm({ terms: [term, ...more], divisor }: Combination): StoredTerm | undefined {
+  const isPlain = term && more.length === 0 && isStored(term) && !term.lowRank && term.weight === 1 && divisor === 1;
+  return isPlain ? term : undefined;
 }
 
-function unshared({ shared: _, ...term }: StoredTerm): StoredTerm {
-  return { ...term, weight: 1 };
+/** Whether kernels can read a term's elements where they are stored. */
+function isDirect({ dtype, plus }: StoredTerm): boolean {
+  return isDType(dtype) && dtype !== "F64" && !plus;
 }
 
 /** The dtype of an evaluation that is one stored tensor, if kernels can read it as stored. */
-function storedDType({ terms, divisor }: Evaluation): KernelDType | undefined {
-  const [term] = terms;
-  if (
-    !term ||
-    !isStored(term) ||
-    terms.length > 1 ||
-    term.lowRank ||
-    term.gathered ||
-    term.plus ||
-    term.weight !== 1 ||
-    divisor !== 1 ||
-    !isDType(term.dtype) ||
-    term.dtype === "F64"
-  ) {
-    return undefined;
-  }
-  return requireFloat(term.dtype) as KernelDType;
+function storedDType(evaluation: Evaluation): KernelDType | undefined {
+  const term = plainTerm(evaluation);
+  return term && isDirect(term) && !term.gathered ? (requireFloat(term.dtype) as KernelDType) : undefined;
 }

@@ -7,6 +7,7 @@ import { textOfCode } from "./own-code.js";
 import type { Pursuit } from "./pursuit.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
 import { MAX_PASSES } from "./sketch.js";
+import { rangeOf } from "./stored-range.js";
 import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
 
 /** How values are stored: one by one, or in blocks of a GGUF file, of which rows fill a whole number. */
@@ -46,8 +47,6 @@ export interface StoredTerm extends Stored {
   /** Added to each stored value; default 0. */
   readonly plus?: number;
   readonly lowRank?: LowRankTerm;
-  /** Number of the shared buffer, for values that occur more than once and are read once. */
-  readonly shared?: number;
   /** Rows taken one by one from stored tensors of this dtype. */
   readonly gathered?: GatheredTerm;
 }
@@ -306,7 +305,7 @@ export const RESULTS_PER_PIECE = 6;
 const PIECE_BYTES = 8 * 2 ** 20;
 const PIECE_ELEMENTS = 2 ** 21;
 
-/** Elements computed at once: with their float32 sums they stay in a core's second-level cache. */
+/** Elements read at once: more per system call gains nothing. Sums of float64 are formed per block. */
 export const BLOCK_ELEMENTS = 2 ** 16;
 /** Bytes copied at once; more per system call gains nothing, less costs calls. */
 export const COPY_BLOCK_BYTES = 2 ** 19;
@@ -341,24 +340,25 @@ export const pursuitOf = (job: Job): Pursuit | undefined =>
     .flatMap(storedTerms)
     .find((term) => term.gathered?.pursuit)?.gathered?.pursuit;
 
-/** Elements computed at once for this job: whole rows where rows matter. */
+/** Elements read at once for this job: whole rows where rows matter. */
 export function blockElements(job: Job): number {
   const evaluations = evaluationsOf(job);
   const [first] = evaluations;
-  const adapted = evaluations.some((evaluation) =>
-    storedTerms(evaluation).some((term) => term.lowRank || term.gathered),
-  );
-  const operated = evaluations.some((evaluation) =>
-    operationsOf(evaluation).some((operation) => declarationOf(operation).wholeRows),
-  );
   const isCutByRows = job.kind === "low-rank" || job.kind === "encode";
   const isByLine = (job.kind === "analyze" && job.axis !== "vector") || (job.kind === "gram" && job.axis !== undefined);
-  const needsRows = isCutByRows || isByLine;
-  const rowsMatter = adapted || operated || needsRows;
-  if (!first || !rowsMatter) return BLOCK_ELEMENTS;
+  if (!first || !(isCutByRows || isByLine || rowsMatter(evaluations))) return BLOCK_ELEMENTS;
   const pursuit = pursuitOf(job);
   if (pursuit) return pursuit.blockRows * first.columns;
   return Math.max(1, Math.floor(BLOCK_ELEMENTS / first.columns)) * first.columns;
+}
+
+/** Whether values are computed in whole rows. */
+export function rowsMatter(evaluations: readonly Evaluation[]): boolean {
+  return evaluations.some(
+    (evaluation) =>
+      storedTerms(evaluation).some((term) => term.lowRank || term.gathered) ||
+      operationsOf(evaluation).some((operation) => declarationOf(operation).wholeRows),
+  );
 }
 
 /** Calls `each` for the blocks of elements [begin, end) of a job, in order. */
@@ -404,11 +404,11 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
       if (job.kind === "copy") written += job.bytes;
       continue;
     }
+    const counted = new Set<string>();
     for (const evaluation of evaluationsOf(job)) {
-      const shared = new Set<number>();
       for (const term of storedTerms(evaluation)) {
-        if (term.shared !== undefined && shared.has(term.shared)) continue;
-        if (term.shared !== undefined) shared.add(term.shared);
+        if (counted.has(rangeOf(term))) continue;
+        counted.add(rangeOf(term));
         const passes = job.kind === "low-rank" ? MAX_PASSES : 1;
         read += passes * (evaluation.elements * bytesPerValue(term.dtype) + factorBytes(term));
       }

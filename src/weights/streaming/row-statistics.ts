@@ -112,9 +112,8 @@ export class Analyzer {
     const pairs: PairSums[] = indices.map(() => ({ dot: 0, opposed: 0 }));
     eachBlock(job, begin, end, (from, to) => {
       const n = to - from;
-      const values = [job.base, ...job.experts].map((evaluation, slot) =>
-        this.#evaluator.kernels.floats(this.#evaluator.sum(evaluation, from, to, slot), n).slice(),
-      );
+      const sums = this.#evaluator.sums([job.base, ...job.experts], from, to);
+      const values = sums.map((sum) => this.#evaluator.kernels.floats(sum, n).slice());
       const [base = new Float32Array(n), ...others] = values;
       const deltas = others.map((expert) => expert.map((value, i) => value - (base[i] ?? 0)));
       deltas.forEach((delta, index) => {

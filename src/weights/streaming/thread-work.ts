@@ -242,7 +242,7 @@ export class Worker {
     this.#products ??= kernels.allocate(16);
     kernels.doubles(this.#products, 2).fill(0);
     eachBlock(job, begin, end, (from, to) => {
-      kernels.wasm.countSigns(evaluator.sum(job.value, from, to, 0), to - from, this.#products ?? 0);
+      kernels.wasm.countSigns(evaluator.sum(job.value, from, to), to - from, this.#products ?? 0);
     });
     return [...kernels.doubles(this.#products, 2)];
   }
@@ -254,7 +254,7 @@ export class Worker {
     const [counts, spare] = [this.#counters, this.#counters + COUNTERS * 4];
     kernels.counters(counts, 2 * COUNTERS).fill(0);
     eachBlock(job, begin, end, (from, to) => {
-      const values = evaluator.sum(job.value, from, to, 0);
+      const values = evaluator.sum(job.value, from, to);
       if (job.upper === undefined) kernels.wasm.countUpper(values, to - from, counts, spare);
       else kernels.wasm.countLower(values, to - from, job.upper, counts);
     });
@@ -277,7 +277,7 @@ export class Worker {
     const read = (from: number, to: number, each: (from: number, to: number, address: number) => void) => {
       if (Atomics.load(this.#shared.control, STOP) !== 0) throw new Stopped();
       eachBlock(job, from * columns, to * columns, (begin, end) => {
-        each(begin / columns, end / columns, evaluator.sum(value, begin, end, 0));
+        each(begin / columns, end / columns, evaluator.sum(value, begin, end));
       });
       count(this.#traffic.read);
     };
@@ -296,7 +296,7 @@ export class Worker {
     const sums = this.#products;
     const products = new Float64Array((count * (count + 1)) / 2);
     eachBlock(job, begin, end, (from, to) => {
-      const values = job.values.map((value, slot) => evaluator.sum(value, from, to, slot));
+      const values = evaluator.sums(job.values, from, to);
       let at = 0;
       for (let i = 0; i < count; i++) {
         for (let j = i; j < count; j++) {
@@ -317,7 +317,7 @@ export class Worker {
     const pairs = job.values.flatMap((_, i) => job.values.slice(i).map((_, k) => [i, i + k] as const));
     const products = new Float64Array((axis === "columns" ? columns : (end - begin) / columns) * pairs.length);
     eachBlock(job, begin, end, (from, to) => {
-      const addresses = job.values.map((value, slot) => evaluator.sum(value, from, to, slot));
+      const addresses = evaluator.sums(job.values, from, to);
       const values = addresses.map((address) => evaluator.kernels.floats(address, to - from));
       for (const [pair, [i, k]] of pairs.entries()) {
         const [a, b] = [values[i] as Float32Array, values[k] as Float32Array];

@@ -29,6 +29,32 @@ function addScaled<T>(src: usize, acc: usize, n: i32, weight: f32): void {
   }
 }
 
+// @ts-ignore: decorator
+@inline
+function difference<T>(a: usize, b: usize, out: usize, n: i32): void {
+  for (let i = 0; i < n; i += 8) {
+    const x0 = f32x4.sub(low<T>(a), low<T>(b));
+    const x1 = f32x4.sub(high<T>(a), high<T>(b));
+    v128.store(out, x0);
+    v128.store(out, x1, 16);
+    a += 8 * sizeof<T>();
+    b += 8 * sizeof<T>();
+    out += 32;
+  }
+}
+
+export function differenceBF16(a: usize, b: usize, out: usize, n: i32): void {
+  difference<u16>(a, b, out, n);
+}
+
+export function differenceF16(a: usize, b: usize, out: usize, n: i32): void {
+  difference<i16>(a, b, out, n);
+}
+
+export function differenceF32(a: usize, b: usize, out: usize, n: i32): void {
+  difference<f32>(a, b, out, n);
+}
+
 export function scaleBF16(src: usize, acc: usize, n: i32, weight: f32): void {
   scale<u16>(src, acc, n, weight);
 }

@@ -1,7 +1,7 @@
 // Exports of the WebAssembly module. Pointers are byte addresses into its memory; buffers are 16-byte aligned and
 // zero-padded to a multiple of 32 bytes.
 export { adamw, add, sumSquares } from "./adamw";
-export { addScaledBF16, addScaledF16, addScaledF32, divide, scaleBF16, scaleF16, scaleF32 } from "./blend";
+export { addScaledBF16, addScaledF16, addScaledF32, differenceBF16, differenceF16, differenceF32, divide, scaleBF16, scaleF16, scaleF32 } from "./blend";
 export { deltaStatistics } from "./delta";
 export {
   addProducts,
