@@ -99,7 +99,7 @@ function needsOf(measurement: Measurement): readonly string[] {
 
 /** How many times a measurement reads its values. */
 function passesOf({ kind }: Measurement): number {
-  return kind === "order" ? 2 : kind === "largest" ? 3 : 1;
+  return kind === "order" || kind === "largest" ? 2 : 1;
 }
 
 export interface MeasureOptions extends Omit<RunOptions, "phase"> {

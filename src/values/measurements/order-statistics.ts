@@ -1,9 +1,10 @@
-// Exact order statistics of magnitudes by counting. The bits of |x| as float32 sort like the numbers: one pass counts
-// upper halves, a second the lower halves of those that contain a rank.
+// Exact order statistics of magnitudes by counting. The bits of |x| as float32, its key, sort like the numbers. A sample
+// shows about where a rank is. A pass over everything counts the keys there and all below. Another pass follows where a
+// counter has several keys, or if the sample misled.
 
-import type { CountJob, Job } from "../../weights/index.js";
-import type { Value } from "../expressions/expression.js";
-import { added, type Binding, type Labelled, type Measuring, notFinite } from "./measurement.js";
+import { type CountJob, type KeyRanges, rowsMatter, SAMPLE_RUN } from "../../weights/index.js";
+import { leavesOf, type Value } from "../expressions/expression.js";
+import { type Binding, type Labelled, type Measuring, notFinite } from "./measurement.js";
 
 /** Magnitudes at given ranks among all elements of several values. */
 export interface OrderMeasurement extends Labelled {
@@ -24,85 +25,132 @@ export interface LargestMeasurement extends Labelled {
 
 export function* measureOrder(measurement: OrderMeasurement, binding: Binding): Measuring<readonly number[]> {
   const { ranks, combine = (found) => found } = measurement;
-  const upper = yield* countUpper(measurement, binding);
-  return combine(yield* atRanks(measurement, binding, upper, ranks));
+  return combine(yield* atRanks(measurement, binding, [], (share) => ranks.map((rank) => share * rank)));
 }
 
 export function* measureLargest(measurement: LargestMeasurement, binding: Binding): Measuring<number[]> {
-  const { label, values, share } = measurement;
-  let nonZero = 0;
-  const jobs = values.map((value): Job => ({ kind: "signs", name: label, value: binding.evaluation(value) }));
-  yield {
-    jobs,
-    onTotal: (_, total) => {
-      const [positive = 0, negative = 0] = added(total, 2);
-      nonZero += positive + negative;
-    },
-  };
-  const upper = yield* countUpper(measurement, binding);
-  return yield* atRanks(measurement, binding, upper, [upper.total - Math.floor(share * nonZero)]);
+  // Below the first end are zeros, below the second numbers.
+  const ends = [1, 0x7f800001].map((from) => ({ from, shift: 0, bins: 0 }));
+  return yield* atRanks(measurement, binding, ends, (_, elements, [zeros = 0, numbers = 0]) => [
+    elements - Math.floor(measurement.share * (numbers - zeros)),
+  ]);
 }
 
-interface Counted {
-  readonly label: string;
-  readonly values: readonly Value[];
+/** Counters at most: a core's second-level cache has room for them. */
+const BINS = 2 ** 18;
+const EVERYTHING: KeyRanges = { from: 0, shift: 13, bins: BINS };
+
+/** Fewer elements than this are counted without a sample. */
+const SAMPLED = 2 ** 22;
+/** A sample has about this many runs, but no more than one in so many elements. */
+const RUNS = 2 ** 13;
+const RUN_EVERY = 2 ** 14;
+/** Distance of a range's ends from the sample's rank, in deviations of a sample of single elements per run. */
+const DEVIATIONS = 0.6;
+
+/**
+ * The magnitudes at ranks.
+ * @param ends first keys above the elements that `ranksOf` wants counted
+ * @param ranksOf the ranks among some elements: their share of all, their number, and how many are below each end
+ */
+function* atRanks(
+  { id, label, values }: { readonly id: string; readonly label: string; readonly values: readonly Value[] },
+  binding: Binding,
+  ends: readonly KeyRanges[],
+  ranksOf: (share: number, elements: number, below: readonly number[]) => readonly number[],
+): Measuring<number[]> {
+  const evaluations = values.map(binding.evaluation);
+  const all = evaluations.reduce((sum, { elements }) => sum + elements, 0);
+  function* count(wanted: readonly KeyRanges[], every?: number): Measuring<[readonly number[], readonly Counts[]]> {
+    const ranges = [...ends, ...wanted];
+    const counts = ranges.map((range) => new Counts(range));
+    const jobs = evaluations.map((value): CountJob => {
+      return { kind: "count", name: label, value, ranges, ...(every ? { every } : {}) };
+    });
+    yield { jobs, onTotal: (_, total) => addTo(counts, total as Uint32Array) };
+    const below = counts.splice(0, ends.length).map((one) => one.below);
+    const elements = every ? (counts[0] as Counts).inside : all;
+    return [ranksOf(elements / all, elements, below), counts];
+  }
+
+  /** By rank: its magnitude, or where it is. */
+  let known: readonly (number | KeyRanges)[] = [];
+  const isRemote = values.flatMap(leavesOf).some((leaf) => binding.tensor(leaf).file.remote);
+  if (all >= SAMPLED && !isRemote && !rowsMatter(evaluations)) {
+    const [ranks, [sample]] = yield* count([EVERYTHING], Math.max(RUN_EVERY, Math.ceil(all / RUNS)));
+    known = ranks.map((rank) => (sample as Counts).around(rank));
+  }
+  for (;;) {
+    const wanted = new Set(known.filter((one) => typeof one !== "number"));
+    const ranges = wanted.size > 0 ? [...wanted] : [EVERYTHING];
+    const [ranks, counts] = yield* count(ranges);
+    known = ranks.map((rank, i) => {
+      const before = known[i] ?? EVERYTHING;
+      if (typeof before === "number") return before;
+      if (rank >= all) return Number.POSITIVE_INFINITY;
+      const { from, shift, bins } = (counts[ranges.indexOf(before)] as Counts).at(rank) ?? EVERYTHING;
+      if (bins > 1) return { from, shift, bins };
+      const magnitude = new Float32Array(Uint32Array.of(from).buffer)[0] as number;
+      if (Number.isNaN(magnitude)) throw notFinite(id);
+      return magnitude;
+    });
+    if (known.every((one) => typeof one === "number")) return [...known];
+  }
 }
 
-/** Counts of the 16-bit keys that occur. */
+/** The counters of a range of keys. */
 class Counts {
-  readonly #counts = new Map<number, number>();
-  total = 0;
+  readonly range: KeyRanges;
+  readonly #bins = new Map<number, number>();
+  /** Keys below the range, and in it. */
+  below = 0;
+  inside = 0;
 
-  /** @param pairs key, count, key, count, ... */
-  add(pairs: Uint32Array): void {
-    for (let i = 0; i < pairs.length; i += 2) {
-      const [key = 0, count = 0] = [pairs[i], pairs[i + 1]];
-      this.#counts.set(key, (this.#counts.get(key) ?? 0) + count);
-      this.total += count;
+  constructor(range: KeyRanges) {
+    this.range = range;
+  }
+
+  add(counter: number, count: number): void {
+    if (counter === 0) this.below += count;
+    else {
+      this.#bins.set(counter - 1, (this.#bins.get(counter - 1) ?? 0) + count);
+      this.inside += count;
     }
   }
 
-  /** The key that contains a rank, and the rank within it; undefined past the end. */
-  find(rank: number): { readonly key: number; readonly rest: number } | undefined {
-    if (rank >= this.total) return undefined;
-    let rest = Math.max(0, rank);
-    for (const key of [...this.#counts.keys()].sort((a, b) => a - b)) {
-      const count = this.#counts.get(key) ?? 0;
-      if (rest < count) return { key, rest };
+  /** The keys of the counter with a rank among all elements; undefined if it is not in the range. */
+  at(rank: number): KeyRanges | undefined {
+    const { from, shift } = this.range;
+    let rest = Math.max(0, rank) - this.below;
+    if (rest < 0) return undefined;
+    for (const [bin, count] of [...this.#bins].sort(([a], [b]) => a - b)) {
+      if (rest < count) return { from: from + bin * 2 ** shift, shift: 0, bins: 2 ** shift };
       rest -= count;
     }
     return undefined;
   }
+
+  /** Keys that probably have a rank's among all elements, from a sample that has it at `rank`. */
+  around(rank: number): KeyRanges {
+    const share = Math.min(Math.max(rank / this.inside, 0), 1);
+    const margin = 1 + DEVIATIONS * Math.sqrt(share * (1 - share) * this.inside * SAMPLE_RUN);
+    const { from, shift, bins } = this.range;
+    const low = this.at(rank - margin)?.from ?? from;
+    const high = this.at(rank + margin)?.from ?? from + (bins - 1) * 2 ** shift;
+    const width = high + 2 ** shift - low;
+    const narrowed = Math.max(0, Math.ceil(Math.log2(width / BINS)));
+    return { from: low, shift: narrowed, bins: width / 2 ** narrowed };
+  }
 }
 
-function* countUpper({ label, values }: Counted, binding: Binding): Measuring<Counts> {
-  const counts = new Counts();
-  yield {
-    jobs: values.map((value): CountJob => ({ kind: "count", name: label, value: binding.evaluation(value) })),
-    onTotal: (_, total) => counts.add(total as Uint32Array),
-  };
-  return counts;
-}
-
-/** Magnitudes at ranks, from the counts of upper halves. */
-function* atRanks(
-  { id, label, values }: Counted & { readonly id: string },
-  binding: Binding,
-  upper: Counts,
-  ranks: readonly number[],
-): Measuring<number[]> {
-  const found = ranks.map((rank) => upper.find(rank));
-  const wanted = [...new Set(found.flatMap((half) => (half ? [half.key] : [])))];
-  const lower = new Map(wanted.map((key) => [key, new Counts()]));
-  const jobs = wanted.flatMap((key) =>
-    values.map((value): CountJob => ({ kind: "count", name: label, value: binding.evaluation(value), upper: key })),
-  );
-  yield { jobs, onTotal: (job, total) => lower.get(jobs[job]?.upper ?? 0)?.add(total as Uint32Array) };
-  return found.map((half) => {
-    if (!half) return Number.POSITIVE_INFINITY;
-    const key = lower.get(half.key)?.find(half.rest)?.key ?? 0;
-    const magnitude = new Float32Array(Uint32Array.of(((half.key << 16) | key) >>> 0).buffer)[0] ?? 0;
-    if (Number.isNaN(magnitude)) throw notFinite(id);
-    return magnitude;
-  });
+/** Adds pairs of counter and count, by ascending counter, to ranges whose counters follow each other. */
+function addTo(counts: readonly Counts[], pairs: Uint32Array): void {
+  let [at, first] = [0, 0];
+  for (const one of counts) {
+    const end = first + 1 + one.range.bins;
+    for (; at < pairs.length && (pairs[at] as number) < end; at += 2) {
+      one.add((pairs[at] as number) - first, pairs[at + 1] as number);
+    }
+    first = end;
+  }
 }

@@ -77,11 +77,12 @@ interface Exports
   approach(a: number, b: number, n: number, step: number): void;
   /** `mask` has an int32 per column, -1 or 0. */
   selectColumns(a: number, b: number, rows: number, columns: number, mask: number): void;
-  /** `counts` and `spare` have 65536 u32 each; the counts are their sum. */
-  countUpper(a: number, n: number, counts: number, spare: number): void;
+  /** Adds to `counts` [1 + bins] u32 how many magnitudes have bits below `from`, and in each range of 2^shift from there on. */
+  countKeys(a: number, n: number, from: number, shift: number, bins: number, counts: number): void;
+  /** Writes index and count of counters that are not zero to `pairs` [n, 2] u32 and clears them; returns how many. */
+  takeCounts(counts: number, n: number, pairs: number): number;
   /** Adds to `totals`, two float64, how many elements are positive and how many negative. */
   countSigns(a: number, n: number, totals: number): void;
-  countLower(a: number, n: number, upper: number, counts: number): void;
   /** One row of `n`; `pairs` has 4 n u32, `counts` 6144. */
   dropByMagnitude(
     a: number,

@@ -241,38 +241,40 @@ describe("the kernel equals the plain reference, bit for bit:", () => {
     );
   });
 
-  test("countUpper, as the sum of two tables, and countLower", () => {
-    const memory = new Memory();
-    const [counts, spare] = [memory.allocate(65_536 * 4), memory.allocate(65_536 * 4)];
-    const address = memory.allocate(200 * 4);
+  test("countKeys, added to earlier counts, and takeCounts", () => {
+    const ranges = fc.record({
+      shift: fc.integer({ min: 0, max: 16 }),
+      bins: fc.integer({ min: 0, max: 70 }),
+      pick: fc.nat(),
+      before: fc.nat({ max: 99 }),
+    });
     fc.assert(
-      fc.property(lists(1), fc.nat(), ([a], pick) => {
+      fc.property(lists(1), fc.oneof(ranges, fc.constant("all")), ([a], range) => {
         const values = a as Float32Array;
-        memory.kernels.floats(address, values.length).set(values);
+        const memory = new Memory();
+        const address = memory.put(values);
         // By the stored bits: a NaN may have changed its payload.
         const stored = memory.kernels.floats(address, values.length).slice();
         const patterns = new Uint32Array(stored.buffer);
-        const upper = ((patterns[pick % patterns.length] as number) & 0x7fffffff) >>> 16;
-        for (const which of ["upper", "lower"] as const) {
-          const wanted = new Uint32Array(65_536);
-          for (const table of [counts, spare]) memory.kernels.counters(table, 65_536).fill(0);
-          for (let twice = 0; twice < 2; twice++) {
-            if (which === "upper") {
-              memory.kernels.wasm.countUpper(address, stored.length, counts, spare);
-              plain.countUpper(stored, wanted);
-            } else {
-              memory.kernels.wasm.countLower(address, stored.length, upper, counts);
-              plain.countLower(stored, upper, wanted);
-            }
-          }
-          const found = memory.kernels.counters(counts, 65_536).slice();
-          const second = memory.kernels.counters(spare, 65_536);
-          for (let i = 0; i < 65_536; i++) found[i] = (found[i] as number) + (second[i] as number);
-          expect(Buffer.compare(Buffer.from(found.buffer), Buffer.from(wanted.buffer))).toBe(0);
-          if (which === "upper") expect(wanted.reduce((sum, count) => sum + count)).toBe(2 * stored.length);
+        const { shift, bins, pick, before } =
+          range === "all" ? { shift: 24, bins: 2 ** 7, pick: 0, before: 2 ** 31 } : range;
+        const from = Math.max(0, ((patterns[pick % patterns.length] as number) & 0x7fffffff) - before);
+        const counts = memory.allocate((1 + bins) * 4);
+        const wanted = new Uint32Array(1 + bins);
+        for (let twice = 0; twice < 2; twice++) {
+          memory.kernels.wasm.countKeys(address, stored.length, from, shift, bins, counts);
+          plain.countKeys(stored, from, shift, wanted);
         }
+        memory.expect(counts, new Float32Array(wanted.buffer));
+        const pairs = memory.allocate((1 + bins) * 8);
+        const found = memory.kernels.wasm.takeCounts(counts, 1 + bins, pairs);
+        const expected = [...wanted.entries()].filter(([, count]) => count > 0).flat();
+        expect([...memory.kernels.counters(pairs, 2 * found)]).toEqual(expected);
+        expect(memory.kernels.counters(counts, 1 + bins).every((count) => count === 0)).toBe(true);
+        if (range === "all")
+          expect(expected.filter((_, i) => i % 2 === 1).reduce((x, y) => x + y)).toBe(2 * values.length);
       }),
-      { numRuns: 100 },
+      { numRuns: 200 },
     );
   });
 

@@ -92,11 +92,12 @@ export function selectColumns(a: Float32Array, b: Float32Array, mask: Int32Array
   for (let i = 0; i < a.length; i++) if (mask[i % mask.length] === 0) a[i] = b[i] ?? 0;
 }
 
-/** Adds the counts of |a|'s upper 16 bits, as float32, to 65536 counters. */
-export function countUpper(a: Float32Array, counts: Uint32Array): void {
+/** Counts the keys of magnitudes below `from` in counts[0], and those of ranges of 2^shift keys from there on behind it. */
+export function countKeys(a: Float32Array, from: number, shift: number, counts: Uint32Array): void {
   for (const bits of new Uint32Array(a.buffer, a.byteOffset, a.length)) {
-    const at = (bits & 0x7fffffff) >>> 16;
-    counts[at] = (counts[at] ?? 0) + 1;
+    const key = bits & 0x7fffffff;
+    const at = key < from ? 0 : 1 + Math.floor((key - from) / 2 ** shift);
+    if (at < counts.length) counts[at] = (counts[at] ?? 0) + 1;
   }
 }
 
@@ -108,15 +109,6 @@ export function countSigns(a: Float32Array): [positive: number, negative: number
     else if (x < 0) negative++;
   }
   return [positive, negative];
-}
-
-/** Adds the counts of |a|'s lower 16 bits, of those elements whose upper bits are `upper`. */
-export function countLower(a: Float32Array, upper: number, counts: Uint32Array): void {
-  for (const bits of new Uint32Array(a.buffer, a.byteOffset, a.length)) {
-    if ((bits & 0x7fffffff) >>> 16 !== upper) continue;
-    const at = bits & 0xffff;
-    counts[at] = (counts[at] ?? 0) + 1;
-  }
 }
 
 /** Keeps each element of one row with a probability that grows with the rank of its magnitude, perhaps divided by it. */

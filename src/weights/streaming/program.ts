@@ -203,15 +203,30 @@ export interface SignsJob {
 }
 
 /**
- * Counts magnitudes by their bits: the upper 16 of |x| as float32, or the lower 16 of those with the given upper ones.
- * Reports a Uint32Array per piece: key, count, key, count, ..., by ascending key, for keys that occur.
+ * Keys of magnitudes, the bits of |x| as float32: `bins` ranges of 2^shift keys from the key `from` on. With the keys below
+ * they have 1 + `bins` counters.
+ */
+export interface KeyRanges {
+  readonly from: number;
+  readonly shift: number;
+  readonly bins: number;
+}
+
+/**
+ * Counts magnitudes by their keys. Reports a Uint32Array per piece: index, count, index, count, ... of the counters that are
+ * not zero, by ascending index among the counters of all ranges.
  */
 export interface CountJob {
   readonly kind: "count";
   readonly name: string;
   readonly value: Evaluation;
-  readonly upper?: number;
+  readonly ranges: readonly KeyRanges[];
+  /** Counts only one run of `SAMPLE_RUN` elements of each `every` ones. */
+  readonly every?: number;
 }
+
+/** Neighboring elements that a sample takes at once. */
+export const SAMPLE_RUN = 512;
 
 /** Products of values with each other. Reports a Float64Array per piece: (0,0), (0,1), ..., (1,1), (1,2), ... */
 export interface GramJob {
@@ -409,7 +424,8 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
       for (const term of storedTerms(evaluation)) {
         if (counted.has(rangeOf(term))) continue;
         counted.add(rangeOf(term));
-        const passes = job.kind === "low-rank" ? MAX_PASSES : 1;
+        const passes =
+          job.kind === "low-rank" ? MAX_PASSES : job.kind === "count" && job.every ? SAMPLE_RUN / job.every : 1;
         read += passes * (evaluation.elements * bytesPerValue(term.dtype) + factorBytes(term));
       }
     }

@@ -27,6 +27,7 @@ import {
   RESULTS_PER_PIECE,
   type ReportingJob,
   requireFloat,
+  SAMPLE_RUN,
   type SignsJob,
 } from "./program.js";
 import { addDelta } from "./results.js";
@@ -34,7 +35,15 @@ import { Analyzer } from "./row-statistics.js";
 import { NEXT, type Shared, STOP } from "./shared.js";
 import { StreamedFiles } from "./streamed-files.js";
 
-const COUNTERS = 65_536;
+/** Counters that are taken at once. */
+const TAKEN = 2 ** 14;
+
+/** Addresses of counters and of pairs that are taken from them. */
+interface Counters {
+  readonly length: number;
+  readonly counts: number;
+  readonly pairs: number;
+}
 
 /** Leaves a piece that takes long when the pass is stopped. */
 class Stopped extends Error {}
@@ -53,8 +62,8 @@ export class Worker {
   readonly #emit: Emit;
   #evaluator: Evaluator | undefined;
   #analyzer: Analyzer | undefined;
-  /** Addresses of accumulators for counts and products. */
-  #counters: number | undefined;
+  #counters: Counters | undefined;
+  /** Address of accumulators. */
   #products: number | undefined;
   #copyBuffers: readonly [Uint8Array, Uint8Array] | undefined;
 
@@ -248,19 +257,38 @@ export class Worker {
   }
 
   #count(job: CountJob, begin: number, end: number): Uint32Array {
+    const { value, ranges, every } = job;
     const evaluator = this.#evaluate();
     const { kernels } = evaluator;
-    this.#counters ??= kernels.allocate(2 * COUNTERS * 4);
-    const [counts, spare] = [this.#counters, this.#counters + COUNTERS * 4];
-    kernels.counters(counts, 2 * COUNTERS).fill(0);
-    eachBlock(job, begin, end, (from, to) => {
-      const values = evaluator.sum(job.value, from, to);
-      if (job.upper === undefined) kernels.wasm.countUpper(values, to - from, counts, spare);
-      else kernels.wasm.countLower(values, to - from, job.upper, counts);
-    });
-    const [sums, others] = [kernels.counters(counts, COUNTERS), kernels.counters(spare, COUNTERS)];
-    if (job.upper === undefined) for (let i = 0; i < COUNTERS; i++) sums[i] = (sums[i] ?? 0) + (others[i] ?? 0);
-    return pairsOfCounts(sums);
+    const length = ranges.reduce((sum, { bins }) => sum + 1 + bins, 0);
+    if (length > (this.#counters?.length ?? 0)) {
+      this.#counters = { length, counts: kernels.allocate(length * 4), pairs: kernels.allocate(TAKEN * 8) };
+    }
+    const { counts, pairs } = this.#counters as Counters;
+    const add = (from: number, to: number) => {
+      const values = evaluator.sum(value, from, to);
+      let at = counts;
+      for (const range of ranges) {
+        kernels.wasm.countKeys(values, to - from, range.from, range.shift, range.bins, at);
+        at += (1 + range.bins) * 4;
+      }
+    };
+    if (every === undefined) eachBlock(job, begin, end, add);
+    else {
+      for (let turn = Math.floor(begin / every); turn * every < end; turn++) {
+        // Not always at the same place of a row, but at the start of stored blocks.
+        const within = turn * every + ((Math.imul(turn, 0x9e3779b1) >>> 0) % (every - SAMPLE_RUN));
+        const from = within - (within % SAMPLE_RUN);
+        if (from >= begin && from + SAMPLE_RUN <= end) add(from, from + SAMPLE_RUN);
+      }
+    }
+    const taken: number[] = [];
+    for (let from = 0; from < length; from += TAKEN) {
+      const count = kernels.wasm.takeCounts(counts + from * 4, Math.min(TAKEN, length - from), pairs);
+      const found = kernels.counters(pairs, count * 2);
+      for (let i = 0; i < found.length; i += 2) taken.push(from + (found[i] as number), found[i + 1] as number);
+    }
+    return Uint32Array.from(taken);
   }
 
   #lowRank(job: LowRankJob): LowRankFactors {
@@ -339,21 +367,6 @@ function interleaved(row: number, group: number): number {
   const within = row % group;
   const half = group / 2;
   return row - within + (within < half ? 2 * within : 2 * (within - half) + 1);
-}
-
-/** Nonzero counts as key, count, key, count, ... */
-function pairsOfCounts(counts: Uint32Array): Uint32Array {
-  let occurring = 0;
-  for (const count of counts) if (count > 0) occurring++;
-  const pairs = new Uint32Array(occurring * 2);
-  let at = 0;
-  for (let key = 0; at < pairs.length; key++) {
-    const count = counts[key] ?? 0;
-    if (count === 0) continue;
-    pairs[at++] = key;
-    pairs[at++] = count;
-  }
-  return pairs;
 }
 
 /** Counts differing elements and remembers the first, over byte ranges given in order. */

@@ -208,22 +208,59 @@ export function selectColumns(a: usize, b: usize, rows: i32, columns: i32, mask:
 }
 
 /**
- * Adds the counts of |a|'s upper 16 bits to 65536 counters. Neighbours often share a key and would wait for one
- * counter, so two tables alternate; the counts are their sum.
+ * Counts the bits of |a|, an integer key in the order of the magnitudes: those below `from` in counts[0], and those of each
+ * `bins` ranges of 2^shift keys from there on in counts[1 + range].
  */
-export function countUpper(a: usize, n: i32, counts: usize, spare: usize): void {
+export function countKeys(a: usize, n: i32, from: u32, shift: u32, bins: u32, counts: usize): void {
+  const mask = i32x4.splat(0x7fffffff);
+  const least = i32x4.splat(from);
+  const width = i32x4.splat(bins << shift);
+  const ranges = counts + 4;
+  let below = i32x4.splat(0); // a true lane is -1
   let i = 0;
-  for (; i + 2 <= n; i += 2) {
-    const x = counts + (<usize>((load<u32>(a) & 0x7fffffff) >> 16) << 2);
-    const y = spare + (<usize>((load<u32>(a, 4) & 0x7fffffff) >> 16) << 2);
-    store<u32>(x, load<u32>(x) + 1);
-    store<u32>(y, load<u32>(y) + 1);
-    a += 8;
+  for (; i + 8 <= n; i += 8) {
+    const x = v128.and(v128.load(a), mask);
+    const y = v128.and(v128.load(a, 16), mask);
+    below = i32x4.add(below, i32x4.add(i32x4.lt_s(x, least), i32x4.lt_s(y, least)));
+    const d = i32x4.sub(x, least);
+    const e = i32x4.sub(y, least);
+    let inside = i32x4.bitmask(i32x4.lt_u(d, width)) | (i32x4.bitmask(i32x4.lt_u(e, width)) << 4);
+    for (; inside != 0; inside &= inside - 1) {
+      increment(ranges, ((load<u32>(a + (<usize>ctz(inside) << 2)) & 0x7fffffff) - from) >> shift);
+    }
+    a += 32;
   }
-  if (i < n) {
-    const x = counts + (<usize>((load<u32>(a) & 0x7fffffff) >> 16) << 2);
-    store<u32>(x, load<u32>(x) + 1);
+  let sum: u32 = -(
+    i32x4.extract_lane(below, 0) +
+    i32x4.extract_lane(below, 1) +
+    i32x4.extract_lane(below, 2) +
+    i32x4.extract_lane(below, 3)
+  );
+  for (; i < n; i++) {
+    const key = load<u32>(a) & 0x7fffffff;
+    if (key < from) sum++;
+    else if (key - from < bins << shift) increment(ranges, (key - from) >> shift);
+    a += 4;
   }
+  store<u32>(counts, load<u32>(counts) + sum);
+}
+
+/** Writes index and count of each of n counters that is not zero to `pairs` and clears it; returns how many there are. */
+export function takeCounts(counts: usize, n: i32, pairs: usize): i32 {
+  const start = pairs;
+  for (let i = 0; i < n; i += 4) {
+    const at = counts + (<usize>i << 2);
+    if (!v128.any_true(v128.load(at))) continue;
+    for (let j = i; j < min(i + 4, n); j++) {
+      const count = load<u32>(counts + (<usize>j << 2));
+      if (count == 0) continue;
+      store<u32>(pairs, j);
+      store<u32>(pairs, count, 4);
+      store<u32>(counts + (<usize>j << 2), 0);
+      pairs += 8;
+    }
+  }
+  return <i32>((pairs - start) >> 3);
 }
 
 /** Adds to `totals` (float64) how many of n elements are positive, and how many negative. */
@@ -246,18 +283,6 @@ export function countSigns(a: usize, n: i32, totals: usize): void {
   }
   store<f64>(totals, load<f64>(totals) + <f64>positive);
   store<f64>(totals, load<f64>(totals, 8) + <f64>negative, 8);
-}
-
-/** Adds the counts of |a|'s lower 16 bits, of those elements whose upper bits are `upper`. */
-export function countLower(a: usize, n: i32, upper: u32, counts: usize): void {
-  for (let i = 0; i < n; i++) {
-    const bits = load<u32>(a) & 0x7fffffff;
-    if (bits >> 16 == upper) {
-      const at = counts + (<usize>(bits & 0xffff) << 2);
-      store<u32>(at, load<u32>(at) + 1);
-    }
-    a += 4;
-  }
 }
 
 /**
