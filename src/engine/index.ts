@@ -40,7 +40,7 @@ export {
   type WeightUses,
 } from "./placed-weights.js";
 export { RopeTables } from "./rope-tables.js";
-export { loadRuntime } from "./runtime/load-runtime.js";
+export { INSTALL_RUNTIME, loadRuntime } from "./runtime/load-runtime.js";
 export { type Emitter, lowerGraph, type QuantizedWeight, type Weight } from "./runtime/lower.js";
 export type { ExternalData } from "./runtime/onnx.js";
 export { openSession, type Session, type TensorValue } from "./runtime/session.js";

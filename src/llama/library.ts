@@ -95,7 +95,8 @@ export interface LlamaLibrary {
 }
 
 const PACKAGE: string = "node-llama-cpp";
-const INSTALL = "npm install node-llama-cpp --ignore-scripts";
+/** The command that adds the package. */
+export const INSTALL_LLAMA = "npm install node-llama-cpp --ignore-scripts";
 
 /**
  * Loads node-llama-cpp.
@@ -111,7 +112,7 @@ export async function loadLibrary(
     if (!isSystemError(error, "ERR_MODULE_NOT_FOUND") && !isSystemError(error, "MODULE_NOT_FOUND")) throw error;
     throw new LayergraftError(
       "runtime",
-      `llama.cpp is not installed. Install it next to layergraft: ${INSTALL} (with -g if layergraft is installed globally). ` +
+      `llama.cpp is not installed. Install it next to layergraft: ${INSTALL_LLAMA} (with -g if layergraft is installed globally). ` +
         "The embedded engine (backend engine) needs no installation.",
       {},
       error,

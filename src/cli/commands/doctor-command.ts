@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Command } from "commander";
 import { formatBytes, shorten, VERSION } from "../../core/index.js";
-import { loadRuntime } from "../../engine/index.js";
+import { INSTALL_RUNTIME, loadRuntime } from "../../engine/index.js";
 import { hubSettings } from "../../hub/index.js";
-import { loadLibrary } from "../../llama/index.js";
+import { INSTALL_LLAMA, loadLibrary } from "../../llama/index.js";
 import { type CommonOptions, paletteFor, print, printJson, withCommonOptions } from "../shared/output.js";
 
 /** Something that layergraft uses, or would use. */
@@ -90,13 +90,13 @@ async function examine(): Promise<readonly Finding[]> {
       name: "ONNX Runtime",
       found: backends?.map(({ name, bundled }) => (bundled ? name : `${name} with its GPU libraries`)).join(", "),
       enables: "generate, chat, serve, score, eval and train with the embedded engine",
-      add: "npm install onnxruntime-node@1.30 --ignore-scripts",
+      add: INSTALL_RUNTIME,
     },
     {
       name: "node-llama-cpp",
       found: llama,
       enables: "--backend llama: quantized models, GPUs",
-      add: "npm install node-llama-cpp --ignore-scripts",
+      add: INSTALL_LLAMA,
     },
     {
       name: "llama.cpp",

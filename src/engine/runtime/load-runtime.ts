@@ -30,6 +30,9 @@ export interface OrtTensor {
 // A string, so that the sources compile without the package.
 const PACKAGE: string = "onnxruntime-node";
 
+/** The command that adds it. Its install script only fetches files for CUDA. */
+export const INSTALL_RUNTIME = "npm install onnxruntime-node@1.30 --ignore-scripts";
+
 let loaded: Promise<Ort> | undefined;
 
 /**
@@ -67,10 +70,7 @@ function missing(error: unknown): RuntimeMissingError {
     );
   }
   if (notFound) {
-    // Its install script only fetches files for CUDA.
-    const message =
-      "running models needs ONNX Runtime; add it with: npm install onnxruntime-node@1.30 --ignore-scripts";
-    return new RuntimeMissingError(message, {}, error);
+    return new RuntimeMissingError(`running models needs ONNX Runtime; add it with: ${INSTALL_RUNTIME}`, {}, error);
   }
   return new RuntimeMissingError(
     `running models needs ONNX Runtime, and onnxruntime-node does not load on ${here}: ${message}; on Linux its binary needs glibc (Alpine has another library); ${rest}`,
