@@ -110,8 +110,8 @@ describeInBrowser("leaving with a result", () => {
       await page.getByRole("link", { name: "Write" }).click();
     };
     await openSoup("words", writeWordLevelModel);
-    await way.getByRole("button", { name: "Export" }).click();
-    expect(await way.locator(".notice.problem").innerText()).toMatch(/its tokenizer is a WordLevel/);
+    expect(await way.locator(".notice.caution").innerText()).toMatch(/its tokenizer is a WordLevel/);
+    expect(await way.getByRole("button", { name: "Export" }).isDisabled()).toBe(true);
     await openSoup("bytes", writeByteModel);
     await way.getByLabel("Encoding").selectOption("f16");
     await way.getByRole("button", { name: "Export" }).click();

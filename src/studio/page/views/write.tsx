@@ -162,7 +162,8 @@ function Export({ recipe }: { recipe: string }) {
   const before = job?.input as JobInput<"export"> | undefined;
   const [type, setType] = useState<JobInput<"export">["type"]>(before?.type ?? "q4_k_m");
   const [out, setOut] = useState(before?.out ?? `models/${recipe}.gguf`);
-  const [problem, setProblem] = useState<string | null>(null);
+  // Undefined until the server has looked.
+  const [problem, setProblem] = useState<string | null>();
   useEffect(() => {
     void inBackground(async () => setProblem((await call("recipe.exportable", { name: recipe })).problem));
   }, [project.value]);
@@ -188,7 +189,7 @@ function Export({ recipe }: { recipe: string }) {
         <button type="submit" disabled={problem !== null || job?.state === "running"}>
           Export
         </button>
-        {problem === null ? null : <p class="notice caution">{problem}</p>}
+        {problem ? <p class="notice caution">{problem}</p> : null}
       </form>
       <Latest job={job} again={input} path={pathOf(job)} />
     </Way>
