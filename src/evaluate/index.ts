@@ -12,7 +12,6 @@ export { type EvaluateOptions, type Evaluation, evaluate } from "./evaluate.js";
 export { corpusBleu } from "./metrics/bleu.js";
 export { BLEU_TOKENIZERS, type BleuTokenizer } from "./metrics/bleu-tokenizers.js";
 export { corpusChrf } from "./metrics/chrf.js";
-export { loadPieces } from "./metrics/sentencepiece.js";
 export {
   comparisonLines,
   comparisonNotes,

@@ -6,7 +6,6 @@ import {
   evaluate,
   hubLoader,
   type Item,
-  loadPieces,
   openSandbox,
   openTasks,
   progressDetail,
@@ -59,7 +58,6 @@ interface EvalFlags extends BackendFlags, Partial<Omit<SamplingFlags, "seed" | "
   readonly python?: string;
   readonly codeTimeout?: number;
   readonly tokenize?: BleuTokenizer;
-  readonly spbleu?: string;
   readonly resamples?: number;
   readonly format: (typeof FORMATS)[number];
 }
@@ -99,8 +97,7 @@ export function addEvalCommand(program: Command): void {
     .option("-d, --data <folder>", "folder with task data (default: Hugging Face datasets)")
     .addOption(
       new Option("--tokenize <name>", "BLEU tokenizer").choices(BLEU_TOKENIZERS).default(undefined, "by language"),
-    )
-    .option("--spbleu <file>", "SentencePiece model of FLORES-200; adds spBLEU");
+    );
   withAnswerOptions(
     command,
     new Option("--max-new-tokens <n>", "maximum tokens of an answer (default: the protocol's)"),
@@ -168,7 +165,6 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
       repeats: flags.repeats,
     },
     tokenize: flags.tokenize,
-    pieces: flags.spbleu === undefined ? undefined : await loadPieces(flags.spbleu),
   });
   // Not before the task files are read: one may be a pipe, and the read cannot be cancelled.
   const signal = interruptSignal();

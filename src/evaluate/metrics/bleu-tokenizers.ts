@@ -2,21 +2,15 @@
 import { didYouMean, RecipeError } from "../../core/index.js";
 import { strip, words } from "./python-text.js";
 
-/** Names as sacreBLEU has them; flores101 and flores200 need `pieces`, made from a model file the user supplies. */
-export const BLEU_TOKENIZERS = ["none", "13a", "zh", "intl", "char", "flores101", "flores200"] as const;
+/** Those of sacreBLEU that need no dictionary and no model. */
+export const BLEU_TOKENIZERS = ["none", "13a", "zh", "intl", "char"] as const;
 export type BleuTokenizer = (typeof BLEU_TOKENIZERS)[number];
-
-/** Cuts a line into the pieces of a subword model, as sentencepiece's EncodeAsPieces does. */
-export type Pieces = (line: string) => readonly string[];
-
-/** Names of sacreBLEU that need a dictionary of their own. */
-const DICTIONARY_TOKENIZERS = ["ja-mecab", "ko-mecab"];
 
 /**
  * The function that cuts a line into tokens.
- * @throws RecipeError for a name that is not there, or a subword tokenizer without its pieces
+ * @throws RecipeError for a name that is not there
  */
-export function bleuTokenizer(name: string, pieces?: Pieces): (line: string) => readonly string[] {
+export function bleuTokenizer(name: string): (line: string) => readonly string[] {
   switch (name) {
     case "none":
       return words;
@@ -28,26 +22,11 @@ export function bleuTokenizer(name: string, pieces?: Pieces): (line: string) => 
       return (line) => words(splitInternational(line));
     case "char":
       return (line) => [...line].flatMap((character) => words(character));
-    case "flores101":
-    case "flores200":
-      if (pieces) return pieces;
-      throw new RecipeError(
-        `the tokenizer ${name} needs its SentencePiece model, which is not part of layergraft. Pass the model file ` +
-          "(--spbleu, pieces in the library)",
-        [],
-        { field: "tokenize" },
-      );
-    default:
-      throw new RecipeError(unknownTokenizer(name), [], { field: "tokenize", actual: name });
+    default: {
+      const known = `it must be one of ${BLEU_TOKENIZERS.join(", ")}${didYouMean(name, BLEU_TOKENIZERS)}`;
+      throw new RecipeError(`unknown tokenizer ${name}; ${known}`, [], { field: "tokenize", actual: name });
+    }
   }
-}
-
-function unknownTokenizer(name: string): string {
-  if (DICTIONARY_TOKENIZERS.includes(name)) {
-    return `the tokenizer ${name} needs MeCab and its dictionary, which are not part of layergraft. Use char or flores200`;
-  }
-  const hint = didYouMean(name, BLEU_TOKENIZERS);
-  return `unknown tokenizer ${name}; it must be one of ${BLEU_TOKENIZERS.join(", ")}${hint}`;
 }
 
 /** What mteval-v13a does before it looks at punctuation. */

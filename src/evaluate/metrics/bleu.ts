@@ -1,22 +1,11 @@
 // BLEU of a corpus, equal to sacreBLEU 2.6.0's. Papineni et al., ACL 2002; smoothing: Chen and Cherry, WMT 2014.
-import { RecipeError } from "../../core/index.js";
-import { type BleuTokenizer, bleuTokenizer, type Pieces } from "./bleu-tokenizers.js";
+import { type BleuTokenizer, bleuTokenizer } from "./bleu-tokenizers.js";
 import { stripEnd } from "./python-text.js";
-import { countNgrams, formatSignature, type References, referenceCount, referencesOf, sumVectors } from "./segments.js";
-
-export type BleuSmoothing = "none" | "floor" | "add-k" | "exp";
+import { countNgrams, formatSignature, sumOverLines } from "./segments.js";
 
 export interface BleuOptions {
-  /** How lines are cut into tokens; default "13a". Case is kept unless `lowercase`. */
+  /** How lines are cut into tokens; default "13a". Case is kept. */
   readonly tokenize?: BleuTokenizer;
-  /** The pieces of the subword model, which "flores101" and "flores200" need; see `loadPieces`. */
-  readonly pieces?: Pieces;
-  /** Compare without case; default false. */
-  readonly lowercase?: boolean;
-  /** What an order without a match counts as; default "exp": each such order doubles s, precision 100 / (s total). */
-  readonly smoothing?: BleuSmoothing;
-  /** The constant of "floor" (default 0.1) and "add-k" (default 1). */
-  readonly smoothingValue?: number;
   /** Leave out orders that the hypotheses are too short for; default false. For single sentences. */
   readonly effectiveOrder?: boolean;
 }
@@ -34,81 +23,61 @@ export interface BleuScore {
   readonly brevityPenalty: number;
   /** Tokens of the hypotheses. */
   readonly hypothesisLength: number;
-  /** Tokens of the references; of several, the one closest in length. */
+  /** Tokens of the references. */
   readonly referenceLength: number;
   /** How the score was made, as sacreBLEU prints it. */
   readonly signature: string;
 }
 
 const ORDERS = 4;
-const DEFAULT_VALUES = { none: undefined, floor: 0.1, "add-k": 1, exp: undefined } as const;
 /** What sacreBLEU takes for the logarithm of zero. */
 const LOG_ZERO = -9999999999;
 
 /**
- * BLEU of a corpus: clipped n-gram counts summed over all lines, then combined.
- * @param references one per hypothesis, or streams of references, each as long as the hypotheses
- * @throws RecipeError where counts of lines differ, or a tokenizer is unknown or lacks its model
+ * BLEU of a corpus: clipped n-gram counts summed over all lines, then combined. An order without a match is smoothed
+ * as sacreBLEU does by default ("exp"): each such order doubles s, and its precision is 100 / (s total).
+ * @param references one per hypothesis
+ * @throws RecipeError where counts of lines differ, or the tokenizer is unknown
  */
 export function corpusBleu(
   hypotheses: readonly string[],
-  references: References,
+  references: readonly string[],
   options: BleuOptions = {},
 ): BleuScore {
-  const lines = referencesOf(hypotheses, references);
-  const statistics = bleuStatistics(options);
-  const sums = sumVectors(hypotheses.map((hypothesis, i) => statistics(hypothesis, lines[i] ?? [])));
-  return bleuFromStatistics(sums, options, referenceCount(lines));
+  return bleuFromStatistics(sumOverLines(hypotheses, references, bleuStatistics(options)), options);
 }
 
 /**
  * What a line contributes: [hypothesis length, reference length, four counts, four totals]. The sum over lines makes
  * the score of any set of them, which is what a bootstrap needs.
  */
-export function bleuStatistics(
-  options: BleuOptions = {},
-): (hypothesis: string, references: readonly string[]) => number[] {
-  const tokenize = bleuTokenizer(options.tokenize ?? "13a", options.pieces);
-  const prepare = (line: string) => tokenize(stripEnd(options.lowercase ? line.toLowerCase() : line));
-  return (hypothesis, references) => {
-    const tokens = prepare(hypothesis);
-    const others = references.map(prepare);
-    const distance = (length: number) => Math.abs(length - tokens.length);
-    // The reference length closest to the hypothesis', the shorter one of two that are equally close.
-    const [length = 0] = others.map((other) => other.length).sort((a, b) => distance(a) - distance(b) || a - b);
+export function bleuStatistics(options: BleuOptions = {}): (hypothesis: string, reference: string) => number[] {
+  const tokenize = bleuTokenizer(options.tokenize ?? "13a");
+  return (hypothesis, reference) => {
+    const [tokens, others] = [tokenize(stripEnd(hypothesis)), tokenize(stripEnd(reference))];
     const counts: number[] = [];
     const totals: number[] = [];
     for (let order = 1; order <= ORDERS; order++) {
-      const allowed = others.map((other) => countNgrams(other, order, " "));
+      const allowed = countNgrams(others, order, " ");
       let count = 0;
-      for (const [ngram, times] of countNgrams(tokens, order, " ")) {
-        count += Math.min(times, Math.max(...allowed.map((one) => one.get(ngram) ?? 0)));
-      }
+      for (const [ngram, times] of countNgrams(tokens, order, " ")) count += Math.min(times, allowed.get(ngram) ?? 0);
       counts.push(count);
       totals.push(Math.max(0, tokens.length - order + 1));
     }
-    return [tokens.length, length, ...counts, ...totals];
+    return [tokens.length, others.length, ...counts, ...totals];
   };
 }
 
-/** The score that summed statistics make. `nrefs` is for the signature. */
-export function bleuFromStatistics(sums: readonly number[], options: BleuOptions = {}, nrefs = "1"): BleuScore {
-  const smoothing = options.smoothing ?? "exp";
-  if (!Object.hasOwn(DEFAULT_VALUES, smoothing)) {
-    throw new RecipeError(`unknown smoothing ${smoothing}; it must be none, floor, add-k or exp`, [], {
-      field: "smoothing",
-    });
-  }
-  const value = options.smoothingValue ?? DEFAULT_VALUES[smoothing] ?? 0;
+/** The score that summed statistics make. */
+export function bleuFromStatistics(sums: readonly number[], options: BleuOptions = {}): BleuScore {
   const [hypothesisLength = 0, referenceLength = 0] = sums;
   const counts = sums.slice(2, 2 + ORDERS);
   const totals = sums.slice(2 + ORDERS, 2 + 2 * ORDERS);
   const signature = formatSignature({
-    nrefs,
-    case: options.lowercase ? "lc" : "mixed",
+    case: "mixed",
     eff: options.effectiveOrder ? "yes" : "no",
     tok: options.tokenize ?? "13a",
-    smooth: DEFAULT_VALUES[smoothing] === undefined ? smoothing : `${smoothing}[${value.toFixed(2)}]`,
+    smooth: "exp",
   });
   const isShort = hypothesisLength < referenceLength;
   const brevityPenalty = !isShort ? 1 : hypothesisLength > 0 ? Math.exp(1 - referenceLength / hypothesisLength) : 0;
@@ -116,21 +85,14 @@ export function bleuFromStatistics(sums: readonly number[], options: BleuOptions
   const common = { precisions, counts, totals, brevityPenalty, hypothesisLength, referenceLength, signature };
   if (counts.every((count) => count === 0)) return { score: 0, ...common };
 
-  let halving = 1;
+  let smoothing = 1;
   let orders = ORDERS;
   for (let i = 0; i < ORDERS; i++) {
-    const added = smoothing === "add-k" && i > 0 ? value : 0;
-    const count = (counts[i] ?? 0) + added;
-    const total = (totals[i] ?? 0) + added;
-    counts[i] = count;
-    totals[i] = total;
+    const [count = 0, total = 0] = [counts[i], totals[i]];
     if (total === 0) break;
     if (options.effectiveOrder) orders = i + 1;
-    if (count > 0) precisions[i] = (100 * count) / total;
-    else if (smoothing === "exp") {
-      halving *= 2;
-      precisions[i] = 100 / (halving * total);
-    } else if (smoothing === "floor") precisions[i] = (100 * value) / total;
+    if (count === 0) smoothing *= 2;
+    precisions[i] = count > 0 ? (100 * count) / total : 100 / (smoothing * total);
   }
   const logs = precisions.slice(0, orders).map((precision) => (precision === 0 ? LOG_ZERO : Math.log(precision)));
   const score = brevityPenalty * Math.exp(logs.reduce((sum, log) => sum + log, 0) / orders);

@@ -1,26 +1,16 @@
 // chrF and chrF++ of a corpus, equal to sacreBLEU 2.6.0's. Popovic, WMT 2015 and 2017.
 import { words } from "./python-text.js";
-import { countNgrams, formatSignature, type References, referenceCount, referencesOf, sumVectors } from "./segments.js";
+import { countNgrams, formatSignature, sumOverLines } from "./segments.js";
 
 export interface ChrfOptions {
-  /** Longest character n-gram; default 6. */
-  readonly characterOrder?: number;
   /** Longest word n-gram; default 0, which is chrF; 2 is chrF++. */
   readonly wordOrder?: number;
-  /** How many times recall counts what precision does; default 2. */
-  readonly beta?: number;
-  /** Compare without case; default false. */
-  readonly lowercase?: boolean;
-  /** Let character n-grams hold white space; default false. */
-  readonly whitespace?: boolean;
-  /** Average over all orders, absent ones as 1e-16, as chrF++.py does; default false: over orders that occur. */
-  readonly epsilonSmoothing?: boolean;
 }
 
 export interface ChrfScore {
   /** From 0 to 100. */
   readonly score: number;
-  /** `chrF2`, `chrF2++`: beta, and a + per order of words. */
+  /** `chrF2`, `chrF2++`: beta, and a + for each order of words. */
   readonly name: string;
   /** How the score was made, as sacreBLEU prints it. */
   readonly signature: string;
@@ -29,64 +19,48 @@ export interface ChrfScore {
 /** chrF++ is chrF with words up to two. */
 export const CHRF_PLUS_PLUS: ChrfOptions = { wordOrder: 2 };
 
-const EPSILON = 1e-16;
+/** Longest character n-gram. */
+const CHARACTER_ORDER = 6;
+/** How many times recall counts what precision does. */
+const BETA = 2;
 /** Python's string.punctuation. */
 const PUNCTUATION = new Set("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~");
 
 /**
- * chrF of a corpus: n-gram matches summed over all lines, of several references the best one per line.
- * @param references one per hypothesis, or streams of references, each as long as the hypotheses
+ * chrF of a corpus: n-gram matches summed over all lines, averaged over the orders that occur.
+ * @param references one per hypothesis
  * @throws RecipeError where counts of lines differ
  */
 export function corpusChrf(
   hypotheses: readonly string[],
-  references: References,
+  references: readonly string[],
   options: ChrfOptions = {},
 ): ChrfScore {
-  const lines = referencesOf(hypotheses, references);
-  const statistics = chrfStatistics(options);
-  const sums = sumVectors(hypotheses.map((hypothesis, i) => statistics(hypothesis, lines[i] ?? [])));
-  return chrfFromStatistics(sums, options, referenceCount(lines));
+  return chrfFromStatistics(sumOverLines(hypotheses, references, chrfStatistics(options)), options);
 }
 
 /** What a line contributes: per order, n-grams of the hypothesis, of the reference, and in both; characters first. */
-export function chrfStatistics(
-  options: ChrfOptions = {},
-): (hypothesis: string, references: readonly string[]) => number[] {
-  const ngrams = (line: string) => ngramsOf(options.lowercase ? line.toLowerCase() : line, options);
-  return (hypothesis, references) => {
-    const own = ngrams(hypothesis);
-    let best: { score: number; statistics: number[] } = { score: -1, statistics: [] };
-    for (const reference of references) {
-      const others = ngrams(reference);
-      const statistics = own.flatMap((counts, order) => matches(counts, others[order] ?? new Map()));
-      const score = fScore(statistics, options);
-      if (score > best.score) best = { score, statistics };
-    }
-    return best.statistics;
+export function chrfStatistics({
+  wordOrder = 0,
+}: ChrfOptions = {}): (hypothesis: string, reference: string) => number[] {
+  return (hypothesis, reference) => {
+    const others = ngramsOf(reference, wordOrder);
+    return ngramsOf(hypothesis, wordOrder).flatMap((counts, order) => matches(counts, others[order] ?? new Map()));
   };
 }
 
-/** The score that summed statistics make. `nrefs` is for the signature. */
-export function chrfFromStatistics(sums: readonly number[], options: ChrfOptions = {}, nrefs = "1"): ChrfScore {
-  const { characterOrder = 6, wordOrder = 0, beta = 2 } = options;
+/** The score that summed statistics make. */
+export function chrfFromStatistics(sums: readonly number[], { wordOrder = 0 }: ChrfOptions = {}): ChrfScore {
   return {
-    score: fScore(sums, options),
-    name: `chrF${beta}${"+".repeat(wordOrder)}`,
-    signature: formatSignature({
-      nrefs,
-      case: options.lowercase ? "lc" : "mixed",
-      eff: options.epsilonSmoothing ? "no" : "yes",
-      nc: characterOrder,
-      nw: wordOrder,
-      space: options.whitespace ? "yes" : "no",
-    }),
+    score: fScore(sums),
+    name: `chrF${BETA}${"+".repeat(wordOrder)}`,
+    signature: formatSignature({ case: "mixed", eff: "yes", nc: CHARACTER_ORDER, nw: wordOrder, space: "no" }),
   };
 }
 
-function ngramsOf(line: string, { characterOrder = 6, wordOrder = 0, whitespace }: ChrfOptions): Map<string, number>[] {
-  const letters = [...(whitespace ? line : words(line).join(""))];
-  const byCharacters = Array.from({ length: characterOrder }, (_, i) => countNgrams(letters, i + 1, ""));
+function ngramsOf(line: string, wordOrder: number): Map<string, number>[] {
+  const letters = [...words(line).join("")];
+  const byCharacters = Array.from({ length: CHARACTER_ORDER }, (_, i) => countNgrams(letters, i + 1, ""));
   if (wordOrder === 0) return byCharacters;
   const separated = words(line).flatMap(separatePunctuation);
   return [...byCharacters, ...Array.from({ length: wordOrder }, (_, i) => countNgrams(separated, i + 1, " "))];
@@ -113,24 +87,16 @@ function matches(own: ReadonlyMap<string, number>, other: ReadonlyMap<string, nu
   return [other.size > 0 ? all : 0, others, both];
 }
 
-function fScore(statistics: readonly number[], { beta = 2, epsilonSmoothing }: ChrfOptions): number {
-  const factor = beta ** 2;
-  const orders = statistics.length / 3;
-  let [smoothed, precisions, recalls, present] = [0, 0, 0, 0];
-  for (let order = 0; order < orders; order++) {
-    const [own = 0, other = 0, both = 0] = statistics.slice(3 * order, 3 * order + 3);
-    const precision = own > 0 ? both / own : EPSILON;
-    const recall = other > 0 ? both / other : EPSILON;
-    const denominator = factor * precision + recall;
-    smoothed += denominator > 0 ? ((1 + factor) * precision * recall) / denominator : EPSILON;
-    if (own > 0 && other > 0) {
-      precisions += precision;
-      recalls += recall;
-      present++;
-    }
+function fScore(statistics: readonly number[]): number {
+  let [precisions, recalls, present] = [0, 0, 0];
+  for (let at = 0; at < statistics.length; at += 3) {
+    const [own = 0, other = 0, both = 0] = statistics.slice(at, at + 3);
+    if (own === 0 || other === 0) continue;
+    precisions += both / own;
+    recalls += both / other;
+    present++;
   }
-  if (epsilonSmoothing) return (100 * smoothed) / orders;
-  const precision = present === 0 ? 0 : precisions / present;
-  const recall = present === 0 ? 0 : recalls / present;
-  return precision + recall === 0 ? 0 : (100 * ((1 + factor) * precision * recall)) / (factor * precision + recall);
+  if (precisions + recalls === 0) return 0;
+  const [precision, recall] = [precisions / present, recalls / present];
+  return (100 * ((1 + BETA ** 2) * precision * recall)) / (BETA ** 2 * precision + recall);
 }

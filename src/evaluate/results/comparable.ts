@@ -129,7 +129,6 @@ async function listed(folder: string): Promise<Dirent[]> {
 const CORPUS_SCORES: Readonly<Record<string, (sums: readonly number[]) => number>> = {
   chrf: (sums) => chrfFromStatistics(sums, {}).score,
   bleu: (sums) => bleuFromStatistics(sums).score,
-  spbleu: (sums) => bleuFromStatistics(sums).score,
   "chrf++": (sums) => chrfFromStatistics(sums, CHRF_PLUS_PLUS).score,
 };
 

@@ -115,7 +115,7 @@ describe("pseudoValues", () => {
     ).toEqual([3, 5, 10].map((value) => expect.closeTo(value, 12)));
     const count = bleuStatistics({});
     const lines = ["a b c d e", "a b c x e f g", "a b q d e", "a b c d e f g h"];
-    const vectors = lines.map((line) => count(line, ["a b c d e f g"]));
+    const vectors = lines.map((line) => count(line, "a b c d e f g"));
     const score = (sums: readonly number[]) => bleuFromStatistics(sums).score;
     const found = pseudoValues(vectors, score) ?? [];
     const whole = score(vectors.reduce((sums, vector) => sums.map((sum, i) => sum + (vector[i] ?? 0))));

@@ -45,7 +45,7 @@ describe("scoreItems", () => {
       ["we saw a red house there", "we saw the red house there today"],
     ] as const;
     const count = bleuStatistics({ tokenize: "13a" });
-    const judged = pairs.map(([own, other], i) => ({ id: String(i), verdict: { bleu: count(own, [other]) } }));
+    const judged = pairs.map(([own, other], i) => ({ id: String(i), verdict: { bleu: count(own, other) } }));
     const [score] = scoreItems([bleuMetric("bleu", "BLEU", { tokenize: "13a" })], judged);
     const expected = corpusBleu(
       pairs.map(([own]) => own),
@@ -118,7 +118,7 @@ describe("compareItems", () => {
     const few = 4 / (1 / 20 + 1 / 4);
     expect(uneven?.interval?.high).toBeCloseTo(3.841459 / (few + 3.841459), 6);
     const count = bleuStatistics({});
-    const none = ["x", "y"].map((line, i) => ({ id: String(i), verdict: { bleu: count(line, ["a b c d"]) } }));
+    const none = ["x", "y"].map((line, i) => ({ id: String(i), verdict: { bleu: count(line, "a b c d") } }));
     const bleu = bleuMetric("bleu", "BLEU", {});
     expect(scoreItems([bleu], none)[0]).toMatchObject({ value: 0, interval: undefined });
     expect(compareItems(bleu, none, none).interval).toBeUndefined();
@@ -127,7 +127,7 @@ describe("compareItems", () => {
   it("compares corpus scores, of which no single item is right or wrong", () => {
     const count = bleuStatistics({});
     const judged = (lines: readonly string[]) =>
-      lines.map((line, i) => ({ id: String(i), verdict: { bleu: count(line, ["a b c d e f"]) } }));
+      lines.map((line, i) => ({ id: String(i), verdict: { bleu: count(line, "a b c d e f") } }));
     const metric = bleuMetric("bleu", "BLEU", {});
     const found = compareItems(metric, judged(["a b c d x f", "a b c d e f"]), judged(["a b c d e f", "a b c d e f"]));
     expect(found.second).toBeCloseTo(100, 9);

@@ -73,9 +73,9 @@ const CHOICE_METRICS: readonly Metric[] = [
 /** How answers in text are read and scored. */
 function readingOf(
   declaration: GenerateDeclaration,
-  { tokenize, pieces }: OpenOptions,
+  { tokenize }: OpenOptions,
 ): Pick<Task, "judging" | "metrics" | "read" | "score"> {
-  const bleu = { tokenize: tokenize ?? declaration.tokenize ?? "13a", ...(pieces ? { pieces } : {}) } as const;
+  const bleu = { tokenize: tokenize ?? declaration.tokenize ?? "13a" };
   const [countBleu, countChrf] = [bleuStatistics(bleu), chrfStatistics(CHRF_PLUS_PLUS)];
   const { language, score } = declaration;
   const isNumber = declaration.read === "number";
@@ -83,8 +83,8 @@ function readingOf(
   const isRight = (answer: string, gold: string) => (isNumber ? sameNumber(answer, gold) : answer === gold.trim());
   const verdicts: Readonly<Record<string, (answer: string | undefined, gold: string) => Verdict[string]>> = {
     exact: (answer, gold) => (answer !== undefined && isRight(answer, gold) ? 1 : 0),
-    bleu: (answer, gold) => countBleu(answer ?? "", [gold]),
-    "chrf++": (answer, gold) => countChrf(answer ?? "", [gold]),
+    bleu: (answer, gold) => countBleu(answer ?? "", gold),
+    "chrf++": (answer, gold) => countChrf(answer ?? "", gold),
   };
   const metrics: Readonly<Record<string, () => Metric>> = {
     exact: () => ({ name: "exact", title: "exact match", of: "exact", by: "mean", scale: "share" }),

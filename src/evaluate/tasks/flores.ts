@@ -67,24 +67,18 @@ export const flores: TaskFamily = {
 interface FloresMetric {
   readonly metric: Metric;
   /** Of one sentence, to be summed over the corpus. */
-  readonly count: (hypothesis: string, references: readonly string[]) => number[];
+  readonly count: (hypothesis: string, reference: string) => number[];
 }
 
-function metricsOf(isLmEval: boolean, target: Language, { tokenize, pieces }: OpenOptions): FloresMetric[] {
-  const subwords = pieces ? { pieces } : {};
-  const bleuOf = (name: string, title: string, options: BleuOptions): FloresMetric => {
-    return { metric: bleuMetric(name, title, options), count: bleuStatistics(options) };
-  };
-  if (isLmEval) {
-    return [
-      bleuOf("bleu", "BLEU", { tokenize: tokenize ?? "13a", ...subwords }),
-      { metric: chrfMetric("chrf", "chrF", {}), count: chrfStatistics({}) },
-    ];
-  }
+function metricsOf(isLmEval: boolean, target: Language, { tokenize }: OpenOptions): FloresMetric[] {
+  const bleu = { tokenize: tokenize ?? (isLmEval ? "13a" : bleuTokenizerFor(target.code)) };
+  const chrf = isLmEval ? {} : CHRF_PLUS_PLUS;
   return [
-    bleuOf("bleu", "BLEU", { tokenize: tokenize ?? bleuTokenizerFor(target.code), ...subwords }),
-    { metric: chrfMetric("chrf++", "chrF++"), count: chrfStatistics(CHRF_PLUS_PLUS) },
-    ...(pieces ? [bleuOf("spbleu", "spBLEU", { tokenize: "flores200", pieces })] : []),
+    { metric: bleuMetric("bleu", "BLEU", bleu), count: bleuStatistics(bleu) },
+    {
+      metric: isLmEval ? chrfMetric("chrf", "chrF", chrf) : chrfMetric("chrf++", "chrF++"),
+      count: chrfStatistics(chrf),
+    },
   ];
 }
 
@@ -120,7 +114,7 @@ function openFlores(source: Language, target: Language, options: OpenOptions): T
       },
       async score(item, { translation }) {
         if (typeof translation !== "string") return undefined;
-        return Object.fromEntries(metrics.map(({ metric, count }) => [metric.of, count(translation, [item.gold])]));
+        return Object.fromEntries(metrics.map(({ metric, count }) => [metric.of, count(translation, item.gold)]));
       },
     };
   });

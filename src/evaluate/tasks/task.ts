@@ -1,6 +1,6 @@
 // What a task is: it makes items of data, readings of outputs, and verdicts of readings.
 import type { Language } from "../../core/index.js";
-import type { BleuTokenizer, Pieces } from "../metrics/bleu-tokenizers.js";
+import type { BleuTokenizer } from "../metrics/bleu-tokenizers.js";
 import type { AnswerSettings } from "./answer-settings.js";
 import type { Protocol } from "./protocol.js";
 import type { DataAccess } from "./task-data.js";
@@ -169,8 +169,6 @@ export interface OpenOptions {
   readonly shots?: number | undefined;
   /** How BLEU cuts translations; default by the language translated into. */
   readonly tokenize?: BleuTokenizer | undefined;
-  /** Pieces of FLORES-200's subword model (`loadPieces`): adds spBLEU. */
-  readonly pieces?: Pieces | undefined;
   /** How answers in text are drawn. Default: greedily, once, of at most as many tokens as the protocol says. */
   readonly answers?: AnswerSettings | undefined;
 }

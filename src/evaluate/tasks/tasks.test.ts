@@ -255,11 +255,6 @@ describe("FLORES", () => {
     expect(signature(back)).toContain("tok:13a");
     expect(signature(await open("flores_en-zh"))).toContain("tok:zh");
     expect(signature(await open("flores_en-zh", { tokenize: "none" }))).toContain("tok:none");
-    const pieces = (line: string) => line.split("");
-    const task = await open("flores_en-zh", { pieces });
-    const scores = task.metrics.filter(({ isAside }) => !isAside);
-    expect(scores.map(({ name }) => name)).toEqual(["bleu", "chrf++", "spbleu"]);
-    expect(task.metrics[2]?.signature).toContain("tok:flores200");
   });
 
   it("takes the first line, and keeps what the corpus score needs", async () => {
