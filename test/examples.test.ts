@@ -27,9 +27,9 @@ const RUNS = namesIn("train");
 
 const numberIn = (text: string) => Number(text.replaceAll(",", ""));
 
-/** What docs/plans.md says that a plan takes. */
+/** What docs/reproduce-the-paper.md says that a plan takes. */
 function taken(plan: string) {
-  const page = readFileSync(join(EXAMPLES, "../docs/plans.md"), "utf8");
+  const page = readFileSync(join(EXAMPLES, "../docs/reproduce-the-paper.md"), "utf8");
   const row = page.split("\n").find((line) => line.startsWith(`| ${plan} |`)) ?? "";
   const [, , runs = "", evaluations = "", downloads = "", disk = ""] = row.split("|").map((cell) => cell.trim());
   return { runs: numberIn(runs), evaluations: numberIn(evaluations), downloads, disk };

@@ -1,4 +1,4 @@
-// docs/your-own-method.md, followed to the letter: the file and the recipe of the page, and what is refused.
+// docs/write-your-own-method.md, followed to the letter: the file and the recipe of the page, and what is refused.
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -10,7 +10,7 @@ import { layergraft } from "./support/command.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
-const page = readFileSync(join(import.meta.dirname, "../docs/your-own-method.md"), "utf8");
+const page = readFileSync(join(import.meta.dirname, "../docs/write-your-own-method.md"), "utf8");
 const block = (language: string) => new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\``, "m").exec(page)?.[1] ?? "";
 const code = block("js");
 const commands = block("text").trim().split("\n");

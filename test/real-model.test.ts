@@ -1,4 +1,4 @@
-// A model that others trained, against what transformers computed from it. LAYERGRAFT_REAL_MODEL names its GGUF file; docs/real-models.md
+// A model that others trained, against what transformers computed from it. LAYERGRAFT_REAL_MODEL names its GGUF file; docs/results.md
 // has where it comes from. bench/real compares far more.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ const { texts, chats } = JSON.parse(
 test("a real model gives the tokens, prompts, log-probabilities and answers of transformers", {
   tags: ["slow"],
 }, async (context) => {
-  if (!file) return context.skip("LAYERGRAFT_REAL_MODEL does not name the GGUF file of SmolLM2 (docs/real-models.md)");
+  if (!file) return context.skip("LAYERGRAFT_REAL_MODEL does not name the GGUF file of SmolLM2 (docs/results.md)");
   const checkpoint = await openCheckpoint(file);
   const tokenizer = await loadTokenizer(checkpoint.texts);
   const template = await loadChatTemplate(checkpoint.texts);

@@ -1,6 +1,6 @@
 // Asks a real model the same questions of layergraft and of the tools that people use, and prints where they differ:
 //   npm run bench -- real MODEL.gguf --data DIR --python PYTHON [--llama node-llama-cpp/dist/index.js] [--js FOLDER] [--mergekit PYTHON]
-// Each comparison says how much was compared and its largest difference. docs/real-models.md has the table of one run.
+// Each comparison says how much was compared and its largest difference. docs/results.md has the table of one run.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";

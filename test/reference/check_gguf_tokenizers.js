@@ -79,7 +79,7 @@ try {
     await model.dispose();
     const count = [...wrong.values()].reduce((sum, list) => sum + list.length, 0);
     if (count > 0) failures++;
-    const others = known > 0 ? `; ${known} have the differences that docs/export.md names` : "";
+    const others = known > 0 ? `; ${known} have the differences that docs/ollama-and-llama-cpp.md names` : "";
     const equal = total - count - known;
     console.log(`${count === 0 ? "ok  " : "FAIL"} ${name}: ${equal} of ${total} texts have equal tokens${others}`);
     for (const [language, [{ text, ours, theirs }]] of [...wrong].slice(0, 3)) {

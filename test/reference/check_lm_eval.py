@@ -1,7 +1,7 @@
 """Checks `layergraft eval --protocol lm-eval` against lm-evaluation-harness itself, item by item, on a tiny Llama.
 
 Not part of `npm test`. Needs torch, transformers, tokenizers, datasets and lm-eval 0.4.13, no network. Run from the project's
-folder, after a build, with a folder of data as docs/evaluation.md has them:
+folder, after a build, with a folder of data as docs/evaluate-and-compare.md has them:
     python test/reference/check_lm_eval.py --data DIR
     python test/reference/check_lm_eval.py --data DIR --serve
 With --serve, lm-eval asks `layergraft serve` by its `local-completions`; otherwise it runs the model with transformers.

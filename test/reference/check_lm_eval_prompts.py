@@ -2,7 +2,7 @@
 the same prompts, stops and choices to the byte, and the same filtered answers and verdicts on sample generations.
 
 Not part of `npm test`. Needs lm-eval 0.4.13, datasets and sacrebleu, no network. Run from the project's folder, after a build,
-with a folder of data as docs/evaluation.md has them:
+with a folder of data as docs/evaluate-and-compare.md has them:
     python test/reference/check_lm_eval_prompts.py --data DIR
 Tasks are lm-eval's own declarations, with rows of DIR in the columns of the published data sets. A model that records what it is
 asked gives the sample generations. Shots are the first rows in both, where lm-eval would draw them at random.

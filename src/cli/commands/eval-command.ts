@@ -73,7 +73,7 @@ export function addEvalCommand(program: Command): void {
     .description(
       "Score a model on tasks, with confidence intervals and the full name of each protocol. --list shows the tasks. " +
         "--out keeps results, samples and answers, and --resume continues an interrupted evaluation. Fields of a task: " +
-        "docs/evaluation.md.",
+        "docs/evaluate-and-compare.md.",
     )
     .argument("[source]", `${SOURCE_ARGUMENT}; for a server, its name for the model or the model's folder`)
     .optionsGroup("Tasks:")

@@ -62,7 +62,7 @@ async function explain(method: MethodReference): Promise<string[]> {
     "Fields of every recipe:",
     ...table(outputReferences()),
     "",
-    "A parameter is a number, a list with one number per layer, { gradient: [...] }, or rules; see docs/recipes.md.",
+    "A parameter is a number, a list with one number per layer, { gradient: [...] }, or rules; see docs/methods.md.",
     "",
     palette.dim("# example"),
     stringify(example).trimEnd(),

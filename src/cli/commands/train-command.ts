@@ -79,7 +79,7 @@ export function addTrainCommand(program: Command): void {
     .description(
       "Fine-tune an expert from a run file, from flags, or from both. Each field of a run file is a flag, and a flag " +
         "overrides the file. Values are read as YAML. Relative paths in the file start from its folder, those in flags " +
-        "from the working folder. Formats of data: docs/training.md; all fields: docs/fields.md; files to copy: examples/train.",
+        "from the working folder. Formats of data: docs/train-experts.md; all fields: docs/fields.md; files to copy: examples/train.",
     )
     .argument("[run]", "run file (YAML)")
     .optionsGroup("Run:")

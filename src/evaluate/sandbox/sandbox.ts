@@ -117,7 +117,7 @@ def probe():
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   if (!options.allowCode) {
     throw new RecipeError(
-      "this task executes programs that the model wrote, on this machine; docs/evaluation.md says what confines them. " +
+      "this task executes programs that the model wrote, on this machine; docs/evaluate-and-compare.md says what confines them. " +
         "Pass --allow-code to allow it (allowCode in the library)",
     );
   }

@@ -471,7 +471,7 @@ describe("convert", () => {
   });
 
   it("prints the recipe shown in the guide", async () => {
-    const guide = readFileSync(join(import.meta.dirname, "../../../docs/mergekit.md"), "utf8");
+    const guide = readFileSync(join(import.meta.dirname, "../../../docs/coming-from-mergekit.md"), "utf8");
     const [configuration = "", recipe] = [...guide.matchAll(/^```yaml\n(.*?)^```/gms)].map(
       (match) => match[1] as string,
     );

@@ -135,7 +135,7 @@ async function loadMethod(file: string, allowCode: boolean): Promise<OwnCode & {
     return { name, file, digest, method };
   } catch (error) {
     throw new RecipeError(
-      `${file} is not a method: ${shorten((error as Error).message)}. See docs/your-own-method.md.`,
+      `${file} is not a method: ${shorten((error as Error).message)}. See docs/write-your-own-method.md.`,
       [],
       where,
     );
