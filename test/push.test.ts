@@ -95,8 +95,11 @@ describe("a merge of local folders", () => {
     provenance.companions["config.json"] = sha256(at("moved/config.json"));
     writeFileSync(at("moved/layergraft.json"), JSON.stringify(provenance));
     expect(readFileSync(at("moved/layergraft.json"), "utf8")).toContain(root);
+    mkdirSync(at("moved/.eval_results"));
+    writeFileSync(at("moved/.eval_results/gsm8k.yaml"), "- value: 40\n");
     expect((await run(["push", "moved", name])).status).toBe(DONE);
     const pushed = filesOf();
+    expect(String(pushed.get(".eval_results/gsm8k.yaml"))).toBe("- value: 40\n");
     for (const [file, content] of pushed) {
       expect(content.includes(root), file).toBe(false);
       expect(content.includes(".."), file).toBe(file.endsWith(".safetensors") && content.includes(".."));
@@ -107,7 +110,7 @@ describe("a merge of local folders", () => {
     expect(published.recipe).toMatchObject({ task: "task", language: "language" });
     expect(published.planDigest).toBe(provenance.planDigest);
 
-    mkdirSync(at("downloaded"));
+    mkdirSync(at("downloaded/.eval_results"), { recursive: true });
     for (const [file, content] of pushed) writeFileSync(at("downloaded", file), content);
     const sources = ["--source", `task=${at("task")}`, "--source", `language=${at("language")}`];
     const verified = await run(["verify", "downloaded", ...sources]);

@@ -254,6 +254,7 @@ export class TaskRun {
     return {
       task: task.name,
       title: task.title,
+      ...(task.benchmark ? { benchmark: task.benchmark } : {}),
       protocol: protocolId(task.protocol),
       shots: task.shots,
       ...(task.answers ? { answers: task.answers } : {}),

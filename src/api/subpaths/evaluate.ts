@@ -26,4 +26,5 @@ export {
   startServer,
   TASK_FAMILIES,
   wilsonInterval,
+  writeHubScores,
 } from "../../evaluate/index.js";

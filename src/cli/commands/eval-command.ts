@@ -1,5 +1,6 @@
+import { join } from "node:path";
 import { type Command, Option } from "commander";
-import { plural, usageError, write } from "../../core/index.js";
+import { isFile, plural, usageError, write } from "../../core/index.js";
 import {
   BLEU_TOKENIZERS,
   type BleuTokenizer,
@@ -21,6 +22,7 @@ import {
   scoreNotes,
   TASK_FAMILIES,
   type Task,
+  writeHubScores,
 } from "../../evaluate/index.js";
 import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from "../../report/index.js";
 import { type SamplingFlags, SOURCE_ARGUMENT, withAnswerOptions, withEngineOptions } from "../shared/engine-run.js";
@@ -39,8 +41,8 @@ import {
   warn,
 } from "../shared/output.js";
 
-/** `lm-eval` prints the table, and writes files. */
-const FORMATS = [...SCORE_FORMATS, "lm-eval"] as const;
+/** The last two print the table, and write files of others. */
+const FORMATS = [...SCORE_FORMATS, "lm-eval", "hub"] as const;
 
 interface EvalFlags extends BackendFlags, Partial<Omit<SamplingFlags, "seed" | "batch">> {
   readonly seed: number;
@@ -145,6 +147,12 @@ export function addEvalCommand(program: Command): void {
     if (!flags.tasks) throw usageError("Missing --tasks, such as --tasks mgsm_sw,mbpp. --list shows all tasks.");
     if (flags.format === "lm-eval" && flags.out === undefined)
       throw usageError("--format lm-eval needs --out, the folder for its files.");
+    if (flags.format === "hub" && flags.limit !== undefined)
+      throw usageError("--format hub is for scores of all items; leave out --limit.");
+    if (flags.format === "hub" && flags.out === undefined && !(await isCheckpoint(source)))
+      throw usageError(
+        "--format hub needs --out, the folder for its files, as the model is not a folder of this machine.",
+      );
     if (flags.resume && flags.out === undefined)
       throw usageError("--resume needs --out, the folder of the interrupted evaluation.");
     await run(source, flags, flags.tasks);
@@ -213,6 +221,7 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
     await opened.close();
   }
   report(results, flags);
+  if (flags.format === "hub") await writeForHub(source, results, flags);
 }
 
 function report(results: Results, flags: EvalFlags): void {
@@ -220,7 +229,7 @@ function report(results: Results, flags: EvalFlags): void {
     printJson(results);
     return;
   }
-  const format: ScoreFormat = flags.format === "lm-eval" ? "table" : flags.format;
+  const format: ScoreFormat = flags.format === "lm-eval" || flags.format === "hub" ? "table" : flags.format;
   const lines = scoreLines(results, format);
   if (format !== "table") {
     print(lines);
@@ -244,6 +253,17 @@ function report(results: Results, flags: EvalFlags): void {
     warn(`${task}: ${problems.unscored} of ${asked} have no verdict and are not in the score`);
   }
   if (flags.out !== undefined) info(flags, `Wrote results and samples to ${flags.out}`);
+}
+
+const isCheckpoint = (source: string) => isFile(join(source, "config.json"));
+
+/** In the model's folder, from which `push` takes them, or in --out. */
+async function writeForHub(source: string, results: Results, flags: EvalFlags): Promise<void> {
+  const folder = flags.out === undefined || (await isCheckpoint(source)) ? source : flags.out;
+  const leftOut = await writeHubScores(folder, results, new Date());
+  if (leftOut.length < results.tasks.length)
+    info(flags, `Wrote scores for the hub to ${join(folder, ".eval_results")}; push sends them with the model`);
+  if (leftOut.length > 0) warn(`${leftOut.join(", ")}: in no data set of the hub, so without a file for it`);
 }
 
 /** Prints the first items of each task, each when it is done. */

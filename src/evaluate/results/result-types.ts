@@ -2,7 +2,7 @@
 import type { BackendIdentity } from "../backends/backend.js";
 import type { SandboxIdentity } from "../sandbox/sandbox.js";
 import type { Score } from "../scoring/scores.js";
-import type { AnswerSettings, Message, Metric, Reading, Verdict } from "../tasks/index.js";
+import type { AnswerSettings, Benchmark, Message, Metric, Reading, Verdict } from "../tasks/index.js";
 
 /** Raised when a reader of today's files could not read the new ones. */
 export const FORMAT = 1;
@@ -26,6 +26,8 @@ export interface ProblemCounts {
 export interface TaskResult {
   readonly task: string;
   readonly title: string;
+  /** Where the hub shows scores of it; absent: nowhere. */
+  readonly benchmark?: Benchmark | undefined;
   /** Full name and version: scores of different ones are not comparable. */
   readonly protocol: string;
   readonly shots: number;

@@ -61,6 +61,7 @@ function openBelebele({ code, name }: Language, options: OpenOptions): Task {
     title: `Belebele ${name}`,
     metrics: [{ name: "accuracy", title: "accuracy", of: "accuracy", by: "mean", scale: "share" }],
     published: { what: `Belebele ${code}`, count: QUESTIONS, unit: "question" },
+    benchmark: { dataset: DATASET, task: code },
     async load(data) {
       const { shotsIn } = protocol;
       const rows = await readQuestions(data, code);

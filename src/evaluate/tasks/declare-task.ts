@@ -6,7 +6,7 @@ import { type LoadedItems, limitItems, type OpenOptions, type Task } from "./tas
 import type { OpenData } from "./task-data.js";
 
 /** A task of a family, with what is its own. */
-export interface TaskDeclaration extends Pick<Task, "name" | "title" | "metrics" | "read" | "score"> {
+export interface TaskDeclaration extends Pick<Task, "name" | "title" | "metrics" | "read" | "score" | "benchmark"> {
   /** Default: false. */
   readonly executes?: boolean;
   /** The language that answers in text are to be written in. Default: none. */

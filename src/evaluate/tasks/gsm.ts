@@ -74,6 +74,7 @@ export const gsm8k: TaskFamily = {
         shots,
         maxNewTokens,
         published: { what: "GSM8K", count: 1319, unit: "problem" },
+        benchmark: { dataset: "openai/gsm8k", task: "gsm8k" },
         answersIn: requireLanguage("en", { field: "tasks" }),
         ask: (question) => `Question: ${question}\n${heading}`,
         stop: lmEvalStops("Question:"),
@@ -181,6 +182,7 @@ export const afrimgsm: TaskFamily = {
         maxNewTokens,
         reader: protocol.startsWith("layergraft/") ? mgsmReader("en", { phrase }) : reader,
         published: { what: `AfriMGSM ${code}`, count: 250, unit: "problem" },
+        benchmark: { dataset: "masakhane/afrimgsm", task: code },
         // Steps may be in English or in the language.
         answersIn: undefined,
         ask: (question) => `Question: ${question}\n${heading}`,

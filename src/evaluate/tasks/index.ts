@@ -15,6 +15,7 @@ import type { OpenOptions, Task, TaskFamily } from "./task.js";
 export { type AnswerSettings, answerWords, repeatItems } from "./answer-settings.js";
 export { parseDeclaration, readDeclaration, taskFields, taskJsonSchema } from "./custom-file.js";
 export type {
+  Benchmark,
   ChooseItem,
   Executor,
   GenerateItem,

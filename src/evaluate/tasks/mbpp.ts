@@ -71,6 +71,7 @@ function openMbpp(language: Language | undefined, options: OpenOptions): Task {
     metrics: [{ name: "pass@1", title: "pass@1", of: "pass@1", by: "mean", scale: "share" }],
     executes: true,
     published: { what: "MBPP", count: LAST_TEST - FIRST_TEST + 1, unit: "problem" },
+    ...(language ? {} : { benchmark: { dataset: DATASET, task: "full" } }),
     async load(data) {
       const test = await readProblems(data, language, "test");
       const examples = shots === 0 ? [] : await readProblems(data, language, "prompt");

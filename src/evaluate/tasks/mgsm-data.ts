@@ -40,6 +40,7 @@ export function mgsmTask({ name, title, dataset, folders }: MgsmEdition, languag
     name: `${name}_${language}`,
     title: `${title} ${MGSM_WORDS[language].name}`,
     published: { what: `${title} ${language}`, count: 250, unit: "problem" },
+    benchmark: { dataset, task: language },
     /** In the order of the file. */
     async problems(data: OpenData): Promise<Problem[]> {
       const rows = await taskRows(data, {

@@ -76,7 +76,9 @@ export const globalMmlu: TaskFamily = {
     };
     const title = `Global-MMLU ${findLanguage(code)?.name ?? code}`;
     const published = { what: title, count: 14_042, unit: "question" };
-    return [openQuestions({ name: `global_mmlu_${code}`, title, published, shotSplit: "dev", read }, GLOBAL, options)];
+    const benchmark = { dataset: "CohereLabs/Global-MMLU", task: code };
+    const task = { name: `global_mmlu_${code}`, title, published, benchmark, shotSplit: "dev", read };
+    return [openQuestions(task, GLOBAL, options)];
   },
 };
 
@@ -141,7 +143,8 @@ export const afrimmlu: TaskFamily = {
     };
     const title = `AfriMMLU ${africanName(code)}`;
     const published = { what: title, count: 500, unit: "question" };
-    const task = { name: `afrimmlu_${code}`, title, published, shotSplit: "validation", read };
+    const benchmark = { dataset: "masakhane/afrimmlu", task: code };
+    const task = { name: `afrimmlu_${code}`, title, published, benchmark, shotSplit: "validation", read };
     return [openQuestions(task, AFRICAN, options)];
   },
 };

@@ -135,11 +135,13 @@ interface MmluTask {
 function openMmlu({ name, title, subjects, folder }: MmluTask, options: OpenOptions): Task {
   const read: MmluQuestions["read"] = (data, split) => readSplit(data, folder, split, subjects);
   const metrics = subjects.length === 1 ? METRICS.slice(0, 1) : METRICS;
-  return openQuestions({ name, title, metrics, shotSplit: "dev", read }, PROTOCOLS, options);
+  const task = subjects.length === 1 ? subjects[0] : "all";
+  const benchmark = folder === "mmlu" && task ? { dataset: DATASET, task } : undefined;
+  return openQuestions({ name, title, metrics, benchmark, shotSplit: "dev", read }, PROTOCOLS, options);
 }
 
 /** The questions of a task, by split and subject. */
-export interface MmluQuestions extends Pick<TaskDeclaration, "name" | "title" | "published"> {
+export interface MmluQuestions extends Pick<TaskDeclaration, "name" | "title" | "published" | "benchmark"> {
   readonly metrics?: readonly Metric[];
   /** The split that shots are the first rows of, subject by subject. */
   readonly shotSplit: string;

@@ -61,7 +61,7 @@ export interface Problem {
   readonly answer: string;
 }
 
-export interface NumberTask {
+export interface NumberTask extends Pick<TaskDeclaration, "benchmark"> {
   readonly name: string;
   readonly title: string;
   readonly published: NonNullable<TaskDeclaration["published"]>;
@@ -78,11 +78,12 @@ export interface NumberTask {
 }
 
 export function declareNumberTask(task: NumberTask): TaskDeclaration {
-  const { name, title, published, answersIn, reader, shots, ask, stop, maxNewTokens } = task;
+  const { name, title, published, benchmark, answersIn, reader, shots, ask, stop, maxNewTokens } = task;
   return {
     name,
     title,
     published,
+    benchmark,
     answersIn,
     ...reader,
     async load(data) {

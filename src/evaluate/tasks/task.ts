@@ -134,6 +134,12 @@ export interface LoadedItems {
   readonly notes: readonly string[];
 }
 
+/** A benchmark of the hub: its data set, and the name of the task there (eval.yaml, else the configuration). */
+export interface Benchmark {
+  readonly dataset: string;
+  readonly task: string;
+}
+
 export interface Task {
   /** Such as `mgsm_sw`. */
   readonly name: string;
@@ -144,6 +150,8 @@ export interface Task {
   readonly metrics: readonly Metric[];
   /** How answers are read and scored, where the protocol's version does not say it: a task that a file declares. */
   readonly judging?: unknown;
+  /** Where the hub shows scores of it. Default: nowhere. */
+  readonly benchmark?: Benchmark | undefined;
   /** Whether outputs are programs, which are executed only where the user allows it. */
   readonly executes: boolean;
   /** How answers in text are drawn. Default: greedily, once. */

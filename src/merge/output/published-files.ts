@@ -34,6 +34,8 @@ export interface PublishedFiles {
 const CONFIGS = ["config.json", "params.json", ADAPTER_CONFIG];
 /** What layergraft writes beside the weights. The log of a training run has paths, so it is not among them. */
 const OWN_FILES = ["README.md", PROVENANCE_FILE, "extraction.json", "heatmap.svg"];
+/** Scores for the hub, which `eval --format hub` writes. */
+const SCORES = ".eval_results";
 const MODEL_WEIGHTS = /^model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?$/;
 
 /** Fields in which transformers and PEFT store where a model was loaded from. */
@@ -80,6 +82,10 @@ export async function publishedFiles(folder: string): Promise<PublishedFiles> {
       if (text !== undefined) rewritten.set(name, text);
       files.push(text === undefined ? await onDisk(folder, name) : fromText(name, text));
     }
+  }
+  for (const name of await readdir(join(folder, SCORES)).catch(() => [])) {
+    const path = `${SCORES}/${name}`;
+    if (name.endsWith(".yaml") && !(await leadsElsewhere(folder, path))) files.push(await onDisk(folder, path));
   }
   if (await exists(join(folder, PROVENANCE_FILE))) {
     const digests = [...rewritten].map(([name, text]) => [name, digestOf(text)]);
