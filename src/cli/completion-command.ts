@@ -22,7 +22,7 @@ compdef _layergraft layergraft`,
   fish: `complete -c layergraft -a '(layergraft completion words -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'`,
 };
 
-export function addCompletionCommand(program: Command): void {
+export function add(program: Command): void {
   program
     .command("completion")
     .description(
@@ -45,7 +45,7 @@ async function candidates(words: readonly string[]): Promise<readonly string[]> 
   const [name = "", ...rest] = words;
   if (rest.length === 0) return [...COMMANDS.keys()];
   const program = new Command();
-  (await COMMANDS.get(name)?.load())?.(program);
+  (await COMMANDS.get(name)?.load())?.add(program);
   const { options = [], registeredArguments = [] } = program.commands[0] ?? {};
   const flag = options.find(({ long, short }) => [long, short].includes(rest.at(-2)));
   if (flag?.argChoices) return flag.argChoices;

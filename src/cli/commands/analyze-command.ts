@@ -59,7 +59,7 @@ function parseThresholds(text: string, earlier: readonly ThresholdSpec[] = []): 
   }
 }
 
-export function addAnalyzeCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("analyze")
     .description(
@@ -69,19 +69,14 @@ export function addAnalyzeCommand(program: Command): void {
     )
     .optionsGroup("Models:")
     .requiredOption("--base <source>", "model that the experts were fine-tuned from")
-    .addOption(
-      new Option("--expert <name=source>", "expert: a model or a recipe file (.yaml); repeatable")
-        .argParser(parseExpert)
-        .makeOptionMandatory(),
-    )
+    .requiredOption("--expert <name=source>", "expert: a model or a recipe file (.yaml); repeatable", parseExpert)
     .addOption(
       new Option("--rows <axis>", "feature that makes a row").choices(["input", "output"]).default(undefined, "input"),
     )
-    .addOption(
-      new Option(
-        "--threshold <value>",
-        `threshold: auto, a number, or ${Object.keys(THRESHOLD_PRESETS).join(", ")}; repeatable (default: auto)`,
-      ).argParser(parseThresholds),
+    .option(
+      "--threshold <value>",
+      `threshold: auto, a number, or ${Object.keys(THRESHOLD_PRESETS).join(", ")}; repeatable (default: auto)`,
+      parseThresholds,
     )
     .option("--vocabulary <name>", "tokens to compare if vocabularies differ: base, an expert's name, or union")
     .optionsGroup("Output:")

@@ -23,7 +23,7 @@ const JSON_HELP =
   "finish is stop, length, stopped (by Ctrl-C), or full (the conversation no longer fits the context).";
 const HELP = "Ctrl-C stops an answer, /new starts a new conversation, an empty line or Ctrl-D exits.";
 
-export function addChatCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("chat")
     .description(`Chat with a model through its chat template. ${HELP} ${JSON_HELP}`)

@@ -31,7 +31,7 @@ interface CompareFlags extends CommonOptions {
   readonly discordance?: number;
 }
 
-export function addCompareCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("compare")
     .description(
@@ -41,17 +41,12 @@ export function addCompareCommand(program: Command): void {
     )
     .argument("<first>", "folder that eval --out or lm_eval wrote")
     .argument("<others...>", "more of them; each is compared with the first. Join runs of one method with commas.")
-    .addOption(
-      new Option(
-        "--discordance <share>",
-        "share of items expected to flip (default: the share that flipped)",
-      ).argParser(parseShare),
-    )
+    .option("--discordance <share>", "share of items expected to flip (default: the share that flipped)", parseShare)
     .optionsGroup("Output:")
     .option("--flips", "list the items that only one of them got right")
     .addOption(new Option("--format <format>", "output format").choices(SCORE_FORMATS).default("table"))
-    .addOption(new Option("--seed <n>", "bootstrap seed").argParser(parseCount).default(0))
-    .addOption(new Option("--resamples <n>", "bootstrap resamples (default: 1000)").argParser(parsePositive));
+    .option("--seed <n>", "bootstrap seed", parseCount, 0)
+    .option("--resamples <n>", "bootstrap resamples (default: 1000)", parsePositive);
   withCommonOptions(command).action(async (first: string, others: string[], flags: CompareFlags) => {
     const { seed, resamples, discordance } = flags;
     const results = await Promise.all([first, ...others].map(runsOf));

@@ -4,7 +4,7 @@ import { usageError } from "../../core/index.js";
 import { checkRecipe, readMergekit, readRecipe } from "../../merge/index.js";
 import { type CommonOptions, info, print, printJson, withCommonOptions } from "../shared/output.js";
 
-export function addConvertCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("convert")
     .description(

@@ -36,7 +36,7 @@ interface DemoFlags extends CommonOptions {
   readonly force?: boolean;
 }
 
-export function addDemoCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("demo")
     .description(

@@ -11,7 +11,7 @@ interface DiffOptions extends WorkOptions {
   readonly tensors?: boolean;
 }
 
-export function addDiffCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("diff")
     .description(

@@ -33,7 +33,7 @@ for name in ("torch", "trl", "vllm"):
     try: print(name, m.version(name))
     except m.PackageNotFoundError: pass`;
 
-export function addDoctorCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("doctor")
     .description("Print what is installed here, what each part enables, and the command that adds a missing one.");

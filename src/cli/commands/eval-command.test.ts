@@ -6,8 +6,8 @@ import { Command } from "commander";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import { LayergraftError } from "../../core/errors.js";
 import { completions, fakeServer } from "../../evaluate/backends/fake-server.test-util.js";
-import { addCompareCommand } from "./compare-command.js";
-import { addEvalCommand } from "./eval-command.js";
+import { add as addCompareCommand } from "./compare-command.js";
+import { add as addEvalCommand } from "./eval-command.js";
 
 afterEach(() => void vi.restoreAllMocks());
 

@@ -69,7 +69,7 @@ const parseSeconds = parseNumber(
   "It must be a number of seconds, at most 86400.",
 );
 
-export function addEvalCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("eval")
     .description(
@@ -79,23 +79,15 @@ export function addEvalCommand(program: Command): void {
     )
     .argument("[source]", `${SOURCE_ARGUMENT}; for a server, its name for the model or the model's folder`)
     .optionsGroup("Tasks:")
-    .addOption(
-      new Option(
-        "-t, --tasks <names>",
-        "comma-separated tasks: mgsm_sw, a suite such as paper, or a .yaml file",
-      ).argParser(parseList),
-    )
+    .option("-t, --tasks <names>", "comma-separated tasks: mgsm_sw, a suite such as paper, or a .yaml file", parseList)
     .option("--list", "list tasks, suites and protocols")
-    .addOption(
-      new Option(
-        "--protocol <names>",
-        "protocols (default: each task's first, or its chat if the model has a template)",
-      ).argParser(parseList),
+    .option(
+      "--protocol <names>",
+      "protocols (default: each task's first, or its chat if the model has a template)",
+      parseList,
     )
-    .addOption(
-      new Option("--shots <n>", "solved examples in each prompt (default: the protocol's)").argParser(parseCount),
-    )
-    .addOption(new Option("--limit <n>", "maximum items per task").argParser(parsePositive))
+    .option("--shots <n>", "solved examples in each prompt (default: the protocol's)", parseCount)
+    .option("--limit <n>", "maximum items per task", parsePositive)
     .option("-d, --data <folder>", "folder with task data (default: Hugging Face datasets)")
     .addOption(
       new Option("--tokenize <name>", "BLEU tokenizer").choices(BLEU_TOKENIZERS).default(undefined, "by language"),
@@ -104,41 +96,31 @@ export function addEvalCommand(program: Command): void {
     command,
     new Option("--max-new-tokens <n>", "maximum tokens of an answer (default: the protocol's)"),
   )
-    .addOption(new Option("--repeats <n>", "sampled answers per item, averaged (default: 1)").argParser(parsePositive))
+    .option("--repeats <n>", "sampled answers per item, averaged (default: 1)", parsePositive)
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder for results, samples and answers")
     .option("--resume", "resume an interrupted evaluation in --out")
-    .addOption(
-      new Option("--show <n>", "print prompt, answer and verdict of the first n items").argParser(parsePositive),
-    )
+    .option("--show <n>", "print prompt, answer and verdict of the first n items", parsePositive)
     .addOption(new Option("--format <format>", "output format").choices(FORMATS).default("table"))
-    .addOption(
-      new Option("--seed <n>", "seed of the bootstrap, of sampling and of retry delays")
-        .argParser(parseCount)
-        .default(0),
-    )
-    .addOption(new Option("--resamples <n>", "bootstrap resamples (default: 1000)").argParser(parsePositive))
+    .option("--seed <n>", "seed of the bootstrap, of sampling and of retry delays", parseCount, 0)
+    .option("--resamples <n>", "bootstrap resamples (default: 1000)", parsePositive)
     .optionsGroup("Model-written programs (MBPP):")
     .option("--allow-code", "run programs that the model writes, in a sandbox")
     .option("--unsafe-code", "run them even if the kernel cannot confine them")
     .option("--python <path>", "Python interpreter (default: python3 on the PATH)")
-    .addOption(new Option("--code-timeout <seconds>", "timeout of each program (default: 3)").argParser(parseSeconds))
+    .option("--code-timeout <seconds>", "timeout of each program (default: 3)", parseSeconds)
     .optionsGroup("Backend:")
     .option(
       "-b, --backend <backend>",
       `backend that runs the model: ${BACKEND_HELP} (default: llama for .gguf files, else engine)`,
     )
-    .addOption(new Option("--batch <n>", "prompts per batch of the engine (default: 8)").argParser(parsePositive))
+    .option("--batch <n>", "prompts per batch of the engine (default: 8)", parsePositive)
     .option("--model <name>", "model name on the server (default: <source>, or its only one)")
     .option("--tokenizer <folder>", "folder with tokenizer.json, for servers that cannot tokenize")
-    .addOption(new Option("--concurrency <n>", "parallel requests to a server (default: 8)").argParser(parsePositive))
-    .addOption(new Option("--timeout <seconds>", "timeout of a request (default: 600)").argParser(parseSeconds))
-    .addOption(new Option("--retries <n>", "retries on transient errors (default: 6)").argParser(parseCount))
-    .addOption(
-      new Option("--start-timeout <seconds>", "seconds to wait for the server to start (default: 900)").argParser(
-        parseSeconds,
-      ),
-    )
+    .option("--concurrency <n>", "parallel requests to a server (default: 8)", parsePositive)
+    .option("--timeout <seconds>", "timeout of a request (default: 600)", parseSeconds)
+    .option("--retries <n>", "retries on transient errors (default: 6)", parseCount)
+    .option("--start-timeout <seconds>", "seconds to wait for the server to start (default: 900)", parseSeconds)
     .option("--api-key-env <name>", "environment variable with the server's API key");
   withEngineOptions(command).action(async (source: string | undefined, flags: EvalFlags) => {
     if (flags.list) return list(flags);

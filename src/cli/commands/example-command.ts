@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { writeExample } from "../../demo/index.js";
 import { type CommonOptions, info, interruptSignal, print, printJson, withCommonOptions } from "../shared/output.js";
 
-export function addExampleCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("example")
     .description(

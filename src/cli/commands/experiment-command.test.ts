@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command } from "commander";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
-import { addExperimentCommand } from "./experiment-command.js";
+import { add as addExperimentCommand } from "./experiment-command.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-experiment-cli-"));
 afterAll(() => rmSync(root, { recursive: true }));

@@ -49,7 +49,7 @@ interface ExperimentFlags
   readonly data?: string;
 }
 
-export function addExperimentCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("experiment")
     .description(
@@ -61,11 +61,9 @@ export function addExperimentCommand(program: Command): void {
     .argument("[action]", `${ACTIONS.join(", ")} (default: run)`)
     .argument("[row]", "export: row, model or recipe of the report")
     .optionsGroup("Plan:")
-    .addOption(
-      new Option(
-        "-o, --out <path>",
-        "folder of the experiment (default: NAME.experiment next to the plan); export: path to write",
-      ),
+    .option(
+      "-o, --out <path>",
+      "folder of the experiment (default: NAME.experiment next to the plan); export: path to write",
     )
     .option("-b, --base <model>", "base model (default: the plan's)")
     .option("-d, --data <folder>", "folder with evaluation data (default: the plan's, or the hub)")

@@ -1,4 +1,4 @@
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { formatPercent, formatRanges, formatSome, groupBy, plural, usageError } from "../../core/index.js";
 import { type ExplainedTensor, type Explanation, explainMerge } from "../../merge/index.js";
 import { terminalLines } from "../../report/index.js";
@@ -13,7 +13,7 @@ interface ExplainOptions extends WorkOptions {
 
 const collect = (source: string, before: string[] = []) => [...before, source];
 
-export function addExplainCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("explain")
     .description(
@@ -21,7 +21,7 @@ export function addExplainCommand(program: Command): void {
         "Prints the recipe, and compares what it gives bit for bit. The exit status is 1 if a tensor is not explained.",
     )
     .argument("<merged>", "merged model: FOLDER, or a name on the hub")
-    .addOption(new Option("--from <model>", "model that it may be made of; pass it once for each").argParser(collect))
+    .option("--from <model>", "model that it may be made of; pass it once for each", collect)
     .option("--base <model>", "model that those were fine-tuned from");
   withWorkOptions(command).action(async (merged: string, options: ExplainOptions) => {
     const { from = [], base } = options;

@@ -20,7 +20,7 @@ function folderRecipe(source: string, { type = "keep", tensorType }: Options): R
   return { method: "soup", models: [source], dtype };
 }
 
-export function addExportCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("export")
     .description(

@@ -42,7 +42,7 @@ const parseEnergy = parseNumber((share) => share > 0 && share <= 1, "It must be 
 
 const addPattern = (pattern: string, earlier: readonly string[] = []) => [...earlier, pattern];
 
-export function addExtractCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("extract")
     .description(

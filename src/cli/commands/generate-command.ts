@@ -1,4 +1,4 @@
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { plural, usageError, visible, write } from "../../core/index.js";
 import { brokenModel, type Engine, type Generation } from "../../engine/index.js";
 import { SILENT, showProgress } from "../../report/index.js";
@@ -31,7 +31,7 @@ interface Prompt {
   readonly tokens: readonly number[];
 }
 
-export function addGenerateCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("generate")
     .description(
@@ -46,7 +46,7 @@ export function addGenerateCommand(program: Command): void {
     .option("--chat", "apply the model's chat template to each prompt")
     .option("--system <text>", "system message; needs --chat")
     .option("--no-bos", "do not add the tokenizer's BOS token")
-    .addOption(new Option("--batch <n>", "prompts per batch (default: 8)").argParser(parsePositive));
+    .option("--batch <n>", "prompts per batch (default: 8)", parsePositive);
   withBackendOption(withSamplingOptions(command, 256));
   withEngineOptions(command).action(async (source: string, flags: GenerateFlags) => {
     if (flags.system !== undefined && !flags.chat) throw usageError("--system needs --chat");

@@ -57,7 +57,7 @@ interface InitOptions extends CommonOptions, Partial<Record<Blank["flag"], strin
   readonly force?: boolean;
 }
 
-export function addInitCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("init")
     .description(

@@ -17,7 +17,7 @@ interface InspectOptions extends CommonOptions {
   readonly tensors?: boolean;
 }
 
-export function addInspectCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("inspect")
     .description(

@@ -28,7 +28,7 @@ const OF_MERGEKIT: Readonly<Record<string, string>> = {
   "--allow-crimes": "models with the same tensors are merged whatever their configurations say, others never",
 };
 
-export function addMergeCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("merge")
     .description(

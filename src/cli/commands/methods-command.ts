@@ -10,7 +10,7 @@ interface MethodsOptions {
   readonly schema?: boolean;
 }
 
-export function addMethodsCommand(program: Command): void {
+export function add(program: Command): void {
   program
     .command("methods")
     .description("List the merge methods. With a name, print its formula, reference, fields and an example.")

@@ -4,7 +4,7 @@ import { planRecipeFile } from "../../merge/index.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 import { info } from "../shared/output.js";
 
-export function addMoeCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("moe")
     .description(

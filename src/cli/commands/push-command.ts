@@ -5,7 +5,7 @@ import { printPush, runPush } from "../shared/push.js";
 
 type PushFlags = CommonOptions & Pick<PushOptions, "private" | "branch" | "message" | "dryRun">;
 
-export function addPushCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("push")
     .description(

@@ -14,7 +14,7 @@ interface RevertOptions extends MergeOptions {
   readonly keep?: boolean;
 }
 
-export function addRevertCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("revert")
     .description(
@@ -26,24 +26,16 @@ export function addRevertCommand(program: Command): void {
     .requiredOption("--base <source>", "model it was fine-tuned from")
     .optionsGroup("Selection:")
     .option("--layers <list>", "layers to reset, such as 0-4,30-31 (default: the whole model)")
-    .addOption(
-      new Option("--parts <list>", "parts to reset: attention, mlp, outside, or such as q_proj,k_proj").argParser(
-        parseList,
-      ),
-    )
-    .addOption(
-      new Option("--rows-below <t>", "reset only rows with a mean absolute change below t").argParser(
-        parseNumber((value) => value > 0 && value < Infinity, "It must be a positive number."),
-      ),
+    .option("--parts <list>", "parts to reset: attention, mlp, outside, or such as q_proj,k_proj", parseList)
+    .option(
+      "--rows-below <t>",
+      "reset only rows with a mean absolute change below t",
+      parseNumber((value) => value > 0 && value < Infinity, "It must be a positive number."),
     )
     .addOption(
       new Option("--rows <axis>", "feature that makes a row").choices(["input", "output"]).default(undefined, "input"),
     )
-    .addOption(
-      new Option("--keep-share <s>", "reset all but this share of the parameters, or of the layers").argParser(
-        parseShare,
-      ),
-    )
+    .option("--keep-share <s>", "reset all but this share of the parameters, or of the layers", parseShare)
     .addOption(
       new Option("--from <order>", "order of --keep-share: the rows that changed least, or layers from there")
         .choices(["smallest", "bottom", "middle", "top"])

@@ -1,4 +1,4 @@
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { usageError } from "../../core/index.js";
 import { tokenBeforeText } from "../../engine/index.js";
 import { right, terminalLines } from "../../report/index.js";
@@ -21,7 +21,7 @@ interface ScoreFlags extends EngineOptions {
   readonly batch?: number;
 }
 
-export function addScoreCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("score")
     .description(
@@ -33,9 +33,9 @@ export function addScoreCommand(program: Command): void {
     .option("--ids <file>", "file of token ids: a JSON array of arrays; - for stdin")
     .option("-p, --prompt <text>", "prompt; needs --continuation or --top")
     .option("-c, --continuation <text...>", "continuations to score")
-    .addOption(new Option("--top <n>", "print the n most likely next tokens").argParser(parsePositive))
+    .option("--top <n>", "print the n most likely next tokens", parsePositive)
     .option("--no-bos", "do not add the tokenizer's BOS token")
-    .addOption(new Option("--batch <n>", "texts per batch (default: 8)").argParser(parsePositive));
+    .option("--batch <n>", "texts per batch (default: 8)", parsePositive);
   withEngineOptions(withBackendOption(command)).action(async (source: string, flags: ScoreFlags) => {
     const texts = flags.ids === undefined ? undefined : await readTokenFile(flags.ids);
     if (!texts && flags.prompt === undefined)

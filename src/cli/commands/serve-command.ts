@@ -1,5 +1,5 @@
 import { basename } from "node:path";
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { formatSome, plural, shorten, usageError, visible } from "../../core/index.js";
 import {
   type OpenedEngineModel,
@@ -35,7 +35,7 @@ interface ServeFlags extends EngineOptions {
   readonly context?: number;
 }
 
-export function addServeCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("serve")
     .description(
@@ -47,18 +47,12 @@ export function addServeCommand(program: Command): void {
     .option("-m, --model <name=source...>", "further models by name")
     .optionsGroup("Server:")
     .option("--host <address>", "address to listen on", "127.0.0.1")
-    .addOption(new Option("-p, --port <n>", "port to listen on; 0 takes a free one").argParser(parsePort).default(8000))
+    .option("-p, --port <n>", "port to listen on; 0 takes a free one", parsePort, 8000)
     .option("--api-key-env <name>", "environment variable with the key that clients must send")
     .option("--cors <origin...>", "origins of web pages that may use the server; * for all")
-    .addOption(
-      new Option("--parallel <n>", "answers of a model computed at once (default: 8)").argParser(parsePositive),
-    )
-    .addOption(new Option("--queue <n>", "answers that may wait").argParser(parseCount).default(256))
-    .addOption(
-      new Option("--context <n>", "maximum tokens of prompt and answer (default: the model's, at most 8192)").argParser(
-        parsePositive,
-      ),
-    );
+    .option("--parallel <n>", "answers of a model computed at once (default: 8)", parsePositive)
+    .option("--queue <n>", "answers that may wait", parseCount, 256)
+    .option("--context <n>", "maximum tokens of prompt and answer (default: the model's, at most 8192)", parsePositive);
   withEngineOptions(withBackendOption(command)).action(async (source: string | undefined, flags: ServeFlags) => {
     const sources = sourcesOf(source, flags.model ?? []);
     const apiKey = readKey(flags.apiKeyEnv);

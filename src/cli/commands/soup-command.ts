@@ -15,16 +15,12 @@ function parseModel(text: string, earlier: readonly { model: string; weight?: nu
   return [...earlier, Number.isFinite(weight) ? { model: text.slice(0, equals), weight } : { model: text }];
 }
 
-export function addSoupCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("soup")
     .description("Average models tensor by tensor: equally, with weights, or by the inverse magnitude of their change.")
     .optionsGroup("Models:")
-    .addOption(
-      new Option("--model <source[=weight]>", "model to average; repeatable")
-        .argParser(parseModel)
-        .makeOptionMandatory(),
-    )
+    .requiredOption("--model <source[=weight]>", "model to average; repeatable", parseModel)
     .option("--base <source>", "model all were fine-tuned from; for --weights magnitude")
     .addOption(
       new Option("--weights <weights>", "weights of the average")

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { startStudio } from "../../studio/index.js";
 import { info, interruptSignal, parsePort, print, withCommonOptions } from "../shared/output.js";
 
@@ -10,7 +10,7 @@ interface StudioFlags {
   readonly quiet?: boolean;
 }
 
-export function addStudioCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("studio")
     .description(
@@ -18,7 +18,7 @@ export function addStudioCommand(program: Command): void {
         "Only this machine reaches it. Ctrl-C ends it.",
     )
     .argument("[folder]", "folder of the project; made if there is none", "studio")
-    .addOption(new Option("-p, --port <n>", "port to listen on; 0 takes a free one").argParser(parsePort).default(0))
+    .option("-p, --port <n>", "port to listen on; 0 takes a free one", parsePort, 0)
     .option("--no-open", "do not open the browser");
   withCommonOptions(command).action(async (folder: string, flags: StudioFlags) => {
     const signal = interruptSignal();

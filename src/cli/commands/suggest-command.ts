@@ -1,6 +1,6 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { stringify } from "yaml";
 import { exists, OutputError, plural, writeFileAtomically } from "../../core/index.js";
 import { analyzeExperts, type Suggestion, suggestRecipes } from "../../merge/index.js";
@@ -28,7 +28,7 @@ interface SuggestCommandOptions extends WorkOptions {
   readonly force?: boolean;
 }
 
-export function addSuggestCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("suggest")
     .description(
@@ -41,14 +41,8 @@ export function addSuggestCommand(program: Command): void {
     .requiredOption("--task <source>", "task expert")
     .requiredOption("--language <source>", "language expert")
     .optionsGroup("Suggestions:")
-    .addOption(
-      new Option("--tau <share>", "smallest difference of shares that decides a layer (default: 0.001)").argParser(
-        parseShare,
-      ),
-    )
-    .addOption(
-      new Option("--alpha <share>", "task expert's weight in layers below --tau (default: 0.5)").argParser(parseShare),
-    )
+    .option("--tau <share>", "smallest difference of shares that decides a layer (default: 0.001)", parseShare)
+    .option("--alpha <share>", "task expert's weight in layers below --tau (default: 0.5)", parseShare)
     .option("--vocabulary <name>", "tokens to compare if vocabularies differ: task, language, base, or union")
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder for the recipes, one YAML file each")

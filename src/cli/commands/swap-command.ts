@@ -28,7 +28,7 @@ function parseWeights(text: string): SwapRecipe["weights"] {
   return [task as number, language as number];
 }
 
-export function addSwapCommand(program: Command): void {
+export function add(program: Command): void {
   const layers = (flags: string, description: string) => new Option(flags, description).argParser(parseCount);
   const command = program
     .command("swap")
@@ -48,20 +48,18 @@ export function addSwapCommand(program: Command): void {
     .addOption(layers("--top-transition <n>", "layers to average below the top ones (default: 0)"))
     .option("--layers <list>", "layers to take, such as 0-4,30-31; instead of --bottom and --top")
     .option("--average <list>", "layers to average; with --layers")
-    .addOption(
-      new Option(
-        "--weights <weights>",
-        "weights of averages: equal, magnitude, or TASK,LANGUAGE (default: equal)",
-      ).argParser(parseWeights),
+    .option(
+      "--weights <weights>",
+      "weights of averages: equal, magnitude, or TASK,LANGUAGE (default: equal)",
+      parseWeights,
     )
     .addOption(
       new Option("--outside <from>", "tensors outside the layers").choices(OUTSIDE).default(undefined, "average"),
     )
-    .addOption(
-      new Option(
-        "--parts <parts>",
-        "parts to swap: all, attention, mlp, or such as q_proj,k_proj (default: all)",
-      ).argParser(parseList),
+    .option(
+      "--parts <parts>",
+      "parts to swap: all, attention, mlp, or such as q_proj,k_proj (default: all)",
+      parseList,
     );
   withMergeOptions(command).action(async (options: SwapOptions) => {
     const { task, language, base, bottom, top, bottomTransition, topTransition, weights, outside, parts } = options;

@@ -73,7 +73,7 @@ async function handOver(
   ]);
 }
 
-export function addTrainCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("train")
     .description(
@@ -84,11 +84,7 @@ export function addTrainCommand(program: Command): void {
     .argument("[run]", "run file (YAML)")
     .optionsGroup("Run:")
     .option("--dry-run", "open base and data, print what would be trained, and exit")
-    .addOption(
-      new Option("--preview <n>", "print the first n examples as the model sees them, and exit").argParser(
-        parsePositive,
-      ),
-    )
+    .option("--preview <n>", "print the first n examples as the model sees them, and exit", parsePositive)
     .option("--resume", "resume an interrupted run; the weights are bit-identical")
     .option("--force", "replace an existing run in --out");
   withPushOptions(command)
@@ -98,8 +94,8 @@ export function addTrainCommand(program: Command): void {
         .choices(["embedded", "trl"])
         .default("embedded"),
     )
-    .addOption(new Option("--gpus <n>", "processes per machine (default: 1)").argParser(parsePositive))
-    .addOption(new Option("--machines <n>", "number of machines (default: 1)").argParser(parsePositive));
+    .option("--gpus <n>", "processes per machine (default: 1)", parsePositive)
+    .option("--machines <n>", "number of machines (default: 1)", parsePositive);
   addFieldFlags(command);
   withCommonOptions(command).action(async (file: string | undefined, flags: TrainFlags & Record<string, unknown>) => {
     const { run, ...folders } = await readRunOf(file, flags);

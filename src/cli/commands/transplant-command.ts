@@ -7,7 +7,7 @@ interface TransplantOptions extends MergeOptions {
   readonly k?: number;
 }
 
-export function addTransplantCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("transplant")
     .description(

@@ -56,7 +56,7 @@ const parseWhole = (least: number) => (text: string) => {
   throw new InvalidArgumentError(`It must be a whole number from ${least}.`);
 };
 
-export function addTuneCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("tune")
     .description(
@@ -68,7 +68,7 @@ export function addTuneCommand(program: Command): void {
     .requiredOption("--language <source>", "language expert")
     .option("--base <source>", "model both were fine-tuned from; ties needs it")
     .requiredOption("--on <task>", "task that decides: a task file, or a name such as mgsm_sw")
-    .addOption(new Option("--limit <n>", "items of the task (default: all)").argParser(parseWhole(2)))
+    .option("--limit <n>", "items of the task (default: all)", parseWhole(2))
     .optionsGroup("Search:")
     .addOption(
       new Option(
@@ -79,8 +79,8 @@ export function addTuneCommand(program: Command): void {
         .default("swap"),
     )
     .addOption(new Option("--how <name>", "way to search").choices(TUNE_SEARCHES).default("cma-es"))
-    .addOption(new Option("--budget <n>", "configurations to evaluate").argParser(parseWhole(2)).default(40))
-    .addOption(new Option("--seed <n>", "random seed").argParser(parseWhole(0)).default(0))
+    .option("--budget <n>", "configurations to evaluate", parseWhole(2), 40)
+    .option("--seed <n>", "random seed", parseWhole(0), 0)
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder for the plan, results and report", TUNED)
     .option("--dry-run", "print the plan and its steps, and exit");

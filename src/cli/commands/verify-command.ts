@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { formatBytes, plural } from "../../core/index.js";
 import { verifyOutput } from "../../merge/index.js";
 import { runWithHub } from "../shared/hub-access.js";
@@ -19,7 +19,7 @@ function parseMoved(text: string, earlier: Readonly<Record<string, string>> = {}
   return { ...earlier, [text.slice(0, equals)]: text.slice(equals + 1) };
 }
 
-export function addVerifyCommand(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command("verify")
     .description(
@@ -28,9 +28,7 @@ export function addVerifyCommand(program: Command): void {
     )
     .argument("<folder>", "folder that swap, soup, revert or merge wrote")
     .optionsGroup("Models:")
-    .addOption(
-      new Option("--source <id=folder>", "new folder of a source that moved; repeatable").argParser(parseMoved),
-    )
+    .option("--source <id=folder>", "new folder of a source that moved; repeatable", parseMoved)
     .option("--allow-code", "run the file that was the recipe's method");
   withWorkOptions(command).action(async (folder: string, options: VerifyCommandOptions) => {
     const start = performance.now();

@@ -29,11 +29,7 @@ export function withEngineOptions(command: Command): Command {
   return withCommonOptions(
     command
       .optionsGroup("Engine:")
-      .addOption(
-        new Option("--threads <n>", `threads to use (default: all cores, ${availableParallelism()} here)`).argParser(
-          parseThreads,
-        ),
-      )
+      .option("--threads <n>", `threads to use (default: all cores, ${availableParallelism()} here)`, parseThreads)
       .addOption(weightsOption())
       .addOption(typeOption())
       .option("--provider <name...>", "ONNX Runtime providers in order of preference, such as cuda cpu"),
@@ -71,7 +67,7 @@ export function withSamplingOptions(command: Command, maxNewTokens: number): Com
     command,
     new Option("--max-new-tokens <n>", "maximum tokens of an answer").default(maxNewTokens),
   )
-    .addOption(new Option("--seed <n>", "random seed").argParser(parseCount).default(0))
+    .option("--seed <n>", "random seed", parseCount, 0)
     .option("--stop <text...>", "strings that end an answer");
 }
 
@@ -80,17 +76,14 @@ export function withAnswerOptions(command: Command, length: Option): Command {
   return command
     .optionsGroup("Sampling:")
     .addOption(length.argParser(parseCount))
-    .addOption(
-      new Option("--temperature <t>", "temperature; 0 takes the most likely token")
-        .argParser(parseNumber((value) => value >= 0 && value <= 10, "It must be a number from 0 to 10."))
-        .default(0),
+    .option(
+      "--temperature <t>",
+      "temperature; 0 takes the most likely token",
+      parseNumber((value) => value >= 0 && value <= 10, "It must be a number from 0 to 10."),
+      0,
     )
-    .addOption(new Option("--top-k <k>", "sample from the k most likely tokens").argParser(parsePositive))
-    .addOption(
-      new Option("--top-p <p>", "sample from the most likely tokens up to this total probability").argParser(
-        parseShare,
-      ),
-    );
+    .option("--top-k <k>", "sample from the k most likely tokens", parsePositive)
+    .option("--top-p <p>", "sample from the most likely tokens up to this total probability", parseShare);
 }
 
 export function samplingOf(flags: SamplingFlags): GenerateOptions {

@@ -75,9 +75,7 @@ export function withMergeOptions(command: Command): Command {
         .addOption(
           new Option("--dtype <dtype>", "dtype of the output").choices(OUTPUT_DTYPES).default(undefined, "keep"),
         )
-        .addOption(
-          new Option("--shard-size <size>", "maximum size of a weight file (default: 5GB)").argParser(parseSize),
-        )
+        .option("--shard-size <size>", "maximum size of a weight file (default: 5GB)", parseSize)
         .option("--vocabulary <source>", "tokens to keep if vocabularies differ: a model's, such as task, or union")
         .option("--tensor-union", "merge tensors that some models lack from those that have them")
         .option("--tensor-intersection", "leave out tensors that some models lack")

@@ -1,6 +1,6 @@
 // Output and options that commands share. Results go to stdout, everything else to stderr.
 
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import pc from "picocolors";
 import { formatDuration, MAX_THREADS, own, parseBytes, usageError, visible, write } from "../../core/index.js";
 import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../report/index.js";
@@ -169,8 +169,8 @@ export function withWorkOptions(command: Command): Command {
   return withCommonOptions(
     command
       .optionsGroup("General:")
-      .addOption(new Option("--threads <n>", "threads to use (default: all cores, at most 8)").argParser(parseThreads))
-      .addOption(new Option("--memory <size>", "memory limit for buffers (default: 256MB)").argParser(parseSize)),
+      .option("--threads <n>", "threads to use (default: all cores, at most 8)", parseThreads)
+      .option("--memory <size>", "memory limit for buffers (default: 256MB)", parseSize),
   );
 }
 
