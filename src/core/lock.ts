@@ -142,7 +142,6 @@ async function linkOrCreate(own: string, path: string, text: string): Promise<vo
   }
 }
 
-/** A name that no other process uses. */
 function uniqueName(path: string): string {
   return `${path}.${randomBytes(6).toString("hex")}.tmp`;
 }

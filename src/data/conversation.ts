@@ -67,7 +67,6 @@ function parseList(text: string): unknown {
   }
 }
 
-/** Messages of an item, or what is wrong with it. */
 function messagesOf(item: unknown, index: number, declaration: ConversationDeclaration): Message[] | string {
   if (typeof item === "string") return [{ role: index % 2 === 0 ? "user" : "assistant", content: item }];
   if (Array.isArray(item)) {

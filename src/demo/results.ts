@@ -140,7 +140,6 @@ export interface ModelAnswers {
   readonly score: number;
 }
 
-/** Problems that are shown. */
 const SHOWN = 5;
 
 /** A line of `data/problems.jsonl`. */

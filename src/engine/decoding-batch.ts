@@ -337,7 +337,6 @@ export function rowsFor(decoder: LoadedDecoder, most: number): number {
   return Number.isFinite(longAbove(decoder)) ? 1 : most;
 }
 
-/** A position of a prompt, and whether it is the last. */
 interface ReadPosition extends Wanted {
   readonly isLast?: boolean;
 }

@@ -193,7 +193,6 @@ async function compareTask(
   return { task, title, protocol, shots, answers, tied, comparisons };
 }
 
-/** Whether an item has this verdict in all runs. */
 function haveCommon(of: string, runs: readonly Run[]): boolean {
   const judged = runs.map(
     ({ samples }) =>

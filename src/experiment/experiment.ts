@@ -111,7 +111,6 @@ function partsOf(experiment: Experiment): readonly Experiment[] {
   return experiment.variants.length > 0 ? experiment.variants : [experiment];
 }
 
-/** How far an experiment is. */
 interface Progress {
   readonly store: Store;
   /** Steps and models of all variants that are known so far; `waiting` counts those that are not. */

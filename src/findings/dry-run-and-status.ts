@@ -38,7 +38,6 @@ export function outlookLines(outlook: Outlook): string[] {
   ];
 }
 
-/** What is downloaded from the hub. */
 function downloadLines({ downloads: { models, dataSets, folder } }: Outlook): string[] {
   const parts = [
     ...(models.count > 0 ? [`${plural(models.count, "model")} (${formatBytes(models.bytes)})`] : []),
@@ -47,7 +46,6 @@ function downloadLines({ downloads: { models, dataSets, folder } }: Outlook): st
   return parts.length > 0 ? [`downloads ${parts.join(" and ")} from the hub into ${folder}`] : [];
 }
 
-/** What is written for llama.cpp. */
 function exportLines({ exports }: Outlook["estimate"]): string[] {
   if (!exports || exports.models === 0) return [];
   const { models, bytes, folder, mostBytes } = exports;

@@ -48,7 +48,6 @@ async function writeOne(folder: string, report: ExperimentReport, isVariant: boo
   await writeFileAtomically(join(folder, DATA), `${JSON.stringify(data, null, 2)}\n`);
 }
 
-/** Removes the files of a report, and the folders that are empty then. */
 async function removeReport(folder: string): Promise<void> {
   const names = [...filesOf(await readBefore(join(folder, DATA))), "index.html", "report.md", "scores.csv", DATA];
   for (const name of names) await rm(join(folder, name), { force: true });
@@ -59,7 +58,6 @@ async function removeReport(folder: string): Promise<void> {
 const recipeFile = (id: string) => join(RECIPES, `${id}.yaml`);
 const csvText = (table: Table) => `${csvLines(table).join("\n")}\n`;
 
-/** Files of the tables and recipes of a report. */
 function filesOf(report: Readonly<Record<string, unknown>>): string[] {
   return [
     ...idsOf(report.tables).flatMap((id) => [`${id}.csv`, `${id}.tex`]),

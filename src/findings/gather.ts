@@ -125,7 +125,6 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
   };
 }
 
-/** Trained experts with what they were trained from, and how. */
 function trainedExperts({ experts, expansion }: Sheet, plan: ExperimentPlan): ExperimentReport["experts"] {
   const runs = new Map(expansion.steps.flatMap((step) => (step.kind === "train" ? [[step.key, step] as const] : [])));
   return experts.flatMap(({ name, family, origin, needs }) => {
@@ -186,7 +185,6 @@ function flips(sheet: Sheet): Flips[] {
   });
 }
 
-/** Whether an item is judged in both. */
 function haveCommon(own: readonly ItemResult[], other: readonly ItemResult[]): boolean {
   const ids = new Set(own.filter(({ value }) => value !== null).map(({ id }) => id));
   return other.some(({ id, value }) => value !== null && ids.has(id));
@@ -196,7 +194,6 @@ const judged = ({ id, value }: ItemResult): JudgedItem => ({ id, verdict: value 
 
 type AnyModel = Sheet["models"][number];
 
-/** What all scores of a model have. */
 function headOf(model: AnyModel, sheet: Sheet): Pick<ScoreRow, "model" | "kind" | "isReported"> {
   const isCandidate = "isCandidate" in model && model.isCandidate === true;
   const isControl = "merge" in model && model.merge.controlOf !== undefined;

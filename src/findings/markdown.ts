@@ -51,7 +51,6 @@ function tableSection(table: ReportTable, level?: string): string[] {
   ];
 }
 
-/** The recipes with their commands. */
 function recipeSection(recipes: ExperimentReport["recipes"]): string[] {
   if (recipes.length === 0) return [];
   const shown = recipes.slice(0, MAX_ROWS);

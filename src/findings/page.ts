@@ -157,7 +157,6 @@ function tableFigure({ columns, rows }: Table, what: string, head: Pick<Table, "
   return { kind: "table", ...head, columns, rows, what };
 }
 
-/** A table of the variants, each with a link to its page. */
 function variantsFigure(table: ReportTable, variants: ExperimentReport["variants"]): Figure {
   const linkOf = ({ id, title, report: { progress } }: ReportVariant): TextCell => ({
     text: title,
@@ -251,7 +250,6 @@ function gridsLead(heatmaps: readonly ReportHeatmap[]): string {
   return `${isOfLayers ? "A layer swap takes the bottom and top layers of the model from the language expert and the rest from the task expert. " : ""}The stronger a cell's colour, the better its configuration did.`;
 }
 
-/** The tables of a search below its summary, and its progress. */
 function searchFigures(search: SearchRow): Figure[] {
   const tables = searchTables(search).map((table, i) =>
     tableFigure(table, "configuration", i === 0 ? { title: search.group, note: search.summary } : {}),
@@ -259,7 +257,6 @@ function searchFigures(search: SearchRow): Figure[] {
   return search.evaluated.length > 1 ? [...tables, { kind: "lines", ...progressFigure(search) }] : tables;
 }
 
-/** What merges gained and lost on one task. */
 function flipsFigure(task: string, flips: readonly Flips[]): Figure {
   const all = flips.filter((one) => one.task === task);
   const shown = all.slice(0, MAX_COMPARISONS);

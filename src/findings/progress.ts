@@ -48,7 +48,6 @@ export function downloadsOn(display: ProgressDisplay): NonNullable<FetchOptions[
     display.update({ phase: "downloading", done, total, unit: "bytes", detail: source });
 }
 
-/** The end of a step. */
 type EndEvent = Exclude<RunEvent, { event: "started" | "progress" }>;
 
 /** `done    train math-1 (1.5 s)` */

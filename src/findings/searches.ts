@@ -41,7 +41,6 @@ export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentP
   return { ...row, summary: describeSearch(row, { budget: plan.search.budget, isInSpace }) };
 }
 
-/** The best score after each evaluation in a space. */
 function progressIn({ evaluated = [] }: SearchOutcome): SearchRow["evaluated"] {
   let best = Number.NEGATIVE_INFINITY;
   return evaluated.map(({ configuration: label, mean, generation }) => {

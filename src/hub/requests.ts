@@ -26,7 +26,6 @@ const UPLOAD_FACTOR = 10;
 const BROKEN_CONNECTION = ["ECONNRESET", "EPIPE", "UND_ERR_SOCKET"];
 const NO_ANSWER = ["UND_ERR_CONNECT_TIMEOUT", "UND_ERR_HEADERS_TIMEOUT"];
 
-/** A server did not answer in time. */
 class NoAnswerError extends HubError {}
 
 /** How requests wait and stop. */
@@ -169,7 +168,6 @@ export const EXPLAINED: readonly number[] = [401, 403, 404, 429];
 /** Longest text of a server that is shown, in characters. */
 const MAX_REASON = 300;
 
-/** What a request was about. */
 interface Asked {
   readonly name: string;
   readonly revision: string;

@@ -174,14 +174,12 @@ async function infoOf({ request, token }: Access, name: string, branch: { readon
   );
 }
 
-/** The last commit of a branch. */
 async function headOf(access: Access, name: string, branch: string): Promise<string | undefined> {
   const found = await infoOf(access, name, { revision: branch });
   if (found === undefined || isCommit(String(found.sha))) return found?.sha;
   throw new HubError(`the Hub does not name the commit of ${name} (${branch})`);
 }
 
-/** Paths of the files whose size and hash are those of the repository. */
 async function unchangedFiles(
   files: readonly UploadFile[],
   there: ReadonlyMap<string, HubFile>,
@@ -205,7 +203,6 @@ async function unchangedFiles(
   return unchanged;
 }
 
-/** @returns the commit */
 async function commit(
   settings: HubSettings,
   { request }: Access,

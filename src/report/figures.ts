@@ -2,7 +2,6 @@
 import type { Scale, Score, Span } from "./scores.js";
 import { type Cell, formatNumber, right, type Table } from "./table.js";
 
-/** A conclusion. */
 interface Verdict {
   readonly title: string;
   readonly text: string;

@@ -166,7 +166,6 @@ function line(points: readonly Point[], colour: Colour, { xOf, yOf }: Frame, sty
   return shape("path", { d: `M${places.join("L")}`, ...stroke(colour), "stroke-linejoin": "round", ...style });
 }
 
-/** A swatch and a name for each line. */
 function legend(
   lines: readonly { readonly name: string; readonly colour: Colour }[],
   left: number,

@@ -30,7 +30,6 @@ function drawnTable(table: TableFigure) {
   return { id, columns, rows: cells, what, isWhole, hasIntervals };
 }
 
-/** Numbers of items lost and gained. */
 function countsIn(cell: Cell): readonly number[] {
   return typeof cell === "object" && "balance" in cell && cell.balance ? [cell.balance.lost, cell.balance.gained] : [];
 }

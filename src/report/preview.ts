@@ -2,7 +2,6 @@
 import { visible } from "../core/index.js";
 import type { Palette } from "./strip.js";
 
-/** Part of an example's text. */
 interface Piece {
   readonly text: string;
   readonly loss: boolean;

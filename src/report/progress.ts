@@ -28,7 +28,6 @@ export const SILENT: ProgressDisplay = { update() {}, clear() {}, note() {}, sto
 // Rare enough not to fill a log, frequent enough to show that the process is alive.
 const LINE_SECONDS = 10;
 
-/** The state of one phase. */
 interface Phase {
   readonly start: number;
   /** Work done before the phase began, which the time estimate excludes. */

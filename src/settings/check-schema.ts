@@ -106,7 +106,6 @@ function problemsOfIssues(issues: readonly z.core.$ZodIssue[], base: Path): Prob
   });
 }
 
-/** Names of kinds of values in YAML. */
 const KINDS: Readonly<Record<string, string>> = {
   array: "a list",
   tuple: "a list",

@@ -115,7 +115,6 @@ export function openSettings(text: string, file: string, rules: "YAML 1.2" | "Py
   return { value, inLines, lineOf };
 }
 
-/** Without repetitions. */
 function distinct(problems: readonly LocatedProblem[]): LocatedProblem[] {
   return [...new Map(problems.map((problem) => [formatLocated(problem), problem])).values()];
 }
@@ -169,7 +168,6 @@ function linesOf(
   };
 }
 
-/** The parser's errors in plain words. */
 function syntaxProblem({ code, message, pos }: YAMLParseError, text: string): string {
   const key = /^[^:\n]+/.exec(text.slice(pos[0]))?.[0].trim();
   if (code === "DUPLICATE_KEY") return `${shorten(key ?? "")} is repeated here; keep one of the two`;

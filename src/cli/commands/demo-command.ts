@@ -110,7 +110,6 @@ function describeAnswers({ model, answers, score }: ModelAnswers): string {
   return `${cells}${formatPercent(score).padStart(6)}  ${model}`;
 }
 
-/** The sentences, the table and the strip of layers. */
 async function resultLines(result: DemoResult): Promise<string[]> {
   const { status, out } = result;
   const palette = paletteFor(process.stdout);

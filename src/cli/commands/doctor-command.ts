@@ -11,7 +11,6 @@ import { hubSettings } from "../../hub/index.js";
 import { INSTALL_LLAMA, loadLibrary } from "../../llama/index.js";
 import { type CommonOptions, paletteFor, print, printJson, withCommonOptions } from "../shared/output.js";
 
-/** Something that layergraft uses, or would use. */
 interface Finding {
   readonly name: string;
   /** What was found; undefined if it is missing. */

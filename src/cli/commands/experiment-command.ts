@@ -102,7 +102,6 @@ function actionOf(plan: string, action = "run"): Action {
   throw usageError(`unknown action ${action}${hint}`);
 }
 
-/** Options that only an export has. */
 const EXPORT_FLAGS = {
   ...{ format: "--format", type: "--type", tensorType: "--tensor-type", push: "--push", private: "--private" },
   ...{ resume: "--resume", force: "--force", threads: "--threads", memory: "--memory" },
@@ -117,7 +116,6 @@ function refuseExportFlags(action: Action, row: string | undefined, flags: Exper
   throw usageError(`${flag} is an option of export, not of ${action}. ${hint}`);
 }
 
-/** Writes the model of a row of the report. */
 async function exportRow(plan: string, row: string | undefined, flags: ExperimentFlags): Promise<void> {
   const { base, data, out, format, type, tensorType, push, ...rest } = flags;
   if (row === undefined) throw usageError("Missing the row to export, such as one of report/recipes.");

@@ -25,7 +25,6 @@ interface GenerateFlags extends EngineOptions, SamplingFlags {
   readonly bos: boolean;
 }
 
-/** A prompt as it was given, and its tokens. */
 interface Prompt {
   readonly text?: string;
   readonly tokens: readonly number[];
@@ -114,7 +113,6 @@ function report(engine: Engine, prompts: readonly Prompt[], answers: readonly Ge
   };
 }
 
-/** Prints each answer as soon as those before it are printed. */
 function printAnswer({ text, tokens }: Prompt, answer: Generation, index: number): void {
   print(paletteFor(process.stdout).bold(`${index + 1}. ${text ?? tokens.join(" ")}`));
   print(`${text === undefined ? answer.ids.join(" ") : answer.text}\n`);

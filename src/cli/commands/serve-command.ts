@@ -85,7 +85,6 @@ export function add(program: Command): void {
   });
 }
 
-/** Sources by the names of their models. */
 function sourcesOf(source: string | undefined, named: readonly string[]): Map<string, string> {
   const sources = new Map<string, string>();
   const add = (name: string, of: string) => {

@@ -42,7 +42,6 @@ export function add(program: Command): void {
   });
 }
 
-/** Opens a page in the browser of this machine, if there is one. */
 function openBrowser(url: string): void {
   const [command = "", ...args] =
     process.platform === "darwin"

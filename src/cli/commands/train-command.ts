@@ -144,7 +144,6 @@ export function add(program: Command): void {
   });
 }
 
-/** Adds a flag for each field of a run file, with its choices and default. */
 function addFieldFlags(command: Command): void {
   for (const { name, type, choices, default: fallback, description } of runFields()) {
     const option = new Option(`--${name} <${VALUE_NAMES[type] ?? "value"}>`, description.replaceAll("`", ""));
@@ -294,7 +293,6 @@ function summaryOf(run: Run, { settings, trained, lora, streams, notes }: Prepar
   };
 }
 
-/** The first examples in training order, as the model sees them. */
 async function printPreview({ source, streams }: PreparedRun, count: number): Promise<void> {
   const palette = paletteFor(process.stdout);
   const tokenizer = await loadSourceTokenizer(source);

@@ -106,7 +106,6 @@ export async function hubDatasetBytes(options: HubDatasetOptions): Promise<numbe
   return bytes;
 }
 
-/** Opens a data set and chooses its files. */
 async function choose(settings: HubSettings, options: HubDatasetOptions) {
   const { name } = options;
   const repository = await openRepository(settings, { ...options, type: "dataset" });

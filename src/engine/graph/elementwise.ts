@@ -28,7 +28,6 @@ function unary(
   };
 }
 
-/** A function of two operands of one type. */
 function binary(
   name: string,
   of: (a: number, b: number) => number,

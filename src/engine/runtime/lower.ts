@@ -253,7 +253,6 @@ export class Emitter {
   }
 }
 
-/** Names of the tensors of a quantized matrix. */
 interface QuantizedNames extends Pick<QuantizedWeight, "bits" | "block"> {
   readonly codes: string;
   readonly scales: string;

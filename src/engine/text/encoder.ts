@@ -95,7 +95,6 @@ function idsByModel(json: CheckedJson, unknown: number | undefined): (word: stri
   }
 }
 
-/** Id of the unknown token. */
 function unknownOf({ model, vocabulary }: CheckedJson): number | undefined {
   if (model.type !== "Unigram") {
     return model.unk_token === undefined || model.unk_token === null

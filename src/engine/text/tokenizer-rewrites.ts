@@ -95,7 +95,6 @@ function split(pattern: string, behavior: string, invert = false): Part {
   }
 }
 
-/** The pattern of a part as a regular expression. */
 function patternOf(part: Part): string {
   const { pattern } = part;
   if (isObject(pattern) && typeof pattern.Regex === "string") return pattern.Regex;

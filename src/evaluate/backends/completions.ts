@@ -259,7 +259,6 @@ function topOf(logprobs: object): Record<string, number>[] {
   });
 }
 
-/** Log-probabilities by token. */
 function readTop(value: unknown): Record<string, number> {
   if (typeof value !== "object" || value === null) return {};
   return Object.fromEntries(

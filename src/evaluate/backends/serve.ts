@@ -195,7 +195,6 @@ function killGroup(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** A port that nobody listens on at this moment. */
 function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();

@@ -77,7 +77,6 @@ function parsePythonJson(text: string): unknown {
   }
 }
 
-/** The file that says what a folder of results holds. */
 async function resultsFile(path: string): Promise<string> {
   if (path.endsWith(".jsonl")) {
     throw new RecipeError(`${path} holds samples; pass its folder, or the results file beside it`, [], { file: path });

@@ -70,7 +70,6 @@ const CHOICE_METRICS: readonly Metric[] = [
   { name: "acc_bytes", title: "accuracy per byte", of: "acc_bytes", by: "mean", scale: "share" },
 ];
 
-/** How answers in text are read and scored. */
 function readingOf(
   declaration: GenerateDeclaration,
   { tokenize }: OpenOptions,

@@ -134,7 +134,6 @@ export function chrfMetric(name: string, title: string, options: ChrfOptions = C
   return { name, title, of: name, by: "corpus", scale: "points", score, signature };
 }
 
-/** The sentences of two languages, line by line translations of each other. */
 async function readPairs(
   data: OpenData,
   source: Language,

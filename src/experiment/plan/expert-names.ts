@@ -65,7 +65,6 @@ export function membersNamed(word: string, members: readonly Member[]): readonly
   return meaningOf(word, members)?.members ?? [];
 }
 
-/** A name in a recipe. */
 interface Place {
   readonly path: readonly PropertyKey[];
   readonly word: string;

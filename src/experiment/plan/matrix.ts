@@ -17,7 +17,6 @@ export interface Variant extends Combination {
   readonly plan: ExperimentPlan;
 }
 
-/** Problems of each variant, in their order. */
 type ProblemsByVariant = readonly (readonly Problem[])[];
 
 export interface CheckedVariants {

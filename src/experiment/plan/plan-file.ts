@@ -96,7 +96,6 @@ export async function inspectPlan(source: string | ExperimentInput): Promise<Ins
   return { ...whole(variants), problems, file: source, folder: dirname(source), inLines: located };
 }
 
-/** @throws if there are no variants, which cannot be */
 function whole(variants: readonly Variant[]): Pick<InspectedPlan, "plan" | "variants"> {
   return { plan: (variants[0] as Variant).plan, variants };
 }
@@ -330,7 +329,6 @@ function searchProblems({ search: { how, budget } }: ExperimentPlan, written: un
   return [...ignored, ...(few ? [{ path: ["search", "budget"], message }] : [])];
 }
 
-/** One problem for each pair. */
 function overlapProblems({ overlaps, merges }: ExperimentPlan, members: readonly Member[]): Problem[] {
   return overlaps.flatMap((pair, i): Problem[] => {
     const path = ["overlaps", i];

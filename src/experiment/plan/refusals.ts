@@ -2,7 +2,6 @@
 import { plural } from "../../core/index.js";
 import type { Selection } from "./choose-checkpoints.js";
 
-/** Names of families and merges in a sentence. */
 const MAX_NAMED = 8;
 
 /**

@@ -116,7 +116,6 @@ function repeatedFor(plan: ExperimentPlan, from: Merge): Repeated {
   return { from, families: Object.keys(plan.experts).filter((family) => families.has(family)), merges };
 }
 
-/** Replaces every name in a recipe, and in the recipes inside it. */
 function renamed(recipe: object, to: (word: string) => string): object {
   return mapSources(recipe, (source) => (isObject(source) ? renamed(source, to) : to(source as string)));
 }

@@ -172,7 +172,6 @@ function machineNotes({ executor }: ExperimentPlan): string[] {
 /** A choice by fewer items is mostly chance, whatever the scores. */
 const MIN_SEARCHED = 5;
 
-/** Warnings about searches that see few items. */
 function searchNotes(plans: readonly ExperimentPlan[], facts: ReadFacts): string[] {
   const notes = plans.flatMap((plan) => {
     if (!plan.merges.some(isSearched)) return [];
@@ -196,7 +195,6 @@ async function choiceWarnings(plan: ExperimentPlan, facts: ReadFacts): Promise<s
   return asked.flatMap(({ name, choices = [] }) => choiceNotes(choices, tokenizer).map((note) => `${name}: ${note}`));
 }
 
-/** Every folder of experts, and its first path in the plan. */
 function foldersOf(plan: ExperimentPlan) {
   const all = Object.entries(plan.experts).flatMap(([family, { folders }]) =>
     Object.entries(folders ?? {}).map(([place, source]) => {

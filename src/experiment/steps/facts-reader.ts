@@ -280,13 +280,11 @@ function foldersOf({ folder, adapter }: Checkpoint): string[] {
 
 const isFileName = (source: string) => /^[.~/]|\.gz$/.test(source) || formatOfName(source) !== undefined;
 
-/** Declarations of data of a run, or of the streams of its partition. */
 function dataOf({ data, partition }: Readonly<Record<string, unknown>>): unknown[] {
   const streams = Array.isArray(partition) ? partition.map((stream: unknown) => isObject(stream) && stream.data) : [];
   return [data, ...streams].filter((one) => one !== undefined);
 }
 
-/** Every `source` in a declaration of data. */
 function sourcesIn(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(sourcesIn);
   if (typeof value !== "object" || value === null) return [];

@@ -7,7 +7,6 @@ import { writeFileAtomically } from "../../core/index.js";
 
 const ATTEMPT_FILE = "attempt.json";
 
-/** What runs a step. */
 const runner = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("local"), host: z.string(), pid: z.int() }),
   z.object({ kind: z.literal("slurm"), job: z.string() }),

@@ -78,7 +78,6 @@ export async function writeGguf(plan: GgufPlan, options: WriteGgufOptions): Prom
   }
 }
 
-/** The state of an interrupted run to resume. */
 async function earlierRun(
   plan: GgufPlan,
   folder: OutputFolder,

@@ -264,7 +264,6 @@ function recipeOf(fitted: readonly Fitted[], sources: readonly string[], hasBase
   return { method: "soup", models } as RecipeInput;
 }
 
-/** Tensors of a checkpoint whose bits a recipe gives. */
 async function identicalTensors(
   merged: Checkpoint,
   models: readonly KnownModel[],

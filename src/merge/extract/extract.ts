@@ -64,7 +64,6 @@ export async function extractAdapter(options: ExtractOptions, output: Extraction
   return writeFolder(output.out, "the adapter", fill, { replace: output.force ?? false });
 }
 
-/** A changed weight and its factors. */
 interface Module {
   readonly pair: ChangedPair;
   readonly name: string;

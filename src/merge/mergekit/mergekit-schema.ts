@@ -209,7 +209,6 @@ interface UnknownField {
   readonly known: readonly string[];
 }
 
-/** Fields that a schema does not define. */
 function* unknownFields(value: unknown, schema: z.core.$ZodType, path: Path = []): Generator<UnknownField> {
   if (schema instanceof z.ZodPipe) yield* unknownFields(value, schema.in, path);
   else if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable) {

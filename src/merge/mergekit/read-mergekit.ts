@@ -144,7 +144,6 @@ async function openOne(text: string, file: string): Promise<Opened | undefined> 
   };
 }
 
-/** Number of layers of a model; undefined if unknown. */
 async function depthOf(model: string, hub: HubAccess | undefined): Promise<number | undefined> {
   try {
     const { folder } = await locateOrFetch(model, undefined, hub && { ...hub, fetch: "headers" });

@@ -134,7 +134,6 @@ function escapeMarkdown(text: string): string {
     .replace(/[\\`*_[\]<>|#~]/g, "\\$&");
 }
 
-/** Links the arXiv numbers in a reference. */
 function withLinks(reference: string): string {
   return reference.replace(/arXiv (\d+\.\d+)/g, "[arXiv $1](https://arxiv.org/abs/$1)");
 }
@@ -170,7 +169,6 @@ export function publicRecipe(
     : { ...named(recipe, ""), tokenizer_from: tokenizerFrom };
 }
 
-/** The licence that a checkpoint's model card declares, if it has one. */
 async function licenseOf(folder: string): Promise<string | undefined> {
   const file = join(folder, "README.md");
   const card = (await isFile(file)) ? await readFile(file, "utf8").catch(() => "") : "";

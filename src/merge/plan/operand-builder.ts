@@ -21,7 +21,6 @@ import { isListField, LIST_FIELDS, type MergeRecipe, methodOf, type Recipe, sour
 import { pathOf } from "./relatedness.js";
 import { transplantIn } from "./transplants.js";
 
-/** A checked recipe. */
 type AnyRecipe = MergeRecipe | NestedRecipe;
 
 /** The place of a source in the recipe. */

@@ -235,7 +235,6 @@ class Planner {
   }
 }
 
-/** Ids of the sources that steps read. */
 function sourcesRead(steps: readonly Step[]): Set<string> {
   const sources = new Set<string>();
   for (const { value } of steps) for (const { source } of leavesOf(value)) sources.add(source);

@@ -93,7 +93,6 @@ interface Comparison {
   readonly equal: boolean;
 }
 
-/** Reads and compares samples. */
 class Sampler {
   readonly #converter = new Converter();
 

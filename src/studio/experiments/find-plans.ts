@@ -10,7 +10,6 @@ const MAX_FILES = 500;
 const MAX_PLANS = 100;
 /** Bytes of a file that may be a plan. */
 const MAX_BYTES = 1_000_000;
-/** Steps that are counted. */
 const MAX_STEPS = 5000;
 /** What the project has of its own. */
 const OWN = new Set(["recipes", "models", "node_modules"]);

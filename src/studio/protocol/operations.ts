@@ -262,7 +262,6 @@ const folderEntry = z.strictObject({
   kind: z.enum(["folder", "model", "recipe", "adapter", "onnx"]),
 });
 
-/** A kind with its input. */
 type JobStart = { [K in JobKind]: { kind: K; input: JobInput<K> } }[JobKind];
 const starts = KINDS.map((kind) => z.strictObject({ kind: z.literal(kind), input: jobInputs[kind] as z.ZodType }));
 const start = z.discriminatedUnion(

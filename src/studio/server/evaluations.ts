@@ -57,7 +57,6 @@ export async function choicesOf(project: string): Promise<Choices> {
   return { files, families, llama };
 }
 
-/** Task files in the project and in its folders. */
 async function taskFiles(project: string): Promise<Choices["files"]> {
   const found = [...(await yamlFiles(project))];
   const folders = await readdir(project, { withFileTypes: true });
@@ -242,7 +241,6 @@ function promptOf(prompt: StoredSample["prompt"]): string {
   return "own" in prompt ? prompt.own : textOf(prompt.messages);
 }
 
-/** The beginning of prompts: a text or messages. */
 function textOf(beginning: unknown): string {
   if (typeof beginning === "string") return beginning;
   if (!Array.isArray(beginning)) return "";

@@ -45,7 +45,6 @@ export interface BatchLoss {
   readonly labels: number;
 }
 
-/** Outputs of the session that make up a gradient. */
 interface GradientOutputs {
   readonly shape: readonly number[];
   /** The rows of the parameter; undefined for all of it. */
@@ -291,7 +290,6 @@ function requireKnown(trained: ReadonlySet<string>, found: ReadonlySet<string>, 
   throw new RecipeError(summary, lost, { field: "train" });
 }
 
-/** Declares the parts of a gradient as outputs. */
 function declareOutputs(
   graph: Graph,
   outputs: Record<string, Node>,

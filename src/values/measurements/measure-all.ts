@@ -74,7 +74,6 @@ function begin(measurement: Exclude<Measurement, GatesMeasurement>, binding: Bin
   }
 }
 
-/** Every value that a measurement reads. */
 function valuesOf(measurement: Measurement): readonly Value[] {
   switch (measurement.kind) {
     case "magnitude":
@@ -97,7 +96,6 @@ function needsOf(measurement: Measurement): readonly string[] {
   return [...cut, ...valuesOf(measurement).flatMap(measurementsOf)];
 }
 
-/** How many times a measurement reads its values. */
 function passesOf({ kind }: Measurement): number {
   return kind === "order" || kind === "largest" ? 2 : 1;
 }
@@ -173,7 +171,6 @@ async function measureTogether(
   return results;
 }
 
-/** Name for the progress display. */
 function nameOf(measurements: readonly Measurement[]): string {
   const labels = new Set(measurements.map(({ label }) => label));
   return labels.size <= 2 ? [...labels].join(", ") : `${measurements.length} quantities`;

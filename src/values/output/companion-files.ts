@@ -147,7 +147,6 @@ export async function leadsElsewhere(folder: string, name: string): Promise<bool
   return !(await staysIn(join(folder, name), folder, ...blobs));
 }
 
-/** Copies the selected files of a folder and returns their names. */
 async function copyFiles(from: string, to: string, isWanted: (name: string) => boolean): Promise<string[]> {
   const wanted = (await readdir(from)).filter(isWanted);
   const copied: string[] = [];
@@ -198,7 +197,6 @@ function withLayers(
   );
 }
 
-/** Whether a field of a multimodal configuration is its decoder's configuration. */
 function isTextTower(key: string, value: unknown): boolean {
   return (key === "text_config" || key === "llm_config") && typeof value === "object" && value !== null;
 }

@@ -11,7 +11,6 @@ export interface Labelled {
   readonly isSliced?: boolean;
 }
 
-/** Removes repeated labels of the same opened checkpoint. */
 function distinct(checkpoints: readonly Labelled[]): Labelled[] {
   const seen = new Set<Checkpoint>();
   return checkpoints.filter(({ checkpoint }) => !seen.has(checkpoint) && seen.add(checkpoint));

@@ -9,7 +9,6 @@ import { digestOf, LayergraftError } from "../../core/index.js";
  */
 export type BlockFunction = (values: readonly Float32Array[], numbers: readonly number[], columns: number) => void;
 
-/** A file's text and what it exports. */
 interface OwnCode {
   readonly text: string;
   readonly exports: Readonly<Record<string, unknown>>;

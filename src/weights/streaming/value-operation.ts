@@ -17,7 +17,6 @@ export interface Terms {
 /** Two halves of a 64-bit seed. */
 export type Seed = readonly [number, number];
 
-/** Kinds of fields that operations have. */
 interface FieldTypes<T extends Terms> {
   readonly number: T["number"];
   readonly numberPerValue: readonly T["number"][];

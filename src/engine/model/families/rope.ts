@@ -69,7 +69,6 @@ export function readRopesByLayerType(
   };
 }
 
-/** Result of a type. */
 interface Frequencies {
   readonly frequencies: readonly number[];
   readonly long?: RopeSpec["long"];

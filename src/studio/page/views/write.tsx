@@ -46,7 +46,6 @@ export function Write() {
 
 type Started = Extract<Input<"job.start">, { kind: "merge" | "export" }>;
 
-/** How a job is repeated. */
 interface Again {
   readonly resume?: boolean;
   readonly force?: boolean;
