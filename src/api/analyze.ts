@@ -1,4 +1,3 @@
-// Where experts changed, and which merges that suggests.
 import { resolve } from "node:path";
 import {
   type Analysis,

@@ -1,4 +1,3 @@
-// Looking at checkpoints: verify, inspect, diff.
 import { type Verification, type VerifyOptions as VerifySettings, verifyOutput } from "../merge/index.js";
 import { type CheckpointComparison, compareCheckpoints } from "../values/index.js";
 import {

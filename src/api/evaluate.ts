@@ -1,4 +1,3 @@
-// Evaluates a model on benchmarks or your own tasks.
 import { type CallOptions, type Progress, RecipeError, usageError } from "../core/index.js";
 import {
   type Backend,

@@ -1,5 +1,3 @@
-// Runs an experiment from its plan: experts, merges, evaluations, tables.
-
 import { join } from "node:path";
 import type { CallOptions, Progress } from "../core/index.js";
 import {

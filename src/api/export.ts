@@ -1,4 +1,3 @@
-// Models as files of other programs.
 import { resolve } from "node:path";
 import { own, usageError } from "../core/index.js";
 import { openModelSource } from "../engine/index.js";

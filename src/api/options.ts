@@ -1,4 +1,3 @@
-// Options that the library's calls share.
 import type { CallOptions } from "../core/index.js";
 import type { HubAccess, SourceOptions } from "../weights/index.js";
 

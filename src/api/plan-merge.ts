@@ -1,4 +1,3 @@
-// Plans merges and writes them.
 import { type CallOptions, CancelledError, RecipeError } from "../core/index.js";
 import { measureGates } from "../engine/index.js";
 import {

@@ -1,4 +1,3 @@
-// Pushes models and adapters to the hub.
 import { resolve } from "node:path";
 import { type PushResult, type PushOptions as PushSettings, pushFolder } from "../merge/index.js";
 import type { FolderOptions } from "./options.js";

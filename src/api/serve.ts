@@ -1,4 +1,3 @@
-// Serves models over the OpenAI API.
 import {
   type OpenedEngineModel,
   type RequestRecord,

@@ -1,5 +1,3 @@
-// Trains an expert from a base and data.
-
 import { isAbsolute, join } from "node:path";
 import type { CallOptions, Progress } from "../core/index.js";
 import {

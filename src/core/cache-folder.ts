@@ -1,4 +1,3 @@
-// The folder for what can be made again.
 import { mkdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";

@@ -25,10 +25,8 @@ interface Holder {
   readonly space: string;
 }
 
-/** Name of a folder's lock file. */
 export const LOCK_FILE = ".layergraft-lock";
 
-/** A lock that this process has. */
 export interface Lock {
   release(): Promise<void>;
 }

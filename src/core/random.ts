@@ -58,7 +58,6 @@ export class Random {
     return low + this.below(high - low + 1);
   }
 
-  /** True with this probability. */
   chance(probability: number): boolean {
     return this.float() < probability;
   }

@@ -27,7 +27,6 @@ export interface BatchOptions extends Omit<MixtureOptions, "sets"> {
   readonly pad?: number | undefined;
   /** Passes over the data. Default: endless. */
   readonly passes?: number | undefined;
-  /** Position to resume at. */
   readonly from?: BatchPosition | undefined;
 }
 

@@ -50,7 +50,6 @@ export function unitsOf(text: string): { readonly text: string; readonly weight:
   });
 }
 
-/** Passages of evaluation sets. */
 export class ContaminationIndex {
   /** The file of each passage: its units, joined by spaces. */
   readonly #files = new Map<string, string>();
@@ -65,7 +64,6 @@ export class ContaminationIndex {
     this.#shortest = shortest * WORD_WEIGHT;
   }
 
-  /** Number of different passages. */
   get size(): number {
     return this.#files.size;
   }

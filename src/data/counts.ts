@@ -1,4 +1,3 @@
-// Counts of the rows and examples of a set.
 import type { BadRow } from "./read/row.js";
 
 /**

@@ -1,4 +1,3 @@
-// All fields of `data`, for documentation.
 import type { z } from "zod";
 import { type SchemaField, schemaFields } from "../settings/index.js";
 import { contaminationSchema } from "./contamination.js";

@@ -1,4 +1,3 @@
-// Training data: from files and data sets of the Hub to batches of token ids.
 export { type Batch, type BatchOptions, type BatchPosition, BatchStream, type ExampleList } from "./batches.js";
 export type { SetCounts } from "./counts.js";
 export { type DataInput, dataSchema, planSet } from "./declaration.js";

@@ -1,4 +1,3 @@
-// An example as the model sees it.
 import type { Tokenizer } from "../engine/index.js";
 import type { Encoded } from "./encode.js";
 

@@ -1,5 +1,3 @@
-// The door of demo/: what other rooms use.
-
 export { type ExampleFolder, writeExample } from "./example-folder.js";
 export { EXPERTS } from "./names.js";
 export { demoPage } from "./page.js";

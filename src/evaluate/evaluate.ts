@@ -1,4 +1,3 @@
-// An evaluation, from tasks and a backend to results.
 import { LayergraftError, RecipeError, VERSION } from "../core/index.js";
 import { checkAbilities } from "./ask-items.js";
 import type { Backend } from "./backends/backend.js";

@@ -1,5 +1,3 @@
-// The door of evaluate/: what other rooms use.
-
 export { readMgsmAnswer } from "./answers/read-mgsm-answer.js";
 export type { Backend } from "./backends/backend.js";
 export { modelBackend, rendererOf } from "./backends/engine-backend.js";

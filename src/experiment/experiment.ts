@@ -1,5 +1,3 @@
-// Opens, runs and inspects an experiment.
-
 import { createRequire } from "node:module";
 import { availableParallelism, hostname } from "node:os";
 import { basename, join, resolve } from "node:path";

@@ -1,5 +1,3 @@
-// The door of experiment/: what other rooms use.
-
 export {
   type Downloads,
   type Experiment,

@@ -1,5 +1,3 @@
-// The formats of exports, with one interface.
-
 import { elementCount } from "../core/index.js";
 import type { ModelSource, PlacedTensor } from "../engine/index.js";
 import { encodedBytes } from "../weights/index.js";

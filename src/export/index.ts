@@ -1,5 +1,3 @@
-// Exports of export/ for other rooms.
-
 export { EXPORT_FORMATS, type ExportPlan } from "./formats.js";
 export { planGguf } from "./gguf/plan-gguf.js";
 export { ENCODING_NAMES, FILE_TYPE_NAMES, type FileType } from "./gguf/tensor-types.js";

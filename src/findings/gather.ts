@@ -1,4 +1,3 @@
-// Gathers the data of an experiment's report.
 import { plural, VERSION } from "../core/index.js";
 import { compareItems, type JudgedItem } from "../evaluate/index.js";
 import type { ItemResult } from "../experiment/index.js";

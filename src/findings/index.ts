@@ -1,4 +1,3 @@
-// The door of findings/: what an experiment found, as data, tables, pages and lines of a terminal.
 export { adviceOnFailures, outlookLines, statusLines } from "./dry-run-and-status.js";
 export { writeReport } from "./files.js";
 export { gatherReport } from "./gather.js";

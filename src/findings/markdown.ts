@@ -1,4 +1,3 @@
-// An experiment's report as Markdown.
 import { formatDuration, plural } from "../core/index.js";
 import { escapeMarkdown, gridTable, markdownLines, type Table } from "../report/index.js";
 import { moreRecipes, RECIPES_LEAD, VARIANTS } from "./recipes.js";

@@ -1,4 +1,3 @@
-// What pairs of experts both changed.
 import { formatPercent } from "../core/index.js";
 import type { Expansion, Overlap, Results } from "../experiment/index.js";
 import { gridTable, layerGrid } from "../report/index.js";

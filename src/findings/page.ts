@@ -1,4 +1,3 @@
-// An experiment's report as a page.
 import {
   type Commands,
   type Figure,

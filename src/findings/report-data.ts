@@ -1,4 +1,3 @@
-// The data of an experiment's report, as in report.json.
 import type { Grid, Lines, NumberCell, Scale, Score, Span, Table } from "../report/index.js";
 
 export interface ReportTable extends Required<Table> {

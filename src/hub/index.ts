@@ -1,4 +1,3 @@
-// Exports of hub/ for other rooms.
 export { RepositoryCache } from "./cache.js";
 export type { HubFile } from "./contents.js";
 export { HubError } from "./hub-error.js";

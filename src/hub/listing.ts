@@ -1,5 +1,3 @@
-// The files of a repository at one commit, as the hub lists them.
-
 import type { HubFile } from "./contents.js";
 import { HubError } from "./hub-error.js";
 

@@ -1,5 +1,3 @@
-// Chooses what runs a model: the embedded engine, or llama.cpp.
-
 import { usageError } from "../core/index.js";
 import type { EngineSource, WeightType } from "../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../export/index.js";

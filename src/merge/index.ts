@@ -1,5 +1,3 @@
-// Exports of merge/ for other rooms.
-
 export {
   type Analysis,
   type AnalysisWithRows,

@@ -1,4 +1,3 @@
-// Draws a heatmap in the terminal, as numbers in cells that are colored if the terminal has colors.
 import type { Heatmap } from "./heatmap.js";
 import { greenAt, heatmapMaximum } from "./heatmap.js";
 

@@ -1,5 +1,3 @@
-// Exports of report/ for other rooms.
-
 export {
   type Bars,
   type Commands,

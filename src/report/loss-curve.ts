@@ -1,4 +1,3 @@
-// The loss curve of a training run.
 import { placeOn, ticksWithin } from "./scores.js";
 import { type Colour, fill, INK, LINE, type Shape, SOFT, shape, stroke, svgOf, text, textWidth } from "./svg.js";
 

@@ -1,4 +1,3 @@
-// Renders tables for the terminal and as Markdown, CSV and LaTeX.
 import { stripVTControlCharacters } from "node:util";
 import { type Cell, columnsOf, formatCell, isNumber, type Table } from "./table.js";
 

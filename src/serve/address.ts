@@ -1,5 +1,3 @@
-// The address that a server listens on.
-
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { isSystemError, usageError } from "../core/index.js";

@@ -1,5 +1,3 @@
-// Errors in the shape of the OpenAI API.
-
 import { isAnySystemError, LayergraftError, systemMessage } from "../core/index.js";
 
 /** An error that a client is told. */

@@ -1,5 +1,3 @@
-// An engine as a model to serve.
-
 import { Random } from "../core/index.js";
 import { BlendCache, type Engine, type OpenEngineOptions } from "../engine/index.js";
 import type { ServedModel } from "./served-model.js";

@@ -1,4 +1,3 @@
-// What a misspelled field meant.
 import { closest } from "../core/index.js";
 
 /** Other tools' words for fields. */

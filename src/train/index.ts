@@ -1,4 +1,3 @@
-// Fine-tuning: run files, the training loop, and runs for TRL.
 export { dataFields } from "../data/index.js";
 export { initialFactors, planLora, writeAdapter } from "./loop/lora.js";
 export { Optimizer } from "./loop/optimizer.js";

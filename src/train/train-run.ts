@@ -1,5 +1,3 @@
-// A run from base and data to its result.
-
 import { join, resolve } from "node:path";
 import { CheckpointError, digestOfFile, exists, formatSome, RecipeError } from "../core/index.js";
 import {

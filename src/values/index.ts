@@ -1,4 +1,3 @@
-// The door of values/: what a tensor is made of, what must be measured for it, and how a plan of tensors is executed.
 export { packBits, unpackBits } from "./expressions/bits.js";
 export {
   childrenOf,

@@ -1,5 +1,3 @@
-// Exports of weights/ for other rooms.
-
 export { ADAPTER_CONFIG, ADAPTER_WEIGHTS } from "./checkpoint/adapter.js";
 export { adapterConfig, factorNames, type PeftTargets, peftName, peftTargets } from "./checkpoint/adapter-files.js";
 export { type Alignment, alignVocabularies, isWithin, type VocabularyChoice } from "./checkpoint/alignment.js";

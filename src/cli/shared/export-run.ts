@@ -10,7 +10,6 @@ import type { HubAccess } from "../../weights/index.js";
 import { runWithHub } from "./hub-access.js";
 import { elapsed, info, print, printJson, runWithProgress, type WorkOptions, warn } from "./output.js";
 
-/** Options of a command that exports. */
 export interface ExportOptions extends WorkOptions {
   readonly format: keyof typeof EXPORT_FORMATS;
   readonly type?: string;
@@ -37,7 +36,6 @@ export function withEncodingOptions(command: Command): Command {
     );
 }
 
-/** Opens a model and writes it according to the options. */
 export async function runExport(open: (hub: HubAccess) => Promise<ModelSource>, options: ExportOptions): Promise<void> {
   const start = performance.now();
   const { out, force, dryRun, resume, tensorType, format: name } = options;

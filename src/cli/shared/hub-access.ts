@@ -1,5 +1,3 @@
-// Access to the hub for sources that are not on this machine.
-
 import { formatDuration } from "../../core/index.js";
 import type { HubAccess } from "../../weights/index.js";
 import { runWithProgress, type WorkControls, type WorkOptions } from "./output.js";

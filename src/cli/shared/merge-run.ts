@@ -43,7 +43,6 @@ import {
 } from "./output.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "./push.js";
 
-/** Options of every merging command. */
 export interface MergeOptions extends WorkOptions, PushFlags {
   readonly out?: string;
   readonly as?: (typeof OUTPUT_FORMS)[number];
@@ -99,7 +98,6 @@ export function outputFields(options: MergeOptions) {
 /** Computes gates with the engine, which other merges do not load. */
 const gates: MeasureGates = async (...args) => (await import("../../engine/index.js")).measureGates(...args);
 
-/** Plans a merge and executes it according to the options. */
 export async function runMerge(
   recipe: RecipeInput | ((hub: HubAccess) => Promise<OpenedPlan>),
   options: MergeOptions,

@@ -8,7 +8,6 @@ import { BACKENDS, type BackendName, chooseBackend, isGguf, openLlama } from "..
 import { hubAccess } from "./hub-access.js";
 import type { WorkControls, WorkOptions } from "./output.js";
 
-/** Options that choose what runs a model. */
 export interface ModelFlags extends WorkOptions {
   readonly backend?: BackendName;
   readonly type?: FileType;
@@ -16,7 +15,6 @@ export interface ModelFlags extends WorkOptions {
   readonly provider?: string[];
 }
 
-/** Adds --backend. */
 export function withBackendOption(command: Command): Command {
   return command
     .optionsGroup("Engine:")
@@ -28,12 +26,10 @@ export function withBackendOption(command: Command): Command {
     );
 }
 
-/** The option --type, of llama.cpp. */
 export function typeOption(): Option {
   return new Option("--type <type>", "encoding of the weights in llama.cpp (default: q8_0)").choices(FILE_TYPE_NAMES);
 }
 
-/** The option --weights, of the embedded engine. */
 export function weightsOption(): Option {
   return new Option("--weights <type>", "weights in the embedded engine (default: float32)").choices(WEIGHT_TYPES);
 }

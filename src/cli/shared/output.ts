@@ -6,7 +6,6 @@ import { formatDuration, MAX_THREADS, own, parseBytes, usageError, visible, writ
 import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../report/index.js";
 import type { RunOptions } from "../../weights/index.js";
 
-/** Options of every command. */
 export interface CommonOptions {
   readonly json?: boolean;
   readonly quiet?: boolean;
@@ -135,7 +134,6 @@ export function parsePositive(text: string): number {
   return value;
 }
 
-/** Comma-separated words. */
 export function parseList(text: string): string[] {
   const words = text.split(",").map((word) => word.trim());
   if (words.some((word) => word === "")) throw new InvalidArgumentError("It must be comma-separated words.");
@@ -156,7 +154,6 @@ export function parseSize(text: string): number {
   return bytes;
 }
 
-/** Adds --json and --quiet. */
 export function withCommonOptions(command: Command): Command {
   return command
     .optionsGroup("General:")
@@ -164,7 +161,6 @@ export function withCommonOptions(command: Command): Command {
     .option("-q, --quiet", "print only the result, without progress or messages");
 }
 
-/** Adds --threads, --memory and the common options. */
 export function withWorkOptions(command: Command): Command {
   return withCommonOptions(
     command

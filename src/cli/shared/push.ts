@@ -1,11 +1,8 @@
-// Pushing a result to the hub, as a command or at the end of another.
-
 import type { Command } from "commander";
 import { CancelledError, formatBytes, LayergraftError, plural, usageError } from "../../core/index.js";
 import { checkPush, type PushOptions, type PushResult, pushFolder } from "../../merge/index.js";
 import { type CommonOptions, info, interruptSignal, print, runWithProgress } from "./output.js";
 
-/** Options of a command whose result can be pushed. */
 export interface PushFlags extends CommonOptions {
   readonly push?: string;
   readonly private?: boolean;

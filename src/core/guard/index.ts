@@ -56,7 +56,6 @@ export function guarded<M extends Readonly<Record<string, (...args: never[]) => 
     run({ module, name, args, seconds }) as ReturnType<M[N]>;
 }
 
-/** Runs regular expressions in the guarded process. */
 export const guardedPatterns = guarded<typeof import("./patterns.js")>("#guarded-patterns");
 
 /** @throws GuardError beyond the limits; errors of the function as errors of the same name */

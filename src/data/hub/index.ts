@@ -31,7 +31,6 @@ export interface HubDatasetOptions extends Choice {
 }
 
 export interface HubDataset {
-  /** The commit of the revision. */
   readonly commit: string;
   /** Files on this machine, sorted by their path in the data set. */
   readonly files: readonly string[];

@@ -8,7 +8,6 @@ import { isPattern, matcherOf } from "./glob.js";
 
 export const FORMATS = ["parquet", "jsonl", "json", "csv", "tsv", "text"] as const;
 
-/** Format of a data file. */
 export type Format = (typeof FORMATS)[number];
 
 const FORMAT_OF_EXTENSION: Readonly<Record<string, Format>> = {
@@ -30,7 +29,6 @@ export function formatOfName(name: string): Format | undefined {
 /** Files that libraries write beside data. */
 const NOT_DATA = /^(dataset_infos?|dataset_dict|state|config|metadata|\..*)\.json$/i;
 
-/** Whether a file has data, by its name. */
 export function isDataName(path: string): boolean {
   const name = path.slice(path.lastIndexOf("/") + 1);
   return formatOfName(name) !== undefined && !NOT_DATA.test(name) && !name.startsWith(".") && !/^readme/i.test(name);

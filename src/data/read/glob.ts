@@ -6,7 +6,6 @@ import { DataError } from "./data-error.js";
 const MAX_WILDCARDS = 8;
 const MAX_LENGTH = 500;
 
-/** Whether a text is a pattern rather than a plain path. */
 export function isPattern(text: string): boolean {
   return /[*?[{]/.test(text);
 }

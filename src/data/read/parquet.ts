@@ -1,5 +1,3 @@
-// Rows of parquet files, one row group at a time.
-
 import { isUtf8 } from "node:buffer";
 import { type FileHandle, open } from "node:fs/promises";
 import type { AsyncBuffer, FileMetaData } from "hyparquet";

@@ -1,4 +1,3 @@
-// Products of matrices and sums over axes.
 import type { Dim } from "./dim.js";
 import { GraphError, type Node } from "./node.js";
 import { type Operation, requireOperands } from "./operation.js";

@@ -1,5 +1,3 @@
-// All operations by name.
-
 import { ELEMENTWISE } from "./elementwise.js";
 import { INDEXING } from "./indexing.js";
 import { MATRIX } from "./matrix.js";

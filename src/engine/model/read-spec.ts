@@ -1,5 +1,3 @@
-// Reads the specification of a decoder from a checkpoint's configuration.
-
 import { CheckpointError, isObject } from "../../core/index.js";
 import type { CheckpointConfig } from "../../weights/index.js";
 import { brief, ConfigFields } from "./families/config-fields.js";

@@ -1,4 +1,3 @@
-// Errors of ONNX Runtime.
 import { type ErrorWhere, LayergraftError } from "../../core/index.js";
 
 /** A graph that cannot be written, loaded or run. `where.tensor` is the node or tensor with the problem, if that is known. */

@@ -1,4 +1,3 @@
-// Sessions that several models use, by a key of what they compute.
 import type { Session } from "./session.js";
 
 export class SessionPool {

@@ -1,5 +1,3 @@
-// Reads results back, and checks them.
-
 import { join } from "node:path";
 import { z } from "zod";
 import { formatSome, isFile, RecipeError, readJsonObject } from "../../core/index.js";

@@ -1,5 +1,3 @@
-// The schema of task files.
-
 import { z } from "zod";
 import { isObject } from "../../core/index.js";
 import {

@@ -1,4 +1,3 @@
-// The schema of experts: folders, training runs, and the selection of checkpoints.
 import { z } from "zod";
 import { count, flag, formatLimit, MAX_CHECKPOINTS, mapping, name, ROLES, text, whole } from "./plan-values.js";
 

@@ -1,4 +1,3 @@
-// The schema of merges, their configurations, and the controls of layer swaps.
 import { z } from "zod";
 import { count, flag, formatLimit, MAX_CONFIGURATIONS, mapping, oneOf, text, whole } from "./plan-values.js";
 

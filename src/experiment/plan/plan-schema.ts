@@ -1,5 +1,3 @@
-// The schema of plans: every field with its default and its meaning.
-
 import { z } from "zod";
 import { MAX_THREADS, parseBytes } from "../../core/index.js";
 import { WEIGHT_TYPES, type WeightType } from "../../engine/index.js";

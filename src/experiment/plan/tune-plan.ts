@@ -1,4 +1,3 @@
-// The plan that searches the best merge of two experts by one task.
 import { usageError } from "../../core/index.js";
 import type { ExperimentInput } from "./plan-schema.js";
 

@@ -1,4 +1,3 @@
-// Estimates the time and disk space that an experiment still needs.
 import { canonicalJson } from "../../core/index.js";
 import type { ExportOutlook } from "../../llama/index.js";
 import type { Expansion } from "../plan/expand-plan.js";

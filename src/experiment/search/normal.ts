@@ -1,5 +1,3 @@
-// The standard normal distribution.
-
 /** Beyond this the probability of either side is below 1e-9, less than any margin asks for. */
 const FAR = 6.5;
 

@@ -1,5 +1,3 @@
-// Runs an evaluation step.
-
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { LayergraftError, OutputError } from "../../core/index.js";

@@ -1,5 +1,3 @@
-// Steps of an experiment as values.
-
 import type { z } from "zod";
 import { digestOfValue } from "../../core/index.js";
 import type { WeightType } from "../../engine/index.js";

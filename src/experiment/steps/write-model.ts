@@ -1,5 +1,3 @@
-// Writes the model of a step into a folder.
-
 import { rm } from "node:fs/promises";
 import { DiskFullError, OutputError } from "../../core/index.js";
 import { type ExecuteOptions, executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";

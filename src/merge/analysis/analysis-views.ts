@@ -1,5 +1,3 @@
-// Data for the heatmap of an analysis.
-
 import type { Heatmap } from "../../report/index.js";
 import { compareParts, type Part } from "../../weights/index.js";
 import { type Analysis, type DeltaFigures, isInProjection } from "./analysis.js";

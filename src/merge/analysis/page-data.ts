@@ -1,4 +1,3 @@
-// Data for the interactive page of an analysis.
 import { groupBy } from "../../core/index.js";
 import { concatenate } from "../../values/index.js";
 import { type Part, pairsOf } from "../../weights/index.js";

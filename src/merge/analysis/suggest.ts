@@ -1,5 +1,3 @@
-// Suggests recipes for two experts from the model's depth and from where the experts changed.
-
 import { formatRanges, groupBy, RecipeError } from "../../core/index.js";
 import { sharesOf, shareWeights } from "../../values/index.js";
 import { blockOf } from "../../weights/index.js";

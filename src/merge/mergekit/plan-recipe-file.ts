@@ -1,4 +1,3 @@
-// Plans a recipe file or a mergekit configuration.
 import { RecipeError } from "../../core/index.js";
 import type { HubAccess } from "../../weights/index.js";
 import { type OpenedPlan, planRecipe } from "../plan/planner.js";

@@ -1,5 +1,3 @@
-// Reads mergekit configurations and reports all problems with their lines.
-
 import { RecipeError } from "../../core/index.js";
 import { loadYaml, readSettingsText } from "../../settings/index.js";
 import { type HubAccess, locateOrFetch, readConfig } from "../../weights/index.js";

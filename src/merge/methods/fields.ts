@@ -1,4 +1,3 @@
-// Recipe fields shared by several methods.
 import { z } from "zod";
 import { writtenAs } from "../../settings/index.js";
 import { numbersIn, parameterField } from "./parameter.js";

@@ -1,5 +1,3 @@
-// Pushes a model or adapter to the hub.
-
 import { basename, resolve } from "node:path";
 import { type CallOptions, usageError, VERSION } from "../../core/index.js";
 import { checkUploadAccess, hubSettings, isHubName, type UploadResult, uploadFiles } from "../../hub/index.js";

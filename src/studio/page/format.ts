@@ -1,5 +1,3 @@
-// Numbers as people read them.
-
 /** A share of 1 with the digits that the command line prints: `3.4%`, `42.0%`; `<0.1%` where that would be 0.0%. */
 export function percentText(share: number | null): string {
   if (share === null || Number.isNaN(share)) return "none";

@@ -1,4 +1,3 @@
-// Names of experts: what they are called at first, and what they cannot be called.
 import { expert } from "../protocol/index.ts";
 
 /** A name for a source that no other expert has: its last folder, without what names cannot have. */

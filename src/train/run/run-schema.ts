@@ -1,5 +1,3 @@
-// Schema of run files: every field with its default and meaning.
-
 import { z } from "zod";
 import { RecipeError } from "../../core/index.js";
 import { dataSchema } from "../../data/index.js";

@@ -1,4 +1,3 @@
-// Learning-rate schedules.
 import { plural } from "../../core/index.js";
 import type { Schedule } from "./run-schema.js";
 

@@ -1,4 +1,3 @@
-// The configuration of accelerate for a run with TRL.
 import { stringify } from "yaml";
 
 /** Machines and settings of a run for TRL. */

@@ -1,5 +1,3 @@
-// Starts a run for TRL on this machine.
-
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";

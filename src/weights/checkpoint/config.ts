@@ -1,5 +1,3 @@
-// Reads a checkpoint's configuration: family, depth, tying, vocabulary.
-
 import { basename, join } from "node:path";
 import { CheckpointError, exists, isObject, readJsonObject } from "../../core/index.js";
 

@@ -1,4 +1,3 @@
-// Describes a checkpoint from its headers and configuration.
 import { elementCount, formatShape, groupBy, type Shape } from "../../core/index.js";
 import type { StoredType } from "../streaming/program.js";
 import { compareParts, type Part } from "./architectures.js";

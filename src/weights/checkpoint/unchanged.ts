@@ -1,5 +1,3 @@
-// Whether the files of models are as they were when they were opened.
-
 import { stat } from "node:fs/promises";
 import { formatSome, LayergraftError, stampOf } from "../../core/index.js";
 import type { Checkpoint } from "./checkpoint.js";

@@ -1,4 +1,3 @@
-// The eigenvectors of a symmetric matrix.
 import { createRequire } from "node:module";
 
 /** Eigenvalues, largest first, and eigenvectors as the rows of a matrix [size, size]. */

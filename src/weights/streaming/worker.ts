@@ -1,5 +1,3 @@
-// Entry point of a worker thread.
-
 import { parentPort, workerData } from "node:worker_threads";
 import { LayergraftError } from "../../core/index.js";
 import { runCode } from "./own-code.js";

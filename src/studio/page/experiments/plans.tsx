@@ -1,4 +1,3 @@
-// The plans of the project, and how far each is.
 import type { PlanEntry } from "../../protocol/index.ts";
 import * as store from "./experiment-store.ts";
 

@@ -1,4 +1,3 @@
-// Figures of cells at a threshold.
 import type { Analysis } from "../../protocol/index.ts";
 
 export interface Place {

@@ -1,4 +1,3 @@
-// The board of a recipe's text.
 import { parse } from "yaml";
 import type { Check } from "../../protocol/index.ts";
 import { type Board, boardOfRecipe, type RecipeValue } from "../../recipe/board.ts";

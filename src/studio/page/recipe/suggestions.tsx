@@ -1,4 +1,3 @@
-// Recipes to start from, with their reasons.
 import { useEffect, useState } from "preact/hooks";
 import { stringify } from "yaml";
 import { z } from "zod";

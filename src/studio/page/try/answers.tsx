@@ -1,4 +1,3 @@
-// The answers of several models to one prompt.
 import { useEffect, useState } from "preact/hooks";
 import { z } from "zod";
 import { type Job, jobInputs } from "../../protocol/index.ts";
