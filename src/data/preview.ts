@@ -1,7 +1,6 @@
 import type { Tokenizer } from "../engine/index.js";
 import type { Encoded } from "./encode.js";
 
-/** Part of an example's text. */
 export interface PreviewPiece {
   /** As the tokenizer decodes it, special tokens included. */
   readonly text: string;

@@ -14,7 +14,6 @@ import type { Example } from "./example.js";
  */
 export type PromptTemplate = "plain" | { readonly turn: string } | { readonly chat: ChatTemplate };
 
-/** A piece of a text. */
 export interface Span {
   readonly text: string;
   readonly isResponse: boolean;
@@ -23,7 +22,6 @@ export interface Span {
 /** Which text is learned. */
 export type LossOn = "responses" | "all";
 
-/** Writes conversations. */
 export interface Writer {
   /** Whether the template marks where a text begins and a response ends, as chat templates do. */
   readonly hasOwnMarks: boolean;

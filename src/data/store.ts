@@ -58,7 +58,6 @@ export class ExampleStore {
     return this.#tokens[index] ?? 0;
   }
 
-  /** An example by its number. */
   get(index: number): Encoded {
     const kept = this.#kept[index - this.#offsets.length];
     if (kept) return kept;

@@ -19,9 +19,7 @@ import { evaluatedAnswers, type ModelAnswers, type Problem, shownProblems } from
 import { swapRecipe } from "./swap.js";
 
 export interface DemoOptions {
-  /** Folder to write. */
   readonly out: string;
-  /** Replace an earlier demo. */
   readonly force?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Takes the problems that are shown, before any model has answered. */

@@ -15,7 +15,6 @@ import {
   textFoldersOf,
 } from "../weights/index.js";
 
-/** A model to run. */
 export interface ModelSource {
   /** Display name: the folder's, or a summary of the recipe. */
   readonly name: string;

@@ -38,7 +38,6 @@ export interface TokenModel {
 
 /** What an engine knows of a model besides its weights. */
 export interface ModelText {
-  /** Display name. */
   readonly name: string;
   /** Changes with the model. */
   readonly digest: string;

@@ -129,7 +129,6 @@ export interface Downloads {
   readonly folder: string;
 }
 
-/** What an experiment will do. */
 export interface Outlook extends Pick<Progress, "expansion" | "variants" | "steps" | "estimate"> {
   readonly downloads: Downloads;
   /** Why it cannot run. */
@@ -291,7 +290,6 @@ export async function statusOf(experiment: Experiment): Promise<ExperimentStatus
   return { ...progress, counts: countsOf(progress) };
 }
 
-/** How far a variant is. */
 export function statusOfVariant(status: ExperimentStatus, one: ExpandedVariant<Experiment>): ExperimentStatus {
   const { expansion } = one;
   const keys = new Set(expansion.steps.map(({ key }) => key));

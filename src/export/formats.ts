@@ -7,7 +7,6 @@ import { type WriteGgufOptions, writeGguf } from "./gguf/write-gguf.js";
 import { ONNX_TYPES, type OnnxType, planOnnx } from "./onnx/plan-onnx.js";
 import { writeOnnx } from "./onnx/write-onnx.js";
 
-/** A planned export. */
 export interface ExportPlan {
   /** Program that reads it, and what it calls the model. */
   readonly target: string;

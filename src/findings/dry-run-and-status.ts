@@ -177,7 +177,6 @@ export function statusLines({ counts, steps, expansion, estimate, seconds }: Exp
   ];
 }
 
-/** What to do about failed steps. */
 export function adviceOnFailures(count: number): string {
   return `${plural(count, "step")} failed. Fix the cause, then run resume; steps that are done are kept.`;
 }

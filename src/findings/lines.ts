@@ -203,7 +203,6 @@ function placesOf(points: readonly LinePoint[], isMeant: (point: LinePoint) => b
   return parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
 }
 
-/** The points of a figure. */
 export function linesTable({ id, title, note, verdict, xTitle, scale, lines }: ReportLines): ReportTable {
   const hasLabels = lines.some(({ label }) => label !== "");
   const points = lines.flatMap(({ points: own }) => own);

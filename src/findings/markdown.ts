@@ -4,7 +4,6 @@ import { moreRecipes, RECIPES_LEAD, VARIANTS } from "./recipes.js";
 import type { ExperimentReport, ReportTable } from "./report-data.js";
 import { expertsTable, scoreList } from "./tables.js";
 
-/** How far the experiment is, in a sentence. */
 export function describeProgress({ progress: { done, failed, left, waiting } }: ExperimentReport): string {
   if (failed + left + waiting === 0) return `Complete: ${plural(done, "step")}.`;
   const part = (count: number, text: string) => (count > 0 ? [text.replace("#", count.toLocaleString("en-US"))] : []);
@@ -17,12 +16,10 @@ export function describeProgress({ progress: { done, failed, left, waiting } }: 
   return `Incomplete. Steps: ${parts.join(", ")}. A number that is not known yet is written as …`;
 }
 
-/** What ran the models, in a sentence. */
 export function describeBackend({ backend }: ExperimentReport): string {
   return `Evaluated with: ${backend}.`;
 }
 
-/** What merging cost, in a sentence. */
 export function describeCost({ cost: { mergeSeconds, seconds } }: ExperimentReport): string {
   if (seconds === 0) return "Nothing has been timed yet.";
   const share = (100 * mergeSeconds) / seconds;

@@ -34,7 +34,6 @@ export function tasksIn(sheet: Sheet, plan: ExperimentPlan): string[] {
   return [...new Set([...planned.filter((task) => asked.includes(task)), ...asked, ...sheet.averages.keys()])];
 }
 
-/** The main tables. */
 export function overviews(sheet: Sheet, plan: ExperimentPlan): Overview[] {
   return tasksIn(sheet, plan).flatMap((task): Overview[] => {
     const rows = rowsOf(task, sheet, plan);

@@ -17,7 +17,6 @@ const number = (value: number | null | undefined, scale: NumberCell["scale"]): N
 
 const signed = (value: number | undefined, scale: NumberCell["scale"]) => ({ ...number(value, scale), isSigned: true });
 
-/** The main table of a task. */
 export function overviewTable(overview: Overview): ReportTable {
   const { id, title, protocol, items, choice, verdict, missing, scale, bars } = overview;
   const hasSeveral = bars.some((bar) => bar.count > 1);
@@ -154,7 +153,6 @@ function progressTable({ id, group, how, evaluated }: SearchRow): ReportTable {
   };
 }
 
-/** What merges gained and lost. */
 export function flipsTable(flips: readonly Flips[]): ReportTable {
   return {
     id: "gained-lost",

@@ -25,7 +25,6 @@ export class RepositoryCache {
     return join(this.folder, "blobs", hash);
   }
 
-  /** A file of a commit. */
   snapshot(commit: string, path: string): string {
     return join(this.folder, "snapshots", commit, ...checkedPath(path).split("/"));
   }
@@ -42,7 +41,6 @@ export class RepositoryCache {
     }
   }
 
-  /** Stores the commit of a branch or tag. */
   async remember(revision: string, commit: string): Promise<void> {
     if (isCommit(revision) || (await this.commitOf(revision)) === commit) return;
     const file = this.#ref(revision);

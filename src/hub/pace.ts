@@ -24,14 +24,12 @@ export class Pace {
     this.#onSlow = onSlow;
   }
 
-  /** Begins to wait for more bytes. */
   wait(): void {
     this.#since = performance.now();
     clearTimeout(this.#timer);
     this.#timer = setTimeout(this.#onSlow, this.#left);
   }
 
-  /** Stops to wait. */
   stop(): void {
     clearTimeout(this.#timer);
   }

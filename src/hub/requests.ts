@@ -140,7 +140,6 @@ export function isUnreachable(error: unknown): boolean {
   return error instanceof TypeError && error.message === "fetch failed";
 }
 
-/** A refusal by its status. */
 export class StatusError extends Error {
   readonly statusCode: number;
   /** Reason as the hub's code, such as GatedRepo. */
@@ -219,7 +218,6 @@ export function explain(error: unknown, settings: HubSettings, asked: Asked): un
   return of(`${subject} could not be downloaded from ${endpoint}: ${reason}${advice}`);
 }
 
-/** The status of a refusal. */
 export function statusOf(error: unknown): number | undefined {
   return error instanceof Error && "statusCode" in error ? Number(error.statusCode) : undefined;
 }

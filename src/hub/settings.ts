@@ -12,7 +12,6 @@ export interface HubSettings {
   readonly token: string | undefined;
   /** Whether only the cache may be used. */
   readonly offline: boolean;
-  /** Folder of the cache. */
   readonly cache: string;
 }
 

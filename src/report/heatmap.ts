@@ -65,7 +65,6 @@ function colourOf(share: number): Colour {
 
 const percent = (value: number) => `${Math.round(100 * value)}%`;
 
-/** The figure as SVG. */
 export function heatmapSvg(heatmap: Heatmap): string {
   const { title, legend, columns, panels } = heatmap;
   const maximum = heatmapMaximum(heatmap);

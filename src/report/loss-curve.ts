@@ -14,7 +14,6 @@ interface Point {
   readonly loss: number;
 }
 
-/** What the figure shows. */
 export interface LossCurve {
   readonly title: string;
   /** The last and the best losses, on separate lines. */
@@ -89,7 +88,6 @@ interface Frame {
   readonly yOf: (loss: number) => number;
 }
 
-/** The figure as SVG. */
 export function lossCurveSvg(log: readonly LogEntry[], title: string): string {
   const curve = lossCurve(log, title);
   const { subtitle, streams, held, isLogarithmic } = curve;

@@ -22,7 +22,6 @@ export interface ProgressDisplay {
   stop(): void;
 }
 
-/** Shows nothing. */
 export const SILENT: ProgressDisplay = { update() {}, clear() {}, note() {}, stop() {} };
 
 // Rare enough not to fill a log, frequent enough to show that the process is alive.

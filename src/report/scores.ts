@@ -1,6 +1,5 @@
 // Scores, and the axes that they are drawn on. Nothing is imported, as the studio's page has this file too.
 
-/** An interval. */
 export interface Span {
   readonly low: number;
   readonly high: number;

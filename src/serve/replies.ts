@@ -3,7 +3,6 @@
 import { randomUUID } from "node:crypto";
 import type { ChoicePart, ScoredToken, Usage } from "./answers.js";
 
-/** Writes the replies to one request. */
 export interface ReplyWriter {
   /** Chunks that a stream begins with. */
   opening(choices: number): object[];
@@ -15,9 +14,7 @@ export interface ReplyWriter {
 }
 
 export interface ReplyOptions {
-  /** Name of the model. */
   readonly model: string;
-  /** Digest of the model. */
   readonly digest: string;
   /** Whether log-probabilities are asked for. */
   readonly hasScores: boolean;

@@ -2,7 +2,6 @@
 
 import type { ChatMessage, Tokenizer, TokenScores } from "../engine/index.js";
 
-/** One answer to compute. */
 export interface AnswerRequest {
   /** Answers to the same array, by identity, may share what is computed of it. */
   readonly prompt: readonly number[];

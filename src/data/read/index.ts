@@ -12,7 +12,6 @@ import { type BadRow, badRowError, type FileReader, type Row, type RowBatch } fr
 export { FORMATS, type Format, formatOfName, localFiles } from "./files.js";
 export type { BadRow, Row, RowBatch } from "./row.js";
 
-/** How files are to be read. */
 export interface ReadOptions {
   /** Default: by the name of each file, without `.gz`. */
   readonly format?: Format | undefined;

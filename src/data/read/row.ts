@@ -15,7 +15,6 @@ export interface RowBatch {
   readonly columns: readonly string[] | undefined;
 }
 
-/** A row that cannot be read. */
 export interface BadRow {
   readonly file: string;
   readonly line: number;

@@ -50,7 +50,6 @@ function binary(
   };
 }
 
-/** The value of a constant without axes. */
 export function scalarOf(node: Node | undefined): number | undefined {
   if (node?.op !== "constant" || node.shape.length > 0) return undefined;
   return (node.attributes.values as readonly number[])[0];

@@ -23,7 +23,6 @@ export class Graph {
   readonly #interned = new Map<string, Node>();
   readonly #inputs = new Map<string, Node>();
 
-  /** Number of nodes made so far. */
   get size(): number {
     return this.#nodes.length;
   }

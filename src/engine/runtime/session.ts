@@ -26,7 +26,6 @@ export type TensorValue =
 
 type Tensors = Readonly<Record<string, TensorValue>>;
 
-/** A loaded graph. */
 export interface Session {
   /**
    * Computes outputs. Feeds are not copied and must not change during the run; results belong to the caller.

@@ -23,7 +23,6 @@ export interface RenderOptions {
 
 /** Renders conversations as the model was trained on them. */
 export interface ChatTemplate {
-  /** The Jinja template. */
   readonly source: string;
   /**
    * The text of a conversation. It has its special tokens, so encode it without adding any.

@@ -12,7 +12,6 @@ export class Encoder {
   /** Ids that the post-processor puts before and after a text. */
   readonly before: readonly number[];
   readonly after: readonly number[];
-  /** Id of the unknown token. */
   readonly unknown: number | undefined;
   readonly #added: AddedTokens;
   readonly #vocabulary: ReadonlyMap<string, number>;

@@ -8,7 +8,6 @@ interface Node {
   [field: string]: unknown;
 }
 
-/** A parsed template. */
 export interface Program {
   render(scope: Readonly<Record<string, unknown>>): string;
 }

@@ -50,7 +50,6 @@ const FOREIGN =
 
 const countOf = (text: string, pattern: RegExp): number => text.match(pattern)?.length ?? 0;
 
-/** Measures how much of a text is in a language. */
 export function fidelityOf(text: string, language: Language): Fidelity {
   const plain = text.slice(0, MAX_CHARACTERS).replace(FOREIGN, " ");
   const letters = countOf(plain, LETTERS);

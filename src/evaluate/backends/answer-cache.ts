@@ -6,7 +6,6 @@ import { type Answer, type AnswerOptions, type Backend, isError } from "./backen
 
 const entrySchema = z.tuple([z.string(), z.unknown()]);
 
-/** Answers by key, kept in a log. */
 export class AnswerCache {
   readonly #values: Map<string, unknown>;
   readonly #log: AppendLog;

@@ -64,7 +64,6 @@ export class HttpClient {
   readonly #agent: HttpAgent;
   readonly #options: HttpOptions;
   readonly #redact: (text: string) => string;
-  /** How many requests to send at once. */
   readonly concurrency: number;
   /** Moment before which nothing is sent, as the server asked for a pause. */
   #pausedUntil = 0;

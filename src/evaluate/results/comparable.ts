@@ -37,7 +37,6 @@ export interface ComparableTask {
   }>;
 }
 
-/** Results that can be compared item by item. */
 export interface ComparableResults {
   readonly path: string;
   readonly program: "layergraft" | "lm-eval";

@@ -7,7 +7,6 @@ import { averageRepeats } from "../scoring/scores.js";
 import type { AnswerSettings, Item, Metric, Prompt } from "../tasks/index.js";
 import type { Results, Sample, TaskResult } from "./result-types.js";
 
-/** A task's items and samples. */
 export interface AnsweredTask {
   readonly task: string;
   readonly items: readonly Item[];

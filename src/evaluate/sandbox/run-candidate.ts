@@ -7,7 +7,6 @@ import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
 import { CancelledError, LayergraftError, processStat } from "../../core/index.js";
 
-/** Bounds of one program. */
 export interface ProgramLimits {
   /**
    * Wall time in seconds, counted from when Python is up. On Linux, time in which the program would have run but had to
@@ -48,7 +47,6 @@ export interface Job {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** How a run of Python ended. */
 export interface RawOutcome {
   /** What Python said of itself before the program began. */
   readonly ready: Readonly<Record<string, unknown>>;

@@ -86,7 +86,6 @@ export function taskJsonSchema(): JsonSchema {
   return { title: "layergraft task", ...jsonSchemaOf(declaration) };
 }
 
-/** All fields of declarations, for documentation. */
 export function taskFields(): SchemaField[] {
   return schemaFields(declaration, { closed: ["read"] });
 }

@@ -13,7 +13,6 @@ export interface MgsmExemplar {
   readonly number: string;
 }
 
-/** An edition of the problems. */
 export interface MgsmEdition {
   /** What its tasks are called: `mgsm` of `mgsm_sw`. */
   readonly name: string;

@@ -7,7 +7,6 @@ import type { TaskDeclaration } from "./declare-task.js";
 import { type Metric, type Task, textItems } from "./task.js";
 import { dataError, type LocatedRow, type OpenData, textField } from "./task-data.js";
 
-/** How answers are read and judged. */
 export type NumberReader = Pick<Task, "metrics" | "read" | "score">;
 
 /** A strict and a flexible reading of each answer, both judged in the same way. */

@@ -77,7 +77,6 @@ export async function fileRows(file: string, options: ReadOptions = {}): Promise
   return located;
 }
 
-/** Rows of a task, in a folder and on the hub. */
 export interface TaskRows {
   /** For messages. */
   readonly what: string;

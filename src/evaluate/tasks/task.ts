@@ -36,7 +36,6 @@ interface ItemBase {
   readonly gold: string;
 }
 
-/** How one answer is drawn. */
 export interface Sampling extends Pick<AnswerSettings, "topP" | "topK"> {
   /** Divides the logits; above 0. */
   readonly temperature: number;
@@ -165,11 +164,9 @@ export interface Task {
   load(data: DataAccess, options?: LoadOptions): Promise<LoadedItems>;
   /** Reads an output; the same for the same output. */
   read(item: Item, output: Output): Reading;
-  /** Judges a reading. */
   score(item: Item, reading: Reading, options?: ScoreOptions): Promise<Verdict | undefined>;
 }
 
-/** What is needed to open the tasks of a family. */
 export interface OpenOptions {
   /** Protocols that are asked for; a family takes the one that is its own, else its first. */
   readonly protocol: readonly string[];

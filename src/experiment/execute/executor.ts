@@ -11,7 +11,6 @@ export interface ReadyStep {
   readonly folder: string;
 }
 
-/** How a step ended. */
 export type Outcome =
   | { readonly outcome: "done"; readonly seconds: number }
   /** It would fail again. */

@@ -2,7 +2,6 @@
 
 import { shellQuote } from "../../core/index.js";
 
-/** Resources of a step. */
 export interface SlurmResources {
   readonly cores?: number | undefined;
   /** Bytes. */
@@ -96,7 +95,6 @@ const LOST: ReadonlySet<string> = new Set([
   ...["NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL", "CANCELLED"],
 ]);
 
-/** Whether a task waits or runs. */
 export function isOpen(state: string): boolean {
   return OPEN.has(state);
 }

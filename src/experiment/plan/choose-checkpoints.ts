@@ -3,7 +3,6 @@ import type { TrainedCheckpoint } from "../steps/result.js";
 import type { TrainStep } from "../steps/step.js";
 import type { Family } from "./plan-schema.js";
 
-/** How a family's checkpoints were chosen. */
 export interface Selection {
   readonly family: string;
   /** Checkpoints to keep. */

@@ -115,7 +115,6 @@ class Expander {
   readonly #selections: Selection[] = [];
   /** Experts that guards left out, and what would start from them. */
   readonly #missing = new Set<string>();
-  /** Names of models, which are unique. */
   readonly #names: Set<string>;
 
   constructor(plan: ExperimentPlan, facts: Facts, results: Results) {
@@ -203,7 +202,6 @@ class Expander {
     for (const expert of this.#expertsIn(family)) this.#experts.set(expert.name, expert);
   }
 
-  /** The experts of a family that are known so far. */
   #expertsIn(family: string): ExpertModel[] {
     const declared = this.#plan.experts[family] as Family;
     if (!declared.train) return folderModels(this.#plan, family, this.#facts);

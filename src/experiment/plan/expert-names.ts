@@ -19,7 +19,6 @@ interface Meaning {
   readonly members: readonly Member[];
 }
 
-/** Every expert of a plan, in its order. */
 export function membersOf(plan: ExperimentPlan): Member[] {
   return Object.entries(plan.experts).flatMap(([family, declared]) =>
     memberNames(family, declared).map((name) => ({ name, family, role: declared.role })),
@@ -97,7 +96,6 @@ export function nameProblems(recipe: unknown, members: readonly Member[], path: 
   });
 }
 
-/** Every name that means something. */
 export function wordsFor(members: readonly Member[]): string[] {
   return [...new Set(members.flatMap(({ name, family, role }) => [name, family ?? [], role ?? []].flat())), "base"];
 }

@@ -3,7 +3,6 @@ import { groupBy, isObject, mergeObjects, plural } from "../../core/index.js";
 import { type Checked, checkSchema, formatProblem, type Problem } from "../../settings/index.js";
 import { type ExperimentPlan, matrixPlanSchema } from "./plan-schema.js";
 
-/** A combination of values. */
 export interface Combination {
   /** For folders and commands: `aya-LoRA-Swahili`. Empty without a matrix. */
   readonly id: string;

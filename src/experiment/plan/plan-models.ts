@@ -38,7 +38,6 @@ import {
 import type { Role } from "./plan-values.js";
 import { settleTraining, trainingRun } from "./training-runs.js";
 
-/** A model that can be evaluated. */
 export interface Model {
   /** Unique: `layer swap, math-1 x swahili-2, bottom 3, top 1`. */
   readonly name: string;
@@ -114,7 +113,6 @@ export function trainingSteps(plan: ExperimentPlan, family: string, start: Model
   });
 }
 
-/** A checkpoint of a training run as a model. */
 export function checkpointModel(
   name: string,
   family: string,
@@ -175,7 +173,6 @@ export interface Making {
   readonly configurations: readonly Configuration[];
 }
 
-/** What a merge is made of. */
 export interface MergeParts {
   readonly plan: ExperimentPlan;
   /** What `base` means; undefined if it is not known yet. */

@@ -284,7 +284,6 @@ export type Search = ExperimentPlan["search"];
 
 export type { Json } from "../steps/step.js";
 
-/** The task that chooses among configurations. */
 export function decidingTask({ search, evaluate }: Pick<ExperimentPlan, "search" | "evaluate">): string {
   return search.by ?? evaluate.tasks[0]?.task ?? "";
 }

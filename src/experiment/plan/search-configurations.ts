@@ -17,7 +17,6 @@ import type { PlannedMerge } from "./controls.js";
 import { decidingTasks, type MergeModel, type Model, tasksFor } from "./plan-models.js";
 import type { ExperimentPlan } from "./plan-schema.js";
 
-/** Evaluates models. */
 export interface Evaluator {
   /**
    * Requests an evaluation. @returns its results, if they are there

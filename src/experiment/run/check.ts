@@ -38,7 +38,6 @@ export interface CheckedWorld extends CheckedBase {
   readonly facts: ReadFacts;
   /** Problems, each with its line. The experiment must not run while there are any. */
   readonly problems: readonly string[];
-  /** Warnings. */
   readonly notes: readonly string[];
   /** Of each variant. */
   readonly bases: readonly CheckedBase[];

@@ -4,7 +4,6 @@ import type { Random } from "../../core/index.js";
 import { eigenvectors } from "../../weights/index.js";
 import { normalAbove, normalBelow } from "./normal.js";
 
-/** A proposal. */
 export interface Sample {
   /** What is evaluated; every coordinate is from 0 to 1, and that of a whole number in the middle of its cell. */
   readonly point: readonly number[];
@@ -63,7 +62,6 @@ export class CmaEs {
     return { mean, sigma: this.#sigma, covariance, factors };
   }
 
-  /** The points of the next generation. */
   ask(random: Random): Sample[] {
     const { values, vectors } = this.#axes();
     const draw = () => {

@@ -36,7 +36,6 @@ export function sizeOf(space: Space): number {
   return cellsOf(space).reduce((size, cells) => size * (cells || Number.POSITIVE_INFINITY), 1);
 }
 
-/** The values at a point. */
 export function fieldsAt(space: Space, point: readonly number[]): Fields {
   let next = 0;
   return Object.fromEntries(

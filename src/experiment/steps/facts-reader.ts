@@ -265,7 +265,6 @@ export class ReadFacts implements Facts {
     );
   }
 
-  /** Saves the cache of digests. */
   save(): Promise<void> {
     return this.#digests.save();
   }

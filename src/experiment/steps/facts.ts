@@ -3,7 +3,6 @@ import type { ChooseItem, Task } from "../../evaluate/index.js";
 import type { EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "./result.js";
 import type { TaskRequest } from "./step.js";
 
-/** A task of a plan. */
 export interface TaskFacts {
   readonly name: string;
   readonly title: string;
@@ -36,7 +35,6 @@ export interface Facts {
   task(request: TaskRequest): TaskFacts;
 }
 
-/** Results of finished steps. */
 export interface Results {
   trained(key: string): readonly TrainedCheckpoint[] | undefined;
   suggested(key: string): readonly SuggestedRecipe[] | undefined;

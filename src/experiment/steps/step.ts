@@ -45,7 +45,6 @@ interface StepParts {
 export interface TrainStep extends StepParts {
   readonly kind: "train";
   readonly key: string;
-  /** Name of the run. */
   readonly name: string;
   /** Fields of the run; `base` is an identity, and there is no `out`. */
   readonly run: Readonly<Record<string, Json>>;

@@ -56,7 +56,6 @@ export interface GgufLayout {
   readonly header: Uint8Array;
   /** First byte of each tensor, in the order of the entries. */
   readonly offsets: readonly number[];
-  /** Size of the file. */
   readonly bytes: number;
 }
 

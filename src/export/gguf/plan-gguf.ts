@@ -24,7 +24,6 @@ export interface GgufOptions {
   readonly tensorTypes?: TensorTypes | undefined;
 }
 
-/** A GGUF file that can be written. */
 export interface GgufPlan {
   readonly source: ModelSource;
   /** Changes with the model, its files, and the options: equal digests mean equal files. */

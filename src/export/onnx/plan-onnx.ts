@@ -33,14 +33,12 @@ export interface OnnxOptions {
   readonly fileBytes?: number;
 }
 
-/** An ONNX folder that can be written. */
 export interface OnnxPlan {
   readonly source: ModelSource;
   readonly type: OnnxType;
   readonly family: string;
   /** Name of the graph's file below `onnx/`. */
   readonly file: string;
-  /** The graph. */
   readonly model: Uint8Array;
   /** Files of weights below `onnx/`, with their bytes. */
   readonly data: readonly { readonly name: string; readonly bytes: number }[];

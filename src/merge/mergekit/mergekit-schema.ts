@@ -6,7 +6,6 @@ import { checkSchema, formatPath, type Problem, recordOf } from "../../settings/
 import { parseHubName } from "../../weights/index.js";
 import { refusalOf } from "./method-translations.js";
 
-/** A place in the configuration. */
 export type Path = readonly PropertyKey[];
 
 // YAML 1.1, which mergekit reads, parses 1e-4 as a string; pydantic converts it, and booleans, to numbers.
@@ -167,7 +166,6 @@ export type Configuration = z.output<typeof configuration>;
 export type ModelEntry = z.output<typeof model>;
 export type SliceEntry = z.output<typeof slice>;
 
-/** Whether a document is a mergekit configuration. */
 export function isMergekit(value: unknown): value is { merge_method: unknown } {
   return typeof value === "object" && value !== null && "merge_method" in value && !("method" in value);
 }

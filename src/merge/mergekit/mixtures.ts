@@ -44,7 +44,6 @@ const mixture = z.object({
   ),
 });
 
-/** Whether a document is a mergekit-moe configuration. */
 export function isMixture(value: unknown): value is object {
   if (!isObject(value) || "method" in value || "merge_method" in value) return false;
   const { experts } = value;
@@ -52,7 +51,6 @@ export function isMixture(value: unknown): value is object {
   return isOfExperts || "gate_mode" in value;
 }
 
-/** Translates a mergekit-moe configuration to a recipe. */
 export function translateMixture(value: object): {
   readonly translated?: MergekitRecipe;
   readonly problems: readonly Problem[];

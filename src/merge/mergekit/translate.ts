@@ -10,7 +10,6 @@ import { flagOf, type LayerSpan, type Level, parameterOf } from "./mergekit-sett
 import { type Operand, PARAMETERS, type SliceMerge, TRANSLATIONS, type Translation } from "./method-translations.js";
 import { type OutputSlice, type SliceSource, slicesOf } from "./slices.js";
 
-/** A mergekit configuration translated to a recipe. */
 export interface MergekitRecipe {
   readonly recipe: RecipeInput;
   /** Ignored fields and deliberate differences. */

@@ -24,7 +24,6 @@ function isSource(value: unknown): boolean {
   return typeof value === "object" && value !== null && "method" in value;
 }
 
-/** A field that names a source. */
 export function sourceField(description: string): typeof source {
   return source.describe(description);
 }

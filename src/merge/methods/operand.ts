@@ -80,7 +80,6 @@ export function average(
   };
 }
 
-/** Copies a tensor of one operand. */
 export function copyTensor(name: string, operand: Operand): OperandTensor {
   return { ...tensorOf(operand, name), origin: [operand.label] };
 }
@@ -127,7 +126,6 @@ export function isMeasurable({ dtype, shape }: OperandTensor): boolean {
   return isFloatDType(dtype) && elementCount(shape) > 0;
 }
 
-/** Whether a tensor has no elements. */
 export function isEmpty({ shape }: OperandTensor): boolean {
   return elementCount(shape) === 0;
 }

@@ -5,12 +5,10 @@ import { CancelledError, DTYPE_BITS, elementCount } from "../../core/index.js";
 import { Converter, type KernelDType, type RunOptions, readTensor, type TensorInfo } from "../../weights/index.js";
 import type { FactorStep } from "../plan/adapter-plan.js";
 
-/** Bytes of an expert's factors that a step reads. */
 export function factorBytes({ parts }: Pick<FactorStep, "parts">): number {
   return parts.reduce((sum, { tensor }) => sum + tensor.bytes, 0);
 }
 
-/** Bytes of the factor that a step makes. */
 export function tensorBytes({ shape, dtype }: FactorStep): number {
   return (elementCount(shape) * DTYPE_BITS[dtype]) / 8;
 }

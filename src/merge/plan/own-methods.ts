@@ -44,7 +44,6 @@ export type OwnMethod = (kit: MethodKit) => Omit<MethodDefinition<z.ZodObject>, 
 /** More than any method needs. */
 const MAX_BYTES = 1e6;
 
-/** Whether a recipe's method is a file. */
 export function isOwnMethod(method: unknown): method is string {
   return typeof method === "string" && /\.m?js$/.test(method) && (/^\.{0,2}[\\/]/.test(method) || isAbsolute(method));
 }

@@ -40,7 +40,6 @@ export async function versionOf(
   return { isEarlier: digest !== undefined && model.digest !== digest, recipe };
 }
 
-/** The result of a model in a job. */
 export interface Evaluated {
   readonly name: string;
   /** Its folder within `evaluations`. */

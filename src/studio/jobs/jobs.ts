@@ -26,7 +26,6 @@ interface Running {
 }
 
 export interface JobsOptions {
-  /** Folder of all jobs. */
   readonly folder: string;
   /** The project, from which relative paths start. */
   readonly project: string;
@@ -72,7 +71,6 @@ export class Jobs {
     return found;
   }
 
-  /** The folder of a job's files. */
   folderOf(id: string): string {
     return join(this.#options.folder, this.get(id).id);
   }

@@ -19,7 +19,6 @@ export interface JobPlace {
   readonly folder: string;
 }
 
-/** What a job's thread is given. */
 export interface JobOrder {
   readonly kind: JobKind;
   readonly input: JobInput;

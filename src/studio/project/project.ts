@@ -45,7 +45,6 @@ export async function fileOf(project: string, ...names: readonly string[]): Prom
   return file;
 }
 
-/** Digest of a small file. */
 export async function digestOfFile(file: string): Promise<string> {
   return digestOf(await readBounded(file, MAX_BYTES, () => usageError(`${file} is too large for the studio.`)));
 }

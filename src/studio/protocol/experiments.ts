@@ -30,7 +30,6 @@ const scored = z.strictObject({
 export const experiment = z.strictObject({
   plan: z.string(),
   title: z.string(),
-  /** Its folder. */
   folder: z.string(),
   /** Changes with what this shows. */
   version: z.string(),

@@ -45,7 +45,6 @@ export class Asker {
     if (this.#thread?.isIdle === false) this.#thread.cancel();
   }
 
-  /** Ends the thread. */
   close(): void {
     clearTimeout(this.#idle);
     this.#thread?.end();

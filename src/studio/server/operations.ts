@@ -37,7 +37,6 @@ import {
 } from "./evaluations.js";
 import type { Reports } from "./reports.js";
 
-/** What handlers work on. */
 export interface Context {
   readonly project: ProjectFolder;
   readonly jobs: Jobs;

@@ -29,7 +29,6 @@ export interface StudioOptions {
   readonly onBug: (error: unknown) => void;
 }
 
-/** A studio that listens. */
 export interface Studio {
   /** Address of the page, with its token. */
   readonly url: string;

@@ -35,9 +35,7 @@ const count = z.int().min(0);
 const progressSchema = z.strictObject({
   /** Of sparse fine-tuning: before and after its masks are made. */
   phase: z.enum(["selection", "retraining"]).optional(),
-  /** Optimizer steps made. */
   step: count,
-  /** Samples and tokens seen. */
   samples: count,
   tokens: count,
   /** The position of each stream, as the stream writes it. */

@@ -92,7 +92,6 @@ export class TrainingFolder {
     }
   }
 
-  /** Removes an earlier run. */
   async clear(): Promise<void> {
     for (const name of await readdir(this.path))
       if (OWN.test(name)) await rm(join(this.path, name), { recursive: true, force: true });

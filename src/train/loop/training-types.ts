@@ -42,7 +42,6 @@ export interface TrainOptions {
   readonly source: ModelSource;
   /** What adapters name as their base. */
   readonly baseName: string;
-  /** Folder of the run. */
   readonly out: string;
   /** They take turns, step by step. */
   readonly streams: readonly TrainingStream[];

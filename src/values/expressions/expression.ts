@@ -78,7 +78,6 @@ export function leavesOf(value: Value): Leaf[] {
   return leaves;
 }
 
-/** Direct operands of a value. */
 export function childrenOf(value: Exclude<Value, Leaf>): readonly Value[] {
   if ("blend" in value) return value.blend.map((term) => term.value);
   if ("sum" in value) return value.sum.map((term) => term.value);

@@ -64,14 +64,12 @@ export class Resolver {
     return tensor.lowRank || tensor.gathered || tensor.blocks || tensor.plus ? undefined : tensor;
   }
 
-  /** The shape of a value. */
   shape(value: Value): Shape {
     if ("op" in value && value.op === "given") return [value.rows, value.columns];
     const [first] = leavesOf(value);
     return first ? this.tensor(first).shape : [];
   }
 
-  /** How to compute a value. */
   evaluation(value: Value): Evaluation {
     const shape = this.shape(value);
     const elements = elementCount(shape);
@@ -101,7 +99,6 @@ export class Resolver {
     return { file: this.file(tensor.file), offset: tensor.offset, dtype: tensor.blocks ?? tensor.dtype };
   }
 
-  /** Index of an input file. */
   file({ path, bytes, remote }: SafetensorsFile): number {
     let index = this.#indexOf.get(path);
     if (index === undefined) {

@@ -3,7 +3,6 @@ import { z } from "zod";
 import { type FieldKind, OPERATIONS } from "../../weights/index.js";
 import type { Value } from "./expression.js";
 
-/** A value of a plan. */
 export const valueSchema: z.ZodType<Value> = z.lazy(buildUnion) as unknown as z.ZodType<Value>;
 
 function buildUnion() {

@@ -217,7 +217,6 @@ function join(total: Payload, piece: Payload, job: Job): Payload {
 /** A program that reads what a pass of a measurement reads. */
 export interface MeasuringProgram {
   readonly program: Program;
-  /** Number of passes. */
   readonly times: number;
 }
 
@@ -236,7 +235,6 @@ export function measuringPrograms(
   });
 }
 
-/** Bytes that measurements read. */
 export function measuringBytes(measurements: readonly Measurement[], sources: Sources, placeholders: Measured): number {
   const programs = measuringPrograms(measurements, sources, placeholders);
   return programs.reduce((sum, { program, times }) => sum + times * countBytes(program.jobs).read, 0);

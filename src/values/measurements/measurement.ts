@@ -4,7 +4,6 @@ import { CheckpointError } from "../../core/index.js";
 import { addUp, type CheckpointTensor, type Evaluation, type Job, type Payload } from "../../weights/index.js";
 import type { Leaf, Value } from "../expressions/expression.js";
 
-/** Fields of every measurement. */
 export interface Labelled {
   /** Id by which values refer to the result. */
   readonly id: string;

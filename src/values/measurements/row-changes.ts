@@ -155,7 +155,6 @@ export function rowMeans(jobs: readonly AnalyzeJob[], totals: readonly AnalyzedP
   return concatenate(lists, Float32Array);
 }
 
-/** Concatenates typed arrays. */
 export function concatenate<Rows extends Float32Array | Float64Array>(
   lists: readonly Rows[],
   List: new (length: number) => Rows,

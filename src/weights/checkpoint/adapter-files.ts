@@ -61,7 +61,6 @@ export interface AdapterDescription {
   readonly isTransposed?: boolean;
 }
 
-/** The content of adapter_config.json. */
 export function adapterConfig(adapter: AdapterDescription): Record<string, unknown> {
   return {
     peft_type: "LORA",

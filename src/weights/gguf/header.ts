@@ -44,7 +44,6 @@ export type GgufValue = number | boolean | string | readonly number[] | readonly
 export interface GgufHeader {
   readonly metadata: ReadonlyMap<string, GgufValue>;
   readonly tensors: readonly GgufTensor[];
-  /** Size of the file. */
   readonly bytes: number;
   /** SHA-256 of everything before the tensors, hexadecimal. */
   readonly digest: string;
@@ -235,7 +234,6 @@ class Reader {
     return this.bytes(this.integer(8)).toString("utf8");
   }
 
-  /** The name of a field or a tensor. */
   name(): string {
     const length = this.integer(8);
     if (length > MAX_KEY_BYTES && MAX_KEY_BYTES < this.size) {

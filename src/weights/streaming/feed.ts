@@ -128,7 +128,6 @@ export class Feed {
     this.#wakeUp();
   }
 
-  /** Stops fetching. */
   end(): void {
     this.#ended.abort();
     this.#wakeUp();

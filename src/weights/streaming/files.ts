@@ -26,7 +26,6 @@ export interface Inputs {
   close(): void;
 }
 
-/** Files on the disk. */
 export class InputFiles implements Inputs {
   readonly #files: readonly InputFile[];
   readonly #descriptors = new Map<number, number>();

@@ -5,7 +5,6 @@ import { useEffect, useId, useRef, useState } from "preact/hooks";
 /** Class that sets the accent: that of the base, or of the expert at this position from 0. */
 export const ownClass = (expert: number | "base") => (expert === "base" ? "own-base" : `own-${(expert % 6) + 1}`);
 
-/** A model's name with its colour. */
 export function ModelName({ expert, name }: { expert: number | "base"; name: string }) {
   return (
     <span class={`row ${ownClass(expert)}`}>
@@ -238,7 +237,6 @@ export const EmptyView = ({ view, ...empty }: EmptyProps) => (
   </section>
 );
 
-/** What an empty place says. */
 export function Empty({ title, text, children }: Omit<EmptyProps, "view">) {
   return (
     <div class="empty">
@@ -293,7 +291,6 @@ export function Icon({ name }: { name: keyof typeof ICONS }) {
   );
 }
 
-/** Short texts by name. */
 export function Facts({ facts }: { facts: readonly (readonly [name: string, value: string])[] }) {
   return (
     <dl class="facts">

@@ -24,7 +24,6 @@ export const OTHER = "";
 
 const problemOf = (choice: string) => known.value?.files.find(({ file }) => file === choice)?.problem ?? null;
 
-/** The first task that can be asked. */
 export function firstTask(): string {
   const { files = [], families = [] } = known.value ?? {};
   return files.find(({ problem }) => problem === null)?.file ?? families[0]?.tasks[0] ?? OTHER;

@@ -112,7 +112,6 @@ function show(content: string, of: string | null): void {
 
 const isOf = (error: unknown, code: string) => error instanceof StudioError && error.code === code;
 
-/** Makes a recipe and opens it. */
 export async function create(wanted: string, content: string): Promise<void> {
   await attempt(async () => {
     await call("recipe.write", { name: wanted, text: content, version: null });

@@ -78,7 +78,6 @@ export function ModelList() {
 /** `engine, float32`. */
 export const runnerText = (one: Runner) => (one.backend === "engine" ? `engine, ${one.weights}` : `llama, ${one.type}`);
 
-/** The backend and its weights. */
 export function RunnerFields() {
   const now = runner.value;
   const missing = known.value?.llama ?? null;

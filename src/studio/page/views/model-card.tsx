@@ -14,7 +14,6 @@ interface Props {
   readonly onRetry: () => void;
   /** In place of the title. */
   readonly heading?: ComponentChildren;
-  /** Buttons. */
   readonly children: ComponentChildren;
 }
 
