@@ -1,4 +1,4 @@
-// Tensor name patterns of each decoder family, as transformers 4 and 5 and Meta's own files have them.
+// Tensor name patterns of each family of decoders and encoders, as transformers 4 and 5 and Meta's own files have them.
 
 export type OutsidePart = "embed_tokens" | "position_embeddings" | "final_norm" | "lm_head" | "vision" | "other";
 
@@ -152,18 +152,12 @@ const ARCHITECTURES: readonly Family[] = [
   {
     name: "Granite",
     modelTypes: ["granite"],
-    stems: STEMS,
-    layers: "layers",
     parts: LLAMA_PARTS,
-    outside: OUTSIDE,
   },
   {
     name: "StarCoder 2",
     modelTypes: ["starcoder2"],
-    stems: STEMS,
-    layers: "layers",
     parts: { ...ATTENTION, "mlp.c_fc": "up_proj", "mlp.c_proj": "down_proj", ...PRE_NORMS },
-    outside: OUTSIDE,
     tiedByDefault: true,
   },
   {
@@ -295,6 +289,43 @@ const ARCHITECTURES: readonly Family[] = [
       "cross_attn.q_norm": "q_norm",
       "cross_attn.k_norm": "k_norm",
     },
+  },
+  {
+    name: "BERT", // with RoBERTa, XLM-R and embedding models of their layout: norms after each half
+    modelTypes: ["bert", "roberta", "xlm-roberta", "camembert"],
+    stems: ["bert.", "roberta.", ""],
+    layers: "encoder.layer",
+    parts: {
+      "attention.self.query": "q_proj",
+      "attention.self.key": "k_proj",
+      "attention.self.value": "v_proj",
+      "attention.output.dense": "o_proj",
+      "attention.output.LayerNorm": "post_attention_norm",
+      "intermediate.dense": "up_proj",
+      "output.dense": "down_proj",
+      "output.LayerNorm": "post_mlp_norm",
+    },
+    outside: {
+      "embeddings.word_embeddings": "embed_tokens",
+      "embeddings.position_embeddings": "position_embeddings",
+      decoder: "lm_head",
+      lm_head: "lm_head", // the bias of the head is beside it
+    },
+    tiedByDefault: true,
+  },
+  {
+    name: "ModernBERT",
+    modelTypes: ["modernbert"],
+    parts: {
+      attn_norm: "input_norm", // not in layer 0
+      "attn.Wqkv": "qkv_proj",
+      "attn.Wo": "o_proj",
+      mlp_norm: "pre_mlp_norm",
+      "mlp.Wi": "gate_up_proj",
+      "mlp.Wo": "down_proj",
+    },
+    outside: { "embeddings.tok_embeddings": "embed_tokens", final_norm: "final_norm", decoder: "lm_head" },
+    tiedByDefault: true,
   },
   {
     name: "Llama (Meta's names)", // params.json, and the consolidated files of Mistral

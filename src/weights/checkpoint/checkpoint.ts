@@ -172,7 +172,8 @@ function dropTiedHead(
   tiedByDefault: boolean,
   notes: string[],
 ): boolean {
-  const head = [...tensors.values()].find((tensor) => tensor.part === "lm_head");
+  // Encoders store a bias of the head, too, which is tied to nothing.
+  const head = [...tensors.values()].find(({ part, shape }) => part === "lm_head" && shape.length === 2);
   if (!head) return config.tied ?? true;
   if (!(config.tied ?? tiedByDefault)) return false;
   tensors.delete(head.name);

@@ -36,7 +36,7 @@ function configOf({ config }: Fixture, modelType?: string): CheckpointConfig {
 /** The layer number of the text decoder, read off a name in the simplest way; vision towers are marked in `parts`. */
 function layerOf(name: string, part: string | undefined): number | null {
   if (part === "vision") return null;
-  const match = /(?:^|\.)(?:layers|h)\.(\d+)\./.exec(name);
+  const match = /(?:^|\.)(?:layers|layer|h)\.(\d+)\./.exec(name);
   return match ? Number(match[1]) : null;
 }
 

@@ -138,13 +138,13 @@ const GUESSES: readonly (readonly [RegExp, LayerPart])[] = [
   [/(^|[._])(q_proj|query|wq|q)$/, "q_proj"],
   [/(^|[._])(k_proj|key|wk|k)$/, "k_proj"],
   [/(^|[._])(v_proj|value|wv|v)$/, "v_proj"],
-  [/(attn|attention).*(o_proj|out_proj|c_proj|dense|wo|proj)$/, "o_proj"],
-  [/(gate_up|gate_and_up)/, "gate_up_proj"],
+  [/(attn|attention).*(o_proj|out_proj|c_proj|dense|wo|proj)$/i, "o_proj"],
+  [/(gate_up|gate_and_up|(^|\.)Wi$)/, "gate_up_proj"],
   [/shared_expert_gate$/, "shared_expert_gate"],
   [/(^|[._])(gate_proj|w1|gate_fc)$/, "gate_proj"],
   [/(^|[._])(router|gate)$/, "router"],
-  [/(^|[._])(up_proj|w3|fc1|fc_in|c_fc|dense_h_to_4h)$/, "up_proj"],
-  [/(^|[._])(down_proj|w2|fc2|fc_out|c_proj|dense_4h_to_h)$/, "down_proj"],
+  [/(^|[._])(up_proj|w3|fc1|fc_in|c_fc|dense_h_to_4h|intermediate\.dense)$/, "up_proj"],
+  [/(^|[._])(down_proj|w2|fc2|fc_out|c_proj|dense_4h_to_h|output\.dense|mlp\.Wo)$/, "down_proj"],
 ];
 
 function guessPart(module: string): LayerPart {
