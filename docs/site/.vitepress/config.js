@@ -1,0 +1,139 @@
+// The documentation site: the Markdown of the repository, where it is, as the pages of one site.
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vitepress";
+
+const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
+/** @param {string} file */
+const readJson = (file) => JSON.parse(readFileSync(join(ROOT, file), "utf8"));
+
+const { description, repository } = readJson("package.json");
+const source = repository.url.replace(/^git\+|\.git$/g, "");
+/** The path below which the site is published: "/" on a host of its own, "/layergraft/" on a project page. */
+const base = `/${process.env.SITE_BASE ?? ""}/`.replace(/\/+/g, "/");
+
+const PAGES = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+/** Folders of pages: the Markdown files right inside. */
+const FOLDERS = ["docs", "docs/api"];
+/** @param {string} file from the root of the repository */
+const isPage = (file) => PAGES.includes(file) || (file.endsWith(".md") && FOLDERS.includes(dirname(file)));
+/** A README is the index of its folder. @param {string} file */
+const indexed = (file) => file.replace(/(^|\/)README\.md$/, "$1index.md");
+
+/**
+ * Where a link leads on the site: pages keep their relative links, and other files are shown in the repository.
+ * @param {string} href as it is written, relative to the file
+ * @param {string} file from the root of the repository
+ */
+function resolveLink(href, file) {
+  if (/^([a-z]+:|#|\/)/.test(href)) return href;
+  const [path = "", hash = ""] = href.split(/(?=#)/);
+  const target = relative(ROOT, join(ROOT, dirname(file), path)).replaceAll("\\", "/");
+  if (!existsSync(join(ROOT, target))) throw new Error(`${file} links to ${href}, which does not exist`);
+  if (isPage(target)) return `${indexed(path)}${hash}`;
+  return `${source}/${statSync(join(ROOT, target)).isDirectory() ? "tree" : "blob"}/main/${target}${hash}`;
+}
+
+/** Ids of headings as GitHub makes them, so that a link with one works in both places. @param {string} heading */
+const slugify = (heading) =>
+  heading
+    .trim()
+    .toLowerCase()
+    .replace(/[^\p{L}\p{M}\p{N}\p{Pc}\- ]/gu, "")
+    .replaceAll(" ", "-");
+
+/** The README's title and first paragraph head the home page, so its text begins after them. */
+const [, title = "", opening = ""] =
+  /^# (.*)\n\n([\s\S]*?)\n\n/.exec(readFileSync(join(ROOT, "README.md"), "utf8")) ?? [];
+const tagline = opening.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").replaceAll("\n", " ");
+
+/** @param {import("vitepress").MarkdownRenderer} md */
+function configureMarkdown(md) {
+  md.core.ruler.push("repository-links", ({ tokens, env }) => {
+    const file = relative(ROOT, env.realPath ?? env.path).replaceAll("\\", "/");
+    if (file === "README.md") tokens.splice(0, tokens.findIndex(({ type }) => type === "paragraph_close") + 1);
+    for (const token of tokens.flatMap(({ children }) => children ?? [])) {
+      if (token.type === "link_open") token.attrSet("href", resolveLink(token.attrGet("href") ?? "", file));
+    }
+  });
+  // Braces in text are not expressions of Vue.
+  const render = md.render.bind(md);
+  md.render = (text, env) => render(text, env).replaceAll("{{", "&#123;&#123;");
+}
+
+/** @type {{ text: string, items: { text: string, link: string }[] }[]} */
+const groups = readJson("docs/sidebar.json");
+const sidebar = groups.map(({ text, items }) => ({
+  text,
+  items: items.map((item) => ({
+    text: item.text,
+    link: `/docs/${indexed(`${item.link}.md`).replace(/(index)?\.md$/, "")}`,
+  })),
+}));
+
+/** @type {import("vitepress").Plugin} */
+const repositoryPages = {
+  name: "repository-pages",
+  enforce: "pre",
+  // Pages are outside this package, and import Vue of it.
+  resolveId(id, _importer, { ssr }) {
+    if (!/^vue(\/|$)/.test(id)) return undefined;
+    return ssr ? { id, external: true } : this.resolve(id, import.meta.filename, { skipSelf: true });
+  },
+  // Dark colours follow the reader's switch instead of the system alone.
+  transform: (code, id) =>
+    id.includes("assets/tokens.css")
+      ? code.replace(/@media \(prefers-color-scheme: dark\) \{\s*:root \{([^}]*)\}\s*\}/, ".dark {$1}")
+      : undefined,
+};
+
+export default defineConfig({
+  srcDir: ROOT,
+  srcExclude: [
+    "{src,test,bench,examples,assets,dist.*,example,demo-output,real-model}/**",
+    "docs/{site,reference}/**",
+    "CODE_OF_CONDUCT.md",
+  ],
+  outDir: "dist",
+  cacheDir: ".cache",
+  base,
+  rewrites: indexed,
+  lang: "en",
+  title: "layergraft",
+  description,
+  head: [["link", { rel: "icon", href: `${base}icon.svg`, type: "image/svg+xml" }]],
+  markdown: {
+    anchor: { slugify },
+    theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
+    config: configureMarkdown,
+  },
+  transformPageData(page) {
+    if (page.relativePath !== "index.md") return;
+    const actions = [
+      { text: "Quick start", link: sidebar[0]?.items[0]?.link ?? "/docs/" },
+      { text: "All pages", link: "/docs/", theme: "alt" },
+    ];
+    page.title = title;
+    page.frontmatter = {
+      layout: "home",
+      titleTemplate: false,
+      hero: { name: title, tagline, actions, image: { src: "/icon.svg", alt: "" } },
+    };
+  },
+  themeConfig: {
+    logo: "/icon.svg",
+    nav: groups.map(({ text }, index) => ({ text, link: sidebar[index]?.items[0]?.link ?? "/" })),
+    sidebar: { "/docs/": sidebar },
+    outline: [2, 3],
+    search: { provider: "local" },
+    socialLinks: [{ icon: "github", link: source }],
+    editLink: { pattern: `${source}/edit/main/:path`, text: "Edit this page" },
+    externalLinkIcon: true,
+  },
+  vite: {
+    publicDir: join(ROOT, "src/studio/page/public"),
+    plugins: [repositoryPages],
+    build: { chunkSizeWarningLimit: 2000 },
+  },
+});
