@@ -55,7 +55,7 @@ const withoutComments = (code: string) =>
     .map((line) => (/^\s*(?:\/\/|\/?\*)/.test(line) ? "" : line.replace(/\s\/\/ .*$|\/\*\*.*?\*\//g, "")))
     .join("\n");
 
-const PAGES = ["README.md", ...textFiles("docs", /^(?!reference).*\.md$/), ...textFiles("assets", /\.html$/)];
+const PAGES = ["README.md", ...textFiles("docs", /^(?!reference|site).*\.md$/), ...textFiles("assets", /\.html$/)];
 const SOURCES = textFiles("src", /(?<!\.test|\.test-util)\.tsx?$/);
 
 /** Lines with one of the phrases. */
