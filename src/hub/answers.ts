@@ -102,7 +102,7 @@ export async function boundedAnswer(response: Response): Promise<Response> {
   return copyOf(response, body, { status: Math.min(status, 599), headers });
 }
 
-function copyOf(response: Response, body: string | Uint8Array | null, init: ResponseInit): Response {
+function copyOf(response: Response, body: string | Uint8Array<ArrayBuffer> | null, init: ResponseInit): Response {
   // Servers send reasons with control characters, which a Response refuses.
   const statusText = response.statusText.replace(/[^\t\x20-\x7e]/g, "?");
   return Object.defineProperty(new Response(body, { ...init, statusText }), "url", { value: response.url });

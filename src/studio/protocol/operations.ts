@@ -1,5 +1,7 @@
 // One schema of every operation, checked by the page and by the server.
 import { z } from "zod";
+import type { AnalysisPage as Analysis, MethodReference as Method } from "../../merge/index.js";
+import type { SchemaField as Field } from "../../settings/index.js";
 import { evaluation, evaluationOperations, GGUF_TYPES, runner } from "./evaluations.js";
 import { experiment, planEntry } from "./experiments.js";
 
@@ -84,28 +86,6 @@ const owner = z.strictObject({
   origins: z.array(z.array(z.string())),
   /** Whether sources are combined by more than an average. */
   combined: z.boolean(),
-});
-
-/** A field of a recipe, as `layergraft methods` lists it. */
-const field = z.strictObject({
-  name: z.string(),
-  type: z.string(),
-  choices: z.array(z.string()).optional(),
-  required: z.boolean(),
-  default: z.json().optional(),
-  description: z.string(),
-});
-
-const method = z.strictObject({
-  name: z.string(),
-  title: z.string(),
-  summary: z.string(),
-  formula: z.string(),
-  reference: z.string(),
-  fields: z.array(field),
-  /** Fields of an entry of `models` or `slices`. */
-  entryFields: z.array(field),
-  example: z.json(),
 });
 
 /** A recipe's plan, or why there is none. */
@@ -213,50 +193,6 @@ export const job = z.strictObject({
 });
 export type Job = z.infer<typeof job>;
 
-const cells = <T extends z.ZodType>(of: T) => z.array(z.array(of.nullable()));
-const share = z.number().min(0).max(1);
-/** What the view of changes shows; as AnalysisPage of merge/ describes it. */
-const analysis = z.strictObject({
-  base: z.string(),
-  architecture: z.string(),
-  layers: count,
-  rowAxis: z.enum(["input", "output"]),
-  experts: z.array(z.string()),
-  columns: z.array(z.string()),
-  steps: z.array(z.number()),
-  marks: z.array(z.strictObject({ name: z.string(), steps: z.array(count) })).min(1),
-  cells: z.array(
-    cells(
-      z.strictObject({
-        rows: count,
-        above: z.array(z.number()),
-        mean: z.number().nullable(),
-        maximum: z.number(),
-        relative: z.number().nullable(),
-        zero: share,
-      }),
-    ),
-  ),
-  totals: z.array(z.strictObject({ rows: count, above: z.array(z.number()) })),
-  pairs: z.array(
-    z.strictObject({
-      experts: z.tuple([count, count]),
-      cosine: z.number().nullable(),
-      conflict: share,
-      cells: cells(
-        z.strictObject({
-          both: z.array(z.number()),
-          bothAtMarks: z.array(z.number()),
-          cosine: z.number().nullable(),
-          conflict: share,
-        }),
-      ),
-    }),
-  ),
-  warnings: z.array(z.string()),
-});
-export type Analysis = z.infer<typeof analysis>;
-
 const folderEntry = z.strictObject({
   name: z.string(),
   kind: z.enum(["folder", "model", "recipe", "adapter", "onnx"]),
@@ -283,7 +219,7 @@ export const operations = {
   fingerprints: { input: z.strictObject({ sources: list(source) }), output: fingerprints },
   methods: {
     input: z.strictObject({}),
-    output: z.strictObject({ methods: z.array(method), outputFields: z.array(field) }),
+    output: z.custom<{ readonly methods: readonly Method[]; readonly outputFields: readonly Field[] }>(),
   },
   "recipe.read": { input: z.strictObject({ name }), output: z.strictObject({ text, version: z.string() }) },
   /** Refused if the file is no longer of that version; null makes a new one. */
@@ -328,7 +264,7 @@ export const operations = {
   "job.remove": { input: z.strictObject({ id: job.shape.id }), output: z.strictObject({}) },
   "job.list": { input: z.strictObject({}), output: z.array(job) },
   /** What an analysis found. */
-  "analysis.read": { input: z.strictObject({ id: job.shape.id }), output: analysis },
+  "analysis.read": { input: z.strictObject({ id: job.shape.id }), output: z.custom<Analysis>() },
   /** The most changed rows of one matrix, by experts in the order of the analysis. */
   "analysis.rows": {
     input: z.strictObject({ id: job.shape.id, layer: count, column: z.string().max(100) }),
@@ -362,6 +298,5 @@ export type Project = z.infer<typeof project>;
 export type Settings = z.infer<typeof settings>;
 export type Model = z.infer<typeof model>;
 export type Check = z.infer<typeof check>;
-export type Method = z.infer<typeof method>;
-export type Field = z.infer<typeof field>;
+export type { Analysis, Field, Method };
 export type Expert = z.infer<typeof expert>;

@@ -67,7 +67,7 @@ export const HANDLERS: Handlers = {
   browse: ({ folder }, { project }) => browse(folder ?? dirname(project.folder)),
   inspect: ({ source, base }, { project }) => card(source, base, project.folder),
   fingerprints: ({ sources }, { project }) => fingerprintsOf(sources, project.folder),
-  methods: () => ({ methods: copyOf(methodReferences()), outputFields: copyOf(outputReferences()) }),
+  methods: () => ({ methods: methodReferences(), outputFields: outputReferences() }),
   "recipe.read": ({ name }, { project }) => project.readRecipe(name),
   async "recipe.write"({ name, text, version }, { project, onEvent }) {
     const written = await project.writeRecipe(name, text, version);
@@ -163,11 +163,6 @@ const SOURCES: { readonly [K in JobKind]?: (input: JobInput<K>) => string[] } = 
   suggest: ({ base, task, language }) => [base, task, language],
   answer: ({ models }) => models.map(({ source }) => source),
 };
-
-/** Data without readonly types and undefined fields. */
-function copyOf<T>(value: unknown): T {
-  return JSON.parse(JSON.stringify(value)) as T;
-}
 
 async function browse(from: string): Promise<Output<"browse">> {
   const folder = resolve(from.replace(/^~(?=$|\/)/, homedir()));

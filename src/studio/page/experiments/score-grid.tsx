@@ -3,6 +3,7 @@ import type { Span } from "../../../report/scores.ts";
 import type { Experiment } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { ownClass } from "../components/basics.tsx";
+import { Grid, Own } from "../components/grid.tsx";
 import { Interval } from "../components/interval.tsx";
 import { nameFor } from "../names.ts";
 import { create } from "../recipe/recipe-store.ts";
@@ -18,43 +19,20 @@ export function ScoreGrid({ experiment }: { experiment: Experiment }) {
     <section class="card stack" aria-labelledby="scores">
       <h2 id="scores">Scores</h2>
       <Verdicts tasks={tasks} />
-      <section class="scroll" aria-label="Scores of models on tasks" tabIndex={0}>
-        <table class="score-grid">
-          <thead>
-            <tr>
-              <th scope="col">Model</th>
-              {tasks.map(({ title, about }) => (
-                <th scope="col" key={title}>
-                  {title}
-                  <span class="about">{about}</span>
-                </th>
-              ))}
-              {hasRecipes ? (
-                <th scope="col">
-                  <span class="visually-hidden">Recipe</span>
-                </th>
-              ) : null}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((row) => (
-              <tr key={`${row.label} ${row.detail}`} class={ownOf(row)}>
-                <th scope="row">
-                  <span class="own-name">
-                    <span class="mark" aria-hidden="true" />
-                    {row.label}
-                  </span>
-                  {row.detail === "" ? null : <span class="about">{row.detail}</span>}
-                </th>
-                {tasks.map(({ title, axis }, i) => (
-                  <Cell key={title} cell={row.cells[i] ?? null} axis={axis} />
-                ))}
-                {hasRecipes ? (
-                  <td class="end">{row.recipe === null ? null : <Open plan={experiment.plan} row={row} />}</td>
-                ) : null}
-              </tr>
-            ))}
-          </tbody>
+      <Grid
+        label="Scores of models on tasks"
+        name="score-grid"
+        head={[
+          "Model",
+          ...tasks.map(({ title, about }) => (
+            <>
+              {title}
+              <span class="about">{about}</span>
+            </>
+          )),
+          ...(hasRecipes ? [<span class="visually-hidden">Recipe</span>] : []),
+        ]}
+        foot={
           <tfoot>
             <tr>
               <th scope="row">Axis</th>
@@ -64,8 +42,23 @@ export function ScoreGrid({ experiment }: { experiment: Experiment }) {
               {hasRecipes ? <td /> : null}
             </tr>
           </tfoot>
-        </table>
-      </section>
+        }
+      >
+        {rows.map((row) => (
+          <tr key={`${row.label} ${row.detail}`} class={ownOf(row)}>
+            <th scope="row">
+              <Own name={row.label} />
+              {row.detail === "" ? null : <span class="about">{row.detail}</span>}
+            </th>
+            {tasks.map(({ title, axis }, i) => (
+              <Cell key={title} cell={row.cells[i] ?? null} axis={axis} />
+            ))}
+            {hasRecipes ? (
+              <td class="end">{row.recipe === null ? null : <Open plan={experiment.plan} row={row} />}</td>
+            ) : null}
+          </tr>
+        ))}
+      </Grid>
       {moreRows > 0 ? <p class="soft">{moreRows} more rows are in the report.</p> : null}
       <p class="soft small">{intervals}</p>
     </section>

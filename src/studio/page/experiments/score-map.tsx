@@ -2,6 +2,7 @@
 import { parseDocument } from "yaml";
 import type { Experiment } from "../../protocol/index.ts";
 import { call } from "../client.ts";
+import { Grid } from "../components/grid.tsx";
 import { nameFor } from "../names.ts";
 import { create } from "../recipe/recipe-store.ts";
 import { attempt, project } from "../store.ts";
@@ -29,45 +30,35 @@ export function ScoreMap({ map }: { map: Map }) {
         <h2>{title}</h2>
         <p class="soft">{about} Outlined: the best, and all that cannot be told from it on these items.</p>
       </div>
-      <section class="scroll" tabIndex={0} aria-label="Scores">
-        <table class="score-map">
-          <thead>
-            <tr>
-              <th scope="col">{fields[0] === "" ? fields[1] : `${fields[0]} down, ${fields[1]} across`}</th>
-              {columns.map((column) => (
-                <th scope="col" key={column}>
-                  {column}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((row, r) => (
-              <tr key={row}>
-                <th scope="row">{fields[0] === "" ? "" : row}</th>
-                {columns.map((column, c) => {
-                  const cell = cells[r]?.[c] ?? null;
-                  if (cell === null) return <td key={column} class="waits" aria-label="waits" />;
-                  return (
-                    <td key={column} class={cell.isBest ? "best" : ""}>
-                      <button
-                        type="button"
-                        title={`${cell.score}, ${cell.about}`}
-                        aria-label={`${fields[0]} ${row}, ${fields[1]} ${column}: ${cell.score}, ${cell.about}`}
-                        disabled={recipe === undefined}
-                        style={{ "--shade": `${Math.round(55 * cell.shade)}%` }}
-                        onClick={() => void open(row, column)}
-                      >
-                        {cell.score}
-                      </button>
-                    </td>
-                  );
-                })}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </section>
+      <Grid
+        label="Scores"
+        name="score-map"
+        head={[fields[0] === "" ? fields[1] : `${fields[0]} down, ${fields[1]} across`, ...columns]}
+      >
+        {rows.map((row, r) => (
+          <tr key={row}>
+            <th scope="row">{fields[0] === "" ? "" : row}</th>
+            {columns.map((column, c) => {
+              const cell = cells[r]?.[c] ?? null;
+              if (cell === null) return <td key={column} class="waits" aria-label="waits" />;
+              return (
+                <td key={column} class={cell.isBest ? "best" : ""}>
+                  <button
+                    type="button"
+                    title={`${cell.score}, ${cell.about}`}
+                    aria-label={`${fields[0]} ${row}, ${fields[1]} ${column}: ${cell.score}, ${cell.about}`}
+                    disabled={recipe === undefined}
+                    style={{ "--shade": `${Math.round(55 * cell.shade)}%` }}
+                    onClick={() => void open(row, column)}
+                  >
+                    {cell.score}
+                  </button>
+                </td>
+              );
+            })}
+          </tr>
+        ))}
+      </Grid>
     </section>
   );
 }

@@ -1,7 +1,7 @@
 // One matrix in numbers: each expert's change, how experts relate, and its rows.
-import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Analysis } from "../../protocol/index.ts";
+import { Grid, Own } from "../components/grid.tsx";
 import { decimalText, percentText, sizeText } from "../format.ts";
 import { cellOf, histogram, jaccard, type Place, type Steps, shareOf } from "./figures.ts";
 
@@ -37,7 +37,7 @@ export function Detail({ data, names, place, steps, own, readRows }: Props) {
       </header>
       {rows === 0 ? null : (
         <>
-          <Numbers label="Experts" head={["Expert", "Changed", "Mean", "Relative", "Untouched"]}>
+          <Grid label="Experts" head={["Expert", "Changed", "Mean", "Relative", "Untouched"]}>
             {present.map(({ name, expert, cell }) => (
               <tr key={name}>
                 <th scope="row">
@@ -49,9 +49,9 @@ export function Detail({ data, names, place, steps, own, readRows }: Props) {
                 <td>{percentText(cell?.zero ?? null)}</td>
               </tr>
             ))}
-          </Numbers>
+          </Grid>
           {data.pairs.length === 0 ? null : (
-            <Numbers label="Pairs of experts" head={["Pair", "Overlap", "Conflict", "Cosine"]}>
+            <Grid label="Pairs of experts" head={["Pair", "Overlap", "Conflict", "Cosine"]}>
               {data.pairs.map(({ experts: [a, b], cells }) => {
                 const cell = cells[place.layer]?.[place.column];
                 return (
@@ -65,49 +65,12 @@ export function Detail({ data, names, place, steps, own, readRows }: Props) {
                   </tr>
                 );
               })}
-            </Numbers>
+            </Grid>
           )}
           <Rows {...{ data, names, place, steps, own, readRows }} />
         </>
       )}
     </section>
-  );
-}
-
-interface NumbersProps {
-  readonly label: string;
-  readonly head: readonly string[];
-  readonly name?: string;
-  /** Rows. */
-  readonly children: ComponentChildren;
-}
-
-/** A table that scrolls where it is too wide. */
-function Numbers({ label, head, name = "", children }: NumbersProps) {
-  return (
-    <section class={`scroll ${name}`} tabIndex={0} aria-label={label}>
-      <table class="numbers">
-        <thead>
-          <tr>
-            {head.map((text) => (
-              <th scope="col" key={text}>
-                {text}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>{children}</tbody>
-      </table>
-    </section>
-  );
-}
-
-export function Own({ name, own }: { name: string; own: string }) {
-  return (
-    <span class={`own-name ${own}`}>
-      <span class="mark" aria-hidden="true" />
-      {name}
-    </span>
   );
 }
 
@@ -199,7 +162,7 @@ function TopRows({ found, names, own, largest }: TopRowsProps) {
   return (
     <div class="stack tight">
       <h3>Most changed rows</h3>
-      <Numbers label="Most changed rows" head={["Row", ...names]} name="top-rows">
+      <Grid label="Most changed rows" head={["Row", ...names]} name="numbers top-rows">
         {found.map(({ index, changes }) => (
           <tr key={index}>
             <th scope="row">{index}</th>
@@ -211,7 +174,7 @@ function TopRows({ found, names, own, largest }: TopRowsProps) {
             ))}
           </tr>
         ))}
-      </Numbers>
+      </Grid>
     </div>
   );
 }

@@ -2,9 +2,10 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Analysis } from "../../protocol/index.ts";
 import { ownClass } from "../components/basics.tsx";
+import { Own } from "../components/grid.tsx";
 import { percentText, sizeText } from "../format.ts";
 import { colourAt, ramp, usePalette } from "./colour.ts";
-import { Detail, Own, type ReadRows } from "./detail.tsx";
+import { Detail, type ReadRows } from "./detail.tsx";
 import { cellOf, type Place, type Steps, scaleOf, shareOf, topPlace, totalShare } from "./figures.ts";
 import { Heatmap } from "./heatmap.tsx";
 import { LayerChart } from "./layer-chart.tsx";

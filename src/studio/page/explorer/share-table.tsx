@@ -1,8 +1,8 @@
 // The shares of a heatmap as a table, for those who read or copy numbers.
 import { useState } from "preact/hooks";
 import type { Analysis } from "../../protocol/index.ts";
+import { Grid, Own } from "../components/grid.tsx";
 import { percentText } from "../format.ts";
-import { Own } from "./detail.tsx";
 import { type Steps, shareOf } from "./figures.ts";
 
 interface Props {
@@ -19,33 +19,21 @@ export function ShareTable({ data, names, steps, own }: Props) {
       <summary>Shares as tables</summary>
       {isOpen
         ? names.map((name, expert) => (
-            <section class="scroll" tabIndex={0} aria-label={`Shares of ${name}`} key={name}>
-              <table class="numbers">
-                <caption>
-                  <Own name={name} own={own(expert)} />
-                </caption>
-                <thead>
-                  <tr>
-                    <th scope="col">Layer</th>
-                    {data.columns.map((column) => (
-                      <th scope="col" key={column}>
-                        {column}
-                      </th>
-                    ))}
-                  </tr>
-                </thead>
-                <tbody>
-                  {Array.from({ length: data.layers }, (_, layer) => (
-                    <tr key={layer}>
-                      <th scope="row">{layer}</th>
-                      {data.columns.map((name, column) => (
-                        <td key={name}>{percentText(shareOf(data, expert, { layer, column }, steps))}</td>
-                      ))}
-                    </tr>
+            <Grid
+              key={name}
+              label={`Shares of ${name}`}
+              head={["Layer", ...data.columns]}
+              caption={<Own name={name} own={own(expert)} />}
+            >
+              {Array.from({ length: data.layers }, (_, layer) => (
+                <tr key={layer}>
+                  <th scope="row">{layer}</th>
+                  {data.columns.map((name, column) => (
+                    <td key={name}>{percentText(shareOf(data, expert, { layer, column }, steps))}</td>
                   ))}
-                </tbody>
-              </table>
-            </section>
+                </tr>
+              ))}
+            </Grid>
           ))
         : null}
     </details>

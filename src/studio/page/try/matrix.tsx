@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { ComparedItem, Matrix } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Dialog, Pager, Segments } from "../components/basics.tsx";
+import { Grid, Own } from "../components/grid.tsx";
 import { Select } from "../components/inputs.tsx";
 import { inBackground } from "../store.ts";
 import { Item, Verdict } from "./item.tsx";
@@ -54,37 +55,23 @@ export function ItemsByModels({ rows, task }: { rows: readonly Row[]; task: stri
           <Select label="Group" value={group} options={[["", "all"], ...groups]} onChange={setGroup} />
         ) : null}
       </div>
-      <section class="scroll" tabIndex={0} aria-label="What each answer is worth">
-        <table class="numbers">
-          <thead>
-            <tr>
-              <th scope="col">Item</th>
-              {rows.map(({ name, label, accent }) => (
-                <th scope="col" key={name} class={accent}>
-                  <span class="own-name">
-                    <span class="mark" aria-hidden="true" />
-                    {label}
-                  </span>
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {items.slice(page * PAGE, (page + 1) * PAGE).map(({ id, values }) => (
-              <tr key={id}>
-                <th scope="row">{id}</th>
-                {rows.map(({ name, label }, i) => (
-                  <td key={name}>
-                    <button type="button" class="quiet" aria-label={`${label} on item ${id}`} onClick={() => show(id)}>
-                      {values[i] == null ? "none" : <Verdict value={values[i]} />}
-                    </button>
-                  </td>
-                ))}
-              </tr>
+      <Grid
+        label="What each answer is worth"
+        head={["Item", ...rows.map(({ name, label, accent }) => <Own key={name} name={label} own={accent} />)]}
+      >
+        {items.slice(page * PAGE, (page + 1) * PAGE).map(({ id, values }) => (
+          <tr key={id}>
+            <th scope="row">{id}</th>
+            {rows.map(({ name, label }, i) => (
+              <td key={name}>
+                <button type="button" class="quiet" aria-label={`${label} on item ${id}`} onClick={() => show(id)}>
+                  {values[i] == null ? "none" : <Verdict value={values[i]} />}
+                </button>
+              </td>
             ))}
-          </tbody>
-        </table>
-      </section>
+          </tr>
+        ))}
+      </Grid>
       <Pager page={page} pages={Math.ceil(items.length / PAGE)} onPage={setPage} />
       {open ? (
         <Dialog title={`Item ${open.id}`} onClose={() => setOpen(null)}>

@@ -1,0 +1,44 @@
+import type { ComponentChildren } from "preact";
+
+interface Props {
+  readonly label: string;
+  readonly head: readonly ComponentChildren[];
+  /** Class of the table. */
+  readonly name?: string;
+  readonly caption?: ComponentChildren;
+  readonly foot?: ComponentChildren;
+  /** Rows. */
+  readonly children: ComponentChildren;
+}
+
+/** A table that scrolls where it is too wide. */
+export function Grid({ label, head, name = "numbers", caption, foot, children }: Props) {
+  return (
+    <section class="scroll" tabIndex={0} aria-label={label}>
+      <table class={name}>
+        {caption ? <caption>{caption}</caption> : null}
+        <thead>
+          <tr>
+            {head.map((cell, i) => (
+              <th scope="col" key={i}>
+                {cell}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+        {foot}
+      </table>
+    </section>
+  );
+}
+
+/** The name of a model, in its colour. */
+export function Own({ name, own = "" }: { name: string; own?: string }) {
+  return (
+    <span class={`own-name ${own}`}>
+      <span class="mark" aria-hidden="true" />
+      {name}
+    </span>
+  );
+}
