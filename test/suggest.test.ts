@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import {
+  type Analysis,
   analyzeExperts,
   METHODS,
   planRecipe,
@@ -42,6 +43,7 @@ async function writeExpert(name: string, moves: (layer: number, tensor: string) 
   });
 }
 
+let analysis: Analysis;
 let suggestions: Suggestion[] = [];
 const named = (name: string) => suggestions.find((one) => one.name === name);
 
@@ -50,7 +52,7 @@ beforeAll(async () => {
   await writeExpert("language", (layer) => layer < 3 || layer > 13);
   await writeExpert("task", (layer, tensor) => layer > 7 && tensor.includes("mlp"));
   const experts = { task: join(root, "task"), language: join(root, "language") };
-  const { analysis } = await analyzeExperts({ base: join(root, "base"), experts });
+  ({ analysis } = await analyzeExperts({ base: join(root, "base"), experts }));
   suggestions = suggestRecipes({ analysis, sources });
 });
 
@@ -88,6 +90,19 @@ describe("suggestRecipes", () => {
       alpha: 0.5,
     });
     expect(named("profile")?.recipe).toMatchObject({ layers: { language: "0-2,14-15" } });
+  });
+
+  it("gives the task expert the block in which both are most alike", () => {
+    expect(named("alignment")).toBe(undefined);
+    const alike: number[] = Array.from({ length: LAYERS }, (_, layer) => (layer > 4 && layer < 11 ? 0.9 : 0.6));
+    alike[1] = 0.95;
+    const unlike = alike.map(() => null);
+    const alignment = { texts: 200, pairs: [unlike, unlike, alike] };
+    const found = suggestRecipes({ analysis: { ...analysis, alignment }, sources });
+    expect(found.find(({ name }) => name === "alignment")).toMatchObject({
+      layers: "language 0-4, 11-15; task 5-10; language outside the layers",
+      recipe: { method: "swap", outside: "language", layers: { language: "0-4,11-15" } },
+    });
   });
 
   it("offers the reverse, and modules in place of layers", () => {

@@ -1,8 +1,10 @@
 import { resolve } from "node:path";
+import { alignExperts } from "../engine/index.js";
 import {
   type Analysis,
   type AnalysisOutput,
   type AnalyzeOptions as AnalysisSettings,
+  type AnalysisWithRows,
   analyzeExperts,
   checkAnalysisOutput,
   type Suggestion,
@@ -13,7 +15,10 @@ import {
 import { hubOf } from "./options.js";
 
 /** Options of `analyze`. */
-export interface AnalyzeOptions extends Omit<AnalysisSettings, "hub">, Partial<AnalysisOutput> {}
+export interface AnalyzeOptions extends Omit<AnalysisSettings, "hub">, Partial<AnalysisOutput> {
+  /** 4 to 1000 texts on which to measure how alike the models represent them (`Analysis.alignment`). Default: none. */
+  readonly on?: readonly string[] | undefined;
+}
 
 /**
  * Measures where experts changed, in one pass over the weights: by tensor, part, layer and model (Bandarkar et al.,
@@ -29,9 +34,16 @@ export async function analyze(options: AnalyzeOptions): Promise<Analysis> {
   const models = [base, ...Object.values(experts).filter((source) => typeof source === "string")];
   const inputs = models.map((model) => resolve(folder ?? "", model));
   if (out !== undefined) await checkAnalysisOutput({ out, force }, inputs);
-  const result = await analyzeExperts({ ...options, hub: hubOf(options) });
+  const result = await measured(options);
   if (out !== undefined) await writeAnalysis({ out, force }, result);
   return result.analysis;
+}
+
+async function measured({ on, ...options }: AnalyzeOptions): Promise<AnalysisWithRows> {
+  const settings = { ...options, hub: hubOf(options) };
+  const { analysis, rows } = await analyzeExperts(settings);
+  if (on === undefined) return { analysis, rows };
+  return { analysis: await alignExperts(analysis, options.base, options.experts, on, settings), rows };
 }
 
 /** Options of `suggest`. */
@@ -52,6 +64,6 @@ export interface SuggestOptions
  */
 export async function suggest(options: SuggestOptions): Promise<readonly Suggestion[]> {
   const { base, task, language, tau, alpha, vocabulary } = options;
-  const { analysis } = await analyzeExperts({ ...options, experts: { task, language }, hub: hubOf(options) });
+  const { analysis } = await measured({ ...options, experts: { task, language } });
   return suggestRecipes({ analysis, sources: { base, task, language }, tau, alpha, vocabulary });
 }

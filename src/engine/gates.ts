@@ -1,17 +1,9 @@
 // Rows of a mixture's router from prompts: hidden states at the input of each layer, as mergekit-moe takes them.
 import { CancelledError, CheckpointError, Random } from "../core/index.js";
-import type { GatesMeasurement, MeasureGates } from "../values/index.js";
+import type { MeasureGates } from "../values/index.js";
 import type { Checkpoint } from "../weights/index.js";
-import { type Node, reachable } from "./graph/index.js";
-import { buildDecoder, FEEDS, readSpec } from "./model/index.js";
+import { openStates } from "./hidden-states.js";
 import { sourceOf } from "./model-source.js";
-import { RopeTables } from "./rope-tables.js";
-import { lowerGraph, openSession, type TensorValue } from "./runtime/index.js";
-import { loadSourceTokenizer } from "./source-text.js";
-import { bindWeights } from "./weights.js";
-
-/** Reads a text and returns a state per layer: [layers, width]. */
-type ReadText = (text: string) => Promise<Float64Array>;
 
 /**
  * Computes the gates of a mixture of experts, [layers, experts, width]. Random ones need no model.
@@ -27,7 +19,13 @@ export const measureGates: MeasureGates = async (gates, sources, options) => {
     return Float32Array.from({ length: layers * experts.length * width }, draw);
   }
   const rows = new Float32Array(layers * experts.length * width);
-  const { read, close } = await openReader(sources.get(source) as Checkpoint, gates, options);
+  const isEmbedding = mode === "cheap_embed";
+  const { read, close } = await openStates(await sourceOf(sources.get(source) as Checkpoint), {
+    ...options,
+    // States at the input of each layer; the embedding's row stands for all.
+    at: Array.from({ length: layers }, (_, layer) => (isEmbedding ? 0 : layer)),
+    pool: mode === "hidden" ? "last" : mode === "hidden_avg" ? "mean" : "sum",
+  });
   const total = experts.reduce((sum, { positive, negative }) => sum + positive.length + negative.length, 0);
   let done = 0;
   try {
@@ -39,7 +37,7 @@ export const measureGates: MeasureGates = async (gates, sources, options) => {
         for (const [i, x] of (await read(text)).entries()) sum[i] = (sum[i] as number) + x / texts.length;
       }
       // As mergekit: embeddings of all prompts are added up, and each side of the difference has norm 1.
-      return mode === "cheap_embed" ? unitStates(sum, width) : sum;
+      return isEmbedding ? unitStates(sum, width) : sum;
     };
     for (const [e, { positive, negative }] of experts.entries()) {
       const [towards, away] = [await mean(positive), await mean(negative)];
@@ -60,56 +58,6 @@ export const measureGates: MeasureGates = async (gates, sources, options) => {
   }
   return rows;
 };
-
-/** Opens the model that reads prompts, with the layers that the mode needs. */
-async function openReader(
-  checkpoint: Checkpoint,
-  { mode, layers, width }: GatesMeasurement,
-  { threads, signal }: Parameters<MeasureGates>[2],
-): Promise<{ readonly read: ReadText; readonly close: () => Promise<void> }> {
-  const source = await sourceOf(checkpoint);
-  const tokenizer = await loadSourceTokenizer(source);
-  const begin = tokenizer.bos === undefined ? "" : (tokenizer.tokenOf(tokenizer.bos) ?? "");
-  const spec = readSpec(source.config);
-  const { streams, weights: all } = buildDecoder(spec);
-  const inputs = streams.slice(0, mode === "cheap_embed" ? 1 : layers);
-  const outputs = Object.fromEntries(inputs.map((node, layer): [string, Node] => [`${layer}`, node]));
-  const used = new Set(
-    reachable(inputs).flatMap((node) => (node.op === "input" ? [String(node.attributes.name)] : [])),
-  );
-  const weights = new Map([...all].filter(([name]) => used.has(name)));
-  const bound = await bindWeights({ spec, weights }, source, { signal });
-  const session = await openSession(lowerGraph(outputs, { weights: bound.weights }), { threads });
-  const ropes = new RopeTables(spec.ropes);
-  const read: ReadText = async (text) => {
-    const ids = tokenizer.encode(begin + text);
-    const integers = (from: (i: number) => number): TensorValue => {
-      return { dtype: "i64", shape: [1, ids.length], data: BigInt64Array.from(ids, (_, i) => BigInt(from(i))) };
-    };
-    const feeds: Record<string, TensorValue> = {
-      [FEEDS.ids]: integers((i) => ids[i] as number),
-      [FEEDS.positions]: integers((i) => i),
-      [FEEDS.segments]: integers(() => 1),
-      ...ropes.feeds(ids.length),
-    };
-    const states = new Float64Array(layers * width);
-    if (ids.length === 0) return states;
-    const needed = Object.fromEntries(Object.entries(feeds).filter(([name]) => used.has(name)));
-    const results = await session.run(needed, Object.keys(outputs));
-    for (let layer = 0; layer < layers; layer++) {
-      const stream = results[mode === "cheap_embed" ? "0" : `${layer}`]?.data as Float32Array;
-      for (let at = mode === "hidden" ? ids.length - 1 : 0; at < ids.length; at++) {
-        const share = mode === "hidden_avg" ? 1 / ids.length : 1;
-        for (let i = 0; i < width; i++) {
-          const to = layer * width + i;
-          states[to] = (states[to] as number) + share * (stream[at * width + i] as number);
-        }
-      }
-    }
-    return states;
-  };
-  return { read, close: () => session.close() };
-}
 
 /** States with norm 1, [layers, width]; those of almost nothing are 0. */
 function unitStates(states: Float64Array, width: number): Float64Array {

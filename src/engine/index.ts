@@ -1,3 +1,4 @@
+export { alignExperts } from "./alignment.js";
 export { BlendCache, computeBlends } from "./blends.js";
 export { type BatchRequest, checkRequest, type TokenAnswer } from "./decoding-batch.js";
 export {

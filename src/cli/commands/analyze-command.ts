@@ -14,6 +14,7 @@ import {
 } from "../../merge/index.js";
 import { heatmapLines, right, terminalLines } from "../../report/index.js";
 import { pairsOf } from "../../weights/index.js";
+import { align, ON_HELP } from "../shared/alignment.js";
 import { runWithHub } from "../shared/hub-access.js";
 import {
   elapsed,
@@ -32,6 +33,7 @@ interface AnalyzeCommandOptions extends WorkOptions {
   readonly rows?: "input" | "output";
   readonly threshold?: readonly ThresholdSpec[];
   readonly vocabulary?: string;
+  readonly on?: string;
   readonly out?: string;
   readonly force?: boolean;
 }
@@ -79,6 +81,7 @@ export function add(program: Command): void {
       parseThresholds,
     )
     .option("--vocabulary <name>", "tokens to compare if vocabularies differ: base, an expert's name, or union")
+    .option("--on <file>", ON_HELP)
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder to write (default: print to the terminal only)")
     .option("--force", "replace an existing analysis");
@@ -87,15 +90,17 @@ export function add(program: Command): void {
 
 async function analyze(options: AnalyzeCommandOptions): Promise<void> {
   const start = performance.now();
-  const { base, expert, out, force } = options;
+  const { base, expert, on, out, force } = options;
   if (out !== undefined) await checkAnalysisOutput({ out, force }, [base, ...expert.values()]);
   const experts = Object.fromEntries(expert);
-  const result = await runWithHub(options, (controls) =>
-    analyzeExperts({
+  const result = await runWithHub(options, async (controls) => {
+    const measured = await analyzeExperts({
       ...{ base, experts, rows: options.rows, thresholds: options.threshold, vocabulary: options.vocabulary },
       ...controls,
-    }),
-  );
+    });
+    if (on === undefined) return measured;
+    return { ...measured, analysis: await align(measured.analysis, { base, experts, on }, controls) };
+  });
   const { analysis } = result;
   for (const warning of analysis.warnings) warn(warning);
   if (analysis.skipped.length > 0)
@@ -140,5 +145,19 @@ function describe(analysis: Analysis): string[] {
     ...(pairs.length > 0
       ? ["", ...terminalLines({ columns: ["pair", ...["cosine", "conflict", ...shared].map(right)], rows: pairs })]
       : []),
+    ...alignmentLines(analysis),
   ];
+}
+
+/** Rows are layers, from the input up. */
+function alignmentLines({ alignment, experts, layers }: Analysis): string[] {
+  if (!alignment) return [];
+  const names = ["base", ...experts];
+  const columns = pairsOf(names.length).map(([i, j]) => right(`${names[i]} and ${names[j]}`));
+  const rows = Array.from({ length: layers }, (_, layer) => [
+    String(layer),
+    ...alignment.pairs.map((pair) => pair[layer]?.toFixed(3) ?? ""),
+  ]);
+  const title = `alike after each layer, on ${alignment.texts} texts (linear CKA):`;
+  return ["", title, ...terminalLines({ columns: ["layer", ...columns], rows })];
 }

@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { stringify } from "yaml";
 import { exists, OutputError, plural, writeFileAtomically } from "../../core/index.js";
 import { analyzeExperts, type Suggestion, suggestRecipes } from "../../merge/index.js";
+import { align, ON_HELP } from "../shared/alignment.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { sourceFrom } from "../shared/move-source.js";
 import {
@@ -24,6 +25,7 @@ interface SuggestCommandOptions extends WorkOptions {
   readonly tau?: number;
   readonly alpha?: number;
   readonly vocabulary?: string;
+  readonly on?: string;
   readonly out?: string;
   readonly force?: boolean;
 }
@@ -44,6 +46,7 @@ export function add(program: Command): void {
     .option("--tau <share>", "smallest difference of shares that decides a layer (default: 0.001)", parseShare)
     .option("--alpha <share>", "task expert's weight in layers below --tau (default: 0.5)", parseShare)
     .option("--vocabulary <name>", "tokens to compare if vocabularies differ: task, language, base, or union")
+    .option("--on <file>", `${ON_HELP}, and suggest a block of layers from it`)
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder for the recipes, one YAML file each")
     .option("--force", "write to a folder that is not empty; replaces recipes by name");
@@ -51,12 +54,14 @@ export function add(program: Command): void {
 }
 
 async function suggest(options: SuggestCommandOptions): Promise<void> {
-  const { base, task, language, tau, alpha, vocabulary, out } = options;
+  const { base, task, language, tau, alpha, vocabulary, on, out } = options;
   if (out !== undefined && !options.force) await requireEmpty(out);
   if (task === language) warn("task and language are the same source; swapping layers between them changes nothing");
-  const { analysis } = await runWithHub(options, (controls) =>
-    analyzeExperts({ base, experts: { task, language }, vocabulary, ...controls }),
-  );
+  const experts = { task, language };
+  const analysis = await runWithHub(options, async (controls) => {
+    const { analysis } = await analyzeExperts({ base, experts, vocabulary, ...controls });
+    return on === undefined ? analysis : align(analysis, { base, experts, on }, controls);
+  });
   for (const warning of analysis.warnings) warn(warning);
   const sources = { base, task, language };
   if (out === undefined) {

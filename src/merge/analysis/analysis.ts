@@ -112,6 +112,11 @@ export interface Analysis {
   readonly matrices: Figures;
   /** The whole model, with embeddings, norms and biases. */
   readonly total: Figures;
+  /**
+   * Linear CKA of the states after each layer, of pairs of base and experts in the order (0,1), (0,2), ...; the base is 0.
+   * Null where states do not vary. Absent if no text was read.
+   */
+  readonly alignment?: { readonly texts: number; readonly pairs: readonly (readonly (number | null)[])[] };
   /** Tensors left out because they are not floating point. */
   readonly skipped: readonly string[];
   /** Warnings, such as experts equal to the base or values that are not finite. */

@@ -1,6 +1,6 @@
 import { formatRanges, groupBy, RecipeError } from "../../core/index.js";
 import { sharesOf, shareWeights } from "../../values/index.js";
-import { blockOf } from "../../weights/index.js";
+import { blockOf, pairsOf } from "../../weights/index.js";
 import { defaultSwapLayers, ownerOfLayer, PAPER_DEPTH } from "../methods/swap.js";
 import type { RecipeInput } from "../plan/recipe.js";
 import type { Analysis } from "./analysis.js";
@@ -56,6 +56,7 @@ export function suggestRecipes(options: SuggestOptions): Suggestion[] {
     ...paperRange(analysis.layers, options),
     ...byShares(analysis, task, language, options),
     ...byProfile(analysis, task, language, options),
+    ...byAlignment(analysis, task, language, options),
     ...otherSwaps(analysis.layers, options),
   ]
     .filter(isFirstOfItsKind)
@@ -234,6 +235,51 @@ function byProfile(analysis: Analysis, task: number, language: number, { sources
   ];
 }
 
+/** The block of layers in which the experts are most alike: the largest sum of CKA above its mean. */
+function byAlignment(analysis: Analysis, task: number, language: number, { sources }: SuggestOptions): Suggestion[] {
+  const { alignment, experts, layers: depth } = analysis;
+  // The base is the first model of the pairs.
+  const [i, j] = [Math.min(task, language) + 1, Math.max(task, language) + 1];
+  const pair = pairsOf(experts.length + 1).findIndex(([a, b]) => a === i && b === j);
+  const alike = (alignment?.pairs[pair] ?? []).map((value) => value ?? 0);
+  const mean = alike.reduce((sum, value) => sum + value, 0) / alike.length;
+  const best = { from: 0, until: 0, sum: 0 };
+  for (let from = 0; from < alike.length; from++) {
+    let sum = 0;
+    for (let until = from + 1; until <= alike.length; until++) {
+      sum += (alike[until - 1] as number) - mean;
+      if (sum > best.sum) Object.assign(best, { from, until, sum });
+    }
+  }
+  return middleOfTask("alignment", best, depth, sources, {
+    reason: `the language expert with the task expert's layers in the block in which both represent ${alignment?.texts} texts most alike (CKA)`,
+    reference:
+      "Kornblith et al., arXiv 1905.00414, as a measure; the block of a task expert is LightOn's, arXiv 2605.26735",
+  });
+}
+
+/** The language expert with a block of layers of the task expert. */
+function middleOfTask(
+  name: string,
+  { from, until }: { readonly from: number; readonly until: number },
+  depth: number,
+  { task, language }: SuggestOptions["sources"],
+  texts: Pick<Suggestion, "reason" | "reference">,
+): Suggestion[] {
+  const outer = Array.from({ length: depth }, (_, layer) => layer).filter((layer) => layer < from || layer >= until);
+  if (outer.length === 0 || outer.length === depth) return [];
+  const owners = Array.from({ length: depth }, (_, layer) => (layer >= from && layer < until ? "task" : "language"));
+  const layers = { language: formatRanges(outer).replaceAll(" ", "") };
+  return [
+    {
+      name,
+      ...texts,
+      layers: `${describeOwners(owners)}; language outside the layers`,
+      recipe: { method: "swap", task, language, outside: "language", layers },
+    },
+  ];
+}
+
 // Layers 13 to 22 of 36 in LightOn's swap.
 const REVERSE = { from: 13, to: 22, depth: 36 };
 
@@ -241,26 +287,10 @@ function otherSwaps(depth: number, { sources }: SuggestOptions): Suggestion[] {
   const { task, language } = sources;
   const from = Math.round((REVERSE.from * depth) / REVERSE.depth);
   const until = Math.max(from + 1, Math.round(((REVERSE.to + 1) * depth) / REVERSE.depth));
-  const outer = Array.from({ length: depth }, (_, layer) => layer).filter((layer) => layer < from || layer >= until);
-  const owners = Array.from({ length: depth }, (_, layer) => (layer >= from && layer < until ? "task" : "language"));
-  const reverse: Suggestion[] =
-    outer.length === 0 || outer.length === depth
-      ? []
-      : [
-          {
-            name: "reverse",
-            reason: `the reverse: the language expert with middle layers of the task expert (${REVERSE.from} to ${REVERSE.to} of ${REVERSE.depth}, in proportion)`,
-            reference: "LightOn, arXiv 2605.26735",
-            layers: `${describeOwners(owners)}; language outside the layers`,
-            recipe: {
-              method: "swap",
-              task,
-              language,
-              outside: "language",
-              layers: { language: formatRanges(outer).replaceAll(" ", "") },
-            },
-          },
-        ];
+  const reverse = middleOfTask("reverse", { from, until }, depth, sources, {
+    reason: `the reverse: the language expert with middle layers of the task expert (${REVERSE.from} to ${REVERSE.to} of ${REVERSE.depth}, in proportion)`,
+    reference: "LightOn, arXiv 2605.26735",
+  });
   return [
     ...reverse,
     {

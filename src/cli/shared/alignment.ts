@@ -1,0 +1,30 @@
+// `--on`: how alike the models of an analysis represent texts.
+import { formatBytes, readBounded, usageError } from "../../core/index.js";
+import type { Analysis } from "../../merge/index.js";
+import type { HubAccess } from "../../weights/index.js";
+import type { WorkControls } from "./output.js";
+
+export const ON_HELP = "text file, one text per line (4 to 1000): also measure how alike the models represent them";
+const MOST_BYTES = 16_000_000;
+
+/** Adds the alignment on the texts of a file. @param experts sources by the names of the analysis */
+export async function align(
+  analysis: Analysis,
+  {
+    base,
+    experts,
+    on,
+  }: { readonly base: string; readonly experts: Readonly<Record<string, string>>; readonly on: string },
+  controls: WorkControls & { readonly hub: HubAccess },
+): Promise<Analysis> {
+  const tooLarge = () => usageError(`${on} is larger than ${formatBytes(MOST_BYTES)}. Give --on some hundred texts.`);
+  const texts = String(await readBounded(on, MOST_BYTES, tooLarge)).split("\n");
+  const { alignExperts } = await import("../../engine/index.js");
+  return alignExperts(
+    analysis,
+    base,
+    experts,
+    texts.filter((text) => text.trim() !== ""),
+    controls,
+  );
+}

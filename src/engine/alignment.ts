@@ -1,0 +1,104 @@
+// How alike models represent the same texts, layer by layer: linear CKA of their hidden states.
+import { type CallOptions, CancelledError, RecipeError } from "../core/index.js";
+import type { Analysis, AnalyzeOptions } from "../merge/index.js";
+import { pairsOf, type SourceOptions } from "../weights/index.js";
+import { openStates } from "./hidden-states.js";
+import { type EngineSource, openModelSource } from "./model-source.js";
+
+export interface AlignmentOptions extends SourceOptions, CallOptions {
+  readonly threads?: number | undefined;
+}
+
+const TEXTS = { least: 4, most: 1000 };
+
+/**
+ * Adds the alignment of base and experts to an analysis: linear CKA with the unbiased estimator of HSIC (Kornblith et al.,
+ * arXiv 1905.00414, section 3; Nguyen et al., arXiv 2010.15327, section 3.1), of the mean over tokens of the state after each
+ * layer.
+ * @param experts by the names of the analysis
+ * @param texts 4 to 1000; one row of states each
+ * @throws RecipeError for another number of texts, or models of different depths
+ * @throws CheckpointError if a model has no tokenizer; RuntimeMissingError if ONNX Runtime is not installed
+ * @throws CancelledError if the signal fires
+ */
+export async function alignExperts(
+  analysis: Analysis,
+  base: AnalyzeOptions["base"],
+  experts: AnalyzeOptions["experts"],
+  texts: readonly string[],
+  options: AlignmentOptions = {},
+): Promise<Analysis> {
+  if (texts.length < TEXTS.least || texts.length > TEXTS.most)
+    throw new RecipeError(`alignment needs ${TEXTS.least} to ${TEXTS.most} texts, not ${texts.length}`);
+  // Planning checks nested recipes.
+  const models = [base, ...analysis.experts.map((name) => experts[name] as EngineSource)];
+  const grams: Float64Array[][] = [];
+  for (const [m, model] of models.entries()) {
+    const source = await openModelSource(model, options);
+    const at = Array.from({ length: analysis.layers }, (_, layer) => layer + 1);
+    const reader = await openStates(source, { ...options, at, pool: "mean" });
+    try {
+      const states: Float64Array[] = [];
+      for (const [i, text] of texts.entries()) {
+        const done = m * texts.length + i;
+        options.onProgress?.({ phase: "reading texts", done, total: models.length * texts.length, unit: "items" });
+        if (options.signal?.aborted) throw new CancelledError("stopped before the end");
+        states.push(await reader.read(text));
+      }
+      grams.push(at.map((_, layer) => gramOf(states, layer, analysis.layers)));
+    } finally {
+      await reader.close();
+    }
+  }
+  const pairs = pairsOf(models.length).map(([i, j]) =>
+    (grams[i] ?? []).map((gram, layer) => cka(gram, grams[j]?.[layer] as Float64Array, texts.length)),
+  );
+  return { ...analysis, alignment: { texts: texts.length, pairs } };
+}
+
+/** Dot products of the centered states of one layer, [texts, texts], with 0 on the diagonal. */
+export function gramOf(states: readonly Float64Array[], layer: number, layers: number): Float64Array {
+  const n = states.length;
+  const width = (states[0]?.length ?? 0) / layers;
+  const rows = states.map((all) => all.slice(layer * width, (layer + 1) * width));
+  for (let k = 0; k < width; k++) {
+    const mean = rows.reduce((sum, row) => sum + (row[k] as number), 0) / n;
+    for (const row of rows) row[k] = (row[k] as number) - mean;
+  }
+  const gram = new Float64Array(n * n);
+  for (let i = 0; i < n; i++) {
+    const a = rows[i] as Float64Array;
+    for (let j = 0; j < i; j++) {
+      const b = rows[j] as Float64Array;
+      let dot = 0;
+      for (let k = 0; k < width; k++) dot += (a[k] as number) * (b[k] as number);
+      gram[i * n + j] = dot;
+      gram[j * n + i] = dot;
+    }
+  }
+  return gram;
+}
+
+/** CKA of two Gram matrices of n texts, about 0 for unrelated states and 1 for equal ones; null if one does not vary. */
+export function cka(k: Float64Array, l: Float64Array, n: number): number | null {
+  const size = hsic(k, k, n) * hsic(l, l, n);
+  return size > 0 ? hsic(k, l, n) / Math.sqrt(size) : null;
+}
+
+/** The unbiased estimator of HSIC, without its factor 1 / (n (n - 3)): Song et al. 2012, equation 5. */
+function hsic(k: Float64Array, l: Float64Array, n: number): number {
+  let [trace, sumK, sumL, rows] = [0, 0, 0, 0];
+  for (let i = 0; i < n; i++) {
+    let [rowK, rowL] = [0, 0];
+    for (let j = i * n; j < (i + 1) * n; j++) {
+      const [x, y] = [k[j] as number, l[j] as number];
+      trace += x * y;
+      rowK += x;
+      rowL += y;
+    }
+    sumK += rowK;
+    sumL += rowL;
+    rows += rowK * rowL;
+  }
+  return trace + (sumK * sumL) / ((n - 1) * (n - 2)) - (2 * rows) / (n - 2);
+}

@@ -1,0 +1,74 @@
+// Hidden states of a decoder while it reads a text, one vector per layer.
+import { type Node, reachable } from "./graph/index.js";
+import { buildDecoder, FEEDS, readSpec } from "./model/index.js";
+import type { ModelSource } from "./model-source.js";
+import { RopeTables } from "./rope-tables.js";
+import { lowerGraph, openSession, type SessionOptions, type TensorValue } from "./runtime/index.js";
+import { loadSourceTokenizer } from "./source-text.js";
+import { bindWeights } from "./weights.js";
+
+export interface StateOptions extends Pick<SessionOptions, "threads"> {
+  /** Indices of the residual stream: 0 is the embedding, l the output of the l-th layer. */
+  readonly at: readonly number[];
+  /** What stands for all tokens of a text. */
+  readonly pool: "last" | "mean" | "sum";
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface StateReader {
+  /** Reads a text and returns a state for each index: [indices, width]; zeros for a text without tokens. */
+  read(text: string): Promise<Float64Array>;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the part of a model that computes the states.
+ * @throws CheckpointError if the model has no tokenizer
+ * @throws RuntimeMissingError if ONNX Runtime is not installed
+ */
+export async function openStates(source: ModelSource, options: StateOptions): Promise<StateReader> {
+  const { at: indices, pool, threads, signal } = options;
+  const tokenizer = await loadSourceTokenizer(source);
+  const begin = tokenizer.bos === undefined ? "" : (tokenizer.tokenOf(tokenizer.bos) ?? "");
+  const spec = readSpec(source.config);
+  const width = spec.hidden;
+  const { streams, weights: all } = buildDecoder(spec);
+  const outputs = Object.fromEntries(indices.map((index): [string, Node] => [`${index}`, streams[index] as Node]));
+  const used = new Set(
+    reachable(Object.values(outputs)).flatMap(({ op, attributes }) =>
+      op === "input" ? [String(attributes.name)] : [],
+    ),
+  );
+  const weights = new Map([...all].filter(([name]) => used.has(name)));
+  const bound = await bindWeights({ spec, weights }, source, { signal });
+  const session = await openSession(lowerGraph(outputs, { weights: bound.weights }), { threads });
+  const ropes = new RopeTables(spec.ropes);
+  const read = async (text: string) => {
+    const ids = tokenizer.encode(begin + text);
+    const integers = (from: (i: number) => number): TensorValue => {
+      return { dtype: "i64", shape: [1, ids.length], data: BigInt64Array.from(ids, (_, i) => BigInt(from(i))) };
+    };
+    const states = new Float64Array(indices.length * width);
+    if (ids.length === 0) return states;
+    const feeds: Record<string, TensorValue> = {
+      [FEEDS.ids]: integers((i) => ids[i] as number),
+      [FEEDS.positions]: integers((i) => i),
+      [FEEDS.segments]: integers(() => 1),
+      ...ropes.feeds(ids.length),
+    };
+    const needed = Object.fromEntries(Object.entries(feeds).filter(([name]) => used.has(name)));
+    const results = await session.run(needed, Object.keys(outputs));
+    const share = pool === "mean" ? 1 / ids.length : 1;
+    for (const [row, index] of indices.entries()) {
+      const stream = results[`${index}`]?.data as Float32Array;
+      for (let token = pool === "last" ? ids.length - 1 : 0; token < ids.length; token++) {
+        for (let i = 0; i < width; i++) {
+          const to = row * width + i;
+          states[to] = (states[to] as number) + share * (stream[token * width + i] as number);
+        }
+      }
+    }
+    return states;
+  };
+  return { read, close: () => session.close() };
+}
