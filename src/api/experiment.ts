@@ -21,7 +21,10 @@ export interface ExperimentProgress extends Progress {
 }
 
 /** Options of `runExperiment`. */
-export interface RunExperimentOptions extends CallOptions<ExperimentProgress>, Omit<OpenOptions, "signal"> {}
+export interface RunExperimentOptions extends CallOptions<ExperimentProgress>, Omit<OpenOptions, "signal"> {
+  /** Tracker whose files are written: a folder for each training run in `tensorboard/` of the experiment. Default: none. */
+  readonly logTo?: "tensorboard";
+}
 
 /** Result of `runExperiment`. */
 export interface ExperimentResult {
@@ -47,10 +50,11 @@ export async function runExperiment(
   plan: string | PlanInput,
   options: RunExperimentOptions = {},
 ): Promise<ExperimentResult> {
-  const { out, base, data, signal, onProgress } = options;
+  const { out, base, data, signal, onProgress, logTo } = options;
   const experiment = await openExperiment(plan, { out, base, data, signal });
   const { failures } = await runOpened(experiment, {
     signal,
+    logTo,
     onDownload: onProgress,
     onEvent:
       onProgress &&

@@ -2,6 +2,7 @@ import { isAbsolute, join } from "node:path";
 import type { CallOptions, Progress } from "../core/index.js";
 import {
   checkRun,
+  eventFileName,
   type RunOptions,
   type RunResult,
   readRun,
@@ -15,7 +16,10 @@ import type { FolderOptions } from "./options.js";
 export interface TrainProgress extends Progress, Omit<StepProgress, "step" | "steps" | "secondsLeft"> {}
 
 /** Options of `train`. */
-export interface TrainOptions extends CallOptions<TrainProgress>, FolderOptions, Pick<RunOptions, "resume" | "force"> {}
+export interface TrainOptions extends CallOptions<TrainProgress>, FolderOptions, Pick<RunOptions, "resume" | "force"> {
+  /** Tracker whose files are written into `out`. Default: none. */
+  readonly logTo?: "tensorboard";
+}
 
 /** Result of `train`. */
 export type TrainResult = RunResult;
@@ -31,7 +35,7 @@ export type TrainResult = RunResult;
  * @throws LayergraftError with code `diverged` if a loss or gradient is not finite
  */
 export async function train(run: RunInput | string, options: TrainOptions = {}): Promise<TrainResult> {
-  const { signal, onProgress, resume, force } = options;
+  const { signal, onProgress, resume, force, logTo } = options;
   const { run: checked, folder = "." } =
     typeof run === "string" ? await readRun(run) : { run: checkRun(run), folder: options.folder };
   const out = isAbsolute(checked.out) ? checked.out : join(folder, checked.out);
@@ -41,6 +45,7 @@ export async function train(run: RunInput | string, options: TrainOptions = {}):
     signal,
     resume,
     force,
+    eventFile: logTo && join(out, eventFileName("train")),
     hub: { fetch: "files", signal },
     onProgress:
       onProgress &&

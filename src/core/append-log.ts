@@ -1,4 +1,4 @@
-// An append-only log of JSON values, one per line. A crash can tear only the last line, which the next run cuts off.
+// Append-only files, and logs of JSON values, one per line. A crash can tear only the end, which the next run cuts off.
 import { closeSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { DiskFullError, isSystemError, OutputError } from "./errors.js";
@@ -41,13 +41,13 @@ export async function readLog<T>(path: string, parse: (value: unknown) => T): Pr
   return { entries, bytes };
 }
 
-/** A log that is open for appending. The caller has the lock of its folder. */
-export class AppendLog {
+/** A file that is open for appending. The caller has the lock of its folder. */
+export class AppendFile {
   readonly #path: string;
   readonly #descriptor: number;
   #bytes: number;
 
-  /** @param bytes length to keep; the rest of the file is cut off. 0 starts a new log */
+  /** @param bytes length to keep; the rest of the file is cut off. 0 starts a new file */
   constructor(path: string, bytes: number) {
     this.#path = path;
     this.#descriptor = openSync(path, bytes === 0 ? "w" : "r+");
@@ -55,20 +55,19 @@ export class AppendLog {
     this.#bytes = bytes;
   }
 
-  /** Appends a value; `flush` makes it durable. @throws DiskFullError if there is no room */
-  add(entry: unknown): void {
-    const line = Buffer.from(`${JSON.stringify(entry)}\n`);
+  /** Appends bytes; `flush` makes them durable. @throws DiskFullError if there is no room */
+  append(bytes: Uint8Array): void {
     try {
-      for (let at = 0; at < line.length; )
-        at += writeSync(this.#descriptor, line, at, line.length - at, this.#bytes + at);
+      for (let at = 0; at < bytes.length; )
+        at += writeSync(this.#descriptor, bytes, at, bytes.length - at, this.#bytes + at);
     } catch (error) {
       if (!DiskFullError.isMeantBy(error)) throw error;
       throw new DiskFullError(`no room for ${this.#path}; free some space and resume`, { file: this.#path }, error);
     }
-    this.#bytes += line.length;
+    this.#bytes += bytes.length;
   }
 
-  /** Waits until all entries are on disk. @returns the length of the log in bytes */
+  /** Waits until everything is on disk. @returns the length of the file in bytes */
   flush(): number {
     fsyncSync(this.#descriptor);
     return this.#bytes;
@@ -76,5 +75,12 @@ export class AppendLog {
 
   close(): void {
     closeSync(this.#descriptor);
+  }
+}
+
+export class AppendLog extends AppendFile {
+  /** Appends a value as a line of JSON. @throws DiskFullError if there is no room */
+  add(entry: unknown): void {
+    this.append(Buffer.from(`${JSON.stringify(entry)}\n`));
   }
 }

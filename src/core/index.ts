@@ -1,4 +1,4 @@
-export { AppendLog, readLog } from "./append-log.js";
+export { AppendFile, AppendLog, readLog } from "./append-log.js";
 export { cacheFolder, makeCacheFolder } from "./cache-folder.js";
 export { canonicalJson, digestOf, digestOfFile, digestOfJson, digestOfValue } from "./digest.js";
 export {
@@ -62,6 +62,7 @@ export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./langu
 export { isAlive, isLocked, LOCK_FILE, type Lock, lockHolder, takeLock, waitWhileLocked } from "./lock.js";
 export { processStat } from "./process-stat.js";
 export type { CallOptions, Progress } from "./progress.js";
+export { ProtoWriter } from "./protobuf.js";
 export { Random } from "./random.js";
 export { readRetryAfter } from "./retry-after.js";
 export { checkFolderOutput, RunFolder, writeFolder } from "./run-folder.js";

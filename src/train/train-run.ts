@@ -34,7 +34,7 @@ import type { TrlCluster } from "./trl/accelerate.js";
 import { type TrlFolder, writeTrlRun } from "./trl/write.js";
 
 export interface RunOptions
-  extends Pick<TrainOptions, "run" | "resume" | "force" | "signal" | "onProgress" | "onCheckpoint"> {
+  extends Pick<TrainOptions, "run" | "resume" | "force" | "eventFile" | "signal" | "onProgress" | "onCheckpoint"> {
   /** Folder that a relative `base` starts from; default the working folder, from which `out` starts. */
   readonly folder?: string | undefined;
   /** Folder that relative paths of data start from; default `folder`. */
@@ -80,15 +80,15 @@ export interface RunResult extends TrainResult {
  * @throws as `train` does
  */
 export async function trainRun(options: RunOptions): Promise<RunResult> {
-  const { run, resume, force, signal, onProgress, onCheckpoint, onReady } = options;
+  const { run, resume, force, eventFile, signal, onProgress, onCheckpoint, onReady } = options;
   // Fails here if it is missing, before base and data are read.
   await loadRuntime();
   const prepared = await prepareRun(options);
   try {
     onReady?.(prepared);
     const mergeBase = run.lora?.merge ? baseToMerge(prepared.base) : undefined;
-    const events = { onProgress, onCheckpoint };
-    const result = await train({ ...(await trainOptions(prepared, options)), signal, resume, force, ...events });
+    const settings = { signal, resume, force, eventFile, onProgress, onCheckpoint };
+    const result = await train({ ...(await trainOptions(prepared, options)), ...settings });
     return {
       ...result,
       merged: mergeBase === undefined ? null : await mergeAdapter(run, mergeBase, result.last, signal),

@@ -31,6 +31,7 @@ import {
   type CommonOptions,
   info,
   interruptSignal,
+  logToOption,
   print,
   printJson,
   warn,
@@ -47,6 +48,7 @@ interface ExperimentFlags
   readonly base?: string;
   readonly out?: string;
   readonly data?: string;
+  readonly logTo?: "tensorboard";
 }
 
 export function add(program: Command): void {
@@ -67,6 +69,7 @@ export function add(program: Command): void {
     )
     .option("-b, --base <model>", "base model (default: the plan's)")
     .option("-d, --data <folder>", "folder with evaluation data (default: the plan's, or the hub)")
+    .addOption(logToOption())
     .option("--dry-run", "print the steps and what is missing, and exit; export: print the merge")
     .optionsGroup("Export:")
     .addOption(
@@ -171,11 +174,16 @@ async function act(action: Action, experiment: Experiment, flags: ExperimentFlag
 }
 
 /** Runs an experiment with its progress on stderr; failed steps set the exit status. */
-export async function runShown(experiment: Experiment, flags: CommonOptions, signal: AbortSignal): Promise<void> {
+export async function runShown(
+  experiment: Experiment,
+  flags: CommonOptions & { readonly logTo?: "tensorboard" },
+  signal: AbortSignal,
+): Promise<void> {
   const display = flags.quiet ? SILENT : showProgress();
   try {
     const { failures } = await runOpened(experiment, {
       signal,
+      logTo: flags.logTo,
       onDownload: downloadsOn(display),
       onEvent: progressOf(display),
     });

@@ -1,6 +1,6 @@
 // Output and options that commands share. Results go to stdout, everything else to stderr.
 
-import { type Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import pc from "picocolors";
 import { formatDuration, MAX_THREADS, own, parseBytes, usageError, visible, write } from "../../core/index.js";
 import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../report/index.js";
@@ -168,6 +168,10 @@ export function withWorkOptions(command: Command): Command {
       .option("--threads <n>", "threads to use (default: all cores, at most 8)", parseThreads)
       .option("--memory <size>", "memory limit for buffers (default: 256MB)", parseSize),
   );
+}
+
+export function logToOption(): Option {
+  return new Option("--log-to <tracker>", "write event files of losses, rates and scores").choices(["tensorboard"]);
 }
 
 /** A key comes only from the environment: other users of the machine can see a command line. */

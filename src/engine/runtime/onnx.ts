@@ -1,8 +1,7 @@
 // Writes models in ONNX's file format, node by node.
 // Field numbers: onnx/onnx.proto of ONNX 1.18 (IR versions up to 11 share them), https://github.com/onnx/onnx
-import { elementCount, formatShape, type Shape } from "../../core/index.js";
+import { elementCount, formatShape, ProtoWriter, type Shape } from "../../core/index.js";
 import { RuntimeError } from "./errors.js";
-import { ProtoWriter } from "./protobuf.js";
 
 /**
  * Version of ONNX's own operators: Gelu needs 20, and 21 is the one that IR version 10 came with. ONNX Runtime 1.30
@@ -119,7 +118,7 @@ export class OnnxModel {
 
   /**
    * The bytes of the model file (ModelProto).
-   * @throws RuntimeError if they exceed 2 GiB, the limit of ONNX files
+   * @throws LayergraftError if they exceed 2 GiB, the limit of ONNX files
    */
   encode(): Uint8Array {
     const model = new ProtoWriter();

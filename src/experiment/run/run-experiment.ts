@@ -11,6 +11,7 @@ import type { ModelName, Step, StepKind } from "../steps/step.js";
 import type { StepSettings } from "../steps/step-order.js";
 import { type Attempt, readAttempt, type StepRunnerId, saveAttempt } from "../steps/step-state.js";
 import { waitingSteps } from "./estimate.js";
+import { ScoreEvents } from "./score-events.js";
 import { Store } from "./store.js";
 
 /** What happens to a step while an experiment runs. */
@@ -55,7 +56,9 @@ export interface RunOptions {
   readonly facts: Facts;
   /** Folder of the experiment. */
   readonly out: string;
-  readonly settings: (kind: StepKind) => StepSettings;
+  readonly settings: (step: Step) => StepSettings;
+  /** Whether scores of checkpoints are written for TensorBoard. Default: no. */
+  readonly logTo?: "tensorboard" | undefined;
   readonly executor: (events: ExecutorEvents) => Executor;
   /** Attempts at a step whose machine fails. */
   readonly attempts: number;
@@ -94,6 +97,7 @@ class Run {
   readonly #failed = new Map<string, string>();
   readonly #lost = new Map<string, number>();
   readonly #finished: Finished[] = [];
+  readonly #scores: ScoreEvents | undefined;
   #wake: () => void = () => undefined;
   #expansion: Expansion;
   /** Whether steps have ended since the plan was expanded. */
@@ -102,6 +106,7 @@ class Run {
   constructor(options: RunOptions) {
     this.#options = options;
     this.#store = new Store(options.out);
+    this.#scores = options.logTo && new ScoreEvents(this.#store);
     this.#executor = options.executor({
       onStarted: (key, runner) => this.#save(key, { state: "running", since: new Date().toISOString(), runner }),
       onFinished: (finished) => {
@@ -122,6 +127,7 @@ class Run {
     signal?.addEventListener("abort", onAbort);
     try {
       await this.#expand();
+      for (const step of this.#expansion.steps) await this.#scores?.add(step, this.#expansion.steps);
       await this.#adopt();
       for (;;) {
         if (signal?.aborted) await this.#cancel();
@@ -138,6 +144,7 @@ class Run {
       throw error;
     } finally {
       signal?.removeEventListener("abort", onAbort);
+      this.#scores?.close();
       await this.#executor.close();
     }
     const failures = this.#expansion.steps.flatMap(({ key, label }) => {
@@ -186,7 +193,7 @@ class Run {
     }
     const chosen = ready.slice(0, this.#executor.free);
     for (const step of chosen) {
-      await this.#store.prepare(step, this.#options.settings(step.kind));
+      await this.#store.prepare(step, this.#options.settings(step));
       this.#running.set(step.key, step);
       this.#emit(step, { event: "started" });
     }
@@ -225,6 +232,7 @@ class Run {
         await this.#fail(step, finished.reason);
       } else if (await this.#store.load(key)) {
         await this.#save(key, undefined);
+        await this.#scores?.add(step, this.#expansion.steps);
         const { score, items } = this.#store.evaluated(key) ?? {};
         const { seconds } = finished;
         const scale = step.kind === "evaluate" ? this.#options.facts.task(step.request).scale : "share";

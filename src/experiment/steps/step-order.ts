@@ -16,6 +16,8 @@ export interface StepSettings {
   readonly allowCode: boolean;
   readonly unsafeCode?: boolean;
   readonly threads?: number;
+  /** Of training: absolute path of the event file to write. */
+  readonly eventFile?: string;
 }
 
 /** Names of the files in a step's folder. */

@@ -1,10 +1,12 @@
 // The training loop: steps, log, held-out loss, checkpoints, and the state to resume from.
 
-import { join } from "node:path";
+import { mkdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppendLog, CancelledError, exists, formatSome, LayergraftError, Random } from "../../core/index.js";
 import { learningRateFactor } from "../run/schedule.js";
 import { writeCheckpoint } from "./checkpoint-writer.js";
+import { EventFile } from "./event-file.js";
 import { Optimizer } from "./optimizer.js";
 import { requireSameRun } from "./resume-check.js";
 import { keptOf, largestMasks, type Masks } from "./sparse.js";
@@ -58,6 +60,7 @@ interface TrainerParts {
   readonly model: TrainableDecoder;
   readonly optimizer: Optimizer;
   readonly log: AppendLog;
+  readonly events: EventFile | undefined;
   readonly progress: Progress;
   /** Positions of the streams at their beginning. */
   readonly beginning: readonly Json[];
@@ -108,8 +111,11 @@ class Trainer {
       const masks = saved && (await readMasks(saved, optimizer.parameters));
       for (const [i, position] of (progress.position as Json[]).entries()) streams[i]?.batches.seek(position);
       const log = new AppendLog(folder.log, progress.logBytes);
+      const { eventFile } = options;
+      if (eventFile !== undefined) await mkdir(dirname(eventFile), { recursive: true });
+      const events = eventFile === undefined ? undefined : new EventFile(eventFile, progress.eventBytes ?? 0);
       const resumed = saved !== undefined;
-      return new Trainer({ options, folder, model, optimizer, log, progress, beginning, masks, resumed });
+      return new Trainer({ options, folder, model, optimizer, log, events, progress, beginning, masks, resumed });
     } catch (error) {
       await model.close();
       throw error;
@@ -117,7 +123,7 @@ class Trainer {
   }
 
   async run(): Promise<TrainResult> {
-    const { run, settings, signal, onProgress } = this.#parts.options;
+    const { run, settings, signal } = this.#parts.options;
     if (this.#progress.phase === "selection") await this.#select();
     let stoppedEarly = this.#shouldStopEarly();
     // What is left to do of a run that was killed after its last state.
@@ -133,7 +139,7 @@ class Trainer {
         await this.#measure();
         stoppedEarly = this.#shouldStopEarly();
       }
-      onProgress?.({ ...done, ...this.#rates() });
+      this.#report(done);
       if (isLast || stoppedEarly || reached(run.checkpoints.every_samples)) await this.#checkpoint();
       else await this.#saveWhenDue();
     }
@@ -143,12 +149,12 @@ class Trainer {
   /** Makes the masks of sparse fine-tuning: trains all weights, and goes back to the base. */
   async #select(): Promise<void> {
     const { options, optimizer, model, beginning } = this.#parts;
-    const { run, settings, signal, streams, onProgress } = options;
+    const { run, settings, signal, streams } = options;
     while (this.#progress.step < settings.steps) {
       await nextTurn();
       if (signal?.aborted) await this.#stop();
       const done = await this.#step();
-      onProgress?.({ ...done, ...this.#rates() });
+      this.#report(done);
       await this.#saveWhenDue();
     }
     await model.subtractBase(optimizer);
@@ -158,8 +164,8 @@ class Trainer {
     optimizer.reset();
     await model.initialise(optimizer, run.seed);
     for (const [i, { batches }] of streams.entries()) batches.seek(beginning[i] as Json);
-    const { logBytes } = this.#progress;
-    this.#progress = { phase: "retraining", ...NOTHING_YET, logBytes, position: [...beginning] };
+    const { logBytes, eventBytes } = this.#progress;
+    this.#progress = { phase: "retraining", ...NOTHING_YET, logBytes, eventBytes, position: [...beginning] };
     await this.#saveState();
   }
 
@@ -172,6 +178,7 @@ class Trainer {
 
   async close(): Promise<void> {
     this.#parts.log.close();
+    this.#parts.events?.close();
     await this.#parts.model.close();
   }
 
@@ -220,6 +227,20 @@ class Trainer {
       gradientNorm,
     });
     return { ...this.#steps(), samples, loss, learningRate, gradientNorm };
+  }
+
+  /** Reports a step, and the held-out loss if it was measured after it. */
+  #report(done: Omit<TrainProgress, keyof Rates>): void {
+    const { onProgress } = this.#parts.options;
+    const rates = this.#rates();
+    onProgress?.({ ...done, ...rates });
+    this.#parts.events?.scalars(done.step, {
+      "train/loss": done.loss,
+      "train/learning_rate": done.learningRate,
+      "train/gradient_norm": done.gradientNorm,
+      "train/tokens_per_second": rates.tokensPerSecond,
+      ...(this.#measured?.samples === done.samples ? { "holdout/loss": this.#measured.loss } : {}),
+    });
   }
 
   #rates(): Rates {
@@ -322,7 +343,8 @@ class Trainer {
 
   async #saveState(): Promise<void> {
     const begin = performance.now();
-    this.#progress = { ...this.#progress, logBytes: this.#parts.log.flush() };
+    const { log, events } = this.#parts;
+    this.#progress = { ...this.#progress, logBytes: log.flush(), ...(events && { eventBytes: events.flush() }) };
     await writeState(this.#parts.folder.states, {
       progress: this.#progress,
       configuration: this.#parts.options.run as Json,

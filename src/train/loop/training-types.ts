@@ -58,6 +58,8 @@ export interface TrainOptions {
   readonly resume?: boolean | undefined;
   /** Replace an earlier run in `out`. Default: false. */
   readonly force?: boolean | undefined;
+  /** Event file of TensorBoard to write the progress to; its folder is made. Default: none. */
+  readonly eventFile?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
   readonly onCheckpoint?: OnCheckpoint | undefined;

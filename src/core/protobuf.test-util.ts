@@ -1,6 +1,6 @@
 // A reader of protocol buffers for tests, independent of the writer: fields in their order, nothing interpreted.
 
-/** Field numbers and values: bigint for varints, bytes for length-delimited and fixed 32-bit fields. */
+/** Field numbers and values: bigint for varints, bytes for length-delimited and fixed fields. */
 export function fieldsOf(bytes: Uint8Array): [number, bigint | Uint8Array][] {
   let at = 0;
   const varint = () => {
@@ -21,8 +21,8 @@ export function fieldsOf(bytes: Uint8Array): [number, bigint | Uint8Array][] {
   while (at < bytes.length) {
     const tag = varint();
     const type = Number(tag & 7n);
-    if (type !== 0 && type !== 2 && type !== 5) throw new Error(`wire type ${type}`);
-    const value = type === 0 ? varint() : take(type === 2 ? Number(varint()) : 4);
+    if (type > 2 && type !== 5) throw new Error(`wire type ${type}`);
+    const value = type === 0 ? varint() : take(type === 2 ? Number(varint()) : type === 1 ? 8 : 4);
     fields.push([Number(tag >> 3n), value]);
   }
   return fields;

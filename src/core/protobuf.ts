@@ -1,8 +1,9 @@
 // A writer of protocol buffers: https://protobuf.dev/programming-guides/encoding/
 // A library would copy embedded weights once for each level of nesting; here they are copied once, in `finish`.
-import { RuntimeError } from "./errors.js";
+import { LayergraftError } from "./errors.js";
 
 const VARINT = 0;
+const FIXED_64 = 1;
 const LENGTH_DELIMITED = 2;
 const FIXED_32 = 5;
 
@@ -26,6 +27,11 @@ export class ProtoWriter {
   float(field: number, value: number): void {
     this.#tag(field, FIXED_32);
     this.#append(new Uint8Array(Float32Array.of(value).buffer));
+  }
+
+  double(field: number, value: number): void {
+    this.#tag(field, FIXED_64);
+    this.#append(new Uint8Array(Float64Array.of(value).buffer));
   }
 
   /** A bytes field. The array is read in `finish` and must not change until then. */
@@ -56,12 +62,13 @@ export class ProtoWriter {
 
   /**
    * The whole message.
-   * @throws RuntimeError if it is larger than readers of protocol buffers accept
+   * @throws LayergraftError with code "runtime" if it is larger than readers of protocol buffers accept
    */
   finish(): Uint8Array {
     if (this.#size > MAX_MESSAGE_BYTES) {
-      throw new RuntimeError(
-        `the graph with its weights has ${this.#size} bytes, and a protocol buffer at most ${MAX_MESSAGE_BYTES}; leave the weights in their files (external initializers) or feed them`,
+      throw new LayergraftError(
+        "runtime",
+        `the message has ${this.#size} bytes, and a protocol buffer at most ${MAX_MESSAGE_BYTES}`,
         { expected: `at most ${MAX_MESSAGE_BYTES} bytes`, actual: `${this.#size} bytes` },
       );
     }
@@ -83,7 +90,8 @@ export class ProtoWriter {
 
   #varint(value: number): void {
     if (!Number.isSafeInteger(value)) {
-      throw new RuntimeError(`${value} is not an integer that can be written exactly`, { actual: String(value) });
+      const message = `${value} is not an integer that can be written exactly`;
+      throw new LayergraftError("runtime", message, { actual: String(value) });
     }
     if (value < 0) {
       let rest = BigInt.asUintN(64, BigInt(value));

@@ -1,7 +1,7 @@
 // The encoding, against the examples of the protocol buffers documentation and a reader written here.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RuntimeError } from "./errors.js";
+import { LayergraftError } from "./errors.js";
 import { ProtoWriter } from "./protobuf.js";
 import { fieldsOf } from "./protobuf.test-util.js";
 
@@ -26,8 +26,9 @@ describe("what the documentation shows", () => {
     expect(hex(written((w) => w.integers(6, [])))).toBe("");
   });
 
-  it("writes floats", () => {
+  it("writes floats and doubles", () => {
     expect(hex(written((w) => w.float(2, 1)))).toBe("150000803f");
+    expect(hex(written((w) => w.double(1, 1)))).toBe("09000000000000f03f");
   });
 });
 
@@ -65,7 +66,7 @@ it("is read back as it was written, with nested messages", () => {
 });
 
 it("refuses what cannot be written exactly", () => {
-  expect(() => written((w) => w.integer(1, 2 ** 53))).toThrow(RuntimeError);
+  expect(() => written((w) => w.integer(1, 2 ** 53))).toThrow(LayergraftError);
   expect(() => written((w) => w.integer(1, 0.5))).toThrow("0.5 is not an integer");
 });
 

@@ -1,0 +1,62 @@
+import { AppendFile, ProtoWriter } from "../../core/index.js";
+
+/** Table of CRC-32C (RFC 3720, appendix B.4), for one byte at a time. */
+const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte;
+  for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0x82f63b78 : crc >>> 1;
+  return crc;
+});
+
+function crc32c(bytes: Uint8Array): number {
+  let crc = 0xffffffff;
+  for (const byte of bytes) crc = (CRC_TABLE[(crc ^ byte) & 255] as number) ^ (crc >>> 8);
+  return ~crc;
+}
+
+/** A record of TFRecord files: length, its checksum, data, its checksum; little-endian, checksums masked (TensorFlow, `record_writer.h`). */
+function recordOf(data: Uint8Array): Uint8Array {
+  const record = Buffer.alloc(data.length + 16);
+  const masked = (bytes: Uint8Array) => {
+    const crc = crc32c(bytes);
+    return (((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0;
+  };
+  record.writeBigUInt64LE(BigInt(data.length), 0);
+  record.writeUInt32LE(masked(record.subarray(0, 8)), 8);
+  record.set(data, 12);
+  record.writeUInt32LE(masked(data), data.length + 12);
+  return record;
+}
+
+/** A name that TensorBoard recognizes, and reads in the order of the first part. */
+export const eventFileName = (part: string): string => `events.out.tfevents.${part}.layergraft`;
+
+/** An event file of TensorBoard (`event.proto`, `summary.proto`): scalars by step. */
+export class EventFile extends AppendFile {
+  /** @param bytes length to keep; 0 starts a new file */
+  constructor(path: string, bytes: number) {
+    super(path, bytes);
+    if (bytes === 0) this.#add((event) => event.string(3, "brain.Event:2"));
+  }
+
+  /** Adds scalars by their tags, such as `train/loss`. @throws DiskFullError if there is no room */
+  scalars(step: number, values: Readonly<Record<string, number>>): void {
+    const summary = new ProtoWriter();
+    for (const [tag, number] of Object.entries(values)) {
+      const value = new ProtoWriter();
+      value.string(1, tag);
+      value.float(2, number);
+      summary.message(1, value);
+    }
+    this.#add((event) => {
+      event.integer(2, step);
+      event.message(5, summary);
+    });
+  }
+
+  #add(fill: (event: ProtoWriter) => void): void {
+    const event = new ProtoWriter();
+    event.double(1, Date.now() / 1000);
+    fill(event);
+    this.append(recordOf(event.finish()));
+  }
+}
