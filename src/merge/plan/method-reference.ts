@@ -17,6 +17,7 @@ export interface MethodReference {
   readonly example: object;
 }
 
+/** All methods, in display order. */
 export function methodReferences(): MethodReference[] {
   return METHODS.map(({ name, title, summary, formula, reference, schema, example }) => {
     const all = schemaFields(schema);
