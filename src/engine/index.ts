@@ -36,7 +36,6 @@ export {
   type PlacedTensor,
   placedWeights,
   placeTensors,
-  runJobs,
   usesOf,
   type WeightUses,
 } from "./placed-weights.js";

@@ -4,21 +4,13 @@ import { mkdtemp, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CancelledError, digestOf, digestOfJson, stampOf } from "../core/index.js";
-import { measureAll, Resolver, type Step } from "../values/index.js";
-import { countBytes } from "../weights/index.js";
+import { measureAll, overflowsOf, Resolver, type Step } from "../values/index.js";
+import { countBytes, runProgram } from "../weights/index.js";
 import { type BlendOptions, keyOf } from "./blends.js";
 import { type Node, reachable } from "./graph/index.js";
 import type { Decoder } from "./model/index.js";
 import type { ModelSource } from "./model-source.js";
-import {
-  type CodeEncoding,
-  jobsOf,
-  type PlacedJob,
-  placedWeights,
-  placeTensors,
-  runJobs,
-  usesOf,
-} from "./placed-weights.js";
+import { type CodeEncoding, jobsOf, type PlacedJob, placedWeights, placeTensors, usesOf } from "./placed-weights.js";
 import {
   type ExternalData,
   externalLocation,
@@ -200,7 +192,7 @@ async function openPart(
       await truncate(path, sizes[i]);
     }
     const options = { threads, signal, phase: "quantizing" };
-    const overflows = await runJobs({ inputs, outputs, jobs }, source, options);
+    const overflows = overflowsOf(await runProgram({ inputs, outputs, jobs }, options), jobs, source.name);
     for (const [tensor, values] of overflows) onOverflow?.(tensor, values);
     const locations = await Promise.all(outputs.map(async (path) => (await externalLocation(path)).location));
     return await openSession(lower(locations), {

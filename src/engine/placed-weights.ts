@@ -1,20 +1,10 @@
 // Where the tensors of a model go that are stored anew, in files or in memory: matrices of products as codes in blocks with
 // scales, other weights as numbers.
-import { elementCount, formatSome, LayergraftError } from "../core/index.js";
+import { elementCount } from "../core/index.js";
 import type { Resolver, Step } from "../values/index.js";
-import {
-  BLOCK_COLUMNS,
-  type Job,
-  type Place,
-  type Program,
-  type RunOptions,
-  resultsByJob,
-  runProgram,
-  splitBytes,
-} from "../weights/index.js";
+import { BLOCK_COLUMNS, type Job, type Place, splitBytes } from "../weights/index.js";
 import type { Node } from "./graph/index.js";
 import type { StoredWeight } from "./model/index.js";
-import type { ModelSource } from "./model-source.js";
 import type { ExternalData, QuantizedWeight, Weight } from "./runtime/index.js";
 
 /** Encodings of matrices as codes, with the bits of a code. */
@@ -148,29 +138,4 @@ export function jobsOf(
     }
     return written;
   });
-}
-
-/**
- * Runs these jobs.
- * @returns tensors with values beyond float16, which became infinite, and their numbers
- * @throws LayergraftError code `broken-model` if a matrix to quantize has values that are not finite
- * @throws CancelledError if the signal fires
- */
-export async function runJobs(
-  program: Program,
-  { name }: Pick<ModelSource, "name">,
-  options: RunOptions,
-): Promise<ReadonlyMap<string, number>> {
-  const { jobs } = program;
-  const results = resultsByJob(await runProgram(program, options), jobs.length);
-  const counts = results.map((pieces) => pieces.reduce((sum, piece) => sum + (piece[0] ?? 0), 0));
-  const affected = jobs.flatMap((job, i) => ((counts[i] ?? 0) > 0 ? [{ job, count: counts[i] as number }] : []));
-  const broken = affected.flatMap(({ job }) => (job.kind === "encode" ? [job.name] : []));
-  if (broken.length > 0) {
-    throw new LayergraftError(
-      "broken-model",
-      `${name} has values that are not finite in ${formatSome(broken)}. Find the broken weights with layergraft analyze.`,
-    );
-  }
-  return new Map(affected.map(({ job, count }) => [job.name, count]));
 }

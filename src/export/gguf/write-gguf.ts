@@ -1,35 +1,17 @@
 // Writes a planned GGUF file: blends and encodes tensors in one streaming pass, with the journal of merges.
 import { open, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import {
-  CancelledError,
-  DiskFullError,
-  exists,
-  formatSome,
-  LayergraftError,
-  OutputError,
-  plural,
-} from "../../core/index.js";
+import { exists, OutputError } from "../../core/index.js";
 import {
   type Measured,
-  measureAll,
   OutputFolder,
-  packBits,
+  overflowsOf,
+  overflowWarnings,
   packMeasured,
   Resolver,
   type RunState,
-  unpackBits,
-  unpackMeasured,
 } from "../../values/index.js";
-import {
-  cutIntoPieces,
-  type EncodeJob,
-  type Program,
-  requireUnchanged,
-  resultsByJob,
-  runProgram,
-  type StreamOptions,
-} from "../../weights/index.js";
+import { type EncodeJob, type Program, requireUnchanged, type StreamOptions } from "../../weights/index.js";
 import type { GgufPlan } from "./plan-gguf.js";
 
 /** Options of `writeGguf`. */
@@ -65,7 +47,7 @@ const FILE = "model.gguf";
  */
 export async function writeGguf(plan: GgufPlan, options: WriteGgufOptions): Promise<WrittenGguf> {
   const folder = new OutputFolder(options.out);
-  const earlier = await earlierRun(plan, folder, options);
+  const earlier = await folder.earlierRun(plan.digest, options);
   await checkPlace(plan, folder, options);
   await folder.open({ resume: earlier !== undefined });
   try {
@@ -73,32 +55,8 @@ export async function writeGguf(plan: GgufPlan, options: WriteGgufOptions): Prom
     await folder.commitFile(FILE, { replace: options.force ?? false });
     return { out: folder.path, bytes: plan.layout.bytes, resumed: earlier !== undefined, warnings };
   } catch (error) {
-    const isUseless = error instanceof LayergraftError && ["changed", "mismatch", "broken-model"].includes(error.code);
-    throw explain(error, folder, await folder.abandon(isUseless));
+    throw await folder.abandon(error);
   }
-}
-
-async function earlierRun(
-  plan: GgufPlan,
-  folder: OutputFolder,
-  { resume = false, force = false }: WriteGgufOptions,
-): Promise<RunState | undefined> {
-  const left = await folder.hasPartial(plan.digest);
-  if (!left || (force && !resume)) return undefined;
-  await folder.requireUnlocked();
-  const { partial, path } = folder;
-  if (!resume) {
-    throw new OutputError(
-      `${partial} holds an interrupted run. Pass --resume to continue it, or --force to discard it.`,
-      { file: partial },
-    );
-  }
-  const state = await folder.state();
-  if (state === undefined || state.plan === plan.digest) return state;
-  throw new OutputError(
-    `${partial} was started with another model or other options, so it cannot become ${path}. Repeat the options of that run, or pass --force to discard it.`,
-    { file: partial },
-  );
 }
 
 async function checkPlace(
@@ -142,11 +100,7 @@ async function fill(
   const bounds = { threads, memory, signal, onProgress };
   const { source, layout, computed } = plan;
   const state: RunState = { plan: plan.digest, inputs: {}, measured: earlier?.measured ?? {}, done: "" };
-  const measured = await measureAll(source.measurements, source.sources, {
-    ...bounds,
-    known: unpackMeasured(state.measured),
-    onMeasured: (values) => folder.saveState({ ...state, measured: packMeasured(values) }),
-  });
+  const measured = await folder.measure(source.measurements, source.sources, state, bounds);
   const { path, wasThere } = await folder.prepareShard({
     name: FILE,
     header: layout.header,
@@ -154,32 +108,19 @@ async function fill(
     tensors: [],
   });
   const program = compile(plan, measured, path);
-  const pieces = cutIntoPieces(program.jobs).length;
-  const current = { ...state, measured: packMeasured(measured), done: (wasThere && earlier?.done) || "" };
   const handle = await open(path, "r+");
   try {
     for (const [i, { values }] of computed.entries()) {
       const bytes = Buffer.from(values.buffer, values.byteOffset, values.byteLength);
       await handle.write(bytes, 0, bytes.byteLength, layout.offsets[i]);
     }
-    await folder.saveState(current);
-    const outcome = await runProgram(program, {
-      ...bounds,
-      phase: "reading and writing",
-      done: unpackBits(current.done, pieces),
-      onCheckpoint: async (done) => {
-        await handle.datasync();
-        await folder.saveState({ ...current, done: packBits(done) });
-      },
-    });
-    await requireUnchanged(source.sources.values(), "the file would mix old and new. Run it again.");
-    const broken = resultsByJob(outcome, program.jobs.length).map((list) =>
-      list.reduce((sum, piece) => sum + (piece[0] ?? 0), 0),
-    );
-    return overflowWarnings(plan, broken);
   } finally {
     await handle.close();
   }
+  const done = (wasThere && earlier?.done) || "";
+  const outcome = await folder.run(program, { ...state, measured: packMeasured(measured), done }, bounds);
+  await requireUnchanged(source.sources.values(), "the file would mix old and new. Run it again.");
+  return overflowWarnings(overflowsOf(outcome, program.jobs, source.name), "Use --type bf16.");
 }
 
 function compile({ source, tensors, computed, layout }: GgufPlan, measured: Measured, path: string): Program {
@@ -197,35 +138,4 @@ function compile({ source, tensors, computed, layout }: GgufPlan, measured: Meas
     };
   });
   return { inputs: resolver.inputs, outputs: [path], jobs };
-}
-
-/** @param broken by tensor, how many values or scales are not finite */
-function overflowWarnings({ tensors, source }: GgufPlan, broken: readonly number[]): string[] {
-  const some = tensors.filter((_, i) => (broken[i] ?? 0) > 0);
-  const blocks = some.filter(({ encoding }) => encoding !== "F16");
-  if (blocks.length > 0) {
-    throw new LayergraftError(
-      "broken-model",
-      `${source.name} has values that are not finite or too large in ${formatSome(blocks.map(({ name }) => name))}. Find the broken weights with layergraft analyze.`,
-    );
-  }
-  if (some.length === 0) return [];
-  const values = broken.reduce((sum, count) => sum + count, 0);
-  const named = formatSome(some.map(({ name }) => name));
-  return [
-    `${plural(values, "value")} in ${plural(some.length, "tensor")} (${named}) exceed the range of float16 and became infinite. Use --type bf16.`,
-  ];
-}
-
-/** Adds to an error what is on disk and how to resume. */
-function explain(error: unknown, { partial, path }: OutputFolder, isResumable: boolean): unknown {
-  const left = isResumable
-    ? `what was written so far is in ${partial}; repeat the command with --resume to continue`
-    : "nothing was written";
-  if (error instanceof CancelledError) return new CancelledError(`stopped; ${left}`, { file: path });
-  if (error instanceof DiskFullError || DiskFullError.isMeantBy(error)) {
-    const rest = isResumable ? "then pass --resume to continue" : "then start again";
-    return new DiskFullError(`the disk is full; free some space, ${rest}`, { file: path }, error);
-  }
-  return error;
 }

@@ -222,7 +222,7 @@ describe("the folder", () => {
     expect(half.written.warnings[0]).toContain("Use --type fp32.");
     await write(Number.NaN);
     await expect(exported(model, "nan", "q4")).rejects.toThrow(
-      /not finite in .*q_proj.weight. Find the broken weights/,
+      /not finite or too large in .*q_proj.weight. Find the broken weights/,
     );
     expect(readdirSync(folder).filter((name) => name.startsWith("nan"))).toEqual([]);
   });

@@ -5,16 +5,22 @@ import {
   CheckpointError,
   checkFolderOutput,
   exists,
-  formatSome,
-  plural,
   readBounded,
   readJsonObject,
   rewriteJson,
   writeFolder,
 } from "../../core/index.js";
-import { type ExternalData, jobsOf, RopeTables, readSpec, runJobs, type TensorValue } from "../../engine/index.js";
-import { copyTextFiles, measureAll, OutputFolder, Resolver, TEXT_FILES } from "../../values/index.js";
-import { type Program, requireUnchanged, type StreamOptions } from "../../weights/index.js";
+import { type ExternalData, jobsOf, RopeTables, readSpec, type TensorValue } from "../../engine/index.js";
+import {
+  copyTextFiles,
+  measureAll,
+  OutputFolder,
+  overflowsOf,
+  overflowWarnings,
+  Resolver,
+  TEXT_FILES,
+} from "../../values/index.js";
+import { type Program, requireUnchanged, runProgram, type StreamOptions } from "../../weights/index.js";
 import type { OnnxPlan } from "./plan-onnx.js";
 
 /** Options of `writeOnnx`. */
@@ -87,9 +93,10 @@ async function writeWeights(plan: OnnxPlan, folder: string, options: WriteOnnxOp
   });
   const jobs = jobsOf(tensors, resolver, place);
   const program: Program = { inputs: resolver.inputs, outputs, jobs };
-  const overflows = await runJobs(program, source, { ...bounds, phase: "reading and writing" });
+  const outcome = await runProgram(program, { ...bounds, phase: "reading and writing" });
+  const overflows = overflowsOf(outcome, jobs, source.name);
   await requireUnchanged(source.sources.values(), "the export would mix old and new. Run it again.");
-  return overflowWarnings(plan, overflows);
+  return overflowWarnings(overflows, "Use --type fp32.");
 }
 
 async function writeTables({ source, tables }: OnnxPlan, folder: string): Promise<void> {
@@ -120,15 +127,6 @@ async function writeTables({ source, tables }: OnnxPlan, folder: string): Promis
       }
     }
   }
-}
-
-/** @param overflows numbers of values by tensor */
-function overflowWarnings({ type }: OnnxPlan, overflows: ReadonlyMap<string, number>): string[] {
-  if (overflows.size === 0) return [];
-  const values = [...overflows.values()].reduce((sum, count) => sum + count, 0);
-  return [
-    `${plural(values, "value")} in ${plural(overflows.size, "tensor")} (${formatSome([...overflows.keys()])}) exceed the range of float16 and became infinite, as ${type} stores them. Use --type fp32.`,
-  ];
 }
 
 /** Parts that transformers.js requires in tokenizer.json, if only as null. */

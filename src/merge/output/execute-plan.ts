@@ -1,44 +1,29 @@
 // Executes a plan: measures, streams tensors, writes companion files, renames the finished folder.
 
-import { open, stat, writeFile } from "node:fs/promises";
+import { stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import {
-  CancelledError,
-  DiskFullError,
-  digestOfJson,
-  formatSome,
-  LayergraftError,
-  MismatchError,
-  OutputError,
-  plural,
-} from "../../core/index.js";
+import { digestOfJson, MismatchError, OutputError } from "../../core/index.js";
 import type { Measured, MeasureGates } from "../../values/index.js";
 import {
   compileWrite,
   digestCompanions,
-  measureAll,
   OutputFolder,
+  overflowsOf,
+  overflowWarnings,
   PROVENANCE_FILE,
-  packBits,
   packMeasured,
   placeholders,
   type RunState,
   type Step,
-  unpackBits,
-  unpackMeasured,
   writeAdapterCompanions,
   writeCompanions,
 } from "../../values/index.js";
 import {
   ADAPTER_WEIGHTS,
-  cutIntoPieces,
   type FolderLayout,
   layoutFolder,
   type Program,
-  type RunResult,
   requireUnchanged,
-  resultsByJob,
-  runProgram,
   type StreamOptions,
 } from "../../weights/index.js";
 import { type AdapterPlan, type FactorStep, planAdapter } from "../plan/adapter-plan.js";
@@ -165,30 +150,27 @@ class Execution {
     await this.#folder.open({ resume: earlier !== undefined });
     const begun = { plan: this.#digest, inputs, pins: Object.fromEntries(pinsOf(this.#plan)) };
     try {
-      const measured = await this.#measure(earlier, (values) =>
-        this.#folder.saveState({ ...begun, measured: packMeasured(values), done: "" }),
-      );
+      const known = { ...begun, measured: earlier?.measured ?? {}, done: "" };
+      const { measurements } = this.#plan;
+      const measured = await this.#folder.measure(measurements, this.#opened.sources, known, this.#options);
       if (this.#adapter) {
         this.#adapter = planAdapter(this.#opened, measured, { assumed: false });
         this.#layout = this.#layOut();
       }
       const { program, wasThere } = await this.#prepare(measured);
       const done = (wasThere && earlier?.done) || "";
-      const state: RunState = { ...begun, measured: packMeasured(measured), done };
-      await this.#folder.saveState(state);
-      const outcome = await this.#write(program, state);
-      const overflows = overflowsOf(program, outcome);
+      const state = { ...begun, measured: packMeasured(measured), done };
+      const outcome = await this.#folder.run(program, state, this.#options);
+      const overflows = overflowsOf(outcome, program.jobs);
       for (const [tensor, count] of await this.#writeFactors()) overflows.set(tensor, count);
       await this.#checkInputs();
-      const warnings = [...overflowWarnings(overflows), ...(await this.#finish(measured))];
+      const warnings = [...overflowWarnings(overflows, "Use --dtype bfloat16."), ...(await this.#finish(measured))];
       const { factors = [] } = this.#adapter ?? {};
       const bytesRead = factors.reduce((sum, step) => sum + factorBytes(step), outcome.bytesRead);
       const bytesWritten = factors.reduce((sum, step) => sum + tensorBytes(step), outcome.bytesWritten);
       return this.#result(warnings, bytesRead, bytesWritten, measured, earlier !== undefined, false);
     } catch (error) {
-      // Data read from a changed file is useless, even if the file changes back; a mismatch would be found again.
-      const isUseless = error instanceof LayergraftError && ["changed", "mismatch"].includes(error.code);
-      throw this.#explain(error, await this.#folder.abandon(isUseless));
+      throw await this.#folder.abandon(error);
     }
   }
 
@@ -226,26 +208,8 @@ class Execution {
 
   /** State of an interrupted run to resume. */
   async #earlierRun(): Promise<RunState | undefined> {
-    const { resume, force } = this.#options;
-    const { partial, path } = this.#folder;
-    const left = await this.#folder.hasPartial(this.#digest);
-    if (!left || (force && !resume)) return undefined;
-    await this.#folder.requireUnlocked();
-    if (!resume) {
-      throw new OutputError(
-        `${partial} holds an interrupted run. Pass --resume to continue it, or --force to discard it.`,
-        { file: partial },
-      );
-    }
-    const state = await this.#folder.state();
-    if (!state) return undefined;
-    if (state.plan !== this.#digest) {
-      throw new OutputError(
-        `${partial} was started with another recipe, options or sources, so it cannot become ${path}. Repeat the options of that run, or pass --force to discard it.`,
-        { file: partial },
-      );
-    }
-    await this.#checkInputs(state.inputs);
+    const state = await this.#folder.earlierRun(this.#digest, this.#options);
+    if (state) await this.#checkInputs(state.inputs);
     return state;
   }
 
@@ -278,11 +242,6 @@ class Execution {
     return [...files].reduce((sum, { remote }) => sum + (remote?.fetched ?? 0), 0);
   }
 
-  #measure(earlier: RunState | undefined, onMeasured: (values: Measured) => Promise<void>): Promise<Measured> {
-    const known = unpackMeasured(earlier?.measured ?? {});
-    return measureAll(this.#plan.measurements, this.#opened.sources, { ...this.#options, known, onMeasured });
-  }
-
   async #prepare(measured: Measured): Promise<{ program: Program; wasThere: boolean }> {
     const shards: { path: string; wasThere: boolean }[] = [];
     for (const shard of this.#layout.shards) shards.push(await this.#folder.prepareShard(shard));
@@ -295,25 +254,6 @@ class Execution {
       paths,
     );
     return { program, wasThere: shards.every(({ wasThere }) => wasThere) };
-  }
-
-  async #write(program: Program, state: RunState): Promise<RunResult> {
-    const pieces = cutIntoPieces(program.jobs).length;
-    const handles = await Promise.all(program.outputs.map((path) => open(path, "r+")));
-    try {
-      return await runProgram(program, {
-        ...this.#options,
-        phase: "reading and writing",
-        done: unpackBits(state.done, pieces),
-        // Data before journal: the journal must never be ahead, even after a power cut.
-        onCheckpoint: async (done) => {
-          for (const handle of handles) await handle.datasync();
-          await this.#folder.saveState({ ...state, done: packBits(done) });
-        },
-      });
-    } finally {
-      await Promise.all(handles.map((handle) => handle.close()));
-    }
   }
 
   /** Writes the factors of an adapter, which are few; a resumed run writes them again. */
@@ -375,43 +315,4 @@ class Execution {
       warnings,
     };
   }
-
-  /** Adds to an error what is on disk and how to resume. */
-  #explain(error: unknown, isResumable: boolean): unknown {
-    const { partial } = this.#folder;
-    const left = isResumable
-      ? `what was written so far is in ${partial}; repeat the command with --resume to continue`
-      : "nothing was written";
-    if (error instanceof CancelledError) return new CancelledError(`stopped; ${left}`, { file: partial });
-    if (error instanceof DiskFullError || DiskFullError.isMeantBy(error)) {
-      const rest = isResumable ? "then pass --resume to continue" : "then start again";
-      return new DiskFullError(`the disk is full; free some space, ${rest}`, { file: partial }, error);
-    }
-    if (error instanceof LayergraftError && error.code === "hub" && isResumable) {
-      const message = `${error.message}\nWhat was written so far is in ${partial}; repeat the command with --resume to continue`;
-      return new LayergraftError("hub", message, error.where, error);
-    }
-    return error;
-  }
-}
-
-/** Finite values that became infinite in float16, by tensor that has any. */
-function overflowsOf(program: Program, outcome: RunResult): Map<string, number> {
-  const results = resultsByJob(outcome, program.jobs.length);
-  const overflows = new Map<string, number>();
-  program.jobs.forEach((job, i) => {
-    const count = job.kind === "write" ? (results[i] ?? []).reduce((sum, piece) => sum + (piece[0] ?? 0), 0) : 0;
-    if (count > 0) overflows.set(job.name, count);
-  });
-  return overflows;
-}
-
-/** Warns about overflows; the model may be broken. */
-function overflowWarnings(overflows: ReadonlyMap<string, number>): string[] {
-  const overflowed = [...overflows.keys()];
-  const values = [...overflows.values()].reduce((sum, count) => sum + count, 0);
-  if (values === 0) return [];
-  return [
-    `${plural(values, "value")} in ${plural(overflowed.length, "tensor")} (${formatSome(overflowed)}) exceed the range of float16 and became infinite. Use --dtype bfloat16.`,
-  ];
 }

@@ -3,18 +3,31 @@
 import { open, readdir, realpath, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
 import {
+  CancelledError,
+  DiskFullError,
   exists,
   formatBytes,
   isObject,
   isSystemError,
+  LayergraftError,
   LOCK_FILE,
   OutputError,
   RunFolder,
   readJsonObject,
   writeFileAtomically,
 } from "../../core/index.js";
-import type { ShardLayout } from "../../weights/index.js";
-import { type PackedMeasured, packedMeasured } from "../expressions/measured.js";
+import {
+  cutIntoPieces,
+  type Program,
+  type RunResult,
+  runProgram,
+  type ShardLayout,
+  type StreamOptions,
+} from "../../weights/index.js";
+import { packBits, unpackBits } from "../expressions/bits.js";
+import { type PackedMeasured, packedMeasured, packMeasured, unpackMeasured } from "../expressions/measured.js";
+import type { Sources } from "../expressions/resolve.js";
+import { type Measurement, type MeasureOptions, measureAll } from "../measurements/measure-all.js";
 import { PROVENANCE_FILE } from "../plan.js";
 
 /** A plan of 70,000 tensors (a mixture of experts) with an operation each takes about 300 MB. */
@@ -126,16 +139,83 @@ export class OutputFolder extends RunFolder {
   }
 
   /**
-   * Keeps a partial output for a later run, or removes it if nothing in it is worth keeping.
-   * @returns whether there is something to resume
+   * State of an interrupted run to resume; undefined if there is none, or `force` discards it.
+   * @throws OutputError if it is neither to be resumed nor discarded, or was another run
    */
-  async abandon(isUseless = false): Promise<boolean> {
+  async earlierRun(
+    planDigest: string,
+    { resume = false, force = false }: { readonly resume?: boolean | undefined; readonly force?: boolean | undefined },
+  ): Promise<RunState | undefined> {
+    const { partial, path } = this;
+    const left = await this.hasPartial(planDigest);
+    if (!left || (force && !resume)) return undefined;
+    await this.requireUnlocked();
+    if (!resume) {
+      throw new OutputError(
+        `${partial} holds an interrupted run. Pass --resume to continue it, or --force to discard it.`,
+        { file: partial },
+      );
+    }
+    const state = await this.state();
+    if (state === undefined || state.plan === planDigest) return state;
+    throw new OutputError(
+      `${partial} was started with another recipe, options or sources, so it cannot become ${path}. Repeat the options of that run, or pass --force to discard it.`,
+      { file: partial },
+    );
+  }
+
+  /** Measures what is left to measure, and keeps each value for a later run. */
+  measure(measurements: readonly Measurement[], sources: Sources, state: RunState, options: MeasureOptions) {
+    return measureAll(measurements, sources, {
+      ...options,
+      known: unpackMeasured(state.measured),
+      onMeasured: (values) => this.saveState({ ...state, measured: packMeasured(values), done: "" }),
+    });
+  }
+
+  /** Runs what is left of a program, and keeps which pieces are done for a later run. */
+  async run(program: Program, state: RunState, options: StreamOptions): Promise<RunResult> {
+    await this.saveState(state);
+    const handles = await Promise.all(program.outputs.map((path) => open(path, "r+")));
+    try {
+      return await runProgram(program, {
+        ...options,
+        phase: "reading and writing",
+        done: unpackBits(state.done, cutIntoPieces(program.jobs).length),
+        // Data before journal: the journal must never be ahead, even after a power cut.
+        onCheckpoint: async (done) => {
+          for (const handle of handles) await handle.datasync();
+          await this.saveState({ ...state, done: packBits(done) });
+        },
+      });
+    } finally {
+      await Promise.all(handles.map((handle) => handle.close()));
+    }
+  }
+
+  /**
+   * Keeps a partial output for a later run, or removes it if nothing in it is worth keeping.
+   * @returns the error that ended the run, with what is on disk and how to resume
+   */
+  async abandon(error: unknown): Promise<unknown> {
+    // Data read from a changed file is useless, even if the file changes back; the others would be found again.
+    const isUseless = error instanceof LayergraftError && ["changed", "mismatch", "broken-model"].includes(error.code);
     const state = await this.state().catch(() => undefined);
     const hasPieces = Buffer.from(state?.done ?? "", "base64").some((bits) => bits !== 0);
     const isResumable = !isUseless && (hasPieces || Object.keys(state?.measured ?? {}).length > 0);
     if (isResumable) await this.close();
     else await this.discard();
-    return isResumable;
+    const { partial } = this;
+    const left = `what was written so far is in ${partial}; repeat the command with --resume to continue`;
+    if (error instanceof CancelledError)
+      return new CancelledError(`stopped; ${isResumable ? left : "nothing was written"}`, { file: partial });
+    if (error instanceof DiskFullError || DiskFullError.isMeantBy(error)) {
+      const rest = isResumable ? "then pass --resume to continue" : "then start again";
+      return new DiskFullError(`the disk is full; free some space, ${rest}`, { file: partial }, error);
+    }
+    if (error instanceof LayergraftError && error.code === "hub" && isResumable)
+      return new LayergraftError("hub", `${error.message}\n${left.replace("what", "What")}`, error.where, error);
+    return error;
   }
 
   async saveState(state: RunState): Promise<void> {
