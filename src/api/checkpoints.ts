@@ -14,10 +14,7 @@ import { type FolderOptions, hubOf } from "./options.js";
 export interface VerifyOptions extends Omit<VerifySettings, "hub"> {}
 
 /** Result of `verify`. */
-export interface VerifyResult extends Verification {
-  /** Whether every tensor and every other file is unchanged. */
-  readonly verified: boolean;
-}
+export interface VerifyResult extends Verification {}
 
 /**
  * Verifies a merged model bit for bit: computes every tensor again from the sources and compares.
@@ -26,8 +23,7 @@ export interface VerifyResult extends Verification {
  * @throws CancelledError if the signal fires
  */
 export async function verify(folder: string, options: VerifyOptions = {}): Promise<VerifyResult> {
-  const found = await verifyOutput(folder, { ...options, hub: hubOf(options) });
-  return { ...found, verified: found.deviations.length + found.files.length === 0 };
+  return verifyOutput(folder, { ...options, hub: hubOf(options) });
 }
 
 /** Result of `inspect`. */
@@ -51,10 +47,7 @@ export async function inspect(source: string, options: FolderOptions = {}): Prom
 export interface DiffOptions extends StreamOptions, FolderOptions {}
 
 /** Result of `diff`. */
-export interface DiffResult extends CheckpointComparison {
-  /** Whether both have the same tensors with the same values. */
-  readonly identical: boolean;
-}
+export interface DiffResult extends CheckpointComparison {}
 
 /**
  * Compares two checkpoints tensor by tensor, in one pass over the weights. Differences are of `b` against `a`.
@@ -64,12 +57,7 @@ export interface DiffResult extends CheckpointComparison {
  * @throws CancelledError if the signal fires
  */
 export async function diff(a: string, b: string, options: DiffOptions = {}): Promise<DiffResult> {
-  const found = await compareCheckpoints(await open(a, options), await open(b, options), options);
-  return { ...found, identical: isIdentical(found) };
-}
-
-function isIdentical({ tensors, onlyInA, onlyInB, reshaped }: CheckpointComparison): boolean {
-  return onlyInA.length + onlyInB.length + reshaped.length === 0 && tensors.every(({ differing }) => differing === 0);
+  return compareCheckpoints(await open(a, options), await open(b, options), options);
 }
 
 function open(source: string, { folder, ...options }: FolderOptions & Pick<StreamOptions, "signal">) {

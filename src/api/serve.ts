@@ -1,11 +1,4 @@
-import {
-  type OpenedEngineModel,
-  type RequestRecord,
-  requireAddress,
-  servedModel,
-  startApiServer,
-  weightsOf,
-} from "../serve/index.js";
+import { type Holding, type RequestRecord, serveModels } from "../serve/index.js";
 import { type ModelInput, type OpenModelOptions, openInBackend } from "./model.js";
 
 /** A request that the server answered or refused. */
@@ -57,25 +50,8 @@ export async function serve(
   options: ServeOptions = {},
 ): Promise<ModelServer> {
   const { host, port, apiKey, origins, parallel, queue, context, onRequest, ...opening } = options;
-  await requireAddress({ host, port, apiKey });
-  const opened = new Map<string, OpenedEngineModel>();
-  const closeAll = async () => {
-    for (const model of opened.values()) await model.close();
-  };
-  try {
-    const sources = Object.entries(models);
-    const held = { context, ...weightsOf(sources.length) };
-    for (const [name, source] of sources) {
-      opened.set(name, await servedModel(await openInBackend(source, opening, held), { parallel, context }));
-    }
-    const server = await startApiServer({ models: opened, host, port, apiKey, origins, queue, onRequest });
-    const close = async (graceSeconds?: number) => {
-      await server.close(graceSeconds);
-      await closeAll();
-    };
-    return { url: server.url, port: server.port, close, [Symbol.asyncDispose]: close };
-  } catch (error) {
-    await closeAll();
-    throw error;
-  }
+  const open = (name: string, held: Holding) => openInBackend(models[name] as ModelInput, opening, held);
+  const serving = { host, port, apiKey, origins, parallel, queue, context, onRequest };
+  const server = await serveModels(Object.keys(models), open, serving);
+  return { ...server, [Symbol.asyncDispose]: server.close };
 }

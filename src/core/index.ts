@@ -57,7 +57,7 @@ export {
 } from "./format.js";
 export { groupBy } from "./group.js";
 export { GuardError, guarded, guardedPatterns } from "./guard/index.js";
-export { defined, isDeeperThan, isObject, mergeObjects, own } from "./json.js";
+export { type Difference, defined, differencesOf, isDeeperThan, isObject, mergeObjects, own } from "./json.js";
 export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./languages.js";
 export { isAlive, isLocked, LOCK_FILE, type Lock, lockHolder, takeLock, waitWhileLocked } from "./lock.js";
 export { processStat } from "./process-stat.js";

@@ -33,3 +33,26 @@ export function isDeeperThan(value: unknown, levels: number): boolean {
 export function defined<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined)) as never;
 }
+
+/** A field that differs; undefined where it is missing. */
+export interface Difference {
+  /** Such as `optimizer.lr` or `data[1].weight`. */
+  readonly field: string;
+  readonly saved: unknown;
+  readonly current: unknown;
+}
+
+/** The fields in which two values of JSON differ, in the order of the first, then what only the second has. */
+export function differencesOf(saved: unknown, current: unknown, field = ""): Difference[] {
+  if (Array.isArray(saved) && Array.isArray(current)) {
+    const length = Math.max(saved.length, current.length);
+    return Array.from({ length }, (_, i) => i).flatMap((i) => differencesOf(saved[i], current[i], `${field}[${i}]`));
+  }
+  if (isObject(saved) && isObject(current)) {
+    const keys = new Set([...Object.keys(saved), ...Object.keys(current)]);
+    return [...keys].flatMap((key) =>
+      differencesOf(own(saved, key), own(current, key), field === "" ? key : `${field}.${key}`),
+    );
+  }
+  return JSON.stringify(saved) === JSON.stringify(current) ? [] : [{ field, saved, current }];
+}

@@ -1,6 +1,6 @@
 // The recipes of reported models, with which each can be made again.
 import { basename, join, relative } from "node:path";
-import { didYouMean, formatSome, plural, usageError, visible } from "../core/index.js";
+import { didYouMean, formatSome, plural, shellQuote, usageError, visible } from "../core/index.js";
 import type { Location, Model, ModelSource, Store } from "../experiment/index.js";
 import { type Experiment, type ExperimentStatus, freeId, statusOfVariant, withFolders } from "../experiment/index.js";
 import type { RecipeInput } from "../merge/index.js";
@@ -63,14 +63,12 @@ export function reportRecipes(
 function commandOf(id: string, place: Place): string {
   const row = place.id === "" ? id : `${place.id}/${id}`;
   if (place.isAsWritten) {
-    return `layergraft experiment ${quoted(basename(place.file))} export ${quoted(row)} --out ${quoted(id)}`;
+    return `layergraft experiment ${shellQuote(basename(place.file))} export ${shellQuote(row)} --out ${shellQuote(id)}`;
   }
   // Options of the run are not known here, and the recipe has what they led to.
   const recipe = join(relative(place.planFolder, recipesIn(place)), `${id}.yaml`);
-  return `layergraft merge ${quoted(recipe)} --out ${quoted(id)}`;
+  return `layergraft merge ${shellQuote(recipe)} --out ${shellQuote(id)}`;
 }
-
-const quoted = (word: string) => (/^[\p{L}\p{N}./+_-]+$/u.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 const oneLine = (text: string) => visible(text.replace(/\s+/g, " "));
 

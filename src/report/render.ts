@@ -1,4 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
+import { visible } from "../core/index.js";
 import { type Cell, columnsOf, formatCell, isNumber, type Table } from "./table.js";
 
 const isBest = (cell: Cell | undefined) => isNumber(cell) && cell.isBest === true;
@@ -26,7 +27,9 @@ export function terminalLines(table: Table): string[] {
 }
 
 export function escapeMarkdown(text: string): string {
-  return text.replace(/([\\|*_`<>[\]])/g, "\\$1").replaceAll("\n", " ");
+  return visible(text)
+    .replace(/\s*\n\s*/g, " ")
+    .replace(/[\\`*_[\]<>|#~]/g, "\\$&");
 }
 
 /** Lines of a Markdown table, without title and note. */

@@ -48,7 +48,7 @@ it("repeats groups in Markdown, and escapes", () => {
     "| task | model | score | size | items |",
     "| --- | --- | ---: | ---: | ---: |",
     "| MGSM | =base\\|1 | 31.2 | 2 GB | 1,250 |",
-    "| MGSM | \u001b\\[32mswap\u001b\\[39m | **50.0** | 12 GB | – |",
+    "| MGSM | ␛\\[32mswap␛\\[39m | **50.0** | 12 GB | – |",
   ]);
 });
 

@@ -13,8 +13,10 @@ export interface OpenedEngineModel extends ServedModel {
   readonly engine: Pick<Engine, "name" | "family" | "notes">;
 }
 
+export type HeldWeights = Pick<OpenEngineOptions, "asFloats" | "cache">;
+
 /** How the models of one server hold their weights: several share those that they have in common. */
-export function weightsOf(models: number): Pick<OpenEngineOptions, "asFloats" | "cache"> {
+export function weightsOf(models: number): HeldWeights {
   return models > 1 ? { asFloats: true, cache: new BlendCache(Number.POSITIVE_INFINITY) } : {};
 }
 

@@ -17,7 +17,6 @@ import {
 } from "./answers.js";
 import { ApiError, apiErrorOf } from "./api-error.js";
 import { checkKey, checkOrigin, type GuardOptions, isLoopback, pathOf, readBody } from "./http-guard.js";
-import { LIMITS, type ServerLimits } from "./limits.js";
 import { chatReplies, completionReplies, type ReplyWriter } from "./replies.js";
 import { type ChatRequest, type CompletionRequest, readChat, readCompletion, readTokenize } from "./requests.js";
 import type { ServedModel } from "./served-model.js";
@@ -35,6 +34,31 @@ export interface RequestRecord {
   /** Why it failed, if the client is not to blame. */
   readonly error?: unknown;
 }
+
+/** Limits on what clients take, so that one of them cannot harm the others; tests shorten them. */
+export interface ServerLimits {
+  /** Bytes of a body. Default: 4 MiB. */
+  readonly bodyBytes: number;
+  /** Seconds to send the headers of a request. Default: 10. */
+  readonly headerSeconds: number;
+  /** Seconds to send a whole request. Default: 60. */
+  readonly bodySeconds: number;
+  /** Seconds without reading while there is something to read. Default: 30. */
+  readonly stallSeconds: number;
+  /** Bytes of a reply that wait to be read. Default: 4 MiB. */
+  readonly unreadBytes: number;
+  /** Connections at a time. Default: 1024. */
+  readonly connections: number;
+}
+
+const LIMITS: ServerLimits = {
+  bodyBytes: 2 ** 22,
+  headerSeconds: 10,
+  bodySeconds: 60,
+  stallSeconds: 30,
+  unreadBytes: 2 ** 22,
+  connections: 1024,
+};
 
 export interface ServeOptions extends Address {
   /** Models by the names that requests choose them by. */

@@ -27,14 +27,10 @@ export function add(program: Command): void {
       const [left, right] = [await openCheckpoint(a, { hub }), await openCheckpoint(b, { hub })];
       return { left, right, comparison: await compareCheckpoints(left, right, controls) };
     });
-    if (options.json) printJson({ a: left.name, b: right.name, identical: isIdentical(comparison), ...comparison });
+    if (options.json) printJson({ a: left.name, b: right.name, ...comparison });
     else print(describe(comparison, options.tensors ?? false, paletteFor(process.stdout)));
-    if (!isIdentical(comparison)) process.exitCode = 1;
+    if (!comparison.identical) process.exitCode = 1;
   });
-}
-
-function isIdentical({ tensors, onlyInA, onlyInB, reshaped }: CheckpointComparison): boolean {
-  return onlyInA.length + onlyInB.length + reshaped.length === 0 && tensors.every((tensor) => tensor.differing === 0);
 }
 
 function describe(comparison: CheckpointComparison, listTensors: boolean, palette: Palette): string[] {

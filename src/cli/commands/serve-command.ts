@@ -1,14 +1,8 @@
 import { basename } from "node:path";
 import type { Command } from "commander";
 import { formatSome, plural, shorten, usageError, visible } from "../../core/index.js";
-import {
-  type OpenedEngineModel,
-  type RequestRecord,
-  requireAddress,
-  servedModel,
-  startApiServer,
-  weightsOf,
-} from "../../serve/index.js";
+import type { Engine } from "../../engine/index.js";
+import { type Holding, type RequestRecord, serveModels } from "../../serve/index.js";
 import { type EngineOptions, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
 import { openModel, withBackendOption } from "../shared/open-model.js";
 import {
@@ -56,32 +50,27 @@ export function add(program: Command): void {
   withEngineOptions(withBackendOption(command)).action(async (source: string | undefined, flags: ServeFlags) => {
     const sources = sourcesOf(source, flags.model ?? []);
     const apiKey = readKey(flags.apiKeyEnv);
-    await requireAddress({ host: flags.host, port: flags.port, apiKey });
     const signal = interruptSignal();
-    const models = new Map<string, OpenedEngineModel>();
-    try {
-      const weights = weightsOf(sources.size);
-      await runWithProgress(flags, async ({ onProgress }) => {
-        for (const [name, of] of sources) {
-          models.set(name, await open(name, of, { ...weights, signal, onProgress }, flags));
-        }
-      });
-      const { host, port, queue, cors: origins } = flags;
-      const server = await startApiServer({
-        ...{ models, host, port, apiKey, queue, origins },
-        onRequest: (record) => info(flags, describe(record)),
-      });
-      if (flags.json) print(JSON.stringify({ url: server.url, models: [...models.keys()] }));
-      else print(`Serving ${formatSome([...models.keys()])} at ${server.url}/v1`);
-      await new Promise<void>((resolve) => {
-        if (signal.aborted) resolve();
-        signal.addEventListener("abort", () => resolve());
-      });
-      info(flags, "Finishing the answers under way. Press Ctrl-C again to stop at once.");
-      await server.close();
-    } finally {
-      for (const model of models.values()) await model.close();
-    }
+    const names = [...sources.keys()];
+    const { host, port, queue, cors: origins, parallel, context } = flags;
+    const server = await runWithProgress(flags, ({ onProgress }) =>
+      serveModels(
+        names,
+        (name, holding) => open(name, sources.get(name) ?? "", { ...holding, signal, onProgress }, flags),
+        {
+          ...{ host, port, apiKey, queue, origins, parallel, context },
+          onRequest: (record) => info(flags, describe(record)),
+        },
+      ),
+    );
+    if (flags.json) print(JSON.stringify({ url: server.url, models: names }));
+    else print(`Serving ${formatSome(names)} at ${server.url}/v1`);
+    await new Promise<void>((resolve) => {
+      if (signal.aborted) resolve();
+      signal.addEventListener("abort", () => resolve());
+    });
+    info(flags, "Finishing the answers under way. Press Ctrl-C again to stop at once.");
+    await server.close();
   });
 }
 
@@ -113,17 +102,15 @@ function nameOf(source: string): string {
 async function open(
   name: string,
   source: string,
-  { signal, onProgress, ...weights }: ReturnType<typeof weightsOf> & Pick<WorkControls, "signal" | "onProgress">,
+  { onProgress, ...options }: Holding & Pick<WorkControls, "signal" | "onProgress">,
   flags: ServeFlags,
-): Promise<OpenedEngineModel> {
+): Promise<Engine> {
   const start = performance.now();
-  const { parallel, context } = flags;
   const loading: WorkControls["onProgress"] = (progress) => onProgress?.({ ...progress, phase: `loading ${name}` });
-  const { engine, facts } = await openModel(source, flags, { signal, onProgress: loading, context, ...weights });
-  const model = await servedModel(engine, { parallel, context });
-  for (const note of model.engine.notes) info(flags, `note: ${note}`);
-  info(flags, `${name}: ${[model.engine.family, source, ...facts].join(", ")}, ready in ${elapsed(start)}`);
-  return model;
+  const { engine, facts } = await openModel(source, flags, { ...options, onProgress: loading });
+  for (const note of engine.notes) info(flags, `note: ${note}`);
+  info(flags, `${name}: ${[engine.family, source, ...facts].join(", ")}, ready in ${elapsed(start)}`);
+  return engine;
 }
 
 function describe({ method, path, status, seconds, model, usage: counts, error }: RequestRecord): string {

@@ -1,9 +1,19 @@
 // Operations element by element: functions of one operand, and of several with broadcasting.
-import { broadcast } from "./broadcast.js";
-import { sameDims } from "./dim.js";
+import { type Dim, sameDims } from "./dim.js";
 import type { Graph } from "./graph.js";
 import { type ElementType, GraphError, type Node } from "./node.js";
 import { ANY, noDerivative, type Operation, requireOperands } from "./operation.js";
+
+/** The shape that operands are broadcast to, as NumPy defines it. */
+function broadcast(op: string, inputs: readonly Node[]): Dim[] {
+  const rank = Math.max(...inputs.map(({ shape }) => shape.length));
+  return Array.from({ length: rank }, (_, axis): Dim => {
+    const dims = inputs.map(({ shape }) => shape[axis - (rank - shape.length)] ?? 1).filter((dim) => dim !== 1);
+    const [first = 1] = dims;
+    if (dims.some((dim) => dim !== first)) throw new GraphError(op, "the shapes do not fit together", inputs);
+    return first;
+  });
+}
 
 /**
  * A function of one float and its derivative, the node being the function's value.

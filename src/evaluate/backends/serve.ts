@@ -11,6 +11,7 @@ import {
   LayergraftError,
   processStat,
   redactor,
+  shellQuote,
   usageError,
   writeFileAtomically,
 } from "../../core/index.js";
@@ -67,7 +68,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   }
   if (signal?.aborted) throw stopped();
   const port = await freePort();
-  const line = command.replaceAll("{model}", quote(model)).replaceAll("{port}", String(port));
+  const line = command.replaceAll("{model}", shellQuote(model)).replaceAll("{port}", String(port));
   const file = openSync(log, "a");
   // In a group of its own, so that Ctrl-C in the terminal does not reach it, and one signal ends all of it.
   const child = spawn("/bin/sh", ["-c", line], { stdio: ["ignore", file, file], detached: true });
@@ -204,11 +205,6 @@ function freePort(): Promise<number> {
       server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
     });
   });
-}
-
-/** A text as one word of the shell. */
-function quote(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 async function readTail(path: string): Promise<string[]> {

@@ -4,12 +4,14 @@
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
+  differencesOf,
   exists,
   formatSome,
   isSystemError,
   LOCK_FILE,
   type Lock,
   OutputError,
+  shorten,
   takeLock,
   writeFileAtomically,
 } from "../../core/index.js";
@@ -129,10 +131,9 @@ function checkSettings(folder: string, before: string, now: string): void {
   if (before === now) return;
   let differing: string[] = [];
   try {
-    const [old, wanted] = [before, now].map((text) => flatten(JSON.parse(text)));
-    const keys = new Set([...(old?.keys() ?? []), ...(wanted?.keys() ?? [])]);
-    differing = [...keys].filter((key) => old?.get(key) !== wanted?.get(key));
-    differing = differing.map((key) => `${key} was ${shown(old?.get(key))}, now ${shown(wanted?.get(key))}`);
+    differing = differencesOf(JSON.parse(before), JSON.parse(now)).map(
+      ({ field, saved, current }) => `${field} was ${shown(saved)}, now ${shown(current)}`,
+    );
   } catch {
     differing = [`its ${SETTINGS_FILE} is not JSON`];
   }
@@ -142,14 +143,7 @@ function checkSettings(folder: string, before: string, now: string): void {
   );
 }
 
-/** Shortens digests. */
-function shown(value: string | undefined): string {
-  return value?.replace(/[0-9a-f]{64}/g, (digest) => `${digest.slice(0, 8)}...`) ?? "not there";
-}
-
-/** Leaves of a JSON value by their paths. */
-function flatten(value: unknown, path = "", into = new Map<string, string>()): Map<string, string> {
-  if (typeof value !== "object" || value === null) return into.set(path, JSON.stringify(value));
-  for (const [key, inner] of Object.entries(value)) flatten(inner, path === "" ? key : `${path}.${key}`, into);
-  return into;
+function shown(value: unknown): string {
+  if (value === undefined) return "not there";
+  return shorten(JSON.stringify(value).replace(/[0-9a-f]{64}/g, (digest) => `${digest.slice(0, 8)}...`));
 }

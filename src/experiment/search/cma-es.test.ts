@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Random } from "../../core/index.js";
-import { CmaEs } from "./cma-es.js";
-import { normalAbove, normalBelow } from "./normal.js";
+import { CmaEs, normalAbove, normalBelow } from "./cma-es.js";
 
 /** Numbers from 0 to 1 that Python can make too. */
 function* sequence(): Generator<number, never> {

@@ -2,7 +2,8 @@
 
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { digestOf, digestOfFile, formatPercent, isFile, VERSION, visible } from "../../core/index.js";
+import { digestOf, digestOfFile, formatPercent, isFile, VERSION } from "../../core/index.js";
+import { escapeMarkdown } from "../../report/index.js";
 import { leavesOf, PROVENANCE_FILE } from "../../values/index.js";
 import { type Checkpoint, folderName, hubPlace, type SafetensorsFile } from "../../weights/index.js";
 import type { Plan } from "../plan/plan.js";
@@ -125,13 +126,6 @@ async function describeModels(models: readonly Checkpoint[]): Promise<string> {
     return adapter ? `${base} with adapter ${await describe(adapter.path, [adapter.file])}` : base;
   });
   return ["Models:", "", ...[...new Set(await Promise.all(lines))].map((line) => `- ${line}`)].join("\n");
-}
-
-/** Escapes folder names for Markdown. */
-function escapeMarkdown(text: string): string {
-  return visible(text)
-    .replace(/\s*\n\s*/g, " ")
-    .replace(/[\\`*_[\]<>|#~]/g, "\\$&");
 }
 
 function withLinks(reference: string): string {

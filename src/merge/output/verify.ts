@@ -54,6 +54,8 @@ export interface Deviation {
 }
 
 export interface Verification {
+  /** Whether every tensor and every other file is unchanged. */
+  readonly verified: boolean;
   /** Tensors compared. */
   readonly tensors: number;
   readonly bytesRead: number;
@@ -130,7 +132,8 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
     bytesRead += factorBytes(step) + tensorBytes(step);
   }
   const files = await compareCompanions(folder, companions);
-  return { tensors: planned.size, bytesRead, deviations, files, moved };
+  const verified = deviations.length + files.length === 0;
+  return { verified, tensors: planned.size, bytesRead, deviations, files, moved };
 }
 
 /** @throws LayergraftError if a step cannot be computed from the sources, which happens only in an edited file */

@@ -1,15 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { configurationDifferences, requireSameRun } from "./resume-check.js";
+import { differencesOf } from "../../core/index.js";
+import { requireSameRun } from "./resume-check.js";
 
 const one = { base: "a", data: [{ source: "x", weight: 1 }], optimizer: { lr: 0.1, betas: [0.9, 0.99] }, threads: 2 };
 
-describe("configurationDifferences", () => {
+describe("differencesOf", () => {
   it("names each field once, with both values", () => {
     const other = {
       ...{ base: "a", data: [{ source: "x", weight: 2 }, { source: "y" }], seed: 1 },
       ...{ optimizer: { lr: 0.1, betas: [0.9, 0.999] }, threads: 2 },
     };
-    expect(configurationDifferences(one, other)).toEqual([
+    expect(differencesOf(one, other)).toEqual([
       { field: "data[0].weight", saved: 1, current: 2 },
       { field: "data[1]", saved: undefined, current: { source: "y" } },
       { field: "optimizer.betas[1]", saved: 0.99, current: 0.999 },

@@ -1,30 +1,5 @@
 // Whether a run to resume has the configuration and inputs that it started with.
-import { isObject, own, RecipeError } from "../../core/index.js";
-
-/** A field that differs; undefined where it is missing. */
-export interface Difference {
-  /** Such as `optimizer.lr` or `data[1].weight`. */
-  readonly field: string;
-  readonly saved: unknown;
-  readonly current: unknown;
-}
-
-/** The fields in which two configurations differ, in the order of the first, then what only the second has. */
-export function configurationDifferences(saved: unknown, current: unknown, field = ""): Difference[] {
-  if (Array.isArray(saved) && Array.isArray(current)) {
-    const length = Math.max(saved.length, current.length);
-    return Array.from({ length }, (_, i) => i).flatMap((i) =>
-      configurationDifferences(saved[i], current[i], `${field}[${i}]`),
-    );
-  }
-  if (isObject(saved) && isObject(current)) {
-    const keys = new Set([...Object.keys(saved), ...Object.keys(current)]);
-    return [...keys].flatMap((key) =>
-      configurationDifferences(own(saved, key), own(current, key), field === "" ? key : `${field}.${key}`),
-    );
-  }
-  return JSON.stringify(saved) === JSON.stringify(current) ? [] : [{ field, saved, current }];
-}
+import { type Difference, differencesOf, RecipeError } from "../../core/index.js";
 
 /** Fields that may change: when and how to save, and threads, which change the last bits of sums at most. */
 const FREE = /^(out|threads|save_dtype|revert|lora\.merge|checkpoints\.(keep|every_samples))(\.|\[|$)/;
@@ -37,9 +12,9 @@ export interface ResumeParts {
 
 /** @throws RecipeError with every field and input that differs */
 export function requireSameRun(saved: ResumeParts, current: ResumeParts): void {
-  const differences = configurationDifferences(saved.configuration, current.configuration);
+  const differences = differencesOf(saved.configuration, current.configuration);
   const problems = differences.filter(({ field }) => !FREE.test(field)).map(describeDifference);
-  for (const { field, saved: was, current: is } of configurationDifferences(saved.inputs, current.inputs)) {
+  for (const { field, saved: was, current: is } of differencesOf(saved.inputs, current.inputs)) {
     if (was === undefined) problems.push(`${field} was not read before`);
     else problems.push(is === undefined ? `${field} is not read any more` : `${field} has changed since`);
   }

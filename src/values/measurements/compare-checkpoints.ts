@@ -38,6 +38,8 @@ export interface CheckpointComparison {
   readonly onlyInB: readonly string[];
   /** Tensors with the same name but different shapes. */
   readonly reshaped: readonly string[];
+  /** Whether both have the same tensors with the same values. */
+  readonly identical: boolean;
 }
 
 /**
@@ -103,5 +105,7 @@ export async function compareCheckpoints(
       nonFinite: s.nonFinite,
     };
   });
-  return { tensors, onlyInA, onlyInB, reshaped };
+  const hasOthers = onlyInA.length + onlyInB.length + reshaped.length > 0;
+  const identical = !hasOthers && tensors.every(({ differing }) => differing === 0);
+  return { identical, tensors, onlyInA, onlyInB, reshaped };
 }
