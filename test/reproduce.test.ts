@@ -1,9 +1,10 @@
 // The scripts of examples/reproduce against the fake hub: tiny models under the published names, and swaps that are as the script
 // makes them, or not.
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import { openSafetensors } from "../src/weights/index.js";
+import { decodeValues, encodeValues, seededFloats, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, FAILED, layergraft } from "./support/command.js";
 import { FakeHub, fakeFile } from "./support/fake-hub.js";
 
@@ -16,10 +17,15 @@ const run = (args: readonly string[], cwd = root) =>
     env: { HF_ENDPOINT: hub.endpoint, HF_HOME: join(root, "hub"), HF_HUB_CACHE: "", HF_TOKEN: "" },
   });
 
-function publish(name: string, folder: string): void {
+/** @param folders one folder, or folders by their names in the repository */
+function publish(name: string, folders: string | Readonly<Record<string, string>>): void {
   hub.create(name, { gated: false, private: false });
-  const files = readdirSync(folder).filter((file) => /\.(json|safetensors)$/.test(file) && file !== "layergraft.json");
-  const contents = files.map((file) => [file, fakeFile(file, readFileSync(join(folder, file)))] as const);
+  const contents = Object.entries(typeof folders === "string" ? { "": folders } : folders).flatMap(([at, folder]) => {
+    const files = readdirSync(folder).filter(
+      (file) => /\.(json|safetensors)$/.test(file) && file !== "layergraft.json",
+    );
+    return files.map((file) => [join(at, file), fakeFile(join(at, file), readFileSync(join(folder, file)))] as const);
+  });
   hub.commit(name, "main", new Map(contents));
 }
 
@@ -89,5 +95,52 @@ describe("examples/reproduce/lighton.sh", () => {
     expect((await run(["explain", base, "--from", base])).stderr).toMatch(
       /Pass --from A --from B, or --from A --base C/,
     );
+  });
+});
+
+describe("examples/reproduce/araswap.sh", { tags: ["slow"] }, () => {
+  it("takes the layers in which an expert leads, as one adapter", async () => {
+    const base = join(root, "model0");
+    publish("Qwen/Qwen3-8B", base);
+    // The same changes, but larger in the layers in which an expert leads.
+    const leads: Readonly<Record<string, readonly number[]>> = { arabic: [1, 9, 16], math: [], cultural: [23] };
+    const folders: Record<string, string> = {};
+    for (const [name, layers] of Object.entries(leads)) {
+      const expert = await writeTiny(join(root, name), {
+        ...{ layers: 36, seed: 1, dtype: "BF16" },
+        edit: (tensors) =>
+          tensors.map((tensor) => {
+            const layer = Number(/layers\.(\d+)\./.exec(tensor.name)?.[1] ?? -1);
+            if (layer < 0 || !tensor.name.includes("_proj")) return tensor;
+            const values = decodeValues(tensor.data, "BF16");
+            const noise = seededFloats(values.length, layer);
+            const size = layers.includes(layer) ? 0.05 : 0.02;
+            return {
+              ...tensor,
+              data: encodeValues(
+                values.map((x, k) => x + size * (noise[k] as number)),
+                "BF16",
+              ),
+            };
+          }),
+      });
+      folders[`${name}_expert`] = join(root, `${name}-adapter`);
+      const extract = ["extract", "--base", base, "--model", expert, "--rank", "4", "--out", `${name}-adapter`];
+      expect(await run(extract)).toMatchObject({ status: DONE });
+    }
+    publish("mariklolik228/AraSwap-Qwen3-8B-Adapters", folders);
+    const script = readFileSync(join(import.meta.dirname, "../examples/reproduce/araswap.sh"), "utf8");
+    const [, base8b = "", adapters = ""] = /^base=(.*)\nadapters=(.*)$/m.exec(script) ?? [];
+    const filled = script.replaceAll("$base", base8b).replaceAll("$adapters", adapters);
+    writeFileSync(join(root, "araswap.yaml"), /<<END\n([\s\S]*?)END\n/.exec(filled)?.[1] ?? "");
+    const [merge = "", inspect = ""] = [...filled.matchAll(/^layergraft (.*)$/gm)].map(([, line = ""]) => line);
+    expect(await run(merge.split(" "))).toMatchObject({ status: DONE });
+    expect(await run(inspect.replaceAll('"', "").split(" "))).toMatchObject({ status: DONE });
+    const names = (await openSafetensors(join(root, "araswap/adapter_model.safetensors"))).tensors.map(
+      ({ name }) => name,
+    );
+    expect([...new Set(names.map((name) => Number(/layers\.(\d+)\./.exec(name)?.[1])))].sort((a, b) => a - b)).toEqual([
+      1, 9, 16, 23,
+    ]);
   });
 });

@@ -80,6 +80,15 @@ export function taskSets(): Map<string, Files> {
         ]),
       ),
     ],
+    [
+      "masakhane/afrimgsm",
+      new Map(
+        ["swa", "yor"].flatMap((one): [string, string][] => [
+          [`${one}/train.jsonl`, json(8, problem(one))],
+          [`${one}/test.jsonl`, json(COUNTS.mgsm, problem(one))],
+        ]),
+      ),
+    ],
     ["lightonai/mgsm-rev2", new Map(MGSM.map((one) => [`${one}/test.jsonl`, json(COUNTS.mgsm, problem(one))]))],
     [
       "facebook/belebele",

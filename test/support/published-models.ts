@@ -41,6 +41,7 @@ const FALCON3_7B: Published = {
 
 const PUBLISHED: readonly (readonly [name: RegExp, Published])[] = [
   [/^(meta-llama|MergeBench)\/Llama-3\.1-8B(-Instruct|_\w+)?$/, LLAMA_8B],
+  [/^HiTZ\/Latxa-Llama-3\.1-8B$/, LLAMA_8B],
   [/^meta-llama\/Llama-3\.2-1B$/, LLAMA_1B],
   [/^(Qwen|lightonai)\/Qwen3-8B(-Base|-[A-Z]{2})?$/, QWEN3_8B],
   [/^Qwen\/Qwen2\.5-7B-Instruct$/, QWEN2_7B],
