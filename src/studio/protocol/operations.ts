@@ -1,7 +1,8 @@
 // One schema of every operation, checked by the page and by the server.
 import { z } from "zod";
-import type { AnalysisPage as Analysis, MethodReference as Method } from "../../merge/index.js";
+import type { AnalysisPage as Analysis, MethodReference as Method, PlanSummary } from "../../merge/index.js";
 import type { SchemaField as Field } from "../../settings/index.js";
+import type { Inspection } from "../../weights/index.js";
 import { evaluation, evaluationOperations, GGUF_TYPES, runner } from "./evaluations.js";
 import { experiment, planEntry } from "./experiments.js";
 
@@ -56,60 +57,27 @@ export const project = z.strictObject({
 });
 
 /** A model as its card shows it. */
-const model = z.strictObject({
-  source: z.string(),
-  name: z.string(),
-  family: z.string(),
-  layers: count,
-  parameters: count,
-  bytes: count,
-  /** Parameters by dtype. */
-  dtypes: z.record(z.string(), count),
-  hiddenSize: count.nullable(),
-  vocabularySize: count.nullable(),
-  notes: z.array(z.string()),
+export interface Model extends Inspection {
   /** Why it does not fit the base; empty for the base itself. */
-  problems: z.array(z.string()),
-});
-
-const problem = z.strictObject({
-  /** From 1; null where a problem has no place. */
-  line: count.nullable(),
-  message: z.string(),
-});
-
-/** Where a layer, or what is outside the layers, comes from. */
-const owner = z.strictObject({
-  /** From the input; null for tensors outside the layers. */
-  layer: count.nullable(),
-  /** The distinct origins of its tensors: names of sources; several together are blended. */
-  origins: z.array(z.array(z.string())),
-  /** Whether sources are combined by more than an average. */
-  combined: z.boolean(),
-});
+  readonly problems: readonly string[];
+}
 
 /** A recipe's plan, or why there is none. */
-const check = z.strictObject({
-  problems: z.array(problem),
+export interface Check {
+  /** Lines from 1; null where a problem has no place. */
+  readonly problems: readonly { readonly line: number | null; readonly message: string }[];
   /** The recipe as a value; null if the text is not YAML. */
-  recipe: z.json(),
-  plan: z
-    .strictObject({
-      layers: count,
-      /** Layers of the language expert in a swap that does not say how many. */
-      defaults: z.strictObject({ bottom: count, top: count }),
-      tensors: count,
-      parameters: count,
-      copied: count,
-      bytesToRead: count,
-      bytesToWrite: count,
-      bytesToFetch: count,
-      memory: count,
-      owners: z.array(owner),
-      notes: z.array(z.string()),
-    })
-    .nullable(),
-});
+  readonly recipe: z.core.util.JSONType;
+  readonly plan: CheckedPlan | null;
+}
+
+interface CheckedPlan extends PlanSummary {
+  readonly layers: number;
+  /** Layers of the language expert in a swap that does not say how many. */
+  readonly defaults: { readonly bottom: number; readonly top: number };
+  readonly memory: number;
+  readonly notes: readonly string[];
+}
 
 const progress = z.strictObject({
   /** The model that this is about, where a job has several. */
@@ -215,7 +183,7 @@ export const operations = {
     input: z.strictObject({ folder: path.nullable() }),
     output: z.strictObject({ folder: z.string(), parent: z.string().nullable(), entries: z.array(folderEntry) }),
   },
-  inspect: { input: z.strictObject({ source, base: source.nullable() }), output: model },
+  inspect: { input: z.strictObject({ source, base: source.nullable() }), output: z.custom<Model>() },
   fingerprints: { input: z.strictObject({ sources: list(source) }), output: fingerprints },
   methods: {
     input: z.strictObject({}),
@@ -246,7 +214,7 @@ export const operations = {
     input: z.strictObject({ name, task: source, limit: count.min(1) }),
     output: evaluation,
   },
-  "recipe.check": { input: z.strictObject({ text }), output: check },
+  "recipe.check": { input: z.strictObject({ text }), output: z.custom<Check>() },
   /** Plans in the project. */
   "experiment.list": { input: z.strictObject({}), output: z.array(planEntry) },
   /** How far an experiment is; null if that is still the version that the page has. */
@@ -296,7 +264,5 @@ export const failure = z.strictObject({
 
 export type Project = z.infer<typeof project>;
 export type Settings = z.infer<typeof settings>;
-export type Model = z.infer<typeof model>;
-export type Check = z.infer<typeof check>;
 export type { Analysis, Field, Method };
 export type Expert = z.infer<typeof expert>;

@@ -42,16 +42,6 @@ function jsonOf(value: unknown): Check["recipe"] {
 }
 
 async function planOf(recipe: RecipeInput, folder: string): Promise<NonNullable<Check["plan"]>> {
-  const plan = await planMerge(recipe, { folder });
-  const { summary, notes, unrelated, layers } = plan;
-  const { tensors, parameters, copied, bytesToRead, bytesToWrite, bytesToFetch, ownership } = summary;
-  return {
-    defaults: defaultSwapLayers(layers),
-    ...{ layers, tensors, parameters, copied, bytesToRead, bytesToWrite, bytesToFetch },
-    ...{ memory: MEMORY, notes: [...unrelated, ...notes] },
-    owners: ownership.map(({ layer, origins, combined = false }) => ({
-      ...{ layer, combined },
-      origins: origins.map((origin) => [...origin]),
-    })),
-  };
+  const { summary, notes, unrelated, layers } = await planMerge(recipe, { folder });
+  return { ...summary, layers, memory: MEMORY, defaults: defaultSwapLayers(layers), notes: [...unrelated, ...notes] };
 }

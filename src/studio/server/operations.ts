@@ -199,21 +199,9 @@ async function isFolder(path: string): Promise<boolean> {
 }
 
 async function card(source: string, base: string | null, folder: string): Promise<Model> {
-  const found = await inspect(source, { folder });
+  const { allTensors: _, ...found } = await inspect(source, { folder });
   const problems = base === null || base === source ? [] : await problemsWith(source, base, folder);
-  return {
-    source,
-    name: found.name,
-    family: found.architecture,
-    layers: found.layers,
-    parameters: found.parameters,
-    bytes: found.files.reduce((sum, { bytes }) => sum + bytes, 0),
-    dtypes: { ...found.dtypes },
-    hiddenSize: found.hiddenSize ?? null,
-    vocabularySize: found.vocabularySize ?? null,
-    notes: [...found.notes],
-    problems: [...problems],
-  };
+  return { ...found, problems };
 }
 
 /** Why an expert and a base cannot be merged, as the plan of a merge that computes with both says it. */

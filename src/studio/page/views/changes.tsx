@@ -7,6 +7,7 @@ import { fitting, inputOf, isCurrent, measured, useAnalysis } from "../explorer/
 import { Explorer } from "../explorer/explorer.tsx";
 import { bytesText, durationText } from "../format.ts";
 import { attempt, cardOf, inBackground, jobs, refresh, settings } from "../store.ts";
+import { bytesOf } from "./model-card.tsx";
 
 export function Changes() {
   const now = settings.value;
@@ -40,7 +41,7 @@ export function Changes() {
     shown !== undefined && !isCurrent(shown) && experts.every(({ source }) => cardOf(source) !== undefined);
   const bytes = [base, ...fits.map(({ source }) => source)].reduce((sum, source) => {
     const card = cardOf(source);
-    return sum + (typeof card === "object" ? card.bytes : 0);
+    return sum + (typeof card === "object" ? bytesOf(card) : 0);
   }, 0);
   const button = (text: string, isPrimary: boolean) => (
     <button type="button" class={isPrimary ? "primary" : ""} disabled={fits.length === 0} onClick={measure}>

@@ -48,16 +48,18 @@ export function ModelCard({ own, title, source, card, onRetry, heading, children
   );
 }
 
+export const bytesOf = ({ files }: Model) => files.reduce((sum, { bytes }) => sum + bytes, 0);
+
 function Known({ model }: { model: Model }) {
-  const { family, layers, parameters, bytes, dtypes, hiddenSize, vocabularySize, notes, problems } = model;
+  const { architecture, layers, parameters, dtypes, hiddenSize, vocabularySize, notes, problems } = model;
   const facts: (readonly [name: string, value: string])[] = [
-    ["Family", family],
+    ["Family", architecture],
     ["Layers", `${layers}`],
     ["Parameters", countText(parameters)],
-    ["On disk", bytesText(bytes)],
+    ["On disk", bytesText(bytesOf(model))],
     ["Values", dtypesText(dtypes)],
-    ["Hidden size", hiddenSize === null ? "unknown" : hiddenSize.toLocaleString("en-US")],
-    ["Vocabulary", vocabularySize === null ? "unknown" : vocabularySize.toLocaleString("en-US")],
+    ["Hidden size", hiddenSize?.toLocaleString("en-US") ?? "unknown"],
+    ["Vocabulary", vocabularySize?.toLocaleString("en-US") ?? "unknown"],
   ];
   return (
     <>

@@ -213,7 +213,7 @@ function MethodChoice({ method, towers, layers, isBoard }: MethodChoiceProps) {
 
 /** Whose layers are, where a method decides it. */
 function Owners({ towers, layers }: { towers: readonly Tower[]; layers: number }) {
-  const owners = recipe.check.value?.plan?.owners ?? [];
+  const owners = recipe.check.value?.plan?.ownership ?? [];
   return (
     <p class="soft">
       {owners.some(({ combined }) => combined)
