@@ -35,6 +35,9 @@ const ELSEWHERE: Record<string, string> = {
   "layergraft push swapped org/swapped --dry-run": "asks the hub",
   "layergraft soup --model org/one --model org/two --out soup --push org/soup": "pushes to the hub",
   "layergraft experiment plan.yaml export soup --out soup-pushed --push org/soup": "pushes to the hub",
+  "docker build --target merge --tag layergraft:merge .": "needs Docker",
+  'docker run --rm --volume "$PWD:/models" --user "$(id -u):$(id -g)" layergraft:merge inspect math-expert':
+    "needs Docker",
   "npm install node-llama-cpp --ignore-scripts": "downloads 700 MB",
   "layergraft chat recipe.yaml --backend llama --type q4_k_m": "needs node-llama-cpp",
   "layergraft eval recipe.yaml --backend llama --tasks problems.yaml": "needs node-llama-cpp",
