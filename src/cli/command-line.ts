@@ -96,7 +96,7 @@ async function buildProgram(asked: string | undefined, asJson: boolean): Promise
       // Under --json the error is printed as one JSON object.
       writeErr: (text) => (asJson ? undefined : write(process.stderr, text)),
     });
-  if (asked !== undefined) (await COMMANDS.get(asked)?.load())?.add(program);
+  if (asked !== undefined) (await COMMANDS.get(asked)?.load())?.add(program as never);
   else {
     program.configureHelp({ subcommandTerm: (command) => command.name() }).addHelpText("after", EXAMPLES);
     for (const [name, { group, summary }] of COMMANDS) program.command(name).summary(summary).helpGroup(`${group}:`);

@@ -1,11 +1,10 @@
 // Every command by group and name, in the order of the help: its line there, and the module that adds it.
-import type { Command } from "commander";
 
 /** A command as the help lists it; its module is loaded when it runs, with the libraries that it needs. */
 export interface CommandEntry {
   readonly group: string;
   readonly summary: string;
-  readonly load: () => Promise<{ readonly add: (program: Command) => void }>;
+  readonly load: () => Promise<{ add(program: never): void }>;
 }
 
 const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, CommandEntry["load"]]>>>> = {

@@ -45,7 +45,7 @@ async function candidates(words: readonly string[]): Promise<readonly string[]> 
   const [name = "", ...rest] = words;
   if (rest.length === 0) return [...COMMANDS.keys()];
   const program = new Command();
-  (await COMMANDS.get(name)?.load())?.add(program);
+  (await COMMANDS.get(name)?.load())?.add(program as never);
   const { options = [], registeredArguments = [] } = program.commands[0] ?? {};
   const flag = options.find(({ long, short }) => [long, short].includes(rest.at(-2)));
   if (flag?.argChoices) return flag.argChoices;

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError } from "commander";
 import { formatPercent, formatSome } from "../../core/index.js";
 import {
   type Analysis,
@@ -16,27 +16,8 @@ import { heatmapLines, right, terminalLines } from "../../report/index.js";
 import { pairsOf } from "../../weights/index.js";
 import { align, ON_HELP } from "../shared/alignment.js";
 import { runWithHub } from "../shared/hub-access.js";
-import {
-  elapsed,
-  hasColors,
-  info,
-  print,
-  printJson,
-  type WorkOptions,
-  warn,
-  withWorkOptions,
-} from "../shared/output.js";
-
-interface AnalyzeCommandOptions extends WorkOptions {
-  readonly base: string;
-  readonly expert: ReadonlyMap<string, string>;
-  readonly rows?: "input" | "output";
-  readonly threshold?: readonly ThresholdSpec[];
-  readonly vocabulary?: string;
-  readonly on?: string;
-  readonly out?: string;
-  readonly force?: boolean;
-}
+import { elapsed, hasColors, info, print, printJson, warn, withWorkOptions } from "../shared/output.js";
+import { type Command, Option } from "../shared/typed.js";
 
 function parseExpert(text: string, earlier: ReadonlyMap<string, string> = new Map()): ReadonlyMap<string, string> {
   const equals = text.indexOf("=");
@@ -85,31 +66,29 @@ export function add(program: Command): void {
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder to write (default: print to the terminal only)")
     .option("--force", "replace an existing analysis");
-  withWorkOptions(command).action(analyze);
-}
-
-async function analyze(options: AnalyzeCommandOptions): Promise<void> {
-  const start = performance.now();
-  const { base, expert, on, out, force } = options;
-  if (out !== undefined) await checkAnalysisOutput({ out, force }, [base, ...expert.values()]);
-  const experts = Object.fromEntries(expert);
-  const result = await runWithHub(options, async (controls) => {
-    const measured = await analyzeExperts({
-      ...{ base, experts, rows: options.rows, thresholds: options.threshold, vocabulary: options.vocabulary },
-      ...controls,
+  withWorkOptions(command).action(async (options) => {
+    const start = performance.now();
+    const { base, expert, on, out, force } = options;
+    if (out !== undefined) await checkAnalysisOutput({ out, force }, [base, ...expert.values()]);
+    const experts = Object.fromEntries(expert);
+    const result = await runWithHub(options, async (controls) => {
+      const measured = await analyzeExperts({
+        ...{ base, experts, rows: options.rows, thresholds: options.threshold, vocabulary: options.vocabulary },
+        ...controls,
+      });
+      if (on === undefined) return measured;
+      return { ...measured, analysis: await align(measured.analysis, { base, experts, on }, controls) };
     });
-    if (on === undefined) return measured;
-    return { ...measured, analysis: await align(measured.analysis, { base, experts, on }, controls) };
+    const { analysis } = result;
+    for (const warning of analysis.warnings) warn(warning);
+    if (analysis.skipped.length > 0)
+      info(options, `skipped tensors that are not floating point: ${formatSome(analysis.skipped)}`);
+    if (out !== undefined) await writeAnalysis({ out, force }, result);
+    if (options.json) printJson(analysis);
+    else print(describe(analysis));
+    if (analysis.thresholds.some(({ name }) => name === "auto")) info(options, `auto: ${AUTO_RULE}`);
+    if (out !== undefined) info(options, `Wrote the analysis in ${elapsed(start)}; open ${join(out, "report.html")}`);
   });
-  const { analysis } = result;
-  for (const warning of analysis.warnings) warn(warning);
-  if (analysis.skipped.length > 0)
-    info(options, `skipped tensors that are not floating point: ${formatSome(analysis.skipped)}`);
-  if (out !== undefined) await writeAnalysis({ out, force }, result);
-  if (options.json) printJson(analysis);
-  else print(describe(analysis));
-  if (analysis.thresholds.some(({ name }) => name === "auto")) info(options, `auto: ${AUTO_RULE}`);
-  if (out !== undefined) info(options, `Wrote the analysis in ${elapsed(start)}; open ${join(out, "report.html")}`);
 }
 
 function describe(analysis: Analysis): string[] {

@@ -1,10 +1,7 @@
 import { createInterface } from "node:readline/promises";
-import type { Command } from "commander";
 import { CancelledError, visible, write } from "../../core/index.js";
 import { brokenModel, type ChatMessage } from "../../engine/index.js";
 import {
-  type EngineOptions,
-  type SamplingFlags,
   SOURCE_ARGUMENT,
   samplingOf,
   withEngine,
@@ -13,10 +10,7 @@ import {
 } from "../shared/engine-run.js";
 import { withBackendOption } from "../shared/open-model.js";
 import { info, paletteFor, print } from "../shared/output.js";
-
-interface ChatFlags extends EngineOptions, SamplingFlags {
-  readonly system?: string;
-}
+import type { Command } from "../shared/typed.js";
 
 const JSON_HELP =
   "With --json, each answer is one line of JSON: text, finish, promptTokens, and newTokens for a complete answer. " +
@@ -30,8 +24,7 @@ export function add(program: Command): void {
     .argument("<source>", SOURCE_ARGUMENT)
     .optionsGroup("Prompt:")
     .option("--system <text>", "system message");
-  withBackendOption(withSamplingOptions(command, 512));
-  withEngineOptions(command).action(async (source: string, flags: ChatFlags) => {
+  withEngineOptions(withBackendOption(withSamplingOptions(512)(command))).action(async (source, flags) => {
     await withEngine(source, flags, async (engine) => {
       const palette = paletteFor(process.stdout);
       const opening: ChatMessage[] = flags.system === undefined ? [] : [{ role: "system", content: flags.system }];

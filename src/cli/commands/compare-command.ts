@@ -1,4 +1,3 @@
-import { type Command, Option } from "commander";
 import { exists, formatSome } from "../../core/index.js";
 import {
   compareResults,
@@ -7,11 +6,9 @@ import {
   comparisonVerdict,
   type ResultsComparison,
   SCORE_FORMATS,
-  type ScoreFormat,
 } from "../../evaluate/index.js";
 import { escapeMarkdown } from "../../report/index.js";
 import {
-  type CommonOptions,
   info,
   paletteFor,
   parseCount,
@@ -22,14 +19,7 @@ import {
   printJson,
   withCommonOptions,
 } from "../shared/output.js";
-
-interface CompareFlags extends CommonOptions {
-  readonly format: ScoreFormat;
-  readonly seed: number;
-  readonly resamples?: number;
-  readonly flips?: boolean;
-  readonly discordance?: number;
-}
+import { type Command, Option } from "../shared/typed.js";
 
 export function add(program: Command): void {
   const command = program
@@ -47,7 +37,7 @@ export function add(program: Command): void {
     .addOption(new Option("--format <format>", "output format").choices(SCORE_FORMATS).default("table"))
     .option("--seed <n>", "bootstrap seed", parseCount, 0)
     .option("--resamples <n>", "bootstrap resamples (default: 1000)", parsePositive);
-  withCommonOptions(command).action(async (first: string, others: string[], flags: CompareFlags) => {
+  withCommonOptions(command).action(async (first, others, flags) => {
     const { seed, resamples, discordance } = flags;
     const results = await Promise.all([first, ...others].map(runsOf));
     const comparison = await compareResults({ results, seed, resamples, discordance });

@@ -1,15 +1,11 @@
-import type { Command } from "commander";
 import { formatPercent, formatRanges, formatSome, plural } from "../../core/index.js";
 import { columnName } from "../../merge/index.js";
 import { type Palette, right, terminalLines } from "../../report/index.js";
 import { type CheckpointComparison, compareCheckpoints, type TensorComparison } from "../../values/index.js";
 import { compareParts, openCheckpoint } from "../../weights/index.js";
 import { runWithHub } from "../shared/hub-access.js";
-import { paletteFor, print, printJson, type WorkOptions, withWorkOptions } from "../shared/output.js";
-
-interface DiffOptions extends WorkOptions {
-  readonly tensors?: boolean;
-}
+import { paletteFor, print, printJson, withWorkOptions } from "../shared/output.js";
+import type { Command } from "../shared/typed.js";
 
 export function add(program: Command): void {
   const command = program
@@ -22,7 +18,7 @@ export function add(program: Command): void {
     .argument("<b>", "second model")
     .optionsGroup("Output:")
     .option("--tensors", "list every tensor that differs");
-  withWorkOptions(command).action(async (a: string, b: string, options: DiffOptions) => {
+  withWorkOptions(command).action(async (a, b, options) => {
     const { left, right, comparison } = await runWithHub(options, async ({ hub, ...controls }) => {
       const [left, right] = [await openCheckpoint(a, { hub }), await openCheckpoint(b, { hub })];
       return { left, right, comparison: await compareCheckpoints(left, right, controls) };

@@ -19,7 +19,7 @@ async function run(...args: string[]): Promise<string> {
   errors = "";
   const program = new Command().exitOverride().configureOutput({ writeErr: () => undefined });
   addEvalCommand(program);
-  addCompareCommand(program);
+  addCompareCommand(program as never);
   for (const command of program.commands) command.exitOverride().configureOutput({ writeErr: () => undefined });
   let text = "";
   vi.spyOn(process.stdout, "write").mockImplementation((chunk) => {

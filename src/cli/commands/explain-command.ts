@@ -1,15 +1,10 @@
-import type { Command } from "commander";
 import { formatPercent, formatRanges, formatSome, groupBy, plural, usageError } from "../../core/index.js";
 import { type ExplainedTensor, type Explanation, explainMerge } from "../../merge/index.js";
 import { terminalLines } from "../../report/index.js";
 import { openCheckpoint } from "../../weights/index.js";
 import { runWithHub } from "../shared/hub-access.js";
-import { print, printJson, type WorkOptions, withWorkOptions } from "../shared/output.js";
-
-interface ExplainOptions extends WorkOptions {
-  readonly from?: string[];
-  readonly base?: string;
-}
+import { print, printJson, withWorkOptions } from "../shared/output.js";
+import type { Command } from "../shared/typed.js";
 
 const collect = (source: string, before: string[] = []) => [...before, source];
 
@@ -23,7 +18,7 @@ export function add(program: Command): void {
     .argument("<merged>", "merged model: FOLDER, or a name on the hub")
     .option("--from <model>", "model that it may be made of; pass it once for each", collect)
     .option("--base <model>", "model that those were fine-tuned from");
-  withWorkOptions(command).action(async (merged: string, options: ExplainOptions) => {
+  withWorkOptions(command).action(async (merged, options) => {
     const { from = [], base } = options;
     const names = [...from, ...(base === undefined ? [] : [base])];
     if (names.length < 2)

@@ -1,12 +1,9 @@
-import type { Command } from "commander";
 import { plural, usageError, visible, write } from "../../core/index.js";
 import { brokenModel, type Engine, type Generation } from "../../engine/index.js";
 import { SILENT, showProgress } from "../../report/index.js";
 import {
-  type EngineOptions,
   readPrompts,
   readTokenFile,
-  type SamplingFlags,
   SOURCE_ARGUMENT,
   samplingOf,
   withEngine,
@@ -15,15 +12,7 @@ import {
 } from "../shared/engine-run.js";
 import { withBackendOption } from "../shared/open-model.js";
 import { info, inOrder, paletteFor, parsePositive, print, printJson } from "../shared/output.js";
-
-interface GenerateFlags extends EngineOptions, SamplingFlags {
-  readonly prompt?: string[];
-  readonly prompts?: string;
-  readonly ids?: string;
-  readonly chat?: boolean;
-  readonly system?: string;
-  readonly bos: boolean;
-}
+import type { Command } from "../shared/typed.js";
 
 interface Prompt {
   readonly text?: string;
@@ -46,8 +35,7 @@ export function add(program: Command): void {
     .option("--system <text>", "system message; needs --chat")
     .option("--no-bos", "do not add the tokenizer's BOS token")
     .option("--batch <n>", "prompts per batch (default: 8)", parsePositive);
-  withBackendOption(withSamplingOptions(command, 256));
-  withEngineOptions(command).action(async (source: string, flags: GenerateFlags) => {
+  withEngineOptions(withBackendOption(withSamplingOptions(256)(command))).action(async (source, flags) => {
     if (flags.system !== undefined && !flags.chat) throw usageError("--system needs --chat");
     const texts = [...(flags.prompt ?? []), ...(flags.prompts ? await readPrompts(flags.prompts) : [])];
     const tokens = flags.ids ? await readTokenFile(flags.ids) : [];
@@ -93,7 +81,11 @@ export function add(program: Command): void {
   });
 }
 
-async function encode(engine: Engine, text: string, { chat, system, bos }: GenerateFlags): Promise<number[]> {
+async function encode(
+  engine: Engine,
+  text: string,
+  { chat, system, bos }: { readonly chat?: boolean; readonly system?: string; readonly bos: boolean },
+): Promise<number[]> {
   if (!chat) return engine.encode(text, { bos });
   const before = system === undefined ? [] : [{ role: "system", content: system }];
   return engine.encode([...before, { role: "user", content: text }]);

@@ -1,21 +1,9 @@
-import type { Command } from "commander";
 import { formatBytes, formatCount, formatRanges, formatShape, plural } from "../../core/index.js";
 import { right, terminalLines } from "../../report/index.js";
 import { type Checkpoint, inspectCheckpoint, inspectTensors, openCheckpoint } from "../../weights/index.js";
 import { DOWNLOAD_HELP, hubAccess } from "../shared/hub-access.js";
-import {
-  type CommonOptions,
-  paletteFor,
-  print,
-  printJson,
-  runWithProgress,
-  withCommonOptions,
-} from "../shared/output.js";
-
-interface InspectOptions extends CommonOptions {
-  readonly download?: boolean;
-  readonly tensors?: boolean;
-}
+import { paletteFor, print, printJson, runWithProgress, withCommonOptions } from "../shared/output.js";
+import type { Command } from "../shared/typed.js";
 
 export function add(program: Command): void {
   const command = program
@@ -31,7 +19,7 @@ export function add(program: Command): void {
     .option("--download", DOWNLOAD_HELP)
     .optionsGroup("Output:")
     .option("--tensors", "list every tensor");
-  withCommonOptions(command).action(async (source: string, options: InspectOptions) => {
+  withCommonOptions(command).action(async (source, options) => {
     const checkpoint = await runWithProgress(options, (controls) =>
       openCheckpoint(source, { hub: hubAccess(options.download ? "files" : "headers", controls) }),
     );

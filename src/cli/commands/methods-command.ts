@@ -1,14 +1,9 @@
-import { type Command, Option } from "commander";
 import { didYouMean, type LayergraftError, usageError } from "../../core/index.js";
 import { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "../../merge/index.js";
 import { terminalLines } from "../../report/index.js";
 import type { SchemaField } from "../../settings/index.js";
 import { paletteFor, print, printJson } from "../shared/output.js";
-
-interface MethodsOptions {
-  readonly json?: boolean;
-  readonly schema?: boolean;
-}
+import { type Command, Option } from "../shared/typed.js";
 
 export function add(program: Command): void {
   program
@@ -18,7 +13,7 @@ export function add(program: Command): void {
     .optionsGroup("Output:")
     .option("--json", "print the result as JSON")
     .addOption(new Option("--schema", "print the JSON Schema of recipes").conflicts("json"))
-    .action(async (name: string | undefined, options: MethodsOptions) => {
+    .action(async (name, options) => {
       if (options.schema) return printJson(recipeJsonSchema());
       const methods = methodReferences();
       if (name === undefined) {

@@ -1,18 +1,6 @@
-import { type Command, Option } from "commander";
-import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
+import { outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 import { parseList, parseNumber, parseShare } from "../shared/output.js";
-
-interface RevertOptions extends MergeOptions {
-  readonly expert: string;
-  readonly base: string;
-  readonly layers?: string;
-  readonly parts?: string[];
-  readonly rowsBelow?: number;
-  readonly rows?: "input" | "output";
-  readonly keepShare?: number;
-  readonly from?: "smallest" | "bottom" | "middle" | "top";
-  readonly keep?: boolean;
-}
+import { type Command, Option } from "../shared/typed.js";
 
 export function add(program: Command): void {
   const command = program
@@ -42,7 +30,7 @@ export function add(program: Command): void {
         .default(undefined, "smallest"),
     )
     .option("--keep", "keep the selection and reset everything else");
-  withMergeOptions(command).action(async (options: RevertOptions) => {
+  withMergeOptions(command).action(async (options) => {
     const { expert, base, layers, parts, rowsBelow, rows, keepShare, from, keep } = options;
     const chosen = { layers, parts, rows_below: rowsBelow, rows, keep_share: keepShare, from, keep };
     await runMerge({ method: "revert" as const, expert, base, ...chosen, ...outputFields(options) }, options);

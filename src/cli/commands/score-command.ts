@@ -1,25 +1,10 @@
-import type { Command } from "commander";
 import { usageError } from "../../core/index.js";
 import { tokenBeforeText } from "../../engine/index.js";
 import { right, terminalLines } from "../../report/index.js";
-import {
-  type EngineOptions,
-  readTokenFile,
-  SOURCE_ARGUMENT,
-  withEngine,
-  withEngineOptions,
-} from "../shared/engine-run.js";
+import { readTokenFile, SOURCE_ARGUMENT, withEngine, withEngineOptions } from "../shared/engine-run.js";
 import { withBackendOption } from "../shared/open-model.js";
 import { parsePositive, print, printJson } from "../shared/output.js";
-
-interface ScoreFlags extends EngineOptions {
-  readonly ids?: string;
-  readonly prompt?: string;
-  readonly continuation?: string[];
-  readonly top?: number;
-  readonly bos: boolean;
-  readonly batch?: number;
-}
+import type { Command } from "../shared/typed.js";
 
 export function add(program: Command): void {
   const command = program
@@ -36,7 +21,7 @@ export function add(program: Command): void {
     .option("--top <n>", "print the n most likely next tokens", parsePositive)
     .option("--no-bos", "do not add the tokenizer's BOS token")
     .option("--batch <n>", "texts per batch (default: 8)", parsePositive);
-  withEngineOptions(withBackendOption(command)).action(async (source: string, flags: ScoreFlags) => {
+  withEngineOptions(withBackendOption(command)).action(async (source, flags) => {
     const texts = flags.ids === undefined ? undefined : await readTokenFile(flags.ids);
     if (!texts && flags.prompt === undefined)
       throw usageError("Missing a text to score. Pass --ids FILE or --prompt TEXT.");

@@ -1,5 +1,4 @@
 import { basename } from "node:path";
-import type { Command } from "commander";
 import { formatSome, plural, shorten, usageError, visible } from "../../core/index.js";
 import type { Engine } from "../../engine/index.js";
 import { type Holding, type RequestRecord, serveModels } from "../../serve/index.js";
@@ -17,17 +16,7 @@ import {
   runWithProgress,
   type WorkControls,
 } from "../shared/output.js";
-
-interface ServeFlags extends EngineOptions {
-  readonly model?: string[];
-  readonly host: string;
-  readonly port: number;
-  readonly apiKeyEnv?: string;
-  readonly cors?: string[];
-  readonly parallel?: number;
-  readonly queue: number;
-  readonly context?: number;
-}
+import type { Command } from "../shared/typed.js";
 
 export function add(program: Command): void {
   const command = program
@@ -47,7 +36,7 @@ export function add(program: Command): void {
     .option("--parallel <n>", "answers of a model computed at once (default: 8)", parsePositive)
     .option("--queue <n>", "answers that may wait", parseCount, 256)
     .option("--context <n>", "maximum tokens of prompt and answer (default: the model's, at most 8192)", parsePositive);
-  withEngineOptions(withBackendOption(command)).action(async (source: string | undefined, flags: ServeFlags) => {
+  withEngineOptions(withBackendOption(command)).action(async (source, flags) => {
     const sources = sourcesOf(source, flags.model ?? []);
     const apiKey = readKey(flags.apiKeyEnv);
     const signal = interruptSignal();
@@ -103,7 +92,7 @@ async function open(
   name: string,
   source: string,
   { onProgress, ...options }: Holding & Pick<WorkControls, "signal" | "onProgress">,
-  flags: ServeFlags,
+  flags: EngineOptions,
 ): Promise<Engine> {
   const start = performance.now();
   const loading: WorkControls["onProgress"] = (progress) => onProgress?.({ ...progress, phase: `loading ${name}` });

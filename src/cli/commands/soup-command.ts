@@ -1,11 +1,6 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
-import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
-
-interface SoupOptions extends MergeOptions {
-  readonly model: readonly { model: string; weight?: number }[];
-  readonly base?: string;
-  readonly weights?: "equal" | "magnitude";
-}
+import { InvalidArgumentError } from "commander";
+import { outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
+import { type Command, Option } from "../shared/typed.js";
 
 /** SOURCE or SOURCE=WEIGHT; a path may contain '=', so only a number after the last one is a weight. */
 function parseModel(text: string, earlier: readonly { model: string; weight?: number }[] = []): typeof earlier {
@@ -27,7 +22,7 @@ export function add(program: Command): void {
         .choices(["equal", "magnitude"])
         .default(undefined, "those of --model, or equal"),
     );
-  withMergeOptions(command).action(async (options: SoupOptions) => {
+  withMergeOptions(command).action(async (options) => {
     const { model, base, weights } = options;
     await runMerge({ method: "soup", models: [...model], base, weights, ...outputFields(options) }, options);
   });

@@ -1,14 +1,7 @@
 import { spawn } from "node:child_process";
-import type { Command } from "commander";
 import { startStudio } from "../../studio/index.js";
 import { info, interruptSignal, parsePort, print, withCommonOptions } from "../shared/output.js";
-
-interface StudioFlags {
-  readonly port: number;
-  readonly open: boolean;
-  readonly json?: boolean;
-  readonly quiet?: boolean;
-}
+import type { Command } from "../shared/typed.js";
 
 export function add(program: Command): void {
   const command = program
@@ -20,7 +13,7 @@ export function add(program: Command): void {
     .argument("[folder]", "folder of the project; made if there is none", "studio")
     .option("-p, --port <n>", "port to listen on; 0 takes a free one", parsePort, 0)
     .option("--no-open", "do not open the browser");
-  withCommonOptions(command).action(async (folder: string, flags: StudioFlags) => {
+  withCommonOptions(command).action(async (folder, flags) => {
     const signal = interruptSignal();
     const studio = await startStudio({
       folder,

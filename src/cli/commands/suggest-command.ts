@@ -1,34 +1,13 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { Command } from "commander";
 import { stringify } from "yaml";
 import { exists, OutputError, plural, writeFileAtomically } from "../../core/index.js";
 import { analyzeExperts, type Suggestion, suggestRecipes } from "../../merge/index.js";
 import { align, ON_HELP } from "../shared/alignment.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { sourceFrom } from "../shared/move-source.js";
-import {
-  info,
-  paletteFor,
-  parseShare,
-  print,
-  printJson,
-  type WorkOptions,
-  warn,
-  withWorkOptions,
-} from "../shared/output.js";
-
-interface SuggestCommandOptions extends WorkOptions {
-  readonly base: string;
-  readonly task: string;
-  readonly language: string;
-  readonly tau?: number;
-  readonly alpha?: number;
-  readonly vocabulary?: string;
-  readonly on?: string;
-  readonly out?: string;
-  readonly force?: boolean;
-}
+import { info, paletteFor, parseShare, print, printJson, warn, withWorkOptions } from "../shared/output.js";
+import type { Command } from "../shared/typed.js";
 
 export function add(program: Command): void {
   const command = program
@@ -50,44 +29,42 @@ export function add(program: Command): void {
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder for the recipes, one YAML file each")
     .option("--force", "write to a folder that is not empty; replaces recipes by name");
-  withWorkOptions(command).action(suggest);
-}
-
-async function suggest(options: SuggestCommandOptions): Promise<void> {
-  const { base, task, language, tau, alpha, vocabulary, on, out } = options;
-  if (out !== undefined && !options.force) await requireEmpty(out);
-  if (task === language) warn("task and language are the same source; swapping layers between them changes nothing");
-  const experts = { task, language };
-  const analysis = await runWithHub(options, async (controls) => {
-    const { analysis } = await analyzeExperts({ base, experts, vocabulary, ...controls });
-    return on === undefined ? analysis : align(analysis, { base, experts, on }, controls);
-  });
-  for (const warning of analysis.warnings) warn(warning);
-  const sources = { base, task, language };
-  if (out === undefined) {
-    const suggestions = suggestRecipes({ analysis, sources, tau, alpha, vocabulary });
-    if (options.json) printJson(suggestions);
+  withWorkOptions(command).action(async (options) => {
+    const { base, task, language, tau, alpha, vocabulary, on, out } = options;
+    if (out !== undefined && !options.force) await requireEmpty(out);
+    if (task === language) warn("task and language are the same source; swapping layers between them changes nothing");
+    const experts = { task, language };
+    const analysis = await runWithHub(options, async (controls) => {
+      const { analysis } = await analyzeExperts({ base, experts, vocabulary, ...controls });
+      return on === undefined ? analysis : align(analysis, { base, experts, on }, controls);
+    });
+    for (const warning of analysis.warnings) warn(warning);
+    const sources = { base, task, language };
+    if (out === undefined) {
+      const suggestions = suggestRecipes({ analysis, sources, tau, alpha, vocabulary });
+      if (options.json) printJson(suggestions);
+      else print(describe(suggestions));
+      info(options, "These are starting points; evaluate what they give. Pass --out FOLDER to write them as recipes.");
+      return;
+    }
+    // Paths in a recipe start from the recipe's folder.
+    const moved = {
+      base: await sourceFrom(base, out),
+      task: await sourceFrom(task, out),
+      language: await sourceFrom(language, out),
+    };
+    const suggestions = suggestRecipes({ analysis, sources: moved, tau, alpha, vocabulary });
+    await mkdir(out, { recursive: true });
+    for (const suggestion of suggestions) {
+      await writeFileAtomically(join(out, `${suggestion.name}.yaml`), recipeFile(suggestion));
+    }
+    if (options.json) printJson(suggestions.map((one) => ({ ...one, file: `${one.name}.yaml` })));
     else print(describe(suggestions));
-    info(options, "These are starting points; evaluate what they give. Pass --out FOLDER to write them as recipes.");
-    return;
-  }
-  // Paths in a recipe start from the recipe's folder.
-  const moved = {
-    base: await sourceFrom(base, out),
-    task: await sourceFrom(task, out),
-    language: await sourceFrom(language, out),
-  };
-  const suggestions = suggestRecipes({ analysis, sources: moved, tau, alpha, vocabulary });
-  await mkdir(out, { recursive: true });
-  for (const suggestion of suggestions) {
-    await writeFileAtomically(join(out, `${suggestion.name}.yaml`), recipeFile(suggestion));
-  }
-  if (options.json) printJson(suggestions.map((one) => ({ ...one, file: `${one.name}.yaml` })));
-  else print(describe(suggestions));
-  info(
-    options,
-    `Wrote ${plural(suggestions.length, "recipe")} to ${out}; try one: layergraft merge ${join(out, `${suggestions[0]?.name}.yaml`)} --out merged`,
-  );
+    info(
+      options,
+      `Wrote ${plural(suggestions.length, "recipe")} to ${out}; try one: layergraft merge ${join(out, `${suggestions[0]?.name}.yaml`)} --out merged`,
+    );
+  });
 }
 
 function describe(suggestions: readonly Suggestion[]): string[] {

@@ -1,22 +1,8 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError } from "commander";
 import { OUTSIDE, type SwapRecipe } from "../../merge/index.js";
-import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
+import { outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 import { parseCount, parseList } from "../shared/output.js";
-
-interface SwapOptions extends MergeOptions {
-  readonly task: string;
-  readonly language: string;
-  readonly base?: string;
-  readonly bottom?: number;
-  readonly top?: number;
-  readonly bottomTransition?: number;
-  readonly topTransition?: number;
-  readonly weights?: SwapRecipe["weights"];
-  readonly outside?: SwapRecipe["outside"];
-  readonly layers?: string;
-  readonly average?: string;
-  readonly parts?: string[];
-}
+import { type Command, Option } from "../shared/typed.js";
 
 function parseWeights(text: string): SwapRecipe["weights"] {
   if (text === "equal" || text === "magnitude") return text;
@@ -29,7 +15,6 @@ function parseWeights(text: string): SwapRecipe["weights"] {
 }
 
 export function add(program: Command): void {
-  const layers = (flags: string, description: string) => new Option(flags, description).argParser(parseCount);
   const command = program
     .command("swap")
     .description(
@@ -42,10 +27,10 @@ export function add(program: Command): void {
     .requiredOption("--language <source>", "language expert; gives the bottom and top layers")
     .option("--base <source>", "model both were fine-tuned from; for --weights magnitude")
     .optionsGroup("Layers:")
-    .addOption(layers("--bottom <n>", "language expert's layers at the input (default: 5 of 32, scaled)"))
-    .addOption(layers("--top <n>", "language expert's layers at the output (default: 2 of 32, scaled)"))
-    .addOption(layers("--bottom-transition <n>", "layers to average above the bottom ones (default: 0)"))
-    .addOption(layers("--top-transition <n>", "layers to average below the top ones (default: 0)"))
+    .option("--bottom <n>", "language expert's layers at the input (default: 5 of 32, scaled)", parseCount)
+    .option("--top <n>", "language expert's layers at the output (default: 2 of 32, scaled)", parseCount)
+    .option("--bottom-transition <n>", "layers to average above the bottom ones (default: 0)", parseCount)
+    .option("--top-transition <n>", "layers to average below the top ones (default: 0)", parseCount)
     .option("--layers <list>", "layers to take, such as 0-4,30-31; instead of --bottom and --top")
     .option("--average <list>", "layers to average; with --layers")
     .option(
@@ -61,7 +46,7 @@ export function add(program: Command): void {
       "parts to swap: all, attention, mlp, or such as q_proj,k_proj (default: all)",
       parseList,
     );
-  withMergeOptions(command).action(async (options: SwapOptions) => {
+  withMergeOptions(command).action(async (options) => {
     const { task, language, base, bottom, top, bottomTransition, topTransition, weights, outside, parts } = options;
     const named = { language: options.layers, average: options.average };
     const recipe = {

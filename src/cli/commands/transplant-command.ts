@@ -1,11 +1,6 @@
-import type { Command } from "commander";
-import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
+import { outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 import { parseCount } from "../shared/output.js";
-
-interface TransplantOptions extends MergeOptions {
-  readonly tokenizer: string;
-  readonly k?: number;
-}
+import type { Command } from "../shared/typed.js";
 
 export function add(program: Command): void {
   const command = program
@@ -18,7 +13,7 @@ export function add(program: Command): void {
     .argument("<model>", "model that gets the tokenizer")
     .requiredOption("--tokenizer <source>", "model whose tokenizer it gets, with weights")
     .option("--k <n>", "most shared tokens that a new token is made of (default: 64)", parseCount);
-  withMergeOptions(command).action(async (task: string, options: TransplantOptions) => {
+  withMergeOptions(command).action(async (task, options) => {
     const { tokenizer, k } = options;
     await runMerge({ method: "transplant", task, tokenizer, k, ...outputFields(options) }, options);
   });

@@ -1,13 +1,9 @@
-import { type Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import { formatBytes, plural } from "../../core/index.js";
 import { verifyOutput } from "../../merge/index.js";
 import { runWithHub } from "../shared/hub-access.js";
-import { elapsed, info, paletteFor, print, printJson, type WorkOptions, withWorkOptions } from "../shared/output.js";
-
-interface VerifyCommandOptions extends WorkOptions {
-  readonly source?: Readonly<Record<string, string>>;
-  readonly allowCode?: boolean;
-}
+import { elapsed, info, paletteFor, print, printJson, withWorkOptions } from "../shared/output.js";
+import type { Command } from "../shared/typed.js";
 
 // Fits a screen.
 const MAX_SHOWN = 20;
@@ -30,7 +26,7 @@ export function add(program: Command): void {
     .optionsGroup("Models:")
     .option("--source <id=folder>", "new folder of a source that moved; repeatable", parseMoved)
     .option("--allow-code", "run the file that was the recipe's method");
-  withWorkOptions(command).action(async (folder: string, options: VerifyCommandOptions) => {
+  withWorkOptions(command).action(async (folder, options) => {
     const start = performance.now();
     const verification = await runWithHub(options, (controls) =>
       verifyOutput(folder, { moved: options.source, allowCode: options.allowCode, ...controls }),

@@ -16,6 +16,7 @@ import {
   runWithProgress,
   withCommonOptions,
 } from "./output.js";
+import { adding } from "./typed.js";
 
 export interface EngineOptions extends CommonOptions, ModelFlags {}
 
@@ -25,16 +26,16 @@ export const WEIGHTS_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe file, or a mod
 export const SOURCE_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe or .gguf file, or a model on the hub";
 
 /** Adds the options of `EngineOptions`. */
-export function withEngineOptions(command: Command): Command {
-  return withCommonOptions(
+export const withEngineOptions = adding<EngineOptions>((command) =>
+  withCommonOptions(
     command
       .optionsGroup("Engine:")
       .option("--threads <n>", `threads to use (default: all cores, ${availableParallelism()} here)`, parseThreads)
       .addOption(weightsOption())
       .addOption(typeOption())
       .option("--provider <name...>", "ONNX Runtime providers in order of preference, such as cuda cpu"),
-  );
-}
+  ),
+);
 
 /** Opens a model, runs some work with it, closes it; Ctrl-C aborts the signal. */
 export async function withEngine<T>(
@@ -62,14 +63,12 @@ export type SamplingFlags = Pick<
 >;
 
 /** Adds the options of `SamplingFlags`. */
-export function withSamplingOptions(command: Command, maxNewTokens: number): Command {
-  return withAnswerOptions(
-    command,
-    new Option("--max-new-tokens <n>", "maximum tokens of an answer").default(maxNewTokens),
-  )
-    .option("--seed <n>", "random seed", parseCount, 0)
-    .option("--stop <text...>", "strings that end an answer");
-}
+export const withSamplingOptions = (maxNewTokens: number) =>
+  adding<SamplingFlags>((command) =>
+    withAnswerOptions(command, new Option("--max-new-tokens <n>", "maximum tokens of an answer").default(maxNewTokens))
+      .option("--seed <n>", "random seed", parseCount, 0)
+      .option("--stop <text...>", "strings that end an answer"),
+  );
 
 /** Adds the options of how an answer is drawn. @param length the one of its most tokens, with its default */
 export function withAnswerOptions(command: Command, length: Option): Command {

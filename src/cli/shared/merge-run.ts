@@ -1,6 +1,6 @@
 // Plans, shows and executes the recipe of a merging command.
 
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import {
   defined,
   formatBytes,
@@ -42,6 +42,7 @@ import {
   withWorkOptions,
 } from "./output.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "./push.js";
+import { adding } from "./typed.js";
 
 export interface MergeOptions extends WorkOptions, PushFlags {
   readonly out?: string;
@@ -60,8 +61,8 @@ export interface MergeOptions extends WorkOptions, PushFlags {
 }
 
 /** Adds the options of `MergeOptions`. */
-export function withMergeOptions(command: Command): Command {
-  return withWorkOptions(
+export const withMergeOptions = adding<MergeOptions>((command) =>
+  withWorkOptions(
     withPushOptions(
       command
         .optionsGroup("Output:")
@@ -85,8 +86,8 @@ export function withMergeOptions(command: Command): Command {
         .option("--force", "replace an existing output or interrupted run")
         .option("--allow-unrelated", "merge models that look unrelated"),
     ),
-  );
-}
+  ),
+);
 
 /** The recipe fields that options set. */
 export function outputFields(options: MergeOptions) {

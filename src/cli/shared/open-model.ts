@@ -1,12 +1,13 @@
 // Chooses what runs a model, and opens it: the embedded engine, or llama.cpp.
 
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import { formatBytes } from "../../core/index.js";
 import { type Engine, type OpenEngineOptions, openEngine, WEIGHT_TYPES, type WeightType } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { BACKENDS, type BackendName, chooseBackend, isGguf, openLlama } from "../../llama/index.js";
 import { hubAccess } from "./hub-access.js";
 import type { WorkControls, WorkOptions } from "./output.js";
+import { adding } from "./typed.js";
 
 export interface ModelFlags extends WorkOptions {
   readonly backend?: BackendName;
@@ -15,16 +16,16 @@ export interface ModelFlags extends WorkOptions {
   readonly provider?: string[];
 }
 
-export function withBackendOption(command: Command): Command {
-  return command
+export const withBackendOption = adding<Pick<ModelFlags, "backend">>((command) =>
+  command
     .optionsGroup("Engine:")
     .addOption(
       new Option(
         "--backend <name>",
         "engine, or llama for llama.cpp (default: llama for .gguf files, else engine)",
       ).choices(BACKENDS),
-    );
-}
+    ),
+);
 
 export function typeOption(): Option {
   return new Option("--type <type>", "encoding of the weights in llama.cpp (default: q8_0)").choices(FILE_TYPE_NAMES);

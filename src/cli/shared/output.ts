@@ -1,10 +1,11 @@
 // Output and options that commands share. Results go to stdout, everything else to stderr.
 
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import pc from "picocolors";
 import { formatDuration, MAX_THREADS, own, parseBytes, usageError, visible, write } from "../../core/index.js";
 import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../report/index.js";
 import type { RunOptions } from "../../weights/index.js";
+import { adding } from "./typed.js";
 
 export interface CommonOptions {
   readonly json?: boolean;
@@ -154,21 +155,21 @@ export function parseSize(text: string): number {
   return bytes;
 }
 
-export function withCommonOptions(command: Command): Command {
-  return command
+export const withCommonOptions = adding<CommonOptions>((command) =>
+  command
     .optionsGroup("General:")
     .option("--json", "print the result as JSON")
-    .option("-q, --quiet", "print only the result, without progress or messages");
-}
+    .option("-q, --quiet", "print only the result, without progress or messages"),
+);
 
-export function withWorkOptions(command: Command): Command {
-  return withCommonOptions(
+export const withWorkOptions = adding<WorkOptions>((command) =>
+  withCommonOptions(
     command
       .optionsGroup("General:")
       .option("--threads <n>", "threads to use (default: all cores, at most 8)", parseThreads)
       .option("--memory <size>", "memory limit for buffers (default: 256MB)", parseSize),
-  );
-}
+  ),
+);
 
 export function logToOption(): Option {
   return new Option("--log-to <tracker>", "write event files of losses, rates and scores").choices(["tensorboard"]);
