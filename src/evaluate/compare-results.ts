@@ -8,7 +8,7 @@ import {
 } from "./results/comparable.js";
 import { type Comparison, compareItems, compareRuns } from "./scoring/scores.js";
 import { detectableDifference, holmAdjust } from "./scoring/several.js";
-import { type AnswerSettings, answerWords, type Metric } from "./tasks/index.js";
+import { answerWords, type Metric } from "./tasks/index.js";
 
 export interface CompareResultsOptions {
   /**
@@ -37,13 +37,7 @@ export interface MethodComparison extends Comparison {
   readonly detectable: number | undefined;
 }
 
-export interface TaskComparison {
-  readonly task: string;
-  readonly title: string;
-  readonly protocol: string;
-  readonly shots: number | undefined;
-  /** How answers were drawn; undefined: greedily, or the program does not store it. */
-  readonly answers?: AnswerSettings | undefined;
+export interface TaskComparison extends Omit<ComparableTask, "judging" | "read"> {
   /** Items with tied choices, in the result that has most of them. */
   readonly tied: number;
   readonly comparisons: readonly MethodComparison[];

@@ -40,23 +40,11 @@ export interface AnalyzeOptions extends StreamOptions, SourceOptions {
 }
 
 /** Figures of one expert over a tensor, a layer's part, a layer, or the whole model. */
-export interface DeltaFigures {
+export interface DeltaFigures extends Omit<ExpertDelta, "rows" | "baseNorm" | "firstNonFinite"> {
   /** Number of rows. */
   readonly rows: number;
-  /** Mean of the rows' mean absolute change. */
-  readonly mean: number;
-  /** Largest row. */
-  readonly maximum: number;
-  /** Largest change of a single element. */
-  readonly largest: number;
-  /** Share of elements that did not change; often most elements of a bfloat16 expert. */
-  readonly exactZeroShare: number;
-  /** Frobenius norm of the change. */
-  readonly norm: number;
   /** `norm` divided by the base's norm; null if the base is zero. */
   readonly relativeNorm: number | null;
-  /** Elements whose change is infinite or NaN. They are left out of all figures, and their rows out of row figures. */
-  readonly nonFinite: number;
   /** Share of rows above each threshold, in the order of `Analysis.thresholds`. */
   readonly shares: readonly number[];
 }

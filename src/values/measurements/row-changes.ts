@@ -35,19 +35,19 @@ export interface TensorToAnalyze {
 export interface ExpertDelta {
   /** Mean absolute value of each row's change, float32; NaN for a row with a non-finite difference. */
   readonly rows: Float32Array;
-  /** Mean of the finite rows. */
+  /** Mean of the finite rows' mean absolute change. */
   readonly mean: number;
   /** Largest row. */
   readonly maximum: number;
   /** Largest absolute difference of a single element. */
   readonly largest: number;
-  /** Share of elements that equal the base's exactly. */
+  /** Share of elements that equal the base's exactly; often most elements of a bfloat16 expert. */
   readonly exactZeroShare: number;
   /** Frobenius norm of the change. */
   readonly norm: number;
   /** Frobenius norm of the base, over the elements that are counted. */
   readonly baseNorm: number;
-  /** Elements whose difference is infinite or NaN. */
+  /** Elements whose change is infinite or NaN. They are left out of all figures, and their rows out of row figures. */
   readonly nonFinite: number;
   /** Row-major index of the first of them, or -1. */
   readonly firstNonFinite: number;

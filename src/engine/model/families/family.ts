@@ -2,17 +2,7 @@
 import type { CheckpointConfig } from "../../../weights/index.js";
 import type { ConfigFields, Json } from "./config-fields.js";
 import { readRope } from "./rope.js";
-import type {
-  Activation,
-  AttentionSpec,
-  DecoderSpec,
-  LayerSpec,
-  LayerWeights,
-  LinearWeights,
-  NormSpec,
-  NormWeights,
-  RopeSpec,
-} from "./spec.js";
+import type { AttentionSpec, DecoderSpec, LayerSpec, LayerWeights, LinearWeights, NormWeights } from "./spec.js";
 import { activation, rmsNorm } from "./traits.js";
 
 /** A family of decoders, as its page declares it. */
@@ -38,27 +28,22 @@ export interface Sizes extends Pick<DecoderSpec, SizeName> {
 
 type LayerNorm = "beforeAttention" | "afterAttention" | "beforeFeedForward" | "afterFeedForward";
 
+type Trait = "norm" | "layout" | "activation" | "ropes";
+type Factor = "embeddingScale" | "residualScale" | "logitScale" | "logitSoftcap";
+
 /** What a family has that Llama does not. */
-export interface Traits {
-  readonly norm?: NormSpec;
+export interface Traits extends Partial<Pick<DecoderSpec, Trait | Factor>> {
   /** Whether norms have a bias. */
   readonly normBias?: boolean;
   /** Names of the norms that a layer has. */
   readonly norms?: Readonly<Partial<Record<LayerNorm, string>>>;
-  readonly layout?: DecoderSpec["layout"];
   readonly attention?: Partial<AttentionSpec>;
-  readonly activation?: Activation;
   /** Names of a layer's feed-forward projections; the gate is null where there is none. */
   readonly feedForward?: { readonly gate: string | null; readonly up: string; readonly down: string };
   /** Which projections have a bias. */
   readonly biases?: { readonly qkv?: boolean; readonly o?: boolean; readonly feedForward?: boolean };
   /** Names of projections that are stored as one: q above k above v, gate above up. */
   readonly fused?: { readonly qkv: string; readonly gateUp: string };
-  readonly embeddingScale?: number;
-  readonly residualScale?: number;
-  readonly logitScale?: number;
-  readonly logitSoftcap?: number | null;
-  readonly ropes?: readonly RopeSpec[];
   /** Window and rotation of each layer; default no window and the first rotation. */
   readonly layer?: (index: number) => { readonly [K in "window" | "rope"]?: LayerSpec[K] | undefined };
 }

@@ -1,9 +1,8 @@
 // One matrix in numbers: each expert's change, how experts relate, and its rows.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Analysis } from "../../protocol/index.ts";
 import { Grid, Own } from "../components/grid.tsx";
 import { decimalText, percentText, sizeText } from "../format.ts";
-import { cellOf, histogram, jaccard, type Place, type Steps, shareOf } from "./figures.ts";
+import { cellOf, histogram, jaccard, type Place, shareOf, type View } from "./figures.ts";
 
 /** Reads the most changed rows of a matrix. */
 export type ReadRows = (layer: number, column: string) => Promise<readonly ChangedRow[]>;
@@ -12,12 +11,8 @@ interface ChangedRow {
   readonly changes: readonly (number | null)[];
 }
 
-interface Props {
-  readonly data: Analysis;
-  readonly names: readonly string[];
+interface Props extends View {
   readonly place: Place;
-  readonly steps: Steps;
-  readonly own: (expert: number) => string;
   readonly readRows?: ReadRows | undefined;
 }
 

@@ -8,6 +8,15 @@ export interface Place {
 /** The threshold: the step of each expert. They differ where each has its own. */
 export type Steps = readonly number[];
 
+/** What parts of the view show. */
+export interface View {
+  readonly data: Analysis;
+  readonly names: readonly string[];
+  readonly steps: Steps;
+  /** Class of an expert's accent. */
+  readonly own: (expert: number) => string;
+}
+
 export const cellOf = (data: Analysis, expert: number, { layer, column }: Place) =>
   data.cells[expert]?.[layer]?.[column] ?? null;
 

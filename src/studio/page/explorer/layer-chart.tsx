@@ -1,15 +1,9 @@
-// Share of changed rows by layer: one line for each expert.
-import type { Analysis } from "../../protocol/index.ts";
 import { percentText } from "../format.ts";
-import { layerShare, type Place, type Steps } from "./figures.ts";
+import { layerShare, type Place, type View } from "./figures.ts";
 import { LayerTicks } from "./heatmap.tsx";
 
-interface Props {
-  readonly data: Analysis;
-  readonly names: readonly string[];
-  readonly steps: Steps;
+interface Props extends View {
   readonly cursor: Place;
-  readonly own: (expert: number) => string;
 }
 
 const HEIGHT = 96;

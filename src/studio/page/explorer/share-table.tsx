@@ -1,18 +1,10 @@
 // The shares of a heatmap as a table, for those who read or copy numbers.
 import { useState } from "preact/hooks";
-import type { Analysis } from "../../protocol/index.ts";
 import { Grid, Own } from "../components/grid.tsx";
 import { percentText } from "../format.ts";
-import { type Steps, shareOf } from "./figures.ts";
+import { shareOf, type View } from "./figures.ts";
 
-interface Props {
-  readonly data: Analysis;
-  readonly names: readonly string[];
-  readonly steps: Steps;
-  readonly own: (expert: number) => string;
-}
-
-export function ShareTable({ data, names, steps, own }: Props) {
+export function ShareTable({ data, names, steps, own }: View) {
   const [isOpen, setOpen] = useState(false);
   return (
     <details class="card" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>

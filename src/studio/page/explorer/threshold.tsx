@@ -1,17 +1,11 @@
 // The threshold: a slider below the distribution of all rows, and the analysis' own thresholds as buttons.
 import { useMemo } from "preact/hooks";
-import type { Analysis } from "../../protocol/index.ts";
 import { Tip } from "../components/basics.tsx";
 import { sizeText } from "../format.ts";
-import { histogram, type Steps } from "./figures.ts";
+import { histogram, type Steps, type View } from "./figures.ts";
 
-interface Props {
-  readonly data: Analysis;
-  readonly names: readonly string[];
-  readonly steps: Steps;
+interface Props extends View {
   readonly onSteps: (steps: Steps) => void;
-  /** Class of an expert's accent. */
-  readonly own: (expert: number) => string;
 }
 
 const BINS = 60;
