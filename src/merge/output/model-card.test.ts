@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { parse } from "yaml";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
-import { executePlan, planRecipe } from "../index.js";
+import { executePlan, planRecipe, readRecipe } from "../index.js";
 
 const sha256 = (content: string | Uint8Array) => createHash("sha256").update(content).digest("hex");
 
@@ -26,4 +27,65 @@ it("names local experts of one base by the bytes of their weights, as sha256sum 
   const card = readFileSync(join(out, "README.md"), "utf8");
   expect(card).toContain(`\n- math, a local folder${digestOf(math)}\n- swahili, a local folder${digestOf(swahili)}\n`);
   expect(digestOf(math)).not.toBe(digestOf(swahili));
+});
+
+/** The card of a soup of two models whose cards say something. */
+async function cardOf(first: string, second: string) {
+  const root = temporaryFolder();
+  for (const [i, front] of [first, second].entries()) {
+    await writeTiny(join(root, `model-${i}`), { seed: i + 1 });
+    writeFileSync(join(root, `model-${i}`, "README.md"), `---\n${front}\n---\n\n# Model ${i}\n`);
+  }
+  const models = [join(root, "model-0"), join(root, "model-1")];
+  await executePlan(await planRecipe({ method: "soup", models }), { out: join(root, "out") });
+  const card = readFileSync(join(root, "out", "README.md"), "utf8");
+  return { root, card, front: parse(/^---\n([\s\S]*?)\n---\n/.exec(card)?.[1] ?? "") };
+}
+
+const shared = {
+  base_model_relation: "merge",
+  library_name: "transformers",
+  pipeline_tag: "text-generation",
+  tags: ["merge", "layergraft", "model-soup"],
+};
+
+it("inherits data sets, and a license with its name and link if the models have the same", async () => {
+  const license = "license: other\nlicense_name: tiny-license\nlicense_link: LICENSE";
+  const { card, front } = await cardOf(
+    `${license}\ndatasets:\n  - org/math\n  - org/both`,
+    `${license}\ndatasets: [org/both, org/swahili]`,
+  );
+  const datasets = ["org/math", "org/both", "org/swahili"];
+  const fields = { license: "other", license_name: "tiny-license", license_link: "LICENSE" };
+  expect(front).toEqual({ ...fields, ...shared, datasets });
+  expect(card).not.toContain("different licenses");
+});
+
+it.each([
+  ["apache-2.0 and llama3.1", "license: apache-2.0", "license: llama3.1"],
+  ["apache-2.0 and tiny-license", "license: apache-2.0", "license: other\nlicense_name: tiny-license"],
+])("leaves the choice between %s to people", async (both, first, second) => {
+  const { card, front } = await cardOf(first, second);
+  expect(front).toEqual(shared);
+  expect(card).toContain(`\nIts models have different licenses: ${both.replace(" and ", ", ")}.\n`);
+});
+
+it.each(["license: [\n", "license: &a [*a]\n", "license: {a: b}\ndatasets: 3", "just text"])(
+  "takes nothing from a card that begins with %j",
+  async (front) => {
+    expect((await cardOf(front, "license: mit")).front).toEqual({ license: "mit", ...shared });
+  },
+);
+
+it("has the recipe that reproduces the merge, bit for bit", async () => {
+  const { root, card } = await cardOf("license: mit", "license: mit");
+  expect(card).toContain("run `npx layergraft merge recipe.yaml --out out`.");
+  writeFileSync(join(root, "recipe.yaml"), /```yaml\n([\s\S]*?)```/.exec(card)?.[1] ?? "");
+  const { recipe } = await readRecipe(join(root, "recipe.yaml"));
+  await executePlan(await planRecipe(recipe, { folder: root }), { out: join(root, "again") });
+  const weights = readdirSync(join(root, "out")).filter((name) => name.endsWith(".safetensors"));
+  expect(weights.length).toBeGreaterThan(0);
+  for (const name of weights) {
+    expect(sha256(readFileSync(join(root, "again", name)))).toBe(sha256(readFileSync(join(root, "out", name))));
+  }
 });

@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { digestOf, digestOfFile, formatPercent, isFile, VERSION } from "../../core/index.js";
+import { digestOf, digestOfFile, formatPercent, isFile, isObject, shellQuote, VERSION } from "../../core/index.js";
 import { escapeMarkdown } from "../../report/index.js";
 import { leavesOf, PROVENANCE_FILE } from "../../values/index.js";
 import { type Checkpoint, folderName, hubPlace, type SafetensorsFile } from "../../weights/index.js";
@@ -18,7 +18,7 @@ export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpo
   const { stringify } = await import("yaml"); // loads slowly, and plans do not need it
   const recipe = stringify(publicRecipe(plan, publicPlace)).trimEnd();
   return card(
-    { title, isAdapter, bases: isAdapter && lead ? [lead] : opened, tags, licensed: lead },
+    { title, isAdapter, bases: isAdapter && lead ? [lead] : opened, tags, models: opened },
     `${escapeMarkdown(describeMethod(plan))}
 ${sourceOf(plan)}
 
@@ -30,6 +30,7 @@ Made with layergraft ${VERSION} by this recipe:
 ${recipe}
 \`\`\`
 
+To reproduce the merge, save the recipe as \`recipe.yaml\` and run \`npx layergraft merge recipe.yaml --out ${shellQuote(title)}\`.
 \`${PROVENANCE_FILE}\` records how each tensor was made; \`layergraft verify\` recomputes them.
 `,
   );
@@ -56,7 +57,7 @@ ${await describeModels([base, ...models])}
 
 Made with layergraft ${VERSION}. \`extraction.json\` lists what each weight keeps.
 `;
-  return card({ title, isAdapter: true, bases: [base], tags: ["layergraft", "lora"], licensed: base }, text);
+  return card({ title, isAdapter: true, bases: [base], tags: ["layergraft", "lora"], models: [base, ...models] }, text);
 }
 
 async function card(
@@ -65,29 +66,34 @@ async function card(
     readonly isAdapter: boolean;
     readonly bases: readonly Checkpoint[];
     readonly tags: readonly string[];
-    readonly licensed: Checkpoint | undefined;
+    /** Models that it is made of. */
+    readonly models: readonly Checkpoint[];
   },
   text: string,
 ): Promise<string> {
   const { stringify } = await import("yaml");
-  const license = of.licensed ? await licenseOf(of.licensed.folder) : undefined;
+  const { licenses, datasets, license } = await inheritedFrom(of.models);
   const bases = hubNames(of.bases);
   const front = {
-    ...(license === undefined ? {} : { license }),
+    ...license,
     // The hub rejects a name that is not a model's there.
     ...(bases.length > 0 ? { base_model: bases } : {}),
     base_model_relation: of.isAdapter ? "adapter" : "merge",
     library_name: of.isAdapter ? "peft" : "transformers",
     pipeline_tag: "text-generation",
     tags: of.tags,
+    ...(datasets.length > 0 ? { datasets } : {}),
   };
-  return `---\n${stringify(front).trimEnd()}\n---\n\n# ${escapeMarkdown(of.title)}\n\n${text}`;
+  const open = licenses.length > 1 ? `\nIts models have different licenses: ${licenses.join(", ")}.\n` : "";
+  return `---\n${stringify(front).trimEnd()}\n---\n\n# ${escapeMarkdown(of.title)}\n\n${text}${open}`;
 }
 
-/** Names on the hub of models and of their adapters, which are models of their own there. */
+/** Folders of models and of their adapters, which are models of their own on the hub. */
+const foldersOf = (models: readonly Checkpoint[]) =>
+  models.flatMap(({ folder, adapter }) => [folder, ...(adapter ? [adapter.path] : [])]);
+
 function hubNames(models: readonly Checkpoint[]): string[] {
-  const folders = models.flatMap(({ folder, adapter }) => [folder, ...(adapter ? [adapter.path] : [])]);
-  const names = folders.flatMap((folder) => hubPlace(folder)?.name.split("/").slice(0, 2).join("/") ?? []);
+  const names = foldersOf(models).flatMap((folder) => hubPlace(folder)?.name.split("/").slice(0, 2).join("/") ?? []);
   return [...new Set(names)];
 }
 
@@ -163,9 +169,38 @@ export function publicRecipe(
     : { ...named(recipe, ""), tokenizer_from: tokenizerFrom };
 }
 
-async function licenseOf(folder: string): Promise<string | undefined> {
+/** What the cards of models say of the merge, too: their data sets on the hub, and the license if they have the same. */
+async function inheritedFrom(models: readonly Checkpoint[]) {
+  const cards = await Promise.all([...new Set(foldersOf(models))].map(frontOf));
+  const text = (value: unknown) => (typeof value === "string" && /^[\w. /:#-]+$/.test(value) ? [value] : []);
+  const stated = cards.filter((front) => text(front.license).length > 0);
+  const nameOf = (front: Front) => String(text(front.license_name)[0] ?? front.license);
+  const licenses = [...new Set(stated.map(nameOf))];
+  const [first] = stated;
+  // The hub knows other licenses by a name and a link beside `other`.
+  const fields = first
+    ? (["license", "license_name", "license_link"] as const).filter((key) => text(first[key])[0])
+    : [];
+  const license = licenses.length === 1 ? Object.fromEntries(fields.map((key) => [key, first?.[key]])) : {};
+  return {
+    licenses,
+    license,
+    datasets: [...new Set(cards.flatMap(({ datasets }) => [datasets].flat().flatMap(text)))],
+  };
+}
+
+type Front = Readonly<Record<string, unknown>>;
+
+/** The front matter of a folder's model card; empty if there is none that can be read. */
+async function frontOf(folder: string): Promise<Front> {
   const file = join(folder, "README.md");
   const card = (await isFile(file)) ? await readFile(file, "utf8").catch(() => "") : "";
-  const front = /^---\r?\n([\s\S]*?)\r?\n---/.exec(card)?.[1] ?? "";
-  return /^license:\s*["']?([\w.-]+)["']?\s*$/m.exec(front)?.[1];
+  const front = /^---\r?\n([\s\S]{0,100000}?)\r?\n---/.exec(card)?.[1] ?? "";
+  const { parse } = await import("yaml");
+  try {
+    const value: unknown = parse(front, { maxAliasCount: 0 });
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
 }
