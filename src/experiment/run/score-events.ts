@@ -1,5 +1,4 @@
-import { mkdir } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { basename, join } from "node:path";
 import { plural, readLog } from "../../core/index.js";
 import { EventFile, eventFileName, RUN_FILES } from "../../train/index.js";
 import type { Step, TrainStep } from "../steps/step.js";
@@ -23,29 +22,18 @@ export class ScoreEvents {
   /** Adds the score of a step, if it is done and evaluates a checkpoint that a step of the experiment trained. */
   async add(step: Step, steps: readonly Step[]): Promise<void> {
     const score = this.#store.evaluated(step.key)?.score;
-    if (step.kind !== "evaluate" || score === undefined) return;
-    const location = typeof step.model === "string" ? step.locations[step.model] : undefined;
-    if (location === undefined || !("step" in location)) return;
-    const training = steps.find((one) => one.kind === "train" && one.key === location.step);
-    const samples = this.#store.trained(location.step)?.find(({ path }) => path === location.path)?.samples;
+    if (step.kind !== "evaluate" || score === undefined || typeof step.model !== "string") return;
+    const { step: key, path } = { step: "", path: "", ...step.locations[step.model] };
+    const training = steps.find((one) => one.key === key);
+    const samples = this.#store.trained(key)?.find((checkpoint) => checkpoint.path === path)?.samples;
     if (training?.kind !== "train" || samples === undefined) return;
-    const { entries } = await readLog(
-      join(this.#store.stepFolder(location.step), "run", RUN_FILES.log),
-      (entry) => entry as { samples: number; loss?: number },
-    );
-    const made = entries.filter(({ loss }) => loss !== undefined);
-    const at = made.findLastIndex((entry) => entry.samples === samples);
-    const file = this.#files.get(training.key) ?? (await this.#open(training));
+    const log = join(this.#store.stepFolder(key), "run", RUN_FILES.log);
+    const { entries } = await readLog(log, (entry) => entry as { samples: number; loss?: number });
+    const at = entries.filter(({ loss }) => loss !== undefined).findLastIndex((entry) => entry.samples === samples);
+    const file = this.#files.get(key) ?? new EventFile(eventFileOf(this.#store.folder, training, "scores"), 0);
+    this.#files.set(key, file);
     const part = step.items === null ? "" : ` (${plural(step.items.length, "item")})`;
     if (at >= 0) file.scalars(at + 1, { [`eval/${basename(step.request.task)}${part}`]: score });
-  }
-
-  async #open(training: TrainStep): Promise<EventFile> {
-    const path = eventFileOf(this.#store.folder, training, "scores");
-    await mkdir(dirname(path), { recursive: true });
-    const file = new EventFile(path, 0);
-    this.#files.set(training.key, file);
-    return file;
   }
 
   close(): void {

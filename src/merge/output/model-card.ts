@@ -173,32 +173,25 @@ export function publicRecipe(
 async function inheritedFrom(models: readonly Checkpoint[]) {
   const cards = await Promise.all([...new Set(foldersOf(models))].map(frontOf));
   const text = (value: unknown) => (typeof value === "string" && /^[\w. /:#-]+$/.test(value) ? [value] : []);
-  const stated = cards.filter((front) => text(front.license).length > 0);
-  const nameOf = (front: Front) => String(text(front.license_name)[0] ?? front.license);
-  const licenses = [...new Set(stated.map(nameOf))];
-  const [first] = stated;
   // The hub knows other licenses by a name and a link beside `other`.
-  const fields = first
-    ? (["license", "license_name", "license_link"] as const).filter((key) => text(first[key])[0])
-    : [];
-  const license = licenses.length === 1 ? Object.fromEntries(fields.map((key) => [key, first?.[key]])) : {};
-  return {
-    licenses,
-    license,
-    datasets: [...new Set(cards.flatMap(({ datasets }) => [datasets].flat().flatMap(text)))],
-  };
+  const licensed = cards
+    .filter(({ license }) => text(license).length > 0)
+    .map((front) =>
+      ["license", "license_name", "license_link"].flatMap((key) => text(front[key]).map((own) => [key, own])),
+    )
+    .map((fields): Readonly<Record<string, string>> => Object.fromEntries(fields));
+  const licenses = [...new Set(licensed.map(({ license, license_name: name = license }) => name))];
+  const datasets = [...new Set(cards.flatMap((front) => [front.datasets].flat().flatMap(text)))];
+  return { licenses, datasets, license: licenses.length === 1 ? licensed[0] : {} };
 }
 
-type Front = Readonly<Record<string, unknown>>;
-
 /** The front matter of a folder's model card; empty if there is none that can be read. */
-async function frontOf(folder: string): Promise<Front> {
+async function frontOf(folder: string): Promise<Readonly<Record<string, unknown>>> {
   const file = join(folder, "README.md");
   const card = (await isFile(file)) ? await readFile(file, "utf8").catch(() => "") : "";
-  const front = /^---\r?\n([\s\S]{0,100000}?)\r?\n---/.exec(card)?.[1] ?? "";
   const { parse } = await import("yaml");
   try {
-    const value: unknown = parse(front, { maxAliasCount: 0 });
+    const value: unknown = parse(/^---\r?\n([\s\S]{0,100000}?)\r?\n---/.exec(card)?.[1] ?? "", { maxAliasCount: 0 });
     return isObject(value) ? value : {};
   } catch {
     return {};

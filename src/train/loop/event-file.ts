@@ -1,30 +1,15 @@
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
 import { AppendFile, ProtoWriter } from "../../core/index.js";
 
-/** Table of CRC-32C (RFC 3720, appendix B.4), for one byte at a time. */
-const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
-  let crc = byte;
-  for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0x82f63b78 : crc >>> 1;
-  return crc;
-});
-
-function crc32c(bytes: Uint8Array): number {
+/** CRC-32C (RFC 3720, appendix B.4) as TFRecord files mask it (TensorFlow, `crc32c.h`). */
+function maskedCrc(bytes: Uint8Array): number {
   let crc = 0xffffffff;
-  for (const byte of bytes) crc = (CRC_TABLE[(crc ^ byte) & 255] as number) ^ (crc >>> 8);
-  return ~crc;
-}
-
-/** A record of TFRecord files: length, its checksum, data, its checksum; little-endian, checksums masked (TensorFlow, `record_writer.h`). */
-function recordOf(data: Uint8Array): Uint8Array {
-  const record = Buffer.alloc(data.length + 16);
-  const masked = (bytes: Uint8Array) => {
-    const crc = crc32c(bytes);
-    return (((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0;
-  };
-  record.writeBigUInt64LE(BigInt(data.length), 0);
-  record.writeUInt32LE(masked(record.subarray(0, 8)), 8);
-  record.set(data, 12);
-  record.writeUInt32LE(masked(data), data.length + 12);
-  return record;
+  for (const byte of bytes) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 && 0x82f63b78);
+  }
+  return (((~crc >>> 15) | (~crc << 17)) + 0xa282ead8) >>> 0;
 }
 
 /** A name that TensorBoard recognizes, and reads in the order of the first part. */
@@ -32,8 +17,9 @@ export const eventFileName = (part: string): string => `events.out.tfevents.${pa
 
 /** An event file of TensorBoard (`event.proto`, `summary.proto`): scalars by step. */
 export class EventFile extends AppendFile {
-  /** @param bytes length to keep; 0 starts a new file */
+  /** @param bytes length to keep; 0 starts a new file, and makes its folder */
   constructor(path: string, bytes: number) {
+    mkdirSync(dirname(path), { recursive: true });
     super(path, bytes);
     if (bytes === 0) this.#add((event) => event.string(3, "brain.Event:2"));
   }
@@ -53,10 +39,17 @@ export class EventFile extends AppendFile {
     });
   }
 
+  /** Adds a record: length, its checksum, data, its checksum; little-endian. */
   #add(fill: (event: ProtoWriter) => void): void {
     const event = new ProtoWriter();
     event.double(1, Date.now() / 1000);
     fill(event);
-    this.append(recordOf(event.finish()));
+    const data = event.finish();
+    const record = Buffer.alloc(data.length + 16);
+    record.writeBigUInt64LE(BigInt(data.length));
+    record.writeUInt32LE(maskedCrc(record.subarray(0, 8)), 8);
+    record.set(data, 12);
+    record.writeUInt32LE(maskedCrc(data), data.length + 12);
+    this.append(record);
   }
 }

@@ -1,7 +1,6 @@
 // The training loop: steps, log, held-out loss, checkpoints, and the state to resume from.
 
-import { mkdir } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppendLog, CancelledError, exists, formatSome, LayergraftError, Random } from "../../core/index.js";
 import { learningRateFactor } from "../run/schedule.js";
@@ -112,7 +111,6 @@ class Trainer {
       for (const [i, position] of (progress.position as Json[]).entries()) streams[i]?.batches.seek(position);
       const log = new AppendLog(folder.log, progress.logBytes);
       const { eventFile } = options;
-      if (eventFile !== undefined) await mkdir(dirname(eventFile), { recursive: true });
       const events = eventFile === undefined ? undefined : new EventFile(eventFile, progress.eventBytes ?? 0);
       const resumed = saved !== undefined;
       return new Trainer({ options, folder, model, optimizer, log, events, progress, beginning, masks, resumed });
@@ -123,7 +121,7 @@ class Trainer {
   }
 
   async run(): Promise<TrainResult> {
-    const { run, settings, signal } = this.#parts.options;
+    const { run, settings, signal, onProgress } = this.#parts.options;
     if (this.#progress.phase === "selection") await this.#select();
     let stoppedEarly = this.#shouldStopEarly();
     // What is left to do of a run that was killed after its last state.
@@ -139,7 +137,7 @@ class Trainer {
         await this.#measure();
         stoppedEarly = this.#shouldStopEarly();
       }
-      this.#report(done);
+      onProgress?.({ ...done, ...this.#rates() });
       if (isLast || stoppedEarly || reached(run.checkpoints.every_samples)) await this.#checkpoint();
       else await this.#saveWhenDue();
     }
@@ -149,12 +147,12 @@ class Trainer {
   /** Makes the masks of sparse fine-tuning: trains all weights, and goes back to the base. */
   async #select(): Promise<void> {
     const { options, optimizer, model, beginning } = this.#parts;
-    const { run, settings, signal, streams } = options;
+    const { run, settings, signal, streams, onProgress } = options;
     while (this.#progress.step < settings.steps) {
       await nextTurn();
       if (signal?.aborted) await this.#stop();
       const done = await this.#step();
-      this.#report(done);
+      onProgress?.({ ...done, ...this.#rates() });
       await this.#saveWhenDue();
     }
     await model.subtractBase(optimizer);
@@ -226,21 +224,14 @@ class Trainer {
       learningRate,
       gradientNorm,
     });
-    return { ...this.#steps(), samples, loss, learningRate, gradientNorm };
-  }
-
-  /** Reports a step, and the held-out loss if it was measured after it. */
-  #report(done: Omit<TrainProgress, keyof Rates>): void {
-    const { onProgress } = this.#parts.options;
-    const rates = this.#rates();
-    onProgress?.({ ...done, ...rates });
+    const done = this.#steps();
     this.#parts.events?.scalars(done.step, {
-      "train/loss": done.loss,
-      "train/learning_rate": done.learningRate,
-      "train/gradient_norm": done.gradientNorm,
-      "train/tokens_per_second": rates.tokensPerSecond,
-      ...(this.#measured?.samples === done.samples ? { "holdout/loss": this.#measured.loss } : {}),
+      "train/loss": loss,
+      "train/learning_rate": learningRate,
+      "train/gradient_norm": gradientNorm,
+      "train/tokens_per_second": this.#rates().tokensPerSecond,
     });
+    return { ...done, samples, loss, learningRate, gradientNorm };
   }
 
   #rates(): Rates {
@@ -275,6 +266,7 @@ class Trainer {
       sinceBest: isBetter ? 0 : sinceBest + 1,
     };
     this.#parts.log.add({ step, samples, holdoutLoss: loss });
+    this.#parts.events?.scalars(this.#steps().step, { "holdout/loss": loss });
     // The best may come between the checkpoints that are due.
     if (isBetter && run.checkpoints.keep !== "last") await this.#writeCheckpoint();
   }
