@@ -21,7 +21,9 @@ export function openPoints({ version, homepage, bugs, repository }, changelog) {
     ...(new RegExp(`^## ${version.replaceAll(".", "\\.")} - \\d{4}-\\d{2}-\\d{2}$`, "m").test(changelog)
       ? []
       : [`Add the entry "## ${version} - DATE" to CHANGELOG.md, or set the version in package.json.`]),
-    ...(/^## Unreleased\n+(?!## )/m.test(changelog) ? [`Move the notes under Unreleased to ${version} in CHANGELOG.md.`] : []),
+    ...(/^## Unreleased\s+(?!## |\s)/m.test(changelog)
+      ? [`Move the notes under Unreleased to ${version} in CHANGELOG.md.`]
+      : []),
   ];
 }
 

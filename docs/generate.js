@@ -109,6 +109,21 @@ export function commandPages() {
   ];
 }
 
+/** CITATION.cff with the version, its date and the address of the repository. @param {string} citation */
+export function renewedCitation(citation) {
+  const { version, repository } = JSON.parse(readFileSync(path("../package.json"), "utf8"));
+  const changelog = readFileSync(path("../CHANGELOG.md"), "utf8");
+  const date = changelog.split(`## ${version} - `)[1]?.slice(0, "2026-01-01".length);
+  const fields = [
+    `version: ${version}`,
+    ...(date === undefined ? [] : [`date-released: "${date}"`]),
+    `repository-code: ${repository.url.replace(/^git\+|\.git$/g, "")}`,
+  ];
+  return citation.replace(/^license: .*\n((version|date-released|repository-code): .*\n)*/m, (match) =>
+    [match.split("\n")[0], ...fields, ""].join("\n"),
+  );
+}
+
 /** The JSON Schemas, by the files that hold them. */
 export function schemas() {
   const all = { recipe: recipeJsonSchema(), run: runJsonSchema(), plan: planJsonSchema(), task: taskJsonSchema() };
@@ -125,4 +140,5 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   }
   for (const page of PAGES) writeFileSync(path(page), renewed(readFileSync(path(page), "utf8")));
   for (const { file, text } of schemas()) writeFileSync(path(file), text);
+  writeFileSync(path("../CITATION.cff"), renewedCitation(readFileSync(path("../CITATION.cff"), "utf8")));
 }
