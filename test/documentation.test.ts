@@ -1,4 +1,4 @@
-// README.md and docs/ are true: each command runs as printed, in the folder that `npm run example` makes; what is shown
+// README.md and docs/ are true: each command runs as printed, in the folder that `layergraft example` makes; what is shown
 // is what files hold and commands print.
 import { execFile } from "node:child_process";
 import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -10,8 +10,9 @@ import { commandPages, PAGES as GENERATED, renewed, schemas } from "../docs/gene
 import { writeExample } from "../src/demo/index.js";
 import { parsePlan } from "../src/experiment/plan/plan-file.js";
 import { analyzeExperts } from "../src/merge/index.js";
-import { temporaryFolder } from "./support/checkpoints.js";
+import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { layergraft, type Outcome, start } from "./support/command.js";
+import { FakeHub } from "./support/fake-hub.js";
 
 const ROOT = join(import.meta.dirname, "..");
 const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
@@ -26,19 +27,18 @@ const ELSEWHERE: Record<string, string> = {
   "npm ci && npm test": "runs this test; .ci/run runs it",
   "npm ci && npm run build && npm install --global .": "installs; .ci/run does it",
   "npm install --global --ignore-scripts layergraft": "downloads layergraft",
+  "npm install --ignore-scripts layergraft": "downloads layergraft",
   "layergraft example && cd example": "makes the folder in which the others run",
-  "npm run example && cd example": "makes the folder in which the others run; .ci/run runs it",
+  "layergraft demo": "takes a minute; .ci/run runs it",
   "layergraft experiment demo-output/plan.yaml run": "needs the demo's output",
   "layergraft experiment demo-output/plan.yaml report": "needs the demo's output",
-  "layergraft train --base base --data org/name --out expert --optimizer.lr 1e-5": "reads a data set of the hub",
-  "layergraft push swapped org/swapped --private": "pushes to the hub",
-  "layergraft push swapped org/swapped --dry-run": "asks the hub",
-  "layergraft soup --model org/one --model org/two --out soup --push org/soup": "pushes to the hub",
-  "layergraft experiment plan.yaml export soup --out soup-pushed --push org/soup": "pushes to the hub",
+  'cp "$(npm root --global)/layergraft/examples/experiments/two-checkpoints.yaml" my-plan.yaml':
+    "copies from the installed package; test/examples.test.ts runs the plan",
+  "layergraft experiment my-plan.yaml --dry-run": "test/examples.test.ts runs it",
   "docker build --target merge --tag layergraft:merge .": "needs Docker",
   'docker run --rm --volume "$PWD:/models" --user "$(id -u):$(id -g)" layergraft:merge inspect math-expert':
     "needs Docker",
-  "npm install node-llama-cpp --ignore-scripts": "downloads 700 MB",
+  "npm install --global --ignore-scripts node-llama-cpp": "downloads 700 MB",
   "layergraft chat recipe.yaml --backend llama --type q4_k_m": "needs node-llama-cpp",
   "layergraft eval recipe.yaml --backend llama --tasks problems.yaml": "needs node-llama-cpp",
   "layergraft serve recipe.yaml --backend llama": "needs node-llama-cpp",
@@ -83,14 +83,30 @@ const shownOn = (page: string) => blocks(read(page), "text").filter((block) => b
 
 const everything = PAGES.flatMap(commandsOf);
 const world = join(temporaryFolder(), "example");
-beforeAll(() => writeExample(world));
+let hub: FakeHub;
+beforeAll(async () => {
+  await writeExample(world);
+  hub = await FakeHub.start();
+  // Stand-ins for the models that the guides name, with as many layers as they have, and for those of the reader.
+  const models = ["lightonai/Qwen3-8B-EN", "lightonai/Qwen3-8B-SW", "org/one", "org/two"];
+  for (const [seed, name] of models.entries()) {
+    hub.push(name, await writeTiny(join(temporaryFolder(), "model"), { layers: 36, seed: seed + 1 }));
+  }
+  const data = temporaryFolder();
+  cpSync(join(world, "problems.jsonl"), join(data, "train.jsonl"));
+  hub.push("datasets/org/name", data);
+});
 
 function run(command: string, cwd: string): Promise<Outcome> {
   const [program, ...args] = argumentsOf(command);
   expect(program).toBe("layergraft");
   if (args[0] === "serve" || args[0] === "studio") return runServer(args, cwd);
+  const env = {
+    ...{ HF_ENDPOINT: hub.endpoint, HF_HOME: join(world, "../home"), HF_TOKEN: hub.token },
+    ...{ HF_HUB_OFFLINE: "0", HF_HUB_CACHE: "" },
+  };
   // A chat reads its standard input, which this process shares with the test runner.
-  return args[0] === "chat" ? start(args, { cwd }).ended : layergraft(args, { cwd });
+  return args[0] === "chat" ? start(args, { cwd }).ended : layergraft(args, { cwd, env });
 }
 
 /** Runs a server until it is ready, on a free port. */
@@ -135,7 +151,6 @@ test("commands that do not run here are on a page, and those of CI in its script
   const script = read(".ci/run");
   expect(script).toContain("npm ci && npm run demo -- --force");
   expect(script).toContain("npm ci && npm test");
-  expect(script).toContain("npm run example");
   expect(script).toContain('npm install --global --prefix "$prefix" .');
 });
 
@@ -145,6 +160,7 @@ test("the README fits on three screens", () => {
 
 test.each([
   ["docs/methods.md", "recipe.yaml"],
+  ["docs/merge-from-the-hub.md", "mixture.yml"],
   ["docs/coming-from-mergekit.md", "mergekit.yml"],
   ["docs/train-experts.md", "run.yaml"],
   ["docs/evaluate-and-compare.md", "quiz.yaml"],
@@ -168,7 +184,10 @@ function joined(own: unknown, more: unknown, field: string | number = ""): unkno
 }
 
 describe("what docs/run-an-experiment.md adds to the example's plan", () => {
-  const added = blocks(read("docs/run-an-experiment.md").split("## Evidence in a few lines")[1] ?? "", "yaml");
+  const added = blocks(
+    /## Evidence in a few lines[\s\S]*?\n## /.exec(read("docs/run-an-experiment.md"))?.[0] ?? "",
+    "yaml",
+  );
   const runnable = added.filter((text) => !text.includes("mgsm"));
   const whole = () => {
     const plan = runnable
@@ -179,10 +198,10 @@ describe("what docs/run-an-experiment.md adds to the example's plan", () => {
     return "layergraft experiment evidence.yaml";
   };
 
-  test.each(added.map((text, i) => [i, text] as const))("block %i is few lines of a valid plan", async (i, text) => {
+  test.each(added.map((text, i) => [i, text] as const))("block %i is few lines of a valid plan", async (_, text) => {
     expect(text.trim().split("\n").length).toBeLessThanOrEqual(5);
     // What comes before it may name what it uses; other tasks stand alone.
-    const parts = runnable.includes(text) ? added.slice(0, i + 1) : [text];
+    const parts = runnable.includes(text) ? runnable.slice(0, runnable.indexOf(text) + 1) : [text];
     const own = parse(readFileSync(join(world, "plan.yaml"), "utf8"));
     expect(() => parsePlan(stringify(parts.map((part) => parse(part)).reduce(joined, own)))).not.toThrow();
   });
