@@ -40,7 +40,8 @@ function anchorsOf(text: string): Set<string> {
 function dead(page: string, text = read(page)): string[] {
   const links = [...prose(text).matchAll(/\]\(<?([^)\s>]+)>?(?: "[^"]*")?\)/g)].map(([, link = ""]) => link);
   return links.filter((link) => {
-    if (/^[a-z]+:/.test(link)) return false;
+    // A path from the root is of the page that serves the file, as a Space does.
+    if (/^(?:[a-z]+:|\/)/.test(link)) return false;
     const [path = "", anchor] = link.split("#");
     const file = path === "" ? page : normalize(join(dirname(page), decodeURI(path)));
     if (!existsSync(join(ROOT, file))) return true;
