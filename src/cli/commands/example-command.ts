@@ -19,8 +19,8 @@ export function add(program: Command): void {
     info(
       flags,
       `\nTry:\n\n${relative("", folder) && `  cd ${relative("", folder)}\n`}` +
-        "  layergraft swap --task math-expert --language swahili-expert --out merged\n" +
-        '  layergraft generate merged --prompt "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa? Solve:"',
+        "  npx layergraft swap --task math-expert --language swahili-expert --out merged\n" +
+        '  npx layergraft generate merged --prompt "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa? Solve:"',
     );
   });
 }
