@@ -183,6 +183,14 @@ function joined(own: unknown, more: unknown, field: string | number = ""): unkno
   };
 }
 
+test("the guide's executor for Slurm is part of a valid plan", () => {
+  const [executor = ""] = blocks(read("docs/run-an-experiment.md"), "yaml").filter((text) =>
+    text.startsWith("executor:"),
+  );
+  const plan = parsePlan(`${readFileSync(join(world, "plan.yaml"), "utf8")}\n${executor}`);
+  expect(plan).toMatchObject({ executor: { kind: "slurm", gpus: "gpu:1", train: { gpus: "gpu:4", memory: 400e9 } } });
+});
+
 describe("what docs/run-an-experiment.md adds to the example's plan", () => {
   const added = blocks(
     /## Evidence in a few lines[\s\S]*?\n## /.exec(read("docs/run-an-experiment.md"))?.[0] ?? "",
