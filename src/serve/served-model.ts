@@ -1,32 +1,20 @@
 // What the server needs of a model, whatever runs it.
 
-import type { ChatMessage, Tokenizer, TokenScores } from "../engine/index.js";
+import type { BatchRequest, ChatMessage, TokenAnswer, Tokenizer } from "../engine/index.js";
 
-export interface AnswerRequest {
-  /** Answers to the same array, by identity, may share what is computed of it. */
-  readonly prompt: readonly number[];
-  readonly maxNewTokens: number;
-  /** 0 takes the most likely token. */
-  readonly temperature: number;
-  readonly topP: number;
-  readonly topK?: number | undefined;
+type Given = "temperature" | "topP" | "onToken" | "onEnd" | "signal";
+
+export interface AnswerRequest
+  extends Omit<BatchRequest, "stopIds" | "random" | Given>,
+    Readonly<{ [K in Given]: NonNullable<BatchRequest[K]> }> {
   /** Chooses the samples, with `choice`. */
   readonly seed: number;
   /** Number of this answer among those to its prompt. */
   readonly choice: number;
-  /** Number of most likely tokens to score with each token; undefined without log-probabilities. */
-  readonly top?: number | undefined;
-  readonly signal: AbortSignal;
-  /** Receives the scores of the prompt's tokens but the first, in parts. Needs `top`. */
-  readonly onPrompt?: ((scores: readonly TokenScores[]) => void) | undefined;
-  /** Receives each new token, with scores if `top` is given. Returning "stop" ends the answer after it. */
-  readonly onToken: (id: number, scores?: TokenScores) => "stop" | undefined;
-  /** Receives the token that ends the answer, such as EOS. */
-  readonly onEnd: (id: number, scores?: TokenScores) => void;
 }
 
 /** How an answer ended: at a stop text, at an end token, at its length; invalid if a logit is not a number. */
-export type Finish = "stop" | "end" | "length" | "invalid";
+export type Finish = TokenAnswer["finish"];
 
 /** A model that answers several requests at once. */
 export interface ServedModel {

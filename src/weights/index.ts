@@ -2,7 +2,13 @@ export { ADAPTER_CONFIG, ADAPTER_WEIGHTS } from "./checkpoint/adapter.js";
 export { adapterConfig, factorNames, type PeftTargets, peftName, peftTargets } from "./checkpoint/adapter-files.js";
 export { type Alignment, alignVocabularies, isWithin, type VocabularyChoice } from "./checkpoint/alignment.js";
 export { blockOf, compareParts, type Part } from "./checkpoint/architectures.js";
-export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/checkpoint.js";
+export {
+  type Checkpoint,
+  type CheckpointTensor,
+  foldersOf,
+  openCheckpoint,
+  parameterCount,
+} from "./checkpoint/checkpoint.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
 export { type CheckpointConfig, parseConfig, readConfig } from "./checkpoint/config.js";
 export { isGgufFile } from "./checkpoint/gguf-source.js";

@@ -13,7 +13,7 @@ import {
 import { bytesToDownload, formatOfName } from "../../data/index.js";
 import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
 import type { Problem } from "../../settings/index.js";
-import { type Checkpoint, type HubAccess, openCheckpoint, parameterCount } from "../../weights/index.js";
+import { type Checkpoint, foldersOf, type HubAccess, openCheckpoint, parameterCount } from "../../weights/index.js";
 import { declared, firstRowsErrors } from "./check-first-rows.js";
 import type { Facts, TaskFacts } from "./facts.js";
 import { type FileDigestOptions, FileDigests, modelFiles } from "./file-digests.js";
@@ -272,10 +272,6 @@ export class ReadFacts implements Facts {
 
 /** Items of a task that failed to be read: with few, a search would have none to see, and its configurations no steps. */
 const ASSUMED_ITEMS = 1000;
-
-function foldersOf({ folder, adapter }: Checkpoint): string[] {
-  return [folder, ...(adapter ? [adapter.path] : [])];
-}
 
 const isFileName = (source: string) => /^[.~/]|\.gz$/.test(source) || formatOfName(source) !== undefined;
 

@@ -20,7 +20,7 @@ import {
   Resolver,
   TEXT_FILES,
 } from "../../values/index.js";
-import { type Program, requireUnchanged, runProgram, type StreamOptions } from "../../weights/index.js";
+import { foldersOf, type Program, requireUnchanged, runProgram, type StreamOptions } from "../../weights/index.js";
 import type { OnnxPlan } from "./plan-onnx.js";
 
 /** Options of `writeOnnx`. */
@@ -53,10 +53,7 @@ const GRAPHS = "onnx";
 export async function writeOnnx(plan: OnnxPlan, options: WriteOnnxOptions): Promise<WrittenOnnx> {
   const { out, force = false } = options;
   const { source } = plan;
-  const inputs = [...source.sources.values()].flatMap(({ folder, adapter }) => [
-    folder,
-    ...(adapter ? [adapter.path] : []),
-  ]);
+  const inputs = [...source.sources.values()].flatMap(foldersOf);
   await checkFolderOutput({ out, force }, inputs, [CONFIG, GRAPHS, ...TEXT_FILES]);
   const warnings = await writeFolder(
     out,

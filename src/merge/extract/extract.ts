@@ -10,6 +10,7 @@ import {
   ADAPTER_WEIGHTS,
   adapterConfig,
   factorNames,
+  foldersOf,
   layoutFolder,
   peftTargets,
   requireUnchanged,
@@ -43,10 +44,7 @@ const FACTORS_FILE = "factors";
  */
 export async function extractAdapter(options: ExtractOptions, output: ExtractionOutput): Promise<Extraction> {
   const opened = await openModels(options);
-  const inputs = [...opened.builder.sources.values()].flatMap(({ folder, adapter }) => [
-    folder,
-    ...(adapter ? [adapter.path] : []),
-  ]);
+  const inputs = [...opened.builder.sources.values()].flatMap(foldersOf);
   await checkFolderOutput(output, inputs, FILES);
   const { signal, onProgress, threads, memory } = options;
   const measurements = [...opened.builder.measurements.values()];

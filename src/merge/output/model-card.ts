@@ -5,7 +5,7 @@ import { basename, join } from "node:path";
 import { digestOf, digestOfFile, formatPercent, isFile, isObject, shellQuote, VERSION } from "../../core/index.js";
 import { escapeMarkdown } from "../../report/index.js";
 import { leavesOf, PROVENANCE_FILE } from "../../values/index.js";
-import { type Checkpoint, folderName, hubPlace, type SafetensorsFile } from "../../weights/index.js";
+import { type Checkpoint, folderName, foldersOf, hubPlace, type SafetensorsFile } from "../../weights/index.js";
 import type { Plan } from "../plan/plan.js";
 import { type MergeRecipe, mapSources, methodOf } from "../plan/recipe.js";
 
@@ -88,12 +88,10 @@ async function card(
   return `---\n${stringify(front).trimEnd()}\n---\n\n# ${escapeMarkdown(of.title)}\n\n${text}${open}`;
 }
 
-/** Folders of models and of their adapters, which are models of their own on the hub. */
-const foldersOf = (models: readonly Checkpoint[]) =>
-  models.flatMap(({ folder, adapter }) => [folder, ...(adapter ? [adapter.path] : [])]);
-
+/** Names on the hub of models and of their adapters, which are models of their own there. */
 function hubNames(models: readonly Checkpoint[]): string[] {
-  const names = foldersOf(models).flatMap((folder) => hubPlace(folder)?.name.split("/").slice(0, 2).join("/") ?? []);
+  const folders = models.flatMap(foldersOf);
+  const names = folders.flatMap((folder) => hubPlace(folder)?.name.split("/").slice(0, 2).join("/") ?? []);
   return [...new Set(names)];
 }
 
@@ -171,7 +169,7 @@ export function publicRecipe(
 
 /** What the cards of models say of the merge, too: their data sets on the hub, and the license if they have the same. */
 async function inheritedFrom(models: readonly Checkpoint[]) {
-  const cards = await Promise.all([...new Set(foldersOf(models))].map(frontOf));
+  const cards = await Promise.all([...new Set(models.flatMap(foldersOf))].map(frontOf));
   const text = (value: unknown) => (typeof value === "string" && /^[\w. /:#-]+$/.test(value) ? [value] : []);
   // The hub knows other licenses by a name and a link beside `other`.
   const licensed = cards

@@ -86,6 +86,9 @@ export interface Checkpoint {
   readonly notes: readonly string[];
 }
 
+/** The folder of a model, and that of its adapter. */
+export const foldersOf = ({ folder, adapter }: Checkpoint) => [folder, ...(adapter ? [adapter.path] : [])];
+
 /**
  * Opens a checkpoint: FOLDER, or FOLDER+ADAPTER with a PEFT LoRA folder after the plus sign.
  *

@@ -28,34 +28,22 @@ export interface TensorInspection {
   readonly adapted: boolean;
 }
 
+type Same = "name" | "folder" | "architecture" | "layers" | "tied" | "digest" | "notes";
+
 /** Description of a checkpoint, read from its headers and configuration. */
-export interface Inspection {
-  /** The folder's name, or `org/name` from the hub's cache. */
-  readonly name: string;
-  /** Absolute path. */
-  readonly folder: string;
-  /** Family, such as `Llama`; `unknown` if only layer numbers were recognized. */
-  readonly architecture: string;
+export interface Inspection extends Pick<Checkpoint, Same> {
   /** `model_type` of config.json. */
   readonly modelType: string;
-  /** Number of transformer layers. */
-  readonly layers: number;
   readonly parameters: number;
   readonly vocabularySize: number | undefined;
   readonly hiddenSize: number | undefined;
-  /** Whether the output head is tied to the embedding. */
-  readonly tied: boolean;
   /** Parameters by dtype. */
   readonly dtypes: Readonly<Record<string, number>>;
-  /** SHA-256 over names, sizes and headers of the weight files. */
-  readonly digest: string;
   /** Weight files, each with its size in bytes and its number of tensors. */
   readonly files: readonly { readonly path: string; readonly bytes: number; readonly tensors: number }[];
   /** The adapter, where there is one: its folder, and how many tensors it adapts and replaces. */
   readonly adapter?: { readonly path: string; readonly adapted: number; readonly replaced: number };
   readonly parts: readonly PartInspection[];
-  /** Notes on how the folder was interpreted; usually empty. */
-  readonly notes: readonly string[];
 }
 
 /** Describes an opened checkpoint. Reads no files. */
