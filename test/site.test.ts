@@ -74,7 +74,7 @@ describe.skipIf(!installed)("the documentation site", { tags: ["slow"] }, () => 
     });
     afterAll(() => browser?.close());
 
-    const PAGES = ["", "docs/quick-start.html", "docs/methods.html"];
+    const PAGES = ["", "docs/quick-start.html", "docs/fields.html"];
     const modes = [360, 768, 1440].flatMap((width) => (["light", "dark"] as const).map((mode) => ({ width, mode })));
     test.each(modes)("at $width px, $mode", async ({ width, mode }) => {
       const page = await browser.newPage({ viewport: { width, height: 800 }, colorScheme: mode });
