@@ -324,7 +324,7 @@ describe("verify", () => {
   it("refuses a layergraft.json that is nonsense", async () => {
     edit((document) => Object.assign(document, { steps: "all of them" }));
     await refused(
-      /layergraft\.json is not valid: steps: must be a list, not text\. It was edited, or written by .* \(0/,
+      /layergraft\.json is not valid: steps: must be a list, not text\. It was edited, or written by .* \(\d/,
     );
     edit((document) => Object.assign(document, { format: 99 }));
     await refused(/is not valid: format: must be 2/);
