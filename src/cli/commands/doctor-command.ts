@@ -1,6 +1,8 @@
 import { execFile } from "node:child_process";
-import { readFile, statfs } from "node:fs/promises";
+import { constants } from "node:fs";
+import { copyFile, mkdtemp, readFile, rm, statfs, writeFile } from "node:fs/promises";
 import { availableParallelism, cpus, freemem, totalmem } from "node:os";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Command } from "commander";
 import { formatBytes, shorten, VERSION } from "../../core/index.js";
@@ -49,10 +51,11 @@ export function add(program: Command): void {
 }
 
 async function examine(): Promise<readonly Finding[]> {
-  const [flags, disk, backends, gpus, python, slurm, llamaServer, llama, hub] = await Promise.all([
+  const [flags, clones, disk, backends, gpus, python, slurm, llamaServer, llama, hub] = await Promise.all([
     readFile("/proc/cpuinfo", "utf8")
       .then((text) => [...new Set(text.match(CPU_FLAGS))].join(", "))
       .catch(() => ""),
+    canClone(),
     statfs("."),
     loadRuntime()
       .then((ort) => ort.listSupportedBackends())
@@ -79,7 +82,7 @@ async function examine(): Promise<readonly Finding[]> {
     },
     {
       name: "disk here",
-      found: `${formatBytes(disk.bavail * disk.bsize)} free`,
+      found: `${formatBytes(disk.bavail * disk.bsize)} free; ${clones ? "clones files" : "copies files in full"}`,
       enables: "a merge takes the size of one model",
     },
     {
@@ -120,6 +123,21 @@ async function answer(program: string, args: readonly string[]): Promise<string[
     return (stdout.trim() || stderr.trim()).split("\n").map(shorten);
   } catch {
     return undefined;
+  }
+}
+
+/** Whether the file system of the working folder copies a file by sharing its blocks. */
+async function canClone(): Promise<boolean> {
+  const folder = await mkdtemp(".layergraft-doctor-").catch(() => undefined);
+  if (folder === undefined) return false;
+  try {
+    await writeFile(join(folder, "a"), "a");
+    await copyFile(join(folder, "a"), join(folder, "b"), constants.COPYFILE_FICLONE_FORCE);
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
   }
 }
 

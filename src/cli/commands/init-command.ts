@@ -1,44 +1,54 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
+import { createInterface } from "node:readline/promises";
 import { Argument, type Command } from "commander";
-import { isFile, OutputError, usageError, writeFileAtomically } from "../../core/index.js";
+import { CancelledError, isFile, OutputError, usageError, writeFileAtomically } from "../../core/index.js";
 import { formatOfName, readRows } from "../../data/index.js";
+import { checkpointFolders } from "../shared/folders.js";
 import { type CommonOptions, info, printJson, withCommonOptions } from "../shared/output.js";
 
-/** Something to fill in: the flag that gives it, and its place in the file. */
+/** Something to fill in: the flag that gives it, the question that asks for it, and its place in the file. */
 interface Blank {
   readonly flag: "task" | "language" | "code" | "base" | "data" | "tasks" | "question" | "answer";
+  readonly question: string;
   readonly at: readonly (string | number)[];
   /** What to write for an answer; default: the answer. */
   readonly write?: (answer: string) => unknown;
 }
 
-const BASE = { flag: "base", at: ["base"] } as const;
-const DATA = { flag: "data", at: ["data"] } as const;
+const TASK = { flag: "task", question: "Expert in the task" } as const;
+const LANGUAGE = { flag: "language", question: "Expert in the language" } as const;
+const BASE = { flag: "base", question: "Base model", at: ["base"] } as const;
+const DATA = { flag: "data", question: "Data: a file, or a data set on the hub", at: ["data"] } as const;
 const inBraces = (column: string) => (column.includes("{") ? column : `{${column}}`);
 
 const KINDS: Readonly<Record<string, readonly Blank[]>> = {
   recipe: [
-    { flag: "task", at: ["task"] },
-    { flag: "language", at: ["language"] },
+    { ...TASK, at: ["task"] },
+    { ...LANGUAGE, at: ["language"] },
   ],
   run: [BASE, DATA],
   plan: [
     BASE,
-    { flag: "task", at: ["experts", "task-expert", "folders", 0] },
-    { flag: "language", at: ["experts", "language-expert", "folders", 0] },
-    { flag: "code", at: ["experts", "language-expert", "language"] },
+    { ...TASK, at: ["experts", "task-expert", "folders", 0] },
+    { ...LANGUAGE, at: ["experts", "language-expert", "folders", 0] },
+    {
+      flag: "code",
+      question: "Code of the language, such as sw",
+      at: ["experts", "language-expert", "language"],
+    },
     {
       flag: "tasks",
+      question: "Tasks, such as mgsm_sw,task.yaml",
       at: ["evaluate", "tasks"],
       write: (answer) => answer.split(",").map((name) => name.trim()),
     },
   ],
   task: [
     DATA,
-    { flag: "question", at: ["prompt"], write: inBraces },
-    { flag: "answer", at: ["gold"], write: inBraces },
+    { flag: "question", question: "Column with the question", at: ["prompt"], write: inBraces },
+    { flag: "answer", question: "Column with the right answer", at: ["gold"], write: inBraces },
   ],
 };
 
@@ -50,7 +60,10 @@ interface InitOptions extends CommonOptions, Partial<Record<Blank["flag"], strin
 export function add(program: Command): void {
   const command = program
     .command("init")
-    .description("Write a commented file to start from: a recipe, a training run, a plan of an experiment, or a task.")
+    .description(
+      "Write a commented file to start from: a recipe, a training run, a plan of an experiment, or a task. Asks for " +
+        "what no flag gives.",
+    )
     .addArgument(new Argument("<kind>", "kind of file to write").choices(Object.keys(KINDS)))
     .optionsGroup("Content:")
     .option("--base <model>", "run, plan: base model")
@@ -73,8 +86,6 @@ async function writeInitial(kind: string, options: InitOptions): Promise<void> {
   const all = Object.values(KINDS).flat();
   const foreign = all.find(({ flag }) => options[flag] !== undefined && !blanks.some((blank) => blank.flag === flag));
   if (foreign) throw usageError(`init ${kind} does not take --${foreign.flag}`);
-  const missing = blanks.filter(({ flag }) => !options[flag]).map(({ flag }) => `--${flag}`);
-  if (missing.length > 0) throw usageError(`init ${kind} needs ${missing.join(" and ")}`);
   if (!options.force && (await isFile(out))) {
     throw new OutputError(`${out} already exists. Pass --force to replace it, or choose another --out.`, { file: out });
   }
@@ -82,9 +93,8 @@ async function writeInitial(kind: string, options: InitOptions): Promise<void> {
   const template = join(dirname(require.resolve("#init")), `${kind}.yaml`);
   const { parseDocument } = await import("yaml");
   const document = parseDocument(await readFile(template, "utf8"));
-  for (const { flag, at, write } of blanks) {
-    const answer = options[flag] ?? "";
-    document.setIn(at, write?.(answer) ?? answer);
+  for (const [blank, answer] of await fillIn(kind, blanks, options)) {
+    document.setIn(blank.at, blank.write?.(answer) ?? answer);
   }
   if (kind === "task" && !(await isNumeric(document.get("data"), document.get("gold")))) document.set("read", "line");
   const schema = join(dirname(require.resolve("#package.json")), "docs", `${kind}.schema.json`);
@@ -95,6 +105,41 @@ async function writeInitial(kind: string, options: InitOptions): Promise<void> {
   await writeFileAtomically(out, head + text.replaceAll(`${kind}.yaml`, out));
   if (options.json) printJson({ kind, file: out });
   else info(options, `Wrote ${out}. Its first lines have the commands to try.`);
+}
+
+/** The answers to a kind's questions, from flags or from a terminal. */
+async function fillIn(kind: string, blanks: readonly Blank[], options: InitOptions): Promise<Map<Blank, string>> {
+  const answers = new Map<Blank, string>();
+  const missing = blanks.filter(({ flag }) => options[flag] === undefined);
+  if (missing.length > 0 && !process.stdin.isTTY) {
+    throw usageError(
+      `init ${kind} needs ${missing.map(({ flag }) => `--${flag}`).join(", ")}, or a terminal to ask in`,
+    );
+  }
+  const terminal = missing.length > 0 ? createInterface({ input: process.stdin, output: process.stderr }) : undefined;
+  const stop = new AbortController();
+  for (const event of ["SIGINT", "close"]) terminal?.once(event, () => stop.abort());
+  try {
+    for (const blank of blanks) {
+      let answer = options[blank.flag];
+      const here = answer === undefined ? await choicesOf(blank, answers) : [];
+      const hint = here.length > 0 ? ` (here: ${here.slice(0, 8).join(", ")})` : "";
+      while (!answer)
+        answer = (await terminal?.question(`${blank.question}${hint}: `, { signal: stop.signal }))?.trim();
+      answers.set(blank, answer);
+    }
+  } catch (error) {
+    throw stop.signal.aborted ? new CancelledError("Nothing was written.") : error;
+  } finally {
+    terminal?.close();
+  }
+  return answers;
+}
+
+/** What could answer a question here: checkpoints, or columns of the data. */
+async function choicesOf({ flag }: Blank, answers: ReadonlyMap<Blank, string>): Promise<readonly string[]> {
+  if (flag === "question" || flag === "answer") return Object.keys((await firstRow(answers.get(DATA))) ?? {});
+  return flag === "data" || flag === "tasks" || flag === "code" ? [] : checkpointFolders(".");
 }
 
 /** The first row of a data file; undefined if it is elsewhere or cannot be read. */
