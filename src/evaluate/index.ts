@@ -24,7 +24,7 @@ export {
 export { ResultFolder, SERVER_LOG, samplesFile } from "./results/folder.js";
 export { readResults, readSamples, readVerdicts, type StoredSample } from "./results/read-results.js";
 export type { Results, Sample } from "./results/result-types.js";
-export { writeHubScores } from "./results/write-hub.js";
+export { HUB_SCORES, writeHubScores } from "./results/write-hub.js";
 export { openSandbox } from "./sandbox/sandbox.js";
 export { averageScore, type ScoredItems } from "./scoring/average-scores.js";
 export { type CrossedDifference, type CrossedModel, crossedDifference, pseudoValues } from "./scoring/crossed.js";

@@ -5,6 +5,7 @@ import {
   BLEU_TOKENIZERS,
   type BleuTokenizer,
   evaluate,
+  HUB_SCORES,
   hubLoader,
   type Item,
   openSandbox,
@@ -244,7 +245,7 @@ async function writeForHub(source: string, results: Results, flags: EvalFlags): 
   const folder = flags.out === undefined || (await isCheckpoint(source)) ? source : flags.out;
   const leftOut = await writeHubScores(folder, results, new Date());
   if (leftOut.length < results.tasks.length)
-    info(flags, `Wrote scores for the hub to ${join(folder, ".eval_results")}; push sends them with the model`);
+    info(flags, `Wrote scores for the hub to ${join(folder, HUB_SCORES)}; push sends them with the model`);
   if (leftOut.length > 0) warn(`${leftOut.join(", ")}: in no data set of the hub, so without a file for it`);
 }
 

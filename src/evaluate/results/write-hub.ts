@@ -6,7 +6,7 @@ import { plural, RecipeError, writeFileAtomically } from "../../core/index.js";
 import type { Results, TaskResult } from "./result-types.js";
 
 /** Where the hub looks for scores in a model's repository. */
-const FOLDER = ".eval_results";
+export const HUB_SCORES = ".eval_results";
 
 /**
  * Writes a file for each task that the hub has as a benchmark: the headline score from 0 to 100, the day, and how it was asked.
@@ -20,10 +20,10 @@ export async function writeHubScores(folder: string, results: Results, day: Date
     throw new RecipeError("scores of a part of the items would look like scores of all on the hub; leave out --limit");
   }
   const asked = results.tasks.filter(({ benchmark }) => benchmark);
-  if (asked.length > 0) await mkdir(join(folder, FOLDER), { recursive: true });
+  if (asked.length > 0) await mkdir(join(folder, HUB_SCORES), { recursive: true });
   for (const task of asked) {
     const text = stringify([entryOf(task, results, day)]);
-    await writeFileAtomically(join(folder, FOLDER, `${task.task}.yaml`), text);
+    await writeFileAtomically(join(folder, HUB_SCORES, `${task.task}.yaml`), text);
   }
   return results.tasks.flatMap(({ task, benchmark }) => (benchmark ? [] : [task]));
 }
