@@ -1,5 +1,14 @@
 export { ADAPTER_CONFIG, ADAPTER_WEIGHTS } from "./checkpoint/adapter.js";
-export { adapterConfig, factorNames, type PeftTargets, peftName, peftTargets } from "./checkpoint/adapter-files.js";
+export {
+  adapterConfig,
+  factorNames,
+  isFactor,
+  isFactorA,
+  isOfEmbedding,
+  type PeftTargets,
+  peftName,
+  peftTargets,
+} from "./checkpoint/adapter-files.js";
 export { type Alignment, alignVocabularies, isWithin, type VocabularyChoice } from "./checkpoint/alignment.js";
 export { blockOf, compareParts, type Part } from "./checkpoint/architectures.js";
 export {
@@ -8,6 +17,7 @@ export {
   foldersOf,
   openCheckpoint,
   parameterCount,
+  zeroRows,
 } from "./checkpoint/checkpoint.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
 export { type CheckpointConfig, parseConfig, readConfig } from "./checkpoint/config.js";

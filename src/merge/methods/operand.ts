@@ -43,6 +43,8 @@ export interface Operand {
 
 /** Planner functions for methods. */
 export interface PlanContext {
+  /** Whether the tensors are factors of adapters, whose product has the weights of both. Default false. */
+  readonly isOnFactors?: boolean;
   /** Adds a measurement to the plan, once. */
   measure(measurement: Measurement): { readonly measured: string };
   /** Adds a note to the plan, once. */

@@ -4,6 +4,7 @@
 import { z } from "zod";
 import { plural } from "../../core/index.js";
 import { sumOfWeights, type Value, type WeightedValue } from "../../values/index.js";
+import { isFactorA } from "../../weights/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { lambdaField, modelsField, parametersOf, sourceField, weightField } from "./fields.js";
 import { defineMethod, type Method, type Sources } from "./method.js";
@@ -88,6 +89,7 @@ export function sparsifyingMethod<const Name extends string, Shape extends z.Zod
     : `theta_base + lambda mean_{i: sign(${symbol}_i) = s} ${symbol}_i, s = sign(sum(w_i ${symbol}_i)), + if that is 0, ${definition}`;
   const method = defineMethod({
     ...about,
+    ...(sparsify ? { onFactors: true } : {}),
     formula,
     schema: schema as unknown as () => z.ZodObject,
     example: { method: about.name, models: ["math-expert", "swahili-expert"], base: "base", ...example },
@@ -185,16 +187,23 @@ export function mergeTaskVectors(
   const [lead = root] = models;
   const weights = models.map((expert, i) => modelParameter(recipe, i, "weight", 1, expert));
   const lambda = resolveParameter(recipe.lambda, 1, "lambda", lead);
+  const weigh = context.isOnFactors ? rootOf : (_: string, weight: number) => weight;
   const normalizes = resolveSwitch(recipe.normalize ?? isNormalized, isNormalized, "normalize", lead);
   return computed(lead, [...models, root], context, (name, tensor) => {
     const from = root.tensors.get(name)?.value as Value;
     if (isEmpty(tensor)) return from;
     const terms = models.map((expert, model) => {
       const delta = deltaOf(name, expert, root);
-      return { weight: weights[model]?.(name) ?? 1, value: sparsify({ name, tensor, model, expert, delta }) };
+      const weight = weigh(name, weights[model]?.(name) ?? 1);
+      return { weight, value: sparsify({ name, tensor, model, expert, delta }) };
     });
-    return plus(from, [{ weight: lambda(name), value: join(terms, normalizes(name), name) }]);
+    return plus(from, [{ weight: weigh(name, lambda(name)), value: join(terms, normalizes(name), name) }]);
   });
+}
+
+/** The weight of one factor of a change: its root, with the sign on A, so that the product has the weight. */
+function rootOf(factor: string, weight: number): number {
+  return isFactorA(factor) ? Math.sign(weight) * Math.sqrt(Math.abs(weight)) : Math.sqrt(Math.abs(weight));
 }
 
 function weightedSum(terms: readonly WeightedValue[], normalize: boolean): Value {

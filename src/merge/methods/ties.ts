@@ -44,6 +44,7 @@ export const ties = defineMethod({
     "theta_base + lambda mean_{i: sign(t_i) = s} t_i; t_i = tau_i where |tau_i| is among the largest int(k n), else 0; s = sign(sum(w_i t_i)), for a zero sum the sign of most sums (trim: model) or + (trim: tensor)",
   reference: "Yadav et al., NeurIPS 2023, arXiv 2306.01708",
   tag: "ties",
+  onFactors: true,
   schema,
   example: { method: "ties", models: ["math-expert", "swahili-expert"], base: "base", density: 0.2 },
   tensors: (recipe, sources, context) => {

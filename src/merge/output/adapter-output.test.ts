@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { encodeValues, seededFloats, seededTensor } from "../../../test/support/checkpoints.js";
+import { encodeValues, type ReadTensor, seededFloats, seededTensor } from "../../../test/support/checkpoints.js";
 import { Bench, type Tensors } from "../../../test/support/merging.js";
 import { readFolder, toNumbers } from "../../../test/support/numbers.js";
 import type { Progress } from "../../core/index.js";
@@ -184,6 +184,40 @@ test("swapped layers are the expert's factors, byte for byte; an average joins t
   expect(blended.config).toMatchObject({ r: 5, lora_alpha: 7.5, rank_pattern: {}, base_model_name_or_path: "llama" });
 });
 
+test("methods that trim or drop merge factor by factor, as PEFT does", async () => {
+  const peft = fileURLToPath(new URL("../../../test/fixtures/peft", import.meta.url));
+  const base = join(peft, "patterns/base");
+  const [first, second] = ["first", "second"].map((name) => `${base}+${join(peft, "combined", name)}`);
+  const pruned = [
+    { model: first, weight: 0.7 },
+    { model: second, weight: -0.4 },
+  ];
+  const recipes = {
+    ties: { method: "ties", base, models: [first, second], density: 0.5 },
+    pruned: { method: "breadcrumbs", base, models: pruned, density: 0.5, gamma: 0 },
+  };
+  for (const [name, recipe] of Object.entries(recipes)) {
+    const { config, tensors } = await readAdapter(await writeAsAdapter(recipe as unknown as RecipeInput));
+    expect(config).toMatchObject({ r: 3, lora_alpha: 4 });
+    const wanted = await openSafetensors(join(peft, "combined", `${name}.safetensors`));
+    expect(tensors.size).toBe(2 * wanted.tensors.length);
+    for (const tensor of wanted.tensors) {
+      const [out = 0, input = 0] = tensor.shape;
+      const [a, b] = ["A", "B"].map((side) =>
+        toNumbers(tensors.get(`${PREFIX}${tensor.name}.lora_${side}.weight`) as ReadTensor),
+      ) as [number[], number[]];
+      const expected = toNumbers({ ...tensor, data: await readTensor(wanted, tensor) } as ReadTensor);
+      const error = expected.map((value, i) => {
+        const [row, column] = [Math.floor(i / input), i % input];
+        const terms = [0, 1, 2].map((r) => (b[row * 3 + r] as number) * (a[r * input + column] as number));
+        return Math.abs(value - (4 / 3) * terms.reduce((sum, x) => sum + x, 0));
+      });
+      expect(error.length).toBe(out * input);
+      expect(Math.max(...error), `${name} ${tensor.name}`).toBeLessThan(1e-7);
+    }
+  }
+});
+
 test("tensors saved whole are blended; the others keep their factors", async () => {
   const base = decoder("llama");
   const whole = ["lm_head.weight", "model.norm.weight", "model.layers.0.self_attn.q_proj.weight"];
@@ -251,7 +285,10 @@ test("refusals", async () => {
   const refused = async (recipe: object, what: RegExp) => {
     await expect(planRecipe({ ...recipe, as: "adapter" } as RecipeInput)).rejects.toThrow(what);
   };
-  await refused({ method: "ties", models, base, density: 0.5 }, /TIES is not a weighted sum .* use layergraft extract/);
+  await refused({ method: "sce", models, base }, /SCE is not a weighted sum .* use layergraft extract/);
+  await refused({ method: "ties", models, base, density: 0.5 }, /merges their factors.*differ in rank, \d and \d/s);
+  const soup = { method: "soup", models };
+  await refused({ method: "ties", models: [task, soup], base, density: 0.5 }, /models\[1\] is a recipe; write it/);
   const arc = await planRecipe({
     method: "slerp",
     t: 0.5,

@@ -16,12 +16,16 @@ import {
   adapterConfig,
   type Checkpoint,
   type CheckpointTensor,
+  factorNames,
   folderName,
+  isFactor,
+  isOfEmbedding,
   peftName,
   peftTargets,
   type SafetensorsFile,
   type TensorInfo,
 } from "../../weights/index.js";
+import { changedModules, isOnFactors } from "./factor-sources.js";
 import type { Plan } from "./plan.js";
 import { methodOf } from "./recipe.js";
 
@@ -84,7 +88,9 @@ export function planAdapter(opened: Opened, measured: Measured, options: { assum
       throw RecipeError.at({ field }, `${field} does not apply to an adapter. Remove ${field}, or ${FULL_MODEL}.`);
     }
   }
-  const base = requireOneBase(opened);
+  const read = new Set(plan.steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
+  const base = requireOneBase([...sources].filter(([id]) => read.has(id)));
+  if (isOnFactors(plan.recipe)) return factorsAsMerged(plan, sources, base);
   requireWeightedSums(plan);
   const problems: string[] = [];
   const modules: Module[] = [];
@@ -128,9 +134,7 @@ function notAnAdapter(problems: readonly string[]): MismatchError {
 }
 
 /** A source that has the base of all; @throws MismatchError if they do not share one */
-function requireOneBase({ plan, sources }: Opened): Checkpoint {
-  const used = new Set(plan.steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
-  const read = [...sources].filter(([id]) => used.has(id));
+export function requireOneBase(read: readonly (readonly [string, Checkpoint])[]): Checkpoint {
   const adapted = read.find(([, { adapter }]) => adapter)?.[1];
   if (!adapted) {
     throw notAnAdapter([
@@ -172,7 +176,7 @@ function withoutSubtractions(value: Value): Value {
   };
 }
 
-function moduleOf({ tensor, layer }: Step, changes: readonly Change[]): Module {
+function moduleOf({ tensor, layer }: Pick<Step, "tensor" | "layer">, changes: readonly Change[]): Module {
   // One adapter under two names is one change.
   const distinct = [...groupBy(changes, ({ delta: { a, b, file } }) => `${file.path} ${a.offset} ${b.offset}`).values()]
     .flatMap((same) => {
@@ -185,8 +189,22 @@ function moduleOf({ tensor, layer }: Step, changes: readonly Change[]): Module {
     layer,
     changes: distinct,
     rank: distinct.reduce((sum, { delta }) => sum + delta.rank, 0),
-    isEmbedding: changes.some(({ delta }) => /\.lora_embedding_A\b/.test(delta.a.name)),
+    isEmbedding: changes.some(({ delta }) => isOfEmbedding(delta)),
   };
+}
+
+/** The adapter whose factors are the tensors of a plan on factors; they keep the scale of the experts'. */
+function factorsAsMerged(plan: Plan, sources: Opened["sources"], base: Checkpoint): AdapterPlan {
+  const modules = [...changedModules([...sources.values()])].map(([tensor, delta]) => {
+    const { layer = null } = base.tensors.get(tensor) ?? {};
+    return moduleOf({ tensor, layer }, [{ delta, factor: delta.scale }]);
+  });
+  const whole = plan.steps.filter(({ tensor }) => !isFactor(tensor));
+  const problems = unsupported(modules, whole, base);
+  if (problems.length > 0) throw notAnAdapter(problems);
+  const steps = plan.steps.map((step) => (isFactor(step.tensor) ? step : { ...step, tensor: peftName(step.tensor) }));
+  const config = configOf(modules, whole, commonScale(modules), base, baseName(base, sources));
+  return { factors: [], whole: steps, ranks: modules.map(({ rank }) => rank), config };
 }
 
 /** Reasons why PEFT would not compute the same from the changed modules. */
@@ -230,8 +248,7 @@ function assemble(
   const asked = { keep: undefined, float32: "F32", float16: "F16", bfloat16: "BF16" } as const;
   const dtype = asked[plan.recipe.dtype];
   const factors = kept.flatMap(({ name, changes, rank, isEmbedding }): FactorStep[] => {
-    const nameOf = (side: "A" | "B") =>
-      `${peftName(name)}.lora_${isEmbedding ? `embedding_${side}` : `${side}.weight`}`;
+    const names = factorNames({ module: name, isEmbedding });
     const parts = (side: "a" | "b"): FactorPart[] =>
       changes.map(({ delta, factor }) => {
         return { tensor: delta[side], file: delta.file, factor: side === "a" ? 1 : factor / scale };
@@ -241,8 +258,8 @@ function assemble(
     const [a, b] = [parts("a"), parts("b")];
     const [input, output] = [delta.a.shape[1] ?? 0, delta.b.shape[0] ?? 0];
     return [
-      { tensor: nameOf("A"), dtype: dtypeOf(a), shape: [rank, input], joined: "rows", parts: a },
-      { tensor: nameOf("B"), dtype: dtypeOf(b), shape: [output, rank], joined: "columns", parts: b },
+      { tensor: names.a, dtype: dtypeOf(a), shape: [rank, input], joined: "rows", parts: a },
+      { tensor: names.b, dtype: dtypeOf(b), shape: [output, rank], joined: "columns", parts: b },
     ];
   });
   return {

@@ -40,6 +40,7 @@ export class OperandBuilder implements PlanContext {
   /** By id. */
   readonly measurements = new Map<string, Measurement>();
   readonly notes: string[] = [];
+  isOnFactors = false;
   readonly folder: string;
   /** What becomes of tensors that some sources lack; an error by default. */
   readonly #lacking: Recipe["tensors"];
@@ -80,6 +81,12 @@ export class OperandBuilder implements PlanContext {
       (await openCheckpoint(source, { base: this.folder, hub: this.#hub }));
     this.#opened.set(source, checkpoint);
     this.sources.set(label, checkpoint);
+  }
+
+  /** Replaces the models by the factors of their adapters. */
+  takeFactors(factors: ReadonlyMap<string, Checkpoint>): void {
+    for (const [label, checkpoint] of factors) this.sources.set(label, checkpoint);
+    this.isOnFactors = true;
   }
 
   /**

@@ -32,7 +32,8 @@ import {
   type SourceOptions,
 } from "../../weights/index.js";
 import type { OperandTensor } from "../methods/operand.js";
-import { planAdapter } from "./adapter-plan.js";
+import { planAdapter, requireOneBase } from "./adapter-plan.js";
+import { factorSources, isOnFactors } from "./factor-sources.js";
 import { resolveSources } from "./inner-recipes.js";
 import { OperandBuilder } from "./operand-builder.js";
 import { loadOwnMethods, reloadOwnMethods } from "./own-methods.js";
@@ -65,7 +66,9 @@ export interface PlanOptions extends SourceOptions {
 export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {}): Promise<OpenedPlan> {
   const { source, notes } = await resolveSources(checkRecipe(recipe), options.folder ?? ".");
   const { recipe: own, code } = await loadOwnMethods(source, options.allowCode ?? false);
-  const { plan, sources } = await new Planner(own, options).plan(notes);
+  // Factors A and B have different magnitudes, so one threshold for all has no meaning.
+  const complete = "trim" in own && isOnFactors(own) ? { ...own, trim: "tensor" as const } : own;
+  const { plan, sources } = await new Planner(complete, options).plan(notes);
   return { plan: code.length > 0 ? { ...plan, code } : plan, sources };
 }
 
@@ -82,6 +85,13 @@ class Planner {
     const builder = this.#builder;
     for (const note of notes) builder.note(note);
     await builder.openAll(this.#recipe, "");
+    if (isOnFactors(this.#recipe)) {
+      requireOneBase([...builder.sources]);
+      builder.takeFactors(factorSources(this.#recipe, builder.sources));
+      builder.note(
+        `${methodOf(this.#recipe).title} merges the adapters' factors A and B, as PEFT does, not their products; a merge without --as adapter merges the products`,
+      );
+    }
     const { layersOnly } = methodOf(this.#recipe);
     if (layersOnly && this.#recipe.vocabulary !== undefined) {
       throw RecipeError.at(
@@ -98,7 +108,10 @@ class Planner {
     for (const labels of builder.duplicates()) {
       builder.note(`${labels.length > 3 ? formatSome(labels) : labels.join(" and ")} are the same model`);
     }
-    const related = await compareWeights(builder.merged, (label) => builder.isBase(label));
+    // The factors of two trainings have nothing in common.
+    const related = builder.isOnFactors
+      ? { notes: [], unrelated: [] }
+      : await compareWeights(builder.merged, (label) => builder.isBase(label));
     for (const note of related.notes) builder.note(note);
     const packed = steps.filter((step) => recipe.dtype !== "keep" && /^F[468](_|$)/.test(step.dtype));
     if (packed.length > 0) {
@@ -296,6 +309,7 @@ export async function openPlan(
     sources.set(id, checkpoint);
   }
   await transplantAll(plan.recipe, sources);
+  if (isOnFactors(plan.recipe)) return { plan, sources: factorSources(plan.recipe, sources), moved: [...moved] };
   if (plan.recipe.vocabulary === undefined) return { plan, sources, moved: [...moved] };
   const alignment = await alignVocabularies(sources, plan.recipe.vocabulary);
   if (alignment.digest !== plan.vocabulary?.digest) {

@@ -12,8 +12,31 @@ export function peftName(name: string): string {
 }
 
 /** Names of the factors of a module, as in PEFT. */
-export function factorNames({ module }: { readonly module: string }): { readonly a: string; readonly b: string } {
-  return { a: `${peftName(module)}.lora_A.weight`, b: `${peftName(module)}.lora_B.weight` };
+export function factorNames({
+  module,
+  isEmbedding = false,
+}: {
+  readonly module: string;
+  readonly isEmbedding?: boolean;
+}) {
+  const nameOf = (side: "A" | "B") =>
+    `${peftName(module)}.lora_${isEmbedding ? `embedding_${side}` : `${side}.weight`}`;
+  return { a: nameOf("A"), b: nameOf("B") };
+}
+
+/** Whether a name is that of a factor. */
+export function isFactor(name: string): boolean {
+  return /\.lora_(embedding_)?[AB]\b/.test(name);
+}
+
+/** Whether a change is that of an embedding, whose factors have names of their own. */
+export function isOfEmbedding({ a }: { readonly a: { readonly name: string } }): boolean {
+  return /\.lora_embedding_A\b/.test(a.name);
+}
+
+/** Whether a factor's name is that of A, which reads the module's input. */
+export function isFactorA(name: string): boolean {
+  return /\.lora_(embedding_)?A\b/.test(name);
 }
 
 /**

@@ -50,6 +50,13 @@ export interface GatheredRows {
   readonly pursuit?: Omit<Pursuit, "donor"> & { readonly donor: CheckpointTensor };
 }
 
+/** A tensor of zeros, of the shape and dtype of a stored one. */
+export function zeroRows(like: CheckpointTensor): CheckpointTensor {
+  const rows = like.shape[0] ?? 0;
+  const gathered = { parts: [like], part: new Uint8Array(rows).fill(NO_PART), row: new Int32Array(rows) };
+  return { ...like, gathered };
+}
+
 /** An opened checkpoint: its headers and configuration. No value of its weights is in memory. */
 export interface Checkpoint {
   /** Source as given. */

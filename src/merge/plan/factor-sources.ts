@@ -1,0 +1,74 @@
+// The factors of adapters as the tensors of models, for methods that merge each factor as PEFT does
+// (https://huggingface.co/docs/peft, `add_weighted_adapter`).
+
+import { elementCount, formatSome, MismatchError } from "../../core/index.js";
+import { type Checkpoint, type CheckpointTensor, factorNames, isOfEmbedding, zeroRows } from "../../weights/index.js";
+import { methodOf, type Recipe, sourcesOf } from "./recipe.js";
+
+type Delta = NonNullable<CheckpointTensor["lowRank"]>;
+
+/** Whether a recipe merges the factors of adapters and not their products. */
+export function isOnFactors(recipe: Recipe): boolean {
+  return recipe.as === "adapter" && methodOf(recipe).onFactors === true;
+}
+
+/** The changed modules, by the name of the base's tensor, each with the factors of the first model that changes it. */
+export function changedModules(models: readonly Checkpoint[]): Map<string, Delta> {
+  const found = new Map<string, Delta>();
+  for (const { adapter } of models) {
+    for (const [tensor, delta] of adapter?.deltas ?? []) {
+      if (adapter && !found.has(tensor)) found.set(tensor, { ...delta, file: adapter.file });
+    }
+  }
+  return found;
+}
+
+/**
+ * The sources of a recipe with the factors A [rank, in] and B [out, rank] in the place of the tensors that they change,
+ * and the tensors that an adapter saves whole. Factors that a model does not have are zero.
+ * @throws MismatchError if a source is a recipe, or the factors of a module differ in rank or scale
+ */
+export function factorSources(recipe: Recipe, sources: ReadonlyMap<string, Checkpoint>): Map<string, Checkpoint> {
+  const { title } = methodOf(recipe);
+  const inner = sourcesOf(recipe).find(([, source]) => typeof source !== "string");
+  const fail = (problem: string) => {
+    return new MismatchError(`${title} of adapters merges their factors, as PEFT does:`, [problem]);
+  };
+  if (inner) throw fail(`${inner[0]} is a recipe; write it with --as adapter first`);
+  const models = [...sources.values()];
+  const changed = changedModules(models);
+  const saved = new Set(models.flatMap(({ adapter }) => [...(adapter?.replacements.keys() ?? [])]));
+  for (const what of ["rank", "scale", "transposed"] as const) {
+    const differing = [...changed].flatMap(([tensor, delta]) => {
+      const other = models.find(({ adapter }) => (adapter?.deltas.get(tensor)?.[what] ?? delta[what]) !== delta[what]);
+      return other ? [{ tensor, values: [delta[what], other.adapter?.deltas.get(tensor)?.[what]] }] : [];
+    });
+    const [first] = differing;
+    if (!first) continue;
+    const name = { rank: "rank", scale: "scale (lora_alpha / r)", transposed: "fan_in_fan_out" }[what];
+    throw fail(
+      `the factors of ${formatSome(differing.map(({ tensor }) => tensor))} differ in ${name}, ${first.values.join(" and ")}; use soup or task_arithmetic, which join factors, or merge without --as adapter and use layergraft extract`,
+    );
+  }
+  return new Map([...sources].map(([label, model]) => [label, withFactors(model, changed, saved)]));
+}
+
+function withFactors(model: Checkpoint, changed: ReadonlyMap<string, Delta>, saved: ReadonlySet<string>): Checkpoint {
+  const tensors = new Map<string, CheckpointTensor>();
+  for (const [name, { layer, part, ...stored }] of model.tensors) {
+    const delta = changed.get(name);
+    if (!delta && saved.has(name)) tensors.set(name, { layer, part, ...stored });
+    if (!delta) continue;
+    const own = model.adapter?.deltas.get(name);
+    const names = factorNames({ module: name.replace(/\.weight$/, ""), isEmbedding: isOfEmbedding(delta) });
+    for (const side of ["a", "b"] as const) {
+      const file = own ? model.adapter?.file : delta.file;
+      const { dtype, shape, offset } = (own ?? delta)[side];
+      const bytes = (own ?? delta)[side].bytes;
+      if (!file || elementCount(shape) === 0) continue;
+      const factor = { name: names[side], layer, part, dtype, shape, offset, bytes, file };
+      tensors.set(names[side], own ? factor : zeroRows(factor));
+    }
+  }
+  return { ...model, tensors };
+}
