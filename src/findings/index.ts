@@ -2,7 +2,7 @@ export { adviceOnFailures, outlookLines, statusLines } from "./dry-run-and-statu
 export { writeReport } from "./files.js";
 export { gatherReport } from "./gather.js";
 export { leadsOf } from "./leads.js";
-export { experimentPage } from "./page.js";
+export { experimentPage, flipsFigure } from "./page.js";
 export { downloadsOn, noteOf, progressOf } from "./progress.js";
 export { findRecipe, RECIPES, REPORT, recipeIn, recipeText } from "./recipes.js";
 export type {

@@ -256,7 +256,7 @@ function searchFigures(search: SearchRow): Figure[] {
   return search.evaluated.length > 1 ? [...tables, { kind: "lines", ...progressFigure(search) }] : tables;
 }
 
-function flipsFigure(task: string, flips: readonly Flips[]): Figure {
+export function flipsFigure(task: string, flips: readonly Flips[]): Figure {
   const all = flips.filter((one) => one.task === task);
   const shown = all.slice(0, MAX_COMPARISONS);
   const isLarge = all.length > shown.length;

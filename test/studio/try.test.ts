@@ -1,6 +1,8 @@
 // The studio's evaluations, driven in a browser: results and comparisons are those of the command line.
 import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Studio, startStudio } from "../../src/studio/index.js";
@@ -12,6 +14,7 @@ import { writeProjectOfWorld } from "../support/studio-project.js";
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
 const MARKUP = '<img src=x onerror="window.isHurt=1">';
+const PICTURES = process.env.LAYERGRAFT_TEST_PICTURES;
 const MANY = 1500;
 
 /** Writes a task of the project that models answer with text. */
@@ -99,6 +102,47 @@ describeInBrowser("evaluating", () => {
     expect(await results("quiz").getByRole("row", { name: "recipe mine" }).locator("td").first().innerText()).toBe(
       score,
     );
+  });
+
+  it("shares one page of the recipe, its scores and flips, without paths or the token", {
+    timeout: 60_000,
+  }, async () => {
+    const { stdout } = await layergraft(["studio", at("project"), "--share", "mine", "--json"], { cwd: root });
+    const { file } = JSON.parse(stdout) as { file: string };
+    const byCommand = readFileSync(file, "utf8");
+    await page.getByRole("link", { name: "Write" }).click();
+    const way = page.getByRole("article", { name: "Page to share" });
+    await way.getByRole("button", { name: "Write the page" }).click();
+    const opened = page.waitForEvent("popup");
+    await way.getByRole("link", { name: "Open the page" }).click();
+    await (await opened).getByText("Embeddings, last norm").waitFor();
+    await (await opened).close();
+    expect(readFileSync(file, "utf8")).toBe(byCommand);
+    for (const secret of [root, homedir(), new URL(studio.url).hash.slice("#token=".length)]) {
+      expect(byCommand).not.toContain(secret);
+    }
+    const shared = await browser.newPage();
+    await shared.goto(pathToFileURL(file).href);
+    const verdicts = await shared.locator(".verdicts p").allInnerTexts();
+    expect(verdicts[0]).toBe(
+      "Layers 0, 7: swahili-expert. Layers 1-6: math-expert. Embeddings, last norm and output head: the average of math-expert and swahili-expert.",
+    );
+    const results = [folderOf("quiz", "base"), folderOf("quiz", "mine")];
+    const compared = await layergraft(["compare", ...results, "--json"], { cwd: at("project") });
+    const [one] = JSON.parse(compared.stdout).tasks[0].comparisons;
+    expect(verdicts[1]).toContain(`mine scores significantly higher than base`);
+    expect(verdicts[1]).toContain(`${one.gained.length} gained and ${one.lost.length} lost`);
+    expect(await shared.locator(".note").allInnerTexts()).toEqual([
+      "quiz: not compared with math-expert, swahili-expert, which did not answer these items.",
+    ]);
+    expect(await shared.locator(".bars tbody th").allInnerTexts()).toEqual(["base", "mine"]);
+    for (const width of [1440, 900, 390]) {
+      await shared.setViewportSize({ width, height: 900 });
+      expect(await seriousViolations(shared)).toEqual([]);
+      if (PICTURES) await shared.screenshot({ path: join(PICTURES, `shared-${width}.png`), fullPage: true });
+    }
+    await shared.close();
+    await page.getByRole("link", { name: "Try" }).click();
   });
 
   it("compares item by item as the command line does", async () => {

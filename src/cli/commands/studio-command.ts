@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
-import { startStudio } from "../../studio/index.js";
+import { resolve } from "node:path";
+import { shareRecipe, startStudio } from "../../studio/index.js";
 import { info, interruptSignal, parsePort, print, withCommonOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";
 
@@ -12,8 +13,14 @@ export function add(program: Command): void {
     )
     .argument("[folder]", "folder of the project; made if there is none", "studio")
     .option("-p, --port <n>", "port to listen on; 0 takes a free one", parsePort, 0)
+    .option("--share <recipe>", "write a page of a recipe that opens anywhere, instead of opening the studio")
     .option("--no-open", "do not open the browser");
   withCommonOptions(command).action(async (folder, flags) => {
+    if (flags.share !== undefined) {
+      const file = await shareRecipe(resolve(folder), flags.share);
+      print(flags.json ? JSON.stringify({ file }) : `Wrote ${file}`);
+      return;
+    }
     const signal = interruptSignal();
     const studio = await startStudio({
       folder,

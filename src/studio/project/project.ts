@@ -149,21 +149,8 @@ export class ProjectFolder {
     });
   }
 
-  async readRecipe(name: string): Promise<{ text: string; version: string }> {
-    const file = await recipeFile(this.folder, name);
-    try {
-      // A read of a pipe would wait for its other end.
-      if ((await exists(file)) && !(await isFile(file)))
-        throw usageError(`${file} is not a file. Choose another recipe.`);
-      const tooLarge = () => usageError(`${file} is too large to be a recipe`);
-      const text = (await readBounded(file, MAX_BYTES, tooLarge)).toString("utf8");
-      return { text, version: versionOf(text) };
-    } catch (error) {
-      if (isSystemError(error, "ENOENT")) {
-        throw new LayergraftError("not-found", `There is no recipe called ${name}. Choose another one.`);
-      }
-      throw error;
-    }
+  readRecipe(name: string): Promise<{ text: string; version: string }> {
+    return readRecipe(this.folder, name);
   }
 
   /**
@@ -206,6 +193,28 @@ export class ProjectFolder {
 export function recipeFile(project: string, name: string): Promise<string> {
   return fileOf(project, "recipes", `${name}.yaml`);
 }
+
+/** @throws LayergraftError code `not-found` if there is none of that name */
+export async function readRecipe(project: string, name: string): Promise<{ text: string; version: string }> {
+  const file = await recipeFile(project, name);
+  try {
+    // A read of a pipe would wait for its other end.
+    if ((await exists(file)) && !(await isFile(file)))
+      throw usageError(`${file} is not a file. Choose another recipe.`);
+    const tooLarge = () => usageError(`${file} is too large to be a recipe`);
+    const text = (await readBounded(file, MAX_BYTES, tooLarge)).toString("utf8");
+    return { text, version: versionOf(text) };
+  } catch (error) {
+    if (isSystemError(error, "ENOENT")) {
+      throw new LayergraftError("not-found", `There is no recipe called ${name}. Choose another one.`);
+    }
+    throw error;
+  }
+}
+
+/** Of a project that another process may have open. */
+export const readSettings = async (project: string): Promise<Settings> =>
+  (await readSaved(join(project, SETTINGS_FILE))).settings;
 
 async function readSaved(file: string): Promise<Saved> {
   const wrong = () =>

@@ -207,6 +207,8 @@ export const operations = {
     /** `plan`: its path in the project. `isThere`: nothing was written, because another plan is there. */
     output: z.strictObject({ file: z.string(), plan: z.string(), isThere: z.boolean() }),
   },
+  /** Writes a page of the recipe that opens anywhere. `url`: where the server shows it. */
+  "recipe.share": { input: z.strictObject({ name }), output: z.strictObject({ file: z.string(), url: z.string() }) },
   /** Why llama.cpp cannot have the recipe's model, as its family or tokenizer; null if it can. */
   "recipe.exportable": { input: z.strictObject({ name }), output: z.strictObject({ problem: z.string().nullable() }) },
   /** Scores the recipe as it is on the disk; a question before this one is then cancelled. */

@@ -160,9 +160,18 @@ function soupOf(board: Board, used: readonly string[]): RecipeValue {
   return { method: "soup", models };
 }
 
-/** The board of a recipe that the board can say; undefined for others. */
-export function boardOfRecipe(recipe: RecipeValue, layers: number): Board | undefined {
-  if (recipe.method === "swap") return boardOfSwap(recipe, layers);
+/**
+ * The board of a recipe that the board can say; undefined for others.
+ * @param defaults numbers of layers of a swap that has none, which depend on the depth
+ */
+export function boardOfRecipe(
+  recipe: RecipeValue,
+  layers: number,
+  defaults?: { readonly bottom: number; readonly top: number },
+): Board | undefined {
+  if (recipe.method === "swap") {
+    return boardOfSwap(recipe.layers === undefined ? { ...defaults, ...recipe } : recipe, layers);
+  }
   if (recipe.method === "soup") return boardOfSoup(recipe, layers);
   if (recipe.method !== "passthrough" || !Array.isArray(recipe.slices) || recipe.slices.length !== 1) return undefined;
   const { model, ...more } = Object(recipe.slices[0]) as Record<string, unknown>;

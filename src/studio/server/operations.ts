@@ -36,6 +36,7 @@ import {
   matrixOf,
 } from "./evaluations.js";
 import type { Reports } from "./reports.js";
+import { shareRecipe } from "./share.js";
 
 export interface Context {
   readonly project: ProjectFolder;
@@ -94,6 +95,10 @@ export const HANDLERS: Handlers = {
     parsePlan(planned);
     await writeFileAtomically(file, planned);
     return { file, plan: planPath, isThere: false };
+  },
+  async "recipe.share"({ name }, { project, reports }) {
+    const file = await shareRecipe(project.folder, name);
+    return { file, url: reports.urlOf(file) };
   },
   async "recipe.exportable"({ name }, { project }) {
     const { defaultType, plan } = EXPORT_FORMATS.gguf;

@@ -14,9 +14,6 @@ export function recipeOfText(text: string): RecipeValue | undefined {
   }
 }
 
-/** @param defaults numbers of layers of a swap that has none, which depend on the depth */
 export function boardOfText(recipe: RecipeValue | undefined, layers: number, defaults: Defaults): Board | undefined {
-  if (!recipe || layers === 0) return undefined;
-  const isByCount = recipe.method === "swap" && recipe.layers === undefined;
-  return boardOfRecipe(isByCount ? { ...defaults, ...recipe } : recipe, layers);
+  return recipe && layers > 0 ? boardOfRecipe(recipe, layers, defaults) : undefined;
 }

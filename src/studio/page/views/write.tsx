@@ -2,14 +2,14 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Input, type Job, type JobInput, jobInputs } from "../../protocol/index.ts";
+import { type Input, type Job, type JobInput, jobInputs, type Output } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { EmptyView } from "../components/basics.tsx";
 import { Select } from "../components/inputs.tsx";
 import { JobProgress } from "../components/progress.tsx";
 import { pathField, Way } from "../components/way.tsx";
 import { durationText } from "../format.ts";
-import { startSaved as start } from "../recipe/recipe-store.ts";
+import { startSaved as start, whenSaved } from "../recipe/recipe-store.ts";
 import { addExpert, attempt, inBackground, jobs, project, settings } from "../store.ts";
 import { Experiment } from "./write-experiment.tsx";
 
@@ -39,6 +39,7 @@ export function Write() {
         <Export key={`export ${recipe}`} recipe={recipe} />
         <Push key={`push ${recipe}`} recipe={recipe} />
         <Experiment key={`experiment ${recipe}`} recipe={recipe} />
+        <Share key={`share ${recipe}`} recipe={recipe} />
       </div>
     </section>
   );
@@ -229,6 +230,30 @@ function Push({ recipe }: { recipe: string }) {
         again={undefined}
         done={`Pushed to ${(job?.input as JobInput<"push"> | undefined)?.repository}`}
       />
+    </Way>
+  );
+}
+
+function Share({ recipe }: { recipe: string }) {
+  const [made, setMade] = useState<Output<"recipe.share"> | null>(null);
+  const share = () => whenSaved(async () => setMade(await call("recipe.share", { name: recipe })));
+  return (
+    <Way
+      title="Page to share"
+      text="One HTML file with layers, models, scores and what was gained and lost. It opens anywhere, and has no paths of this machine."
+      command={["studio", ".", "--share", recipe]}
+    >
+      <div class="row">
+        <button type="button" onClick={() => void share()}>
+          Write the page
+        </button>
+        {made === null ? null : (
+          <a class="button" href={made.url} target="_blank" rel="noopener noreferrer">
+            Open the page
+          </a>
+        )}
+      </div>
+      {made === null ? null : <p class="path">{made.file}</p>}
     </Way>
   );
 }

@@ -1,0 +1,348 @@
+// The page of a recipe for other people: one file without paths of this machine, which opens anywhere.
+import { mkdir, readdir, readFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { basename, join } from "node:path";
+import { inspect } from "../../api/index.js";
+import { type LayergraftError, readJsonObject, VERSION, writeFileAtomically } from "../../core/index.js";
+import { compareResults, comparisonVerdict } from "../../evaluate/index.js";
+import { flipsFigure } from "../../findings/index.js";
+import { type AnalysisPage, methodReferences } from "../../merge/index.js";
+import { type Bars, type Figure, layerGrid, type Page, reportPage, right, type Section } from "../../report/index.js";
+import { loadYaml } from "../../settings/index.js";
+import { EVALUATIONS } from "../jobs/evaluate.js";
+import { fileOf, PRIVATE_FOLDER, readRecipe, readSettings } from "../project/project.js";
+import { type Evaluation, type Job, job, jobInputs, type Settings } from "../protocol/index.js";
+import { type Board, boardOfRecipe, HALVES, isWhole, type RecipeValue, rangesOf } from "../recipe/board.js";
+import { checkRecipeText } from "./check-recipe.js";
+import { fingerprintsOf, listEvaluations } from "./evaluations.js";
+
+const MAX_TASKS = 6;
+
+/** A model as the page calls it, with its colour. */
+interface Named {
+  readonly source: string;
+  readonly name: string;
+  readonly kind: string;
+}
+
+/** Writes the page to `shared/NAME.html` in the project, and returns its path. @throws LayergraftError */
+export async function shareRecipe(project: string, name: string): Promise<string> {
+  const page = await reportPage(await sharedPage(project, name));
+  const file = await fileOf(project, "shared", `${name}.html`);
+  await mkdir(join(project, "shared"), { recursive: true });
+  await writeFileAtomically(file, page);
+  return file;
+}
+
+/** @throws LayergraftError code `not-found` if there is no such recipe, RecipeError if it is not YAML */
+export async function sharedPage(project: string, name: string): Promise<Page> {
+  const settings = await readSettings(project);
+  const { text } = await readRecipe(project, name);
+  const { openSettings } = await loadYaml();
+  const recipe = Object(openSettings(text, "the recipe").value) as RecipeValue;
+  const check = await checkRecipeText(text, join(project, "recipes"));
+  const models = modelsOf(settings);
+  const named = new Map(models.map((one) => [one.source, one.name]));
+  const nameOf = (source: string) => named.get(source) ?? publicName(source);
+  const isPlace = (value: string) => named.has(value) || /^([/~\\]|\.\.?[/\\]|[A-Za-z]:)/.test(value);
+  const layers = check.plan?.layers ?? 0;
+  const board = boardOfRecipe(recipe, layers, check.plan?.defaults);
+  const results = await scoresOf(project, name, models);
+  const { stringify } = await import("yaml");
+  const method = methodReferences().find((one) => one.name === recipe.method);
+  const said = board
+    ? [layersSentence(board, nameOf)]
+    : [method?.summary ?? "", ...(check.plan ? [] : check.problems.map(({ message }) => message))];
+  const changes = await changesOf(project, settings);
+  const sections: Section[] = [
+    {
+      id: "scores",
+      title: "Scores",
+      lead: "An interval that overlaps another leaves open which model is better; the paired differences below say more.",
+      figures: results.map(({ bars }): Figure => ({ kind: "bars", ...bars })),
+    },
+    {
+      id: "flips",
+      title: "What the merge gained and lost",
+      lead: "The same items, answered by the merge and by another model: how many became right, and how many wrong.",
+      figures: results.flatMap(({ flips, title }) => (flips.length > 0 ? [flipsFigure(title, flips)] : [])),
+    },
+    {
+      id: "merge",
+      title: "Whose each layer is",
+      figures: board ? [{ kind: "grid", isDense: true, ...boardGrid(board, models, nameOf) }] : [],
+    },
+    { id: "models", title: "Models", figures: [await modelsTable(models, project)] },
+    {
+      id: "changes",
+      title: "Where the experts changed",
+      lead: `The share of a matrix's rows that an expert moved by more than its own threshold, from ${nameOf(settings.base ?? "")}.`,
+      figures: changes.map((grid): Figure => ({ kind: "grid", isDense: true, ...grid })),
+    },
+    {
+      id: "recipe",
+      title: "Recipe and plan",
+      figures: [
+        {
+          kind: "commands",
+          commands: [
+            {
+              what: "The recipe",
+              command: `layergraft merge ${name}.yaml --out ${name}`,
+              id: "recipe-text",
+              file: {
+                about: "Put the models' folders, or their names on the hub, in the places of their names here.",
+                text: stringify(recipe, (_, value) =>
+                  typeof value === "string" && isPlace(value) ? nameOf(value) : value,
+                ),
+              },
+            },
+          ],
+        },
+        ...(check.plan
+          ? [
+              {
+                kind: "table" as const,
+                title: "The plan",
+                what: "row",
+                columns: ["tensors", right("parameters"), right("copied bit for bit")],
+                rows: [
+                  [
+                    String(check.plan.tensors),
+                    check.plan.parameters.toLocaleString("en-US"),
+                    `${check.plan.copied} of ${check.plan.tensors}`,
+                  ],
+                ],
+              },
+            ]
+          : []),
+      ],
+    },
+  ];
+  const page: Page = {
+    title: name,
+    lead: `A merge of language models by ${method?.title.toLowerCase() ?? recipe.method}: what it is, what it scored, and what is uncertain.`,
+    verdicts: [
+      { title: "The merge", text: said.join(" ") },
+      ...(results.length > 0
+        ? results.slice(0, 3).map(({ title, verdict, isOpen }) => ({ title, text: verdict, isOpen }))
+        : [
+            {
+              title: "Not scored",
+              text: "No evaluation of this recipe is there yet, so its quality is unknown.",
+              isOpen: true,
+            },
+          ]),
+    ],
+    notes: [...results.flatMap(({ notes }) => notes), ...(check.plan?.notes ?? [])],
+    sections: sections.filter(({ figures }) => figures.length > 0),
+    footer: `Made by layergraft ${VERSION}. The same items give the same intervals: 95%, over items.`,
+  };
+  return withoutPaths(page, project, models);
+}
+
+function modelsOf({ base, experts }: Settings): Named[] {
+  return [
+    ...(base === null ? [] : [{ source: base, name: "base", kind: "own-base" }]),
+    ...experts.map(({ name, source }, i) => ({ source, name, kind: `own-${(i % 6) + 1}` })),
+  ];
+}
+
+/** The last part of a path; all of a name on the hub. */
+const publicName = (source: string) => (/^[\w.-]+\/[\w.-]+$/.test(source) ? source : basename(source));
+
+/** `Layers 0-1,6-7: swahili. Layers 2-5: math. Outside the layers: the average of both.` */
+function layersSentence({ rows, outside }: Board, nameOf: (source: string) => string): string {
+  const ofOwners = (owners: readonly string[]) =>
+    owners.length > 1 ? `the average of ${owners.map(nameOf).join(" and ")}` : nameOf(owners[0] ?? "");
+  const places = new Map<string, number[]>();
+  for (const [layer, row] of rows.entries()) {
+    for (const half of isWhole(row) ? HALVES.slice(0, 1) : HALVES) {
+      const what = `${isWhole(row) ? "Layers" : half === "mlp" ? "MLP of layers" : "Attention of layers"}`;
+      const key = `${what}\n${ofOwners(row[half])}`;
+      places.set(key, [...(places.get(key) ?? []), layer]);
+    }
+  }
+  const sentences = [...places].map(([key, layers]) => {
+    const [what, owner] = key.split("\n");
+    return `${what} ${rangesOf(layers).replaceAll(",", ", ")}: ${owner}.`;
+  });
+  return [...sentences, `Embeddings, last norm and output head: ${ofOwners(outside)}.`].join(" ");
+}
+
+function boardGrid({ rows, outside }: Board, models: readonly Named[], nameOf: (source: string) => string) {
+  const columns = rows.every(isWhole) ? ["model"] : ["attention", "MLP"];
+  const cell = (owners: readonly string[]) => {
+    const [only = ""] = owners;
+    const kind = owners.length > 1 ? "average" : (models.find(({ source }) => source === only)?.kind ?? "merge");
+    return { text: owners.map(nameOf).join(" + "), kind };
+  };
+  const grid = layerGrid(
+    columns,
+    rows.map(({ attention, mlp }) => (columns.length === 1 ? [cell(mlp)] : [cell(attention), cell(mlp)])),
+  );
+  return {
+    ...grid,
+    note: "The output of the model is at the top.",
+    rows: [...grid.rows, "outside"],
+    cells: [...grid.cells, columns.map(() => cell(outside))],
+  };
+}
+
+async function modelsTable(models: readonly Named[], project: string): Promise<Figure> {
+  const rows = await Promise.all(
+    models.map(async ({ name, source }) => {
+      const found = await inspect(source, { folder: project }).catch((error: LayergraftError) => error);
+      const place = publicName(source);
+      const called = place === name ? name : { text: name, small: place };
+      if (found instanceof Error) return [called, "cannot be opened", "", ""];
+      const { architecture, layers, parameters } = found;
+      return [called, architecture, String(layers), parameters.toLocaleString("en-US")];
+    }),
+  );
+  return { kind: "table", what: "model", columns: ["model", "family", right("layers"), right("parameters")], rows };
+}
+
+interface Scored {
+  readonly title: string;
+  readonly verdict: string;
+  readonly isOpen: boolean;
+  readonly notes: readonly string[];
+  readonly bars: Bars;
+  readonly flips: Parameters<typeof flipsFigure>[1];
+}
+
+/** Of each task, the scores on most items, against every other model of the project that was asked the same. */
+async function scoresOf(project: string, name: string, models: readonly Named[]): Promise<Scored[]> {
+  const source = `recipes/${name}.yaml`;
+  const all = await listEvaluations(project);
+  const current = all.filter(({ isEarlier }) => !isEarlier);
+  const byTask = new Map<string, { readonly result: Evaluation; readonly task: Evaluation["tasks"][number] }>();
+  for (const result of current.filter((one) => one.source === source)) {
+    for (const task of result.tasks) {
+      if ((byTask.get(task.task)?.task.items ?? -1) < task.items) byTask.set(task.task, { result, task });
+    }
+  }
+  const isSame = (a: TaskScore, b: TaskScore) =>
+    a.task === b.task && a.protocol === b.protocol && a.prompts === b.prompts && a.metric === b.metric;
+  return Promise.all(
+    [...byTask.values()].slice(0, MAX_TASKS).map(async ({ result, task }): Promise<Scored> => {
+      const others = models.flatMap((model) => {
+        const found = current.find(
+          (one) =>
+            one.source === model.source &&
+            one.runner === result.runner &&
+            one.tasks.some((other) => isSame(other, task)),
+        );
+        const score = found?.tasks.find((other) => isSame(other, task));
+        return found && score ? [{ ...model, folder: found.name, score }] : [];
+      });
+      const absent = models
+        .filter((one) => !others.some(({ source: other }) => other === one.source))
+        .map((one) => one.name);
+      const rows = [...others, { name, kind: "merge", folder: result.name, score: task }];
+      const most = Math.max(...rows.map(({ score }) => score.value ?? 0));
+      const folderOf = (folder: string) => join(project, EVALUATIONS, folder);
+      const compared =
+        others.length === 0
+          ? []
+          : (
+              await compareResults({ results: [result.name, ...others.map(({ folder }) => folder)].map(folderOf) })
+            ).tasks
+              .find((one) => one.task === task.task)
+              ?.comparisons.filter(({ title }) => title === task.metric);
+      // The merge is the first of the comparison, and the second of what is said.
+      const pairs = (compared ?? []).map((one, i) => ({
+        ...one,
+        against: others[i]?.name ?? "",
+        value: others[i]?.score.value ?? 0,
+        ...{ first: one.second, second: one.first, difference: -one.difference, gained: one.lost, lost: one.gained },
+        interval: one.interval && { ...one.interval, low: -one.interval.high, high: -one.interval.low },
+      }));
+      const [strongest] = pairs.toSorted((a, b) => b.value - a.value);
+      const versions = new Set(
+        all.flatMap((one) =>
+          one.source === source && one.tasks.some((other) => isSame(other, task)) ? (one.recipe ?? []) : [],
+        ),
+      ).size;
+      return {
+        title: task.title,
+        verdict: strongest
+          ? comparisonVerdict(strongest, [strongest.against, name]).replace(/^no /, "No ")
+          : `${name} scores ${task.score} (95% interval ${task.interval}); no other model was asked the same.`,
+        isOpen: !strongest || !((strongest.pAdjusted ?? 1) < 0.05),
+        notes: [
+          ...(absent.length > 0
+            ? [`${task.title}: not compared with ${absent.join(", ")}, which did not answer these items.`]
+            : []),
+          ...(versions > 1
+            ? [
+                `${task.title}: ${versions} versions of the recipe were scored on these items. If this one was chosen by them, its score is optimistic.`,
+              ]
+            : []),
+        ],
+        bars: {
+          title: task.title,
+          note: `${task.metric} in percent, on ${task.items} items; ${task.protocol}.`,
+          verdict: "",
+          scale: "share",
+          rows: rows.flatMap(({ name: label, kind, score: { value, low, high } }) =>
+            value === null
+              ? []
+              : [
+                  {
+                    ...{ label, kind, detail: "", count: 1, isBest: value === most },
+                    ...{ mean: value, low: value, high: value },
+                    interval: low === null || high === null ? undefined : { low, high },
+                  },
+                ],
+          ),
+        },
+        flips: pairs.map(({ against, pAdjusted, ...one }) => ({
+          ...{ model: name, against, task: task.title, scale: one.scale, difference: one.difference },
+          ...{ interval: one.interval, gained: one.gained, lost: one.lost, pValue: pAdjusted },
+        })),
+      };
+    }),
+  );
+}
+type TaskScore = Evaluation["tasks"][number];
+
+/** Grids of the latest analysis of the models as they are; none if there is no such analysis. */
+async function changesOf(project: string, { base, experts }: Settings) {
+  const folder = join(project, PRIVATE_FOLDER, "jobs");
+  const ids = (await readdir(folder).catch(() => [])).filter((id) => id.includes("-analyze-")).sort();
+  for (const id of ids.reverse()) {
+    const { data: found } = job.safeParse(await readJsonObject(join(folder, id, "job.json")).catch(() => null));
+    const { data: input } = jobInputs.analyze.safeParse(found?.input);
+    if (found?.state !== "done" || input?.base !== base || !(await isCurrent(found, project))) continue;
+    const page = JSON.parse(await readFile(join(folder, id, "result.json"), "utf8")) as AnalysisPage;
+    return input.experts.flatMap(({ source, name }) => {
+      const at = experts.findIndex((one) => one.source === source);
+      const measured = page.experts.indexOf(name);
+      const step = page.marks[0]?.steps[measured] ?? 0;
+      const cells = (page.cells[measured] ?? []).map((layer) =>
+        layer.map((cell) => (cell && cell.rows > 0 ? (cell.above[step] ?? 0) / cell.rows : null)),
+      );
+      return at < 0 ? [] : [{ title: experts[at]?.name ?? name, digits: 0, ...layerGrid(page.columns, cells) }];
+    });
+  }
+  return [];
+}
+
+async function isCurrent({ fingerprints = {} }: Job, project: string): Promise<boolean> {
+  const now = await fingerprintsOf(Object.keys(fingerprints), project);
+  return Object.entries(fingerprints).every(([source, one]) => one === now[source]);
+}
+
+/** Sentences of a plan may name files. */
+function withoutPaths(page: Page, project: string, models: readonly Named[]): Page {
+  const places: [string, string][] = [
+    ...models.map(({ source, name }): [string, string] => [source, name]),
+    [project, "project"],
+    [homedir(), "~"],
+  ];
+  const paths = places.filter(([path]) => /[/\\]/.test(path)).sort(([a], [b]) => b.length - a.length);
+  const clean = (text: string) => paths.reduce((rest, [path, name]) => rest.replaceAll(path, name), text);
+  return JSON.parse(JSON.stringify(page), (_, value) => (typeof value === "string" ? clean(value) : value)) as Page;
+}
