@@ -13,6 +13,7 @@ const MOCKING = [
   "src/evaluate/backends/http.test.ts",
   "src/train/loop/state.test.ts",
   "src/train/loop/trainer.test.ts",
+  "src/values/output/clone.test.ts",
 ];
 
 export default defineConfig({

@@ -27,7 +27,7 @@ export async function benchmarkExport(args) {
     console.log(`\n${type}: ${(bytes / 1e9).toFixed(2)} GB`);
     const weights = [task, language].map((folder) => join(folder, "model.safetensors"));
     const copy = join(DATA, "floor.gguf");
-    const floor = 'cat "$0" "$1" > /dev/null && cp "$2" "$3" && sync "$3"';
+    const floor = 'cat "$0" "$1" > /dev/null && dd if="$2" of="$3" bs=1048576 2>/dev/null && sync "$3"';
     const peers = { floor: () => measure("sh", ["-c", floor, ...weights, out, copy]), layergraft: write };
     await comparePeers(peers, Number(values.rounds), (name) => {
       if (name === "floor") rmSync(copy, { force: true });

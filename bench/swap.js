@@ -49,7 +49,12 @@ export async function benchmarkSwap(args) {
     // By magnitude reads each expert and the base once more, to measure.
     // layergraft syncs what it writes before it gives it its name, so the floor's copy is synced too.
     floor: () =>
-      measure("sh", ["-c", `cat "$0" "$1" > /dev/null && cp "$0" "$2" && sync "$2"`, ...weights, out("floor")]),
+      measure("sh", [
+        "-c",
+        `cat "$0" "$1" > /dev/null && dd if="$0" of="$2" bs=1048576 2>/dev/null && sync "$2"`,
+        ...weights,
+        out("floor"),
+      ]),
     layergraft: () => swap("layergraft"),
     "by magnitude": () => swap("by magnitude", "--base", base, "--weights", "magnitude"),
   };

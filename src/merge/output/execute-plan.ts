@@ -5,6 +5,7 @@ import { basename, join } from "node:path";
 import { digestOfJson, MismatchError, OutputError } from "../../core/index.js";
 import type { Measured, MeasureGates } from "../../values/index.js";
 import {
+  alignWithSources,
   compileWrite,
   digestCompanions,
   OutputFolder,
@@ -134,10 +135,11 @@ class Execution {
       return { shards: shards.map((shard) => ({ ...shard, name: ADAPTER_WEIGHTS })), totalSize };
     }
     const lead = this.#opened.sources.get(configFrom);
-    return layoutFolder(steps.map(named), {
+    const layout = layoutFolder(steps.map(named), {
       ...(recipe.shard_size === undefined ? {} : { shardBytes: recipe.shard_size }),
       metadata: lead?.files[0]?.metadata ?? {},
     });
+    return alignWithSources(layout, steps, this.#opened.sources);
   }
 
   async run(): Promise<ExecuteResult> {

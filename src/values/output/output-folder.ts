@@ -1,6 +1,6 @@
 // The output folder of a merge: checks before writing, and the journal for resuming.
 
-import { open, readdir, realpath, stat, statfs } from "node:fs/promises";
+import { open, readdir, realpath, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
 import {
   CancelledError,
@@ -29,6 +29,7 @@ import { type PackedMeasured, packedMeasured, packMeasured, unpackMeasured } fro
 import type { Sources } from "../expressions/resolve.js";
 import { type Measurement, type MeasureOptions, measureAll } from "../measurements/measure-all.js";
 import { PROVENANCE_FILE } from "../plan.js";
+import { cloneFile, markCloned } from "./clone.js";
 
 /** A plan of 70,000 tensors (a mixture of experts) with an operation each takes about 300 MB. */
 export const MAX_PROVENANCE_BYTES = 500_000_000;
@@ -50,6 +51,9 @@ const STATE_FILE = ".layergraft-run.json";
 
 /** A run folder that knows what a merge may replace and what it can resume from. */
 export class OutputFolder extends RunFolder {
+  /** Files that began as clones in this run, and of what. */
+  readonly #clones = new Map<string, string>();
+
   /** Digest of the plan that made a folder, if it is a complete output of layergraft. */
   async planDigest(folder = this.path): Promise<unknown> {
     const json = await readJsonObject(join(folder, PROVENANCE_FILE), MAX_PROVENANCE_BYTES).catch(() => undefined);
@@ -175,13 +179,15 @@ export class OutputFolder extends RunFolder {
 
   /** Runs what is left of a program, and keeps which pieces are done for a later run. */
   async run(program: Program, state: RunState, options: StreamOptions): Promise<RunResult> {
-    await this.saveState(state);
+    const begun = unpackBits(state.done, cutIntoPieces(program.jobs).length);
+    markCloned(program, this.#clones, begun);
+    await this.saveState({ ...state, done: packBits(begun) });
     const handles = await Promise.all(program.outputs.map((path) => open(path, "r+")));
     try {
       return await runProgram(program, {
         ...options,
         phase: "reading and writing",
-        done: unpackBits(state.done, cutIntoPieces(program.jobs).length),
+        done: begun,
         // Data before journal: the journal must never be ahead, even after a power cut.
         onCheckpoint: async (done) => {
           for (const handle of handles) await handle.datasync();
@@ -240,16 +246,20 @@ export class OutputFolder extends RunFolder {
 
   /**
    * Creates a weight file at its full size with its header, or keeps an existing one.
-   * @returns its path, and whether it already existed at full size; otherwise none of its pieces are done
+   * @returns its path, and whether it already existed at full size; otherwise only pieces that a clone has are done
    */
-  async prepareShard(shard: ShardLayout): Promise<{ path: string; wasThere: boolean }> {
-    const path = join(this.partial, shard.name);
-    const handle = await open(path, (await exists(path)) ? "r+" : "wx+");
+  async prepareShard({ name, header, bytes, cloneOf }: ShardLayout): Promise<{ path: string; wasThere: boolean }> {
+    const path = join(this.partial, name);
+    const wasThere = (await exists(path)) && (await stat(path)).size === bytes;
+    if (!wasThere) {
+      await rm(path, { force: true });
+      if (cloneOf !== undefined && (await cloneFile(cloneOf, path))) this.#clones.set(path, cloneOf);
+    }
+    const handle = await open(path, wasThere || this.#clones.has(path) ? "r+" : "wx+");
     try {
-      const { size } = await handle.stat();
-      await handle.write(shard.header, 0, shard.header.byteLength, 0);
-      await handle.truncate(shard.bytes);
-      return { path, wasThere: size === shard.bytes };
+      await handle.write(header, 0, header.byteLength, 0);
+      await handle.truncate(bytes);
+      return { path, wasThere };
     } finally {
       await handle.close();
     }

@@ -1,6 +1,6 @@
 // Lays out a checkpoint to write: shards, headers, offsets, index. Writes nothing.
 import { DTYPE_BITS, elementCount, FormatError, formatBytes, RecipeError } from "../../core/index.js";
-import { serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
+import { MAX_HEADER_BYTES, serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
 import { quote } from "./header-json.js";
 import { INDEX_FILE, MAX_SHARDS, SINGLE_FILE, shardName } from "./sharded.js";
 
@@ -16,6 +16,8 @@ export interface ShardLayout {
   readonly bytes: number;
   /** Tensors in the order of their data. */
   readonly tensors: readonly TensorInfo[];
+  /** File with most of these bytes in the same place, if there is one. */
+  readonly cloneOf?: string;
 }
 
 export interface FolderLayout {
@@ -79,4 +81,15 @@ export function layoutFolder(
   const weightMap = Object.fromEntries(shards.flatMap((shard) => shard.tensors.map(({ name }) => [name, shard.name])));
   const content = `${JSON.stringify({ metadata: { total_size: totalSize }, weight_map: weightMap }, null, 2)}\n`;
   return { shards, totalSize, index: { name: INDEX_FILE, content } };
+}
+
+/** The same shard with `by` more bytes of header, which are spaces. */
+export function lengthenHeader(shard: ShardLayout, by: number): ShardLayout {
+  const length = shard.header.byteLength + by;
+  if (by === 0 || length > MAX_HEADER_BYTES) return shard;
+  const header = new Uint8Array(length).fill(0x20);
+  header.set(shard.header);
+  new DataView(header.buffer).setBigUint64(0, BigInt(length - 8), true);
+  const tensors = shard.tensors.map((tensor) => ({ ...tensor, offset: tensor.offset + by }));
+  return { ...shard, header, bytes: shard.bytes + by, tensors };
 }
