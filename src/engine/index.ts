@@ -47,6 +47,7 @@ export { openSession, type Session, type TensorValue } from "./runtime/session.j
 export { sampleToken, type TokenScores } from "./sampling.js";
 export type { ScoreOptions, ScoreRequest, Scores } from "./score.js";
 export { loadSourceTemplate, loadSourceTokenizer, loadSourceTokenizerParts, modelTextOf } from "./source-text.js";
+export { measureStatistics, type StatisticsOptions, type StatisticsSummary } from "./statistics.js";
 export { type ChatMessage, type ChatTemplate, makeChatTemplate, TemplateError } from "./text/chat-template.js";
 export { loadChatTemplate } from "./text/load-template.js";
 export { loadTokenizer } from "./text/load-tokenizer.js";

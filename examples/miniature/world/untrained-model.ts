@@ -1,11 +1,11 @@
 // The miniature's base model before training: the shipped configuration and tokenizer, and first weights, as a folder.
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { writeSafetensors } from "layergraft/weights";
+import { type TensorData, writeSafetensors } from "layergraft/weights";
 import { Random } from "../../../src/core/random.js";
 
 /** A tensor of a checkpoint. */
-export type TensorData = Parameters<typeof writeSafetensors>[1][number];
+export type { TensorData };
 
 /** Sizes of a model. The default has 0.8 million parameters and learns its world in a few minutes on one core. */
 export interface ModelSize {

@@ -17,14 +17,13 @@ export async function align(
   }: { readonly base: string; readonly experts: Readonly<Record<string, string>>; readonly on: string },
   controls: WorkControls & { readonly hub: HubAccess },
 ): Promise<Analysis> {
-  const tooLarge = () => usageError(`${on} is larger than ${formatBytes(MOST_BYTES)}. Give --on some hundred texts.`);
-  const texts = String(await readBounded(on, MOST_BYTES, tooLarge)).split("\n");
   const { alignExperts } = await import("../../engine/index.js");
-  return alignExperts(
-    analysis,
-    base,
-    experts,
-    texts.filter((text) => text.trim() !== ""),
-    controls,
-  );
+  return alignExperts(analysis, base, experts, await readTexts(on), controls);
+}
+
+/** The texts of a file, one per line. */
+export async function readTexts(file: string): Promise<string[]> {
+  const tooLarge = () => usageError(`${file} is larger than ${formatBytes(MOST_BYTES)}. Give --on some hundred texts.`);
+  const texts = String(await readBounded(file, MOST_BYTES, tooLarge)).split("\n");
+  return texts.filter((text) => text.trim() !== "");
 }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { writtenAs } from "../../settings/index.js";
+import type { StatisticsKind } from "./method.js";
 import { numbersIn, parameterField } from "./parameter.js";
 
 /** A source of a recipe: a path, or another recipe. */
@@ -27,6 +28,10 @@ function isSource(value: unknown): boolean {
 export function sourceField(description: string): typeof source {
   return source.describe(description);
 }
+
+/** Statistics of a model. @param of the model in the description */
+export const statisticsField = (kind: StatisticsKind, of: string) =>
+  z.string().min(1).describe(`statistics of ${of}: a folder of \`layergraft measure --kind ${kind}\``);
 
 /** For a field that takes no recipe: the check and its message. */
 export const MODEL_ONLY = [

@@ -6,6 +6,7 @@ import { consensus } from "./consensus.js";
 import { dareLinear, dareTies } from "./dare.js";
 import { della, dellaLinear } from "./della.js";
 import { dominant } from "./dominant.js";
+import { fisher } from "./fisher.js";
 import { karcher } from "./karcher.js";
 import { lines } from "./lines.js";
 import { modelStock } from "./model-stock.js";
@@ -53,6 +54,7 @@ export const METHODS = [
   dellaLinear,
   della,
   modelStock,
+  fisher,
   sce,
   ram,
   ramPlus,

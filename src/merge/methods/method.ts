@@ -19,6 +19,10 @@ export interface Merged {
   readonly config?: Readonly<Record<string, unknown>> | undefined;
 }
 
+/** What `layergraft measure` writes. */
+export const STATISTICS = ["fisher", "gram", "inputs"] as const;
+export type StatisticsKind = (typeof STATISTICS)[number];
+
 export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   /** As recipes name it. */
   readonly name: string;
@@ -33,6 +37,8 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   /** Tag on the hub. */
   readonly tag: string;
   readonly schema: Schema;
+  /** Kind of statistics that its field `statistics` takes. */
+  readonly statistics?: StatisticsKind;
   /** Whether its sources may differ outside the layers, such as in vocabulary. */
   readonly layersOnly?: true;
   /** Whether an adapter of the merge is that of the experts' factors A and B, each merged as a tensor, as PEFT does. */

@@ -31,6 +31,8 @@ export interface Operand {
   /** Number of transformer layers. */
   readonly layers: number;
   readonly tensors: ReadonlyMap<string, OperandTensor>;
+  /** Statistics of it by tensor, where the recipe names them. */
+  readonly statistics?: ReadonlyMap<string, OperandTensor>;
   /** Whether only some of the tensors are here, so that a rule of the recipe may match none. */
   readonly isPart?: true;
   /** Layer of the lead at each position, if layers were repeated or left out. */
@@ -96,6 +98,23 @@ export function tensorOf(operand: Operand, name: string): OperandTensor {
   const tensor = operand.tensors.get(name);
   if (!tensor) throw new Error(`${operand.label} has no tensor ${name}, though the checkpoints were found compatible`);
   return tensor;
+}
+
+/**
+ * Statistics of a tensor, of each model; undefined if none has any.
+ * @param shape that they must have
+ * @throws RecipeError if only some models have them, or in another shape
+ */
+export function statisticsOf(name: string, models: readonly Operand[], shape: Shape): OperandTensor[] | undefined {
+  const found = models.map(({ statistics }) => statistics?.get(name));
+  if (found.every((one) => one === undefined)) return undefined;
+  return found.map((one, i) => {
+    if (one && sameShape(one.shape, shape)) return one;
+    throw RecipeError.at(
+      { tensor: name, expected: formatShape(shape) },
+      `the statistics of ${models[i]?.label} have ${one ? `shape ${formatShape(one.shape)}` : "nothing"} for ${name}, not ${formatShape(shape)}. Measure them again on this model.`,
+    );
+  });
 }
 
 /** Integers and booleans (masks, position ids) have no average. Packed floats do, but merging them is an error. */

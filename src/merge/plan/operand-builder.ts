@@ -15,9 +15,17 @@ import {
   type VocabularyChoice,
 } from "../../weights/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
-import type { Merged } from "../methods/method.js";
+import type { Merged, StatisticsKind } from "../methods/method.js";
 import { type Operand, type OperandTensor, type PlanContext, requireSameShape } from "../methods/operand.js";
-import { isListField, LIST_FIELDS, type MergeRecipe, methodOf, type Recipe, sourcesOf } from "./recipe.js";
+import {
+  isListField,
+  isStatistics,
+  LIST_FIELDS,
+  type MergeRecipe,
+  methodOf,
+  type Recipe,
+  sourcesOf,
+} from "./recipe.js";
 import { pathOf } from "./relatedness.js";
 import { transplantIn } from "./transplants.js";
 
@@ -99,7 +107,8 @@ export class OperandBuilder implements PlanContext {
     purpose = "merged",
     layersOnly = false,
   ): Promise<Alignment | undefined> {
-    const alignment = vocabulary === undefined ? undefined : await alignVocabularies(this.sources, vocabulary);
+    const models = new Map([...this.sources].filter(([label]) => !isStatistics(label)));
+    const alignment = vocabulary === undefined ? undefined : await alignVocabularies(models, vocabulary);
     for (const [label, checkpoint] of alignment?.checkpoints ?? []) this.sources.set(label, checkpoint);
     for (const note of alignment?.notes ?? []) this.note(note);
     const labelled = [...this.merged].map(([label, checkpoint]): Labelled => {
@@ -114,9 +123,13 @@ export class OperandBuilder implements PlanContext {
     return alignment;
   }
 
-  /** The sources that are merged: all but those that only give a tokenizer. */
+  /** The sources that are merged: all but those that only give a tokenizer or statistics. */
   get merged(): Map<string, Checkpoint> {
-    return new Map([...this.sources].filter(([label]) => this.#places.get(label)?.field !== "tokenizer"));
+    return new Map(
+      [...this.sources].filter(([label]) => {
+        return this.#places.get(label)?.field !== "tokenizer" && !isStatistics(label);
+      }),
+    );
   }
 
   /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */
@@ -143,7 +156,15 @@ export class OperandBuilder implements PlanContext {
 
   merge(recipe: AnyRecipe, prefix: string): Operand {
     const direct = sourcesOf(recipe);
-    const operands = new Map(direct.map(([name, source]) => [name, this.operand(source, `${prefix}${name}`)] as const));
+    const opened = new Map(direct.map(([name, source]) => [name, this.operand(source, `${prefix}${name}`)]));
+    const operands = new Map<string, Operand>();
+    for (const [name, operand] of opened) {
+      if (isStatistics(name)) continue;
+      // Those of the recipe itself are of its base.
+      const statistics = opened.get(name === "base" ? "statistics" : `${name}.statistics`);
+      if (statistics) requireKind(statistics, methodOf(recipe).statistics);
+      operands.set(name, { ...operand, ...(statistics ? { statistics: statistics.tensors } : {}) });
+    }
     const [lead] = operands.values();
     if (!lead) throw new Error("a recipe needs at least one source");
     for (const [field, { config }] of operands) {
@@ -203,7 +224,9 @@ export class OperandBuilder implements PlanContext {
     // Slices are stacked; all other sources are combined layer by layer.
     const method = methodOf(recipe);
     if (!("slices" in recipe || method.layersOnly)) requireSameShape([...operands.values()]);
-    const fields = sourcesOf(recipe).map(([name, , [field, index]]) => ({ name, field, index }));
+    const fields = sourcesOf(recipe).flatMap(([name, , [field, index]]) => {
+      return isStatistics(name) ? [] : [{ name, field, index }];
+    });
     const [lead] = operands.values() as Iterable<Operand>;
     if (!lead) throw new Error("a recipe needs at least one source");
     if (operands.size === 1 && fields.length > 1)
@@ -249,6 +272,16 @@ export class OperandBuilder implements PlanContext {
     );
     return { label, layers: checkpoint.layers, tensors: new Map(tensors), lead: { id: label, checkpoint } };
   }
+}
+
+/** @throws RecipeError unless a folder has statistics of this kind */
+function requireKind({ label, lead: { checkpoint } }: Operand, kind: StatisticsKind | undefined): void {
+  const found = checkpoint.files[0]?.metadata.statistics;
+  if (found === kind) return;
+  throw RecipeError.at(
+    { field: label, expected: `${kind}`, actual: found ?? "none" },
+    `${checkpoint.name} has ${found === undefined ? "no statistics" : `statistics of the kind ${found}`}. Make them with: layergraft measure MODEL --kind ${kind} --on TEXTS --out FOLDER.`,
+  );
 }
 
 /** A checkpoint with the tensors of its layers alone. */

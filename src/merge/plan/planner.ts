@@ -38,7 +38,7 @@ import { resolveSources } from "./inner-recipes.js";
 import { OperandBuilder } from "./operand-builder.js";
 import { loadOwnMethods, reloadOwnMethods } from "./own-methods.js";
 import type { Plan } from "./plan.js";
-import { mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
+import { isStatistics, mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
 import { checkRecipe } from "./recipe-file.js";
 import { compareWeights } from "./relatedness.js";
 import { transplantAll } from "./transplants.js";
@@ -311,11 +311,12 @@ export async function openPlan(
   await transplantAll(plan.recipe, sources);
   if (isOnFactors(plan.recipe)) return { plan, sources: factorSources(plan.recipe, sources), moved: [...moved] };
   if (plan.recipe.vocabulary === undefined) return { plan, sources, moved: [...moved] };
-  const alignment = await alignVocabularies(sources, plan.recipe.vocabulary);
+  const models = new Map([...sources].filter(([label]) => !isStatistics(label)));
+  const alignment = await alignVocabularies(models, plan.recipe.vocabulary);
   if (alignment.digest !== plan.vocabulary?.digest) {
     throw new LayergraftError("changed", `the tokenizers of the sources changed since the plan was made. ${advice}`);
   }
-  return { plan, sources: alignment.checkpoints, moved: [...moved] };
+  return { plan, sources: new Map([...sources, ...alignment.checkpoints]), moved: [...moved] };
 }
 
 /**

@@ -108,7 +108,10 @@ export function methodOf(recipe: { readonly method: string }): AnyMethod {
 }
 
 /** Fields that name one source each, in any method. */
-export const SOURCE_FIELDS = ["backbone", "task", "language", "expert", "tokenizer", "base"] as const;
+export const SOURCE_FIELDS = ["backbone", "task", "language", "expert", "tokenizer", "statistics", "base"] as const;
+/** Whether a source is not a model, but statistics of one. @param label its path within the recipe */
+export const isStatistics = (label: string): boolean => /(^|\.)statistics$/.test(label);
+
 /** Fields that list sources, bare or as `{ model, ... }`. */
 export const LIST_FIELDS = ["models", "slices"] as const;
 
@@ -125,9 +128,15 @@ export function sourcesOf(recipe: object): [label: string, source: SourceRecipe,
   const listed = LIST_FIELDS.flatMap((field) => {
     const entries = fields[field];
     if (!Array.isArray(entries)) return [];
-    return entries.map((entry, i): [string, SourceRecipe, PropertyKey[]] => {
+    return entries.flatMap((entry, i): [string, SourceRecipe, PropertyKey[]][] => {
       const isEntry = typeof entry === "object" && entry !== null && "model" in entry;
-      return [`${field}[${i}]`, modelOf(entry), isEntry ? [field, i, "model"] : [field, i]];
+      const model: [string, SourceRecipe, PropertyKey[]] = [
+        `${field}[${i}]`,
+        modelOf(entry),
+        isEntry ? [field, i, "model"] : [field, i],
+      ];
+      if (!isEntry || !("statistics" in entry)) return [model];
+      return [model, [`${field}[${i}].statistics`, entry.statistics as SourceRecipe, [field, i, "statistics"]]];
     });
   });
   // The base last: the sources that make up the result come first.
@@ -145,7 +154,7 @@ export function mapSources<R extends object>(recipe: R, to: (source: SourceRecip
     }
     const list = [...(replaced[name] as unknown[])];
     list[index as number] =
-      inner === undefined ? to(source, label) : { ...(list[index as number] as object), model: to(source, label) };
+      inner === undefined ? to(source, label) : { ...(list[index as number] as object), [inner]: to(source, label) };
     replaced[name] = list;
   }
   return replaced as R;

@@ -15,13 +15,18 @@ export interface TensorData extends TensorDeclaration {
   readonly data: Uint8Array;
 }
 
+/** Its values may be computed meanwhile: those of a tensor are asked for when the one before it is written. */
+interface TensorToWrite extends TensorDeclaration {
+  readonly data: Uint8Array | Promise<Uint8Array>;
+}
+
 /**
  * Writes one safetensors file; it appears whole or not at all.
  * @throws FormatError if the length of a tensor's data does not match its dtype and shape
  */
 export async function writeSafetensors(
   path: string,
-  tensors: readonly TensorData[],
+  tensors: readonly TensorToWrite[],
   metadata: Readonly<Record<string, string>> = { format: "pt" },
 ): Promise<void> {
   const { bytes: header, tensors: placed } = serializeHeader(tensors, metadata);
@@ -30,7 +35,7 @@ export async function writeSafetensors(
   try {
     await writeAll(handle, header);
     for (const [i, { name, bytes }] of placed.entries()) {
-      const data = tensors[i]?.data ?? new Uint8Array();
+      const data = (await tensors[i]?.data) ?? new Uint8Array();
       if (data.byteLength !== bytes) {
         throw new FormatError(`tensor ${JSON.stringify(name)} needs ${bytes} bytes, but has ${data.byteLength}`, {
           tensor: name,
@@ -65,13 +70,13 @@ async function writeAll(handle: FileHandle, data: Uint8Array): Promise<void> {
  */
 export async function writeSharded(
   folder: string,
-  tensors: readonly TensorData[],
+  tensors: readonly TensorToWrite[],
   options: { shardBytes?: number; metadata?: Readonly<Record<string, string>> } = {},
 ): Promise<string[]> {
   const layout = layoutFolder(tensors, options);
   const tensorOf = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   for (const shard of layout.shards) {
-    const filled = shard.tensors.map(({ name }) => tensorOf.get(name) as TensorData);
+    const filled = shard.tensors.map(({ name }) => tensorOf.get(name) as TensorToWrite);
     await writeSafetensors(join(folder, shard.name), filled, { ...options.metadata, format: "pt" });
   }
   if (layout.index) await writeFile(join(folder, layout.index.name), layout.index.content);

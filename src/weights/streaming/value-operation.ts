@@ -337,6 +337,26 @@ export const OPERATIONS = {
     },
   }),
 
+  /** The average of of[0], of[2], ... by of[1], of[3], ..., each at least `floor`, times the weight of each. */
+  weigh: declare({
+    fields: { weights: "numberPerValue", floor: "size" },
+    apply: (buffers, { weights, floor }, { length }, { kernels }) => {
+      const values = buffers.map((buffer) => kernels.floats(buffer, length));
+      const into = values[0] as Float32Array;
+      for (let i = 0; i < length; i++) {
+        // Of differences from the first, so that equal values stay as they are.
+        const first = into[i] as number;
+        let [total, sum] = [0, 0];
+        for (let k = 0; k < values.length; k += 2) {
+          const weight = (weights[k] as number) * Math.max(floor, values[k + 1]?.[i] as number);
+          total += weight;
+          sum += weight * ((values[k]?.[i] as number) - first);
+        }
+        into[i] = first + sum / total;
+      }
+    },
+  }),
+
   /** The mean of each stored row of the values times Model Stock's ratio for the angles between them in that row. */
   "stock-rows": declare({
     fields: {},

@@ -1,0 +1,49 @@
+import { plural } from "../../core/index.js";
+import { STATISTICS } from "../../merge/index.js";
+import { readTexts } from "../shared/alignment.js";
+import { hubAccess } from "../shared/hub-access.js";
+import {
+  elapsed,
+  info,
+  parseCount,
+  parsePositive,
+  printJson,
+  runWithProgress,
+  withWorkOptions,
+} from "../shared/output.js";
+import { type Command, Option } from "../shared/typed.js";
+
+export function add(program: Command): void {
+  const command = program
+    .command("measure")
+    .description(
+      "Measure a model on texts, and write what merges weigh by: the Fisher information of each weight (method fisher), " +
+        "products of the inputs of each matrix (regmean), or the mean size of these inputs (aim).",
+    )
+    .argument("<model>", "model, or a recipe file (.yaml)")
+    .addOption(new Option("--kind <kind>", "what to measure").choices(STATISTICS).makeOptionMandatory())
+    .requiredOption("--on <file>", "text file, one text per line")
+    .option("--samples <n>", "texts to draw (default: 256)", parsePositive)
+    .option("--length <n>", "tokens to read of a text (default: 512)", parsePositive)
+    .option("--seed <n>", "seed of the draw (default: 0)", parseCount)
+    .optionsGroup("Output:")
+    .requiredOption("-o, --out <folder>", "folder to write")
+    .option("--force", "replace earlier statistics");
+  withWorkOptions(command).action(async (model, options) => {
+    const start = performance.now();
+    const { kind, on, samples, length, seed, out, force } = options;
+    const texts = await readTexts(on);
+    const { measureStatistics } = await import("../../engine/index.js");
+    const summary = await runWithProgress(options, (controls) =>
+      measureStatistics(model, {
+        ...{ kind, texts, samples, length, seed, out, force, ...controls },
+        hub: hubAccess("files", controls),
+      }),
+    );
+    if (options.json) printJson(summary);
+    info(
+      options,
+      `Measured ${plural(summary.tensors, "tensor")} on ${plural(summary.texts, "text")} (${plural(summary.tokens, "token")}) in ${elapsed(start)}: ${out}`,
+    );
+  });
+}

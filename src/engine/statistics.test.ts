@@ -1,0 +1,80 @@
+// Statistics of tiny decoders against PyTorch's, and what measuring refuses.
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { type ReadTensor, temporaryFolder } from "../../test/support/checkpoints.js";
+import { readFolder, toNumbers } from "../../test/support/numbers.js";
+import { CancelledError, OutputError, RecipeError } from "../core/index.js";
+import { STATISTICS } from "../merge/index.js";
+import { openCheckpoint } from "../weights/index.js";
+import { readTensors } from "./model/fixtures.test-util.js";
+import { measureStatistics, type StatisticsOptions } from "./statistics.js";
+
+const FIXTURES = join(import.meta.dirname, "../../test/fixtures");
+const TEXTS = JSON.parse(readFileSync(join(FIXTURES, "statistics/texts.json"), "utf8")) as number[][];
+const folder = temporaryFolder();
+
+/** A decoder with a token for each word t0 to t19. */
+function modelOf(name: string): string {
+  const model = join(folder, name);
+  if (existsSync(model)) return model;
+  cpSync(join(FIXTURES, "decoders", name), model, { recursive: true });
+  const vocab = Object.fromEntries(Array.from({ length: 20 }, (_, id) => [`t${id}`, id]));
+  const tokenizer = {
+    model: { type: "WordLevel", vocab, unk_token: "t0" },
+    pre_tokenizer: { type: "WhitespaceSplit" },
+  };
+  writeFileSync(join(model, "tokenizer.json"), JSON.stringify({ version: "1.0", added_tokens: [], ...tokenizer }));
+  return model;
+}
+
+const texts = TEXTS.map((ids) => ids.map((id) => `t${id}`).join(" "));
+const out = join(folder, "statistics");
+const measure = (model: string, options: Partial<StatisticsOptions> = {}) =>
+  measureStatistics(model, { kind: "inputs", texts, out, force: true, ...options });
+
+it.each(STATISTICS)("%s of a tied and of a fused decoder are those of PyTorch", async (kind) => {
+  for (const name of ["qwen2", "phi3"]) {
+    const model = modelOf(name);
+    const summary = await measure(model, { kind });
+    expect(summary).toMatchObject({ kind, texts: 3, tokens: TEXTS.flat().length });
+    const wanted = [...readTensors(join(FIXTURES, "statistics", `${name}.safetensors`))].filter(([path]) =>
+      path.startsWith(`${kind}.`),
+    );
+    const found = await readFolder(out);
+    expect([...found.keys()].sort()).toEqual(wanted.map(([path]) => path.slice(kind.length + 1)).sort());
+    for (const [path, { shape, values }] of wanted) {
+      const own = found.get(path.slice(kind.length + 1)) as ReadTensor;
+      expect(own.shape).toEqual(shape);
+      const distance = Math.hypot(...toNumbers(own).map((x, i) => x - (values[i] as number)));
+      expect(distance, path).toBeLessThan(2e-5 * Math.hypot(...values));
+    }
+    const { files } = await openCheckpoint(out);
+    expect(files[0]?.metadata).toMatchObject({ statistics: kind, model: name, texts: "3" });
+  }
+});
+
+it("draws texts by seed, shortens them, and gives the same bytes each time", async () => {
+  const model = modelOf("phi3");
+  const bytes = () => readFileSync(join(out, "model.safetensors"));
+  const run = async (options: Partial<StatisticsOptions>) => ({ ...(await measure(model, options)), bytes: bytes() });
+  const [first, again] = [await run({ kind: "fisher", threads: 1 }), await run({ kind: "fisher", threads: 1 })];
+  expect(Buffer.compare(first.bytes, again.bytes)).toBe(0);
+  const draws = new Set<number>();
+  for (let seed = 0; seed < 12; seed++) draws.add((await measure(model, { samples: 1, seed })).tokens);
+  expect(draws).toEqual(new Set([2, 7, 10]));
+  expect(await measure(model, { length: 4 })).toMatchObject({ texts: 3, tokens: 10 });
+});
+
+it("refuses what it cannot measure, and leaves nothing behind", async () => {
+  const model = modelOf("phi3");
+  await expect(measure(model, { texts: ["t1", ""] })).rejects.toThrow(RecipeError);
+  await expect(measure(model, { out: model })).rejects.toThrow(OutputError);
+  await measure(model);
+  await expect(measure(model, { force: false })).rejects.toThrow(/already exists/);
+  const before = readdirSync(folder).sort();
+  const cut = join(folder, "cut");
+  const signal = AbortSignal.abort();
+  await expect(measure(model, { out: cut, signal })).rejects.toThrow(CancelledError);
+  expect(readdirSync(folder).sort()).toEqual(before);
+});

@@ -1,0 +1,316 @@
+// Statistics of a model on texts, which merges weigh tensors by. Written as a checkpoint of the names of the model's tensors.
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import {
+  type CallOptions,
+  CancelledError,
+  checkFolderOutput,
+  elementCount,
+  LayergraftError,
+  Random,
+  RecipeError,
+  writeFolder,
+} from "../core/index.js";
+import type { StatisticsKind } from "../merge/index.js";
+import { type SourceOptions, writeSharded } from "../weights/index.js";
+import { gradients, type Node, reachable } from "./graph/index.js";
+import { buildDecoder, FEEDS, locateWeights, readSpec, type StoredWeight } from "./model/index.js";
+import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
+import { RopeTables } from "./rope-tables.js";
+import { lowerGraph, openSession, type TensorValue } from "./runtime/index.js";
+import { loadSourceTokenizer } from "./source-text.js";
+import { bindWeights } from "./weights.js";
+
+export interface StatisticsOptions extends SourceOptions, CallOptions {
+  readonly kind: StatisticsKind;
+  readonly texts: readonly string[];
+  /** Folder to write. */
+  readonly out: string;
+  /** Replace earlier statistics. Default: false. */
+  readonly force?: boolean | undefined;
+  /** Texts that are drawn if there are more. Default: 256. */
+  readonly samples?: number | undefined;
+  /** Tokens of a text that are read. Default: 512. */
+  readonly length?: number | undefined;
+  /** Seed of the draw. Default: 0. */
+  readonly seed?: number | undefined;
+  readonly threads?: number | undefined;
+}
+
+export interface StatisticsSummary {
+  readonly kind: StatisticsKind;
+  readonly out: string;
+  readonly texts: number;
+  readonly tokens: number;
+  readonly tensors: number;
+}
+
+interface Tensor {
+  readonly name: string;
+  readonly shape: readonly number[];
+}
+
+/** Tensors that are computed together, when the first of them is written. */
+interface Part {
+  readonly tensors: readonly Tensor[];
+  compute(): Promise<ReadonlyMap<string, Float32Array>>;
+}
+
+/** Most elements of gradients that are computed together: 1 GiB. */
+const GROUP_ELEMENTS = 2 ** 28;
+/** Tokens that are read together where texts need not be told apart. */
+const PACK_TOKENS = 1024;
+/** Names of the stream that a part reads, and of the one that it makes. */
+const [STREAM, NEXT] = ["stream", "next"] as const;
+
+/**
+ * Measures statistics of a model on texts and writes them as float32 tensors of the model's names. `fisher`: of each weight,
+ * the mean over texts of the squared derivative of the text's log-likelihood, the empirical diagonal Fisher information
+ * (Matena and Raffel, arXiv 2111.09832, section 3), in the weight's shape. Of the inputs x of each matrix [out, in] in the
+ * layers, over all tokens: `gram`, the mean of x x^T, [in, in]; `inputs`, the mean of |x|, [in].
+ * @throws RecipeError if no text has two tokens; OutputError if `out` exists or is the model
+ * @throws CheckpointError if the model has no tokenizer or cannot be used
+ * @throws LayergraftError code `broken-model` if a statistic is not finite
+ * @throws RuntimeMissingError if ONNX Runtime is not installed; CancelledError if the signal fires
+ */
+export async function measureStatistics(model: EngineSource, options: StatisticsOptions): Promise<StatisticsSummary> {
+  const { kind, out, force = false, samples = 256, length = 512, seed = 0 } = options;
+  const target = resolve(options.folder ?? "", out);
+  const inputs = typeof model === "string" ? [resolve(options.folder ?? "", model)] : [];
+  await checkFolderOutput({ out: target, force }, inputs, ["config.json", "model.safetensors"]);
+  const source = await openModelSource(model, options);
+  const tokenizer = await loadSourceTokenizer(source);
+  const begin = tokenizer.bos === undefined ? "" : (tokenizer.tokenOf(tokenizer.bos) ?? "");
+  const { texts } = options;
+  const drawn = texts.length > samples ? Random.of(seed, "texts").sample(texts, samples) : texts;
+  const ids = drawn.map((text) => tokenizer.encode(begin + text).slice(0, length)).filter((one) => one.length > 1);
+  if (ids.length === 0) throw new RecipeError("the texts have no two tokens together. Give longer texts.");
+  const tokens = ids.reduce((sum, one) => sum + one.length, 0);
+  const parts = await (kind === "fisher" ? fisherParts : inputParts)(source, ids, options);
+  let current: { readonly part: Part; readonly values: ReadonlyMap<string, Float32Array> } | undefined;
+  const bytesOf = async (part: Part, name: string): Promise<Uint8Array> => {
+    if (current?.part !== part) {
+      current = undefined;
+      current = { part, values: await part.compute() };
+    }
+    const values = current.values.get(name) as Float32Array;
+    if (!values.every(Number.isFinite)) {
+      const message = `${source.name} gave infinite or NaN values at ${name}. Find broken weights with layergraft analyze.`;
+      throw new LayergraftError("broken-model", message, { tensor: name });
+    }
+    return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  };
+  const tensors = parts.flatMap((part) =>
+    part.tensors.map(({ name, shape }) => ({
+      ...{ name, shape, dtype: "F32" as const },
+      get data() {
+        return bytesOf(part, name);
+      },
+    })),
+  );
+  await mkdir(dirname(target), { recursive: true });
+  const metadata = { statistics: kind, model: source.name, texts: `${ids.length}`, tokens: `${tokens}` };
+  const fill = async (folder: string) => {
+    await writeFile(join(folder, "config.json"), `${JSON.stringify(source.config.json, null, 2)}\n`);
+    await writeSharded(folder, tensors, { metadata, shardBytes: Number.MAX_SAFE_INTEGER });
+  };
+  await writeFolder(target, "the statistics", fill, { replace: force });
+  return { kind, out: target, texts: ids.length, tokens, tensors: tensors.length };
+}
+
+/** Reports texts as they are read, in `passes` over all of them. */
+function counted({ signal, onProgress }: CallOptions, total: number): () => void {
+  let done = 0;
+  return () => {
+    if (signal?.aborted) throw new CancelledError("stopped before the end");
+    onProgress?.({ phase: "reading texts", done: done++, total, unit: "items" });
+  };
+}
+
+const integers = (shape: readonly number[], values: readonly number[]): TensorValue => {
+  return { dtype: "i64", shape, data: BigInt64Array.from(values, BigInt) };
+};
+
+/** Feeds of texts one after the other, each of which attends to itself. */
+function feedsOf(texts: readonly (readonly number[])[], ropes: RopeTables): Record<string, TensorValue> {
+  const ids = texts.flat();
+  const longest = texts.reduce((most, text) => Math.max(most, text.length), 0);
+  return {
+    [FEEDS.ids]: integers([1, ids.length], ids),
+    [FEEDS.positions]: integers(
+      [1, ids.length],
+      texts.flatMap((text) => [...text.keys()]),
+    ),
+    [FEEDS.segments]: integers(
+      [1, ids.length],
+      texts.flatMap((text, i) => text.map(() => i)),
+    ),
+    ...ropes.feeds(longest),
+  };
+}
+
+async function fisherParts(
+  source: ModelSource,
+  texts: readonly (readonly number[])[],
+  options: StatisticsOptions,
+): Promise<Part[]> {
+  const spec = readSpec(source.config);
+  const { stored: names } = locateWeights(spec, source.tensors.keys(), source.name);
+  const { graph, weights, logits } = buildDecoder(spec);
+  const loss = graph.sum(graph.crossEntropy(logits, graph.input("labels", "i64", ["rows"])), [0]);
+  const bound = await bindWeights({ spec, weights }, source, { signal: options.signal });
+  const ropes = new RopeTables(spec.ropes);
+  // Inputs by the stored tensor that they are rows of.
+  const inputsOf = new Map<string, (readonly [input: string, stored: StoredWeight])[]>();
+  for (const [input, stored] of weights) {
+    const name = names.get(stored.name) as string;
+    inputsOf.set(name, [...(inputsOf.get(name) ?? []), [input, stored]]);
+  }
+  const groups: Tensor[][] = [];
+  let size = Number.POSITIVE_INFINITY;
+  for (const { tensor: name, shape } of source.tensors.values()) {
+    if (!inputsOf.has(name)) continue;
+    size += elementCount(shape);
+    if (size > GROUP_ELEMENTS) {
+      groups.push([]);
+      size = elementCount(shape);
+    }
+    groups.at(-1)?.push({ name, shape });
+  }
+  const next = counted(options, groups.length * texts.length);
+  return groups.map((tensors): Part => {
+    const compute = async () => {
+      const inputs = tensors.flatMap(({ name }) => (inputsOf.get(name) ?? []).map((one) => ({ name, one })));
+      const nodes = inputs.map(({ one: [input] }) => graph.inputs.get(input) as Node);
+      const found = gradients(graph, loss, nodes);
+      const outputs: Record<string, Node> = {};
+      for (const [i, gradient] of found.entries()) if (gradient) outputs[`${i}`] = graph.mul(gradient, gradient);
+      const sums = new Map(tensors.map(({ name, shape }) => [name, new Float32Array(elementCount(shape))]));
+      const session = await openSession(lowerGraph(outputs, { weights: bound.weights }), {
+        threads: options.threads,
+        config: { "session.disable_prepacking": "1" },
+      });
+      try {
+        for (const text of texts) {
+          next();
+          const feeds = {
+            ...feedsOf([text], ropes),
+            [FEEDS.rows]: integers([text.length - 1], [...text.keys()].slice(0, -1)),
+            labels: integers([text.length - 1], text.slice(1)),
+          };
+          const results = await session.run(feeds, Object.keys(outputs));
+          for (const [i, { name, one }] of inputs.entries()) {
+            const sum = sums.get(name) as Float32Array;
+            const { rows } = one[1];
+            const squares = (results[`${i}`]?.data ?? []) as Float32Array;
+            add(rows ? sum.subarray((sum.length / rows.of) * rows.from) : sum, squares, 1 / texts.length);
+          }
+        }
+      } finally {
+        await session.close();
+      }
+      return sums;
+    };
+    return { tensors, compute };
+  });
+}
+
+function add(into: Float32Array, values: Float32Array, factor: number): void {
+  for (let i = 0; i < values.length; i++) into[i] = (into[i] as number) + factor * (values[i] as number);
+}
+
+/** One part per layer, which reads the states that the one before it made. */
+async function inputParts(
+  source: ModelSource,
+  texts: readonly (readonly number[])[],
+  options: StatisticsOptions,
+): Promise<Part[]> {
+  const spec = readSpec(source.config);
+  const { stored: names } = locateWeights(spec, source.tensors.keys(), source.name);
+  const inputs = new Map<string, Node>();
+  const { graph, weights, streams } = buildDecoder(spec, {
+    adapt: (_, { name }, x, y) => {
+      inputs.set(name, x);
+      return y;
+    },
+  });
+  const bound = await bindWeights({ spec, weights }, source, { signal: options.signal });
+  const ropes = new RopeTables(spec.ropes);
+  const packs: (readonly number[])[][] = [];
+  let filled = Number.POSITIVE_INFINITY;
+  for (const text of texts) {
+    filled += text.length;
+    if (filled > PACK_TOKENS) {
+      packs.push([]);
+      filled = text.length;
+    }
+    packs.at(-1)?.push(text);
+  }
+  const isGram = options.kind === "gram";
+  const tokens = texts.reduce((sum, text) => sum + text.length, 0);
+  const states: Float32Array[] = [];
+  const next = counted(options, packs.length * (spec.layers.length + 1));
+  /** Runs a part of the graph over all packs; the stream that it makes replaces the one that it reads. */
+  const run = async (outputs: Record<string, Node>, from: Node | undefined, each: (results: Results) => void) => {
+    const given = new Map(from ? [[from, STREAM]] : []);
+    const fed = new Set(
+      reachable(Object.values(outputs), given).flatMap(({ op, attributes }) =>
+        op === "input" ? [String(attributes.name)] : [],
+      ),
+    );
+    const session = await openSession(lowerGraph(outputs, { weights: bound.weights, given }), {
+      threads: options.threads,
+    });
+    try {
+      for (const [i, pack] of packs.entries()) {
+        next();
+        const feeds = Object.fromEntries(Object.entries(feedsOf(pack, ropes)).filter(([name]) => fed.has(name)));
+        const data = states[i];
+        if (from && data) feeds[STREAM] = { dtype: "f32", shape: [data.length / spec.hidden, spec.hidden], data };
+        const results = await session.run(feeds, Object.keys(outputs));
+        states[i] = results[NEXT]?.data as Float32Array;
+        each(results);
+      }
+    } finally {
+      await session.close();
+    }
+  };
+  return spec.layers.map((layer, index): Part => {
+    const { q, k, v, o, gate, up, down } = layer.weights;
+    const used = [...new Set([q, k, v, o, ...(gate ? [gate] : []), up, down].map(({ weight }) => weight.name))];
+    const nodes = [...new Set(used.map((name) => inputs.get(name) as Node))];
+    const tensors = used.map((name): Tensor => {
+      const width = (inputs.get(name) as Node).shape[1] as number;
+      return { name: names.get(name) as string, shape: isGram ? [width, width] : [width] };
+    });
+    const compute = async () => {
+      if (index === 0) await run({ [NEXT]: streams[0] as Node }, undefined, () => undefined);
+      const outputs: Record<string, Node> = { [NEXT]: streams[index + 1] as Node };
+      for (const [i, x] of nodes.entries()) outputs[`${i}`] = isGram ? graph.matmul(x, x, { transA: true }) : x;
+      const sums = nodes.map(({ shape }) => new Float32Array((shape[1] as number) ** (isGram ? 2 : 1)));
+      await run(outputs, streams[index], (results) => {
+        for (const [i, sum] of sums.entries()) {
+          const values = results[`${i}`]?.data as Float32Array;
+          if (isGram) add(sum, values, 1 / tokens);
+          else addSizes(sum, values, 1 / tokens);
+        }
+      });
+      return new Map(
+        used.map((name) => [names.get(name) as string, sums[nodes.indexOf(inputs.get(name) as Node)] as Float32Array]),
+      );
+    };
+    return { tensors, compute };
+  });
+}
+
+type Results = Readonly<Record<string, TensorValue>>;
+
+/** Adds the sizes of the rows of values. */
+function addSizes(into: Float32Array, values: Float32Array, factor: number): void {
+  const sums = new Float64Array(into.length);
+  for (let i = 0; i < values.length; i++) {
+    const column = i % sums.length;
+    sums[column] = (sums[column] as number) + Math.abs(values[i] as number);
+  }
+  for (const [i, sum] of sums.entries()) into[i] = (into[i] as number) + factor * sum;
+}
