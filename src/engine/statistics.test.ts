@@ -66,6 +66,17 @@ it("draws texts by seed, shortens them, and gives the same bytes each time", asy
   expect(await measure(model, { length: 4 })).toMatchObject({ texts: 3, tokens: 10 });
 });
 
+it("reads many texts together as one by one", async () => {
+  const model = modelOf("phi3");
+  const values = async () => [...(await readFolder(out)).values()].flatMap(toNumbers);
+  await measure(model, { kind: "gram" });
+  const once = await values();
+  // 200 copies are two packs, each longer than the first tables of positions.
+  await measure(model, { kind: "gram", texts: Array.from({ length: 200 }, () => texts).flat(), samples: 600 });
+  const distance = Math.hypot(...(await values()).map((x, i) => x - (once[i] as number)));
+  expect(distance).toBeLessThan(1e-5 * Math.hypot(...once));
+});
+
 it("refuses what it cannot measure, and leaves nothing behind", async () => {
   const model = modelOf("phi3");
   await expect(measure(model, { texts: ["t1", ""] })).rejects.toThrow(RecipeError);

@@ -145,7 +145,7 @@ function feedsOf(texts: readonly (readonly number[])[], ropes: RopeTables): Reco
       [1, ids.length],
       texts.flatMap((text, i) => text.map(() => i)),
     ),
-    ...ropes.feeds(longest),
+    ...ropes.feeds(longest, ids.length),
   };
 }
 

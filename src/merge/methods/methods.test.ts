@@ -86,7 +86,7 @@ const PARAMETERS: readonly { written: Written; meant: Parameter }[] = [
   },
 ];
 
-it("every method has a test here, in methods-random.test.ts, research.test.ts, or in test/ (moe, transplant)", () => {
+it("every method has a test here, in methods-random.test.ts, research.test.ts, statistics.test.ts, or in test/ (moe, transplant)", () => {
   const here = [
     ...["swap", "share_swap", "dominant", "revert", "passthrough", "soup", "slerp", "nuslerp", "nearswap"],
     ...["task_arithmetic", "ties", "breadcrumbs", "breadcrumbs_ties", "model_stock", "sce"],
@@ -94,7 +94,7 @@ it("every method has a test here, in methods-random.test.ts, research.test.ts, o
     ...["consensus", "lines", "chat_vector", "shuffle", "moe", "transplant"],
   ];
   const random = ["dare_linear", "dare_ties", "della_linear", "della"];
-  const research = ["widen", "pcb", "iso", "tsv_m", "dg_hard"];
+  const research = ["widen", "pcb", "iso", "tsv_m", "dg_hard", "fisher"];
   expect(METHODS.map(({ name }) => name as string).sort()).toEqual([...here, ...random, ...research].sort());
 });
 

@@ -112,7 +112,7 @@ export function statisticsOf(name: string, models: readonly Operand[], shape: Sh
     if (one && sameShape(one.shape, shape)) return one;
     throw RecipeError.at(
       { tensor: name, expected: formatShape(shape) },
-      `the statistics of ${models[i]?.label} have ${one ? `shape ${formatShape(one.shape)}` : "nothing"} for ${name}, not ${formatShape(shape)}. Measure them again on this model.`,
+      `the statistics of ${models[i]?.label} ${one ? `have shape ${formatShape(one.shape)}, not ${formatShape(shape)}, for` : "lack"} ${name}. Measure them again on this model.`,
     );
   });
 }

@@ -149,7 +149,9 @@ export class OperandBuilder implements PlanContext {
 
   /** Groups of labels in one recipe that are the same model. Slices do not count. */
   duplicates(): string[][] {
-    const models = [...this.sources].filter(([label]) => this.#places.get(label)?.field !== "slices");
+    const models = [...this.sources].filter(([label]) => {
+      return this.#places.get(label)?.field !== "slices" && !isStatistics(label);
+    });
     const groups = groupBy(models, ([label, source]) => `${this.#places.get(label)?.recipe} ${pathOf(source)}`);
     return [...groups.values()].flatMap((group) => (group.length > 1 ? [group.map(([label]) => label)] : []));
   }

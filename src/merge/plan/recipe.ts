@@ -109,8 +109,8 @@ export function methodOf(recipe: { readonly method: string }): AnyMethod {
 
 /** Fields that name one source each, in any method. */
 export const SOURCE_FIELDS = ["backbone", "task", "language", "expert", "tokenizer", "statistics", "base"] as const;
-/** Whether a source is not a model, but statistics of one. @param label its path within the recipe */
-export const isStatistics = (label: string): boolean => /(^|\.)statistics$/.test(label);
+/** Whether a source is not a model, but statistics of one. @param id its path within the recipe */
+export const isStatistics = (id: string): boolean => id === "statistics" || id.endsWith(".statistics");
 
 /** Fields that list sources, bare or as `{ model, ... }`. */
 export const LIST_FIELDS = ["models", "slices"] as const;
