@@ -207,6 +207,23 @@ export const operations = {
     /** `plan`: its path in the project. `isThere`: nothing was written, because another plan is there. */
     output: z.strictObject({ file: z.string(), plan: z.string(), isThere: z.boolean() }),
   },
+  /** The recipe of a mergekit configuration. `layers`: of the models, if known. */
+  "recipe.convert": {
+    input: z.strictObject({ text, layers: count.nullable() }),
+    output: z.strictObject({ recipe: z.record(z.string(), z.json()), notes: z.array(z.string()) }),
+  },
+  /** Puts files into the project: a task, its declaration first, or an evaluation. `path`: in the project. */
+  take: {
+    input: z.strictObject({
+      kind: z.enum(["task", "evaluation"]),
+      name,
+      files: z
+        .array(z.strictObject({ name, text: z.string() }))
+        .min(1)
+        .max(100),
+    }),
+    output: z.strictObject({ path: z.string() }),
+  },
   /** Writes a page of the recipe that opens anywhere. `url`: where the server shows it. */
   "recipe.share": { input: z.strictObject({ name }), output: z.strictObject({ file: z.string(), url: z.string() }) },
   /** Why llama.cpp cannot have the recipe's model, as its family or tokenizer; null if it can. */

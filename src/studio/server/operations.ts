@@ -16,7 +16,7 @@ import { openModelSource } from "../../engine/index.js";
 import { openTasks } from "../../evaluate/index.js";
 import { parsePlan } from "../../experiment/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
-import { methodReferences, mostChangedRows, outputReferences } from "../../merge/index.js";
+import { methodReferences, mostChangedRows, outputReferences, parseMergekit } from "../../merge/index.js";
 import { loadYaml } from "../../settings/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import type { Jobs } from "../jobs/jobs.js";
@@ -37,6 +37,7 @@ import {
 } from "./evaluations.js";
 import type { Reports } from "./reports.js";
 import { shareRecipe } from "./share.js";
+import { takeFiles } from "./take.js";
 
 export interface Context {
   readonly project: ProjectFolder;
@@ -95,6 +96,16 @@ export const HANDLERS: Handlers = {
     parsePlan(planned);
     await writeFileAtomically(file, planned);
     return { file, plan: planPath, isThere: false };
+  },
+  async "recipe.convert"({ text, layers }) {
+    const found = await parseMergekit(text, { layers: layers ?? undefined });
+    if (!found) throw usageError("This is not a mergekit configuration: it has no merge_method.");
+    return { recipe: JSON.parse(JSON.stringify(found.recipe)), notes: [...found.notes] };
+  },
+  async take(input, { project, onEvent }) {
+    const taken = await takeFiles(project.folder, input);
+    onEvent({ type: "project" });
+    return taken;
   },
   async "recipe.share"({ name }, { project, reports }) {
     const file = await shareRecipe(project.folder, name);

@@ -15,6 +15,8 @@ import { REPORTS, Reports } from "./reports.js";
 
 const HOST = "127.0.0.1";
 const MAX_BODY = 4_000_000;
+/** Of files that are dropped onto the page. */
+const MAX_FILES = 100_000_000;
 /** Bytes of events that a page may leave unread. */
 const MAX_UNREAD = 16_000_000;
 /** Milliseconds between comments that keep a stream of events open. */
@@ -81,7 +83,7 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
     if (!Object.hasOwn(operations, name) || request.method !== "POST") {
       throw new LayergraftError("not-found", "There is no such operation. Reload the page.");
     }
-    const value = await call(name as OperationName, await readBody(request, MAX_BODY));
+    const value = await call(name as OperationName, await readBody(request, name === "take" ? MAX_FILES : MAX_BODY));
     response.setHeader("content-type", "application/json");
     response.end(JSON.stringify(value));
   }

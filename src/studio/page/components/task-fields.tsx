@@ -1,23 +1,24 @@
 // A task: one of the project's files, a built-in one, or another by name.
 
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Choices } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { inBackground } from "../store.ts";
+import { inBackground, project } from "../store.ts";
 import { Field } from "./basics.tsx";
 import { TextField } from "./inputs.tsx";
+import { lazy } from "./lazy.tsx";
 
 /** What can be asked; null until the server has said it. */
 export const known = signal<Choices | null>(null);
 
-/** Reads what can be asked, again whenever a view is opened. */
+/** Reads what can be asked, again whenever a view is opened or the project changes. */
 export const useTasks = () =>
   useEffect(() => {
     void inBackground(async () => {
       known.value = await call("evaluation.choices", {});
     });
-  }, []);
+  }, [project.value]);
 
 /** The choice of a task that is not listed. */
 export const OTHER = "";
@@ -72,6 +73,27 @@ export function TaskChoice({ value, onChange }: ChoiceProps) {
         </select>
       )}
     </Field>
+  );
+}
+
+const LazyWriteTask = lazy(async () => (await import("./write-task.tsx")).WriteTask, <span />);
+
+/** A button for a dialog that writes a task, which is then chosen. */
+export function NewTask({ onChange }: Pick<ChoiceProps, "onChange">) {
+  const [isOpen, setOpen] = useState(false);
+  const onMade = (task: string) =>
+    inBackground(async () => {
+      known.value = await call("evaluation.choices", {});
+      onChange(task);
+      setOpen(false);
+    });
+  return (
+    <>
+      <button type="button" class="quiet" onClick={() => setOpen(true)}>
+        Write a small task
+      </button>
+      {isOpen ? <LazyWriteTask {...{ onMade, onClose: () => setOpen(false) }} /> : null}
+    </>
   );
 }
 

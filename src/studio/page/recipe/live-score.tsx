@@ -6,7 +6,7 @@ import { call, StudioError } from "../client.ts";
 import { ownClass } from "../components/basics.tsx";
 import { NumberField } from "../components/inputs.tsx";
 import { Interval } from "../components/interval.tsx";
-import { firstTask, OTHER, TaskChoice, TaskName, taskOf, useTasks } from "../components/task-fields.tsx";
+import { firstTask, NewTask, OTHER, TaskChoice, TaskName, taskOf, useTasks } from "../components/task-fields.tsx";
 import { change, inBackground, settings } from "../store.ts";
 import { boardOfText, type Defaults, recipeOfText } from "./board-of-text.ts";
 import type { Tower } from "./board-view.tsx";
@@ -131,6 +131,7 @@ function Choose() {
         >
           Score every version
         </button>
+        <NewTask onChange={setPicked} />
       </div>
     </section>
   );

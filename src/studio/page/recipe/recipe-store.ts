@@ -5,7 +5,7 @@ import { Document, parseDocument } from "yaml";
 import type { Check, Input, Job, Method } from "../../protocol/index.ts";
 import { OUTPUT_FIELDS, type RecipeValue, SWAP_WEIGHTS } from "../../recipe/board.ts";
 import { call, StudioError } from "../client.ts";
-import { attempt, change, inBackground, onEvent, settings, trouble } from "../store.ts";
+import { attempt, cardOf, change, inBackground, onEvent, settings, trouble } from "../store.ts";
 
 /** Milliseconds without typing after which a text is checked and saved. */
 const PAUSE = 350;
@@ -117,6 +117,16 @@ export async function create(wanted: string, content: string): Promise<void> {
     await call("recipe.write", { name: wanted, text: content, version: null });
     await change(() => ({ recipe: wanted }));
   });
+}
+
+/** The text of the recipe that a mergekit configuration is, with notes on what differs as comments. */
+export async function recipeOfMergekit(configuration: string): Promise<string> {
+  const card = cardOf(settings.value?.base ?? "");
+  const layers = typeof card === "object" ? card.layers : null;
+  const { recipe, notes } = await call("recipe.convert", { text: configuration, layers });
+  const document = new Document(recipe);
+  document.commentBefore = notes.map((note) => ` ${note}`).join("\n");
+  return document.toString({ lineWidth: 120 });
 }
 
 /** Changes the text. @param isTyped changes in quick succession are undone together */

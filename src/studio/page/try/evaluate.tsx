@@ -6,7 +6,7 @@ import { type Job, jobInputs } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { NumberField, TextField } from "../components/inputs.tsx";
 import { JobProgress } from "../components/progress.tsx";
-import { firstTask, isListed, OTHER, TaskChoice, TaskName, taskOf } from "../components/task-fields.tsx";
+import { firstTask, isListed, NewTask, OTHER, TaskChoice, TaskName, taskOf } from "../components/task-fields.tsx";
 import { again, startSaved } from "../recipe/recipe-store.ts";
 import { inBackground, jobs } from "../store.ts";
 import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.tsx";
@@ -53,6 +53,9 @@ export function Evaluate() {
             />
           </div>
           {choice === OTHER ? <TaskName value={typed.value} onChange={(value) => (typed.value = value)} /> : null}
+          <div>
+            <NewTask onChange={(value) => (picked.value = value)} />
+          </div>
           <details>
             <summary>
               Options <span class="small soft">{runnerText(runner.value)}</span>

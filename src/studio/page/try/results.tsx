@@ -6,7 +6,7 @@ import type { Evaluation } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Select } from "../components/inputs.tsx";
 import { Interval } from "../components/interval.tsx";
-import { inBackground } from "../store.ts";
+import { inBackground, project } from "../store.ts";
 import { choiceClass, choices } from "./choices.tsx";
 import { Comparison } from "./comparison.tsx";
 import { ItemsByModels } from "./matrix.tsx";
@@ -67,7 +67,7 @@ export function Results({ version }: { version: string }) {
     return () => {
       isCurrent = false;
     };
-  }, [version]);
+  }, [version, project.value]);
   if (all === null) return null;
   if (all.length === 0) return <p class="soft">Results appear here, and stay in the project's folder evaluations.</p>;
   return (

@@ -4,7 +4,7 @@ import { ownClass } from "../components/basics.tsx";
 import { lazy } from "../components/lazy.tsx";
 import { follow } from "../recipe/recipe-store.ts";
 import { Unsaved } from "../recipe/unsaved.tsx";
-import { connections, isConnected, jobs, project, trouble } from "../store.ts";
+import { attempt, connections, isConnected, jobs, project, trouble } from "../store.ts";
 import { Changes } from "./changes.tsx";
 import { Jobs } from "./jobs.tsx";
 import { Models } from "./models.tsx";
@@ -35,6 +35,24 @@ function viewOfAddress(): ViewName {
 }
 addEventListener("hashchange", () => {
   shown.value = viewOfAddress();
+});
+
+const isDropping = signal(false);
+addEventListener("dragover", (event) => {
+  if (!event.dataTransfer?.types.includes("Files")) return;
+  event.preventDefault();
+  isDropping.value = true;
+});
+addEventListener("dragleave", ({ relatedTarget }) => {
+  if (relatedTarget === null) isDropping.value = false;
+});
+addEventListener("drop", (event) => {
+  isDropping.value = false;
+  // They are gone when the event ends.
+  const entries = [...(event.dataTransfer?.items ?? [])].flatMap((item) => item.webkitGetAsEntry() ?? []);
+  if (entries.length === 0) return;
+  event.preventDefault();
+  void attempt(async () => (await import("../take.ts")).take(entries));
 });
 
 export function App() {
@@ -94,6 +112,9 @@ export function App() {
           </div>
         )}
       </div>
+      {isDropping.value ? (
+        <div class="drop">Drop a recipe, a mergekit configuration, a task with its data, or results</div>
+      ) : null}
       <main id="main" tabIndex={-1}>
         {project.value ? (
           <View key={connections.value} />

@@ -15,7 +15,7 @@ import { LiveScore } from "../recipe/live-score.tsx";
 import { MethodForm } from "../recipe/method-form.tsx";
 import * as recipe from "../recipe/recipe-store.ts";
 import { Suggestions } from "../recipe/suggestions.tsx";
-import { cardOf, misfitOf, settings } from "../store.ts";
+import { attempt, cardOf, misfitOf, settings } from "../store.ts";
 
 /** The editor is half of the page's script, and only this view has it. */
 const LazyEditor = lazy(
@@ -117,7 +117,19 @@ function Opened({ towers }: { towers: readonly Tower[] }) {
           sources={towers.map(({ source }) => source)}
           onChange={(text) => recipe.edit(text, true)}
         />
-        <Problems />
+        {value && "merge_method" in value ? (
+          <div class="notice caution">
+            <span>This is a mergekit configuration.</span>
+            <button
+              type="button"
+              onClick={() => attempt(async () => recipe.edit(await recipe.recipeOfMergekit(recipe.text.peek())))}
+            >
+              Convert to a recipe
+            </button>
+          </div>
+        ) : (
+          <Problems />
+        )}
         {plan ? <PlanFigures /> : null}
         <Suggestions towers={towers} />
       </div>

@@ -1,0 +1,100 @@
+// A small task, written in the page: questions with their answers, or with choices.
+import { useState } from "preact/hooks";
+import { nameProblem } from "../names.ts";
+import { addTask } from "../take.ts";
+import { Dialog, Segments } from "./basics.tsx";
+import { TextField } from "./inputs.tsx";
+
+interface Row {
+  readonly question: string;
+  readonly answer: string;
+  /** Wrong choices, one a line. */
+  readonly wrong: string;
+}
+const EMPTY: Row = { question: "", answer: "", wrong: "" };
+const linesOf = (text: string) => text.split("\n").flatMap((line) => line.trim() || []);
+
+interface Props {
+  readonly onClose: () => void;
+  /** Called with the path of the task. */
+  readonly onMade: (task: string) => void;
+}
+
+export function WriteTask({ onClose, onMade }: Props) {
+  const [name, setName] = useState("my-task");
+  const [hasChoices, setChoices] = useState(0);
+  const [rows, setRows] = useState<readonly Row[]>([EMPTY, EMPTY]);
+  const [problem, setProblem] = useState<string>();
+  const written = rows.filter(({ question }) => question.trim() !== "");
+  const isWhole = written.every(({ answer, wrong }) => answer.trim() && (!hasChoices || linesOf(wrong).length > 0));
+  const set = (at: number, change: Partial<Row>) => setRows(rows.with(at, { ...(rows[at] ?? EMPTY), ...change }));
+  const make = () => {
+    const declared = hasChoices
+      ? { answer: "choose", prompt: "{question}\nAnswer:", choices: "choices", correct: "{correct}" }
+      : { answer: "generate", prompt: "{question}\nAnswer:", gold: "{answer}" };
+    // Values in quotation marks are JSON, which YAML is, too.
+    const lines = Object.entries({ task: name, data: `${name}.jsonl`, ...declared }).map(
+      ([key, value]) => `${key}: ${JSON.stringify(value)}\n`,
+    );
+    const data = written.map(({ question, answer, wrong }, i) => {
+      if (!hasChoices) return { question: question.trim(), answer: answer.trim() };
+      // The right one is not always at the same place.
+      const choices = linesOf(wrong);
+      const correct = i % (choices.length + 1);
+      return { question: question.trim(), choices: choices.toSpliced(correct, 0, answer.trim()), correct };
+    });
+    addTask(name, [
+      { name: `${name}.yaml`, text: lines.join("") },
+      { name: `${name}.jsonl`, text: data.map((row) => `${JSON.stringify(row)}\n`).join("") },
+    ]).then(onMade, (error: Error) => setProblem(error.message));
+  };
+  const field = (at: number, key: keyof Row, label: string) => (
+    <textarea
+      rows={2}
+      {...{ maxLength: 20_000, "aria-label": `${label} ${at + 1}`, placeholder: label, value: rows[at]?.[key] ?? "" }}
+      onInput={({ currentTarget }) => set(at, { [key]: currentTarget.value })}
+    />
+  );
+  return (
+    <Dialog
+      title="Write a small task"
+      onClose={onClose}
+      footer={
+        <button
+          type="button"
+          class="primary"
+          disabled={written.length === 0 || !isWhole || nameProblem(name, []) !== undefined}
+          onClick={make}
+        >
+          Add the task
+        </button>
+      }
+    >
+      <div class="stack">
+        <TextField {...{ label: "Name", value: name, onChange: setName, error: problem ?? nameProblem(name, []) }} />
+        <Segments
+          label="Kind of answer"
+          options={[
+            [0, "Written answer"],
+            [1, "Choices"],
+          ]}
+          value={hasChoices}
+          onChange={setChoices}
+        />
+        {rows.map((_, at) => (
+          <div key={at} class={hasChoices ? "task-row three" : "task-row"}>
+            {field(at, "question", "Question")}
+            {field(at, "answer", "Right answer")}
+            {hasChoices ? field(at, "wrong", "Wrong choices, one a line") : null}
+          </div>
+        ))}
+        <div class="row">
+          <button type="button" onClick={() => setRows([...rows, EMPTY])}>
+            Add a row
+          </button>
+          <span class="soft">{written.length} items. Intervals are wide below a hundred.</span>
+        </div>
+      </div>
+    </Dialog>
+  );
+}
