@@ -140,6 +140,15 @@ describe("parseSettings", () => {
     expect(parse(text)).toThrow(new RecipeError("a.yaml is not valid YAML:", [problem], { file: "a.yaml" }));
   });
 
+  it.each([
+    ["x: 1\nmodels: [a, 'b[', \"c[\"\nz: 2\n", 2, "[", "]"],
+    ["x: [1, 2]\ny: { a: it's }\nz: { b: 1 # }\n", 3, "{", "}"],
+    ["x:\n  - [a, b\n    c: [d\ny: 1\n", 3, "[", "]"],
+  ])("names a bracket that is not closed, with its line: %j", (text, line, open, close) => {
+    const message = `the ${open} on this line has no ${close}; add it`;
+    expect(parse(text)).toThrow(new RecipeError("a.yaml is not valid YAML:", [{ line, message }], { file: "a.yaml" }));
+  });
+
   it("merges mappings, and lists of them", () => {
     expect(parse("%YAML 1.1\n---\na: &a { x: 1 }\nb: { <<: *a, w: 2 }\nc: { <<: [*a, { z: 3 }] }\n")()).toEqual({
       ...{ a: { x: 1 }, b: { x: 1, w: 2 }, c: { x: 1, z: 3 } },

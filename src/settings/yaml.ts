@@ -97,6 +97,10 @@ function readDocument(text: string, file: string, options: DocumentOptions & Sch
 export function openSettings(text: string, file: string, rules: "YAML 1.2" | "PyYAML" = "YAML 1.2"): SettingsText {
   const { document, next, lineAt } = readDocument(text, file, rules === "PyYAML" ? PYYAML : {});
   const broken = document.errors.map((error) => ({ line: lineAt(error.pos[0]), message: syntaxProblem(error, text) }));
+  // The other errors follow from a bracket that is not closed.
+  const isOpen = document.errors.some(({ code, message }) => code === "BAD_INDENT" && message.startsWith("Flow "));
+  const open = isOpen ? unclosedBracket(text) : undefined;
+  if (open !== undefined) broken.splice(0, broken.length, { line: lineAt(open), message: unclosed(text[open] ?? "") });
   const invalid = broken.length > 0 ? broken : keyProblems(document, lineAt);
   if (invalid.length > 0) throw new RecipeError(`${file} is not valid YAML:`, distinct(invalid), { file });
   if (next) {
@@ -166,6 +170,19 @@ function linesOf(
     }
     return isNode(place) && place.range ? lineAt(place.range[0]) : undefined;
   };
+}
+
+const CLOSING: Readonly<Record<string, string>> = { "[": "]", "{": "}" };
+const unclosed = (bracket: string) => `the ${bracket} on this line has no ${CLOSING[bracket]}; add it`;
+
+/** Offset of the last bracket that is opened and not closed, outside quoted texts and comments. */
+function unclosedBracket(text: string): number | undefined {
+  const open: number[] = [];
+  for (const { index, 0: sign } of text.matchAll(/"(?:\\.|[^"\\])*"|(?<!\w)'[^']*'|(?<=^|\s)#.*|[[\]{}]/gm)) {
+    if (sign in CLOSING) open.push(index);
+    else if (sign === "]" || sign === "}") open.pop();
+  }
+  return open.at(-1);
 }
 
 function syntaxProblem({ code, message, pos }: YAMLParseError, text: string): string {

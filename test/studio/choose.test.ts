@@ -122,6 +122,7 @@ describeInBrowser("choosing layers", () => {
     // A text that is no YAML keeps the board of the one before, dimmed.
     await page.keyboard.type(": [");
     await page.locator(".dimmed .towers").waitFor();
+    await page.getByText("Line 6: the [ on this line has no ]; add it").waitFor();
     await picture("dimmed");
     for (const _ of ": [") await page.keyboard.press("Backspace");
     await page.locator(".dimmed").waitFor({ state: "detached" });

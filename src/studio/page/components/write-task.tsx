@@ -1,7 +1,7 @@
 // A small task, written in the page: questions with their answers, or with choices.
 import { useState } from "preact/hooks";
+import { call } from "../client.ts";
 import { nameProblem } from "../names.ts";
-import { addTask } from "../take.ts";
 import { Dialog, Segments } from "./basics.tsx";
 import { TextField } from "./inputs.tsx";
 
@@ -43,10 +43,14 @@ export function WriteTask({ onClose, onMade }: Props) {
       const correct = i % (choices.length + 1);
       return { question: question.trim(), choices: choices.toSpliced(correct, 0, answer.trim()), correct };
     });
-    addTask(name, [
+    const files = [
       { name: `${name}.yaml`, text: lines.join("") },
       { name: `${name}.jsonl`, text: data.map((row) => `${JSON.stringify(row)}\n`).join("") },
-    ]).then(onMade, (error: Error) => setProblem(error.message));
+    ];
+    call("take", { kind: "task", name, files }).then(
+      ({ path }) => onMade(path),
+      (error: Error) => setProblem(error.message),
+    );
   };
   const field = (at: number, key: keyof Row, label: string) => (
     <textarea

@@ -52,7 +52,7 @@ addEventListener("drop", (event) => {
   const entries = [...(event.dataTransfer?.items ?? [])].flatMap((item) => item.webkitGetAsEntry() ?? []);
   if (entries.length === 0) return;
   event.preventDefault();
-  void attempt(async () => (await import("../take.ts")).take(entries));
+  void attempt(async () => (await import("../recipe/take.ts")).take(entries));
 });
 
 export function App() {

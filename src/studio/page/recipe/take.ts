@@ -1,10 +1,10 @@
 // What a person drops onto the window, or writes in it: recipes, mergekit configurations, tasks and results.
 import { parse } from "yaml";
-import type { Input } from "../protocol/index.ts";
-import { call } from "./client.ts";
-import { nameFor } from "./names.ts";
-import { create, recipeOfMergekit } from "./recipe/recipe-store.ts";
-import { project } from "./store.ts";
+import type { Input } from "../../protocol/index.ts";
+import { call } from "../client.ts";
+import { nameFor } from "../names.ts";
+import { project } from "../store.ts";
+import { create, recipeOfMergekit } from "./recipe-store.ts";
 
 const MAX_BYTES = 60_000_000;
 const MAX_FILES = 100;
@@ -24,7 +24,7 @@ export async function take(entries: readonly FileSystemEntry[]): Promise<void> {
     if ("merge_method" in value) await open(name, await recipeOfMergekit(file.text));
     else if ("method" in value) await open(name, file.text);
     else if ("task" in value) {
-      await addTask(name, [file, ...others]);
+      await call("take", { kind: "task", name, files: [file, ...others] });
       location.hash = "#/try";
     } else throw new Error(`${file.name} is something else. Drop ${KINDS}.`);
   }
@@ -34,11 +34,6 @@ const open = async (name: string, text: string) => {
   await create(nameFor(name, project.value?.recipes ?? []), text);
   location.hash = "#/recipe";
 };
-
-/** @param files the declaration first, with its data */
-export async function addTask(name: string, files: Input<"take">["files"]): Promise<string> {
-  return (await call("take", { kind: "task", name, files })).path;
-}
 
 async function takeResults(folder: FileSystemDirectoryEntry, depth = 0): Promise<void> {
   const inside = await entriesOf(folder);
