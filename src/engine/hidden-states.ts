@@ -1,10 +1,11 @@
 // Hidden states of a decoder while it reads a text, one vector per layer.
-import { type Node, reachable } from "./graph/index.js";
+import { inputsOf, type Node } from "./graph/index.js";
 import { buildDecoder, FEEDS, readSpec } from "./model/index.js";
 import type { ModelSource } from "./model-source.js";
 import { RopeTables } from "./rope-tables.js";
 import { lowerGraph, openSession, type SessionOptions, type TensorValue } from "./runtime/index.js";
 import { loadSourceTokenizer } from "./source-text.js";
+import { beginOf } from "./text/prompt-tokens.js";
 import { bindWeights } from "./weights.js";
 
 export interface StateOptions extends Pick<SessionOptions, "threads"> {
@@ -29,16 +30,12 @@ export interface StateReader {
 export async function openStates(source: ModelSource, options: StateOptions): Promise<StateReader> {
   const { at: indices, pool, threads, signal } = options;
   const tokenizer = await loadSourceTokenizer(source);
-  const begin = tokenizer.bos === undefined ? "" : (tokenizer.tokenOf(tokenizer.bos) ?? "");
+  const begin = beginOf(tokenizer);
   const spec = readSpec(source.config);
   const width = spec.hidden;
   const { streams, weights: all } = buildDecoder(spec);
   const outputs = Object.fromEntries(indices.map((index): [string, Node] => [`${index}`, streams[index] as Node]));
-  const used = new Set(
-    reachable(Object.values(outputs)).flatMap(({ op, attributes }) =>
-      op === "input" ? [String(attributes.name)] : [],
-    ),
-  );
+  const used = inputsOf(Object.values(outputs));
   const weights = new Map([...all].filter(([name]) => used.has(name)));
   const bound = await bindWeights({ spec, weights }, source, { signal });
   const session = await openSession(lowerGraph(outputs, { weights: bound.weights }), { threads });

@@ -13,12 +13,13 @@ import {
 } from "../core/index.js";
 import type { StatisticsKind } from "../merge/index.js";
 import { type SourceOptions, writeSharded } from "../weights/index.js";
-import { gradients, type Node, reachable } from "./graph/index.js";
+import { gradients, inputsOf, type Node } from "./graph/index.js";
 import { buildDecoder, FEEDS, locateWeights, readSpec, type StoredWeight } from "./model/index.js";
 import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
 import { RopeTables } from "./rope-tables.js";
 import { lowerGraph, openSession, type TensorValue } from "./runtime/index.js";
 import { loadSourceTokenizer } from "./source-text.js";
+import { beginOf } from "./text/prompt-tokens.js";
 import { bindWeights } from "./weights.js";
 
 export interface StatisticsOptions extends SourceOptions, CallOptions {
@@ -80,7 +81,7 @@ export async function measureStatistics(model: EngineSource, options: Statistics
   await checkFolderOutput({ out: target, force }, inputs, ["config.json", "model.safetensors"]);
   const source = await openModelSource(model, options);
   const tokenizer = await loadSourceTokenizer(source);
-  const begin = tokenizer.bos === undefined ? "" : (tokenizer.tokenOf(tokenizer.bos) ?? "");
+  const begin = beginOf(tokenizer);
   const { texts } = options;
   const drawn = texts.length > samples ? Random.of(seed, "texts").sample(texts, samples) : texts;
   const ids = drawn.map((text) => tokenizer.encode(begin + text).slice(0, length)).filter((one) => one.length > 1);
@@ -149,38 +150,54 @@ function feedsOf(texts: readonly (readonly number[])[], ropes: RopeTables): Reco
   };
 }
 
+/** Neighbours together, as many as have `most` in sum; one that has more is alone. */
+function grouped<T>(all: readonly T[], sizeOf: (one: T) => number, most: number): T[][] {
+  const groups: T[][] = [];
+  let size = Number.POSITIVE_INFINITY;
+  for (const one of all) {
+    size += sizeOf(one);
+    if (size > most) {
+      groups.push([]);
+      size = sizeOf(one);
+    }
+    groups.at(-1)?.push(one);
+  }
+  return groups;
+}
+
+/** The graph of a model with its weights, and their stored names. */
+async function openDecoder(
+  source: ModelSource,
+  { signal }: StatisticsOptions,
+  options?: Parameters<typeof buildDecoder>[1],
+) {
+  const spec = readSpec(source.config);
+  const { stored: names } = locateWeights(spec, source.tensors.keys(), source.name);
+  const decoder = buildDecoder(spec, options);
+  const bound = await bindWeights({ spec, weights: decoder.weights }, source, { signal });
+  return { names, ...decoder, bound, ropes: new RopeTables(spec.ropes) };
+}
+
 async function fisherParts(
   source: ModelSource,
   texts: readonly (readonly number[])[],
   options: StatisticsOptions,
 ): Promise<Part[]> {
-  const spec = readSpec(source.config);
-  const { stored: names } = locateWeights(spec, source.tensors.keys(), source.name);
-  const { graph, weights, logits } = buildDecoder(spec);
+  const { names, graph, weights, logits, bound, ropes } = await openDecoder(source, options);
   const loss = graph.sum(graph.crossEntropy(logits, graph.input("labels", "i64", ["rows"])), [0]);
-  const bound = await bindWeights({ spec, weights }, source, { signal: options.signal });
-  const ropes = new RopeTables(spec.ropes);
   // Inputs by the stored tensor that they are rows of.
-  const inputsOf = new Map<string, (readonly [input: string, stored: StoredWeight])[]>();
+  const rowsOf = new Map<string, (readonly [input: string, stored: StoredWeight])[]>();
   for (const [input, stored] of weights) {
     const name = names.get(stored.name) as string;
-    inputsOf.set(name, [...(inputsOf.get(name) ?? []), [input, stored]]);
+    rowsOf.set(name, [...(rowsOf.get(name) ?? []), [input, stored]]);
   }
-  const groups: Tensor[][] = [];
-  let size = Number.POSITIVE_INFINITY;
-  for (const { tensor: name, shape } of source.tensors.values()) {
-    if (!inputsOf.has(name)) continue;
-    size += elementCount(shape);
-    if (size > GROUP_ELEMENTS) {
-      groups.push([]);
-      size = elementCount(shape);
-    }
-    groups.at(-1)?.push({ name, shape });
-  }
+  const measured = [...source.tensors.values()].filter(({ tensor }) => rowsOf.has(tensor));
+  const groups = grouped(measured, ({ shape }) => elementCount(shape), GROUP_ELEMENTS);
   const next = counted(options, groups.length * texts.length);
-  return groups.map((tensors): Part => {
+  return groups.map((group): Part => {
+    const tensors = group.map(({ tensor: name, shape }): Tensor => ({ name, shape }));
     const compute = async () => {
-      const inputs = tensors.flatMap(({ name }) => (inputsOf.get(name) ?? []).map((one) => ({ name, one })));
+      const inputs = tensors.flatMap(({ name }) => (rowsOf.get(name) ?? []).map((one) => ({ name, one })));
       const nodes = inputs.map(({ one: [input] }) => graph.inputs.get(input) as Node);
       const found = gradients(graph, loss, nodes);
       const outputs: Record<string, Node> = {};
@@ -225,27 +242,14 @@ async function inputParts(
   texts: readonly (readonly number[])[],
   options: StatisticsOptions,
 ): Promise<Part[]> {
-  const spec = readSpec(source.config);
-  const { stored: names } = locateWeights(spec, source.tensors.keys(), source.name);
   const inputs = new Map<string, Node>();
-  const { graph, weights, streams } = buildDecoder(spec, {
+  const { spec, names, graph, streams, bound, ropes } = await openDecoder(source, options, {
     adapt: (_, { name }, x, y) => {
       inputs.set(name, x);
       return y;
     },
   });
-  const bound = await bindWeights({ spec, weights }, source, { signal: options.signal });
-  const ropes = new RopeTables(spec.ropes);
-  const packs: (readonly number[])[][] = [];
-  let filled = Number.POSITIVE_INFINITY;
-  for (const text of texts) {
-    filled += text.length;
-    if (filled > PACK_TOKENS) {
-      packs.push([]);
-      filled = text.length;
-    }
-    packs.at(-1)?.push(text);
-  }
+  const packs = grouped(texts, (text) => text.length, PACK_TOKENS);
   const isGram = options.kind === "gram";
   const tokens = texts.reduce((sum, text) => sum + text.length, 0);
   const states: Float32Array[] = [];
@@ -253,11 +257,7 @@ async function inputParts(
   /** Runs a part of the graph over all packs; the stream that it makes replaces the one that it reads. */
   const run = async (outputs: Record<string, Node>, from: Node | undefined, each: (results: Results) => void) => {
     const given = new Map(from ? [[from, STREAM]] : []);
-    const fed = new Set(
-      reachable(Object.values(outputs), given).flatMap(({ op, attributes }) =>
-        op === "input" ? [String(attributes.name)] : [],
-      ),
-    );
+    const fed = inputsOf(Object.values(outputs), given);
     const session = await openSession(lowerGraph(outputs, { weights: bound.weights, given }), {
       threads: options.threads,
     });

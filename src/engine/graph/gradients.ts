@@ -58,6 +58,13 @@ export function reachable(outputs: readonly Node[], given?: ReadonlyMap<Node, un
   return [...seen].sort((a, b) => a.id - b.id);
 }
 
+/** Names of the inputs that these depend on. @param given see `reachable` */
+export function inputsOf(outputs: readonly Node[], given?: ReadonlyMap<Node, unknown>): Set<string> {
+  return new Set(
+    reachable(outputs, given).flatMap(({ op, attributes }) => (op === "input" ? [String(attributes.name)] : [])),
+  );
+}
+
 /** Rows that are added to a table at ids. */
 export interface RowGradient {
   /** [N] */

@@ -29,6 +29,11 @@ export function tokenBeforeText({ bos, eos }: Pick<Tokenizer, "bos" | "eos">): n
   return [bos ?? eos ?? []].flat();
 }
 
+/** The text of BOS, for texts that are read from their beginning; empty where there is none. */
+export function beginOf(tokenizer: Pick<Tokenizer, "bos" | "tokenOf">): string {
+  return tokenizer.bos === undefined ? "" : (tokenizer.tokenOf(tokenizer.bos) ?? "");
+}
+
 /** A context, its continuation, and whether the context begins with BOS (default true). */
 export interface TextPair {
   readonly context: string;
