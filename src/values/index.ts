@@ -43,7 +43,7 @@ export {
   type TensorToAnalyze,
 } from "./measurements/row-changes.js";
 export { hasRows } from "./measurements/rows.js";
-export { alignWithSources } from "./output/clone.js";
+export { alignWithSources, cloneFile } from "./output/clone.js";
 export {
   copyTextFiles,
   digestCompanions,

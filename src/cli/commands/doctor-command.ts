@@ -1,6 +1,5 @@
 import { execFile } from "node:child_process";
-import { constants } from "node:fs";
-import { copyFile, mkdtemp, readFile, rm, statfs, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, statfs, writeFile } from "node:fs/promises";
 import { availableParallelism, cpus, freemem, totalmem } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -9,6 +8,7 @@ import { formatBytes, shorten, VERSION } from "../../core/index.js";
 import { INSTALL_RUNTIME, loadRuntime } from "../../engine/index.js";
 import { hubSettings } from "../../hub/index.js";
 import { INSTALL_LLAMA, loadLibrary } from "../../llama/index.js";
+import { cloneFile } from "../../values/index.js";
 import { type CommonOptions, paletteFor, print, printJson, withCommonOptions } from "../shared/output.js";
 
 interface Finding {
@@ -132,8 +132,7 @@ async function canClone(): Promise<boolean> {
   if (folder === undefined) return false;
   try {
     await writeFile(join(folder, "a"), "a");
-    await copyFile(join(folder, "a"), join(folder, "b"), constants.COPYFILE_FICLONE_FORCE);
-    return true;
+    return await cloneFile(join(folder, "a"), join(folder, "b"));
   } catch {
     return false;
   } finally {
