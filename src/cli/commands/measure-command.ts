@@ -18,7 +18,7 @@ export function add(program: Command): void {
     .command("measure")
     .description(
       "Measure a model on texts, and write what merges weigh by: the Fisher information of each weight (method fisher), " +
-        "products of the inputs of each matrix (regmean), or the mean size of these inputs (aim).",
+        "or, for methods of your own, products of the inputs of each matrix (gram), or their mean size (inputs).",
     )
     .argument("<model>", "model, or a recipe file (.yaml)")
     .addOption(new Option("--kind <kind>", "what to measure").choices(STATISTICS).makeOptionMandatory())
