@@ -2,9 +2,7 @@ export { ADAPTER_CONFIG, ADAPTER_WEIGHTS } from "./checkpoint/adapter.js";
 export {
   adapterConfig,
   factorNames,
-  isFactor,
-  isFactorA,
-  isOfEmbedding,
+  factorOf,
   type PeftTargets,
   peftName,
   peftTargets,

@@ -4,7 +4,7 @@
 import { z } from "zod";
 import { plural } from "../../core/index.js";
 import { sumOfWeights, type Value, type WeightedValue } from "../../values/index.js";
-import { isFactorA } from "../../weights/index.js";
+import { factorOf } from "../../weights/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { lambdaField, modelsField, parametersOf, sourceField, weightField } from "./fields.js";
 import { defineMethod, type Method, type Sources } from "./method.js";
@@ -203,7 +203,7 @@ export function mergeTaskVectors(
 
 /** The weight of one factor of a change: its root, with the sign on A, so that the product has the weight. */
 function rootOf(factor: string, weight: number): number {
-  return isFactorA(factor) ? Math.sign(weight) * Math.sqrt(Math.abs(weight)) : Math.sqrt(Math.abs(weight));
+  return (factorOf(factor)?.side === "a" ? Math.sign(weight) : 1) * Math.sqrt(Math.abs(weight));
 }
 
 function weightedSum(terms: readonly WeightedValue[], normalize: boolean): Value {

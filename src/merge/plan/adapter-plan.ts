@@ -17,9 +17,8 @@ import {
   type Checkpoint,
   type CheckpointTensor,
   factorNames,
+  factorOf,
   folderName,
-  isFactor,
-  isOfEmbedding,
   peftName,
   peftTargets,
   type SafetensorsFile,
@@ -189,7 +188,7 @@ function moduleOf({ tensor, layer }: Pick<Step, "tensor" | "layer">, changes: re
     layer,
     changes: distinct,
     rank: distinct.reduce((sum, { delta }) => sum + delta.rank, 0),
-    isEmbedding: changes.some(({ delta }) => isOfEmbedding(delta)),
+    isEmbedding: changes.some(({ delta }) => factorOf(delta.a.name)?.isEmbedding === true),
   };
 }
 
@@ -199,10 +198,10 @@ function factorsAsMerged(plan: Plan, sources: Opened["sources"], base: Checkpoin
     const { layer = null } = base.tensors.get(tensor) ?? {};
     return moduleOf({ tensor, layer }, [{ delta, factor: delta.scale }]);
   });
-  const whole = plan.steps.filter(({ tensor }) => !isFactor(tensor));
+  const whole = plan.steps.filter(({ tensor }) => !factorOf(tensor));
   const problems = unsupported(modules, whole, base);
   if (problems.length > 0) throw notAnAdapter(problems);
-  const steps = plan.steps.map((step) => (isFactor(step.tensor) ? step : { ...step, tensor: peftName(step.tensor) }));
+  const steps = plan.steps.map((step) => (factorOf(step.tensor) ? step : { ...step, tensor: peftName(step.tensor) }));
   const config = configOf(modules, whole, commonScale(modules), base, baseName(base, sources));
   return { factors: [], whole: steps, ranks: modules.map(({ rank }) => rank), config };
 }

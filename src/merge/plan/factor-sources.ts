@@ -1,8 +1,8 @@
 // The factors of adapters as the tensors of models, for methods that merge each factor as PEFT does
 // (https://huggingface.co/docs/peft, `add_weighted_adapter`).
 
-import { elementCount, formatSome, MismatchError } from "../../core/index.js";
-import { type Checkpoint, type CheckpointTensor, factorNames, isOfEmbedding, zeroRows } from "../../weights/index.js";
+import { formatSome, MismatchError } from "../../core/index.js";
+import { type Checkpoint, type CheckpointTensor, factorNames, factorOf, zeroRows } from "../../weights/index.js";
 import { methodOf, type Recipe, sourcesOf } from "./recipe.js";
 
 type Delta = NonNullable<CheckpointTensor["lowRank"]>;
@@ -55,19 +55,20 @@ export function factorSources(recipe: Recipe, sources: ReadonlyMap<string, Check
 
 function withFactors(model: Checkpoint, changed: ReadonlyMap<string, Delta>, saved: ReadonlySet<string>): Checkpoint {
   const tensors = new Map<string, CheckpointTensor>();
-  for (const [name, { layer, part, ...stored }] of model.tensors) {
+  for (const [name, tensor] of model.tensors) {
     const delta = changed.get(name);
-    if (!delta && saved.has(name)) tensors.set(name, { layer, part, ...stored });
-    if (!delta) continue;
-    const own = model.adapter?.deltas.get(name);
-    const names = factorNames({ module: name.replace(/\.weight$/, ""), isEmbedding: isOfEmbedding(delta) });
+    if (!delta) {
+      if (saved.has(name)) tensors.set(name, tensor);
+      continue;
+    }
+    const { layer, part, lowRank = delta } = tensor;
+    const names = factorNames({
+      module: name.replace(/\.weight$/, ""),
+      isEmbedding: factorOf(delta.a.name)?.isEmbedding === true,
+    });
     for (const side of ["a", "b"] as const) {
-      const file = own ? model.adapter?.file : delta.file;
-      const { dtype, shape, offset } = (own ?? delta)[side];
-      const bytes = (own ?? delta)[side].bytes;
-      if (!file || elementCount(shape) === 0) continue;
-      const factor = { name: names[side], layer, part, dtype, shape, offset, bytes, file };
-      tensors.set(names[side], own ? factor : zeroRows(factor));
+      const factor = { ...lowRank[side], name: names[side], layer, part, file: lowRank.file };
+      tensors.set(names[side], tensor.lowRank ? factor : zeroRows(factor));
     }
   }
   return { ...model, tensors };

@@ -48,6 +48,7 @@ export class OperandBuilder implements PlanContext {
   /** By id. */
   readonly measurements = new Map<string, Measurement>();
   readonly notes: string[] = [];
+  /** Whether the sources are the factors of adapters. */
   isOnFactors = false;
   readonly folder: string;
   /** What becomes of tensors that some sources lack; an error by default. */
@@ -89,12 +90,6 @@ export class OperandBuilder implements PlanContext {
       (await openCheckpoint(source, { base: this.folder, hub: this.#hub }));
     this.#opened.set(source, checkpoint);
     this.sources.set(label, checkpoint);
-  }
-
-  /** Replaces the models by the factors of their adapters. */
-  takeFactors(factors: ReadonlyMap<string, Checkpoint>): void {
-    for (const [label, checkpoint] of factors) this.sources.set(label, checkpoint);
-    this.isOnFactors = true;
   }
 
   /**

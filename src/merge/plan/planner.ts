@@ -87,7 +87,8 @@ class Planner {
     await builder.openAll(this.#recipe, "");
     if (isOnFactors(this.#recipe)) {
       requireOneBase([...builder.sources]);
-      builder.takeFactors(factorSources(this.#recipe, builder.sources));
+      for (const [label, factors] of factorSources(this.#recipe, builder.sources)) builder.sources.set(label, factors);
+      builder.isOnFactors = true;
       builder.note(
         `${methodOf(this.#recipe).title} merges the adapters' factors A and B, as PEFT does, not their products; a merge without --as adapter merges the products`,
       );

@@ -24,19 +24,11 @@ export function factorNames({
   return { a: nameOf("A"), b: nameOf("B") };
 }
 
-/** Whether a name is that of a factor. */
-export function isFactor(name: string): boolean {
-  return /\.lora_(embedding_)?[AB]\b/.test(name);
-}
-
-/** Whether a change is that of an embedding, whose factors have names of their own. */
-export function isOfEmbedding({ a }: { readonly a: { readonly name: string } }): boolean {
-  return /\.lora_embedding_A\b/.test(a.name);
-}
-
-/** Whether a factor's name is that of A, which reads the module's input. */
-export function isFactorA(name: string): boolean {
-  return /\.lora_(embedding_)?A\b/.test(name);
+/** What the name of a factor says: its module, which of the two it is, and whether an embedding's; undefined for others. */
+export function factorOf(name: string) {
+  const found = /^(.*)\.lora_(embedding_)?([AB])(?:\.default)?(?:\.weight)?$/.exec(name);
+  if (!found) return undefined;
+  return { module: found[1] ?? "", side: found[3] === "A" ? "a" : "b", isEmbedding: found[2] !== undefined } as const;
 }
 
 /**

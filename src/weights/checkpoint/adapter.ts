@@ -14,6 +14,7 @@ import {
 import type { TensorInfo } from "../safetensors/header.js";
 import { openSafetensors, type SafetensorsFile } from "../safetensors/reader.js";
 import type { RemoteFolder } from "../safetensors/sharded.js";
+import { factorOf } from "./adapter-files.js";
 
 /** W + scale * (B A), or W + scale * (B A)^T where the base stores the weight as [in, out]. */
 export interface LowRankDelta {
@@ -91,11 +92,10 @@ function fitToBase(
   const unused: string[] = [];
   for (const tensor of file.tensors) {
     const name = tensor.name.startsWith(PREFIX) ? tensor.name.slice(PREFIX.length) : tensor.name;
-    const factor = /^(.*)\.lora_(embedding_)?([AB])(?:\.default)?(?:\.weight)?$/.exec(name);
+    const factor = factorOf(name);
     if (factor) {
-      const module = factor[1] ?? "";
-      const entry = factors.get(module) ?? { embedding: factor[2] !== undefined };
-      factors.set(module, { ...entry, [factor[3] === "A" ? "a" : "b"]: tensor });
+      const entry = factors.get(factor.module) ?? { embedding: factor.isEmbedding };
+      factors.set(factor.module, { ...entry, [factor.side]: tensor });
       continue;
     }
     const target = name.replace(/\.modules_to_save(\.default)?(?=\.)/, "").replace(/\.base_layer(?=\.)/, "");
