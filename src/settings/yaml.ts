@@ -2,7 +2,7 @@
 
 import {
   Composer,
-  type CST,
+  CST,
   type Document,
   type DocumentOptions,
   isAlias,
@@ -84,9 +84,9 @@ const PYYAML: DocumentOptions & SchemaOptions = {
 /** Parses a text, valid or not. @throws RecipeError if it is too deep or too large */
 function readDocument(text: string, file: string, options: DocumentOptions & SchemaOptions = {}) {
   const lines = new LineCounter();
-  const tokens = new BoundedParser(file, lines).parse(text);
+  const tokens = [...new BoundedParser(file, lines).parse(text)];
   const [document, next] = new Composer(options).compose(tokens, true, text.length);
-  return { document: document as ParsedDocument, next, lineAt: (offset: number) => lines.linePos(offset).line };
+  return { tokens, document: document as ParsedDocument, next, lineAt: (offset: number) => lines.linePos(offset).line };
 }
 
 /**
@@ -95,12 +95,11 @@ function readDocument(text: string, file: string, options: DocumentOptions & Sch
  * @throws RecipeError if it is not valid YAML, too deep, or too large
  */
 export function openSettings(text: string, file: string, rules: "YAML 1.2" | "PyYAML" = "YAML 1.2"): SettingsText {
-  const { document, next, lineAt } = readDocument(text, file, rules === "PyYAML" ? PYYAML : {});
+  const { tokens, document, next, lineAt } = readDocument(text, file, rules === "PyYAML" ? PYYAML : {});
   const broken = document.errors.map((error) => ({ line: lineAt(error.pos[0]), message: syntaxProblem(error, text) }));
   // The other errors follow from a bracket that is not closed.
-  const isOpen = document.errors.some(({ code, message }) => code === "BAD_INDENT" && message.startsWith("Flow "));
-  const open = isOpen ? unclosedBracket(text) : undefined;
-  if (open !== undefined) broken.splice(0, broken.length, { line: lineAt(open), message: unclosed(text[open] ?? "") });
+  const open = broken.length > 0 ? unclosedBracket(tokens) : undefined;
+  if (open) broken.splice(0, broken.length, { line: lineAt(open.offset), message: unclosed(open.source) });
   const invalid = broken.length > 0 ? broken : keyProblems(document, lineAt);
   if (invalid.length > 0) throw new RecipeError(`${file} is not valid YAML:`, distinct(invalid), { file });
   if (next) {
@@ -175,12 +174,16 @@ function linesOf(
 const CLOSING: Readonly<Record<string, string>> = { "[": "]", "{": "}" };
 const unclosed = (bracket: string) => `the ${bracket} on this line has no ${CLOSING[bracket]}; add it`;
 
-/** Offset of the last bracket that is opened and not closed, outside quoted texts and comments. */
-function unclosedBracket(text: string): number | undefined {
-  const open: number[] = [];
-  for (const { index, 0: sign } of text.matchAll(/"(?:\\.|[^"\\])*"|(?<!\w)'[^']*'|(?<=^|\s)#.*|[[\]{}]/gm)) {
-    if (sign in CLOSING) open.push(index);
-    else if (sign === "]" || sign === "}") open.pop();
+/** The last bracket that is opened and not closed. */
+function unclosedBracket(tokens: readonly CST.Token[]): CST.SourceToken | undefined {
+  const open: CST.SourceToken[] = [];
+  for (const token of tokens) {
+    if (token.type !== "document") continue;
+    CST.visit(token, ({ key, value }) => {
+      for (const one of [key, value]) {
+        if (one?.type === "flow-collection" && !one.end.some(({ type }) => type.endsWith("-end"))) open.push(one.start);
+      }
+    });
   }
   return open.at(-1);
 }
