@@ -21,7 +21,7 @@ export function add(program: Command): void {
         "or, for methods of your own, products of the inputs of each matrix (gram), or their mean size (inputs).",
     )
     .argument("<model>", "model, or a recipe file (.yaml)")
-    .addOption(new Option("--kind <kind>", "what to measure").choices(STATISTICS).makeOptionMandatory())
+    .addOption(new Option("--kind <kind>", "statistics to measure").choices(STATISTICS).makeOptionMandatory())
     .requiredOption("--on <file>", "text file, one text per line")
     .option("--samples <n>", "texts to draw (default: 256)", parsePositive)
     .option("--length <n>", "tokens to read of a text (default: 512)", parsePositive)
