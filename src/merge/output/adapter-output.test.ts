@@ -287,6 +287,9 @@ test("refusals", async () => {
   };
   await refused({ method: "sce", models, base }, /SCE is not a weighted sum .* use layergraft extract/);
   await refused({ method: "ties", models, base, density: 0.5 }, /merges their factors.*differ in rank, \d and \d/s);
+  const whole = await writeAdapter(base, { seed: 9, whole: ["model.layers.0.self_attn.q_proj.weight"] });
+  const both = [task, `${base}+${whole}`];
+  await refused({ method: "ties", models: both, base }, /q_proj\.weight is adapted by one and saved whole by another/);
   const soup = { method: "soup", models };
   await refused({ method: "ties", models: [task, soup], base, density: 0.5 }, /models\[1\] is a recipe; write it/);
   const arc = await planRecipe({

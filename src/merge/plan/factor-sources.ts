@@ -26,7 +26,7 @@ export function changedModules(models: readonly Checkpoint[]): Map<string, Delta
 /**
  * The sources of a recipe with the factors A [rank, in] and B [out, rank] in the place of the tensors that they change,
  * and the tensors that an adapter saves whole. Factors that a model does not have are zero.
- * @throws MismatchError if a source is a recipe, or the factors of a module differ in rank or scale
+ * @throws MismatchError if a source is a recipe, the factors of a module differ in rank or scale, or one saves it whole
  */
 export function factorSources(recipe: Recipe, sources: ReadonlyMap<string, Checkpoint>): Map<string, Checkpoint> {
   const { title } = methodOf(recipe);
@@ -38,6 +38,10 @@ export function factorSources(recipe: Recipe, sources: ReadonlyMap<string, Check
   const models = [...sources.values()];
   const changed = changedModules(models);
   const saved = new Set(models.flatMap(({ adapter }) => [...(adapter?.replacements.keys() ?? [])]));
+  const both = [...changed.keys()].filter((tensor) => saved.has(tensor));
+  if (both.length > 0) {
+    throw fail(`${formatSome(both)} is adapted by one and saved whole by another; merge without --as adapter`);
+  }
   for (const what of ["rank", "scale", "transposed"] as const) {
     const differing = [...changed].flatMap(([tensor, delta]) => {
       const other = models.find(({ adapter }) => (adapter?.deltas.get(tensor)?.[what] ?? delta[what]) !== delta[what]);
