@@ -1,11 +1,12 @@
 // Hidden states of a decoder while it reads a text, one vector per layer.
 import { inputsOf, type Node } from "./graph/index.js";
-import { buildDecoder, FEEDS, readSpec } from "./model/index.js";
+import { buildDecoder, readSpec } from "./model/index.js";
 import type { ModelSource } from "./model-source.js";
 import { RopeTables } from "./rope-tables.js";
-import { lowerGraph, openSession, type SessionOptions, type TensorValue } from "./runtime/index.js";
+import { lowerGraph, openSession, type SessionOptions } from "./runtime/index.js";
 import { loadSourceTokenizer } from "./source-text.js";
 import { beginOf } from "./text/prompt-tokens.js";
+import { feedsOf } from "./text-feeds.js";
 import { bindWeights } from "./weights.js";
 
 export interface StateOptions extends Pick<SessionOptions, "threads"> {
@@ -42,18 +43,9 @@ export async function openStates(source: ModelSource, options: StateOptions): Pr
   const ropes = new RopeTables(spec.ropes);
   const read = async (text: string) => {
     const ids = tokenizer.encode(begin + text);
-    const integers = (from: (i: number) => number): TensorValue => {
-      return { dtype: "i64", shape: [1, ids.length], data: BigInt64Array.from(ids, (_, i) => BigInt(from(i))) };
-    };
     const states = new Float64Array(indices.length * width);
     if (ids.length === 0) return states;
-    const feeds: Record<string, TensorValue> = {
-      [FEEDS.ids]: integers((i) => ids[i] as number),
-      [FEEDS.positions]: integers((i) => i),
-      [FEEDS.segments]: integers(() => 1),
-      ...ropes.feeds(ids.length),
-    };
-    const needed = Object.fromEntries(Object.entries(feeds).filter(([name]) => used.has(name)));
+    const needed = Object.fromEntries(Object.entries(feedsOf([ids], ropes)).filter(([name]) => used.has(name)));
     const results = await session.run(needed, Object.keys(outputs));
     const share = pool === "mean" ? 1 / ids.length : 1;
     for (const [row, index] of indices.entries()) {

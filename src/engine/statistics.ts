@@ -20,6 +20,7 @@ import { RopeTables } from "./rope-tables.js";
 import { lowerGraph, openSession, type TensorValue } from "./runtime/index.js";
 import { loadSourceTokenizer } from "./source-text.js";
 import { beginOf } from "./text/prompt-tokens.js";
+import { feedsOf, integers } from "./text-feeds.js";
 import { bindWeights } from "./weights.js";
 
 export interface StatisticsOptions extends SourceOptions, CallOptions {
@@ -119,34 +120,12 @@ export async function measureStatistics(model: EngineSource, options: Statistics
   return { kind, out: target, texts: ids.length, tokens, tensors: tensors.length };
 }
 
-/** Reports texts as they are read, in `passes` over all of them. */
+/** Reports texts as they are read, `total` with those that are read again. */
 function counted({ signal, onProgress }: CallOptions, total: number): () => void {
   let done = 0;
   return () => {
     if (signal?.aborted) throw new CancelledError("stopped before the end");
     onProgress?.({ phase: "reading texts", done: done++, total, unit: "items" });
-  };
-}
-
-const integers = (shape: readonly number[], values: readonly number[]): TensorValue => {
-  return { dtype: "i64", shape, data: BigInt64Array.from(values, BigInt) };
-};
-
-/** Feeds of texts one after the other, each of which attends to itself. */
-function feedsOf(texts: readonly (readonly number[])[], ropes: RopeTables): Record<string, TensorValue> {
-  const ids = texts.flat();
-  const longest = texts.reduce((most, text) => Math.max(most, text.length), 0);
-  return {
-    [FEEDS.ids]: integers([1, ids.length], ids),
-    [FEEDS.positions]: integers(
-      [1, ids.length],
-      texts.flatMap((text) => [...text.keys()]),
-    ),
-    [FEEDS.segments]: integers(
-      [1, ids.length],
-      texts.flatMap((text, i) => text.map(() => i)),
-    ),
-    ...ropes.feeds(longest, ids.length),
   };
 }
 
