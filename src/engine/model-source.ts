@@ -2,8 +2,15 @@
 // tensor, as in merges. Reads headers and configurations, not weights.
 
 import { isAbsolute, join } from "node:path";
-import { digestOfJson, MismatchError, stampOf } from "../core/index.js";
-import { isRecipeFile, type OpenedPlan, planRecipe, planRecipeFile, type RecipeInput } from "../merge/index.js";
+import { digestOfJson, MismatchError, RecipeError, stampOf } from "../core/index.js";
+import {
+  isRecipeFile,
+  mergesFactors,
+  type OpenedPlan,
+  planRecipe,
+  planRecipeFile,
+  type RecipeInput,
+} from "../merge/index.js";
 import { type Measurement, outputConfig, type Sources, type Step } from "../values/index.js";
 import {
   type AddedToken,
@@ -81,6 +88,12 @@ export async function sourceOf(checkpoint: Checkpoint): Promise<ModelSource> {
 }
 
 async function fromPlan({ plan, sources }: OpenedPlan): Promise<ModelSource> {
+  if (mergesFactors(plan.recipe)) {
+    throw RecipeError.at(
+      { field: "as" },
+      "this recipe merges the factors of adapters, and cannot be run before it is written. Write it with merge, and give BASE+OUT.",
+    );
+  }
   const lead = requireSource(sources, plan.configFrom);
   return {
     name: `${plan.recipe.method} of ${plan.sources.map(({ name }) => name).join(", ")}`,

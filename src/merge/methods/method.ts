@@ -43,6 +43,8 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   readonly layersOnly?: true;
   /** Whether an adapter of the merge is that of the experts' factors A and B, each merged as a tensor, as PEFT does. */
   readonly onFactors?: true;
+  /** Whether the result is always an adapter. */
+  readonly onlyAdapter?: true;
   /** Example recipe for the documentation. */
   readonly example: z.input<Schema>;
   /** Fills in defaults that depend on the model's depth; the output records the result. */

@@ -56,6 +56,7 @@ interface SparsifyingMethod<Name extends string, Shape extends z.ZodRawShape> {
   readonly definition: string;
   readonly reference: string;
   readonly tag: string;
+  readonly onlyAdapter?: true;
   readonly fields: () => Shape;
   /** Parameters in the headline. */
   readonly named?: readonly string[];

@@ -2,7 +2,14 @@
 
 import { open } from "node:fs/promises";
 import { CancelledError, DTYPE_BITS, elementCount } from "../../core/index.js";
-import { Converter, type KernelDType, type RunOptions, readTensor, type TensorInfo } from "../../weights/index.js";
+import {
+  Converter,
+  type KernelDType,
+  mergeInCoreSpace,
+  type RunOptions,
+  readTensor,
+  type TensorInfo,
+} from "../../weights/index.js";
 import type { FactorStep } from "../plan/adapter-plan.js";
 
 export function factorBytes({ parts }: Pick<FactorStep, "parts">): number {
@@ -14,8 +21,8 @@ export function tensorBytes({ shape, dtype }: FactorStep): number {
 }
 
 /** Whether a step is one expert's factor, byte for byte. */
-export function isCopied({ parts: [only, ...others], dtype }: FactorStep): boolean {
-  return others.length === 0 && only?.factor === 1 && only.tensor.dtype === dtype;
+export function isCopied({ parts: [only, ...others], dtype, core }: FactorStep): boolean {
+  return !core && others.length === 0 && only?.factor === 1 && only.tensor.dtype === dtype;
 }
 
 /**
@@ -76,13 +83,23 @@ export async function compareFactor(
 async function compute(step: FactorStep, converter: Converter): Promise<{ bytes: Uint8Array; overflowed: number }> {
   const [only] = step.parts;
   if (only && isCopied(step)) return { bytes: await readTensor(only.file, only.tensor), overflowed: 0 };
-  const { shape, joined, parts } = step;
+  const { shape, joined, parts, core } = step;
   const [rows, columns] = shape;
-  const values = new Float32Array(rows * columns);
-  let begun = 0;
+  const read: Float32Array[] = [];
   for (const { tensor, file, factor } of parts) {
     const part = converter.decode(tensor.dtype as KernelDType, await readTensor(file, tensor));
     if (factor !== 1) for (let i = 0; i < part.length; i++) part[i] = (part[i] ?? 0) * factor;
+    read.push(part);
+  }
+  if (core) {
+    const count = joined === "rows" ? parts.length : parts.length / 2;
+    const ranks = parts.slice(0, count).map(({ tensor }) => tensor.shape[0] ?? 0);
+    return converter.encode(step.dtype, mergeInCoreSpace(read.slice(0, count), read.slice(count), ranks, core));
+  }
+  const values = new Float32Array(rows * columns);
+  let begun = 0;
+  for (const [i, { tensor }] of parts.entries()) {
+    const part = read[i] as Float32Array;
     if (joined === "rows") values.set(part, begun * columns);
     else {
       const width = tensor.shape[1] ?? 0;

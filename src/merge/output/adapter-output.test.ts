@@ -184,8 +184,31 @@ test("swapped layers are the expert's factors, byte for byte; an average joins t
   expect(blended.config).toMatchObject({ r: 5, lora_alpha: 7.5, rank_pattern: {}, base_model_name_or_path: "llama" });
 });
 
+const peft = fileURLToPath(new URL("../../../test/fixtures/peft", import.meta.url));
+
+/** The largest difference of a written adapter's changes, B A times a scale, from recorded ones. */
+async function distanceFrom(recorded: string, written: Tensors, scale: number): Promise<number> {
+  const wanted = await openSafetensors(join(peft, "combined", `${recorded}.safetensors`));
+  expect(written.size).toBe(2 * wanted.tensors.length);
+  let most = 0;
+  for (const tensor of wanted.tensors) {
+    const input = tensor.shape[1] ?? 0;
+    const [a, b] = ["A", "B"].map((side) =>
+      toNumbers(written.get(`${PREFIX}${tensor.name}.lora_${side}.weight`) as ReadTensor),
+    ) as [number[], number[]];
+    const rank = a.length / input;
+    const expected = toNumbers({ ...tensor, data: await readTensor(wanted, tensor) } as ReadTensor);
+    for (const [i, value] of expected.entries()) {
+      const [row, column] = [Math.floor(i / input), i % input];
+      let sum = 0;
+      for (let r = 0; r < rank; r++) sum += (b[row * rank + r] as number) * (a[r * input + column] as number);
+      most = Math.max(most, Math.abs(value - scale * sum));
+    }
+  }
+  return most;
+}
+
 test("methods that trim or drop merge factor by factor, as PEFT does", async () => {
-  const peft = fileURLToPath(new URL("../../../test/fixtures/peft", import.meta.url));
   const base = join(peft, "patterns/base");
   const [first, second] = ["first", "second"].map((name) => `${base}+${join(peft, "combined", name)}`);
   const pruned = [
@@ -199,23 +222,47 @@ test("methods that trim or drop merge factor by factor, as PEFT does", async () 
   for (const [name, recipe] of Object.entries(recipes)) {
     const { config, tensors } = await readAdapter(await writeAsAdapter(recipe as unknown as RecipeInput));
     expect(config).toMatchObject({ r: 3, lora_alpha: 4 });
-    const wanted = await openSafetensors(join(peft, "combined", `${name}.safetensors`));
-    expect(tensors.size).toBe(2 * wanted.tensors.length);
-    for (const tensor of wanted.tensors) {
-      const [out = 0, input = 0] = tensor.shape;
-      const [a, b] = ["A", "B"].map((side) =>
-        toNumbers(tensors.get(`${PREFIX}${tensor.name}.lora_${side}.weight`) as ReadTensor),
-      ) as [number[], number[]];
-      const expected = toNumbers({ ...tensor, data: await readTensor(wanted, tensor) } as ReadTensor);
-      const error = expected.map((value, i) => {
-        const [row, column] = [Math.floor(i / input), i % input];
-        const terms = [0, 1, 2].map((r) => (b[row * 3 + r] as number) * (a[r * input + column] as number));
-        return Math.abs(value - (4 / 3) * terms.reduce((sum, x) => sum + x, 0));
-      });
-      expect(error.length).toBe(out * input);
-      expect(Math.max(...error), `${name} ${tensor.name}`).toBeLessThan(1e-7);
-    }
+    expect(await distanceFrom(name, tensors, 4 / 3), name).toBeLessThan(1e-7);
   }
+});
+
+test.each(["ties", "iso", "tsv_m"] as const)("Core Space by %s equals its definition in float64", async (rule) => {
+  const base = join(peft, "patterns/base");
+  const [first, second] = ["first", "second"].map((name) => `${base}+${join(peft, "combined", name)}`) as [
+    string,
+    string,
+  ];
+  const models = [
+    { model: first, weight: 0.7 },
+    { model: second, weight: 0.4 },
+  ]; // make_core_space.py has the same
+  const recipe = { method: "core_space" as const, base, models, rule, density: 0.4 };
+  const { config, tensors } = await readAdapter(await writeAsAdapter(recipe));
+  const { r, lora_alpha } = config as { r: number; lora_alpha: number };
+  expect(r).toBe(6);
+  expect(await distanceFrom(`core-${rule}`, tensors, lora_alpha / r)).toBeLessThan(1e-6);
+});
+
+test("Core Space of one adapter keeps its change, and is refused where its result would not be an adapter", async () => {
+  const base = decoder("llama");
+  const adapter = `${base}+${await writeAdapter(base, { seed: 5 })}`;
+  const twice = { method: "core_space" as const, base, models: [adapter, adapter], rule: "tsv_m" as const };
+  const out = await writeAsAdapter({ ...twice, models: [adapter] });
+  const [found, wanted] = await Promise.all(
+    [out, adapter.slice(base.length + 1)].map((folder) =>
+      bench.merge({ method: "soup", models: [`${base}+${folder}`] }),
+    ),
+  );
+  for (const [name, tensor] of found?.tensors ?? []) {
+    const expected = toNumbers(wanted?.tensors.get(name) as ReadTensor);
+    expect(Math.max(...toNumbers(tensor).map((x, i) => Math.abs(x - (expected[i] as number)))), name).toBeLessThan(
+      1e-6,
+    );
+  }
+  await expect(planRecipe(twice)).rejects.toThrow("Core Space merges the factors of adapters. Add as: adapter");
+  await expect(planRecipe({ method: "soup", models: [twice, base], as: "adapter" })).rejects.toThrow(
+    "models[0]: Core Space",
+  );
 });
 
 test("tensors saved whole are blended; the others keep their factors", async () => {

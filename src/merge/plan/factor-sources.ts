@@ -12,6 +12,11 @@ export function isOnFactors(recipe: Recipe): boolean {
   return recipe.as === "adapter" && methodOf(recipe).onFactors === true;
 }
 
+/** Whether a recipe makes an adapter that no merge of the experts' weights equals. */
+export function mergesFactors(recipe: Recipe): boolean {
+  return isOnFactors(recipe) || methodOf(recipe).onlyAdapter === true;
+}
+
 /** The changed modules, by the name of the base's tensor, each with the factors of the first model that changes it. */
 export function changedModules(models: readonly Checkpoint[]): Map<string, Delta> {
   const found = new Map<string, Delta>();
