@@ -3,7 +3,7 @@
 import { type Language, plural, requireLanguage } from "../../core/index.js";
 import { declareTask } from "./declare-task.js";
 import { choiceJudging, LETTERS, letterItem } from "./multiple-choice.js";
-import type { Protocol } from "./protocol.js";
+import { type Protocol, protocolsOf } from "./protocol.js";
 import type { OpenOptions, Task, TaskFamily } from "./task.js";
 import { dataError, type LocatedRow, type OpenData, taskRows, textField } from "./task-data.js";
 
@@ -14,34 +14,7 @@ interface BelebeleProtocol extends Protocol {
 const DATASET = "facebook/belebele";
 const QUESTIONS = 900;
 
-const PROTOCOLS: readonly BelebeleProtocol[] = [
-  {
-    name: "layergraft/belebele",
-    version: 2,
-    summary: "Shots are the first rows of the same language, never the row itself; log-likelihood of the letters.",
-    reference: "prompt and shots of lm-evaluation-harness 0.4.13",
-    shots: { default: 5, most: 20 },
-    shotsIn: "native",
-  },
-  {
-    name: "layergraft/belebele-english-shots",
-    version: 2,
-    summary: "As layergraft/belebele, with the shots in English and never on the passage that is asked about.",
-    reference: "Bandarkar et al. 2023, arXiv 2308.16884, section 4: English shots; rows instead of its training set",
-    shots: { default: 5, most: 20 },
-    shotsIn: "eng_Latn",
-  },
-  {
-    name: "lm-eval/belebele",
-    version: 0,
-    summary:
-      "As in lm-evaluation-harness: first rows of the same language; BOS as the tokenizer adds it; the first of tied choices.",
-    reference: "lm-evaluation-harness 0.4.13, tasks/belebele, version 0.0",
-    shots: { default: 5, most: 20 },
-    ties: "first",
-    shotsIn: "native",
-  },
-];
+const PROTOCOLS = protocolsOf<BelebeleProtocol>("belebele");
 
 export const belebele: TaskFamily = {
   name: "belebele",

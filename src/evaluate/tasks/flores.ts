@@ -6,7 +6,7 @@ import type { BleuTokenizer } from "../metrics/bleu-tokenizers.js";
 import { CHRF_PLUS_PLUS, type ChrfOptions, chrfFromStatistics, chrfStatistics } from "../metrics/chrf.js";
 import { declareTask } from "./declare-task.js";
 import { LM_EVAL_TOKENS } from "./number-task.js";
-import type { Protocol } from "./protocol.js";
+import { protocolsOf } from "./protocol.js";
 import { type Metric, type OpenOptions, type Task, type TaskFamily, textItems } from "./task.js";
 import { dataError, type OpenData, taskRows, textField } from "./task-data.js";
 
@@ -15,22 +15,7 @@ const SENTENCES = 1012;
 /** The longest sentences of devtest have about 400 tokens in scripts that a vocabulary hardly knows. */
 const MAX_NEW_TOKENS = 512;
 
-const PROTOCOLS: readonly Protocol[] = [
-  {
-    name: "layergraft/flores",
-    version: 1,
-    summary: "One sentence, named by its language; the translation is the line that follows. devtest.",
-    reference: "layergraft; 0-shot as in Bandarkar et al., arXiv 2410.01335",
-    shots: { default: 0, most: 10 },
-  },
-  {
-    name: "lm-eval/flores",
-    version: 1,
-    summary: "As in lm-evaluation-harness: the same prompt, the whole answer, BLEU of 13a for every language, chrF.",
-    reference: "lm-evaluation-harness 0.4.13, flores of spanish_bench, galician_bench and others, version 1.0",
-    shots: { default: 0, most: 10 },
-  },
-];
+const PROTOCOLS = protocolsOf("flores");
 
 /** Scripts without spaces between words, where tokens are characters. Chinese has a tokenizer of its own. */
 const UNSPACED_SCRIPTS = ["Jpan", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"];

@@ -1,57 +1,58 @@
 // GSM8K, and AfriMGSM: 250 of its problems in 17 African languages, English and French. Cobbe et al. 2021,
 // arXiv 2110.14168; Adelani et al. 2024, arXiv 2406.03368.
-import { didYouMean, findLanguage, RecipeError, requireLanguage } from "../../core/index.js";
+import { didYouMean, findLanguage, own, RecipeError, requireLanguage } from "../../core/index.js";
+import AFRICAN from "./african-languages.json" with { type: "json" };
 import { declareTask } from "./declare-task.js";
 import {
   declareNumberTask,
-  LM_EVAL_TOKENS,
   lmEvalReader,
   lmEvalStops,
   mgsmReader,
-  type NumberReader,
+  type NumberTask,
   problemOf,
+  textPrompter,
 } from "./number-task.js";
-import type { Protocol } from "./protocol.js";
-import type { TaskFamily } from "./task.js";
+import { type Protocol, protocolsOf } from "./protocol.js";
+import type { OpenOptions, Task, TaskFamily } from "./task.js";
 import { type LocatedRow, type OpenData, taskRows, textField } from "./task-data.js";
 
 interface GsmProtocol extends Protocol {
   /** What the answer comes after. */
   readonly heading: string;
   readonly maxNewTokens: number;
-  readonly reader: NumberReader;
+  /** lm-eval's pattern of `strict-match`. */
+  readonly strict?: string;
   /** Stops beside those of every declaration. */
   readonly alsoStops?: readonly string[];
 }
 
-const STEPS = "Step-by-Step Answer:";
-const STEPS_TOKENS = 512;
+/** What the two families differ in. */
+interface GsmTask extends Pick<NumberTask<string>, "name" | "title" | "published" | "benchmark" | "answersIn"> {
+  /** What an answer is announced by. */
+  readonly phrase: string;
+  readonly compares: Parameters<typeof lmEvalReader>[1];
+  read(data: OpenData, split: "test" | "train"): Promise<readonly LocatedRow[]>;
+  problemOf(row: LocatedRow): ReturnType<typeof problemOf>;
+  exampleOf(row: LocatedRow, heading: string): string;
+}
 
-/** 2: reads numbers as version 3 of MGSM's protocols. */
-const READER_VERSION = 2;
+function openGsm(task: GsmTask, protocols: readonly GsmProtocol[], options: OpenOptions): Task {
+  const { phrase, compares, read, problemOf, exampleOf, ...named } = task;
+  return declareTask(options, protocols, ({ name, heading, maxNewTokens, strict, alsoStops = [] }, shots) =>
+    declareNumberTask({
+      ...named,
+      shots,
+      maxNewTokens,
+      reader: name.startsWith("layergraft/") ? mgsmReader("en", { phrase }) : lmEvalReader(strict, compares),
+      stop: [...lmEvalStops("Question:"), ...alsoStops],
+      problems: async (data) => (await read(data, "test")).map(problemOf),
+      examples: async (data) => (await read(data, "train")).map((row) => exampleOf(row, heading)),
+      prompter: (examples) => textPrompter((question) => `Question: ${question}\n${heading}`, examples),
+    }),
+  );
+}
 
-const GSM8K: readonly GsmProtocol[] = [
-  {
-    name: "layergraft/gsm8k",
-    version: READER_VERSION,
-    summary: "The first training problems with their steps, then the problem; the answer comes after ####.",
-    reference: "Cobbe et al. 2021, arXiv 2110.14168; prompt of lm-evaluation-harness 0.4.13",
-    shots: { default: 5, most: 20 },
-    heading: "Answer:",
-    maxNewTokens: STEPS_TOKENS,
-    reader: mgsmReader("en", { phrase: "####" }),
-  },
-  {
-    name: "lm-eval/gsm8k",
-    version: 3,
-    summary: "As in lm-evaluation-harness; shots are the first training problems, which it draws at random.",
-    reference: "lm-evaluation-harness 0.4.13, tasks/gsm8k, version 3.0",
-    shots: { default: 5, most: 20 },
-    heading: "Answer:",
-    maxNewTokens: LM_EVAL_TOKENS,
-    reader: lmEvalReader(/#### (-?[0-9.,]+)/, "gsm8k"),
-  },
-];
+const GSM8K = protocolsOf<GsmProtocol>("gsm8k");
 
 export const gsm8k: TaskFamily = {
   name: "gsm8k",
@@ -61,101 +62,49 @@ export const gsm8k: TaskFamily = {
   names: ["gsm8k"],
   open(name, options) {
     if (name !== "gsm8k") return undefined;
-    const read = (data: OpenData, split: "test" | "train") => {
-      const folders = ["gsm8k/", "", "grade_school_math/data/", "gsm8k/grade_school_math/data/"];
-      const files = folders.map((folder) => `${folder}${split}.jsonl`);
-      return taskRows(data, { what: `GSM8K, ${split}`, files, dataset: "openai/gsm8k", config: "main", split });
+    const task: GsmTask = {
+      name,
+      title: "GSM8K",
+      published: { what: "GSM8K", count: 1319, unit: "problem" },
+      benchmark: { dataset: "openai/gsm8k", task: "gsm8k" },
+      answersIn: requireLanguage("en", { field: "tasks" }),
+      phrase: "####",
+      compares: "gsm8k",
+      read(data, split) {
+        const folders = ["gsm8k/", "", "grade_school_math/data/", "gsm8k/grade_school_math/data/"];
+        const files = folders.map((folder) => `${folder}${split}.jsonl`);
+        return taskRows(data, { what: `GSM8K, ${split}`, files, dataset: "openai/gsm8k", config: "main", split });
+      },
+      problemOf: (row) => problemOf(row, "answer", (text) => text.slice(text.lastIndexOf("####") + 4)),
+      exampleOf: (row, heading) => `Question: ${textField(row, "question")}\n${heading} ${textField(row, "answer")}`,
     };
-    const declare = ({ heading, maxNewTokens, reader }: GsmProtocol, shots: number) =>
-      declareNumberTask({
-        name,
-        title: "GSM8K",
-        reader,
-        shots,
-        maxNewTokens,
-        published: { what: "GSM8K", count: 1319, unit: "problem" },
-        benchmark: { dataset: "openai/gsm8k", task: "gsm8k" },
-        answersIn: requireLanguage("en", { field: "tasks" }),
-        ask: (question) => `Question: ${question}\n${heading}`,
-        stop: lmEvalStops("Question:"),
-        problems: async (data) =>
-          (await read(data, "test")).map((row) =>
-            problemOf(row, "answer", (text) => text.slice(text.lastIndexOf("####") + 4)),
-          ),
-        examples: async (data) =>
-          (await read(data, "train")).map(
-            (row) => `Question: ${textField(row, "question")}\n${heading} ${textField(row, "answer")}`,
-          ),
-      });
-    return [declareTask(options, GSM8K, declare)];
+    return [openGsm(task, GSM8K, options)];
   },
 };
 
-/** Languages of AfriMGSM by its codes, and how an answer is announced in each. Phrases: lm-eval, tasks/afrimgsm/utils.py. */
-const AFRICAN: Readonly<Record<string, readonly [name: string, phrase: string]>> = {
-  amh: ["Amharic", "መልሱ"],
-  eng: ["English", "the answer is"],
-  ewe: ["Ewe", "ŋuɖoɖoae nye"],
-  fra: ["French", "la réponse est"],
-  hau: ["Hausa", "amsar ita ce"],
-  ibo: ["Igbo", "azịza ya bụ"],
-  kin: ["Kinyarwanda", "igisubizo ni"],
-  lin: ["Lingala", "eyano ezali"],
-  lug: ["Luganda", "ansa eri"],
-  orm: ["Oromo", "deebiin isaa"],
-  sna: ["Shona", "mhinduro kumubvunzo ndi"],
-  sot: ["Southern Sotho", "karabo ke"],
-  swa: ["Swahili", "jibu ni"],
-  twi: ["Twi", "ne nnyiano yɛ"],
-  vai: ["Vai", "the answer is"],
-  wol: ["Wolof", "tontu li"],
-  xho: ["Xhosa", "impendulo ngu"],
-  yor: ["Yoruba", "ìdáhùn náà ni"],
-  zul: ["Zulu", "impendulo ithi"],
-};
+/** A language of IrokoBench, and how an answer is announced in it. Phrases: lm-eval, tasks/afrimgsm/utils.py. */
+interface AfricanLanguage {
+  readonly code: string;
+  readonly name: string;
+  readonly answer: string;
+}
 
-/** The code of a language of IrokoBench that a code or name means. @throws RecipeError where there is none */
-export function africanCode(asked: string, task: string): string {
-  const codes = [asked, ...(findLanguage(asked)?.codes ?? [])];
-  const found = codes.find((code) => Object.hasOwn(AFRICAN, code));
-  if (found !== undefined) return found;
+/** The language of IrokoBench that a code or name means. @throws RecipeError where there is none */
+export function africanLanguage(asked: string, task: string): AfricanLanguage {
+  for (const code of [asked, ...(findLanguage(asked)?.codes ?? [])]) {
+    const found = own(AFRICAN as Readonly<Record<string, Omit<AfricanLanguage, "code">>>, code);
+    if (found) return { code, ...found };
+  }
   const known = Object.keys(AFRICAN);
-  throw new RecipeError(
-    `${task}: there is no language ${asked}${didYouMean(asked, known)} (languages: ${known.join(", ")})`,
-    [],
+  throw RecipeError.at(
     { field: "tasks", actual: asked },
+    `${task}: there is no language ${asked}${didYouMean(asked, known)} (languages: ${known.join(", ")})`,
   );
 }
 
-export const africanName = (code: string): string => AFRICAN[code]?.[0] ?? code;
-
-const lmEvalAfriMgsm = (folder: string, heading: string, most: number, strict?: RegExp): GsmProtocol => ({
-  name: `lm-eval/afrimgsm-${folder.replace("direct_", "")}`,
-  version: 2,
-  summary: "As the first prompt of lm-evaluation-harness, which is in English; shots are the first training rows.",
-  reference: `lm-evaluation-harness 0.4.13, tasks/afrimgsm/${folder}/prompt_1, version 2.0`,
-  shots: { default: 0, most },
-  heading,
-  maxNewTokens: LM_EVAL_TOKENS,
-  reader: lmEvalReader(strict, "without punctuation"),
-});
-
-const AFRIMGSM: readonly GsmProtocol[] = [
-  {
-    name: "layergraft/afrimgsm",
-    version: READER_VERSION,
-    summary: "The training rows of the language with their steps, then the problem; prefixes in English.",
-    reference: "Adelani et al. 2024, arXiv 2406.03368; prompt of lm-evaluation-harness 0.4.13",
-    shots: { default: 8, most: 8 },
-    heading: STEPS,
-    maxNewTokens: STEPS_TOKENS,
-    // Replaced by the language's own.
-    reader: mgsmReader("en", { phrase: "the answer is" }),
-  },
-  { ...lmEvalAfriMgsm("direct_cot", STEPS, 8, /The answer is (-?[0-9.,]+)/), alsoStops: ["<|eot_id|>"] },
-  // Its declaration has no rows for shots.
-  lmEvalAfriMgsm("direct", "Answer:", 0),
-];
+const AFRIMGSM = protocolsOf<GsmProtocol>("afrimgsm");
+/** What the answer of a row for shots begins with. */
+const STEPS = "Step-by-Step Answer:";
 
 export const afrimgsm: TaskFamily = {
   name: "afrimgsm",
@@ -163,39 +112,36 @@ export const afrimgsm: TaskFamily = {
   protocols: AFRIMGSM,
   pattern: "afrimgsm_LANGUAGE",
   names: Object.keys(AFRICAN).map((code) => `afrimgsm_${code}`),
-  open(name, options) {
-    if (!name.startsWith("afrimgsm_")) return undefined;
-    const code = africanCode(name.slice("afrimgsm_".length), name);
-    // The English phrase or the language's own.
-    const phrase = `the answer is|${AFRICAN[code]?.[1] ?? ""}`;
-    const read = (data: OpenData, split: "test" | "train") => {
-      const file = `${code}/${split === "train" ? "dev" : split}.tsv`;
-      const files = ["afrimgsm/data/", "afrimgsm/", "data/"].map((folder) => folder + file);
-      const source = { what: `AfriMGSM in ${africanName(code)}, ${split}`, files, quotes: true };
-      return taskRows(data, { ...source, dataset: "masakhane/afrimgsm", config: code, split });
+  open(asked, options) {
+    if (!asked.startsWith("afrimgsm_")) return undefined;
+    const { code, name, answer } = africanLanguage(asked.slice("afrimgsm_".length), asked);
+    const dataset = "masakhane/afrimgsm";
+    const task: GsmTask = {
+      name: `afrimgsm_${code}`,
+      title: `AfriMGSM ${name}`,
+      published: { what: `AfriMGSM ${code}`, count: 250, unit: "problem" },
+      benchmark: { dataset, task: code },
+      // Steps may be in English or in the language, and so may the phrase.
+      answersIn: undefined,
+      phrase: `the answer is|${answer}`,
+      compares: "without punctuation",
+      read(data, split) {
+        const file = `${code}/${split === "train" ? "dev" : split}.tsv`;
+        const files = ["afrimgsm/data/", "afrimgsm/", "data/"].map((folder) => folder + file);
+        return taskRows(data, {
+          what: `AfriMGSM in ${name}, ${split}`,
+          files,
+          quotes: true,
+          dataset,
+          config: code,
+          split,
+        });
+      },
+      problemOf: (row) => problemOf(row, "answer_number"),
+      // Rows for shots have the prefixes of question and answer in their text.
+      exampleOf: (row, heading) =>
+        `${textField(row, "question")}\n${heading} ${textField(row, "answer").slice(STEPS.length + 1)}`,
     };
-    const declare = ({ name: protocol, heading, maxNewTokens, reader, alsoStops = [] }: GsmProtocol, shots: number) =>
-      declareNumberTask({
-        name: `afrimgsm_${code}`,
-        title: `AfriMGSM ${africanName(code)}`,
-        shots,
-        maxNewTokens,
-        reader: protocol.startsWith("layergraft/") ? mgsmReader("en", { phrase }) : reader,
-        published: { what: `AfriMGSM ${code}`, count: 250, unit: "problem" },
-        benchmark: { dataset: "masakhane/afrimgsm", task: code },
-        // Steps may be in English or in the language.
-        answersIn: undefined,
-        ask: (question) => `Question: ${question}\n${heading}`,
-        stop: [...lmEvalStops("Question:"), ...alsoStops],
-        problems: async (data) => (await read(data, "test")).map((row) => problemOf(row, "answer_number")),
-        examples: async (data) => (await read(data, "train")).map((row) => exampleOf(row, heading)),
-      });
-    return [declareTask(options, AFRIMGSM, declare)];
+    return [openGsm(task, AFRIMGSM, options)];
   },
 };
-
-/** Rows for shots have the prefixes of question and answer in their text. */
-function exampleOf(row: LocatedRow, heading: string): string {
-  const answer = textField(row, "answer").slice(STEPS.length + 1);
-  return `${textField(row, "question")}\n${heading} ${answer}`;
-}

@@ -7,8 +7,7 @@ import { flores } from "./flores.js";
 import { afrimgsm, gsm8k } from "./gsm.js";
 import { mbpp } from "./mbpp.js";
 import { mgsm } from "./mgsm.js";
-import { mmlu } from "./mmlu.js";
-import { afrimmlu, globalMmlu } from "./mmlu-translations.js";
+import { afrimmlu, globalMmlu, mmlu } from "./mmlu.js";
 import { checkProtocols, type Protocol } from "./protocol.js";
 import type { OpenOptions, Task, TaskFamily } from "./task.js";
 

@@ -2,7 +2,7 @@
 import { type Language, RecipeError, requireLanguage } from "../../core/index.js";
 import { declareTask } from "./declare-task.js";
 import { asGenerate } from "./multiple-choice.js";
-import type { Protocol } from "./protocol.js";
+import { type Protocol, protocolsOf } from "./protocol.js";
 import type { GenerateItem, OpenOptions, Task, TaskFamily } from "./task.js";
 import { dataError, fileRows, findFile, type LocatedRow, type OpenData, taskRows, textField } from "./task-data.js";
 
@@ -21,35 +21,7 @@ const MAX_NEW_TOKENS = 512;
 /** Where a program ends and something else begins: a test, a call, the next problem, the end of a code fence. */
 const PROGRAM_STOPS = ["\nclass", "\nassert", '\n"""', "\nprint", "\nif", "\n<|/", "\n```"];
 
-const PROTOCOLS: readonly MbppProtocol[] = [
-  {
-    name: "layergraft/mbpp",
-    version: 1,
-    summary: "The sentence and the first test in a docstring; the program is what follows.",
-    reference: "prompt and stops of bigcode-evaluation-harness, with test_setup_code",
-    shots: { default: 0, most: 0 },
-    form: "docstring",
-    hasSetup: true,
-  },
-  {
-    name: "layergraft/mbpp-austin",
-    version: 1,
-    summary: "The original prompt: an expert programmer, the task, its tests, [BEGIN] and [DONE].",
-    reference: "Austin et al. 2021, arXiv 2108.07732, section 3; shots are problems 2, 3 and 4",
-    shots: { default: 3, most: 3 },
-    form: "austin",
-    hasSetup: true,
-  },
-  {
-    name: "lm-eval/mbpp",
-    version: 1,
-    summary: "As in lm-evaluation-harness: 3 shots with their line ends, no setup code; BOS as the tokenizer adds it.",
-    reference: "lm-evaluation-harness 0.4.13, tasks/mbpp, version 1.0",
-    shots: { default: 3, most: 3 },
-    form: "austin",
-    hasSetup: false,
-  },
-];
+const PROTOCOLS = protocolsOf<MbppProtocol>("mbpp");
 
 export const mbpp: TaskFamily = {
   name: "mbpp",

@@ -1,11 +1,16 @@
-// MMLU: multiple-choice questions in 57 subjects. Hendrycks et al. 2021, arXiv 2009.03300.
+// MMLU: multiple-choice questions in 57 subjects, and its published translations: Global-MMLU in 42 languages, AfriMMLU in 16
+// African ones, English and French. Hendrycks et al. 2021, arXiv 2009.03300; Singh et al. 2024, arXiv 2412.03304; Adelani et
+// al. 2024, arXiv 2406.03368.
 
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { didYouMean, findLanguage, formatSome, groupBy, plural, RecipeError } from "../../core/index.js";
 import { declareTask, type TaskDeclaration } from "./declare-task.js";
+import { africanLanguage } from "./gsm.js";
+import SUBJECTS from "./mmlu-subjects.json" with { type: "json" };
 import { choiceJudging, indexOfLetter, LETTERS, letterItem } from "./multiple-choice.js";
-import type { Protocol } from "./protocol.js";
+import { type Protocol, protocolsOf } from "./protocol.js";
+import { parsePythonList } from "./python-literal.js";
 import type { ChooseItem, Metric, OpenOptions, Task, TaskFamily } from "./task.js";
 import {
   dataError,
@@ -19,64 +24,19 @@ import {
 
 const DATASET = "cais/mmlu";
 
-export const MMLU_SUBJECTS: readonly string[] = [
-  ..."abstract_algebra anatomy astronomy business_ethics clinical_knowledge college_biology college_chemistry".split(
-    " ",
-  ),
-  ..."college_computer_science college_mathematics college_medicine college_physics computer_security".split(" "),
-  ..."conceptual_physics econometrics electrical_engineering elementary_mathematics formal_logic".split(" "),
-  ..."global_facts high_school_biology high_school_chemistry high_school_computer_science".split(" "),
-  ..."high_school_european_history high_school_geography high_school_government_and_politics".split(" "),
-  ..."high_school_macroeconomics high_school_mathematics high_school_microeconomics high_school_physics".split(" "),
-  ..."high_school_psychology high_school_statistics high_school_us_history high_school_world_history".split(" "),
-  ..."human_aging human_sexuality international_law jurisprudence logical_fallacies machine_learning".split(" "),
-  ..."management marketing medical_genetics miscellaneous moral_disputes moral_scenarios nutrition".split(" "),
-  ..."philosophy prehistory professional_accounting professional_law professional_medicine".split(" "),
-  ..."professional_psychology public_relations security_studies sociology us_foreign_policy virology".split(" "),
-  "world_religions",
-];
+export const MMLU_SUBJECTS: readonly string[] = SUBJECTS;
 
 /** A way of asking MMLU's questions, in English or translated. */
-export interface MmluProtocol extends Protocol {
-  /** What the questions on a subject begin with. */
-  readonly heading: (subject: string) => string;
-  /** Makes an item; `shared` holds the heading and the shots. */
-  readonly item: (question: Question, subject: string, id: string, shared: string) => ChooseItem;
-  /** A solved example, with what comes after it. */
-  readonly solved: (question: Question, subject: string) => string;
+interface MmluProtocol extends Protocol {
+  /** Whether the questions on a subject begin with a sentence on it. Default: true. */
+  readonly hasHeading?: boolean;
+  /** Whether questions are without white space around them. Default: false. */
+  readonly isStripped?: boolean;
+  /** Whether the first prompt of lm-eval's afrimmlu asks, and a choice's text is the answer. Default: its letter. */
+  readonly asksForText?: boolean;
 }
 
-/** A question, its letters, and the letter as the answer. */
-export const letters = (isStripped: boolean): Pick<MmluProtocol, "item" | "solved"> => ({
-  item: (question, subject, id, shared) => {
-    const prompt = { form: "text", shared, own: formatQuestion(question, isStripped) } as const;
-    return letterItem({ id, group: subject, prompt, correct: question.correct });
-  },
-  solved: (question) => `${formatQuestion(question, isStripped)} ${LETTERS[question.correct]}\n\n`,
-});
-
-const PROTOCOLS: readonly MmluProtocol[] = [
-  {
-    name: "layergraft/mmlu",
-    version: 2,
-    summary: "Five dev rows of the subject, then the question; log-likelihood of the letters.",
-    reference: "Hendrycks et al. 2021, arXiv 2009.03300, appendix B",
-    shots: { default: 5, most: 5 },
-    heading: headingOf,
-    ...letters(false),
-  },
-  {
-    name: "lm-eval/mmlu",
-    version: 1,
-    summary:
-      "As in lm-evaluation-harness: questions without white space around them; BOS as the tokenizer adds it; the first of tied choices.",
-    reference: "lm-evaluation-harness 0.4.13, tasks/mmlu/default, version 1.0",
-    shots: { default: 5, most: 5 },
-    ties: "first",
-    heading: headingOf,
-    ...letters(true),
-  },
-];
+const PROTOCOLS = protocolsOf<MmluProtocol>("mmlu");
 
 const METRICS: readonly Metric[] = [
   { name: "accuracy", title: "accuracy, mean over questions", of: "accuracy", by: "mean", scale: "share" },
@@ -96,60 +56,119 @@ export const mmlu: TaskFamily = {
   pattern: "mmlu, mmlu_SUBJECT, or mmlu_LANGUAGE for a translation you have",
   names: ["mmlu"],
   open(name, options) {
-    if (name === "mmlu") return [openMmlu({ name, title: "MMLU", subjects: MMLU_SUBJECTS, folder: "mmlu" }, options)];
+    const open = (name: string, title: string, subjects = MMLU_SUBJECTS, folder = "mmlu") => {
+      const isWhole = subjects.length > 1;
+      const benchmark = { dataset: DATASET, task: isWhole ? "all" : (subjects[0] ?? "") };
+      const task: MmluTask = {
+        name,
+        title,
+        metrics: isWhole ? METRICS : METRICS.slice(0, 1),
+        benchmark: folder === "mmlu" ? benchmark : undefined,
+        shotSplit: "dev",
+        read: (data, split) => readSplit(data, folder, split, subjects),
+      };
+      return [openQuestions(task, PROTOCOLS, options)];
+    };
+    if (name === "mmlu") return open(name, "MMLU");
     if (!name.startsWith("mmlu_")) return undefined;
     const part = name.slice("mmlu_".length);
-    if (MMLU_SUBJECTS.includes(part)) {
-      return [openMmlu({ name, title: `MMLU ${spoken(part)}`, subjects: [part], folder: "mmlu" }, options)];
-    }
+    if (MMLU_SUBJECTS.includes(part)) return open(name, `MMLU ${spoken(part)}`, [part]);
     const language = findLanguage(part);
     if (!language) {
       const names = MMLU_SUBJECTS.map((subject) => `mmlu_${subject}`);
-      throw new RecipeError(
-        `${name}: ${part} is neither a subject of MMLU nor a language${didYouMean(name, names)}`,
-        [],
-        { field: "tasks" },
-      );
+      const hint = didYouMean(name, names);
+      throw RecipeError.at({ field: "tasks" }, `${name}: ${part} is neither a subject of MMLU nor a language${hint}`);
     }
-    if (language.code === "eng_Latn") {
-      throw new RecipeError(`${name}: MMLU in English is named mmlu`, [], { field: "tasks" });
-    }
-    const translated = `mmlu_${language.code}`;
-    return [
-      openMmlu(
-        { name: translated, title: `MMLU ${language.name}`, subjects: MMLU_SUBJECTS, folder: translated },
-        options,
-      ),
-    ];
+    const { code, name: spokenName } = language;
+    if (code === "eng_Latn") throw RecipeError.at({ field: "tasks" }, `${name}: MMLU in English is named mmlu`);
+    return open(`mmlu_${code}`, `MMLU ${spokenName}`, MMLU_SUBJECTS, `mmlu_${code}`);
   },
 };
 
-interface MmluTask {
-  readonly name: string;
-  readonly title: string;
-  readonly subjects: readonly string[];
-  /** Name of the folder that holds dev/ and test/. */
-  readonly folder: string;
-}
+const GLOBAL = protocolsOf<MmluProtocol>("global_mmlu");
 
-function openMmlu({ name, title, subjects, folder }: MmluTask, options: OpenOptions): Task {
-  const read: MmluQuestions["read"] = (data, split) => readSplit(data, folder, split, subjects);
-  const metrics = subjects.length === 1 ? METRICS.slice(0, 1) : METRICS;
-  const task = subjects.length === 1 ? subjects[0] : "all";
-  const benchmark = folder === "mmlu" && task ? { dataset: DATASET, task } : undefined;
-  return openQuestions({ name, title, metrics, benchmark, shotSplit: "dev", read }, PROTOCOLS, options);
-}
+/** Codes of Global-MMLU, which are the names of its configurations. */
+const GLOBAL_CODES =
+  "am ar bn cs de el en es fa fil fr ha he hi id ig it ja ko ky lt mg ms ne nl ny pl pt ro ru si sn so sr sv sw te tr uk vi yo zh".split(
+    " ",
+  );
+
+export const globalMmlu: TaskFamily = {
+  name: "global_mmlu",
+  summary: "MMLU translated into 42 languages, accuracy",
+  protocols: GLOBAL,
+  pattern: "global_mmlu_LANGUAGE",
+  names: ["ja", "bn", "sw", "te"].map((code) => `global_mmlu_${code}`),
+  open(name, options) {
+    if (!name.startsWith("global_mmlu_")) return undefined;
+    const asked = name.slice("global_mmlu_".length);
+    const code = [asked, findLanguage(asked)?.short ?? ""].find((one) => GLOBAL_CODES.includes(one));
+    if (code === undefined) {
+      const known = `${didYouMean(asked, GLOBAL_CODES)} (languages: ${GLOBAL_CODES.join(", ")})`;
+      const message = `${name}: Global-MMLU has no language ${asked}${known}`;
+      throw RecipeError.at({ field: "tasks", actual: asked }, message);
+    }
+    const dataset = "CohereLabs/Global-MMLU";
+    const title = `Global-MMLU ${findLanguage(code)?.name ?? code}`;
+    const task: MmluTask = {
+      name: `global_mmlu_${code}`,
+      title,
+      published: { what: title, count: 14_042, unit: "question" },
+      benchmark: { dataset, task: code },
+      shotSplit: "dev",
+      async read(data, split) {
+        const folders = [`global_mmlu/${code}/`, `Global-MMLU/${code}/`, `${code}/`];
+        const endings = [".parquet", "-00000-of-00001.parquet", ".jsonl"];
+        const files = folders.flatMap((folder) => endings.map((ending) => `${folder}${split}${ending}`));
+        const what = `Global-MMLU in ${code}, ${split}`;
+        return splitOf(await taskRows(data, { what, files, dataset, config: code, split }));
+      },
+    };
+    return [openQuestions(task, GLOBAL, options)];
+  },
+};
+
+const AFRICAN = protocolsOf<MmluProtocol>("afrimmlu");
+
+export const afrimmlu: TaskFamily = {
+  name: "afrimmlu",
+  summary: "MMLU's questions on five subjects in 16 African languages, English and French, accuracy",
+  protocols: AFRICAN,
+  pattern: "afrimmlu_LANGUAGE",
+  names: ["amh", "hau", "ibo", "swa", "yor", "zul"].map((code) => `afrimmlu_${code}`),
+  open(asked, options) {
+    if (!asked.startsWith("afrimmlu_")) return undefined;
+    const { code, name } = africanLanguage(asked.slice("afrimmlu_".length), asked);
+    const dataset = "masakhane/afrimmlu";
+    const title = `AfriMMLU ${name}`;
+    const task: MmluTask = {
+      name: `afrimmlu_${code}`,
+      title,
+      published: { what: title, count: 500, unit: "question" },
+      benchmark: { dataset, task: code },
+      shotSplit: "validation",
+      async read(data, split) {
+        const names = split === "validation" ? ["val", "validation"] : [split];
+        const folders = ["afrimmlu/data/", "afrimmlu/", "data/"];
+        const files = folders.flatMap((folder) => names.map((one) => `${folder}${code}/${one}.tsv`));
+        const what = `AfriMMLU in ${name}, ${split}`;
+        return splitOf(await taskRows(data, { what, files, dataset, config: code, split, quotes: true }));
+      },
+    };
+    return [openQuestions(task, AFRICAN, options)];
+  },
+};
 
 /** The questions of a task, by split and subject. */
-export interface MmluQuestions extends Pick<TaskDeclaration, "name" | "title" | "published" | "benchmark"> {
+interface MmluTask extends Pick<TaskDeclaration, "name" | "title" | "published" | "benchmark"> {
   readonly metrics?: readonly Metric[];
   /** The split that shots are the first rows of, subject by subject. */
   readonly shotSplit: string;
   readonly read: (data: OpenData, split: string) => Promise<Split>;
 }
 
-export function openQuestions(
-  { read, shotSplit, metrics = METRICS, ...named }: MmluQuestions,
+function openQuestions(
+  { read, shotSplit, metrics = METRICS, ...named }: MmluTask,
   protocols: readonly MmluProtocol[],
   options: OpenOptions,
 ): Task {
@@ -158,7 +177,6 @@ export function openQuestions(
     metrics,
     ...choiceJudging(protocol),
     async load(data) {
-      const { heading, item, solved } = protocol;
       const test = await read(data, "test");
       const examples = shots === 0 ? undefined : await read(data, shotSplit);
       const items = [...test.questions].flatMap(([subject, questions]) => {
@@ -167,34 +185,74 @@ export function openQuestions(
           const found = plural(chosen.length, `${shotSplit} question`);
           throw dataError(`${named.title}: ${subject} has ${found} here, too few for ${shots} shots`);
         }
-        const shared = heading(subject) + chosen.map((one) => solved(one, subject)).join("");
-        return questions.map((question, i) => item(question, subject, `${subject}/${i + 1}`, shared));
+        const shared = headingOf(subject, protocol) + chosen.map((one) => solved(one, subject, protocol)).join("");
+        return questions.map((question, i) => {
+          const prompt = { form: "text", shared, own: asked(question, subject, protocol) } as const;
+          return itemOf(question, { id: `${subject}/${i + 1}`, group: subject, prompt }, protocol);
+        });
       });
       return { items, notes: test.notes };
     },
   }));
 }
 
-export function headingOf(subject: string): string {
-  return `The following are multiple choice questions (with answers) about ${spoken(subject)}.\n\n`;
-}
-
-export const spoken = (subject: string) => subject.replaceAll("_", " ");
-
-export interface Question {
+interface Question {
   readonly question: string;
   readonly choices: readonly string[];
   readonly correct: number;
 }
 
-function formatQuestion({ question, choices }: Question, isStripped: boolean): string {
-  const lines = choices.map((choice, i) => `${LETTERS[i]}. ${choice}`);
-  return [isStripped ? question.trim() : question, ...lines, "Answer:"].join("\n");
+function headingOf(subject: string, { hasHeading = true }: MmluProtocol): string {
+  return hasHeading ? `The following are multiple choice questions (with answers) about ${spoken(subject)}.\n\n` : "";
 }
 
-export interface Split {
+const spoken = (subject: string) => subject.replaceAll("_", " ");
+
+function asked({ question, choices }: Question, subject: string, { isStripped, asksForText }: MmluProtocol): string {
+  if (!asksForText) {
+    const lines = choices.map((choice, i) => `${LETTERS[i]}. ${choice}`);
+    return [isStripped ? question.trim() : question, ...lines, "Answer:"].join("\n");
+  }
+  // The indentation is lm-eval's.
+  return [
+    "You are a highly knowledgeable and intelligent artificial intelligence",
+    `                model answers multiple-choice questions about ${subject}`,
+    "",
+    `                Question: ${question}`,
+    "",
+    "                Choices:",
+    ...choices.map((choice, i) => `                        ${LETTERS[i]}: ${choice}`),
+    "",
+    "                Answer:  ",
+  ].join("\n");
+}
+
+/** A solved example, with what comes after it. */
+function solved(question: Question, subject: string, protocol: MmluProtocol): string {
+  const answer = (protocol.asksForText ? question.choices : LETTERS)[question.correct];
+  return `${asked(question, subject, protocol)} ${answer}\n\n`;
+}
+
+function itemOf(
+  { choices, correct }: Question,
+  item: Pick<ChooseItem, "id" | "group" | "prompt">,
+  { asksForText }: MmluProtocol,
+): ChooseItem {
+  const lettered = letterItem({ ...item, correct });
+  return asksForText ? { ...lettered, choices: choices.map((choice) => ` ${choice}`) } : lettered;
+}
+
+interface Split {
   readonly questions: ReadonlyMap<string, readonly Question[]>;
   readonly notes: readonly string[];
+}
+
+/** The questions of rows that name their subjects. @param order of the subjects; default that of the rows */
+function splitOf(rows: readonly LocatedRow[], order?: readonly string[]): Split {
+  const bySubject = groupBy(rows, (row) => textField(row, "subject"));
+  const subjects = order?.filter((subject) => bySubject.has(subject)) ?? [...bySubject.keys()];
+  const questions = subjects.map((subject) => [subject, (bySubject.get(subject) ?? []).map(questionOf)] as const);
+  return { questions: new Map(questions), notes: [] };
 }
 
 async function readSplit(data: OpenData, folder: string, split: string, subjects: readonly string[]): Promise<Split> {
@@ -205,10 +263,7 @@ async function readSplit(data: OpenData, folder: string, split: string, subjects
   }
   // One request holds all subjects; each row names its own.
   const source = { what: `MMLU, ${split}`, files, dataset: DATASET, config: "all", split };
-  const bySubject = groupBy(await taskRows(data, source), (located) => textField(located, "subject"));
-  const found = subjects.filter((subject) => bySubject.has(subject));
-  const questions = found.map((subject) => [subject, (bySubject.get(subject) ?? []).map(questionOf)] as const);
-  return { questions: new Map(questions), notes: [] };
+  return splitOf(await taskRows(data, source), subjects);
 }
 
 const CSV_COLUMNS = ["question", ...LETTERS, "answer"];
@@ -246,13 +301,16 @@ async function readFolder(root: string, folder: string, split: string, subjects:
   );
 }
 
-/** A row of the hub has a list of choices, a row of a file a column for each. */
+/** A row has a list of choices, as the hub has them, or as Python writes it (AfriMMLU), or a column for each. */
 function questionOf(located: LocatedRow): Question {
-  const { choices = LETTERS.map((letter) => located.row[letter]), answer } = located.row;
-  const correct = indexOfLetter(answer);
-  if (!Array.isArray(choices) || choices.length !== 4 || correct === undefined) {
-    const found = JSON.stringify(answer);
-    throw dataError(`${located.where}: the answer is ${found}; expected four choices, and A, B, C or D (0 to 3)`);
+  const { row, where } = located;
+  const columns = LETTERS.map((letter) => row[letter] ?? row[`option_${letter.toLowerCase()}`]);
+  const choices = typeof row.choices === "string" ? parsePythonList(row.choices, where) : (row.choices ?? columns);
+  const correct = indexOfLetter(row.answer);
+  const isWhole = Array.isArray(choices) && choices.length === 4 && !choices.includes(undefined);
+  if (!isWhole || correct === undefined) {
+    const found = JSON.stringify(row.answer);
+    throw dataError(`${where}: the answer is ${found}; expected four choices, and A, B, C or D (0 to 3)`);
   }
   return { question: textField(located, "question"), choices: choices.map(String), correct };
 }

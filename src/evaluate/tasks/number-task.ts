@@ -1,10 +1,9 @@
 // What tasks share whose problems are answered by a number at the end of some text.
-import type { Language } from "../../core/index.js";
 import { flexibleExtract, matchesAsGsm8k, matchesWithoutPunctuation, strictMatch } from "../answers/lm-eval-filters.js";
 import { parseDecimal, sameNumber } from "../answers/numbers.js";
 import { type MgsmAnswerOptions, readMgsmAnswer } from "../answers/read-mgsm-answer.js";
 import type { TaskDeclaration } from "./declare-task.js";
-import { type Metric, type Task, textItems } from "./task.js";
+import { type Metric, type Prompt, type Task, textItems } from "./task.js";
 import { dataError, type LocatedRow, type OpenData, textField } from "./task-data.js";
 
 export type NumberReader = Pick<Task, "metrics" | "read" | "score">;
@@ -35,21 +34,21 @@ export function mgsmReader(language: string, options: MgsmAnswerOptions): Number
   return numberReader(["strict", "flexible"], (text) => readMgsmAnswer(text, language, options), sameNumber);
 }
 
-/** Stops that lm-eval's declarations have after the one of the question. */
-const LM_EVAL_STOPS = ["</s>", "<|im_end|>"];
 /** lm-eval's default, `max_gen_toks`. */
 export const LM_EVAL_TOKENS = 256;
 
-export const lmEvalStops = (question: string): string[] => [question, ...LM_EVAL_STOPS];
+/** The stops of lm-eval's declarations. @param question what a question begins with */
+export const lmEvalStops = (question: string): string[] => [question, "</s>", "<|im_end|>"];
 
 /**
  * The filters and metrics of lm-eval.
  * @param strict pattern of `strict-match`; without one, the whole text is the strict answer (`remove_whitespace`)
  */
-export function lmEvalReader(strict: RegExp | undefined, compares: "gsm8k" | "without punctuation"): NumberReader {
+export function lmEvalReader(strict: string | undefined, compares: "gsm8k" | "without punctuation"): NumberReader {
+  const pattern = strict === undefined ? undefined : new RegExp(strict);
   return numberReader(
-    [strict ? "strict-match" : "remove_whitespace", "flexible-extract"],
-    (text) => ({ strict: strict ? strictMatch(text, strict) : text.trim(), flexible: flexibleExtract(text) }),
+    [pattern ? "strict-match" : "remove_whitespace", "flexible-extract"],
+    (text) => ({ strict: pattern ? strictMatch(text, pattern) : text.trim(), flexible: flexibleExtract(text) }),
     compares === "gsm8k" ? matchesAsGsm8k : matchesWithoutPunctuation,
   );
 }
@@ -60,47 +59,41 @@ export interface Problem {
   readonly answer: string;
 }
 
-export interface NumberTask extends Pick<TaskDeclaration, "benchmark"> {
-  readonly name: string;
-  readonly title: string;
-  readonly published: NonNullable<TaskDeclaration["published"]>;
-  readonly answersIn: Language | undefined;
+export interface NumberTask<E>
+  extends Pick<TaskDeclaration, "name" | "title" | "published" | "benchmark" | "answersIn"> {
   readonly reader: NumberReader;
   readonly shots: number;
-  /** What a problem is asked with. */
-  readonly ask: (question: string) => string;
   readonly stop: readonly string[];
   readonly maxNewTokens: number;
   problems(data: OpenData): Promise<readonly Problem[]>;
-  /** All solved examples: prompt and answer, without what separates them. */
-  examples(data: OpenData): Promise<readonly string[]>;
+  /** All solved examples. */
+  examples(data: OpenData): Promise<readonly E[]>;
+  /** The function that makes the prompt of a question, after these examples. */
+  prompter(examples: readonly E[]): (question: string) => Prompt;
 }
 
-export function declareNumberTask(task: NumberTask): TaskDeclaration {
-  const { name, title, published, benchmark, answersIn, reader, shots, ask, stop, maxNewTokens } = task;
+export function declareNumberTask<E>(task: NumberTask<E>): TaskDeclaration {
+  const { reader, shots, stop, maxNewTokens, problems, examples, prompter, ...named } = task;
   return {
-    name,
-    title,
-    published,
-    benchmark,
-    answersIn,
+    ...named,
     ...reader,
     async load(data) {
-      const problems = await task.problems(data);
-      const examples = shots === 0 ? [] : await task.examples(data);
-      if (examples.length < shots) {
-        throw dataError(`${name} has ${examples.length} solved examples here, too few for ${shots} shots`);
+      const asked = await problems(data);
+      const solved = shots === 0 ? [] : await examples(data);
+      if (solved.length < shots) {
+        throw dataError(`${named.name} has ${solved.length} solved examples here, too few for ${shots} shots`);
       }
-      const shared = examples
-        .slice(0, shots)
-        .map((example) => `${example}\n\n`)
-        .join("");
-      const asked = problems.map(({ question, answer: gold }) => {
-        return { prompt: { form: "text" as const, shared, own: ask(question) }, gold };
-      });
-      return { items: textItems(asked, { stop, maxNewTokens }) };
+      const ask = prompter(solved.slice(0, shots));
+      const prompts = asked.map(({ question, answer: gold }) => ({ prompt: ask(question), gold }));
+      return { items: textItems(prompts, { stop, maxNewTokens }) };
     },
   };
+}
+
+/** Prompts of text. @param ask what a problem is asked with @param examples with their answers */
+export function textPrompter(ask: (question: string) => string, examples: readonly string[]) {
+  const shared = examples.map((example) => `${example}\n\n`).join("");
+  return (question: string): Prompt => ({ form: "text", shared, own: ask(question) });
 }
 
 /** A problem of a row whose answer must be a number. @param number takes the number out of the field */

@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import { didYouMean, digestOfJson, RecipeError } from "../../core/index.js";
 import { answerWords } from "./answer-settings.js";
+import TABLE from "./protocols.json" with { type: "json" };
 import type { Item, Task } from "./task.js";
 
 /** A way of asking. Any change of a prompt, a stop or a reading makes a new version. */
@@ -23,6 +24,10 @@ export interface Protocol {
   /** first: the first of tied choices is the answer. Default: a tie of k choices is worth 1/k. */
   readonly ties?: "first";
 }
+
+/** The protocols of a family; the first is the default. */
+export const protocolsOf = <P extends Protocol>(family: keyof typeof TABLE) =>
+  TABLE[family] as readonly unknown[] as readonly P[];
 
 /** `layergraft/mgsm-native-cot@1`. */
 export function protocolId({ name, version }: Protocol): string {
