@@ -160,7 +160,7 @@ export function planSet(declaration: SetDeclaration): SetPlan {
   const { use, language } = declaration;
   if (use === undefined) {
     const { source, map, name = source, filter = [] } = declaration;
-    if (source === undefined || name === undefined) throw new RecipeError("a set of data needs a source", []);
+    if (source === undefined || name === undefined) throw new RecipeError("a set of data needs a source");
     return { ...declaration, name, source, map, filter };
   }
   const ready = readySet(use).declare(
@@ -176,7 +176,7 @@ export function planSet(declaration: SetDeclaration): SetPlan {
   const given = Object.fromEntries(Object.entries(declaration).filter(([, value]) => value !== undefined));
   const source = declaration.source ?? ready.source;
   if (source === undefined)
-    throw new RecipeError(`${use} needs a source. ${readySet(use).note ?? ""}`.trim(), [], { field: "source" });
+    throw RecipeError.at({ field: "source" }, `${use} needs a source. ${readySet(use).note ?? ""}`.trim());
   return {
     ...(fields as SetDeclaration),
     ...given,

@@ -124,9 +124,7 @@ export class Encoder {
 
 function required(id: number | undefined, field: string, what: string): number {
   if (id !== undefined) return id;
-  throw new RecipeError(`the tokenizer has no token that ${what}. Set ${field}: false to train without it.`, [], {
-    field,
-  });
+  throw RecipeError.at({ field }, `the tokenizer has no token that ${what}. Set ${field}: false to train without it.`);
 }
 
 function commonPrefix(a: readonly number[], b: readonly number[]): number {

@@ -98,9 +98,8 @@ function compileTurn(text: string): (turn: Turn) => Span[] {
   const isName = (name: string) => (part: (typeof parts)[number]) => typeof part !== "string" && part.name === name;
   const at = parts.findIndex(isName("response"));
   if (at < 0 || !parts.slice(0, at).some(isName("prompt")) || parts.filter(isName("response")).length > 1) {
-    throw new RecipeError(`the template ${JSON.stringify(text)} must have {prompt}, and {response} once after it`, [], {
-      field: "template",
-    });
+    const message = `the template ${JSON.stringify(text)} must have {prompt}, and {response} once after it`;
+    throw RecipeError.at({ field: "template" }, message);
   }
   const placesSystem = parts.some(isName("system"));
   return ({ system, prompt, response }) => {

@@ -114,9 +114,8 @@ export interface HandOverOptions extends Omit<RunOptions, "resume" | "force" | "
 export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> {
   const { run, signal, cluster, onReady, onWritten } = options;
   if (run.lora?.merge) {
-    throw new RecipeError("TRL does not support lora.merge. Merge its adapter afterwards, as FOLDER+ADAPTER.", [], {
-      field: "lora.merge",
-    });
+    const message = "TRL does not support lora.merge. Merge its adapter afterwards, as FOLDER+ADAPTER.";
+    throw RecipeError.at({ field: "lora.merge" }, message);
   }
   const prepared = await prepareRun(options);
   try {
@@ -142,9 +141,7 @@ async function trainOptions(prepared: PreparedRun, { run, folder }: RunOptions):
     ? resolveSelection(run.revert, { tensors: source.tensors, layers: source.config.layers, field: "revert" })
     : undefined;
   if (revert && lora)
-    throw new RecipeError("revert is for full fine-tuning. Leave layers out of train instead.", [], {
-      field: "revert",
-    });
+    throw RecipeError.at({ field: "revert" }, "revert is for full fine-tuning. Leave layers out of train instead.");
   return {
     ...prepared,
     run,
@@ -165,7 +162,7 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   const source = await openModelSource(base);
   if (source.sources.size > 1) {
     const message = `base: ${run.base} is a recipe. Write it first: layergraft merge ${run.base} --out FOLDER`;
-    throw new RecipeError(message, [], { field: "base" });
+    throw RecipeError.at({ field: "base" }, message);
   }
   const spec = readSpec(source.config);
   const checkpoint = [...source.sources.values()][0];
@@ -176,7 +173,7 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   const select = (selection: string, field: string): ReadonlySet<string> => {
     const chosen = resolveSelection(selection, { tensors: source.tensors, layers: source.config.layers, field });
     const known = new Set([...chosen].filter((name) => own.has(name)));
-    if (known.size === 0) throw new RecipeError(`${field}: ${selection} is outside the decoder`, [], { field });
+    if (known.size === 0) throw RecipeError.at({ field }, `${field}: ${selection} is outside the decoder`);
     if (known.size < chosen.size)
       notes.push(`${chosen.size - known.size} tensors of ${field} are outside the decoder and not trained`);
     return known;
@@ -336,9 +333,8 @@ async function inputsOf({ base, streams }: PreparedRun): Promise<Record<string, 
 function baseToMerge({ sources }: OpenedPlan): string {
   const [checkpoint] = sources.values();
   if (checkpoint && !checkpoint.adapter) return checkpoint.folder;
-  throw new RecipeError("lora.merge needs a base without an adapter. Merge the adapter of the base first.", [], {
-    field: "lora.merge",
-  });
+  const message = "lora.merge needs a base without an adapter. Merge the adapter of the base first.";
+  throw RecipeError.at({ field: "lora.merge" }, message);
 }
 
 async function mergeAdapter(run: Run, base: string, adapter: string, signal?: AbortSignal): Promise<string> {

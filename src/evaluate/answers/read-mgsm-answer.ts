@@ -49,9 +49,8 @@ function phrasePattern(written: string): RegExp {
  */
 export function readMgsmAnswer(text: string, language: string, options: MgsmAnswerOptions = {}): MgsmAnswer {
   if (!isMgsmLanguage(language)) {
-    throw new RecipeError(`MGSM has no language ${language}; it has ${MGSM_LANGUAGES.join(", ")}`, [], {
-      field: "language",
-    });
+    const message = `MGSM has no language ${language}; it has ${MGSM_LANGUAGES.join(", ")}`;
+    throw RecipeError.at({ field: "language" }, message);
   }
   const plain = toAsciiNumbers(text).replace(DATE, "\0");
   const strict =

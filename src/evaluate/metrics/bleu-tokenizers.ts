@@ -24,7 +24,7 @@ export function bleuTokenizer(name: string): (line: string) => readonly string[]
       return (line) => [...line].flatMap((character) => words(character));
     default: {
       const known = `it must be one of ${BLEU_TOKENIZERS.join(", ")}${didYouMean(name, BLEU_TOKENIZERS)}`;
-      throw new RecipeError(`unknown tokenizer ${name}; ${known}`, [], { field: "tokenize", actual: name });
+      throw RecipeError.at({ field: "tokenize", actual: name }, `unknown tokenizer ${name}; ${known}`);
     }
   }
 }

@@ -58,7 +58,7 @@ export async function openComparable(path: string): Promise<ComparableResults> {
   try {
     value = await readJsonObject(file, undefined, parsePythonJson);
   } catch (error) {
-    throw new RecipeError(`${path} has no results of an evaluation: ${(error as Error).message}`, [], { file });
+    throw RecipeError.at({ file }, `${path} has no results of an evaluation: ${(error as Error).message}`);
   }
   if (isObject(value.results) && value.format === undefined) return { ...(await readLmEval(file, value)), path };
   return ownResults(path, file, await readResults(file));
@@ -78,13 +78,13 @@ function parsePythonJson(text: string): unknown {
 
 async function resultsFile(path: string): Promise<string> {
   if (path.endsWith(".jsonl")) {
-    throw new RecipeError(`${path} holds samples; pass its folder, or the results file beside it`, [], { file: path });
+    throw RecipeError.at({ file: path }, `${path} holds samples; pass its folder, or the results file beside it`);
   }
   if (path.endsWith(".json") || (await isFile(path))) return path;
   const found = await nearestResults(path);
   if (found.length > 1) {
     const message = `${path} has ${found.length} results, such as ${formatSome(found, 2)}; pass one of them`;
-    throw new RecipeError(message, [], { file: path });
+    throw RecipeError.at({ file: path }, message);
   }
   return found[0] ?? join(path, "results.json");
 }
@@ -108,7 +108,7 @@ async function nearestResults(path: string): Promise<string[]> {
   }
   if ((await listed(path)).some(({ name }) => name === "config.json")) {
     const message = `${path} is a model, not results. Evaluate it first: layergraft eval ${path} --tasks TASK --out FOLDER`;
-    throw new RecipeError(message, [], { file: path });
+    throw RecipeError.at({ file: path }, message);
   }
   return [];
 }

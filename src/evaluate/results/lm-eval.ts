@@ -21,7 +21,7 @@ const MAX_TASKS = 10_000;
 export async function readLmEval(file: string, value: Fields): Promise<ComparableResults> {
   const results = fieldsOf(value.results);
   const names = Object.keys(results);
-  if (names.length > MAX_TASKS) throw new RecipeError(`${file} has more than ${MAX_TASKS} tasks`, [], { file });
+  if (names.length > MAX_TASKS) throw RecipeError.at({ file }, `${file} has more than ${MAX_TASKS} tasks`);
   const date = /^results_(.*)\.json$/.exec(basename(file))?.[1];
   const beside = (await readdir(dirname(file))).filter(
     (name) => name.startsWith("samples_") && name.endsWith(".jsonl"),
@@ -39,7 +39,7 @@ export async function readLmEval(file: string, value: Fields): Promise<Comparabl
     const parts = leaves.flatMap((leaf) => samplesOf(leaf).map((name) => ({ task: leaf, name })));
     if (inGroup.length === 0 && parts.length > 1) {
       const folder = dirname(file);
-      throw new RecipeError(`${folder} has several samples of ${task}; keep one run in the folder`, [], { file });
+      throw RecipeError.at({ file }, `${folder} has several samples of ${task}; keep one run in the folder`);
     }
     if (inGroup.length === 0 && parts.length === 0)
       notes.push(`${task} has no samples beside ${basename(file)}; run lm_eval with --log_samples`);
@@ -48,9 +48,8 @@ export async function readLmEval(file: string, value: Fields): Promise<Comparabl
     if (parts.length === leaves.length) tasks.push({ ...describe(value, task, inGroup.length > 0), read });
   }
   if (tasks.length === 0) {
-    throw new RecipeError(`${file} has no samples beside it, which compare needs; run lm_eval with --log_samples`, [], {
-      file,
-    });
+    const message = `${file} has no samples beside it, which compare needs; run lm_eval with --log_samples`;
+    throw RecipeError.at({ file }, message);
   }
   const model = textOf(value.model_name) ?? textOf(fieldsOf(value.config).model) ?? basename(dirname(file));
   const source = textOf(value.model_source) ?? textOf(fieldsOf(value.config).model);
@@ -121,15 +120,14 @@ async function readSamples(
         const where = `${path}, line ${lines[i]}`;
         const id = textOf(row.doc_id);
         if (id === undefined)
-          throw new RecipeError(`${where} is not a sample of lm-eval: doc_id is missing`, [], { file: path });
+          throw RecipeError.at({ file: path }, `${where} is not a sample of lm-eval: doc_id is missing`);
         const key = parts.length > 1 ? `${task}/${id}` : id;
         const asked = askedIn(row);
         const known = samples.get(key);
         const sample = known ?? { group: parts.length > 1 ? task : undefined, asked, verdict: {} };
         if (known && !agree(known.asked, asked)) {
-          throw new RecipeError(`${where} has another document or prompt than the line before of doc_id ${id}`, [], {
-            file: path,
-          });
+          const message = `${where} has another document or prompt than the line before of doc_id ${id}`;
+          throw RecipeError.at({ file: path }, message);
         }
         if (isTie(logLikelihoodsIn(row))) tied.add(key);
         for (const { name, metric, filter } of wanted) {
@@ -138,7 +136,7 @@ async function readSamples(
           if (typeof found !== "number" && typeof found !== "boolean") continue;
           if (Object.hasOwn(sample.verdict, name)) {
             const message = `${where} repeats doc_id ${id} of the filter ${filter}; keep one run in the file`;
-            throw new RecipeError(message, [], { file: path });
+            throw RecipeError.at({ file: path }, message);
           }
           sample.verdict[name] = Number(found);
         }

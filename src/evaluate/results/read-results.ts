@@ -114,13 +114,13 @@ export async function readResults(path: string): Promise<Results> {
   try {
     value = await readJsonObject(file);
   } catch (error) {
-    throw new RecipeError(`${path} has no results of an evaluation: ${(error as Error).message}`, [], { file });
+    throw RecipeError.at({ file }, `${path} has no results of an evaluation: ${(error as Error).message}`);
   }
   const { value: results, problems } = checkSchema(RESULTS, value);
   if (results) return results as Results;
   const format = (value as { format?: unknown }).format;
   if (typeof format === "number" && format > FORMAT) {
-    throw new RecipeError(`${file} was written by a newer version of layergraft; update layergraft`, [], { file });
+    throw RecipeError.at({ file }, `${file} was written by a newer version of layergraft; update layergraft`);
   }
   const summary = `${file} is not a valid results.json (layergraft eval --out writes one):`;
   throw new RecipeError(summary, problems.slice(0, 10).map(formatProblem), { file });
@@ -171,13 +171,13 @@ async function readRows<T extends z.ZodType>(
   const name = samplesFile(task);
   const file = join(folder, name);
   if (!(await isFile(file))) {
-    throw new RecipeError(`${folder} has no ${name}, the samples of ${task}, which compare needs`, [], { file });
+    throw RecipeError.at({ file }, `${folder} has no ${name}, the samples of ${task}, which compare needs`);
   }
   const rows = (await fileRows(file)).filter(({ row }) => isWanted(row));
   return rows.map(({ row, where }) => {
     const { value, problems } = checkSchema(schema, row);
     if (value === undefined) {
-      throw new RecipeError(`${where} is not a sample: ${formatSome(problems.map(formatProblem))}`, [], { file });
+      throw RecipeError.at({ file }, `${where} is not a sample: ${formatSome(problems.map(formatProblem))}`);
     }
     return value;
   });

@@ -46,10 +46,10 @@ export function bootstrapInterval(
 ): Interval {
   const { resamples = 1000, seed = 0, level = 0.95 } = options;
   if (!Number.isInteger(resamples) || resamples < 2) {
-    throw new RecipeError(`a bootstrap needs at least 2 resamples, not ${resamples}`, [], { field: "resamples" });
+    throw RecipeError.at({ field: "resamples" }, `a bootstrap needs at least 2 resamples, not ${resamples}`);
   }
   if (!(level > 0 && level < 1)) {
-    throw new RecipeError(`the level of an interval is between 0 and 1, not ${level}`, [], { field: "level" });
+    throw RecipeError.at({ field: "level" }, `the level of an interval is between 0 and 1, not ${level}`);
   }
   if (strata.length === 0 || strata.some((stratum) => stratum.length === 0)) {
     throw new RecipeError("there are no items to resample");

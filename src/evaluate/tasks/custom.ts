@@ -111,7 +111,7 @@ function readerOf({ read, language }: GenerateDeclaration): (output: string) => 
   if (read === "number") {
     const code = findLanguage(language)?.short ?? language;
     if (!isMgsmLanguage(code)) {
-      throw new RecipeError(`read: number knows the languages of MGSM, not ${language}`, [], { field: "language" });
+      throw RecipeError.at({ field: "language" }, `read: number knows the languages of MGSM, not ${language}`);
     }
     return (output) => readMgsmAnswer(output, code).flexible;
   }
@@ -119,9 +119,8 @@ function readerOf({ read, language }: GenerateDeclaration): (output: string) => 
   try {
     new RegExp(pattern, "gu");
   } catch (error) {
-    throw new RecipeError(`read.pattern is not a regular expression: ${(error as Error).message}`, [], {
-      field: "read.pattern",
-    });
+    const message = `read.pattern is not a regular expression: ${(error as Error).message}`;
+    throw RecipeError.at({ field: "read.pattern" }, message);
   }
   // The first group of the last match, as an answer comes after the reasoning.
   return (output) => {
@@ -136,9 +135,8 @@ function lastMatch(pattern: string, output: string): (string | undefined)[] | un
     return guardedPatterns("lastMatch", [pattern, "gu", output]);
   } catch (error) {
     if (!(error instanceof GuardError)) throw error;
-    throw new RecipeError(`read.pattern ${error.message} on an answer; write a simpler expression`, [], {
-      field: "read.pattern",
-    });
+    const message = `read.pattern ${error.message} on an answer; write a simpler expression`;
+    throw RecipeError.at({ field: "read.pattern" }, message);
   }
 }
 

@@ -38,12 +38,12 @@ export const flores: TaskFamily = {
     const codes = name.slice("flores_".length).split("-");
     const [first, second] = codes.map((code) => requireLanguage(code, { task: name, field: "tasks" }));
     if (!first || codes.length > 2 || first.code === second?.code) {
-      throw new RecipeError(`${name}: write two languages, as in flores_eng-swh`, [], { field: "tasks" });
+      throw RecipeError.at({ field: "tasks" }, `${name}: write two languages, as in flores_eng-swh`);
     }
     if (second) return [openFlores(first, second, options)];
     const english = requireLanguage("eng_Latn", { task: name, field: "tasks" });
     if (first.code === english.code) {
-      throw new RecipeError(`${name}: write the other language, as in flores_swh`, [], { field: "tasks" });
+      throw RecipeError.at({ field: "tasks" }, `${name}: write the other language, as in flores_swh`);
     }
     return [openFlores(english, first, options), openFlores(first, english, options)];
   },

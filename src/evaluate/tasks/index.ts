@@ -101,7 +101,7 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
       const task = withAnswers(one, options.answers);
       const known = tasks.get(task.name);
       if (known && known.protocol.name !== task.protocol.name) {
-        throw new RecipeError(`two tasks are called ${task.name}; rename one of them`, [], { field: "tasks" });
+        throw RecipeError.at({ field: "tasks" }, `two tasks are called ${task.name}; rename one of them`);
       }
       tasks.set(task.name, task);
     }
@@ -112,7 +112,7 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
     const messages = problems.map(({ message }) => message);
     throw new RecipeError("some tasks cannot be opened:", messages, { field: "tasks" });
   }
-  if (tasks.size === 0) throw new RecipeError("no tasks; pass at least one", [], { field: "tasks" });
+  if (tasks.size === 0) throw RecipeError.at({ field: "tasks" }, "no tasks; pass at least one");
   checkProtocols(
     protocol,
     [...families].flatMap(({ protocols }) => protocols),

@@ -49,9 +49,8 @@ export function matchProtocol<P extends Protocol>(asked: readonly string[], prot
   const found = new Set(asked.flatMap((name) => namedProtocol(name, protocols) ?? []));
   if (found.size > 1) {
     const names = [...found].map(protocolId).join(" and ");
-    throw new RecipeError(`${names} are protocols of the same tasks; choose one of them for each run`, [], {
-      field: "protocol",
-    });
+    const message = `${names} are protocols of the same tasks; choose one of them for each run`;
+    throw RecipeError.at({ field: "protocol" }, message);
   }
   return [...found][0];
 }
@@ -79,9 +78,7 @@ export function checkProtocols(asked: readonly string[], protocols: readonly Pro
   if (problems.length === 0) return;
   // Task files declare no protocols.
   if (protocols.length === 0) {
-    throw new RecipeError(`These tasks have no choice of protocols; remove ${asked.join(", ")}`, [], {
-      field: "protocol",
-    });
+    throw RecipeError.at({ field: "protocol" }, `These tasks have no choice of protocols; remove ${asked.join(", ")}`);
   }
   const known = protocols.map(protocolId).join(", ");
   throw new RecipeError(`These tasks have no such protocol; their protocols are ${known}:`, problems, {
@@ -98,7 +95,7 @@ export function shotsOf(protocol: Protocol, asked: number | undefined): number {
   if (asked === undefined) return usual;
   if (Number.isInteger(asked) && asked >= 0 && asked <= most) return asked;
   const range = most === 0 ? "has no shots" : `has from 0 to ${most} shots`;
-  throw new RecipeError(`${protocolId(protocol)} ${range}, not ${asked}`, [], { field: "shots" });
+  throw RecipeError.at({ field: "shots" }, `${protocolId(protocol)} ${range}, not ${asked}`);
 }
 
 /**

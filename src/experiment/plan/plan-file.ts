@@ -84,7 +84,7 @@ export async function inspectPlan(source: string | ExperimentInput): Promise<Ins
   }
   if ((await exists(source)) && !(await isFile(source))) {
     const message = `${source} is not a regular file. Save the plan as a file, because every resume reads it again.`;
-    throw new RecipeError(message, [], { file: source });
+    throw RecipeError.at({ file: source }, message);
   }
   const { value, inLines } = openSettings(await readSettingsText(source, "plan"), source);
   const { variants, problems, locate } = checkVariants(value, check);

@@ -38,7 +38,7 @@ export async function openTask(request: TaskRequest, folder: string): Promise<Ta
   const [only, another] = opened;
   // All models of a plan are asked in the same way, whatever template one of them has.
   if (only && !another) return { ...only, asChat: undefined };
-  throw new RecipeError(`${task} is a suite of ${opened.length} tasks; list them one by one`, [], { field: "tasks" });
+  throw RecipeError.at({ field: "tasks" }, `${task} is a suite of ${opened.length} tasks; list them one by one`);
 }
 
 /** Data of tasks: a folder, or the hub. */

@@ -72,11 +72,8 @@ export function planLora(
   }
   const modules = [...tensors].flatMap(([name, tensor]) => (chosen.has(name) ? moduleOf(name, tensor) : []));
   if (modules.length === 0) {
-    throw new RecipeError(
-      `${field}: the selection has no matrix that LoRA can train, only ${formatSome([...chosen])}`,
-      [],
-      { field },
-    );
+    const message = `${field}: the selection has no matrix that LoRA can train, only ${formatSome([...chosen])}`;
+    throw RecipeError.at({ field }, message);
   }
   const { rank, alpha, rank_stabilised: isStabilised } = settings;
   const scale = alpha / (isStabilised ? Math.sqrt(rank) : rank);
@@ -91,9 +88,8 @@ function moduleOf(name: string, { layer, part, shape, transposed }: LoraBaseTens
   const [out = 0, input = 0] = shape;
   if (shape.length > 2 || transposed) {
     const what = transposed ? "is stored [in, out]" : "holds several matrices in one tensor";
-    throw new RecipeError(`train: ${name} ${what}, which LoRA does not support here. Train it with PEFT.`, [], {
-      field: "train",
-    });
+    const message = `train: ${name} ${what}, which LoRA does not support here. Train it with PEFT.`;
+    throw RecipeError.at({ field: "train" }, message);
   }
   return [{ tensor: name, module: name.replace(/\.weight$/, ""), layer, part, out, in: input }];
 }

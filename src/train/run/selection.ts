@@ -169,7 +169,7 @@ export function resolveSelection(
   const selected = new Set(terms.flatMap((term) => matches(term, model)));
   for (const name of but.flatMap((term) => matches(term, model))) selected.delete(name);
   if (selected.size === 0) {
-    throw new RecipeError(`${field}: ${JSON.stringify(text)} leaves nothing to select`, [], { field });
+    throw RecipeError.at({ field }, `${field}: ${JSON.stringify(text)} leaves nothing to select`);
   }
   return new Set([...tensors.keys()].filter((name) => selected.has(name)));
 }
@@ -184,15 +184,12 @@ function matches(term: SelectionTerm, { tensors, layers, field }: Model): string
   });
   const tooMany = term.layers?.find((range) => "end" in range && range.count > layers);
   if (tooMany) {
-    throw new RecipeError(`${field}: ${formatRange(tooMany)} is more than the model's ${layers} layers`, [], { field });
+    throw RecipeError.at({ field }, `${field}: ${formatRange(tooMany)} is more than the model's ${layers} layers`);
   }
   const beyond = ranges?.find(([, last]) => last >= layers)?.[1];
   if (beyond !== undefined) {
-    throw new RecipeError(`${field}: the model has no layer ${beyond}; its layers are 0 to ${layers - 1}`, [], {
-      field,
-      expected: `at most ${layers - 1}`,
-      actual: String(beyond),
-    });
+    const message = `${field}: the model has no layer ${beyond}; its layers are 0 to ${layers - 1}`;
+    throw RecipeError.at({ field, expected: `at most ${layers - 1}`, actual: String(beyond) }, message);
   }
   const isInLayers = ({ layer }: Selectable) =>
     ranges === undefined || (layer !== null && ranges.some(([first, last]) => first <= layer && layer <= last));
@@ -205,7 +202,7 @@ function matches(term: SelectionTerm, { tensors, layers, field }: Model): string
     const found = ofPart.filter(([, tensor]) => isInLayers(tensor));
     if (found.length === 0) {
       const asked = formatTerm({ ...term, parts: [part] });
-      throw new RecipeError(`${field}: ${asked} matches nothing; ${describePlaces(part, ofPart)}`, [], { field });
+      throw RecipeError.at({ field }, `${field}: ${asked} matches nothing; ${describePlaces(part, ofPart)}`);
     }
     return found.map(([name]) => name);
   });
@@ -224,5 +221,5 @@ function unknownPart(part: string, tensors: ReadonlyMap<string, Selectable>, fie
   const hint = isTied
     ? ". Its output head is the embedding; write embeddings"
     : `; it has ${[...words, formatSome(parts, 20)].join(", ")}${didYouMean(part, [...words, ...parts, ...modules])}`;
-  return new RecipeError(`${field}: the model has no ${part}${hint}`, [], { field, actual: part });
+  return RecipeError.at({ field, actual: part }, `${field}: the model has no ${part}${hint}`);
 }
