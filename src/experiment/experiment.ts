@@ -225,7 +225,6 @@ export interface RunExperimentOptions {
  */
 export async function runOpened(experiment: Experiment, options: RunExperimentOptions = {}): Promise<RunSummary> {
   const { plan, world, out, file } = experiment;
-  const store = new Store(out);
   refuseProblems(world.problems, basename(file));
   const { estimate } = await progressOf(experiment);
   refuseProblems(await lackOfSpace(experiment, estimate, await downloadsOf(experiment)), basename(file));
@@ -239,7 +238,7 @@ export async function runOpened(experiment: Experiment, options: RunExperimentOp
     attempts: plan.executor.attempts,
     settings: (step) => settingsOf(experiment, step, options),
     logTo: options.logTo,
-    executor: options.executor ?? ((events) => executorOf(plan, store, events)),
+    executor: options.executor ?? ((events) => executorOf(plan, events)),
   });
 }
 
@@ -265,13 +264,12 @@ function resourcesOf({ executor }: ExperimentPlan, kind: StepKind) {
   return { cores, memory, gpus, time, partition, options, ...given };
 }
 
-function executorOf(plan: ExperimentPlan, store: Store, events: ExecutorEvents): Executor {
+function executorOf(plan: ExperimentPlan, events: ExecutorEvents): Executor {
   const { executor, name } = plan;
   if (executor.kind === "local") return new LocalExecutor(localOptions(plan), events);
   return new SlurmExecutor(
     {
       name,
-      folder: store.jobsFolder,
       setup: executor.setup,
       maxJobs: executor.most_jobs,
       resources: (kind) => resourcesOf(plan, kind),

@@ -16,9 +16,8 @@ export interface SlurmResources {
 
 export interface JobScript {
   readonly name: string;
-  /** File with the folders of the steps, one per line; task i runs line i + 1. */
-  readonly list: string;
-  readonly count: number;
+  /** Of the step. */
+  readonly folder: string;
   readonly resources: SlurmResources;
   /** Shell lines before the step, such as `module load`. */
   readonly setup?: string | undefined;
@@ -30,14 +29,13 @@ export interface JobScript {
 export const EXIT_AGAIN = 75;
 
 /**
- * Writes the script of an array of steps. Each task writes its exit code into its step's folder, because Slurm forgets
- * jobs after minutes (MinJobAge) where accounting is off.
+ * Writes the script of a step. It writes its exit code into the step's folder, because Slurm forgets jobs after minutes
+ * (MinJobAge) where accounting is off.
  */
-export function jobScript({ name, list, count, resources, setup, command }: JobScript): string {
+export function jobScript({ name, folder, resources, setup, command }: JobScript): string {
   const { cores = 1, memory, gpus, time, partition, options = [] } = resources;
   const asked = [
     `--job-name=${name}`,
-    `--array=0-${count - 1}`,
     `--cpus-per-task=${cores}`,
     ...(memory === undefined ? [] : [`--mem=${Math.ceil(memory / 2 ** 20)}M`]),
     ...(gpus === undefined ? [] : [`--gres=${gpus}`]),
@@ -51,13 +49,13 @@ export function jobScript({ name, list, count, resources, setup, command }: JobS
   return [
     "#!/bin/bash",
     ...asked.map((option) => `#SBATCH ${option}`),
-    `folder=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" ${shellQuote(list)})`,
+    `folder=${shellQuote(folder)}`,
     'exec >> "$folder/log.txt" 2>&1',
     "began=$(date +%s)",
     "note() {",
     // Renamed when complete, so that nobody reads half of it.
     `  printf '{"code":%d,"host":"%s","job":"%s","began":%d,"ended":%d}\\n' "$1" "$(hostname)" \\`,
-    '    "$SLURM_ARRAY_JOB_ID"_"$SLURM_ARRAY_TASK_ID" "$began" "$(date +%s)" > "$folder/exit.json.new"',
+    '    "$SLURM_JOB_ID" "$began" "$(date +%s)" > "$folder/exit.json.new"',
     '  mv "$folder/exit.json.new" "$folder/exit.json"',
     "}",
     ...(setup === undefined ? [] : [setup.trimEnd()]),
@@ -69,22 +67,22 @@ export function jobScript({ name, list, count, resources, setup, command }: JobS
   ].join("\n");
 }
 
-/** A task of a job array in the table of squeue. */
-export interface QueuedTask {
+/** A job in the table of squeue. */
+export interface QueuedJob {
   /** Slurm's word for its state, such as `RUNNING`. */
   readonly state: string;
   /** Path of the submitted script. */
   readonly script: string;
 }
 
-/** How a task ended that left no exit code. */
-export interface TaskEnd {
+/** How a job ended that left no exit code. */
+export interface JobEnd {
   /** Undefined: Slurm does not say. */
   readonly outcome: "failed" | "lost" | undefined;
   readonly reason: string;
 }
 
-/** States of tasks that wait or run (squeue's manual, "Job state codes"). */
+/** States of jobs that wait or run (squeue's manual, "Job state codes"). */
 const OPEN: ReadonlySet<string> = new Set([
   ...["PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "CONFIGURING", "RESV_DEL_HOLD"],
   ...["RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"],
@@ -99,8 +97,8 @@ export function isOpen(state: string): boolean {
   return OPEN.has(state);
 }
 
-/** What the state of a task that ended means. sacct also writes `CANCELLED by 0` and `OUT_OF_ME+`. */
-export function endOf(state: string): TaskEnd {
+/** What the state of a job that ended means. sacct also writes `CANCELLED by 0` and `OUT_OF_ME+`. */
+export function endOf(state: string): JobEnd {
   const [name = ""] = state.split(/[\s+]/);
   const slurm = `(Slurm: ${name})`;
   if (LOST.has(name)) return { outcome: "lost", reason: `its job ended early ${slurm}` };
@@ -113,20 +111,13 @@ export function endOf(state: string): TaskEnd {
   return { outcome: undefined, reason: `its job ended without an exit code ${slurm}` };
 }
 
-/** Tasks by id, such as `12_3`, from `squeue --noheader --array --format=%i|%T|%o`. */
-export function readQueue(text: string): Map<string, QueuedTask> {
-  const lines = text.split("\n").flatMap((line) => {
-    const [, id, state, script] = /^\s*(\d+_\d+)\|(\w+)\|(.*)$/.exec(line) ?? [];
-    return id === undefined ? [] : [[id, { state: state ?? "", script: script ?? "" }] as const];
-  });
-  return new Map(lines);
+/** Jobs by id, from `squeue --noheader --format=%i|%T|%o`. */
+export function readQueue(text: string): Map<string, QueuedJob> {
+  const lines = text.matchAll(/^\s*(\d+)\|(\w+)\|(.*)$/gm);
+  return new Map(Array.from(lines, ([, id = "", state = "", script = ""]) => [id, { state, script }]));
 }
 
-/** States of tasks by id, from `sacct --noheader --parsable2 --allocations --format=JobID,State`. */
+/** States of jobs by id, from `sacct --noheader --parsable2 --allocations --format=JobID,State`. */
 export function readAccounts(text: string): Map<string, string> {
-  const lines = text.split("\n").flatMap((line) => {
-    const [, id, state] = /^(\d+_\d+)\|(.+)$/.exec(line.trim()) ?? [];
-    return id === undefined ? [] : [[id, state ?? ""] as const];
-  });
-  return new Map(lines);
+  return new Map(Array.from(text.matchAll(/^\s*(\d+)\|(.+?)\s*$/gm), ([, id = "", state = ""]) => [id, state]));
 }

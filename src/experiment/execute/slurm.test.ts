@@ -31,18 +31,16 @@ class FakeSlurm {
   readonly queue = new Map<string, string>();
   accounts = "";
   isDown = false;
-  /** By array, its script. */
+  /** By job, its script. */
   readonly scripts = new Map<string, string>();
   #next = 100;
 
   run = async (program: string, args: readonly string[]): Promise<string> => {
     this.commands.push([program, ...args]);
     if (program === "sbatch") {
-      const script = readFileSync(args[1] ?? "", "utf8");
-      const last = Number(/--array=0-(\d+)/.exec(script)?.[1]);
       const id = this.#next++;
       this.scripts.set(`${id}`, args[1] ?? "");
-      for (let task = 0; task <= last; task++) this.queue.set(`${id}_${task}`, "PENDING");
+      this.queue.set(`${id}`, "PENDING");
       return `${id}\n`;
     }
     if (program === "squeue") {
@@ -52,8 +50,7 @@ class FakeSlurm {
         });
       // With --user, no job is no error, and no line.
       if (!args.some((arg) => arg.startsWith("--user="))) throw new Error("Invalid job id specified");
-      const script = (id: string) => this.scripts.get(id.split("_")[0] ?? "");
-      return [...this.queue].map(([id, state]) => `${id}|${state}|${script(id)}`).join("\n");
+      return [...this.queue].map(([id, state]) => `${id}|${state}|${this.scripts.get(id)}`).join("\n");
     }
     if (program === "sacct") {
       if (this.accounts === "") throw new Error("Slurm accounting storage is disabled");
@@ -79,7 +76,7 @@ function open(slurm: FakeSlurm, options: Partial<SlurmOptions> = {}) {
   const said: string[] = [];
   const executor = new SlurmExecutor(
     {
-      ...{ folder: join(root, "jobs"), name: "test", maxJobs: 10, command: ["node", "job.js"], pollSeconds: 0.01 },
+      ...{ name: "test", maxJobs: 10, command: ["node", "job.js"], pollSeconds: 0.01 },
       ...{ resources: () => ({ cores: 2 }), run: slurm.run, maxMissed: 3, ...options },
     },
     {
@@ -98,23 +95,24 @@ function open(slurm: FakeSlurm, options: Partial<SlurmOptions> = {}) {
 }
 
 describe("the executor", () => {
-  it("submits steps with the same resources as one array, and reads how they end from files", async () => {
+  it("submits each step with the resources of its kind, and reads how they end from files", async () => {
     const slurm = new FakeSlurm();
     const steps = [makeStep(), makeStep("train"), makeStep()] as const;
     const { executor, finished, started, until } = open(slurm, {
       resources: (kind) => (kind === "train" ? { cores: 4, gpus: "gpu:1" } : { cores: 1 }),
     });
     await executor.start(steps);
-    expect(started).toEqual([`${steps[0].key} 100_0`, `${steps[2].key} 100_1`, `${steps[1].key} 101_0`]);
+    expect(started).toEqual(steps.map(({ key }, i) => `${key} ${100 + i}`));
     expect(executor.free).toBe(7);
-    expect(slurm.commands.filter(([program]) => program === "sbatch")).toHaveLength(2);
-    slurm.queue.set("100_0", "RUNNING");
-    slurm.end("100_1", steps[2], 0);
+    const scripts = steps.map(({ folder }) => readFileSync(join(folder, "job.sh"), "utf8"));
+    expect(scripts.map((text) => /--gres=(.*)/.exec(text)?.[1])).toEqual([undefined, "gpu:1", undefined]);
+    slurm.queue.set("100", "RUNNING");
+    slurm.end("102", steps[2], 0);
     await until(1);
     expect(finished[0]).toEqual({ key: steps[2].key, outcome: "done", seconds: 60 });
     writeFileSync(join(steps[0].folder, "log.txt"), "some lines\nthere is no tensor x\n");
-    slurm.end("100_0", steps[0], 1);
-    slurm.end("101_0", steps[1], 0);
+    slurm.end("100", steps[0], 1);
+    slurm.end("101", steps[1], 0);
     await until(3);
     expect(finished.find(({ key }) => key === steps[0].key)).toMatchObject({
       outcome: "failed",
@@ -128,9 +126,9 @@ describe("the executor", () => {
     const steps = [makeStep(), makeStep(), makeStep(), makeStep()] as const;
     const { executor, finished, until } = open(slurm);
     await executor.start(steps);
-    slurm.queue.set("100_0", "NODE_FAIL");
-    slurm.queue.set("100_1", "TIMEOUT");
-    slurm.queue.delete("100_2");
+    slurm.queue.set("100", "NODE_FAIL");
+    slurm.queue.set("101", "TIMEOUT");
+    slurm.queue.delete("102");
     await until(3);
     const of = (i: 0 | 1 | 2) => finished.find(({ key }) => key === steps[i].key);
     expect(of(0)).toMatchObject({ outcome: "lost", reason: "its job ended early (Slurm: NODE_FAIL)" });
@@ -139,7 +137,7 @@ describe("the executor", () => {
       reason: expect.stringMatching(/reached its time limit.*executor\.time/),
     });
     expect(of(2)).toMatchObject({ outcome: "lost", reason: "Slurm no longer knows its job, and it left no exit code" });
-    slurm.accounts = "100_3|OUT_OF_MEMORY\n100_3.batch|OUT_OF_MEMORY\n";
+    slurm.accounts = "103|OUT_OF_MEMORY\n103.batch|OUT_OF_MEMORY\n";
     slurm.queue.clear();
     await until(4);
     expect(finished[3]).toMatchObject({ outcome: "failed", reason: expect.stringContaining("executor.memory") });
@@ -155,10 +153,10 @@ describe("the executor", () => {
     await new Promise((resolve) => setTimeout(resolve, 80));
     expect(finished).toEqual([]);
     slurm.isDown = false;
-    slurm.queue.set("100_0", "PENDING"); // requeued after its node failed
+    slurm.queue.set("100", "PENDING"); // requeued after its node failed
     await new Promise((resolve) => setTimeout(resolve, 80));
     expect(finished).toEqual([]);
-    slurm.end("100_0", step, 0);
+    slurm.end("100", step, 0);
     await until(1);
     expect(finished[0]).toMatchObject({ outcome: "done" });
     await executor.close();
@@ -167,18 +165,18 @@ describe("the executor", () => {
   it("takes over the jobs of an earlier runner", async () => {
     const slurm = new FakeSlurm();
     const [running, ended] = [makeStep(), makeStep()];
-    slurm.queue.set("7_0", "RUNNING");
-    slurm.end("7_1", ended, 0);
+    slurm.queue.set("7", "RUNNING");
+    slurm.end("8", ended, 0);
     const { executor, finished, until } = open(slurm);
     const taken = await executor.adopt([
-      { step: running, runner: { kind: "slurm", job: "7_0" } },
-      { step: ended, runner: { kind: "slurm", job: "7_1" } },
+      { step: running, runner: { kind: "slurm", job: "7" } },
+      { step: ended, runner: { kind: "slurm", job: "8" } },
       { step: makeStep(), runner: { kind: "local", host: "here", pid: 1 } },
     ]);
     expect([...taken]).toEqual([running.key, ended.key]);
     await until(1);
     expect(finished[0]).toMatchObject({ key: ended.key, outcome: "done" });
-    slurm.end("7_0", running, 0);
+    slurm.end("7", running, 0);
     await until(2);
     await executor.close();
   });
@@ -188,7 +186,7 @@ describe("the executor", () => {
     const { executor, finished } = open(slurm);
     await executor.start([makeStep(), makeStep()]);
     await executor.stop();
-    expect(slurm.commands.at(-1)).toEqual(["scancel", "--quiet", "100_0", "100_1"]);
+    expect(slurm.commands.at(-1)).toEqual(["scancel", "--quiet", "100", "101"]);
     expect(finished.map(({ outcome }) => outcome)).toEqual(["lost", "lost"]);
     await executor.close();
   });
@@ -204,7 +202,7 @@ describe("the executor", () => {
   });
 
   it("needs Slurm", async () => {
-    const { executor } = open(new FakeSlurm(), { run: undefined as never, folder: join(root, "none") });
+    const { executor } = open(new FakeSlurm(), { run: undefined as never });
     const path = process.env.PATH;
     process.env.PATH = root;
     try {
@@ -218,25 +216,24 @@ describe("the executor", () => {
 describe("submitted jobs that no attempt names", () => {
   it("are found by their script and not submitted again", async () => {
     const slurm = new FakeSlurm();
-    const folder = join(root, "unnoted");
     const steps = [makeStep(), makeStep(), makeStep()] as const;
     // Killed between sbatch and its notes: those of the first task, of none.
-    const killed = open(slurm, { folder });
+    const killed = open(slurm);
     await killed.executor.start(steps);
     await killed.executor.close();
-    slurm.queue.set("100_1", "RUNNING");
-    slurm.queue.set("100_2", "COMPLETING"); // cancelled by a person
+    slurm.queue.set("101", "RUNNING");
+    slurm.queue.set("102", "COMPLETING"); // cancelled by a person
 
-    const { executor, finished, started, until } = open(slurm, { folder });
+    const { executor, finished, started, until } = open(slurm);
     const another = makeStep();
     await executor.start([...steps, another]);
     expect(started).toEqual([
-      `${steps[0].key} 100_0`,
-      `${steps[1].key} 100_1`,
-      `${steps[2].key} 101_0`,
-      `${another.key} 101_1`,
+      `${steps[0].key} 100`,
+      `${steps[1].key} 101`,
+      `${steps[2].key} 103`,
+      `${another.key} 104`,
     ]);
-    slurm.end("100_1", steps[1], 0);
+    slurm.end("101", steps[1], 0);
     await until(1);
     expect(finished[0]).toMatchObject({ key: steps[1].key, outcome: "done" });
     await executor.close();
@@ -245,28 +242,27 @@ describe("submitted jobs that no attempt names", () => {
   it("are searched for again after a job counted as lost", async () => {
     const slurm = new FakeSlurm();
     const step = makeStep();
-    const { executor, finished, started, until } = open(slurm, { folder: join(root, "forgotten") });
+    const { executor, finished, started, until } = open(slurm);
     await executor.start([step]);
     slurm.queue.clear();
     await until(1);
     expect(finished[0]).toMatchObject({ outcome: "lost" });
-    slurm.queue.set("100_0", "RUNNING");
+    slurm.queue.set("100", "RUNNING");
     await executor.start([step]);
-    expect(started).toEqual([`${step.key} 100_0`, `${step.key} 100_0`]);
+    expect(started).toEqual([`${step.key} 100`, `${step.key} 100`]);
     await executor.close();
   });
 
   it("are submitted again if Slurm does not answer", async () => {
     const slurm = new FakeSlurm();
-    const folder = join(root, "unanswered");
     const step = makeStep();
-    const killed = open(slurm, { folder });
+    const killed = open(slurm);
     await killed.executor.start([step]);
     await killed.executor.close();
     slurm.isDown = true;
-    const { executor, started } = open(slurm, { folder });
+    const { executor, started } = open(slurm);
     await executor.start([step]);
-    expect(started).toEqual([`${step.key} 101_0`]);
+    expect(started).toEqual([`${step.key} 101`]);
     await executor.close();
   });
 });
@@ -296,7 +292,7 @@ describe("jobs that Slurm has forgotten", () => {
     const { executor, finished, until } = open(slurm);
     await executor.start([step]);
     writeFileSync(join(step.folder, "log.txt"), "stopped\n");
-    slurm.end("100_0", step, EXIT_AGAIN);
+    slurm.end("100", step, EXIT_AGAIN);
     await until(1);
     expect(finished[0]).toMatchObject({ outcome: "lost", reason: "stopped" });
     await executor.close();
@@ -308,7 +304,7 @@ it("a damaged result fails only its step, and is renamed", async () => {
   const steps = [makeStep(), makeStep()] as const;
   const { executor, finished, until } = open(slurm);
   await executor.start(steps);
-  slurm.end("100_0", steps[0], 0);
+  slurm.end("100", steps[0], 0);
   writeFileSync(join(steps[0].folder, "result.json"), '{"kind":');
   await until(1);
   expect(finished[0]).toMatchObject({
@@ -318,7 +314,7 @@ it("a damaged result fails only its step, and is renamed", async () => {
     ),
   });
   expect(existsSync(join(steps[0].folder, "result.json"))).toBe(false);
-  slurm.end("100_1", steps[1], 0);
+  slurm.end("101", steps[1], 0);
   await until(2);
   await executor.close();
 });
@@ -355,7 +351,7 @@ describe("commands that hang", () => {
     );
     expect(finished).toEqual([]);
     programs.pop();
-    slurm.end("100_0", step, 0);
+    slurm.end("100", step, 0);
     await until(1);
     await executor.close();
   });
@@ -367,7 +363,7 @@ describe("commands that hang", () => {
     await withHanging(["scancel"], () => executor.stop());
     expect(finished[0]).toMatchObject({
       outcome: "lost",
-      reason: expect.stringMatching(/^stopped, but job 100_0 may still run: scancel timed out after 0.2 s/),
+      reason: expect.stringMatching(/^stopped, but job 100 may still run: scancel timed out after 0.2 s/),
     });
     await executor.close();
   });

@@ -1,28 +1,29 @@
-// Runs steps as jobs of a Slurm cluster, in arrays. Needs a file system that all nodes share.
+// Runs steps as jobs of a Slurm cluster, one each. Needs a file system that all nodes share.
 
-import { mkdir, readdir, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { join } from "node:path";
-import { groupBy, isLocked, LayergraftError, writeFileAtomically } from "../../core/index.js";
+import { z } from "zod";
+import { isLocked, LayergraftError, writeFileAtomically } from "../../core/index.js";
+import { readResult, setResultAside } from "../steps/result.js";
 import type { StepKind } from "../steps/step.js";
+import { STEP_FILES } from "../steps/step-order.js";
 import type { StepRunnerId } from "../steps/step-state.js";
 import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
 import { commandRunner, outputOf, type RunCommand } from "./slurm-commands.js";
-import { outcomeOf } from "./slurm-outcome.js";
 import {
+  EXIT_AGAIN,
   endOf,
   isOpen,
+  type JobEnd,
   jobScript,
-  type QueuedTask,
+  type QueuedJob,
   readAccounts,
   readQueue,
   type SlurmResources,
-  type TaskEnd,
 } from "./slurm-text.js";
 
 export interface SlurmOptions {
-  /** Folder for scripts and lists, on the shared file system. */
-  readonly folder: string;
   readonly name: string;
   readonly resources: (kind: StepKind) => SlurmResources;
   readonly setup?: string | undefined;
@@ -44,19 +45,20 @@ interface Job {
   missed: number;
 }
 
+/** The script of a step's job. It stays, as it identifies a job whose runner was killed before it noted the job. */
+const scriptOf = ({ folder }: ReadyStep) => join(folder, "job.sh");
+
 export class SlurmExecutor implements Executor {
   readonly #options: SlurmOptions;
   readonly #events: ExecutorEvents;
   readonly #run: RunCommand;
-  /** By task id, such as `12_3`. */
   readonly #jobs = new Map<string, Job>();
   /** Aborts queries that hang. */
   readonly #polling = new AbortController();
   readonly #query: RunCommand;
-  /** Submitted jobs that no attempt names, by the folder of their step; undefined: not searched for yet. */
+  /** Submitted jobs, which no attempt may name, by their script; undefined: not searched for yet. */
   #orphans: Map<string, string> | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #submitted = 0;
   #isClosed = false;
 
   constructor(options: SlurmOptions, events: ExecutorEvents) {
@@ -71,23 +73,20 @@ export class SlurmExecutor implements Executor {
   }
 
   async start(steps: readonly ReadyStep[]): Promise<void> {
-    const others = await this.#takeOrphans(steps);
-    const byResources = groupBy(others, ({ kind }) => JSON.stringify(this.#options.resources(kind)));
-    for (const alike of byResources.values()) await this.#submit(alike);
+    this.#orphans ??= await this.#findOrphans();
+    for (const step of steps) {
+      const id = this.#orphans.get(scriptOf(step));
+      const isOrphan = id !== undefined && !this.#jobs.has(id);
+      await this.#note(isOrphan ? id : await this.#submit(step), step);
+    }
     this.#schedule();
   }
 
-  async #submit(steps: readonly ReadyStep[]): Promise<void> {
-    const { folder, name, resources, setup, command } = this.#options;
-    const [first] = steps;
-    if (!first) return;
-    await mkdir(folder, { recursive: true });
-    const stem = join(folder, `${Date.now()}-${++this.#submitted}`);
-    // Script and list stay: they identify a job whose runner was killed before it noted the job.
-    const [list, file] = [`${stem}.list`, `${stem}.sh`];
-    await writeFileAtomically(list, `${steps.map((step) => step.folder).join("\n")}\n`);
-    const job = { name, list, count: steps.length, resources: resources(first.kind), setup, command };
-    await writeFileAtomically(file, jobScript(job));
+  /** @returns the id of the job */
+  async #submit(step: ReadyStep): Promise<string> {
+    const { resources, ...job } = this.#options;
+    const file = scriptOf(step);
+    await writeFileAtomically(file, jobScript({ ...job, folder: step.folder, resources: resources(step.kind) }));
     let answer: string;
     try {
       answer = await this.#run("sbatch", ["--parsable", file]);
@@ -97,10 +96,8 @@ export class SlurmExecutor implements Executor {
     }
     // `12`, or `12;cluster`.
     const id = /^\s*(\d+)(;|\s|$)/.exec(answer)?.[1];
-    if (id === undefined) {
-      throw new LayergraftError("slurm", `sbatch printed ${JSON.stringify(answer)}; expected the number of a job`);
-    }
-    for (const [task, step] of steps.entries()) await this.#note(`${id}_${task}`, step);
+    if (id !== undefined) return id;
+    throw new LayergraftError("slurm", `sbatch printed ${JSON.stringify(answer)}; expected the number of a job`);
   }
 
   async #note(id: string, step: ReadyStep): Promise<void> {
@@ -108,39 +105,13 @@ export class SlurmExecutor implements Executor {
     await this.#events.onStarted(step.key, { kind: "slurm", job: id });
   }
 
-  /** Takes over jobs of these steps that were submitted and not noted. @returns the other steps */
-  async #takeOrphans(steps: readonly ReadyStep[]): Promise<ReadyStep[]> {
-    this.#orphans ??= await this.#findOrphans();
-    const others: ReadyStep[] = [];
-    for (const step of steps) {
-      const id = this.#orphans.get(step.folder);
-      if (id === undefined || this.#jobs.has(id)) others.push(step);
-      else await this.#note(id, step);
-      this.#orphans.delete(step.folder);
-    }
-    return others;
-  }
-
-  /** Jobs that wait or run with a script of this experiment. */
+  /** Ids of jobs that wait or run, by their script. */
   async #findOrphans(): Promise<Map<string, string>> {
-    const { folder } = this.#options;
-    const names = await readdir(folder).catch((): string[] => []);
-    const scripts = new Set(names.filter((name) => name.endsWith(".sh")).map((name) => join(folder, name)));
-    const found = new Map<string, string>();
-    if (scripts.size === 0) return found;
     // Without an answer, a second job of a step waits for the first and finds its result.
-    const queue = await this.#queue().catch(() => new Map<string, QueuedTask>());
-    const lists = new Map<string, readonly string[]>();
-    for (const [id, { state, script }] of queue) {
-      // COMPLETING follows scancel.
-      if (!scripts.has(script) || !isOpen(state) || state === "COMPLETING") continue;
-      const list = script.replace(/\.sh$/, ".list");
-      const folders = lists.get(list) ?? (await readFile(list, "utf8").catch(() => "")).split("\n");
-      lists.set(list, folders);
-      const step = folders[Number(id.split("_")[1])];
-      if (step) found.set(step, id);
-    }
-    return found;
+    const queue = await this.#queue().catch(() => new Map<string, QueuedJob>());
+    // COMPLETING follows scancel.
+    const open = [...queue].filter(([, { state }]) => isOpen(state) && state !== "COMPLETING");
+    return new Map(open.map(([id, { script }]) => [script, id]));
   }
 
   async adopt(
@@ -185,9 +156,7 @@ export class SlurmExecutor implements Executor {
   /** Never rejects: the next query may succeed, and an experiment must not end because one failed. */
   async #poll(): Promise<void> {
     try {
-      const queue = await this.#queue();
-      const gone = [...this.#jobs.keys()].filter((id) => !isOpen(queue.get(id)?.state ?? ""));
-      await this.#settle(gone, queue);
+      await this.#settle(await this.#queue());
     } catch (error) {
       const [first] = this.#jobs.values();
       if (first) this.#events.onProgress?.(first.step.key, 0, `asking Slurm again: ${outputOf(error)}`);
@@ -196,20 +165,19 @@ export class SlurmExecutor implements Executor {
   }
 
   /**
-   * All tasks of the user that Slurm remembers; ended ones for MinJobAge, usually 300 s. With `--user` a job that is
-   * forgotten is absent from the output; with `--jobs` it would be an error.
+   * All jobs of the user that Slurm remembers; ended ones for MinJobAge, usually 300 s. With `--user` a job that is forgotten
+   * is absent from the output; with `--jobs` it would be an error.
    */
-  async #queue(): Promise<Map<string, QueuedTask>> {
+  async #queue(): Promise<Map<string, QueuedJob>> {
     const user = `--user=${userInfo().username}`;
-    return readQueue(await this.#query("squeue", ["--noheader", "--array", "--states=all", "--format=%i|%T|%o", user]));
+    return readQueue(await this.#query("squeue", ["--noheader", "--states=all", "--format=%i|%T|%o", user]));
   }
 
   /** Finds out how jobs ended that no longer wait or run. */
-  async #settle(ids: readonly string[], queue: ReadonlyMap<string, QueuedTask>): Promise<void> {
+  async #settle(queue: ReadonlyMap<string, QueuedJob>): Promise<void> {
     const silent = new Map<string, Job>();
-    for (const id of ids) {
-      const job = this.#jobs.get(id);
-      if (!job) continue;
+    for (const [id, job] of this.#jobs) {
+      if (isOpen(queue.get(id)?.state ?? "")) continue;
       const outcome = await outcomeOf(job.step, id);
       if (outcome) this.#finish(id, outcome);
       else silent.set(id, job);
@@ -219,7 +187,7 @@ export class SlurmExecutor implements Executor {
     for (const [id, job] of silent) {
       const state = queue.get(id)?.state ?? accounts.get(id);
       if (state !== undefined && isOpen(state)) continue;
-      const { outcome, reason }: TaskEnd =
+      const { outcome, reason }: JobEnd =
         state === undefined
           ? { outcome: undefined, reason: "Slurm no longer knows its job, and it left no exit code" }
           : endOf(state);
@@ -235,10 +203,9 @@ export class SlurmExecutor implements Executor {
     }
   }
 
-  /** States of tasks that squeue has forgotten; none where accounting is off. */
+  /** States of jobs that squeue has forgotten; none where accounting is off. */
   async #accounts(ids: readonly string[]): Promise<Map<string, string>> {
-    const jobs = `--jobs=${[...new Set(ids.map((id) => id.split("_")[0]))].join(",")}`;
-    const args = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State", jobs];
+    const args = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State", `--jobs=${ids.join(",")}`];
     return readAccounts(await this.#query("sacct", args).catch(() => ""));
   }
 
@@ -247,4 +214,36 @@ export class SlurmExecutor implements Executor {
     this.#jobs.delete(id);
     if (job) this.#events.onFinished({ ...outcome, key: job.step.key });
   }
+}
+
+/** What the job script writes at its end; times in seconds since 1970. */
+const exitSchema = z.object({
+  code: z.number(),
+  host: z.string(),
+  job: z.string(),
+  began: z.number(),
+  ended: z.number(),
+});
+
+/** How the job of a step ended, from the files in its folder; undefined if it wrote no exit code. */
+async function outcomeOf({ folder, kind }: ReadyStep, id: string): Promise<Outcome | undefined> {
+  const written = await readFile(join(folder, STEP_FILES.exit), "utf8").catch(() => "null");
+  const { data: exit } = exitSchema.safeParse(JSON.parse(written));
+  // It may be that of an earlier attempt.
+  if (exit?.job !== id) return undefined;
+  const seconds = exit.ended - exit.began;
+  if (exit.code === 0) {
+    try {
+      if (await readResult(folder, kind)) return { outcome: "done", seconds };
+    } catch (error) {
+      if (!(error instanceof LayergraftError)) throw error;
+      const moved = await setResultAside(folder);
+      const reason = `its result was damaged. It is now ${moved}; run the experiment again to compute it`;
+      return { outcome: "failed", reason, seconds };
+    }
+  }
+  const log = await readFile(join(folder, STEP_FILES.log), "utf8").catch(() => "");
+  const lastLine = log.trimEnd().split("\n").at(-1)?.trim().slice(0, 500);
+  const reason = lastLine || `it exited with code ${exit.code} on ${exit.host}`;
+  return exit.code === EXIT_AGAIN ? { outcome: "lost", reason } : { outcome: "failed", reason, seconds };
 }

@@ -3,7 +3,7 @@
 //   steps/KEY/step.json     what the step does
 //   steps/KEY/attempt.json  how its last attempt went
 //   steps/KEY/result.json   its result; exists only if it is complete
-//   jobs/                   scripts and lists of Slurm jobs
+//   steps/KEY/job.sh        its job, on Slurm
 
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -23,10 +23,6 @@ export class Store implements Results {
 
   stepFolder(key: string): string {
     return join(this.folder, "steps", key);
-  }
-
-  get jobsFolder(): string {
-    return join(this.folder, "jobs");
   }
 
   /** Path of a model: a folder, or FOLDER+ADAPTER. */
