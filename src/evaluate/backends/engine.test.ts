@@ -5,7 +5,7 @@ import { type EvaluationEngine, engineBackend } from "./engine-backend.js";
 import * as toy from "./toy-model.test-util.js";
 
 interface Calls {
-  readonly generate: { prompts: readonly (readonly number[])[]; batch: number | undefined }[];
+  readonly generate: { prompts: readonly (readonly number[])[]; batch: number | undefined; sampling: object }[];
   readonly scored: number[];
   closed: number;
 }
@@ -14,8 +14,8 @@ function toyEngine(contextLength = 1000): { engine: EvaluationEngine; calls: Cal
   const calls: Calls = { generate: [], scored: [], closed: 0 };
   const engine: EvaluationEngine = {
     contextLength,
-    async generate(prompts, { maxNewTokens, stop = [], batch, onDone }) {
-      calls.generate.push({ prompts, batch });
+    async generate(prompts, { maxNewTokens, stop = [], batch, onDone, temperature, topP, topK, seed }) {
+      calls.generate.push({ prompts, batch, sampling: { temperature, topP, topK, seed } });
       const answers = prompts.map((prompt) =>
         toy.generate(prompt, Math.min(maxNewTokens, contextLength - prompt.length), stop),
       );
@@ -41,6 +41,19 @@ const backendOf = (engine: EvaluationEngine, batch?: number) =>
   engineBackend({ engine, tokenizer: toy.toyTokenizer, model: "toy", digest: "d", batch });
 
 describe("generation", () => {
+  it("hands over the sampling of each answer, those of one setting together, each with its seed", async () => {
+    const { engine, calls } = toyEngine();
+    const asked = (sampling?: object) => ({ prompt: "Answer: 1", maxNewTokens: 3, stop: [], sampling });
+    const warm = { temperature: 0.6, topP: 0.95, topK: 20 };
+    const prompts = [{ ...warm, seed: 5 }, undefined, { temperature: 1, seed: 6 }, { ...warm, seed: 7 }].map(asked);
+    await backendOf(engine).generate(prompts as Parameters<ReturnType<typeof backendOf>["generate"]>[0]);
+    expect(calls.generate.map(({ sampling }) => sampling)).toEqual([
+      { ...warm, seed: [5, 7] },
+      { seed: [0] },
+      { temperature: 1, seed: [6] },
+    ]);
+  });
+
   it("hands over ids with BOS, prompts of one beginning together, and gives answers back in their order", async () => {
     const { engine, calls } = toyEngine();
     const prompts = Array.from({ length: 21 }, (_, i) => ({
