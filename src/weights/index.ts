@@ -115,3 +115,4 @@ export {
   slerpWeights,
   stockRatio,
 } from "./streaming/value-operation.js";
+export { isSquare } from "./streaming/whole-matrix.js";

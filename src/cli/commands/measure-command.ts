@@ -17,8 +17,8 @@ export function add(program: Command): void {
   const command = program
     .command("measure")
     .description(
-      "Measure a model on texts, and write what merges weigh by: the Fisher information of each weight (method fisher), " +
-        "or, for methods of your own, products of the inputs of each matrix (gram), or their mean size (inputs).",
+      "Measure a model on texts, and write what merges weigh by: the Fisher information of each weight (fisher, for the " +
+        "method fisher), products of the inputs of each matrix (gram, for regmean), or their mean size (inputs, for aim).",
     )
     .argument("<model>", "model, or a recipe file (.yaml)")
     .addOption(new Option("--kind <kind>", "statistics to measure").choices(STATISTICS).makeOptionMandatory())

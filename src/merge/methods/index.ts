@@ -1,4 +1,5 @@
 // All merge methods, in display order.
+import { aim } from "./aim.js";
 import { arceeFusion } from "./arcee-fusion.js";
 import { breadcrumbs, breadcrumbsTies } from "./breadcrumbs.js";
 import { chatVector } from "./chat-vector.js";
@@ -18,6 +19,7 @@ import { nuslerp } from "./nuslerp.js";
 import { passthrough } from "./passthrough.js";
 import { pcb } from "./pcb.js";
 import { ram, ramPlus } from "./ram.js";
+import { regmean } from "./regmean.js";
 import { revert } from "./revert.js";
 import { sce } from "./sce.js";
 import { shareSwap } from "./share-swap.js";
@@ -47,6 +49,7 @@ export const METHODS = [
   taskArithmetic,
   chatVector,
   lines,
+  aim,
   ties,
   dareLinear,
   dareTies,
@@ -56,6 +59,7 @@ export const METHODS = [
   della,
   modelStock,
   fisher,
+  regmean,
   sce,
   ram,
   ramPlus,

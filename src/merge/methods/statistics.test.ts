@@ -10,6 +10,7 @@ import { writeSafetensors } from "../../weights/index.js";
 import { planRecipe, type RecipeInput } from "../index.js";
 import {
   average,
+  copy,
   type Expectation,
   each,
   expectMerged,
@@ -64,6 +65,105 @@ function fisher(models: readonly Model[], all: readonly Statistics[], weights: r
   });
 }
 
+/** Input sizes of the matrices in the layers, from 0 up to very different ones. */
+const inputsOf = (model: Model, seed: number): Statistics => {
+  const random = Random.of(seed, "inputs");
+  const sizes = (n: number) =>
+    Array.from({ length: n }, (_, i) => (i === 2 ? 0 : Math.fround(10 ** (2 * random.float()))));
+  return statisticsOf(model, (columns) => ({ shape: [columns], values: sizes(columns) }));
+};
+
+/** Mean products of random inputs that depend on each other; of the matrices in the layers. */
+const gramOf = (model: Model, seed: number): Statistics => {
+  const random = Random.of(seed, "gram");
+  return statisticsOf(model, (columns) => {
+    const inputs = Array.from({ length: 2 * columns }, () => {
+      const common = random.float() - 0.5;
+      return Array.from({ length: columns }, (_, c) => (1 + c / 9) * (common + random.float() - 0.5));
+    });
+    const values = Array.from({ length: columns ** 2 }, (_, i) => {
+      const [a, b] = [Math.floor(i / columns), i % columns];
+      return Math.fround(inputs.reduce((sum, x) => sum + (x[a] as number) * (x[b] as number), 0) / inputs.length);
+    });
+    return { shape: [columns, columns], values };
+  });
+};
+
+function statisticsOf(model: Model, make: (columns: number) => { shape: number[]; values: number[] }): Statistics {
+  return new Map(
+    [...model].flatMap(([name, { shape }]) =>
+      /layers\..*_proj\.weight/.test(name) ? [[name, make(shape[1] as number)] as const] : [],
+    ),
+  );
+}
+
+/** Jin et al., equation 2: each row of X solves X sum(G_i) = sum(W_i G_i), by Gauss and Jordan. */
+function regmean(models: readonly Model[], all: readonly Statistics[], weights: readonly number[], scale: number) {
+  return each(models[0] as Model, (name, tensor) => {
+    const tensors = models.map((model) => tensorOf(model, name));
+    if (!all[0]?.has(name)) return average(tensors, weights);
+    const n = tensor.shape[1] as number;
+    const products = all.map((one, i) =>
+      one.get(name)?.values.map((x, at) => {
+        return (weights[i] as number) * x * (Math.floor(at / n) === at % n ? 1 : scale);
+      }),
+    );
+    const rows = tensor.values.length / n;
+    const right = Array.from({ length: rows }, (_, r) =>
+      Array.from({ length: n }, (__, c) =>
+        tensors.reduce((sum, { values }, i) => {
+          for (let k = 0; k < n; k++) sum += (values[r * n + k] as number) * (products[i]?.[k * n + c] as number);
+          return sum;
+        }, 0),
+      ),
+    );
+    // The sum is symmetric: rows of [sum(G_i), right^T].
+    const system = Array.from({ length: n }, (_, c) => [
+      ...Array.from({ length: n }, (__, k) => products.reduce((sum, one) => sum + (one?.[c * n + k] as number), 0)),
+      ...right.map((row) => row[c] as number),
+    ]);
+    for (let c = 0; c < n; c++) {
+      const best = system.reduce((at, row, r) => {
+        return r > c && Math.abs(row[c] as number) > Math.abs(system[at]?.[c] as number) ? r : at;
+      }, c);
+      [system[c], system[best]] = [system[best] as number[], system[c] as number[]];
+      const pivot = system[c] as number[];
+      for (const [r, row] of system.entries()) {
+        const factor = r === c ? 0 : (row[c] as number) / (pivot[c] as number);
+        if (factor !== 0)
+          for (let k = c; k < row.length; k++) row[k] = (row[k] as number) - factor * (pivot[k] as number);
+      }
+    }
+    const values = tensor.values.map((_, at) => {
+      const [r, c] = [Math.floor(at / n), at % n];
+      return (system[c]?.[n + r] as number) / (system[c]?.[c] as number);
+    });
+    return {
+      ...tensor,
+      values,
+      sizes: values.map((x, e) => tensors.reduce((sum, one) => sum + Math.abs(one.values[e] as number), Math.abs(x))),
+      how: "near",
+    };
+  });
+}
+
+/** Nobari et al.: the change times 1 - a (1 - omega). */
+function aim(expert: Model, base: Model, inputs: Statistics, omega: number) {
+  return each(expert, (name, tensor) => {
+    const sizes = inputs.get(name)?.values;
+    if (!sizes) return copy(tensor);
+    const from = tensorOf(base, name).values;
+    const factors = sizes.map((size) => 1 - (size / Math.max(...sizes)) * (1 - omega));
+    const changes = tensor.values.map((x, i) => (factors[i % sizes.length] as number) * (x - (from[i] as number)));
+    return {
+      ...tensor,
+      values: changes.map((x, i) => x + (from[i] as number)),
+      sizes: tensor.values.map((x, i) => Math.abs(x) + 2 * Math.abs(from[i] as number)),
+      how: "near",
+    };
+  });
+}
+
 const check = async (recipe: RecipeInput, wanted: Expectation) =>
   expectMerged((await bench.merge(recipe)).tensors, wanted);
 
@@ -82,6 +182,29 @@ const inDType = (dtype: "BF16" | "F16" | "F32") => () => {
     const weights = [1, 0.2, 5];
     const weighted = entries.map((entry, i) => ({ ...entry, weight: weights[i] as number }));
     await check({ method: "fisher", models: weighted, floor: 1e-3 }, fisher(models, all, weights, 1e-3));
+  });
+
+  it("regmean", async () => {
+    const { experts, models } = kin;
+    const all = models.map((model, i) => gramOf(model, i));
+    const folders = await Promise.all(all.map((one, i) => write(experts[i] as string, "gram", one)));
+    const entries = experts.map((model, i) => ({ model, statistics: folders[i] as string }));
+    await check({ method: "regmean", models: entries }, regmean(models, all, [1, 1, 1], 0.1));
+    // Powers of 2, as products are weighed in float32.
+    const weights = [1, 0.25, 4];
+    const weighted = entries.map((entry, i) => ({ ...entry, weight: weights[i] as number }));
+    await check({ method: "regmean", models: weighted, scale: 1 }, regmean(models, all, weights, 1));
+  });
+
+  it("aim", async () => {
+    const { experts, models, base, origin } = kin;
+    const inputs = inputsOf(origin, 1);
+    const statistics = await write(base, "inputs", inputs);
+    await check({ method: "aim", expert: experts[0], base, statistics }, aim(models[0], origin, inputs, 0.4));
+    const sum = await bench.merge({ method: "soup", models: experts.slice(0, 2), dtype: "float32" });
+    const expert = { method: "soup", models: experts.slice(0, 2) } as const;
+    const wanted = aim(await readModel(sum.out), origin, inputs, 0.1);
+    await check({ method: "aim", expert, base, statistics, omega: 0.1, dtype: "float32" }, wanted);
   });
 };
 
@@ -140,6 +263,83 @@ describe("degenerate inputs", () => {
     ]);
     expect(second).toBeNaN();
     expect([first, third].every((x) => Math.abs((x as number) - 0.3) < 1e-6)).toBe(true);
+  });
+
+  it("regmean: equal models stay bit for bit; inputs that no text has, or that repeat others, take the mean; NaN stays in its row", async () => {
+    const random = Random.of(1, "weights");
+    const drawn = (edit: (x: number, i: number) => number = (x) => x) =>
+      bench.model({
+        dtype: "F32",
+        edit: (tensors) =>
+          tensors.map((tensor) => {
+            const values = Array.from({ length: tensor.data.byteLength / 4 }, (_, i) => edit(random.float() - 0.5, i));
+            return { ...tensor, data: encodeValues(values, "F32") };
+          }),
+      });
+    const [a, b, c] = [await drawn(), await drawn(), await drawn((x, i) => (i === 1 ? Number.NaN : x))];
+    const model = await readModel(a);
+    const name = "model.layers.1.self_attn.k_proj.weight";
+    const n = tensorOf(model, name).shape[1] as number;
+    const gram = (seed: number, of: (value: number, i: number, j: number) => number) =>
+      new Map(
+        [...gramOf(model, seed)].map(([key, { shape, values }]) => {
+          const width = shape[1] as number;
+          return [key, { shape, values: values.map((x, at) => of(x, Math.floor(at / width), at % width)) }];
+        }),
+      );
+    const [first, second] = [
+      await write(
+        a,
+        "gram",
+        gram(1, (x) => x),
+      ),
+      await write(
+        a,
+        "gram",
+        gram(2, (x) => x),
+      ),
+    ];
+    const merge = async (models: { model: string; statistics: string }[], scale = 0.1) =>
+      toNumbers((await bench.merge({ method: "regmean", models, scale })).tensors.get(name) as never);
+    const own = tensorOf(model, name).values;
+    const equal = [first, second, first].map((statistics) => ({ model: a, statistics }));
+    expect(await merge(equal)).toEqual(own);
+    // Without any input, and with one that no text has.
+    const means = tensorOf(await readModel(b), name).values.map((x, i) => Math.fround((x + (own[i] as number)) / 2));
+    const none = await write(
+      a,
+      "gram",
+      gram(1, () => 0),
+    );
+    const pair = (one: string, other: string, model = b) => [
+      { model: a, statistics: one },
+      { model, statistics: other },
+    ];
+    expect(await merge(pair(none, none))).toEqual(means);
+    const lacks = (value: number, i: number, j: number) => (i === 3 || j === 3 ? 0 : value);
+    const partly = await merge(pair(await write(a, "gram", gram(1, lacks)), await write(a, "gram", gram(2, lacks))));
+    for (let row = 3; row < own.length; row += n) expect(partly[row]).toBe(means[row]);
+    // One direction alone: what it gives is what each model gives, and the rest is finite.
+    const ones = await write(
+      a,
+      "gram",
+      gram(1, () => 1),
+    );
+    const single = await merge(pair(ones, ones), 1);
+    const totals = (values: readonly number[]) => values.slice(0, n).reduce((sum, x) => sum + x, 0);
+    expect(single.every(Number.isFinite)).toBe(true);
+    expect(totals(single)).toBeCloseTo(totals(means), 5);
+    const broken = await merge(pair(first, second, c));
+    expect(broken.slice(0, n).every(Number.isNaN)).toBe(true);
+    expect(broken.slice(n).every(Number.isFinite)).toBe(true);
+  });
+
+  it("aim: without inputs the change is whole", async () => {
+    const [a, b] = [await constant(0.5), await constant(0.25)];
+    const zeros = statisticsOf(await readModel(b), (columns) => ({ shape: [columns], values: Array(columns).fill(0) }));
+    const statistics = await write(b, "inputs", zeros);
+    const { tensors } = await bench.merge({ method: "aim", expert: a, base: b, statistics });
+    for (const tensor of tensors.values()) expect(new Set(toNumbers(tensor))).toEqual(new Set([0.5]));
   });
 
   it("refuses statistics of another kind, of another model, and models in their place", async () => {

@@ -7,12 +7,15 @@ import {
   isFloatDType,
   LayergraftError,
   plural,
+  type Shape,
   sameShape,
 } from "../../core/index.js";
 import {
+  childrenOf,
   compileCompare,
   digestFiles,
   hasOperation,
+  isLeaf,
   leavesOf,
   type Measured,
   measurementsOf,
@@ -26,6 +29,7 @@ import {
 import {
   ADAPTER_WEIGHTS,
   type Evaluation,
+  isSquare,
   openSafetensors,
   openShards,
   operationsOf,
@@ -143,8 +147,7 @@ function requireComputable(plan: Plan, sources: Sources, measured: Measured, fol
     const isGiven = "op" in value && value.op === "given";
     if (isGiven && (!isFloatDType(dtype) || !sameShape(resolver.shape(value), shape))) return true;
     const stored = leavesOf(value).map(({ source, tensor }) => sources.get(source)?.tensors.get(tensor));
-    if ((stored.length === 0 && !isGiven) || stored.some((tensor) => !tensor || !sameShape(tensor.shape, shape)))
-      return true;
+    if ((stored.length === 0 && !isGiven) || !isOfShape(value, shape, sources)) return true;
     const isCopied = stored.length === 1 && !hasOperation(value) && stored[0]?.dtype === dtype;
     if (!isCopied && ![dtype, ...stored.map((tensor) => tensor?.dtype)].every((name) => name && isFloatDType(name)))
       return true;
@@ -156,6 +159,19 @@ function requireComputable(plan: Plan, sources: Sources, measured: Measured, fol
     `${PROVENANCE_FILE} of ${folder} describes ${broken.tensor} in a way that cannot be computed from its sources. The file was edited, or a source was replaced.`,
     { file: folder, tensor: broken.tensor },
   );
+}
+
+/** Whether all tensors that a value is made of are there, in the shape that its operations take. */
+function isOfShape(value: Value, shape: Shape, sources: Sources): boolean {
+  if (isLeaf(value)) {
+    const tensor = sources.get(value.source)?.tensors.get(value.tensor);
+    return tensor !== undefined && sameShape(tensor.shape, shape);
+  }
+  const columns = shape.at(-1) ?? 0;
+  return childrenOf(value).every((inner, i) => {
+    const isProduct = "op" in value && value.op === "whole-matrix" && isSquare(value, i);
+    return isOfShape(inner, isProduct ? [columns, columns] : shape, sources);
+  });
 }
 
 /** Whether a value can be computed: nonzero weight sums, measured numbers, masks of the right length. */

@@ -280,6 +280,10 @@ export class OperandBuilder implements PlanContext {
 /** @throws RecipeError unless a folder has statistics of this kind */
 function requireKind({ label, lead: { checkpoint } }: Operand, kind: StatisticsKind | undefined): void {
   const found = checkpoint.files[0]?.metadata.statistics;
+  if (found === "gram" && checkpoint.revision !== undefined) {
+    const message = `${checkpoint.name} is on the hub, and statistics of the kind gram are not streamed. Download it first.`;
+    throw RecipeError.at({ field: label }, message);
+  }
   if (found === kind) return;
   throw RecipeError.at(
     { field: label, expected: `${kind}`, actual: found ?? "none" },

@@ -29,7 +29,7 @@ import { pursuitBytes } from "./pursuit.js";
 import { identify, rangeOf } from "./stored-range.js";
 import { type StoredSizes, StoredValues, storedBytes } from "./stored-values.js";
 import { type Block, declarationOf, type Workspace } from "./value-operation.js";
-import { mergeMatrix } from "./whole-matrix.js";
+import { elementsOfValues, mergeMatrix, wholeBytes } from "./whole-matrix.js";
 
 interface Buffers {
   /** float32 sums of a block, one per evaluation of a job. */
@@ -90,7 +90,9 @@ function largestBlock(program: Program): Sizes {
         const scratch = declarationOf(operation).scratch?.(evaluation.columns) ?? 0;
         largest.inputs = Math.max(largest.inputs, operation.of.length);
         largest.operation = Math.max(largest.operation, scratch);
-        if (operation.op === "whole-matrix") largest.whole = Math.max(largest.whole, wholeBytes(operation, evaluation));
+        if (operation.op === "whole-matrix") {
+          largest.whole = Math.max(largest.whole, wholeBytes(operation, evaluation.columns));
+        }
       }
       for (const { dtype, lowRank } of storedTerms(evaluation)) {
         largest.window = Math.max(largest.window, Math.ceil(length * bytesPerValue(dtype)));
@@ -166,11 +168,6 @@ export function workspaceBytes(program: Program): number {
   const approximations = program.jobs.map((job) => (job.kind === "low-rank" ? approximationBytes(job) : 0));
   const pursuits = program.jobs.flatMap((job) => pursuitOf(job) ?? []).map(pursuitBytes);
   return buffers + [...approximations, ...pursuits].reduce((most, bytes) => Math.max(most, bytes), 0);
-}
-
-function wholeBytes({ matrix, of }: WholeOperation, { columns }: Evaluation): number {
-  const rows = matrix / columns;
-  return 4 * matrix * (of.length + 2) + 2 * lowRankBytes({ rows, columns }, Math.min(rows, columns));
 }
 
 function approximationBytes({ value: { elements, columns }, rank }: LowRankJob): number {
@@ -400,12 +397,14 @@ export class Evaluator {
         const first = number * matrix;
         if (this.#whole?.operation !== operation || this.#whole.number !== number) {
           const step = Math.min(this.#step, Math.max(1, Math.floor(BLOCK_ELEMENTS / columns)) * columns);
-          const values = inputs.map(() => new Float32Array(matrix));
-          for (let from = 0; from < matrix; from += step) {
-            const n = Math.min(step, matrix - from);
+          const values = elementsOfValues(operation, columns).map((count) => new Float32Array(count));
+          const lengths = values.map(({ length }) => length);
+          for (let from = 0, n = 0; from < Math.max(...lengths); from += n) {
+            n = Math.min(step, matrix, ...lengths.map((length) => length - from).filter((rest) => rest > 0));
             const part = { begin: first + from, index: index - begin + first + from, length: n, columns };
             this.#open(part);
             for (const [i, compute] of inputs.entries()) {
+              if (from >= (lengths[i] as number)) continue;
               compute(part, scratch);
               values[i]?.set(this.kernels.floats(scratch, n), from);
             }

@@ -1,9 +1,10 @@
-// Merges of whole matrices by their singular values, in float64 from the decomposition of extract. Time grows with the
-// cube of the smaller side. Memory holds the changes of one matrix, and about three times its float64 values.
+// Merges of whole matrices in float64: by their singular values, from the decomposition of extract, or by regression. Time
+// grows with the cube of a side. Memory holds the values of one matrix, and about three times its float64 values.
 import type { Kernels } from "../kernels/kernels.js";
 import { decomposeExactly } from "./exact-decomposition.js";
-import type { LowRankFactors } from "./low-rank.js";
+import { type LowRankFactors, lowRankBytes } from "./low-rank.js";
 import { PANEL, Panels } from "./panels.js";
+import { regress, regressionBytes } from "./regression.js";
 import { BATCH } from "./row-batches.js";
 
 /** Row-major. */
@@ -193,7 +194,40 @@ const RULES: Readonly<
       return singular.map((value) => (value > threshold ? value : 0));
     });
   },
+
+  /** RegMean, arXiv 2212.09849, equation 2. `number` scales the elements off the diagonal of products. */
+  regmean: (kernels, values, size, number) => {
+    const count = values.length / 2;
+    return regress(kernels, values.slice(0, count), values.slice(count), size, number);
+  },
 };
+
+interface Operation {
+  readonly rule: string;
+  readonly of: readonly unknown[];
+  /** Elements of a matrix. */
+  readonly matrix: number;
+}
+
+/** Whether a value is of [columns, columns]: the products in the second half of RegMean's. */
+export function isSquare({ rule, of }: Pick<Operation, "rule" | "of">, value: number): boolean {
+  return rule === "regmean" && value >= of.length / 2;
+}
+
+/** Elements of each value that belong to one matrix. */
+export function elementsOfValues(operation: Operation, columns: number): number[] {
+  return operation.of.map((_, i) => (isSquare(operation, i) ? columns ** 2 : operation.matrix));
+}
+
+/** Bytes that the merge of a matrix needs. */
+export function wholeBytes(operation: Operation, columns: number): number {
+  const { rule, matrix } = operation;
+  const rows = matrix / columns;
+  const values = elementsOfValues(operation, columns).reduce((sum, count) => sum + count, 2 * matrix);
+  const rest =
+    rule === "regmean" ? regressionBytes(rows, columns) : 2 * lowRankBytes({ rows, columns }, Math.min(rows, columns));
+  return 4 * values + rest;
+}
 
 /** @param changes of one matrix, in rows of `columns`; @param number of the rule */
 export function mergeMatrix(
