@@ -83,7 +83,7 @@ interface Exports
   takeCounts(counts: number, n: number, pairs: number): number;
   /** Adds to `totals`, two float64, how many elements are positive and how many negative. */
   countSigns(a: number, n: number, totals: number): void;
-  /** One row of `n`; `pairs` has 4 n u32, `counts` 6144. */
+  /** One row of `n`; `scratch` has 4 n + 32 u32, `counts` 4096. */
   dropByMagnitude(
     a: number,
     n: number,
@@ -93,7 +93,7 @@ interface Exports
     density: number,
     epsilon: number,
     divide: boolean,
-    pairs: number,
+    scratch: number,
     counts: number,
   ): void;
 }

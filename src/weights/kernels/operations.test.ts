@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { Random } from "../../core/index.js";
 import { Kernels } from "./kernels.js";
 import * as plain from "./plain-operations.test-util.js";
 
@@ -298,8 +299,8 @@ describe("the kernel equals the plain reference, bit for bit:", () => {
       const memory = new Memory();
       const own = values.slice();
       const at = memory.put(own);
-      const scratch = memory.allocate((4 * own.length + 6144) * 4);
-      memory.kernels.wasm.dropByMagnitude(at, own.length, index, ...seed, p, e, divide, scratch + 6144 * 4, scratch);
+      const scratch = memory.allocate((4 * own.length + 32 + 4096) * 4);
+      memory.kernels.wasm.dropByMagnitude(at, own.length, index, ...seed, p, e, divide, scratch + 4096 * 4, scratch);
       plain.dropByMagnitude(own, index, seed[0], seed[1], p, e, divide);
       memory.expect(at, own);
     }
@@ -319,6 +320,22 @@ describe("the kernel equals the plain reference, bit for bit:", () => {
       }),
       RUNS,
     );
+  });
+
+  test("dropByMagnitude, of long rows: spread out, rounded, and with all but a few far below the largest", () => {
+    const random = Random.of(1, "rows");
+    const normal = () => random.float() + random.float() + random.float() - 1.5;
+    const kinds: (() => number)[] = [
+      normal,
+      () => Math.round(8 * normal()) / 8,
+      () => (random.float() < 0.002 ? 1e20 : 1) * normal(),
+      () => (random.float() < 0.6 ? 0 : normal()),
+    ];
+    for (const next of kinds) {
+      for (const length of [1023, 2048, 5001]) {
+        dropRow(Float32Array.from({ length }, next), 2 ** 31 - 7, [3, -4], 0.4, 0.15);
+      }
+    }
   });
 
   test("dropByMagnitude, with NaN, which ranks above infinity", () => {

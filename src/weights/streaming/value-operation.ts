@@ -92,7 +92,7 @@ function declare<const F extends Fields>(declaration: Declaration<F>): Declarati
 /** Number of values of a 32-bit draw. */
 const DRAWS = 2 ** 32;
 /** Counters for ranking a row. */
-const COUNTS_BYTES = 6144 * 4;
+const COUNTS_BYTES = 4096 * 4;
 
 /** Every operation by name. `of` are its values. */
 export const OPERATIONS = {
@@ -136,7 +136,7 @@ export const OPERATIONS = {
     values: 1,
     fields: { density: "share", epsilon: "share", divide: "flag", seed: "seed" },
     wholeRows: true,
-    scratch: (columns) => COUNTS_BYTES + columns * 16,
+    scratch: (columns) => COUNTS_BYTES + columns * 16 + 128,
     apply: ([a = 0], { density, epsilon, divide, seed }, { index, length, columns }, { kernels, scratch }) => {
       for (let at = 0; at < length; at += columns) {
         kernels.wasm.dropByMagnitude(

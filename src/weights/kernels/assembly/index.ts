@@ -9,8 +9,6 @@ export {
   consensus,
   countKeys,
   countSigns,
-  drop,
-  dropByMagnitude,
   selectColumns,
   subtract,
   takeCounts,
@@ -40,6 +38,7 @@ export {
   dequantizeQ6_K,
   dequantizeQ8_0,
 } from "./dequantize";
+export { drop, dropByMagnitude } from "./drop";
 export { encodeBF16, encodeF16, encodeF32 } from "./encode";
 export { addLowRank } from "./low-rank";
 export { addDots, addRows, widen } from "./products";

@@ -24,41 +24,6 @@ export function trimBy(a: usize, by: usize, n: i32, low: f32, high: f32): void {
 }
 
 /**
- * Four uniform 32-bit numbers for four indices under a seed: an integer hash of three rounds (the constants of "triple32",
- * by C. Wellons), with half of the seed in each of the first two.
- */
-// @ts-ignore: decorator
-@inline
-function uniform(index: v128, seed0: v128, seed1: v128): v128 {
-  let x = v128.xor(index, seed0);
-  x = i32x4.mul(v128.xor(x, i32x4.shr_u(x, 17)), i32x4.splat(0xed5ad4bb));
-  x = v128.xor(v128.xor(x, i32x4.shr_u(x, 11)), seed1);
-  x = i32x4.mul(x, i32x4.splat(0xac4c1b51));
-  x = i32x4.mul(v128.xor(x, i32x4.shr_u(x, 15)), i32x4.splat(0x31848bab));
-  return v128.xor(x, i32x4.shr_u(x, 14));
-}
-
-/** a = a * scale where the element's random number is below `bound` (of 2^32), else 0. `index` is that of the first. */
-export function drop(a: usize, n: i32, index: i32, seed0: i32, seed1: i32, bound: u32, scale: f32): void {
-  const s0 = i32x4.splat(seed0);
-  const s1 = i32x4.splat(seed1);
-  const limit = i32x4.splat(bound);
-  const factor = f32x4.splat(scale);
-  let low = i32x4.add(i32x4.splat(index), i32x4(0, 1, 2, 3));
-  let high = i32x4.add(low, i32x4.splat(4));
-  const eight = i32x4.splat(8);
-  for (let i = 0; i < n; i += 8) {
-    const keptLow = i32x4.lt_u(uniform(low, s0, s1), limit);
-    const keptHigh = i32x4.lt_u(uniform(high, s0, s1), limit);
-    v128.store(a, v128.and(f32x4.mul(v128.load(a), factor), keptLow));
-    v128.store(a, v128.and(f32x4.mul(v128.load(a, 16), factor), keptHigh), 16);
-    low = i32x4.add(low, eight);
-    high = i32x4.add(high, eight);
-    a += 32;
-  }
-}
-
-/**
  * Out of `count` buffers, whose addresses are in `buffers` and weights (float32) in `weights`: the weighted mean (or
  * sum) of the elements that have the sign of the elements' sum. Writes to the first buffer.
  */
@@ -285,84 +250,9 @@ export function countSigns(a: usize, n: i32, totals: usize): void {
   store<f64>(totals, load<f64>(totals, 8) + <f64>negative, 8);
 }
 
-/**
- * Ranks `n` magnitudes of a row, ties by position, and keeps each with a probability that grows with its rank, divided by
- * it. `pairs` is a buffer of 2 n u64, `counts` one of 3 times 2048 u32.
- */
-export function dropByMagnitude(
-  a: usize,
-  n: i32,
-  index: i32,
-  seed0: i32,
-  seed1: i32,
-  density: f32,
-  epsilon: f32,
-  divide: bool,
-  pairs: usize,
-  counts: usize,
-): void {
-  // Radix sort of (position, magnitude) by magnitude, three rounds of 11 bits, stable.
-  memory.fill(counts, 0, 24576);
-  let from = pairs;
-  let to = pairs + (<usize>n << 3);
-  for (let i = 0; i < n; i++) {
-    const key = load<u32>(a + (<usize>i << 2)) & 0x7fffffff;
-    store<u64>(from + (<usize>i << 3), ((<u64>i) << 32) | <u64>key);
-    increment(counts, key & 2047);
-    increment(counts + 8192, (key >> 11) & 2047);
-    increment(counts + 16384, key >> 22);
-  }
-  for (let round = 0; round < 3; round++) {
-    const shift = <u64>(round * 11);
-    const digits: u64 = round < 2 ? 2047 : 511; // 31 bits in all; the position is above them
-    const places = counts + (<usize>round << 13);
-    let sum: u32 = 0;
-    let isSorted = false;
-    for (let d = 0; d < 2048; d++) {
-      const at = places + (<usize>d << 2);
-      const count = load<u32>(at);
-      if (count == <u32>n) isSorted = true;
-      store<u32>(at, sum);
-      sum += count;
-    }
-    if (isSorted) continue; // all have the same digit
-    for (let i = 0; i < n; i++) {
-      const pair = load<u64>(from + (<usize>i << 3));
-      const at = places + (<usize>((pair >> shift) & digits) << 2);
-      const place = load<u32>(at);
-      store<u32>(at, place + 1);
-      store<u64>(to + (<usize>place << 3), pair);
-    }
-    const other = from;
-    from = to;
-    to = other;
-  }
-  const low = density - epsilon;
-  const span: f32 = n > 1 ? (2 * epsilon) / <f32>(n - 1) : 0;
-  for (let rank = 0; rank < n; rank++) {
-    const position = <u32>(load<u64>(from + (<usize>rank << 3)) >> 32);
-    const at = a + (<usize>position << 2);
-    const probability = n > 1 ? low + <f32>rank * span : density;
-    const draw = single(index + <i32>position, seed0, seed1);
-    if (<f64>draw < <f64>probability * 4294967296.0) store<f32>(at, divide ? load<f32>(at) / min<f32>(probability, 1) : load<f32>(at));
-    else store<f32>(at, 0);
-  }
-}
-
 // @ts-ignore: decorator
 @inline
-function increment(counts: usize, key: u32): void {
+export function increment(counts: usize, key: u32): void {
   const at = counts + (<usize>key << 2);
   store<u32>(at, load<u32>(at) + 1);
-}
-
-/** `uniform` for one index. */
-// @ts-ignore: decorator
-@inline
-function single(index: i32, seed0: i32, seed1: i32): u32 {
-  let x = <u32>(index ^ seed0);
-  x = (x ^ (x >> 17)) * 0xed5ad4bb;
-  x = (x ^ (x >> 11) ^ <u32>seed1) * 0xac4c1b51;
-  x = (x ^ (x >> 15)) * 0x31848bab;
-  return x ^ (x >> 14);
 }
