@@ -107,11 +107,8 @@ export class ExampleStore {
       this.#keptBytes = 0;
     } catch (error) {
       if (!DiskFullError.isMeantBy(error)) throw error;
-      throw new DiskFullError(
-        `no room in ${tmpdir()} for the encoded examples. Free some, set TMPDIR, or use less data (cap)`,
-        { file: tmpdir() },
-        error,
-      );
+      const message = `no room in ${tmpdir()} for the encoded examples. Free some, set TMPDIR, or use less data (cap)`;
+      throw new DiskFullError(message, { file: tmpdir() }, error);
     }
   }
 }

@@ -91,8 +91,9 @@ export async function compareResults(options: CompareResultsOptions): Promise<Re
     else tasks.push(compared);
   }
   if (tasks.length === 0) {
+    const message = "the evaluations have no task in common that was asked in the same way:";
     throw new RecipeError(
-      "the evaluations have no task in common that was asked in the same way:",
+      message,
       skipped.slice(0, 20).map(({ task, reason }) => `${task}: ${reason}`),
     );
   }

@@ -41,11 +41,8 @@ export async function* readParquet(file: string, columns?: readonly string[]): F
   } catch (error) {
     if (error instanceof DataError || isAnySystemError(error)) throw error;
     const detail = error instanceof TypeError ? "" : ` (${(error as Error).message})`;
-    throw new DataError(
-      `${file} is damaged or is not a parquet file${detail}. Download or write it again.`,
-      { file },
-      error,
-    );
+    const message = `${file} is damaged or is not a parquet file${detail}. Download or write it again.`;
+    throw new DataError(message, { file }, error);
   } finally {
     await handle.close();
   }

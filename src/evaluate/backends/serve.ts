@@ -122,11 +122,8 @@ async function waitUntilHealthy(
       const said = tail.length > 0 ? `; the end of ${log}:\n  ${tail.join("\n  ")}` : `; it printed nothing to ${log}`;
       if (exit !== undefined) throw new LayergraftError("server", `the server (${line}) ${exit}${said}`, { file: log });
       if (seconds > limit) {
-        throw new LayergraftError(
-          "server",
-          `the server (${line}) was not healthy after ${formatDuration(limit)}${said}`,
-          { file: log },
-        );
+        const message = `the server (${line}) was not healthy after ${formatDuration(limit)}${said}`;
+        throw new LayergraftError("server", message, { file: log });
       }
       options.onProgress?.({ seconds, lastLine: tail.at(-1) ?? "" });
       await sleep(POLL_SECONDS * 1000, undefined, signal ? { signal } : {}).catch(() => undefined);

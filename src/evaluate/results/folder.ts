@@ -66,10 +66,8 @@ export class ResultFolder {
     const others = names.filter((name) => name !== SERVER_LOG && !name.startsWith(LOCK_FILE) && !LEFT_OVER.test(name));
     if (others.length === 0) return;
     if (!names.includes(SETTINGS_FILE)) {
-      throw new OutputError(
-        `${path} is not empty and not an evaluation (it has ${formatSome(names)}); choose another folder`,
-        { file: path },
-      );
+      const message = `${path} is not empty and not an evaluation (it has ${formatSome(names)}); choose another folder`;
+      throw new OutputError(message, { file: path });
     }
     if (!resume) {
       throw new OutputError(

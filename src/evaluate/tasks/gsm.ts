@@ -96,10 +96,8 @@ export function africanLanguage(asked: string, task: string): AfricanLanguage {
     if (found) return { code, ...found };
   }
   const known = Object.keys(AFRICAN);
-  throw RecipeError.at(
-    { field: "tasks", actual: asked },
-    `${task}: there is no language ${asked}${didYouMean(asked, known)} (languages: ${known.join(", ")})`,
-  );
+  const message = `${task}: there is no language ${asked}${didYouMean(asked, known)} (languages: ${known.join(", ")})`;
+  throw RecipeError.at({ field: "tasks", actual: asked }, message);
 }
 
 const AFRIMGSM = protocolsOf<GsmProtocol>("afrimgsm");

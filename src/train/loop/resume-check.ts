@@ -19,10 +19,8 @@ export function requireSameRun(saved: ResumeParts, current: ResumeParts): void {
     else problems.push(is === undefined ? `${field} is not read any more` : `${field} has changed since`);
   }
   if (problems.length === 0) return;
-  throw new RecipeError(
-    "a run can only resume unchanged. Undo these changes, or start a new run in another folder:",
-    problems,
-  );
+  const message = "a run can only resume unchanged. Undo these changes, or start a new run in another folder:";
+  throw new RecipeError(message, problems);
 }
 
 function describeDifference({ field, saved, current }: Difference): string {

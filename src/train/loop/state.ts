@@ -158,10 +158,8 @@ export async function findState(states: string): Promise<SavedState | undefined>
   const parsed = pageSchema.safeParse(json);
   if (!parsed.success) {
     const fields = parsed.error.issues.map((issue) => issue.path.join(".") || "the whole file");
-    throw new CheckpointError(`${path} is damaged: ${formatSome(fields)}. Remove ${folder} to start again.`, {
-      file: path,
-      field: fields[0] ?? "",
-    });
+    const message = `${path} is damaged: ${formatSome(fields)}. Remove ${folder} to start again.`;
+    throw new CheckpointError(message, { file: path, field: fields[0] ?? "" });
   }
   const { version: _, ...page } = parsed.data;
   return { ...page, folder, file: await openSafetensors(join(folder, TENSORS)) };
@@ -193,10 +191,8 @@ export async function restoreParameters(
       .map((name) => `the steps of ${name} are missing`),
   );
   if (problems.length > 0) {
-    throw new CheckpointError(
-      `${folder} is not a state of this run: ${formatSome(problems)}. Remove it to start again.`,
-      { file: file.path },
-    );
+    const message = `${folder} is not a state of this run: ${formatSome(problems)}. Remove it to start again.`;
+    throw new CheckpointError(message, { file: file.path });
   }
   for (const { parameter, array, name } of kept) {
     bytesOf(parameter[array]).set(await readTensor(file, stored.get(name) as TensorInfo));
@@ -219,10 +215,8 @@ export async function readMasks(
     const found = stored.get(maskName(name));
     const bytes = maskBytes(weights.length);
     if (found?.dtype !== "U8" || !sameShape(found.shape, [bytes])) {
-      throw new CheckpointError(`${folder} has no mask of ${bytes} bytes for ${name}. Remove it to start again.`, {
-        file: file.path,
-        tensor: name,
-      });
+      const message = `${folder} has no mask of ${bytes} bytes for ${name}. Remove it to start again.`;
+      throw new CheckpointError(message, { file: file.path, tensor: name });
     }
     masks.set(name, await readTensor(file, found));
   }
