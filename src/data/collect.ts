@@ -30,7 +30,6 @@ export interface CollectContext {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** An example that was kept. */
 export interface Kept {
   /** Its number in the store. */
   readonly index: number;

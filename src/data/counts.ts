@@ -11,7 +11,6 @@ export interface SetCounts {
   readonly fields: string;
   /** The template: "the model's chat template", "plain", or the text of a turn. */
   readonly template: string;
-  /** Rows read. */
   readonly rows: number;
   /** Skipped rows (on_bad_row: skip). */
   readonly badRows: number;

@@ -5,7 +5,6 @@ import { mixtureFields, setFields } from "./declaration.js";
 import { filterSchema } from "./filter.js";
 import { mappingSchema } from "./mapping.js";
 
-/** Mappings that have a table of their own. */
 const CLOSED = ["sets", "contamination", "map", "filter"];
 
 /** Fields by the mapping that they are in, with its title. */

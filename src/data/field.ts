@@ -13,7 +13,6 @@ export const fieldSchema = z.union([
 export type FieldDeclaration = z.output<typeof fieldSchema>;
 
 export interface Field {
-  /** The columns that it reads. */
   readonly columns: readonly string[];
   /** The text in a row; undefined if a column is missing, null, a list or an object. */
   readonly textOf: (row: Row) => string | undefined;

@@ -5,7 +5,6 @@ import { DataError } from "./read/data-error.js";
 export interface MixtureOptions {
   readonly sets: readonly {
     readonly name: string;
-    /** Examples. */
     readonly size: number;
     /** Relative to the other sets, default 1. If no set has one, a pass has all examples of all sets once. */
     readonly weight?: number | undefined;
@@ -27,7 +26,6 @@ const KEPT_NUMBERS = 1_000_000;
 
 /** An endless sequence of examples. */
 export class Mixture {
-  /** Examples of one pass. */
   readonly size: number;
   /** Examples of each set in a pass. */
   readonly shares: readonly number[];

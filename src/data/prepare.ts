@@ -52,7 +52,6 @@ export interface PreparedData {
   readonly repeat: boolean;
   /** Commits of the sets that came from the hub, by name. */
   readonly commits: Readonly<Record<string, string>>;
-  /** Frees memory and the temporary file. */
   readonly close: () => void;
 }
 

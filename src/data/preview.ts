@@ -4,7 +4,6 @@ import type { Encoded } from "./encode.js";
 export interface PreviewPiece {
   /** As the tokenizer decodes it, special tokens included. */
   readonly text: string;
-  /** Whether its tokens are learned. */
   readonly loss: boolean;
   readonly tokens: number;
 }

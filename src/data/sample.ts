@@ -9,7 +9,6 @@ interface Item<T> {
   readonly value: T;
 }
 
-/** Keeps the items with the smallest keys. */
 export class Sample<T> {
   readonly #limit: number;
   /** The item to drop next is first. */

@@ -19,7 +19,6 @@ const ARRAY_BYTES = 400;
 /** Examples per write. */
 const GROUP = 1_000;
 
-/** Examples can be added, and not removed. */
 export class ExampleStore {
   readonly #limit: number;
   readonly #tokens: number[] = [];
@@ -82,7 +81,6 @@ export class ExampleStore {
     this.#file = undefined;
   }
 
-  /** Moves the examples in memory to the file. */
   async #spill(): Promise<void> {
     try {
       if (!this.#file) {

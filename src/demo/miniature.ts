@@ -6,7 +6,6 @@ import { openSafetensors, readTensor, type TensorData, writeSharded } from "../w
 
 const SHIPPED = dirname(createRequire(import.meta.url).resolve("#miniature"));
 
-/** Folders that `writeMiniature` writes. */
 export const MINIATURE_MODELS = { base: "base", math: "math-expert", language: "swahili-expert" } as const;
 
 const TOKENIZER_FILES = ["config.json", "tokenizer.json", "tokenizer_config.json"];

@@ -146,7 +146,6 @@ const SHOWN = 5;
 export interface Problem {
   readonly sw: string;
   readonly en: string;
-  /** The number asked for. */
   readonly answer: number;
   /** The equation that leads to it: `9 - 7 = 2.` */
   readonly solution: string;

@@ -47,11 +47,9 @@ export interface ComparedMethod {
   /** What was evaluated, and by what; with the path, if another method has the same. */
   readonly name: string;
   readonly program: ComparableResults["program"];
-  /** Results of its runs. */
   readonly runs: readonly string[];
 }
 
-/** The comparison of several results. */
 export interface ResultsComparison {
   readonly methods: readonly ComparedMethod[];
   readonly tasks: readonly TaskComparison[];
@@ -142,7 +140,6 @@ function changedQuestions(first: readonly ComparableSample[], second: readonly C
     : `${changes.join(" and ")} differ, so the results are not of the same questions`;
 }
 
-/** The comparison of a task, or why there is none. */
 async function compareTask(
   methods: readonly (readonly ComparableTask[])[],
   options: CompareResultsOptions,

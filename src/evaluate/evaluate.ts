@@ -40,7 +40,6 @@ export interface EvaluateOptions {
   readonly onSample?: ((task: Task, sample: Sample, item: Item, index: number) => void) | undefined;
 }
 
-/** Results, and by task the samples they come from. */
 export interface Evaluation {
   readonly results: Results;
   readonly samples: ReadonlyMap<string, readonly Sample[]>;

@@ -58,7 +58,6 @@ export interface TaskRunOptions
   readonly shared: Record<string, unknown>;
 }
 
-/** One task under way. */
 export class TaskRun {
   readonly #loaded: LoadedTask;
   readonly #options: TaskRunOptions;
@@ -84,7 +83,6 @@ export class TaskRun {
     this.#samples = this.#asked.map(() => undefined);
   }
 
-  /** Asks for all items, and judges each as soon as its answer is there. */
   async ask(): Promise<void> {
     const [{ task }, items] = [this.#loaded, this.#asked];
     const { folder, signal } = this.#options;

@@ -10,7 +10,6 @@ import type { MergeModel } from "../experiment/index.js";
 import type { Lead } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
 
-/** The models of a row, which are averaged. */
 export interface LeadRow {
   readonly label: string;
   readonly models: readonly string[];

@@ -23,7 +23,6 @@ export interface OverviewRow {
   readonly kind: "base" | "expert" | "average" | "merge" | "swap" | "joint" | "control";
   /** The configuration, or the role of experts. */
   readonly detail: string;
-  /** Names of the models. */
   readonly models: readonly string[];
   /** Whether it is the mean of a search's configurations, each of which may be a row of its own. */
   readonly isSummary?: boolean;
@@ -31,9 +30,7 @@ export interface OverviewRow {
   readonly isPoint?: boolean;
 }
 
-/** A row with its score. */
 export interface OverviewBar extends OverviewRow, Score {
-  /** Number of models. */
   readonly count: number;
   /** Whether it is significantly above each other row. */
   readonly isBest: boolean;
@@ -54,13 +51,10 @@ export interface Lead {
   readonly resampled: { readonly factors: Readonly<Record<string, number>>; readonly items: number };
 }
 
-/** The main table of a task. */
 export interface Overview {
-  /** For file names and links. */
   readonly id: string;
   /** Name of the task in the plan. */
   readonly task: string;
-  /** Such as `MGSM Swahili`. */
   readonly title: string;
   readonly protocol: string;
   readonly scale: Scale;
@@ -133,7 +127,6 @@ export interface Flips {
   readonly pValue?: number | undefined;
 }
 
-/** A reported model with what makes it again. */
 export interface ReportRecipe {
   /** Name of its file, without the ending. */
   readonly id: string;
@@ -146,7 +139,6 @@ export interface ReportRecipe {
   readonly command: string;
 }
 
-/** A score of a model. */
 /** A model's score on a task, or its average of tasks. */
 export interface ScoreRow {
   /** Of a variant of a matrix: the value of each axis. */
@@ -217,7 +209,6 @@ export interface SearchRow {
     readonly best: number;
     readonly generation: number;
   }[];
-  /** The search in sentences. */
   readonly summary: string;
 }
 
@@ -227,7 +218,6 @@ export interface CostRow {
   readonly seconds: number;
 }
 
-/** A variant of a matrix. */
 export interface ReportVariant {
   /** Name of its folder in `variants`. */
   readonly id: string;

@@ -122,7 +122,6 @@ export class Sheet {
     return items.length === (held?.size ?? answers.facts.items) && items.length > 0 ? items : undefined;
   }
 
-  /** The search of a group, if there was one. */
   searchOf(group: string): SearchOutcome | undefined {
     return this.expansion.searches.find((search) => search.group === group);
   }
@@ -265,7 +264,6 @@ export class Sheet {
 
 const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** The means of all steps together. */
 function asidesOf(parts: readonly Aside[]): Aside[] {
   return [...groupBy(parts, ({ metric }) => metric).values()].flatMap((same) => {
     const items = same.reduce((sum, one) => sum + one.items, 0);

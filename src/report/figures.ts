@@ -10,7 +10,6 @@ interface Verdict {
 }
 
 export interface Page {
-  /** A link above the title. */
   readonly up?: { readonly text: string; readonly href: string };
   readonly title: string;
   readonly lead: string;
@@ -24,7 +23,6 @@ export interface Page {
 }
 
 export interface Section {
-  /** Link target. */
   readonly id: string;
   readonly title: string;
   readonly lead?: string;
@@ -41,7 +39,6 @@ export type Figure =
   | (Commands & { readonly kind: "commands" });
 
 interface Captioned {
-  /** Link target. */
   readonly id?: string;
   readonly title?: string;
   readonly note?: string;
@@ -58,7 +55,6 @@ export interface TableFigure extends Table {
 
 /** Scores on one axis. */
 export interface Bars extends Captioned {
-  /** Conclusion, in a sentence or two. */
   readonly verdict: string;
   readonly scale: Scale;
   readonly rows: readonly (Score & {
@@ -66,9 +62,7 @@ export interface Bars extends Captioned {
     /** Target of a link from the label. */
     readonly target?: string | undefined;
     readonly detail: string;
-    /** Colour. */
     readonly kind: string;
-    /** Number of models. */
     readonly count: number;
     readonly isBest: boolean;
   })[];
@@ -89,13 +83,11 @@ export interface Grid extends Captioned {
   readonly span?: Span;
   /** Digits after the point, in percent. Default: 1. */
   readonly digits?: number;
-  /** Small cells without marks. */
   readonly isDense?: boolean;
 }
 
 /** Scores over a number, with bands of their intervals. */
 export interface Lines extends Captioned {
-  /** Conclusion, in a sentence or two. */
   readonly verdict: string;
   readonly scale: Scale;
   readonly xTitle: string;
@@ -109,7 +101,6 @@ export interface Lines extends Captioned {
   readonly references: readonly { readonly label: string; readonly mean: number }[];
 }
 
-/** Commands to copy. */
 export interface Commands extends Captioned {
   readonly commands: readonly {
     readonly what: string;

@@ -2,9 +2,7 @@
 import { ticksWithin } from "./scores.js";
 import { type Colour, fill, INK, LINE, type Shape, shape, stroke, svgOf, text, textWidth } from "./svg.js";
 
-/** One expert's table. */
 export interface HeatmapPanel {
-  /** Heading of the panel. */
   readonly title: string;
   /** Reference of the values, such as "threshold 1.9e-5". */
   readonly subtitle?: string;
@@ -16,7 +14,6 @@ export interface Heatmap {
   readonly title: string;
   /** Meaning of the values, for the legend. */
   readonly legend: string;
-  /** Column names, such as q k v o gate up down. */
   readonly columns: readonly string[];
   /** All panels share one scale. */
   readonly panels: readonly HeatmapPanel[];

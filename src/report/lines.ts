@@ -3,7 +3,6 @@ import type { Lines } from "./figures.js";
 import { axisAround, axisWithin, placeOn, type Scale } from "./scores.js";
 import { formatNumber, formatSpan } from "./table.js";
 
-/** Ticks as the page writes them. */
 export const formatTick = (value: number, scale: Scale) => formatNumber({ value, scale }).replace(/\.0$/, "");
 
 /** Lines with positions as shares of the axes, from 0 at the left and at the bottom to 1. */

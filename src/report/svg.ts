@@ -9,7 +9,6 @@ export interface Shape {
 
 export interface Picture {
   readonly title: string;
-  /** What the figure shows, in words. */
   readonly description: string;
   readonly width: number;
   readonly height: number;

@@ -31,7 +31,6 @@ export interface TextCell {
   readonly lists?: readonly { readonly label: string; readonly items: readonly string[]; readonly more: number }[];
 }
 
-/** Words, or a number. */
 export type Cell = string | TextCell | NumberCell;
 
 export const isNumber = (cell: Cell | undefined): cell is NumberCell => typeof cell === "object" && "scale" in cell;

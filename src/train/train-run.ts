@@ -46,7 +46,6 @@ export interface RunOptions
   readonly onReady?: ((ready: PreparedRun) => void) | undefined;
 }
 
-/** A run whose base and data are open. */
 export interface PreparedRun extends Pick<TrainOptions, "base" | "source" | "settings" | "trained" | "lora"> {
   readonly streams: readonly PreparedStream[];
   readonly notes: readonly string[];
@@ -252,7 +251,6 @@ function streamOf(
   return new BatchStream({ examples, repeat, batch, packing, seed, bucketing: !packing, ...options });
 }
 
-/** Held-out examples, once each. */
 function inOrder(examples: ExampleList, run: Run, { sequenceLength }: RunSettings): BatchStream {
   const { batch, seed } = run;
   return new BatchStream({ examples, sequenceLength, batch, seed, shuffle: false, bucketing: true, passes: 1 });

@@ -12,7 +12,6 @@ export interface Choice {
   readonly split?: string | undefined;
   /** Patterns of files, instead of a configuration and a split. */
   readonly files?: readonly string[] | undefined;
-  /** Patterns of files to leave out. */
   readonly exclude?: readonly string[] | undefined;
 }
 

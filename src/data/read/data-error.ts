@@ -1,4 +1,3 @@
-// The error of data that cannot be used. Invalid declarations are RecipeErrors.
 import { type ErrorWhere, LayergraftError } from "../../core/index.js";
 
 /** A data file, row, hub data set or mixture that cannot be used. */

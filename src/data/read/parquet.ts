@@ -126,7 +126,6 @@ function checkGroup(metadata: FileMetaData, index: number, columns: readonly str
   }
 }
 
-/** A value as in JSON. */
 function plain(value: unknown): unknown {
   if (value === undefined || value === null) return null;
   if (typeof value === "bigint") return Number.isSafeInteger(Number(value)) ? Number(value) : value.toString();

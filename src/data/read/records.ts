@@ -76,7 +76,6 @@ class QuoteScanner {
     this.#delimiter = delimiter;
   }
 
-  /** Ends a record. @returns the line breaks within it */
   end(): number {
     const lineBreaks = this.#lineBreaks;
     [this.#state, this.#lineBreaks] = ["start", 0];

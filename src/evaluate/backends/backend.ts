@@ -35,7 +35,6 @@ interface RequestOptions {
   readonly specialTokens?: boolean | undefined;
 }
 
-/** A prompt to answer. */
 export interface GenerateRequest extends RequestOptions {
   readonly prompt: string;
   readonly maxNewTokens: number;

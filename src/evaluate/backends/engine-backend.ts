@@ -18,7 +18,6 @@ import {
   stopped,
 } from "./backend.js";
 
-/** What a backend needs of an opened model. */
 export type EvaluationEngine = Pick<Engine, "contextLength" | "generate" | "scoreContinuations" | "close">;
 
 export interface EngineBackendOptions {
@@ -27,7 +26,6 @@ export interface EngineBackendOptions {
   readonly renderChat?: Backend["renderChat"];
   /** Name of the backend in results. Default: `engine`. */
   readonly backend?: string | undefined;
-  /** Name of the model in results. */
   readonly model: string;
   /** Digest of its weights, or of the plan that they come from. */
   readonly digest?: string | undefined;

@@ -79,7 +79,6 @@ export class HttpClient {
     this.#agent = new Agent({ keepAlive: true, maxSockets: this.concurrency, maxFreeSockets: this.concurrency });
   }
 
-  /** The server's URL without login and query. */
   get url(): string {
     return plainAddress(this.#base);
   }

@@ -20,7 +20,6 @@ import { HttpClient } from "./http.js";
 export interface ServeOptions {
   /** Shell command with `{model}` and `{port}`: `vllm serve {model} --port {port}`. */
   readonly command: string;
-  /** Replaces `{model}`. */
   readonly model: string;
   /** File to append its output to. */
   readonly log: string;
@@ -38,7 +37,6 @@ export interface ServeOptions {
 export interface RunningServer {
   /** `http://127.0.0.1:PORT` */
   readonly url: string;
-  /** Process id of its group. */
   readonly pid: number;
   stop(): Promise<void>;
 }

@@ -43,7 +43,6 @@ export interface ComparableResults {
   /** What was evaluated, and by what. */
   readonly name: string;
   readonly tasks: readonly ComparableTask[];
-  /** What cannot be compared, in sentences. */
   readonly notes: readonly string[];
 }
 

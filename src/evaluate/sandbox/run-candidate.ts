@@ -26,7 +26,6 @@ export interface KernelGuards {
   readonly files: boolean;
 }
 
-/** What confines programs here, as a probe found it. */
 export interface Confinement {
   readonly kernel: KernelGuards;
   /** Whether programs get namespaces of their own. */

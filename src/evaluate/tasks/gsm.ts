@@ -17,12 +17,10 @@ import type { OpenOptions, Task, TaskFamily } from "./task.js";
 import { type LocatedRow, type OpenData, taskRows, textField } from "./task-data.js";
 
 interface GsmProtocol extends Protocol {
-  /** What the answer comes after. */
   readonly heading: string;
   readonly maxNewTokens: number;
   /** lm-eval's pattern of `strict-match`. */
   readonly strict?: string;
-  /** Stops beside those of every declaration. */
   readonly alsoStops?: readonly string[];
 }
 

@@ -37,7 +37,6 @@ interface Edition {
   readonly name: string;
   readonly title: string;
   readonly dataset: string;
-  /** Where its files may be in a folder. */
   readonly folders: readonly string[];
 }
 

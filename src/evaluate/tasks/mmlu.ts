@@ -26,7 +26,6 @@ const DATASET = "cais/mmlu";
 
 export const MMLU_SUBJECTS: readonly string[] = SUBJECTS;
 
-/** A way of asking MMLU's questions, in English or translated. */
 interface MmluProtocol extends Protocol {
   /** Whether the questions on a subject begin with a sentence on it. Default: true. */
   readonly hasHeading?: boolean;
@@ -159,7 +158,6 @@ export const afrimmlu: TaskFamily = {
   },
 };
 
-/** The questions of a task, by split and subject. */
 interface MmluTask extends Pick<TaskDeclaration, "name" | "title" | "published" | "benchmark"> {
   readonly metrics?: readonly Metric[];
   /** The split that shots are the first rows of, subject by subject. */

@@ -43,7 +43,6 @@ const LENGTHS = {
 } as const;
 
 interface ChoiceRule {
-  /** As in `Protocol`. */
   readonly ties?: Protocol["ties"];
   /** Whether to judge acc_norm and acc_bytes, too. */
   readonly perLength?: boolean;

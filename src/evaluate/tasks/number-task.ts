@@ -66,7 +66,6 @@ export interface NumberTask<E>
   readonly stop: readonly string[];
   readonly maxNewTokens: number;
   problems(data: OpenData): Promise<readonly Problem[]>;
-  /** All solved examples. */
   examples(data: OpenData): Promise<readonly E[]>;
   /** The function that makes the prompt of a question, after these examples. */
   prompter(examples: readonly E[]): (question: string) => Prompt;

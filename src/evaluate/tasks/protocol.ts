@@ -11,7 +11,6 @@ export interface Protocol {
   /** Such as `layergraft/mgsm-native-cot`; the part before the slash says whose it is. */
   readonly name: string;
   readonly version: number;
-  /** One sentence. */
   readonly summary: string;
   /** Where it comes from: paper and section, or program and version. */
   readonly reference: string;

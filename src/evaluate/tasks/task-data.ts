@@ -15,7 +15,6 @@ import { type ReadOptions, type Row, readRows } from "../../data/index.js";
 
 /** Reads all rows of a data set of the hub, in order. */
 export type LoadRows = (request: {
-  /** Such as `cais/mmlu`. */
   readonly dataset: string;
   readonly config: string;
   readonly split: string;

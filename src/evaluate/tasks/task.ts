@@ -66,7 +66,6 @@ export interface ChooseItem extends ItemBase {
   readonly choices: readonly string[];
   /** What the choices are called in readings: "A", "B". */
   readonly labels: readonly string[];
-  /** Index of the right choice. */
   readonly correct: number;
 }
 

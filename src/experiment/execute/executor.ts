@@ -31,7 +31,6 @@ export interface ExecutorEvents {
 export interface Executor {
   /** How many more steps can start now. */
   readonly free: number;
-  /** Starts steps. `onFinished` is called once for each. */
   start(steps: readonly ReadyStep[]): Promise<void>;
   /** Takes over steps of an earlier runner that still run. @returns their keys */
   adopt(steps: readonly { readonly step: ReadyStep; readonly runner: StepRunnerId }[]): Promise<ReadonlySet<string>>;

@@ -4,7 +4,6 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { isSystemError, LayergraftError } from "../../core/index.js";
 
-/** Runs a command. @returns what it prints */
 export type RunCommand = (program: string, args: readonly string[]) => Promise<string>;
 
 export interface CommandOptions {

@@ -16,7 +16,6 @@ export interface SlurmResources {
 
 export interface JobScript {
   readonly name: string;
-  /** Of the step. */
   readonly folder: string;
   readonly resources: SlurmResources;
   /** Shell lines before the step, such as `module load`. */
@@ -71,11 +70,9 @@ export function jobScript({ name, folder, resources, setup, command }: JobScript
 export interface QueuedJob {
   /** Slurm's word for its state, such as `RUNNING`. */
   readonly state: string;
-  /** Path of the submitted script. */
   readonly script: string;
 }
 
-/** How a job ended that left no exit code. */
 export interface JobEnd {
   /** Undefined: Slurm does not say. */
   readonly outcome: "failed" | "lost" | undefined;

@@ -53,7 +53,6 @@ export class SlurmExecutor implements Executor {
   readonly #events: ExecutorEvents;
   readonly #run: RunCommand;
   readonly #jobs = new Map<string, Job>();
-  /** Aborts queries that hang. */
   readonly #polling = new AbortController();
   readonly #query: RunCommand;
   /** Submitted jobs, which no attempt may name, by their script; undefined: not searched for yet. */
@@ -173,7 +172,6 @@ export class SlurmExecutor implements Executor {
     return readQueue(await this.#query("squeue", ["--noheader", "--states=all", "--format=%i|%T|%o", user]));
   }
 
-  /** Finds out how jobs ended that no longer wait or run. */
   async #settle(queue: ReadonlyMap<string, QueuedJob>): Promise<void> {
     const silent = new Map<string, Job>();
     for (const [id, job] of this.#jobs) {

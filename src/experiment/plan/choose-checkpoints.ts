@@ -5,9 +5,7 @@ import type { Family } from "./plan-schema.js";
 
 export interface Selection {
   readonly family: string;
-  /** Checkpoints to keep. */
   readonly top: number;
-  /** Tasks that decided. */
   readonly by: readonly string[];
   /** `within`: points; `base`: its score, from 0 to 1. */
   readonly guards: readonly { readonly task: string; readonly within: number; readonly base: number | undefined }[];

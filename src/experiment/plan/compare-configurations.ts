@@ -24,7 +24,6 @@ export function splitItems(items: number, search: Search): ItemSplit {
   return { rounds: rounds.filter((round) => round.length > 0), held };
 }
 
-/** One model's results on a task. */
 export interface Candidate {
   readonly configuration: string;
   readonly task: string;

@@ -5,7 +5,6 @@ import { configurationsOf, withFields } from "./configurations.js";
 import type { ControlKind } from "./merge-schema.js";
 import type { ExperimentPlan, Json, Merge } from "./plan-schema.js";
 
-/** A merge of the plan, or a control of one. */
 export interface PlannedMerge extends Merge {
   /** The swap's name, if it is a control. */
   readonly controlOf?: string;

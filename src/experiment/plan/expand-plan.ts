@@ -59,7 +59,6 @@ export interface EvaluatedModel {
   readonly tasks: readonly { readonly request: TaskRequest; readonly steps: readonly EvaluateStep[] }[];
 }
 
-/** Steps that depend on results. */
 export interface Waiting {
   readonly what: string;
   /** About how many. */
@@ -362,7 +361,6 @@ class Expander {
     return configurations && { recipe: {}, configurations };
   }
 
-  /** Experts and merges that exist, or will. */
   #members(): Member[] {
     return sourcesIn(this.#plan).filter(({ name }) => !this.#missing.has(name));
   }

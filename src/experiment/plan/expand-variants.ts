@@ -7,7 +7,6 @@ import { commonTitle, type Variant } from "./matrix.js";
 
 export type PlannedVariant = Pick<Variant, "title" | "values" | "plan">;
 
-/** A variant, and what it amounts to. */
 export interface ExpandedVariant<V extends PlannedVariant = PlannedVariant> {
   readonly variant: V;
   readonly expansion: Expansion;

@@ -31,7 +31,6 @@ type Path = readonly PropertyKey[];
 type Fields = Readonly<Record<string, unknown>>;
 type Matrix = Readonly<Record<string, Readonly<Record<string, Fields>>>>;
 
-/** Fields of the experiment as a whole. */
 const WHOLE: readonly Path[] = [
   ...["name", "out", "title", "notes", "executor", "matrix"].map((field) => [field]),
   ...["data", "allow_code", "unsafe_code"].map((field) => ["evaluate", field]),
@@ -89,7 +88,6 @@ function combinationsOf(matrix: Matrix): Combination[] {
   });
 }
 
-/** How many keys of a path exist. */
 function depthOf(value: unknown, path: Path): number {
   let [inner, depth] = [value, 0];
   for (const key of path) {

@@ -50,7 +50,6 @@ export interface InspectedPlan {
   readonly plan: ExperimentPlan;
   /** The plan of each combination of the matrix's values; without a matrix, the plan alone. */
   readonly variants: readonly Variant[];
-  /** Problems of each variant. */
   readonly problems: readonly (readonly Problem[])[];
   /** Path of the plan, for messages. */
   readonly file: string;

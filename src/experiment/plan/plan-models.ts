@@ -67,7 +67,6 @@ export interface MergeModel extends Model {
   readonly members: readonly string[];
   /** Merge and families. Models of a group are averaged, and have one search. */
   readonly group: string;
-  /** Families of its experts. */
   readonly families: readonly string[];
   readonly configuration: Configuration;
 }

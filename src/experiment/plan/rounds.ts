@@ -9,9 +9,7 @@ import { ROLES } from "./plan-values.js";
 import { severalProblem } from "./starts.js";
 
 interface Repeated {
-  /** The merge that the next round starts from. */
   readonly from: Merge;
-  /** Trained families that it needs. */
   readonly families: readonly string[];
   /** Merges of these families and no other trained ones. */
   readonly merges: readonly Merge[];
@@ -167,7 +165,6 @@ function withRounds(plan: ExperimentPlan, { from, families, merges }: Repeated):
   const rounds = laterRounds(plan);
   const names = new Set(merges.map(({ name }) => name));
   const own = families.flatMap((family) => memberNames(family, plan.experts[family] as Family));
-  /** A name in a round: of a repeated family, of one of its experts, or of a repeated merge. */
   const inRound = (round: number) => (word: string) => {
     const plain = roleIn(word);
     const prefix = word.slice(0, word.length - plain.length);

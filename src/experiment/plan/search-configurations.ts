@@ -51,18 +51,14 @@ export interface Evaluated {
   readonly generation: number;
 }
 
-/** How the configurations of a group compare. */
 export interface SearchOutcome {
   readonly group: string;
   readonly merge: string;
-  /** Finished rounds. */
   readonly rounds: readonly SearchRound[];
   readonly plannedRounds: number;
   /** Of a search in a space, in the order of evaluation; so far. */
   readonly evaluated?: readonly Evaluated[];
-  /** By deciding task. */
   readonly splits: ReadonlyMap<string, ItemSplit>;
-  /** The chosen configuration; undefined while the search runs. */
   readonly chosen?: string;
 }
 

@@ -18,7 +18,6 @@ export interface TuneSettings {
   readonly how: (typeof TUNE_SEARCHES)[number];
   readonly budget: number;
   readonly seed: number;
-  /** Layers of the experts. */
   readonly layers: number;
 }
 
@@ -28,7 +27,6 @@ const GRADIENT = 4;
 /** Names of the experts, in recipes and in every table. */
 const [TASK, LANGUAGE] = ["task-expert", "language-expert"];
 
-/** The plan's only merge. */
 export const TUNED = "tuned";
 
 /** @throws LayergraftError code `usage` if the method needs a base and there is none */

@@ -23,7 +23,6 @@ import { ReadFacts } from "../steps/facts-reader.js";
 import { LLAMA, type TaskRequest } from "../steps/step.js";
 import { contentDigest } from "./identical-merges.js";
 
-/** What the base of a variant is. */
 export interface CheckedBase {
   /** The variant's plan; if the base has a chat template, with chat protocols where it names none. */
   readonly plan: ExperimentPlan;
@@ -34,12 +33,10 @@ export interface CheckedBase {
 }
 
 export interface CheckedWorld extends CheckedBase {
-  /** Of all variants. */
   readonly facts: ReadFacts;
   /** Problems, each with its line. The experiment must not run while there are any. */
   readonly problems: readonly string[];
   readonly notes: readonly string[];
-  /** Of each variant. */
   readonly bases: readonly CheckedBase[];
 }
 
@@ -94,7 +91,6 @@ async function withChats(plan: ExperimentPlan, { models }: ReadFacts): Promise<E
   return { ...plan, evaluate: { ...plan.evaluate, tasks } };
 }
 
-/** What `withChats` changed. */
 function chatNotes(written: ExperimentPlan, asked: ExperimentPlan): string[] {
   return asked.evaluate.tasks.flatMap(({ task, protocol }, i) =>
     protocol === written.evaluate.tasks[i]?.protocol
@@ -151,7 +147,6 @@ async function checkBackend(
   }
 }
 
-/** Warnings about resources that this machine does not have. */
 function machineNotes({ executor }: ExperimentPlan): string[] {
   if (executor.kind !== "local") return [];
   const [cores, memory] = [availableParallelism(), totalmem()];
@@ -361,7 +356,6 @@ async function mergeProblems(
   return { problems, notes };
 }
 
-/** Families with an expert in any merge. */
 function familiesIn(plan: ExperimentPlan): ReadonlySet<string> {
   const members = membersOf(plan);
   const used = plan.merges.flatMap((merge) => placesOf(namingRecipe(merge)).map(({ word }) => word));

@@ -12,7 +12,6 @@ export interface Estimate {
   readonly bytes: number | undefined;
   /** Models that llama.cpp runs, which are exported once, unless an earlier run did. */
   readonly exports?: { readonly models: number } & ExportOutlook;
-  /** Steps that run in parallel. */
   readonly workers: number;
 }
 
@@ -27,11 +26,9 @@ export interface EstimatedVariant {
 
 export interface EstimateOptions {
   readonly variants: readonly EstimatedVariant[];
-  /** All variants together. */
   readonly expansion: Expansion;
   /** Duration of a finished step in seconds; undefined for other steps. */
   readonly secondsOf: (key: string) => number | undefined;
-  /** Steps that run in parallel. */
   readonly workers: number;
 }
 

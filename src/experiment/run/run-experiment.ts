@@ -14,7 +14,6 @@ import { waitingSteps } from "./estimate.js";
 import { ScoreEvents } from "./score-events.js";
 import { Store } from "./store.js";
 
-/** What happens to a step while an experiment runs. */
 export type RunEvent = RunEventStep & RunEventDetail;
 
 interface RunEventStep {
@@ -69,7 +68,6 @@ export interface RunOptions {
 export interface RunSummary {
   readonly counts: Counts;
   readonly expansion: Expansion;
-  /** Steps that failed, with the reason. */
   readonly failures: readonly { readonly label: string; readonly reason: string }[];
 }
 
@@ -93,7 +91,6 @@ class Run {
   readonly #store: Store;
   readonly #executor: Executor;
   readonly #running = new Map<string, Step>();
-  /** Reasons of steps that failed in this run. */
   readonly #failed = new Map<string, string>();
   readonly #lost = new Map<string, number>();
   readonly #finished: Finished[] = [];
@@ -219,7 +216,6 @@ class Run {
     });
   }
 
-  /** Saves how steps ended. */
   async #settle(): Promise<void> {
     for (let finished = this.#finished.shift(); finished; finished = this.#finished.shift()) {
       const { key } = finished;

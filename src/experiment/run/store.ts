@@ -40,7 +40,6 @@ export class Store implements Results {
     await writeFileAtomically(join(this.folder, "steps", "index.txt"), lines.join(""));
   }
 
-  /** Writes a step into its folder. */
   async prepare(step: Step, settings: StepSettings): Promise<void> {
     const folder = this.stepFolder(step.key);
     await mkdir(folder, { recursive: true });

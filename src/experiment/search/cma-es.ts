@@ -27,7 +27,6 @@ const LEAST = 1e-9;
 
 /** Maximizes a function of which only ranks are seen. */
 export class CmaEs {
-  /** Points of a generation. */
   readonly population: number;
   readonly #size: number;
   readonly #cells: readonly number[];

@@ -11,7 +11,6 @@ export type Variable =
       readonly gradient?: number | undefined;
     };
 
-/** By path of the field. */
 export type Space = Readonly<Record<string, Variable>>;
 
 export type Fields = Readonly<Record<string, Json>>;

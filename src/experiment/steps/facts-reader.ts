@@ -29,7 +29,6 @@ export interface ModelFacts {
   /** Bytes of its weight files that are on the hub and not on this machine. */
   readonly bytesToFetch: number;
   readonly layers: number;
-  /** Headers and configuration. */
   readonly checkpoint: Checkpoint;
   /** Path of its name in the plan. */
   readonly path: readonly PropertyKey[];

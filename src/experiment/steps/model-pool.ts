@@ -28,7 +28,6 @@ export interface OpenModelOptions {
   /** The source with identities in place of folders, so that saved answers stay valid when a model moves. */
   readonly identity?: ModelSource | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Called while a model is exported or loaded. */
   readonly onProgress?: ((what: string) => void) | undefined;
 }
 
@@ -99,7 +98,6 @@ function isServer({ backend }: OpenModelOptions): boolean {
 /** Bytes of a weight in the engine, and at most in llama.cpp. */
 const FLOAT32 = 4;
 
-/** Opens a model in this process: in the engine, or in llama.cpp. */
 async function openHere(source: ModelSource, options: OpenModelOptions): Promise<Opened> {
   const { backend: chosen, type, weights, threads, identity, signal, onProgress } = options;
   const began = performance.now();

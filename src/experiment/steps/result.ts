@@ -22,7 +22,6 @@ const item = z.object({
 const checkpoint = z.object({
   /** In the step's folder. */
   path: z.string(),
-  /** Training samples seen. */
   samples: z.number(),
   /** Whether it is an adapter to the base. */
   isAdapter: z.boolean().optional(),
@@ -41,11 +40,9 @@ export type SuggestedRecipe = z.output<typeof suggestion>;
 
 /** What two experts both changed, at the automatic threshold. */
 const overlap = z.object({
-  /** Short names of projections. */
   columns: z.array(z.string()),
   /** By layer from 0 and column, from 0 to 1; null where neither expert changed a row, or there is no such matrix. */
   cells: z.array(z.array(z.number().nullable())),
-  /** Over all tensors. */
   total: z.number().nullable(),
   /** Share of the rows that each expert changed. */
   shares: z.array(z.number()),

@@ -17,7 +17,6 @@ import type { StepContext } from "./run-step.js";
 import type { EvaluateStep } from "./step.js";
 import { withFolders } from "./step-order.js";
 
-/** Folder of a step's answers, in the step's folder. */
 export const EVALUATION = "evaluation";
 
 /** @throws whatever the evaluation throws; finished answers are kept for the next attempt */

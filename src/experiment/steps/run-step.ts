@@ -27,7 +27,6 @@ export interface StepContext extends RunStepOptions {
   /** Folders of the models that the step names by identity. */
   readonly folders: Readonly<Record<string, string>>;
   readonly settings: StepSettings;
-  /** Models and data as they were when the step began. */
   readonly inputs: StepInputs;
 }
 
@@ -167,7 +166,6 @@ async function trainWithTrl(
   });
 }
 
-/** Checkpoints of a run's folder, in the order of their samples. */
 async function checkpointsIn(out: string, name: string): Promise<{ path: string; samples: number }[]> {
   return (await readdir(out))
     .flatMap((entry) => {

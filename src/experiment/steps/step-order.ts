@@ -20,7 +20,6 @@ export interface StepSettings {
   readonly eventFile?: string;
 }
 
-/** Names of the files in a step's folder. */
 export const STEP_FILES = { order: "step.json", log: "log.txt", exit: "exit.json" } as const;
 
 /** Replaces the identities in a source by folders. */

@@ -6,7 +6,6 @@ import type { FileType } from "../../export/index.js";
 /** Raise it when results differ from an earlier version's, so that steps run again. */
 const STEP_FORMAT = 1;
 
-/** The backend llama.cpp. */
 export const LLAMA = "llama";
 
 export type Json = z.core.util.JSONType;
@@ -36,7 +35,6 @@ export interface TaskRequest {
 interface StepParts {
   /** `evaluate swahili-2 on mgsm_sw` */
   readonly label: string;
-  /** Keys of the steps that must be done before. */
   readonly needs: readonly string[];
   /** By identity, the models that the step uses. */
   readonly locations: Readonly<Record<string, Location>>;

@@ -26,12 +26,10 @@ export interface CheckpointToWrite {
   readonly base: OpenedPlan;
   readonly parameters: ReadonlyMap<string, Parameter>;
   readonly lora?: LoraPlan | undefined;
-  /** The base that an adapter names. */
   readonly baseName: string;
   readonly dtype: Run["save_dtype"];
   /** Names of tensors to take from the base. */
   readonly reverted?: ReadonlySet<string>;
-  /** Configuration, steps, loss. */
   readonly provenance: unknown;
 }
 

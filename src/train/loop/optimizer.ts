@@ -99,7 +99,6 @@ export class Optimizer {
     this.#written.add(name);
   }
 
-  /** Forgets the gradients since the last step. */
   clear(): void {
     this.#written.clear();
   }

@@ -41,7 +41,6 @@ export interface TrainableOptions {
 export interface BatchLoss {
   /** Sum over the labels of minus the log-probability, in nats. */
   readonly loss: number;
-  /** Labels that were summed over. */
   readonly labels: number;
 }
 
@@ -63,9 +62,7 @@ interface DecoderParts {
   readonly sessions: Sessions;
   readonly parameters: readonly ParameterShape[];
   readonly lora: LoraPlan | undefined;
-  /** By parameter. */
   readonly outputs: ReadonlyMap<string, readonly GradientOutputs[]>;
-  /** Inputs that trained weights are fed to. */
   readonly feeds: ReadonlyMap<string, { readonly parameter: string; readonly stored: StoredWeight }>;
 }
 

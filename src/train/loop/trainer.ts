@@ -244,7 +244,6 @@ class Trainer {
     return { tokensPerSecond, secondsLeft, ...measured };
   }
 
-  /** Measures the held-out loss, and whether it is the best so far. */
   async #measure(): Promise<void> {
     const { run, holdout } = this.#parts.options;
     if (holdout.length === 0) return;
@@ -276,7 +275,6 @@ class Trainer {
     return this.#progress.sinceBest >= limit;
   }
 
-  /** Writes a checkpoint and a state to resume from. */
   async #checkpoint(): Promise<void> {
     await this.#writeCheckpoint();
     await this.#saveState();

@@ -7,7 +7,6 @@ import type { LoraPlan } from "./lora.js";
 import type { Progress } from "./state.js";
 import type { TokenBatch } from "./trainable.js";
 
-/** A batch and its counts. */
 export interface TrainingBatch extends TokenBatch {
   /** Samples that end in it. */
   readonly samples: number;
@@ -48,11 +47,9 @@ export interface TrainOptions {
   /** Names of all tensors that are trained. */
   readonly trained: ReadonlySet<string>;
   readonly lora?: LoraPlan | undefined;
-  /** Batches of held-out data. */
   readonly holdout: readonly TokenBatch[];
   /** Names of the tensors to reset to the base in a checkpoint of their own. */
   readonly revert?: ReadonlySet<string> | undefined;
-  /** Digests of what is read. */
   readonly inputs: Readonly<Record<string, string>>;
   /** Resume an interrupted run in `out`, to the same weights. Default: false. */
   readonly resume?: boolean | undefined;

@@ -8,9 +8,7 @@ import { type Run, type Schedule, warmupSteps } from "./run-schema.js";
 export interface RunSettings {
   /** Full learning rate. */
   readonly learningRate: number;
-  /** Positions of a sequence. */
   readonly sequenceLength: number;
-  /** Optimizer steps of the whole run. */
   readonly steps: number;
   /** Batch times accumulation. */
   readonly sequencesPerStep: number;
@@ -28,7 +26,6 @@ const DEFAULT_LENGTH = 1024;
 export interface RunModel {
   /** Number of parameters, by which default rates are scaled. */
   readonly parameters: number;
-  /** Positions that the model was trained on. */
   readonly contextLength: number;
 }
 

@@ -13,7 +13,6 @@ export interface StartTrlOptions {
   readonly processes?: number | undefined;
   /** Stops the run, which resumes from its last state when it is started again. */
   readonly signal?: AbortSignal | undefined;
-  /** Called with each line that it prints. */
   readonly onLine?: ((line: string) => void) | undefined;
 }
 

@@ -44,7 +44,6 @@ export interface TrlFolder {
   readonly out: string;
 }
 
-/** Names within the folder. */
 export const TRL_FILES = {
   run: "run.json",
   steps: "steps.json",
@@ -205,7 +204,6 @@ function rowsAsJson({ rows, time, ids, labels, positions, segments }: TokenBatch
 /** The label of tokens without a loss, in PyTorch. */
 const IGNORED = -100;
 
-/** run.json, for train.py. */
 function describe({ training, cluster = {}, pad = 0 }: WriteTrlOptions, base: string, written: Written): object {
   const { run, settings, streams, lora, holdout, revert } = training;
   const { optimizer, early_stopping: stopping } = run;
