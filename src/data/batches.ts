@@ -2,7 +2,7 @@
 import { digestOfJson, Random } from "../core/index.js";
 import type { Encoded } from "./encode.js";
 import { Mixture, type MixtureOptions } from "./mixture.js";
-import { DataError } from "./read/data-error.js";
+import { DataError } from "./read/row.js";
 
 /** Examples of one or several sets, encoded. */
 export interface ExampleList {

@@ -5,8 +5,8 @@ import { isAbsolute, join } from "node:path";
 import { z } from "zod";
 import { own } from "../core/index.js";
 import type { Example } from "./example.js";
-import { DataError } from "./read/data-error.js";
 import { formatOfName, localFiles, readRows } from "./read/index.js";
+import { DataError } from "./read/row.js";
 
 export const contaminationSchema = z.strictObject({
   files: z.array(z.string().min(1)).min(1).describe("evaluation files, folders or patterns; any format, else lines"),

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { RecipeError, requireLanguage } from "../core/index.js";
-import { jsonSchemaOf, parseInWords, writtenAs } from "../settings/index.js";
+import { jsonSchemaOf, parseInWords, type SchemaField, schemaFields, writtenAs } from "../settings/index.js";
 import { contaminationSchema } from "./contamination.js";
 import { encodingFields } from "./encode.js";
 import { type FilterDeclaration, filterSchema } from "./filter.js";
@@ -185,4 +185,24 @@ export function planSet(declaration: SetDeclaration): SetPlan {
     map: declaration.map ?? ready.map,
     filter: [...kept, ...own],
   };
+}
+
+const CLOSED = ["sets", "contamination", "map", "filter"];
+
+/** Fields by the mapping that they are in, with its title. */
+export function dataFields(): { readonly title: string; readonly fields: readonly SchemaField[] }[] {
+  const [pair, conversation, translation] = mappingSchema.options;
+  const [column, characters, tokens] = filterSchema.options;
+  const sections: [string, z.ZodType][] = [
+    ["`data`, where it is more than a set or a list of sets", mixtureFields],
+    ["A set", setFields],
+    ["`map` of prompts and responses", pair],
+    ["`map` of conversations", conversation],
+    ["`map` of translations", translation],
+    ["A filter of a column", column],
+    ["A filter of characters", characters],
+    ["A filter of tokens", tokens],
+    ["`contamination`", contaminationSchema],
+  ];
+  return sections.map(([title, schema]) => ({ title, fields: schemaFields(schema, { closed: CLOSED }) }));
 }

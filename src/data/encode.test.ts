@@ -3,10 +3,9 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { fixture } from "../engine/text/fixtures.test-util.js";
 import { type ChatTemplate, makeChatTemplate, type Tokenizer } from "../engine/text/index.js";
-import { previewLegend, renderPreview } from "../report/preview.js";
-import { Encoder, type EncodingOptions } from "./encode.js";
+import { previewLegend, renderPreview } from "../report/strip.js";
+import { Encoder, type EncodingOptions, previewOf } from "./encode.js";
 import type { Message, Role } from "./example.js";
-import { previewOf } from "./preview.js";
 import { BOS, EOS, toyTokenizer } from "./toy-tokenizer.test-util.js";
 
 const tokenizer = toyTokenizer(["\n\n", "<|end|>", "<|user|>", "<|assistant|>"]);

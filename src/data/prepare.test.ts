@@ -7,7 +7,7 @@ import { parquetWriteBuffer } from "hyparquet-writer";
 import { afterAll, describe, expect, it } from "vitest";
 import { makeChatTemplate } from "../engine/text/index.js";
 import { BatchStream, type ExampleList } from "./batches.js";
-import type { SetCounts } from "./counts.js";
+import type { SetCounts } from "./collect.js";
 import { type PrepareOptions, prepareData } from "./prepare.js";
 import { toyTokenizer } from "./toy-tokenizer.test-util.js";
 

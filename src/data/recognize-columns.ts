@@ -3,8 +3,7 @@ import { formatSome } from "../core/index.js";
 import { valueAt } from "../settings/index.js";
 import { isPresent } from "./field.js";
 import { type MappingDeclaration, mappingSchema } from "./mapping.js";
-import { DataError } from "./read/data-error.js";
-import type { RowBatch } from "./read/row.js";
+import { DataError, type RowBatch } from "./read/row.js";
 
 const CONVERSATIONS = ["messages", "conversations", "conversation"] as const;
 

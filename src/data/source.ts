@@ -3,9 +3,8 @@ import { isAbsolute, join } from "node:path";
 import { beginsHere, didYouMean } from "../core/index.js";
 import { isHubName } from "../hub/index.js";
 import { type Choice, type HubDataset, type HubDatasetOptions, hubDataset, hubDatasetBytes } from "./hub/index.js";
-import { DataError } from "./read/data-error.js";
-import { formatOfName, localFiles } from "./read/files.js";
-import { isPattern, matcherOf } from "./read/glob.js";
+import { formatOfName, isPattern, localFiles, matcherOf } from "./read/files.js";
+import { DataError } from "./read/row.js";
 import { READY_NAMES } from "./ready-sets.js";
 
 export interface SourceDeclaration extends Choice {

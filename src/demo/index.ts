@@ -1,10 +1,10 @@
 export { type ExampleFolder, writeExample } from "./example-folder.js";
-export { EXPERTS } from "./names.js";
 export { demoPage } from "./page.js";
 export type { Problem } from "./results.js";
 export {
   allRows,
   demoAnswer,
+  EXPERTS,
   MARKS,
   MARKS_LEGEND,
   type ModelAnswers,

@@ -5,9 +5,9 @@ import { experimentPage } from "../findings/index.js";
 import { type Analysis, analyzeExperts, heatmapOf, type PlanSummary } from "../merge/index.js";
 import { type Figure, layerGrid, type Page, right, type Section } from "../report/index.js";
 import { MINIATURE_MODELS } from "./miniature.js";
-import { EXPERTS } from "./names.js";
 import {
   demoAnswer,
+  EXPERTS,
   isClear,
   MARKS,
   MARKS_LEGEND,

@@ -7,9 +7,12 @@ import { samplesFile } from "../evaluate/index.js";
 import { EVALUATION, type RunEvent, type Store } from "../experiment/index.js";
 import { type ExperimentReport, type Lead, leadsOf, type OverviewBar, Sheet } from "../findings/index.js";
 import { formatNumber } from "../report/index.js";
-import { EXPERTS, NAMES, TASKS } from "./names.js";
 import type { DemoResult } from "./run-demo.js";
 import { reportedSwaps } from "./swap.js";
+
+export const NAMES = { swap: "layer swap", math: "math", language: "swahili" } as const;
+export const EXPERTS = { task: "math expert", language: "Swahili expert" } as const;
+export const TASKS = { sw: "problems_sw.yaml", en: "problems_en.yaml" } as const;
 
 /** A row of the main table; scores from 0 to 1. */
 export interface MainRow {

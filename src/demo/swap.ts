@@ -2,7 +2,7 @@
 import type { ExperimentStatus, MergeModel } from "../experiment/index.js";
 import { recipeIn } from "../findings/index.js";
 import { type PlanSummary, planRecipe, type RecipeInput, summarizePlan } from "../merge/index.js";
-import { NAMES } from "./names.js";
+import { NAMES } from "./results.js";
 
 /** The swap of every pair; empty if the plan no longer has it. */
 export function reportedSwaps({ expansion }: Pick<ExperimentStatus, "expansion">): MergeModel[] {

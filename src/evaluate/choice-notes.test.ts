@@ -1,6 +1,6 @@
 // The notes appear before a model is asked, and in the results.
 import { expect, it } from "vitest";
-import { choiceNotes } from "./choice-notes.js";
+import { choiceNotes } from "./ask-items.js";
 import { evaluate } from "./evaluate.js";
 import { chooseTask, setUpEvaluations, vllm } from "./evaluation.test-util.js";
 

@@ -1,7 +1,6 @@
 import { LayergraftError, RecipeError, VERSION } from "../core/index.js";
-import { checkAbilities } from "./ask-items.js";
+import { checkAbilities, choiceNotes } from "./ask-items.js";
 import type { Backend } from "./backends/backend.js";
-import { choiceNotes } from "./choice-notes.js";
 import { ResultFolder } from "./results/folder.js";
 import { type EvaluationSettings, FORMAT, type Results, type Sample, type TaskResult } from "./results/result-types.js";
 import { type AnsweredTask, writeLmEval } from "./results/write-lm-eval.js";

@@ -1,10 +1,10 @@
 export { readMgsmAnswer } from "./answers/read-mgsm-answer.js";
+export { choiceNotes } from "./ask-items.js";
 export type { Backend } from "./backends/backend.js";
 export { modelBackend, rendererOf } from "./backends/engine-backend.js";
 export { plainAddress, withoutLogin } from "./backends/http.js";
 export { openOpenAI, type ServerOptions } from "./backends/openai.js";
 export { startServer } from "./backends/serve.js";
-export { choiceNotes } from "./choice-notes.js";
 export { compareResults, type ResultsComparison } from "./compare-results.js";
 export { type EvaluateOptions, type Evaluation, evaluate } from "./evaluate.js";
 export { corpusBleu } from "./metrics/bleu.js";
@@ -39,7 +39,6 @@ export {
   signFlipTest,
   wilsonInterval,
 } from "./scoring/statistics.js";
-export { hubLoader } from "./task-rows.js";
 export {
   type ChooseItem,
   chatProtocolOf,
@@ -57,3 +56,4 @@ export {
 } from "./tasks/index.js";
 export { isTie } from "./tasks/multiple-choice.js";
 export { judgingDigest, promptsDigest, protocolId, protocolTitle } from "./tasks/protocol.js";
+export { hubLoader } from "./tasks/task-data.js";

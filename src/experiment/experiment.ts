@@ -25,8 +25,7 @@ import { eventFileOf } from "./run/score-events.js";
 import { Store } from "./run/store.js";
 import type { FetchOptions } from "./steps/facts-reader.js";
 import type { Step, StepKind } from "./steps/step.js";
-import type { StepSettings } from "./steps/step-order.js";
-import { readAttempt, type StepState } from "./steps/step-state.js";
+import { readAttempt, type StepSettings, type StepState } from "./steps/step-state.js";
 
 export interface OpenOptions extends Pick<CallOptions, "signal"> {
   /** Base model. Default: the plan's. */

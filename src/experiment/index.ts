@@ -45,5 +45,5 @@ export type { FetchOptions } from "./steps/facts-reader.js";
 export type { EvaluationResult, ItemResult, Overlap } from "./steps/result.js";
 export { EVALUATION } from "./steps/run-evaluation.js";
 export { KINDS, type Location, type ModelSource, type StepKind, type TaskRequest } from "./steps/step.js";
-export { withFolders } from "./steps/step-order.js";
 export type { StepState } from "./steps/step-state.js";
+export { withFolders } from "./steps/step-state.js";

@@ -1,12 +1,12 @@
 import { plural, VERSION } from "../core/index.js";
 import { compareItems, type JudgedItem } from "../evaluate/index.js";
-import type { ItemResult } from "../experiment/index.js";
 import {
   describeRunner,
   describeTraining,
   type Experiment,
   type ExperimentPlan,
   type ExperimentStatus,
+  type ItemResult,
   statusOfVariant,
   tasksOfAverage,
 } from "../experiment/index.js";
@@ -14,12 +14,11 @@ import { gridFigures } from "./grids.js";
 import { lineFigures, linesTable, roundFigures } from "./lines.js";
 import { overlapFigures, overlapTable } from "./overlaps.js";
 import { AVERAGE_PROTOCOL, overviews } from "./overview.js";
-import { publishedTable } from "./published.js";
 import { reportRecipes } from "./recipes.js";
 import type { CostRow, ExperimentReport, Flips, ReportTable, ReportVariant, ScoreRow } from "./report-data.js";
 import { type Answers, Sheet, scoreOf } from "./score-sheet.js";
 import { searchRow } from "./searches.js";
-import { selectionTable } from "./selections.js";
+import { publishedTable, selectionTable } from "./selections.js";
 import {
   controlTables,
   costTable,

@@ -16,4 +16,4 @@ export type {
   ReportTable,
 } from "./report-data.js";
 export { Sheet } from "./score-sheet.js";
-export { overviewLines } from "./terminal.js";
+export { overviewLines } from "./tables.js";

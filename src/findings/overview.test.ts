@@ -2,8 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { EvaluateStep } from "../experiment/steps/step.js";
 import { experimentPage } from "./page.js";
 import { reportOf } from "./report-of.test-util.js";
-import { leadsTable } from "./tables.js";
-import { overviewLines } from "./terminal.js";
+import { leadsTable, overviewLines } from "./tables.js";
 
 const HEAD = `
 name: small

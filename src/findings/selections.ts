@@ -1,8 +1,8 @@
 // How checkpoints were chosen among those of training runs.
-import { plural } from "../core/index.js";
-import type { Selection } from "../experiment/index.js";
+import { formatSome, plural } from "../core/index.js";
+import type { PublishedScore, Selection } from "../experiment/index.js";
 import { type Cell, formatNumber } from "../report/index.js";
-import type { ReportTable } from "./report-data.js";
+import type { Overview, ReportTable } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
 
 /** Every checkpoint of a family with guards: its scores, and why it was refused. */
@@ -51,4 +51,38 @@ const scaleOf = (task: string | undefined, sheet: Sheet) => sheet.task(task ?? "
 /** Steps keep a hundredth of a score in points. */
 function points(value: number | undefined, scale: "share" | "points"): number | undefined {
   return value !== undefined && scale === "points" ? 100 * value : value;
+}
+
+/** A row for each published score whose task and row the main tables have. */
+export function publishedTable(published: readonly PublishedScore[], overviews: readonly Overview[]): ReportTable {
+  const rows: Cell[][] = [];
+  const missing: string[] = [];
+  for (const { task, row, score, min, max } of published) {
+    const overview = overviews.find((one) => one.task === task);
+    const bar = overview?.bars.find(({ label, labels = [] }) => label === row || labels.includes(row));
+    if (!overview || (!bar && !overview.rows.some(({ label }) => label === row))) {
+      missing.push(`${row} of ${task}`);
+      continue;
+    }
+    const { scale } = overview;
+    const own = { value: bar?.mean, interval: bar?.interval, scale };
+    const range = bar && bar.count > 1 ? [bar.low, bar.high] : [null, null];
+    const printed = [score, min, max].map((value) => ({ value: onScale(value, scale), scale, digits: 1 }));
+    rows.push([overview.title, row, own, ...range.map((value) => ({ value, scale })), ...printed]);
+  }
+  const absent = missing.length === 0 ? "" : ` Not in the main tables: ${formatSome(missing)}.`;
+  return {
+    id: "published",
+    kind: "published",
+    title: "Published scores",
+    note: `Means over the models of a row, with their minimum and maximum. Other prompts give other absolute numbers.${absent}`,
+    columns: ["task", "row", "score", "min", "max", "published", "published min", "published max"],
+    rows,
+  };
+}
+
+// Rounded: 32.8 / 100 is not 0.328.
+function onScale(value: number | undefined, scale: Overview["scale"]): number | null {
+  if (value === undefined) return null;
+  return scale === "share" ? Number((value / 100).toFixed(6)) : value;
 }

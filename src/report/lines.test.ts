@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { drawnPage } from "./drawn-page.test-util.js";
 import type { Figure } from "./figures.js";
-import { placeLines } from "./lines.js";
+import { placeLines } from "./page.js";
 
 const place = (points: readonly (readonly [number, number])[], references: readonly number[] = []) =>
   placeLines({

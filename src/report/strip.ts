@@ -1,5 +1,5 @@
 // The layer strip of a plan: one cell per layer from the input to the output, and a legend.
-import { formatRanges, own } from "../core/index.js";
+import { formatRanges, own, visible } from "../core/index.js";
 
 /** Colours to paint with; the identity for plain text. */
 export interface Palette {
@@ -137,4 +137,36 @@ function describeOne(origin: readonly string[], combined: boolean): string {
   if (others.length === 0) return only;
   const all = origin.length > 3 ? `${origin.length} models` : origin.join(" and ");
   return combined ? `${all}, combined` : `average of ${all}`;
+}
+
+interface Piece {
+  readonly text: string;
+  readonly loss: boolean;
+}
+
+/** Marks that are rare in text. */
+const OPEN = "⟦";
+const CLOSE = "⟧";
+
+/** Lines of an example's text. @param palette the identity for plain text */
+export function renderPreview(pieces: readonly Piece[], palette: Palette): string[] {
+  const hasColors = palette.green("x") !== "x";
+  const paint = ({ text, loss }: Piece) => {
+    const shown = visible(text);
+    if (!hasColors) return loss ? `${OPEN}${shown}${CLOSE}` : shown;
+    // Line by line, as pagers colour their own frame if a colour spans a line break.
+    const color = loss ? palette.green : palette.dim;
+    return shown
+      .split("\n")
+      .map((line) => (line === "" ? "" : color(line)))
+      .join("\n");
+  };
+  return pieces.map(paint).join("").split("\n");
+}
+
+/** Explains the two kinds of text in `renderPreview`. */
+export function previewLegend(palette: Palette): string {
+  return palette.green("x") === "x"
+    ? `learned text is between ${OPEN} and ${CLOSE}`
+    : `${palette.green("learned")}, ${palette.dim("only read")}`;
 }

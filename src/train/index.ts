@@ -11,6 +11,6 @@ export type { Run, RunInput } from "./run/run-schema.js";
 export { describeSchedule } from "./run/schedule.js";
 export { resolveSelection } from "./run/selection.js";
 export { handOverRun, type PreparedRun, prepareRun, type RunOptions, type RunResult, trainRun } from "./train-run.js";
-export type { TrlCluster } from "./trl/accelerate.js";
 export { startTrlRun } from "./trl/start.js";
+export type { TrlCluster } from "./trl/write.js";
 export { TRL_FILES } from "./trl/write.js";

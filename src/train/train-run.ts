@@ -30,8 +30,7 @@ import type { BatchSource, TrainingBatch, TrainOptions, TrainResult } from "./lo
 import { LORA_DEFAULTS, type Run } from "./run/run-schema.js";
 import { type RunData, type RunSettings, settleRun, trainedSelection } from "./run/run-settings.js";
 import { resolveSelection } from "./run/selection.js";
-import type { TrlCluster } from "./trl/accelerate.js";
-import { type TrlFolder, writeTrlRun } from "./trl/write.js";
+import { type TrlCluster, type TrlFolder, writeTrlRun } from "./trl/write.js";
 
 export interface RunOptions
   extends Pick<TrainOptions, "run" | "resume" | "force" | "eventFile" | "signal" | "onProgress" | "onCheckpoint"> {

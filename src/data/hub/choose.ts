@@ -3,9 +3,8 @@
 
 import { parseDocument } from "yaml";
 import { formatSome, groupBy } from "../../core/index.js";
-import { DataError } from "../read/data-error.js";
-import { byName, type Format, formatOfName, isDataName } from "../read/files.js";
-import { matcherOf } from "../read/glob.js";
+import { byName, type Format, formatOfName, isDataName, matcherOf } from "../read/files.js";
+import { DataError } from "../read/row.js";
 
 export interface Choice {
   readonly config?: string | undefined;

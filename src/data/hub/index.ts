@@ -11,7 +11,7 @@ import {
   openRepository,
   RepositoryCache,
 } from "../../hub/index.js";
-import { DataError } from "../read/data-error.js";
+import { DataError } from "../read/row.js";
 import { type Choice, chooseFiles, missingShards } from "./choose.js";
 
 export type { Choice } from "./choose.js";

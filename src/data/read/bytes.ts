@@ -5,7 +5,7 @@ import { open } from "node:fs/promises";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { isAnySystemError } from "../../core/index.js";
-import { DataError } from "./data-error.js";
+import { DataError } from "./row.js";
 
 const CHUNK_BYTES = 2 ** 18;
 

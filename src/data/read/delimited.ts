@@ -1,7 +1,7 @@
 // Rows of delimited files: TSV and CSV, with or without a header line and quotation marks.
-import { DataError } from "./data-error.js";
+
 import { readRecords } from "./records.js";
-import { type FilePart, type FileReader, NOT_UTF8, type Row } from "./row.js";
+import { DataError, type FilePart, type FileReader, NOT_UTF8, type Row } from "./row.js";
 
 export interface DelimitedOptions {
   /** One ASCII character between fields. */

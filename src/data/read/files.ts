@@ -2,9 +2,9 @@
 
 import { readdir, stat } from "node:fs/promises";
 import { join, sep } from "node:path";
+import picomatch from "picomatch";
 import { formatSome, isFile, isSystemError, own } from "../../core/index.js";
-import { DataError } from "./data-error.js";
-import { isPattern, matcherOf } from "./glob.js";
+import { DataError } from "./row.js";
 
 export const FORMATS = ["parquet", "jsonl", "json", "csv", "tsv", "text"] as const;
 
@@ -104,4 +104,29 @@ async function filesBelow(folder: string): Promise<string[]> {
   };
   await visit("");
   return found;
+}
+
+// Cards of data sets are written by strangers, and each wildcard multiplies what a match can cost.
+const MAX_WILDCARDS = 8;
+const MAX_LENGTH = 500;
+
+export function isPattern(text: string): boolean {
+  return /[*?[{]/.test(text);
+}
+
+/**
+ * A test for paths with forward slashes. `**` followed by a slash also matches nothing, so that a pattern of it and a
+ * name matches that name at the top too.
+ * @throws DataError for a pattern that is too complicated or not valid
+ */
+export function matcherOf(pattern: string): (path: string) => boolean {
+  if (pattern.length > MAX_LENGTH || (pattern.match(/\*+|\?/g)?.length ?? 0) > MAX_WILDCARDS) {
+    throw new DataError(`the pattern ${JSON.stringify(pattern.slice(0, 80))} has too many wildcards`);
+  }
+  try {
+    const matches = picomatch(pattern, { dot: true, posix: true, noextglob: true, debug: true });
+    return (path) => matches(path);
+  } catch (error) {
+    throw new DataError(`${JSON.stringify(pattern)} is not a valid pattern`, {}, error);
+  }
 }

@@ -1,13 +1,11 @@
 // Rows of data files of any supported format, in batches.
 import { CancelledError } from "../../core/index.js";
 import { readBytes } from "./bytes.js";
-import { DataError } from "./data-error.js";
 import { readDelimited } from "./delimited.js";
 import { type Format, formatOfName } from "./files.js";
-import { readJson } from "./json-array.js";
-import { readJsonLines, readText } from "./json-lines.js";
+import { readJson, readJsonLines, readText } from "./json-array.js";
 import { readParquet } from "./parquet.js";
-import { type BadRow, badRowError, type FileReader, type Row, type RowBatch } from "./row.js";
+import { type BadRow, badRowError, DataError, type FileReader, type Row, type RowBatch } from "./row.js";
 
 export { FORMATS, type Format, formatOfName, localFiles } from "./files.js";
 export type { BadRow, Row, RowBatch } from "./row.js";

@@ -1,8 +1,8 @@
 // JSON files: one list of objects, or one object that holds a list of them. Read element by element.
 import { isUtf8 } from "node:buffer";
-import { DataError } from "./data-error.js";
-import { parseRow, readJsonLines } from "./json-lines.js";
-import { type FilePart, type FileReader, MAX_ROW_BYTES, NOT_UTF8, tooLongError } from "./row.js";
+import { isObject } from "../../core/index.js";
+import { readRecords } from "./records.js";
+import { DataError, type FilePart, type FileReader, MAX_ROW_BYTES, NOT_UTF8, type Row, tooLongError } from "./row.js";
 
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
@@ -118,4 +118,31 @@ async function* readElements(bytes: AsyncIterable<Buffer>, file: string, field: 
   if (depth > 0) throw broken("ends in the middle; get it again");
   if (lists.length > 0) return;
   throw broken(field === undefined ? "has no list of rows" : `has no list under ${JSON.stringify(field)}`);
+}
+
+/** Rows of a JSON Lines file. Blank lines are skipped. */
+export async function* readJsonLines(bytes: AsyncIterable<Buffer>, file: string): FileReader {
+  for await (const records of readRecords(bytes, file)) {
+    const written = records.filter(({ text }) => text?.trim() !== "");
+    yield { found: written.map(({ text, line }) => ({ line, row: text === undefined ? NOT_UTF8 : parseRow(text) })) };
+  }
+}
+
+/** A row, or what is wrong with it. */
+export function parseRow(text: string): Row | string {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return `it is not valid JSON (${(error as Error).message})`;
+  }
+  if (isObject(value)) return value;
+  return `it is ${Array.isArray(value) ? "a list" : value === null ? "null" : `a ${typeof value}`}, not an object`;
+}
+
+/** Lines of a text file as rows of one column, `text`. Empty lines are skipped. */
+export async function* readText(bytes: AsyncIterable<Buffer>, file: string): FileReader {
+  for await (const records of readRecords(bytes, file)) {
+    yield { found: records.map(({ text, line }) => ({ line, row: text === undefined ? NOT_UTF8 : { text } })) };
+  }
 }

@@ -2,8 +2,7 @@ import { isUtf8 } from "node:buffer";
 import { type FileHandle, open } from "node:fs/promises";
 import type { AsyncBuffer, FileMetaData } from "hyparquet";
 import { formatBytes, isAnySystemError } from "../../core/index.js";
-import { DataError } from "./data-error.js";
-import { type FilePart, type FileReader, MAX_ROW_BYTES, NOT_UTF8, TOO_LONG } from "./row.js";
+import { DataError, type FilePart, type FileReader, MAX_ROW_BYTES, NOT_UTF8, TOO_LONG } from "./row.js";
 
 /** Most unpacked bytes of the columns of a row group; usual groups have far fewer. */
 const MAX_GROUP_BYTES = 2 ** 30;

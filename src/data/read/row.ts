@@ -1,6 +1,16 @@
 // Rows of data files, and what is wrong with those that cannot be read.
-import { formatBytes } from "../../core/index.js";
-import { DataError } from "./data-error.js";
+import { type ErrorWhere, formatBytes, LayergraftError } from "../../core/index.js";
+
+/** A data file, row, hub data set or mixture that cannot be used. */
+export class DataError extends LayergraftError {
+  /** Line of a text file, or row of a parquet file, counted from 1. */
+  readonly line: number | undefined;
+
+  constructor(message: string, where: ErrorWhere & { readonly line?: number } = {}, cause?: unknown) {
+    super("data", message, where, cause);
+    this.line = where.line;
+  }
+}
 
 /** One row: values by column name. Strings, finite numbers, booleans, null, lists and objects of these. */
 export type Row = Readonly<Record<string, unknown>>;

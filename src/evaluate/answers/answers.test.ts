@@ -3,8 +3,7 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { toAsciiNumbers } from "./digits.js";
-import { MGSM_LANGUAGES, type MgsmLanguage } from "./mgsm-announcements.js";
-import { parseDecimal, sameNumber } from "./numbers.js";
+import { MGSM_LANGUAGES, type MgsmLanguage, parseDecimal, sameNumber } from "./numbers.js";
 import { readMgsmAnswer } from "./read-mgsm-answer.js";
 
 const FIXTURES = new URL("../../../test/fixtures/evaluation/mgsm/", import.meta.url);

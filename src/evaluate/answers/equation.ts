@@ -1,6 +1,5 @@
 // The value of an announced answer: a number, or the result of the equation that the number begins.
-import { CURRENCY, type MgsmLanguage } from "./mgsm-announcements.js";
-import { type FoundNumber, numberAt } from "./numbers.js";
+import { CURRENCY, type FoundNumber, type MgsmLanguage, numberAt } from "./numbers.js";
 
 const SIGNS = "[^\\p{L}\\p{M}\\p{N}\\r\\n]";
 /** Between phrase and number: colons, dashes, emphasis, currency, brackets, \boxed; no words, digits or line ends. */

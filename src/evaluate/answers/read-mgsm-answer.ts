@@ -3,8 +3,7 @@
 import { RecipeError } from "../../core/index.js";
 import { toAsciiNumbers } from "./digits.js";
 import { INTRODUCES, valueAt } from "./equation.js";
-import { ANSWER_PHRASES, MGSM_LANGUAGES, type MgsmLanguage } from "./mgsm-announcements.js";
-import { lastNumber } from "./numbers.js";
+import { ANSWER_PHRASES, lastNumber, MGSM_LANGUAGES, type MgsmLanguage } from "./numbers.js";
 
 export interface MgsmAnswer {
   /**

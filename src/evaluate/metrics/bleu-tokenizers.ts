@@ -1,6 +1,6 @@
 // The tokenizers of BLEU in sacreBLEU 2.6.0: none, 13a, zh, intl and char.
 import { didYouMean, RecipeError } from "../../core/index.js";
-import { strip, words } from "./python-text.js";
+import { strip, words } from "./segments.js";
 
 /** Those of sacreBLEU that need no dictionary and no model. */
 export const BLEU_TOKENIZERS = ["none", "13a", "zh", "intl", "char"] as const;

@@ -1,7 +1,6 @@
 // BLEU of a corpus, equal to sacreBLEU 2.6.0's. Papineni et al., ACL 2002; smoothing: Chen and Cherry, WMT 2014.
 import { type BleuTokenizer, bleuTokenizer } from "./bleu-tokenizers.js";
-import { stripEnd } from "./python-text.js";
-import { countNgrams, formatSignature, sumOverLines } from "./segments.js";
+import { countNgrams, formatSignature, stripEnd, sumOverLines } from "./segments.js";
 
 export interface BleuOptions {
   /** How lines are cut into tokens; default "13a". Case is kept. */

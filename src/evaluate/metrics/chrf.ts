@@ -1,6 +1,5 @@
 // chrF and chrF++ of a corpus, equal to sacreBLEU 2.6.0's. Popovic, WMT 2015 and 2017.
-import { words } from "./python-text.js";
-import { countNgrams, formatSignature, sumOverLines } from "./segments.js";
+import { countNgrams, formatSignature, sumOverLines, words } from "./segments.js";
 
 export interface ChrfOptions {
   /** Longest word n-gram; default 0, which is chrF; 2 is chrF++. */

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { RecipeError } from "../../core/errors.js";
 import { type BleuOptions, type BleuScore, corpusBleu } from "./bleu.js";
 import { type ChrfOptions, corpusChrf } from "./chrf.js";
-import { stripEnd, words } from "./python-text.js";
+import { stripEnd, words } from "./segments.js";
 
 const FIXTURES = new URL("../../../test/fixtures/evaluation/bleu/", import.meta.url);
 const read = <T>(name: string): T => JSON.parse(readFileSync(new URL(name, FIXTURES), "utf8")) as T;

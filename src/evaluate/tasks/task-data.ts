@@ -11,7 +11,7 @@ import {
   own,
   readBounded,
 } from "../../core/index.js";
-import { type ReadOptions, type Row, readRows } from "../../data/index.js";
+import { type HubDatasetOptions, hubDataset, type ReadOptions, type Row, readRows } from "../../data/index.js";
 
 /** Reads all rows of a data set of the hub, in order. */
 export type LoadRows = (request: {
@@ -130,4 +130,30 @@ export async function readText(file: string): Promise<string> {
     if (error instanceof TypeError) throw dataError(`${file} is not UTF-8 text`, { file }, error);
     throw error;
   }
+}
+
+/**
+ * Loads rows from the hub, for `DataAccess.loadRows`, with HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE as `hubDataset` uses
+ * them.
+ * @param options.onProgress called with the data set's name and bytes while files are fetched
+ */
+export function hubLoader(
+  options: Pick<HubDatasetOptions, "environment" | "retryDelay"> & {
+    readonly onProgress?: (state: { readonly dataset: string; readonly done: number; readonly total: number }) => void;
+  } = {},
+): LoadRows {
+  const { onProgress, ...rest } = options;
+  return async ({ dataset, config, split, read, signal }) => {
+    const { files } = await hubDataset({
+      ...rest,
+      name: dataset,
+      config,
+      split,
+      signal,
+      onProgress: ({ done, total }) => onProgress?.({ dataset, done, total }),
+    });
+    const rows: Row[] = [];
+    for await (const batch of readRows(files, { ...read, signal })) rows.push(...batch.rows);
+    return rows;
+  };
 }

@@ -7,8 +7,7 @@ import { z } from "zod";
 import { isLocked, LayergraftError, writeFileAtomically } from "../../core/index.js";
 import { readResult, setResultAside } from "../steps/result.js";
 import type { StepKind } from "../steps/step.js";
-import { STEP_FILES } from "../steps/step-order.js";
-import type { StepRunnerId } from "../steps/step-state.js";
+import { STEP_FILES, type StepRunnerId } from "../steps/step-state.js";
 import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
 import { commandRunner, outputOf, type RunCommand } from "./slurm-commands.js";
 import {

@@ -14,7 +14,7 @@ import {
   type TaskRequest,
   type TrainStep,
 } from "../steps/step.js";
-import { type Candidate, chooseCheckpoints, type Selection } from "./choose-checkpoints.js";
+import { type Candidate, chooseCheckpoints, describeRefusals, type Selection } from "./choose-checkpoints.js";
 import { type Configuration, configurationsOf, isAdaptive, isSearched, mostEvaluated } from "./configurations.js";
 import { mergesOf, type PlannedMerge } from "./controls.js";
 import {
@@ -28,13 +28,13 @@ import {
   placesOf,
   sourcesIn,
 } from "./expert-names.js";
-import { identityOf } from "./merge-identity.js";
 import {
   baseModel,
   checkpointModel,
   decidingTasks,
   type ExpertModel,
   folderModels,
+  identityOf,
   inLanguages,
   type Making,
   type MergeModel,
@@ -49,7 +49,6 @@ import {
   writtenModel,
 } from "./plan-models.js";
 import { type ExperimentPlan, type Family, type Json, type Merge, runnerOf } from "./plan-schema.js";
-import { describeRefusals } from "./refusals.js";
 import { type SearchOutcome, searchGroup } from "./search-configurations.js";
 import { countCheckpoints } from "./training-runs.js";
 

@@ -1,4 +1,7 @@
 // The models of an experiment that are known so far: base, experts, and merges in every configuration.
+
+import { RecipeError } from "../../core/index.js";
+import { checkRecipe } from "../../merge/index.js";
 import type { Facts } from "../steps/facts.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
 import {
@@ -25,7 +28,6 @@ import {
   placesOf,
   runNames,
 } from "./expert-names.js";
-import { identityOf } from "./merge-identity.js";
 import {
   decidingTask,
   type ExperimentPlan,
@@ -318,4 +320,30 @@ export function tasksOfAverage(tasks: readonly string[], plan: ExperimentPlan): 
 export function decidingTasks(model: Pick<Model, "kind" | "languages">, plan: ExperimentPlan): TaskRequest[] {
   const names = new Set(inLanguages(decidingTask(plan), model.languages));
   return tasksFor(model, plan).filter(({ task }) => names.has(task));
+}
+
+/** By the recipe's JSON. A plan is expanded many times, and checking recipes would take most of the time. */
+const identities = new Map<string, unknown>();
+const MAX_KNOWN = 50_000;
+
+/** The identity of a model: of a recipe, the recipe with its defaults filled in. */
+export function identityOf(source: ModelSource): unknown {
+  if (typeof source === "string") return source;
+  const text = JSON.stringify(source);
+  const found = identities.get(text);
+  if (found !== undefined) return found;
+  if (identities.size >= MAX_KNOWN) identities.clear();
+  const identity = checked(source);
+  identities.set(text, identity);
+  return identity;
+}
+
+function checked(source: ModelSource): unknown {
+  try {
+    return checkRecipe(source);
+  } catch (error) {
+    // The plan's check reports it.
+    if (error instanceof RecipeError) return source;
+    throw error;
+  }
 }

@@ -6,8 +6,7 @@ import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "../execute/ex
 import { fakeFacts, ITEMS } from "../plan/fake-world.test-util.js";
 import { parsePlan } from "../plan/plan-file.js";
 import { type StepResult, writeResult } from "../steps/result.js";
-import type { StepOrder } from "../steps/step-order.js";
-import { readAttempt } from "../steps/step-state.js";
+import { readAttempt, type StepOrder } from "../steps/step-state.js";
 import { type RunEvent, type RunOptions, runExperiment } from "./run-experiment.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-runner-"));

@@ -11,7 +11,7 @@ import { visible, writeFileAtomically } from "../../core/index.js";
 import type { Results } from "../steps/facts.js";
 import { readResult, type StepResult } from "../steps/result.js";
 import { kindOf, type Location, type Step, type StepKind } from "../steps/step.js";
-import { STEP_FILES, type StepOrder, type StepSettings } from "../steps/step-order.js";
+import { STEP_FILES, type StepOrder, type StepSettings } from "../steps/step-state.js";
 
 export class Store implements Results {
   readonly folder: string;

@@ -15,7 +15,7 @@ import { ModelPool } from "./model-pool.js";
 import type { EvaluationResult } from "./result.js";
 import type { StepContext } from "./run-step.js";
 import type { EvaluateStep } from "./step.js";
-import { withFolders } from "./step-order.js";
+import { withFolders } from "./step-state.js";
 
 export const EVALUATION = "evaluation";
 

@@ -21,7 +21,7 @@ import { ModelPool } from "./model-pool.js";
 import { type StepResult, writeResult } from "./result.js";
 import { type RunStepOptions, runStepFolder } from "./run-step.js";
 import type { EvaluateStep } from "./step.js";
-import type { StepOrder } from "./step-order.js";
+import type { StepOrder } from "./step-state.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-step-"));
 afterAll(() => rmSync(root, { recursive: true }));

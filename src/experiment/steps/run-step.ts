@@ -10,7 +10,7 @@ import type { ModelPool } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
 import { EVALUATION, runEvaluation } from "./run-evaluation.js";
 import { type AnalyzeStep, type MergeStep, type Step, type TrainStep, WRITTEN_MODEL } from "./step.js";
-import { STEP_FILES, type StepOrder, type StepSettings, withFolders } from "./step-order.js";
+import { STEP_FILES, type StepOrder, type StepSettings, withFolders } from "./step-state.js";
 import { writeModel } from "./write-model.js";
 
 export interface RunStepOptions {

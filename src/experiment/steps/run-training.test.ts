@@ -6,7 +6,7 @@ import { writeInitialModel } from "../../../examples/miniature/world/untrained-m
 import { ReadFacts } from "./facts-reader.js";
 import { runStepFolder } from "./run-step.js";
 import type { TrainStep } from "./step.js";
-import type { StepOrder } from "./step-order.js";
+import type { StepOrder } from "./step-state.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-train-step-"));
 afterAll(() => rmSync(root, { recursive: true }));

@@ -4,6 +4,7 @@ import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { writeFileAtomically } from "../../core/index.js";
+import type { ModelSource, Step } from "./step.js";
 
 const ATTEMPT_FILE = "attempt.json";
 
@@ -41,4 +42,37 @@ export async function readAttempt(folder: string): Promise<Attempt | undefined> 
 export async function saveAttempt(folder: string, attempt: Attempt | undefined): Promise<void> {
   if (attempt) await writeFileAtomically(join(folder, ATTEMPT_FILE), `${JSON.stringify(attempt)}\n`);
   else await rm(join(folder, ATTEMPT_FILE), { force: true });
+}
+
+export interface StepOrder {
+  readonly step: Step;
+  /** Absolute folders of the models that the step names by identity. */
+  readonly folders: Readonly<Record<string, string>>;
+  readonly settings: StepSettings;
+}
+
+export interface StepSettings {
+  /** Absolute folder that the plan's relative paths start from. */
+  readonly folder: string;
+  /** Absolute folder of the data sets of evaluation. */
+  readonly data?: string;
+  readonly allowCode: boolean;
+  readonly unsafeCode?: boolean;
+  readonly threads?: number;
+  /** Of training: absolute path of the event file to write. */
+  readonly eventFile?: string;
+}
+
+export const STEP_FILES = { order: "step.json", log: "log.txt", exit: "exit.json" } as const;
+
+/** Replaces the identities in a source by folders. */
+export function withFolders(source: ModelSource, folders: Readonly<Record<string, string>>): ModelSource {
+  return replaced(source, folders) as ModelSource;
+}
+
+function replaced(value: unknown, folders: Readonly<Record<string, string>>): unknown {
+  if (typeof value === "string") return Object.hasOwn(folders, value) ? folders[value] : value;
+  if (Array.isArray(value)) return value.map((inner) => replaced(inner, folders));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, replaced(inner, folders)]));
 }

@@ -7,9 +7,8 @@ import { learningRateFactor } from "../run/schedule.js";
 import { writeCheckpoint } from "./checkpoint-writer.js";
 import { EventFile } from "./event-file.js";
 import { Optimizer } from "./optimizer.js";
-import { requireSameRun } from "./resume-check.js";
 import { keptOf, largestMasks, type Masks } from "./sparse.js";
-import { findState, type Progress, readMasks, restoreParameters, writeState } from "./state.js";
+import { findState, type Progress, readMasks, requireSameRun, restoreParameters, writeState } from "./state.js";
 import { type BatchLoss, TrainableDecoder } from "./trainable.js";
 import { RUN_FILES, TrainingFolder } from "./training-folder.js";
 import type {
