@@ -6,7 +6,7 @@ import { compileFilters } from "./filter.js";
 import { compileMapping, type MappingDeclaration } from "./mapping.js";
 import { checkData } from "./prepare.js";
 import type { Row } from "./read/index.js";
-import { type READY, READY_NAMES } from "./ready-sets.js";
+import { READY_NAMES, type ReadyName } from "./ready-sets.js";
 
 describe("declarations", () => {
   const plan = (set: unknown) => planSet(checkData([set]).sets[0] as SetDeclaration);
@@ -101,7 +101,7 @@ describe("declarations", () => {
 
 describe("ready declarations", () => {
   // A row of each, in the layout of the data set.
-  const rows: Record<keyof typeof READY, { set: object; row: Row; expected: unknown }> = {
+  const rows: Record<ReadyName, { set: object; row: Row; expected: unknown }> = {
     "orca-math": {
       set: {},
       row: { question: "1+1?", answer: "2" },

@@ -8,7 +8,7 @@ import { encodingFields } from "./encode.js";
 import { type FilterDeclaration, filterSchema } from "./filter.js";
 import { type MappingDeclaration, mappingSchema } from "./mapping.js";
 import { FORMATS } from "./read/files.js";
-import { READY, READY_NAMES, readySet } from "./ready-sets.js";
+import { READY_NAMES, type ReadyName, readyFields, readySet } from "./ready-sets.js";
 
 const text = z.string().min(1);
 const patterns = z.array(text).min(1);
@@ -40,7 +40,8 @@ export const setFields = z.strictObject({
 });
 
 const checkedSet = z.preprocess(
-  (value) => (typeof value !== "string" ? value : Object.hasOwn(READY, value) ? { use: value } : { source: value }),
+  (value) =>
+    typeof value !== "string" ? value : READY_NAMES.includes(value as ReadyName) ? { use: value } : { source: value },
   setFields.superRefine((set, context) => {
     const add = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
     if (set.use === undefined) {
@@ -56,7 +57,7 @@ const checkedSet = z.preprocess(
       add("language", `does not apply to ${set.use}, which has one language`);
     if (set.language === undefined) return;
     try {
-      const { source } = ready.declare(requireLanguage(set.language, { field: "language" }));
+      const { source } = readyFields(set.use, requireLanguage(set.language, { field: "language" }));
       if (source === undefined && set.source === undefined) add("source", `is missing. ${ready.note ?? ""}`.trim());
     } catch (error) {
       if (!(error instanceof RecipeError)) throw error;
@@ -163,9 +164,7 @@ export function planSet(declaration: SetDeclaration): SetPlan {
     if (source === undefined || name === undefined) throw new RecipeError("a set of data needs a source");
     return { ...declaration, name, source, map, filter };
   }
-  const ready = readySet(use).declare(
-    language === undefined ? undefined : requireLanguage(language, { field: "language" }),
-  );
+  const ready = readyFields(use, language === undefined ? undefined : requireLanguage(language, { field: "language" }));
   const fields: Record<string, unknown> = { ...ready };
   if (declaration.source !== undefined) for (const field of OF_SOURCE) delete fields[field];
   // Patterns of files replace a configuration and a split.
