@@ -1,36 +1,10 @@
 // The hyperparameters of the fifteen experts of the paper, and defaults for models of other sizes.
 import { didYouMean } from "../../core/index.js";
+import PAPER from "./paper-experts.json" with { type: "json" };
 import type { RunModel } from "./run-settings.js";
 
-type Row = readonly [
-  lr: number,
-  batch: number,
-  length: number,
-  decay: number,
-  clip: number,
-  schedule: "linear" | "wsd",
-  warmup: number,
-  beta2: number,
-];
-
 /** Bandarkar et al., arXiv 2410.01335, table 4: the experts that were kept, all of Llama 3.1 8B. */
-const PAPER: Readonly<Record<string, Row>> = {
-  "math-1": [2.0e-8, 4, 2048, 0.1, 1.0, "linear", 1000, 0.99],
-  "math-2": [1.0e-7, 4, 2048, 0.01, 0.5, "linear", 1000, 0.99],
-  "math-3": [4.0e-8, 4, 2048, 0.1, 1.0, "linear", 500, 0.999],
-  "japanese-1": [1.0e-7, 8, 1024, 0.1, 0.5, "wsd", 1000, 0.995],
-  "japanese-2": [1.0e-7, 8, 1024, 0.1, 0.5, "wsd", 1000, 0.99],
-  "japanese-3": [2.0e-7, 8, 1024, 0.01, 0.5, "wsd", 1000, 0.99],
-  "swahili-1": [7.0e-8, 8, 1024, 0.1, 0.5, "wsd", 1000, 0.99],
-  "swahili-2": [2.0e-7, 8, 1024, 0.05, 0.5, "wsd", 1000, 0.99],
-  "swahili-3": [1.0e-7, 8, 1024, 0.1, 1.0, "wsd", 1000, 0.999],
-  "telugu-1": [7.0e-8, 8, 1024, 0.1, 0.5, "wsd", 1000, 0.99],
-  "telugu-2": [5.0e-8, 8, 1024, 0.05, 0.5, "wsd", 300, 0.99],
-  "telugu-3": [1.0e-7, 4, 2048, 0.1, 0.5, "wsd", 1000, 0.99],
-  "bengali-1": [7.0e-8, 8, 1024, 0.1, 0.5, "wsd", 1000, 0.99],
-  "bengali-2": [5.0e-8, 8, 1024, 0.05, 0.5, "wsd", 300, 0.99],
-  "bengali-3": [1.0e-7, 4, 2048, 0.1, 0.5, "wsd", 1000, 0.99],
-};
+type PaperExpert = (typeof PAPER)[keyof typeof PAPER];
 
 // "30-40k labelled samples per run" and "a checkpoint every 5,000 samples": section 3.1. The upper end, as the best of the
 // checkpoints is chosen afterwards.
@@ -63,7 +37,7 @@ export type PresetFields = Readonly<Record<string, unknown>>;
 
 const BETA1 = 0.9; // the paper is silent; PyTorch's default
 
-function fieldsOf([lr, batch, length, decay, clip, kind, warmup, beta2]: Row): PresetFields {
+function fieldsOf({ lr, batch, length, decay, clip, schedule: kind, warmup, beta2 }: PaperExpert): PresetFields {
   return {
     method: "full",
     sequence_length: length,
