@@ -10,17 +10,11 @@ import type { Row } from "./read/row.js";
 const ROLES = ["system", "user", "assistant"] as const;
 
 /** Role names of data sets (ShareGPT: human and gpt). */
-const KNOWN_ROLES: ReadonlyMap<string, Role> = new Map([
-  ["system", "system"],
-  ["user", "user"],
-  ["human", "user"],
-  ["prompter", "user"],
-  ["assistant", "assistant"],
-  ["gpt", "assistant"],
-  ["model", "assistant"],
-  ["bot", "assistant"],
-  ["chatbot", "assistant"],
-]);
+const KNOWN_ROLES: Readonly<Record<Role, readonly string[]>> = {
+  system: ["system"],
+  user: ["user", "human", "prompter"],
+  assistant: ["assistant", "gpt", "model", "bot", "chatbot"],
+};
 
 export const conversationField = {
   messages: z
@@ -86,7 +80,7 @@ function messagesOf(item: unknown, index: number, declaration: ConversationDecla
   if (typeof name !== "string" || (typeof content !== "string" && content !== null)) {
     return `has no ${typeof name === "string" ? contentName : roleName}; it has ${Object.keys(item).join(", ")}. Name the fields (role: NAME, content: NAME)`;
   }
-  const role = own(roles, name) ?? KNOWN_ROLES.get(name.toLowerCase());
+  const role = own(roles, name) ?? ROLES.find((one) => KNOWN_ROLES[one].includes(name.toLowerCase()));
   if (role === undefined) return `has the unknown role ${JSON.stringify(name)}; map it (roles: {${name}: user})`;
   return [{ role, content: content ?? "" }];
 }

@@ -173,7 +173,7 @@ async function progressOf(experiment: Experiment): Promise<Progress> {
     expansion,
     secondsOf: (key: string) => secondsBy.get(key),
     variants: variants.map(({ variant, expansion: own }) => ({ ...variant.world, plan: variant.plan, expansion: own })),
-    workers: executor.kind === "local" ? workersOf(localOptions(plan)) : executor.most_jobs,
+    workers: executor.kind === "local" ? workersOf(executor) : executor.most_jobs,
   });
   return { store, expansion, variants, steps, estimate, seconds };
 }
@@ -194,15 +194,6 @@ async function stateOf({ key }: Step, store: Store, isRunning: boolean): Promise
     (isRunning && (runner.host !== hostname() || isAlive(runner.pid))) ||
     (await isLocked(folder));
   return isAttemptRunning ? attempt : { state: "pending", reason: "its process is gone" };
-}
-
-function localOptions({ executor }: ExperimentPlan) {
-  return {
-    totalCores: executor.total_cores,
-    cores: executor.cores,
-    totalMemory: executor.total_memory,
-    memory: executor.memory,
-  };
 }
 
 export interface RunExperimentOptions {
@@ -265,7 +256,7 @@ function resourcesOf({ executor }: ExperimentPlan, kind: StepKind) {
 
 function executorOf(plan: ExperimentPlan, events: ExecutorEvents): Executor {
   const { executor, name } = plan;
-  if (executor.kind === "local") return new LocalExecutor(localOptions(plan), events);
+  if (executor.kind === "local") return new LocalExecutor(executor, events);
   return new SlurmExecutor(
     {
       name,

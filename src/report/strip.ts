@@ -22,14 +22,14 @@ export interface StripLayer {
 
 type Kind = "task" | "language" | "base" | "average" | "combined" | "mixed" | "mixed average" | "other";
 
-const CELLS: Readonly<Record<Exclude<Kind, "other">, string>> = {
-  task: "░",
-  language: "█",
-  base: "·",
-  average: "▒",
-  combined: "▓",
-  mixed: "▚",
-  "mixed average": "▞",
+const CELLS: Readonly<Record<Exclude<Kind, "other">, readonly [cell: string, colour: keyof Palette]>> = {
+  task: ["░", "cyan"],
+  language: ["█", "green"],
+  base: ["·", "dim"],
+  average: ["▒", "yellow"],
+  combined: ["▓", "yellow"],
+  mixed: ["▚", "magenta"],
+  "mixed average": ["▞", "magenta"],
 };
 const CELL_WIDTH = 2;
 
@@ -40,15 +40,14 @@ type Drawing = (entry: StripLayer) => string;
 
 /** How each layer is drawn: by kind, and for kind `other` by source. */
 function drawingOf(ownership: readonly StripLayer[], palette: Palette): Drawing {
-  const { cyan, green, magenta, yellow, red } = palette;
-  const colors = [cyan, green, magenta, yellow, red];
+  const colours = ["cyan", "green", "magenta", "yellow", "red"] as const;
   const others = [...new Set(ownership.filter((entry) => kindOf(entry) === "other").map(describeOrigin))];
   return (entry) => {
     const kind = kindOf(entry);
     const other = others.indexOf(describeOrigin(entry));
-    const cell = kind === "other" ? OTHER_CELLS[other % OTHER_CELLS.length] : CELLS[kind];
-    const paint = kind === "other" ? colors[other % colors.length] : painterOf(kind, palette);
-    return (paint ?? cyan)((cell ?? "").repeat(CELL_WIDTH));
+    const [cell, colour] =
+      kind === "other" ? [OTHER_CELLS[other % OTHER_CELLS.length], colours[other % colours.length]] : CELLS[kind];
+    return palette[colour ?? "cyan"]((cell ?? "").repeat(CELL_WIDTH));
   };
 }
 
@@ -57,18 +56,6 @@ function kindOf({ origins, combined = false }: StripLayer): Kind {
   if (origins.length > 1) return origins.some((origin) => origin.length > 1) ? "mixed average" : "mixed";
   if (first.length > 1) return combined ? "combined" : "average";
   return first[0] === "task" || first[0] === "language" || first[0] === "base" ? first[0] : "other";
-}
-
-function painterOf(kind: Exclude<Kind, "other">, palette: Palette): (text: string) => string {
-  return {
-    task: palette.cyan,
-    language: palette.green,
-    base: palette.dim,
-    average: palette.yellow,
-    combined: palette.yellow,
-    mixed: palette.magenta,
-    "mixed average": palette.magenta,
-  }[kind];
 }
 
 /** Layers in a row; a deeper model has several rows. */

@@ -19,15 +19,10 @@ export interface ProgramLimits {
   readonly output: number;
 }
 
-/** What the kernel refuses a confined program; the rest is left to Python's audit hook. */
-export interface KernelGuards {
-  readonly network: boolean;
-  readonly processes: boolean;
-  readonly files: boolean;
-}
-
+/** What confines programs here, as a probe found it. */
 export interface Confinement {
-  readonly kernel: KernelGuards;
+  /** What the kernel refuses; the rest is left to Python's audit hook. */
+  readonly kernel: { readonly network: boolean; readonly processes: boolean; readonly files: boolean };
   /** Whether programs get namespaces of their own. */
   readonly isolated: boolean;
 }
@@ -54,13 +49,16 @@ export interface RawOutcome {
   readonly ended: "itself" | "time" | "output";
 }
 
+/** The text of a Python file that the sandbox is made of. */
+export function sandboxFile(name: string): string {
+  return readFileSync(join(dirname(createRequire(import.meta.url).resolve("#sandbox")), name), "utf8");
+}
+
 /** The program of confine.py, with those of the candidate and the judge in their branches. */
 let program: string | undefined;
 function bootstrap(): string {
-  const folder = dirname(createRequire(import.meta.url).resolve("#sandbox"));
-  const read = (name: string) => readFileSync(join(folder, name), "utf8");
-  program ??= read("confine.py").replace(/^ {4}(CANDIDATE|JUDGE)$/gm, (_, part: string) =>
-    read(`${part.toLowerCase()}.py`).replaceAll(/^(?=.)/gm, "    "),
+  program ??= sandboxFile("confine.py").replace(/^ {4}(CANDIDATE|JUDGE)$/gm, (_, part: string) =>
+    sandboxFile(`${part.toLowerCase()}.py`).replaceAll(/^(?=.)/gm, "    "),
   );
   return program;
 }

@@ -5,7 +5,7 @@ import { access, constants } from "node:fs/promises";
 import { delimiter, join, resolve, sep } from "node:path";
 import { formatBytes, LayergraftError, RecipeError } from "../../core/index.js";
 import type { Executor } from "../tasks/index.js";
-import { type Confinement, execute, type ProgramLimits, type RawOutcome } from "./run-candidate.js";
+import { execute, type ProgramLimits, type RawOutcome, sandboxFile } from "./run-candidate.js";
 
 export interface SandboxOptions {
   /** The user's explicit permission to execute what a model wrote; nothing is executed without it. */
@@ -73,42 +73,6 @@ const MEMORY_BYTES = 2 ** 30;
 /** Far more than a program prints that is being tested, far less than what fills a memory. */
 const OUTPUT_BYTES = 8 * 2 ** 20;
 
-/** Its function `probe` returns whether network, other processes, files and memory are refused. */
-const PROBE = `
-import os, resource, socket
-
-def process():
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitpid(child, 0)
-
-def others():
-    resource.prlimit(os.getppid() or 1, resource.RLIMIT_CPU)
-
-def file():
-    path = "/tmp/layergraft-probe-" + os.urandom(8).hex()
-    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-    os.unlink(path)
-
-def refused(*attempts):
-    for attempt in attempts:
-        try:
-            attempt()
-        except (OSError, MemoryError):
-            continue
-        return False
-    return True
-
-def probe():
-    return [
-        refused(lambda: socket.socket().close()),
-        refused(process, others),
-        refused(file, lambda: os.listdir("/")),
-        refused(lambda: bytearray(MEMORY)),
-    ]
-`;
-
 /**
  * Finds Python, and finds out by trying how far programs are confined here: network, other processes, files, memory.
  * @throws RecipeError when the user has not allowed to execute code, or not where the kernel does not confine it
@@ -131,17 +95,18 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   };
   const named = options.python ?? "python3";
   const asked = named.includes(sep) ? resolve(named) : await findOnPath(named);
-  const source = PROBE.replace("MEMORY", String(2 * limits.memory));
+  const source = sandboxFile("probe.py").replace("MEMORY", String(2 * limits.memory));
   const job = { limits: { ...limits, seconds: PROBE_SECONDS }, parts: [["probe", source]] as const, kernel: true };
   const tried = await execute({ ...job, python: asked, confinement: undefined, signal: options.signal });
   const found = readProbe(tried, asked);
-  const { kernel } = found.confinement;
+  const { kernel, isolated } = found.confinement;
+  const guardOf = (isKernel: boolean): Guard => (isKernel ? "kernel" : "python");
   const identity: SandboxIdentity = {
     python: found.version,
-    network: kernel.network ? "kernel" : "python",
-    processes: kernel.processes ? "kernel" : "python",
-    files: kernel.files ? "kernel" : "python",
-    isolation: found.confinement.isolated ? "kernel" : "none",
+    network: guardOf(kernel.network),
+    processes: guardOf(kernel.processes),
+    files: guardOf(kernel.files),
+    isolation: isolated ? "kernel" : "none",
     memory: found.memory ? "kernel" : "none",
     seconds: limits.seconds,
     memoryBytes: limits.memory,
@@ -149,11 +114,10 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   requireConfinement(identity, options.unsafeCode ?? false);
   return {
     identity,
-    async run(parts, { reference, signal } = {}) {
-      const pieces = parts.map(({ name, source }) => [name, source] as const);
+    async run(programs, { reference, signal } = {}) {
+      const parts = programs.map(({ name, source }) => [name, source] as const);
       const { executable: python, confinement } = found;
-      const job = { python, limits, parts: pieces, reference, kernel: true, confinement, signal };
-      return judge(await execute(job), limits);
+      return judge(await execute({ python, limits, parts, reference, kernel: true, confinement, signal }), limits);
     },
   };
 }
@@ -170,14 +134,7 @@ export function requireConfinement(identity: SandboxIdentity, unsafeCode: boolea
   );
 }
 
-interface Probe {
-  readonly executable: string;
-  readonly version: string;
-  readonly confinement: Confinement;
-  readonly memory: boolean;
-}
-
-function readProbe({ ready, report }: RawOutcome, python: string): Probe {
+function readProbe({ ready, report }: RawOutcome, python: string) {
   const { version, executable, isolated } = ready;
   if (!Array.isArray(report?.probe) || typeof version !== "string" || typeof executable !== "string") {
     const said = typeof report?.message === "string" ? `: ${report.message}` : "";
@@ -185,16 +142,9 @@ function readProbe({ ready, report }: RawOutcome, python: string): Probe {
       file: python,
     });
   }
-  const [network, processes, files, memory] = report.probe.map((refused) => refused === true);
-  return {
-    executable,
-    version,
-    confinement: {
-      kernel: { network: network ?? false, processes: processes ?? false, files: files ?? false },
-      isolated: isolated === true,
-    },
-    memory: memory ?? false,
-  };
+  const [network = false, processes = false, files = false, memory = false] = report.probe.map((one) => one === true);
+  const confinement = { kernel: { network, processes, files }, isolated: isolated === true };
+  return { executable, version, confinement, memory };
 }
 
 /** What a run's end means. */

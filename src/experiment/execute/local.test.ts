@@ -30,7 +30,7 @@ function open(workers = 2) {
   const pids: string[] = [];
   let heard: () => void = () => undefined;
   executor = new LocalExecutor(
-    { program, totalCores: workers },
+    { program, total_cores: workers },
     {
       onStarted: async (key, runner) => {
         started.push(`${key} ${runner.kind}`);
@@ -106,14 +106,14 @@ describe("local workers", () => {
 
 describe("how many run at once", () => {
   it("is limited by cores and memory, and is at least one", () => {
-    expect(workersOf({ totalCores: 8, cores: 2 })).toBe(4);
-    expect(workersOf({ totalCores: 8, cores: 2, totalMemory: 30e9, memory: 16e9 })).toBe(1);
-    expect(workersOf({ totalCores: 8, totalMemory: 100e9, memory: 16e9 })).toBe(6);
-    expect(workersOf({ totalCores: 2, cores: 4 })).toBe(1);
+    expect(workersOf({ total_cores: 8, cores: 2 })).toBe(4);
+    expect(workersOf({ total_cores: 8, cores: 2, total_memory: 30e9, memory: 16e9 })).toBe(1);
+    expect(workersOf({ total_cores: 8, total_memory: 100e9, memory: 16e9 })).toBe(6);
+    expect(workersOf({ total_cores: 2, cores: 4 })).toBe(1);
   });
 
   it("may need more cores than one step may have", () => {
     const events = { onStarted: async () => undefined, onFinished: () => undefined };
-    expect(new LocalExecutor({ totalCores: 512, cores: 256 }, events).free).toBe(2);
+    expect(new LocalExecutor({ total_cores: 512, cores: 256 }, events).free).toBe(2);
   });
 });

@@ -3,20 +3,14 @@ import { type ChildProcess, fork } from "node:child_process";
 import { createRequire } from "node:module";
 import { availableParallelism, freemem, hostname, totalmem } from "node:os";
 import { z } from "zod";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
 
-export interface LocalOptions {
-  /** Cores of all steps together. Default: all cores. */
-  readonly totalCores?: number | undefined;
-  /** Cores of one step. Default: 1. */
-  readonly cores?: number | undefined;
-  /** Bytes of all steps together. Default: three quarters of the machine's. */
-  readonly totalMemory?: number | undefined;
-  /** Bytes of one step. Default: unlimited. */
-  readonly memory?: number | undefined;
+/** Cores and bytes of all steps together, by default all cores and three quarters of the memory; and of one step. */
+export type LocalOptions = Pick<ExperimentPlan["executor"], "total_cores" | "cores" | "total_memory" | "memory"> & {
   /** Program of a worker. For tests. */
   readonly program?: string;
-}
+};
 
 const workerMessage = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("progress"), share: z.number(), what: z.string() }),
@@ -25,14 +19,12 @@ const workerMessage = z.discriminatedUnion("kind", [
 ]);
 export type WorkerMessage = z.output<typeof workerMessage>;
 
-export interface WorkerOrder {
-  readonly folder: string;
-}
+export type WorkerOrder = Pick<ReadyStep, "folder">;
 
 /** How many steps run in parallel; at least one, even if a step may need more than there is. */
-export function workersOf({ totalCores, cores = 1, totalMemory, memory }: LocalOptions): number {
-  const byCores = Math.floor((totalCores ?? availableParallelism()) / cores);
-  const bytes = totalMemory ?? Math.max(freemem(), 0.75 * totalmem());
+export function workersOf({ total_cores: most, cores = 1, total_memory: all, memory }: LocalOptions): number {
+  const byCores = Math.floor((most ?? availableParallelism()) / cores);
+  const bytes = all ?? Math.max(freemem(), 0.75 * totalmem());
   const byMemory = memory === undefined ? Number.POSITIVE_INFINITY : Math.floor(bytes / memory);
   return Math.max(1, Math.min(byCores, byMemory));
 }
