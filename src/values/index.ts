@@ -31,7 +31,6 @@ export {
   measuringPrograms,
   placeholders,
 } from "./measurements/measure-all.js";
-export { type OwnershipMeasurement, sharesOf, shareWeights } from "./measurements/ownership.js";
 export {
   analyzeTensors,
   concatenate,

@@ -1,7 +1,7 @@
 import { formatRanges, groupBy, RecipeError } from "../../core/index.js";
-import { sharesOf, shareWeights } from "../../values/index.js";
 import { blockOf, pairsOf } from "../../weights/index.js";
 import { defaultSwapLayers, ownerOfLayer, PAPER_DEPTH } from "../methods/swap.js";
+import { sharesOf, shareWeights } from "../methods/weights-by-owner.js";
 import type { RecipeInput } from "../plan/recipe.js";
 import type { Analysis } from "./analysis.js";
 

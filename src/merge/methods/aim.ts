@@ -6,15 +6,6 @@ import { sourceField, statisticsField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, plus, requireBase, statisticsOf, tensorOf } from "./operand.js";
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("aim"),
-    expert: sourceField("the model, or the recipe of a merge, whose change is scaled"),
-    base: sourceField("model that the change is from"),
-    statistics: statisticsField("inputs", "the base"),
-    omega: z.number().min(0).max(1).default(0.4).describe("factor of the change in the weights of the largest input"),
-  });
-
 export const aim = defineMethod({
   name: "aim",
   title: "AIM",
@@ -22,8 +13,12 @@ export const aim = defineMethod({
   formula:
     "theta_base + (1 - (1 - omega) a) tau in each column of a matrix, a = mean |x| of its input x in the base, divided by the largest of that matrix. A tensor without statistics is the expert's",
   reference: "Nobari et al., 2025, arXiv 2502.02421",
-  tag: "aim",
-  schema,
+  fields: () => ({
+    expert: sourceField("the model, or the recipe of a merge, whose change is scaled"),
+    base: sourceField("model that the change is from"),
+    statistics: statisticsField("inputs", "the base"),
+    omega: z.number().min(0).max(1).default(0.4).describe("factor of the change in the weights of the largest input"),
+  }),
   statistics: "inputs",
   example: {
     method: "aim",
@@ -58,5 +53,4 @@ export const aim = defineMethod({
       return plus(tensorOf(base, name).value, [{ weight: 1, value: scaled }]);
     });
   },
-  headline: ({ omega }) => `AIM: omega ${omega}`,
 });

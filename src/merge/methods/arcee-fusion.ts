@@ -1,17 +1,9 @@
 // Arcee fusion: takes the changes of a model that matter most, by their size and by how much they change a row's softmax.
-import { z } from "zod";
 import { elementCount } from "../../core/index.js";
 import type { Value } from "../../values/index.js";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
-
-const schema = () =>
-  z.strictObject({
-    method: z.literal("arcee_fusion"),
-    expert: sourceField("the model whose changes are taken"),
-    base: sourceField("the model that they are added to"),
-  });
 
 export const arceeFusion = defineMethod({
   name: "arcee_fusion",
@@ -20,8 +12,10 @@ export const arceeFusion = defineMethod({
   formula:
     "theta_base + tau where I >= Q2 + 1.5 (Q3 - Q1), I = |tau| KL(softmax(theta) || softmax(theta_base)) with the divergence of the row, Q its quartiles over the tensor",
   reference: "mergekit, method arcee_fusion",
-  tag: "arcee-fusion",
-  schema,
+  fields: () => ({
+    expert: sourceField("the model whose changes are taken"),
+    base: sourceField("the model that they are added to"),
+  }),
   example: { method: "arcee_fusion", expert: "math-expert", base: "base" },
   tensors: (_, sources, context) => {
     const expert = sources.get("expert");
@@ -43,6 +37,4 @@ export const arceeFusion = defineMethod({
       return plus(from, [{ weight: 1, value: { op: "trim-by", of: [delta, importance], low } }]);
     });
   },
-  headline: () => "Arcee fusion",
-  describe: (_, name, layers) => `Arcee fusion of ${name("expert")} into ${name("base")}, of ${layers} layers.`,
 });

@@ -1,18 +1,8 @@
 // Chat vector: adds what one model learned, such as to chat, to another model.
-import { z } from "zod";
 import { lambdaField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
-
-const schema = () =>
-  z.strictObject({
-    method: z.literal("chat_vector"),
-    task: sourceField("the model that gets the change, such as one trained further in a language"),
-    expert: sourceField("the model whose change is added, such as one that learned to chat"),
-    base: sourceField("model that the expert was fine-tuned from"),
-    lambda: lambdaField,
-  });
 
 export const chatVector = defineMethod({
   name: "chat_vector",
@@ -22,7 +12,12 @@ export const chatVector = defineMethod({
   formula: "theta_task + lambda (theta_expert - theta_base)",
   reference: "Huang et al., ACL 2024, arXiv 2310.04799",
   tag: "task-arithmetic",
-  schema,
+  fields: () => ({
+    task: sourceField("the model that gets the change, such as one trained further in a language"),
+    expert: sourceField("the model whose change is added, such as one that learned to chat"),
+    base: sourceField("model that the expert was fine-tuned from"),
+    lambda: lambdaField,
+  }),
   example: { method: "chat_vector", task: "swahili-expert", expert: "math-expert", base: "base", lambda: 0.7 },
   tensors: (recipe, sources, context) => {
     const [task, expert] = [sources.get("task"), sources.get("expert")];
@@ -37,5 +32,4 @@ export const chatVector = defineMethod({
       ]);
     });
   },
-  headline: ({ lambda }) => `Chat vector${typeof lambda === "number" ? `: lambda ${lambda}` : ""}`,
 });

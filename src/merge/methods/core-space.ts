@@ -1,7 +1,7 @@
 // Core Space: merges LoRA changes within the space that their factors span, where each is a small matrix.
 import { z } from "zod";
 import { CORE_RULES } from "../../weights/index.js";
-import { sparsifyingMethod, taskVectorFields } from "./task-vectors.js";
+import { sparsifyingMethod } from "./task-vectors.js";
 
 export const coreSpace = sparsifyingMethod("added", {
   name: "core_space",
@@ -13,8 +13,8 @@ export const coreSpace = sparsifyingMethod("added", {
   reference: "Panariello et al., NeurIPS 2025, arXiv 2509.17786",
   tag: "core-space",
   onlyAdapter: true,
+  shares: {},
   fields: () => ({
-    ...taskVectorFields({}),
     rule: z
       .enum(CORE_RULES)
       .default("ties")
@@ -26,6 +26,5 @@ export const coreSpace = sparsifyingMethod("added", {
       .default(0.1)
       .describe("share of each small matrix that `ties` keeps, largest first"),
   }),
-  named: ["density"],
   example: { rule: "tsv_m" },
 });

@@ -2,44 +2,27 @@
 import type { z } from "zod";
 import type { Value } from "../../values/index.js";
 import { seedField } from "./fields.js";
-import type { Sources } from "./method.js";
-import { type PlanContext, seedOf } from "./operand.js";
-import {
-  type Change,
-  modelParameter,
-  rescaledAs,
-  resolveRescale,
-  shareField,
-  sparsifyingMethod,
-  taskVectorFields,
-  withNorm,
-} from "./task-vectors.js";
+import { seedOf } from "./operand.js";
+import { type Change, rescaledAs, sparsifyingMethod } from "./task-vectors.js";
 
-/** Of recipes, and of tensors that no filter of a parameter names. */
-const DENSITY = 0.5;
-
-const density = shareField.describe("probability of keeping a change");
-
-const rescale = rescaledAs(["density", "norm", "none"])
-  .default("density")
-  .describe(
-    "rescale what is kept: divide by the density (the paper), match the L1 norm of the whole change, or leave it",
-  );
+const fields = () => ({
+  rescale: rescaledAs(["density", "norm", "none"])
+    .default("density")
+    .describe(
+      "rescale what is kept: divide by the density (the paper), match the L1 norm of the whole change, or leave it",
+    ),
+  seed: seedField,
+});
 
 const common = {
   symbol: "d",
   definition: "d_i = m_i tau_i / p, m_i ~ Bernoulli(p) per element",
   reference: "Yu et al., ICML 2024, arXiv 2311.03099",
   tag: "dare",
-  fields: () => ({
-    ...taskVectorFields({ density: density.optional() }),
-    density: density.default(DENSITY),
-    rescale,
-    seed: seedField,
-  }),
-  named: ["density"],
+  shares: { density: [0.5, "probability of keeping a change"] },
+  fields,
   sparsify: dropAtRandom,
-};
+} as const;
 
 export const dareLinear = sparsifyingMethod("added", {
   ...common,
@@ -57,23 +40,12 @@ export const dareTies = sparsifyingMethod("elected", {
   example: { density: 0.3 },
 });
 
-interface DareRecipe {
-  readonly models: readonly (string | object)[];
-  readonly rescale: z.output<typeof rescale>;
-  readonly seed: number;
-}
-
-function dropAtRandom(recipe: DareRecipe, { models }: Sources, context: PlanContext): (change: Change) => Value {
-  const densities = models.map((expert, i) => modelParameter(recipe, i, "density", DENSITY, expert));
-  const rescales = models.map((expert) => resolveRescale(recipe.rescale, expert));
-  return ({ name, model, expert, delta }) => {
-    const how = rescales[model]?.(name);
-    const kept = densities[model]?.(name) ?? 1;
-    if (kept >= 1) return delta;
-    const scale = how === "density" && kept > 0 ? 1 / kept : 1;
-    const seed = seedOf(recipe.seed, expert.label, name);
-    const dropped: Value = { op: "drop", of: [delta], density: kept, scale, seed };
-    if (how !== "norm" || kept === 0) return dropped;
-    return withNorm(delta, dropped, `${name} of ${expert.label}, density ${kept}, seed ${recipe.seed}`, context);
-  };
+function dropAtRandom(
+  { name, expert, delta }: Change,
+  { density }: { readonly density: number },
+  { seed, how }: z.output<z.ZodObject<ReturnType<typeof fields>>> & { readonly how: string | undefined },
+): Value {
+  if (density >= 1) return delta;
+  const scale = how === "density" && density > 0 ? 1 / density : 1;
+  return { op: "drop", of: [delta], density, scale, seed: seedOf(seed, expert.label, name) };
 }

@@ -1,17 +1,22 @@
 // Dominant deltas: takes each layer from the expert that changed it most in proportion, where it leads clearly.
 
 import { z } from "zod";
-import { plural } from "../../core/index.js";
-import { modelsField, sourceField } from "./fields.js";
+import { expertFields } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, copyTensor, requireBase } from "./operand.js";
-import { measureOwners } from "./weights-by-owner.js";
+import { dominantWeights, measureOwners } from "./weights-by-owner.js";
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("dominant"),
-    models: modelsField("the experts", {}, 2),
-    base: sourceField("model that all were fine-tuned from"),
+export const dominant = defineMethod({
+  name: "dominant",
+  title: "Dominant deltas",
+  summary: "Takes each layer or module from the expert that changed it most in proportion, if it leads by a margin.",
+  formula:
+    "theta_j with j = argmax_i r_i, r_i = s_i(layer) / sum_layers s_i, where r_j >= (1 + margin) r_i of all others, else theta_base; s_i(layer) = sqrt(sum over its tensors of (||theta_i - theta_base|| / ||theta_base||)^2)",
+  reference:
+    "AraSwap (Kashirskiy et al., 2026) with margin 0.15: 4 of 36 layers, the rest from the base; its card does not define the criterion, so the shares are those of Shin & Hwang, arXiv 2601.22620",
+  tag: "layer-swap",
+  fields: () => ({
+    ...expertFields({}),
     by: z
       .enum(["layer", "module"])
       .default("layer")
@@ -31,18 +36,7 @@ const schema = () =>
       .enum(["average", "first", "base"])
       .default("average")
       .describe("tensors outside the layers: averaged, from the first model, or from the base"),
-  });
-
-export const dominant = defineMethod({
-  name: "dominant",
-  title: "Dominant deltas",
-  summary: "Takes each layer or module from the expert that changed it most in proportion, if it leads by a margin.",
-  formula:
-    "theta_j with j = argmax_i r_i, r_i = s_i(layer) / sum_layers s_i, where r_j >= (1 + margin) r_i of all others, else theta_base; s_i(layer) = sqrt(sum over its tensors of (||theta_i - theta_base|| / ||theta_base||)^2)",
-  reference:
-    "AraSwap (Kashirskiy et al., 2026) with margin 0.15: 4 of 36 layers, the rest from the base; its card does not define the criterion, so the shares are those of Shin & Hwang, arXiv 2601.22620",
-  tag: "layer-swap",
-  schema,
+  }),
   example: { method: "dominant", models: ["math-expert", "swahili-expert", "base+swahili-adapter"], base: "base" },
   tensors: ({ by, margin, otherwise, outside }, { models, base }, context) => {
     const root = requireBase(base, "dominant deltas need");
@@ -51,8 +45,8 @@ export const dominant = defineMethod({
     const owners = margin > 0 && otherwise === "base" ? [...models, root] : models;
     const labels = models.map(({ label }) => label).join(", ");
     const id = `dominant of ${labels} against ${root.label} by ${by} with margin ${margin}, otherwise ${otherwise}`;
-    const rule = { kind: "dominant", margin, otherwise: otherwise === "base" ? "last" : "average" } as const;
-    const weightsOf = measureOwners(owners, root, { id, by, rule, sum: "root" }, context);
+    const weigh = (sizes: readonly (readonly number[])[]) => dominantWeights(sizes, margin, otherwise);
+    const weightsOf = measureOwners(owners, root, { id, by, sum: "root", weigh }, context);
     return new Map(
       [...lead.tensors].map(([name, tensor]) => {
         const weights = weightsOf(tensor);
@@ -62,9 +56,5 @@ export const dominant = defineMethod({
       }),
     );
   },
-  headline: ({ models, by }) => `Dominant deltas of ${plural(models.length, "model")}, by ${by}`,
-  describe: ({ models, by, margin, otherwise }, name, layers) =>
-    `Of ${models.length} models of ${layers} layers, each ${by} from the one that changed it most in proportion, against ${name("base")}` +
-    `${margin === 0 ? "" : `, if it leads by ${margin * 100}%; else ${otherwise === "base" ? name("base") : "their average"}`}.`,
   weighting: () => "by shares of change (measured first)",
 });

@@ -20,7 +20,7 @@ const source = writtenAs(z.custom<SourceRecipe>(isSource, { error: SOURCE }), ()
   $ref: "#/$defs/source",
 }));
 
-function isSource(value: unknown): boolean {
+export function isSource(value: unknown): boolean {
   if (typeof value === "string") return value !== "" && !value.includes("\0");
   return typeof value === "object" && value !== null && "method" in value;
 }
@@ -89,3 +89,11 @@ export const seedField = z
   .describe("random seed; the same seed gives the same bytes");
 
 export const lambdaField = weightField.default(1).describe("factor for the merged change");
+
+/** The experts, and the base that their changes are from. */
+export function expertFields<Shape extends z.ZodRawShape>(parameters: Shape, atLeast = 2) {
+  return {
+    models: modelsField("the experts", parameters, atLeast),
+    base: sourceField("model that all were fine-tuned from"),
+  };
+}

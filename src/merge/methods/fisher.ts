@@ -1,15 +1,19 @@
 // Fisher: averages each weight by how much each model's likelihood depends on it.
 import { z } from "zod";
-import { plural } from "../../core/index.js";
 import { modelsField, statisticsField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, computed, isEmpty, statisticsOf, tensorOf } from "./operand.js";
 import { boundedParameter } from "./parameter.js";
 import { modelParameter } from "./task-vectors.js";
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("fisher"),
+export const fisher = defineMethod({
+  name: "fisher",
+  title: "Fisher",
+  summary: "Averages each weight by its Fisher information: how much each model's likelihood depends on it.",
+  formula:
+    "sum_i w_i F_i theta_i / sum_i w_i F_i, F_i = max(floor, mean over texts of (d log p(text) / d theta_i)^2). A tensor without statistics takes the average by w_i",
+  reference: "Matena and Raffel, NeurIPS 2022, arXiv 2111.09832, section 3",
+  fields: () => ({
     models: modelsField(
       "the models",
       {
@@ -19,17 +23,7 @@ const schema = () =>
       2,
     ),
     floor: z.number().min(1e-30).max(1).default(1e-6).describe("smallest Fisher information that counts"),
-  });
-
-export const fisher = defineMethod({
-  name: "fisher",
-  title: "Fisher",
-  summary: "Averages each weight by its Fisher information: how much each model's likelihood depends on it.",
-  formula:
-    "sum_i w_i F_i theta_i / sum_i w_i F_i, F_i = max(floor, mean over texts of (d log p(text) / d theta_i)^2). A tensor without statistics takes the average by w_i",
-  reference: "Matena and Raffel, NeurIPS 2022, arXiv 2111.09832, section 3",
-  tag: "fisher",
-  schema,
+  }),
   statistics: "fisher",
   example: {
     method: "fisher",
@@ -56,5 +50,4 @@ export const fisher = defineMethod({
       return { op: "weigh", of, weights: own.flatMap((weight) => [weight, weight]), floor: recipe.floor };
     });
   },
-  headline: ({ models }) => `Fisher average of ${plural(models.length, "model")}`,
 });

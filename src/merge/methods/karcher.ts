@@ -1,22 +1,9 @@
 // Karcher mean: the point of the sphere from which the directions of all models are nearest on average.
 import { z } from "zod";
-import { plural } from "../../core/index.js";
 import { modelsField, weightField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { combinedByAngles } from "./multislerp.js";
 import { modelParameter } from "./task-vectors.js";
-
-const schema = () =>
-  z.strictObject({
-    method: z.literal("karcher"),
-    models: modelsField(
-      "the models",
-      { weight: weightField.optional().describe("weight of its direction; default 1") },
-      2,
-    ),
-    iterations: z.int().min(1).max(1000).default(10).describe("steps of the search at most"),
-    tolerance: z.number().positive().default(1e-5).describe("norms, angles and steps that are smaller count as zero"),
-  });
 
 type Gram = readonly (readonly number[])[];
 
@@ -28,7 +15,15 @@ export const karcher = defineMethod({
     "(sum a_i ||theta_i||) u per tensor, u the point of the sphere with the least sum of a_i arccos(<u, u_i>)^2, u_i = theta_i / ||theta_i||, a_i = w_i / sum(w)",
   reference: "Karcher, Comm. Pure Appl. Math. 1977; arXiv 2603.04972; mergekit, method karcher",
   tag: "slerp",
-  schema,
+  fields: () => ({
+    models: modelsField(
+      "the models",
+      { weight: weightField.optional().describe("weight of its direction; default 1") },
+      2,
+    ),
+    iterations: z.int().min(1).max(1000).default(10).describe("steps of the search at most"),
+    tolerance: z.number().positive().default(1e-5).describe("norms, angles and steps that are smaller count as zero"),
+  }),
   example: { method: "karcher", models: ["math-expert", "swahili-expert", "base"] },
   tensors: (recipe, { models }, context) => {
     const { iterations, tolerance } = recipe;
@@ -41,8 +36,6 @@ export const karcher = defineMethod({
       };
     });
   },
-  headline: ({ models }) => `Karcher mean of ${plural(models.length, "model")}`,
-  describe: ({ models }, _, layers) => `The Karcher mean of ${models.length} models of ${layers} layers.`,
 });
 
 /** Factors of the models: u stays in the span of the u_i, so that all steps are on its N coefficients. */

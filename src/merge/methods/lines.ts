@@ -4,23 +4,18 @@ import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("lines"),
-    expert: sourceField("the model, or the recipe of a merge, whose change is scaled"),
-    base: sourceField("model that the change is from"),
-    alpha: z.number().min(-1e3).max(1e3).default(0.5).describe("factor of the first layer, and outside the layers"),
-    beta: z.number().min(-1e3).max(1e3).optional().describe("what the last layer has more; default 1 - alpha"),
-  });
-
 export const lines = defineMethod({
   name: "lines",
   title: "LiNeS",
   summary: "Scales the change of a model or of a merge linearly by layer.",
   formula: "theta_base + (alpha + beta l / (L - 1)) tau in layer l of L, alpha tau outside the layers",
   reference: "Wang et al., ICLR 2025, arXiv 2410.17146",
-  tag: "lines",
-  schema,
+  fields: () => ({
+    expert: sourceField("the model, or the recipe of a merge, whose change is scaled"),
+    base: sourceField("model that the change is from"),
+    alpha: z.number().min(-1e3).max(1e3).default(0.5).describe("factor of the first layer, and outside the layers"),
+    beta: z.number().min(-1e3).max(1e3).optional().describe("what the last layer has more; default 1 - alpha"),
+  }),
   example: { method: "lines", expert: "math-expert", base: "base", alpha: 0.3 },
   tensors: ({ alpha, beta = 1 - alpha }, sources, context) => {
     const expert = sources.get("expert");
@@ -32,5 +27,4 @@ export const lines = defineMethod({
       return plus(from, [{ weight: alpha + beta * depth, value: deltaOf(name, expert, base) }]);
     });
   },
-  headline: ({ alpha, beta = 1 - alpha }) => `LiNeS: alpha ${alpha}, beta ${beta}`,
 });

@@ -89,7 +89,10 @@ it("recipes that multiply are rejected before they exhaust memory", async () => 
 
 it.each([
   [{ method: "ties" }, "Method: Yadav et al., NeurIPS 2023, [arXiv 2306.01708](https://arxiv.org/abs/2306.01708)."],
-  [{ method: "della", seed: 3 }, "DELLA of 2 models of 2 layers on model2 with seed 3."],
+  [
+    { method: "della", seed: 3 },
+    "DELLA of 2 models of 2 layers on model2: lambda 1, density 0.5, epsilon 0.15, seed 3, normalize true.",
+  ],
 ] as const)("the model card of %j describes and cites its method", async (recipe, line) => {
   const cards = new Bench();
   const [a = "", b = "", base = ""] = await cards.models(3);

@@ -1,5 +1,7 @@
 // The definition of a merge method: name, fields, formula, and the tensors of its result.
-import type { z } from "zod";
+import { z } from "zod";
+import { plural } from "../../core/index.js";
+import { isSource, parametersOf } from "./fields.js";
 import type { Operand, OperandTensor, PlanContext } from "./operand.js";
 
 /** The sources of a recipe, opened. */
@@ -72,28 +74,76 @@ export interface AnyMethod extends Omit<Method, "complete" | "tensors" | "headli
   readonly weighting?: (recipe: object) => string;
 }
 
+/** The schema of a method's recipes. */
+export type RecipeSchema<Name extends string, Shape extends z.ZodRawShape> = z.ZodObject<
+  { readonly method: z.ZodLiteral<Name> } & Shape,
+  z.core.$strict
+>;
+
 /** What a method must say of itself; the rest is for people. */
-type Required = "name" | "title" | "tensors";
+type Required = "title" | "tensors";
 
-/** A method as it is written: its schema as a function, as building all of them takes longer than planning a merge. */
-export type MethodDefinition<Schema extends z.ZodObject> = Pick<Method<Schema>, Required> &
-  Partial<Omit<Method<Schema>, Required | "schema">> & { readonly schema: () => Schema };
+/** A method as it is written: its fields as a function, as building all schemas takes longer than planning a merge. */
+export type MethodDefinition<Name extends string, Shape extends z.ZodRawShape> = Pick<
+  Method<RecipeSchema<Name, Shape>>,
+  Required
+> &
+  Partial<Omit<Method<RecipeSchema<Name, Shape>>, Required | "name" | "schema">> & {
+    readonly name: Name;
+    readonly fields: () => Shape;
+  };
 
-/** Types a method by its schema and fills in what it does not say. */
-export function defineMethod<Schema extends z.ZodObject>(method: MethodDefinition<Schema>): Method<Schema> {
+/** Types a method by its fields and fills in what it does not say. */
+export function defineMethod<const Name extends string, Shape extends z.ZodRawShape>({
+  fields,
+  ...method
+}: MethodDefinition<Name, Shape>): Method<RecipeSchema<Name, Shape>> {
+  type Schema = RecipeSchema<Name, Shape>;
   let schema: Schema | undefined;
-  return {
+  const own: Method<Schema> = {
     summary: "",
     formula: "",
     reference: "",
-    tag: "merge",
+    tag: method.name.replaceAll("_", "-"),
     example: {} as z.input<Schema>,
-    headline: () => method.title,
-    describe: (_, __, layers) => `${method.title} of models of ${layers} layers.`,
+    headline: (recipe) => inWords(own, recipe),
+    describe: (recipe, name, layers) => {
+      return `${inWords(own, recipe, ` of ${layers} layers${"base" in recipe ? ` on ${name("base")}` : ""}`)}.`;
+    },
     ...method,
     get schema() {
-      schema ??= method.schema();
+      schema ??= z.strictObject({ method: z.literal(method.name), ...fields() }) as unknown as Schema;
       return schema;
     },
   };
+  return own;
+}
+
+/** A recipe by its method, how many models, and its parameters: `DARE of 2 models: density 0.3, seed 1`. */
+function inWords<Schema extends z.ZodObject>(
+  { title, schema }: Pick<Method<Schema>, "title" | "schema">,
+  recipe: object,
+  what = "",
+): string {
+  const { models = [], ...fields } = recipe as { models?: readonly unknown[] } & Record<string, unknown>;
+  const perModel = new Set(models.flatMap((entry) => Object.keys(parametersOf(entry as { model: string }))));
+  const parameters = Object.entries(schema.shape).flatMap(([field, type]) => {
+    const value = fields[field];
+    const isVaried = perModel.has(field) || (typeof value === "object" && !isSource(value));
+    if (isVaried) return [`${field} that differs`];
+    const isParameter = typeof value === "number" || typeof value === "boolean" || isChoice(type);
+    return isParameter && value !== undefined ? [`${field} ${value}`] : [];
+  });
+  return (
+    title +
+    (models.length > 0 ? ` of ${plural(models.length, "model")}` : "") +
+    what +
+    (parameters.length > 0 ? `: ${parameters.join(", ")}` : "")
+  );
+}
+
+/** Whether a field's values are words to choose from. */
+function isChoice(type: z.core.$ZodType): boolean {
+  if (type instanceof z.ZodDefault || type instanceof z.ZodOptional) return isChoice(type.unwrap());
+  return type instanceof z.ZodEnum;
 }

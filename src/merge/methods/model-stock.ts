@@ -1,22 +1,10 @@
 // Model Stock: averages the experts and moves the average towards the base, further for wider angles.
 
 import { z } from "zod";
-import { plural } from "../../core/index.js";
 import { stockRatio } from "../../weights/index.js";
-import { modelsField, sourceField } from "./fields.js";
+import { expertFields } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
-
-const schema = () =>
-  z.strictObject({
-    method: z.literal("model_stock"),
-    models: modelsField("the experts", {}, 2),
-    base: sourceField("model that all were fine-tuned from"),
-    rows: z
-      .boolean()
-      .optional()
-      .describe("take the angles of each stored row instead of the flattened tensor; default false"),
-  });
 
 export const modelStock = defineMethod({
   name: "model_stock",
@@ -26,8 +14,13 @@ export const modelStock = defineMethod({
   formula:
     "t mean(theta_i) + (1 - t) theta_base per tensor, t = N c / (1 + (N - 1) c), c the mean cosine of pairs of changes (t = 0 where c <= 0)",
   reference: "Jang et al., ECCV 2024, arXiv 2403.19522",
-  tag: "model-stock",
-  schema,
+  fields: () => ({
+    ...expertFields({}),
+    rows: z
+      .boolean()
+      .optional()
+      .describe("take the angles of each stored row instead of the flattened tensor; default false"),
+  }),
   example: { method: "model_stock", models: ["math-expert", "swahili-expert", "base+swahili-adapter"], base: "base" },
   tensors: ({ rows }, { models, base }, context) => {
     const root = requireBase(base, "Model Stock needs");
@@ -48,7 +41,4 @@ export const modelStock = defineMethod({
       return plus(tensorOf(root, name).value, [{ weight: { measured }, value: mean }]);
     });
   },
-  headline: ({ models, rows }) => `Model Stock of ${plural(models.length, "model")}${rows ? ", row by row" : ""}`,
-  describe: ({ models }, name, layers) =>
-    `A Model Stock of ${models.length} models of ${layers} layers, around ${name("base")}.`,
 });

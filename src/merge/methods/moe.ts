@@ -9,36 +9,34 @@ import { copyTensor, type Operand, type OperandTensor, tensorOf } from "./operan
 
 const promptsField = () => z.array(z.string().max(20_000)).max(1000).default([]);
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("moe"),
-    backbone: sourceField("model that gives embedding, attention, norms and head").refine(...MODEL_ONLY),
-    models: modelsField(
-      "the models whose MLPs become experts",
-      {
-        positive_prompts: promptsField().describe("texts that the router should send to the expert"),
-        negative_prompts: promptsField().describe("texts that it should not"),
-        residual_scale: z.number().min(-1e9).max(1e9).default(1).describe("factor for its down projection"),
-        shared: z.boolean().default(false).describe("whether every token goes through it; at most one model"),
-      },
-      2,
+const fields = () => ({
+  backbone: sourceField("model that gives embedding, attention, norms and head").refine(...MODEL_ONLY),
+  models: modelsField(
+    "the models whose MLPs become experts",
+    {
+      positive_prompts: promptsField().describe("texts that the router should send to the expert"),
+      negative_prompts: promptsField().describe("texts that it should not"),
+      residual_scale: z.number().min(-1e9).max(1e9).default(1).describe("factor for its down projection"),
+      shared: z.boolean().default(false).describe("whether every token goes through it; at most one model"),
+    },
+    2,
+  ),
+  gate_mode: z
+    .enum(GATE_MODES)
+    .default("hidden")
+    .describe(
+      "rows of the router from the prompts: `hidden` states of the last token, `hidden_avg` of all tokens, or " +
+        "`cheap_embed`, embeddings; or random: `random` (normal), `uniform_random`",
     ),
-    gate_mode: z
-      .enum(GATE_MODES)
-      .default("hidden")
-      .describe(
-        "rows of the router from the prompts: `hidden` states of the last token, `hidden_avg` of all tokens, or " +
-          "`cheap_embed`, embeddings; or random: `random` (normal), `uniform_random`",
-      ),
-    experts_per_token: z.int().min(1).default(2).describe("experts that each token goes through"),
-    architecture: z
-      .enum(["mixtral", "deepseek", "qwen"])
-      .optional()
-      .describe("form of the result; default the first that holds the family and the shared expert"),
-    seed: seedField,
-  });
+  experts_per_token: z.int().min(1).default(2).describe("experts that each token goes through"),
+  architecture: z
+    .enum(["mixtral", "deepseek", "qwen"])
+    .optional()
+    .describe("form of the result; default the first that holds the family and the shared expert"),
+  seed: seedField,
+});
 
-type MoeRecipe = z.output<ReturnType<typeof schema>>;
+type MoeRecipe = z.output<z.ZodObject<ReturnType<typeof fields>>>;
 
 /** An expert of a recipe; a bare source has no prompts. */
 type Expert = Exclude<MoeRecipe["models"][number], string | { readonly method: string }>;
@@ -179,8 +177,7 @@ export const moe = defineMethod({
     "router row of an expert in layer l = normalised (mean hidden state of its positive prompts at the layer's input - that of " +
     "its negative prompts)",
   reference: "mergekit, mergekit-moe; Mixtral, Jiang et al., 2024, arXiv 2401.04088",
-  tag: "moe",
-  schema,
+  fields,
   layersOnly: true,
   example: {
     method: "moe",

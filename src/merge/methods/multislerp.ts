@@ -1,18 +1,10 @@
 // Multi-SLERP: the mean direction and the mean length of models, or of their changes from a base.
 import { z } from "zod";
-import { CheckpointError, plural } from "../../core/index.js";
+import { CheckpointError } from "../../core/index.js";
 import { modelsField, sourceField, weightField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, type Operand, type PlanContext, plus, tensorOf } from "./operand.js";
 import { modelParameter } from "./task-vectors.js";
-
-const schema = () =>
-  z.strictObject({
-    method: z.literal("multislerp"),
-    models: modelsField("the models", { weight: weightField.optional().describe("weight of the model; default 1") }, 2),
-    base: sourceField("base to take changes from; interpolates the changes instead of the models").optional(),
-    normalize: z.boolean().default(true).describe("divide the weights by their sum"),
-  });
 
 type Gram = readonly (readonly number[])[];
 
@@ -24,7 +16,11 @@ export const multislerp = defineMethod({
     "(sum w_i ||d_i||) m, m = sum(w_i u_i) / ||sum(w_i u_i)||, u_i = d_i / ||d_i||, d_i = theta_i; with a base d_i = tau_i, and theta_base is added. mergekit's step along the tangent at m is zero: sum w_i (u_i - <u_i, m> m) = 0",
   reference: "mergekit, method multislerp",
   tag: "slerp",
-  schema,
+  fields: () => ({
+    models: modelsField("the models", { weight: weightField.optional().describe("weight of the model; default 1") }, 2),
+    base: sourceField("base to take changes from; interpolates the changes instead of the models").optional(),
+    normalize: z.boolean().default(true).describe("divide the weights by their sum"),
+  }),
   example: { method: "multislerp", models: ["math-expert", "swahili-expert"], base: "base" },
   tensors: (recipe, { models, base }, context) => {
     const weights = models.map((model, i) => modelParameter(recipe, i, "weight", 1, model));
@@ -35,8 +31,6 @@ export const multislerp = defineMethod({
       return { id: `directions by ${own.join(", ")}`, combine: (gram) => meanDirection(gram, own, name) };
     });
   },
-  headline: ({ models, base }) => `Multi-SLERP of ${plural(models.length, "model")}${base ? "' changes" : ""}`,
-  describe: ({ models }, _, layers) => `A spherical average of ${models.length} models of ${layers} layers.`,
 });
 
 /** Norms of summed directions below which they cancel out, as in mergekit. */

@@ -1,17 +1,8 @@
 // NearSwap: moves each element of one model towards another model's by at most a step.
-import { z } from "zod";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, isEmpty, tensorOf } from "./operand.js";
 import { boundedParameter, resolveParameter } from "./parameter.js";
-
-const schema = () =>
-  z.strictObject({
-    method: z.literal("nearswap"),
-    task: sourceField("model to move"),
-    language: sourceField("model to move towards"),
-    t: boundedParameter(0, 1e9).describe("largest step of an element"),
-  });
 
 export const nearswap = defineMethod({
   name: "nearswap",
@@ -19,8 +10,11 @@ export const nearswap = defineMethod({
   summary: "Moves each element of one model towards another model by at most a step.",
   formula: "(1 - w) theta_task + w theta_language, w = clamp(t / |theta_task - theta_language|, 0, 1) per element",
   reference: "alchemonaut/QuartetAnemoi-70B-t0.0001 (2024); mergekit, method nearswap",
-  tag: "nearswap",
-  schema,
+  fields: () => ({
+    task: sourceField("model to move"),
+    language: sourceField("model to move towards"),
+    t: boundedParameter(0, 1e9).describe("largest step of an element"),
+  }),
   example: { method: "nearswap", task: "math-expert", language: "swahili-expert", t: 0.0001 },
   tensors: ({ t }, sources, context) => {
     const [task, language] = [sources.get("task"), sources.get("language")];
@@ -31,6 +25,4 @@ export const nearswap = defineMethod({
       return { op: "approach", of: [tensor.value, tensorOf(language, name).value], step: length };
     });
   },
-  headline: ({ t }) => `NearSwap${typeof t === "number" ? `: t ${t}` : ""}`,
-  describe: (_, name, layers) => `NearSwap of ${name("task")} towards ${name("language")}, of ${layers} layers.`,
 });

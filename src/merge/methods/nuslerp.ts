@@ -33,18 +33,6 @@ function turnedColumns(id: string, shape: Shape, of: [Value, Value], t: number, 
 /** Cosine above which the interpolation is linear: at an angle of 1e-4 radians it differs from the arc by 1e-8. */
 const STRAIGHT = 1 - 5e-9;
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("nuslerp"),
-    models: modelsField("two models", { weight: weightField.describe("weight of the model") }, 2).max(
-      2,
-      "must name two models",
-    ),
-    base: sourceField("base to take changes from; interpolates the changes instead of the models").optional(),
-    rows: z.boolean().default(false).describe("interpolate each stored row separately instead of the flattened tensor"),
-    columns: z.boolean().optional().describe("interpolate each stored column separately; default false"),
-  });
-
 export const nuslerp = defineMethod({
   name: "nuslerp",
   title: "NuSLERP",
@@ -53,7 +41,15 @@ export const nuslerp = defineMethod({
     "slerp(theta_1, theta_2; t) with t = w_2 / (w_1 + w_2); with a base: theta_base + slerp(tau_1, tau_2; t); a zero vector counts as at a right angle to the other",
   reference: "mergekit, method nuslerp; Shoemake, SIGGRAPH 1985",
   tag: "slerp",
-  schema,
+  fields: () => ({
+    models: modelsField("two models", { weight: weightField.describe("weight of the model") }, 2).max(
+      2,
+      "must name two models",
+    ),
+    base: sourceField("base to take changes from; interpolates the changes instead of the models").optional(),
+    rows: z.boolean().default(false).describe("interpolate each stored row separately instead of the flattened tensor"),
+    columns: z.boolean().optional().describe("interpolate each stored column separately; default false"),
+  }),
   example: {
     method: "nuslerp",
     models: [
@@ -96,7 +92,4 @@ export const nuslerp = defineMethod({
       }
     });
   },
-  headline: ({ base, rows, columns }) =>
-    `NuSLERP of two models${base ? "' changes" : ""}${columns ? ", column by column" : rows ? ", row by row" : ""}`,
-  describe: (_, name, layers) => `NuSLERP of ${name("models[0]")} and ${name("models[1]")}, of ${layers} layers.`,
 });

@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto";
 import {
+  CheckpointError,
   type DType,
   elementCount,
   formatShape,
@@ -53,16 +54,45 @@ export interface PlanContext {
   note(text: string): void;
 }
 
-/** The weight 1 / magnitude of an expert against its base. */
+/**
+ * The weight 1 / magnitude of an expert: the inverse of the average row MAV (mean absolute value) over all its changes, arXiv
+ * 2410.01335, section 3.4. The paper does not specify which tensors count; here all floating-point tensors do, each row once.
+ */
 export function inverseMagnitude(expert: Operand, base: Operand, context: PlanContext): Weight {
-  const id = `magnitude of ${expert.label} against ${base.label}`;
-  const tensors = [...expert.tensors].map(([tensor, { shape, value }]) => {
-    return { tensor, shape, value, base: tensorOf(base, tensor).value };
+  const counted = [...expert.tensors].filter(([, tensor]) => isMeasurable(tensor));
+  const { measured } = context.measure({
+    id: `magnitude of ${expert.label} against ${base.label}`,
+    kind: "magnitude",
+    label: expert.label,
+    against: base.label,
+    values: counted.map(([, { value }]) => value),
+    minus: counted.map(([name]) => tensorOf(base, name).value),
+    combine: (totals) => {
+      let [sumOfRows, rowCount] = [0, 0];
+      for (const [i, [name, { shape }]] of counted.entries()) {
+        const { rows, length } = rowsOf(shape, tensorOf(base, name).transposed);
+        // The rows of a tensor sum to (sum of |delta|) / length.
+        sumOfRows += (totals[i]?.sumAbsolute ?? 0) / length;
+        rowCount += rows;
+      }
+      if (sumOfRows > 0) return [sumOfRows / rowCount];
+      throw new CheckpointError(
+        `${expert.label} is identical to the base, so the inverse of its magnitude is infinite. Check the path, or give weights as numbers.`,
+      );
+    },
   });
-  return {
-    ...context.measure({ id, kind: "magnitude", label: expert.label, against: base.label, tensors }),
-    inverse: true,
-  };
+  return { measured, inverse: true };
+}
+
+/**
+ * Number of rows of a tensor and of elements per row. A row is an input feature: a weight [out, in] has `in` rows, each of
+ * `out`; a vector is one row. Matrices stacked along leading axes count separately.
+ * @param transposed whether the matrix is stored [in, out]
+ */
+function rowsOf(shape: Shape, transposed = false): { rows: number; length: number } {
+  if (shape.length < 2) return { rows: 1, length: shape[0] ?? 1 };
+  const [length = 1, width = 1] = transposed ? shape.slice(-2).reverse() : shape.slice(-2);
+  return { rows: elementCount(shape.slice(0, -2)) * width, length };
 }
 
 /** Averages a tensor over operands; a tensor that cannot be averaged is copied from the first. */

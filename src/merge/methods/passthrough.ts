@@ -15,16 +15,6 @@ const slice = () =>
     scale: weightField.optional().describe("factor for its tensors; default 1"),
   });
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("passthrough"),
-    slices: z
-      .array(slice())
-      .min(1, "must name at least one slice")
-      .max(MAX_SOURCES, `must name at most ${MAX_SOURCES} slices`)
-      .describe("slices of models in order from the input to the output"),
-  });
-
 export const passthrough = defineMethod({
   name: "passthrough",
   title: "Passthrough",
@@ -32,8 +22,13 @@ export const passthrough = defineMethod({
   formula:
     "layer l of the result = layer of the l-th place in the slices; embedding of the first slice's model, final norm and head of the last's",
   reference: "Kim et al., 2023, arXiv 2312.15166 (depth up-scaling); mergekit, method passthrough",
-  tag: "passthrough",
-  schema,
+  fields: () => ({
+    slices: z
+      .array(slice())
+      .min(1, "must name at least one slice")
+      .max(MAX_SOURCES, `must name at most ${MAX_SOURCES} slices`)
+      .describe("slices of models in order from the input to the output"),
+  }),
   example: {
     method: "passthrough",
     slices: [

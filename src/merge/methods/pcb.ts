@@ -1,23 +1,14 @@
 // PCB: weights each element of the changes by its size within its model and its agreement with the others, and keeps the top.
 import { z } from "zod";
-import { elementCount, plural } from "../../core/index.js";
+import { elementCount } from "../../core/index.js";
 import type { Value, Weight } from "../../values/index.js";
-import { lambdaField, modelsField, sourceField } from "./fields.js";
+import { expertFields, lambdaField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { deltaOf, isMeasurable, requireBase } from "./operand.js";
 import { mergeTaskVectors } from "./task-vectors.js";
 
 /** Share of the smallest, and of the largest changes of a model, whose size is limited. */
 const OUTLIERS = 1e-4;
-
-const schema = () =>
-  z.strictObject({
-    method: z.literal("pcb"),
-    models: modelsField("the experts", {}, 2),
-    base: sourceField("model that all were fine-tuned from"),
-    ratio: z.number().gt(0).max(1).default(0.1).describe("share of each model's elements to keep, best scores first"),
-    lambda: lambdaField,
-  });
 
 export const pcb = defineMethod({
   name: "pcb",
@@ -26,8 +17,11 @@ export const pcb = defineMethod({
   formula:
     "theta_base + lambda sum(tau_i p_i) / sum(p_i); p_i = minmax over the model of the top ratio of exp(N minmax(|tau_i|)^2) tanh(tau_i sum_j tau_j), |tau_i| limited to its quantiles 1e-4 and 1 - 1e-4. Elements that disagree score 0",
   reference: "Du et al., NeurIPS 2024, arXiv 2410.02396",
-  tag: "pcb",
-  schema,
+  fields: () => ({
+    ...expertFields({}),
+    lambda: lambdaField,
+    ratio: z.number().gt(0).max(1).default(0.1).describe("share of each model's elements to keep, best scores first"),
+  }),
   example: { method: "pcb", models: ["math-expert", "swahili-expert"], base: "base", ratio: 0.1 },
   tensors: (recipe, sources, context) => {
     const { models, base } = sources;
@@ -83,5 +77,4 @@ export const pcb = defineMethod({
         ),
     });
   },
-  headline: ({ models, ratio }) => `PCB of ${plural(models.length, "model")}: ratio ${ratio}`,
 });

@@ -1,17 +1,15 @@
 // RAM: where several experts changed an element, their mean; where one did, its change, perhaps scaled up (RAM+).
 import { z } from "zod";
-import { plural } from "../../core/index.js";
 import type { Value, Weight } from "../../values/index.js";
-import { lambdaField, modelsField, sourceField } from "./fields.js";
+import { expertFields, lambdaField } from "./fields.js";
 import { defineMethod, type Method } from "./method.js";
 import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 
 const common = () => ({
-  models: modelsField("the experts", {}, 2),
-  base: sourceField("model that all were fine-tuned from"),
-  threshold: z.number().min(0).default(1e-5).describe("changes of at most this size do not count"),
+  ...expertFields({}),
   lambda: lambdaField,
+  threshold: z.number().min(0).default(1e-5).describe("changes of at most this size do not count"),
 });
 
 const FORMULA = "theta_base + lambda sum_{i in A} s_i tau_i / |A| per element, A = {i: |tau_i| > threshold}";
@@ -26,11 +24,9 @@ export const ram = defineMethod({
   title: "RAM",
   summary: "Averages each element over the experts that changed it.",
   formula: `${FORMULA}, s_i = 1`,
-  schema: () => z.strictObject({ method: z.literal("ram"), ...common() }),
+  fields: common,
   example: { method: "ram", models: ["math-expert", "swahili-expert"], base: "base" },
   tensors: (recipe, sources, context) => united(recipe, sources, context),
-  headline: ({ models }) => `RAM of ${plural(models.length, "model")}`,
-  describe: ({ models }, name, layers) => `RAM of ${models.length} models of ${layers} layers, on ${name("base")}.`,
 });
 
 export const ramPlus = defineMethod({
@@ -39,17 +35,13 @@ export const ramPlus = defineMethod({
   title: "RAM+",
   summary: "As RAM, and scales up what only one expert changed.",
   formula: `${FORMULA}, s_i = 1 + r min(shared_i / unique_i, alpha) where |A| = 1, else 1, with the counts of a tensor's elements that expert i changed with others and alone`,
-  schema: () =>
-    z.strictObject({
-      method: z.literal("ramplus_tl"),
-      ...common(),
-      r: z.number().min(0).max(1e3).default(0.1).describe("strength of the scaling"),
-      alpha: z.number().min(0).max(1e3).default(0.2).describe("limit of the ratio of shared to unique elements"),
-    }),
+  fields: () => ({
+    ...common(),
+    r: z.number().min(0).max(1e3).default(0.1).describe("strength of the scaling"),
+    alpha: z.number().min(0).max(1e3).default(0.2).describe("limit of the ratio of shared to unique elements"),
+  }),
   example: { method: "ramplus_tl", models: ["math-expert", "swahili-expert"], base: "base" },
   tensors: (recipe, sources, context) => united(recipe, sources, context, recipe),
-  headline: ({ models, r, alpha }) => `RAM+ of ${plural(models.length, "model")}: r ${r}, alpha ${alpha}`,
-  describe: ({ models }, name, layers) => `RAM+ of ${models.length} models of ${layers} layers, on ${name("base")}.`,
 });
 
 /** The smallest float32 that is larger. */

@@ -1,15 +1,20 @@
 // RegMean: the matrices whose outputs are nearest to those of all models on each model's texts. One matrix is in memory at a time.
 import { z } from "zod";
-import { elementCount, plural } from "../../core/index.js";
+import { elementCount } from "../../core/index.js";
 import { modelsField, statisticsField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, computed, isEmpty, statisticsOf, tensorOf } from "./operand.js";
 import { boundedParameter } from "./parameter.js";
 import { modelParameter } from "./task-vectors.js";
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("regmean"),
+export const regmean = defineMethod({
+  name: "regmean",
+  title: "RegMean",
+  summary: "Finds the matrices whose outputs are nearest to those of all models, by regression on their inputs.",
+  formula:
+    "(sum_i w_i theta_i G_i) (sum_i w_i G_i)^-1, G_i = E[x x^T] over the inputs x of the matrix, off-diagonal elements times scale. An input that no text reaches takes the mean; a tensor without statistics the average by w_i",
+  reference: "Jin et al., ICLR 2023, arXiv 2212.09849, equation 2 and section 3.3",
+  fields: () => ({
     models: modelsField(
       "the models",
       {
@@ -24,17 +29,7 @@ const schema = () =>
       .max(1)
       .default(0.1)
       .describe("factor of the products of different inputs; below 1 it steadies the solution"),
-  });
-
-export const regmean = defineMethod({
-  name: "regmean",
-  title: "RegMean",
-  summary: "Finds the matrices whose outputs are nearest to those of all models, by regression on their inputs.",
-  formula:
-    "(sum_i w_i theta_i G_i) (sum_i w_i G_i)^-1, G_i = E[x x^T] over the inputs x of the matrix, off-diagonal elements times scale. An input that no text reaches takes the mean; a tensor without statistics the average by w_i",
-  reference: "Jin et al., ICLR 2023, arXiv 2212.09849, equation 2 and section 3.3",
-  tag: "regmean",
-  schema,
+  }),
   statistics: "gram",
   example: {
     method: "regmean",
@@ -59,5 +54,4 @@ export const regmean = defineMethod({
       return { op: "whole-matrix", of, rule: "regmean", number: recipe.scale, matrix };
     });
   },
-  headline: ({ models }) => `RegMean of ${plural(models.length, "model")}`,
 });

@@ -11,39 +11,37 @@ import { defineMethod } from "./method.js";
 import { copyTensor, type Operand, type OperandTensor, tensorOf } from "./operand.js";
 import { matcher } from "./parameter.js";
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("revert"),
-    expert: sourceField("expert to restore a part of"),
-    base: sourceField("model that it was fine-tuned from"),
-    layers: layersField.optional().describe("layers to restore; default all layers and the tensors outside"),
-    parts: z
-      .union([z.string(), z.array(z.string()).min(1, "must name at least one part")])
-      .optional()
-      .describe("parts to restore, such as `attention`, `mlp`, `outside` or `[q_proj, k_proj]`; default all"),
-    rows_below: z
-      .number()
-      .positive("must be positive")
-      .optional()
-      .describe("restore only rows with a mean absolute change below this; default whole tensors"),
-    rows: z.enum(["input", "output"]).default("input").describe("a row is an input feature or an output feature"),
-    keep_share: z
-      .number()
-      .min(0, "must be from 0 to 1")
-      .max(1, "must be from 0 to 1")
-      .optional()
-      .describe(
-        "share of the chosen parameters, or layers, that stay the expert's; the rest is restored in the order of `from`",
-      ),
-    // Without a default, which would change the identity of recipes without it.
-    from: z
-      .enum(["smallest", "bottom", "middle", "top"], "must be smallest, bottom, middle or top")
-      .optional()
-      .describe(
-        "keep_share: what is restored first, the rows that changed least (smallest, the default) or whole layers from the bottom, middle or top",
-      ),
-    keep: z.boolean().default(false).describe("invert the choice: keep what is chosen and restore everything else"),
-  });
+const fields = () => ({
+  expert: sourceField("expert to restore a part of"),
+  base: sourceField("model that it was fine-tuned from"),
+  layers: layersField.optional().describe("layers to restore; default all layers and the tensors outside"),
+  parts: z
+    .union([z.string(), z.array(z.string()).min(1, "must name at least one part")])
+    .optional()
+    .describe("parts to restore, such as `attention`, `mlp`, `outside` or `[q_proj, k_proj]`; default all"),
+  rows_below: z
+    .number()
+    .positive("must be positive")
+    .optional()
+    .describe("restore only rows with a mean absolute change below this; default whole tensors"),
+  rows: z.enum(["input", "output"]).default("input").describe("a row is an input feature or an output feature"),
+  keep_share: z
+    .number()
+    .min(0, "must be from 0 to 1")
+    .max(1, "must be from 0 to 1")
+    .optional()
+    .describe(
+      "share of the chosen parameters, or layers, that stay the expert's; the rest is restored in the order of `from`",
+    ),
+  // Without a default, which would change the identity of recipes without it.
+  from: z
+    .enum(["smallest", "bottom", "middle", "top"], "must be smallest, bottom, middle or top")
+    .optional()
+    .describe(
+      "keep_share: what is restored first, the rows that changed least (smallest, the default) or whole layers from the bottom, middle or top",
+    ),
+  keep: z.boolean().default(false).describe("invert the choice: keep what is chosen and restore everything else"),
+});
 
 export const revert = defineMethod({
   name: "revert",
@@ -52,7 +50,7 @@ export const revert = defineMethod({
   formula: "theta_base where chosen, else theta_expert; a row is chosen where mean|theta_expert - theta_base| < T",
   reference: "Bandarkar et al., ICLR 2025, arXiv 2410.01335, section 3.3; Bandarkar & Peng, arXiv 2505.18356",
   tag: "sparsification",
-  schema,
+  fields,
   example: { method: "revert", expert: "math-expert", base: "base", layers: "0-1,7" },
   tensors: (recipe, sources, context) => {
     const { parts, rows, keep, keep_share: share } = recipe;
@@ -127,7 +125,7 @@ export const revert = defineMethod({
     `${recipe.keep ? `kept and all else back at ${name("base")}` : `back at its base ${name("base")}`}.`,
 });
 
-type RevertRecipe = z.output<ReturnType<typeof schema>>;
+type RevertRecipe = z.output<z.ZodObject<ReturnType<typeof fields>>>;
 
 const isByLayer = ({ from = "smallest" }: RevertRecipe) => from !== "smallest";
 

@@ -1,22 +1,11 @@
 // SCE: selects elements where experts differ most, calculates weights from them, erases minority signs.
 
-import { z } from "zod";
-import { plural } from "../../core/index.js";
 import type { Value } from "../../values/index.js";
-import { lambdaField, modelsField, sourceField } from "./fields.js";
+import { expertFields, lambdaField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 import { shareField } from "./task-vectors.js";
-
-const schema = () =>
-  z.strictObject({
-    method: z.literal("sce"),
-    models: modelsField("the experts", {}, 2),
-    base: sourceField("model that all were fine-tuned from"),
-    select: shareField.default(1).describe("share of the elements to keep, of those where experts differ"),
-    lambda: lambdaField,
-  });
 
 export const sce = defineMethod({
   name: "sce",
@@ -26,8 +15,11 @@ export const sce = defineMethod({
   formula:
     "theta_base + lambda sum_{i: sign(s_i) = sign(sum_j s_j), + if that is 0} w_i s_i / sum of these w_i; s_i = tau_i where var_i(tau_i) is among the largest int(select nonzero); w_i = mean(s_i^2) / sum_j mean(s_j^2)",
   reference: "Wan et al., 2024, arXiv 2408.07990",
-  tag: "sce",
-  schema,
+  fields: () => ({
+    ...expertFields({}),
+    lambda: lambdaField,
+    select: shareField.default(1).describe("share of the elements to keep, of those where experts differ"),
+  }),
   example: { method: "sce", models: ["math-expert", "swahili-expert"], base: "base", select: 0.1 },
   tensors: (recipe, { models, base }, context) => {
     const root = requireBase(base, "SCE needs");
@@ -71,9 +63,6 @@ export const sce = defineMethod({
       return plus(from, [{ weight: lambda(name), value: merged }]);
     });
   },
-  headline: ({ models, select }) =>
-    `SCE of ${plural(models.length, "model")}${typeof select === "number" ? `: select ${select}` : ""}`,
-  describe: ({ models }, name, layers) => `SCE of ${models.length} models of ${layers} layers, on ${name("base")}.`,
 });
 
 function sharesOfSquares(gram: readonly (readonly number[])[]): number[] {

@@ -4,11 +4,17 @@ import { z } from "zod";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, copyTensor, requireBase } from "./operand.js";
-import { measureOwners } from "./weights-by-owner.js";
+import { measureOwners, shareWeights } from "./weights-by-owner.js";
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("share_swap"),
+export const shareSwap = defineMethod({
+  name: "share_swap",
+  title: "Share swap",
+  summary: "Takes each layer or module from the expert that changed it most in proportion, or blends the two.",
+  formula:
+    "share = s / sum(s), s of a layer = sum over its tensors of ||theta_i - theta_base|| / ||theta_base|| (of a module: root of the sum of squares); task where share_task - share_language > tau, language where < -tau, else, and outside: alpha theta_task + (1 - alpha) theta_language",
+  reference: "Shin & Hwang, EACL 2026, arXiv 2601.22620",
+  tag: "layer-swap",
+  fields: () => ({
     task: sourceField("the task expert"),
     language: sourceField("the language expert"),
     base: sourceField("model that both were fine-tuned from"),
@@ -27,29 +33,15 @@ const schema = () =>
       .enum(["average", "task", "language"])
       .default("average")
       .describe("source of tensors outside the layers; `average` weights the experts by `alpha`"),
-  });
-
-export const shareSwap = defineMethod({
-  name: "share_swap",
-  title: "Share swap",
-  summary: "Takes each layer or module from the expert that changed it most in proportion, or blends the two.",
-  formula:
-    "share = s / sum(s), s of a layer = sum over its tensors of ||theta_i - theta_base|| / ||theta_base|| (of a module: root of the sum of squares); task where share_task - share_language > tau, language where < -tau, else, and outside: alpha theta_task + (1 - alpha) theta_language",
-  reference: "Shin & Hwang, EACL 2026, arXiv 2601.22620",
-  tag: "layer-swap",
-  schema,
+  }),
   example: { method: "share_swap", task: "math-expert", language: "swahili-expert", base: "base", by: "layer" },
   tensors: ({ by, tau, alpha, outside }, sources, context) => {
     const [task, language] = [sources.get("task"), sources.get("language")];
     const base = requireBase(sources.base, "a share swap needs");
     const id = `shares of ${task.label} and ${language.label} against ${base.label} by ${by}, tau ${tau}, alpha ${alpha}`;
-    const rule = { kind: "share", tau, alpha } as const;
-    const weightsOf = measureOwners(
-      [task, language],
-      base,
-      { id, by, rule, sum: by === "layer" ? "sum" : "root" },
-      context,
-    );
+    const weigh = (sizes: readonly (readonly number[])[]) => shareWeights(sizes, tau, alpha);
+    const sum = by === "layer" ? "sum" : "root";
+    const weightsOf = measureOwners([task, language], base, { id, by, sum, weigh }, context);
     return new Map(
       [...task.tensors].map(([name, tensor]) => {
         const weights = weightsOf(tensor);
@@ -63,9 +55,5 @@ export const shareSwap = defineMethod({
       }),
     );
   },
-  headline: ({ by, tau, alpha }) => `Share swap by ${by}: tau ${tau}, alpha ${alpha}`,
-  describe: ({ by, tau, alpha }, name, layers) =>
-    `A share swap of ${layers} layers, ${by} by ${by}, of the task expert ${name("task")} and the language expert ${name("language")} ` +
-    `(tau ${tau}, alpha ${alpha}).`,
   weighting: () => "by shares of change (measured first)",
 });

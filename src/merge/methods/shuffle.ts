@@ -1,13 +1,19 @@
 // Shuffle: takes each layer from a model drawn at random. The control for choices of layers.
 import { z } from "zod";
-import { plural, Random, RecipeError } from "../../core/index.js";
+import { Random, RecipeError } from "../../core/index.js";
 import { modelsField, parametersOf, seedField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, copyTensor, type Operand } from "./operand.js";
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("shuffle"),
+export const shuffle = defineMethod({
+  name: "shuffle",
+  title: "Layer shuffle",
+  summary: "Takes each layer from a model drawn at random: the control for a choice of layers.",
+  formula:
+    "layer l of theta_j with j drawn by the shares; with `layers`, that many layers at random from the others than the first",
+  reference: "mergekit, mergekit-layershuffle; the random control of Bandarkar et al., ICLR 2025, arXiv 2410.01335",
+  tag: "layer-swap",
+  fields: () => ({
     models: modelsField(
       "the models",
       { share: z.number().min(0).default(1).describe("chance of a layer, beside the others'") },
@@ -23,17 +29,7 @@ const schema = () =>
       .default("average")
       .describe("tensors outside the layers: averaged, or from the first model"),
     seed: seedField,
-  });
-
-export const shuffle = defineMethod({
-  name: "shuffle",
-  title: "Layer shuffle",
-  summary: "Takes each layer from a model drawn at random: the control for a choice of layers.",
-  formula:
-    "layer l of theta_j with j drawn by the shares; with `layers`, that many layers at random from the others than the first",
-  reference: "mergekit, mergekit-layershuffle; the random control of Bandarkar et al., ICLR 2025, arXiv 2410.01335",
-  tag: "layer-swap",
-  schema,
+  }),
   example: { method: "shuffle", models: ["math-expert", "swahili-expert"], layers: 2, seed: 1 },
   tensors: ({ models: entries, layers, outside, seed }, { models }, context) => {
     const [first] = models as [Operand];
@@ -65,8 +61,6 @@ export const shuffle = defineMethod({
       }),
     );
   },
-  headline: ({ models, layers, seed }) =>
-    `Layer shuffle of ${plural(models.length, "model")}${layers === undefined ? "" : `: ${plural(layers, "layer")}`}, seed ${seed}`,
 });
 
 /** An index with a probability by its share. */

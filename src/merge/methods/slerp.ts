@@ -1,5 +1,4 @@
 // SLERP: interpolates two models along the arc between their tensors.
-import { z } from "zod";
 import type { Value, WeightedValue } from "../../values/index.js";
 import { slerpWeights } from "../../weights/index.js";
 import { modelsField } from "./fields.js";
@@ -11,13 +10,6 @@ import { shareField } from "./task-vectors.js";
 /** Cosine above which the interpolation is linear. */
 const STRAIGHT = 0.9995;
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("slerp"),
-    models: modelsField("two models", {}, 2).max(2, "must name two models"),
-    t: shareField.describe("position between the first model (0) and the second (1)"),
-  });
-
 export const slerp = defineMethod({
   name: "slerp",
   title: "SLERP",
@@ -25,8 +17,10 @@ export const slerp = defineMethod({
   formula:
     "(sin((1 - t) W) theta_1 + sin(t W) theta_2) / sin W, W the angle between the flattened tensors; linear where |cos W| > 0.9995; a right angle where one is zero",
   reference: "Shoemake, SIGGRAPH 1985",
-  tag: "slerp",
-  schema,
+  fields: () => ({
+    models: modelsField("two models", {}, 2).max(2, "must name two models"),
+    t: shareField.describe("position between the first model (0) and the second (1)"),
+  }),
   example: { method: "slerp", models: ["math-expert", "swahili-expert"], t: 0.3 },
   tensors: ({ t }, { models }, context) => {
     const [first, second] = models as readonly [Operand, Operand];
@@ -40,8 +34,6 @@ export const slerp = defineMethod({
       return { sum: alongArc(id, [a, b], at, STRAIGHT, context) };
     });
   },
-  headline: ({ t }) => `SLERP of two models${typeof t === "number" ? `: t ${t}` : ""}`,
-  describe: (_, name, layers) => `SLERP of ${name("models[0]")} and ${name("models[1]")}, of ${layers} layers.`,
 });
 
 /** Two values with measured weights of their interpolation at `t`. */

@@ -17,21 +17,19 @@ import {
 } from "./operand.js";
 import { resolveParameter, resolveSwitch, switchField } from "./parameter.js";
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("soup"),
-    models: modelsField("models to average", {
-      weight: weightField.optional().describe("weight in the average; default 1"),
-    }),
-    base: sourceField("model that all were fine-tuned from; required for `weights: magnitude`").optional(),
-    weights: z
-      .enum(["equal", "magnitude"], {
-        error: "must be equal or magnitude; write the weight of one model as { model, weight }",
-      })
-      .default("equal")
-      .describe("`equal` uses the weight of each model; `magnitude` measures weights from the size of its change"),
-    normalize: switchField.default(true).describe("divide by the sum of the weights; `false` gives a weighted sum"),
-  });
+const fields = () => ({
+  models: modelsField("models to average", {
+    weight: weightField.optional().describe("weight in the average; default 1"),
+  }),
+  base: sourceField("model that all were fine-tuned from; required for `weights: magnitude`").optional(),
+  weights: z
+    .enum(["equal", "magnitude"], {
+      error: "must be equal or magnitude; write the weight of one model as { model, weight }",
+    })
+    .default("equal")
+    .describe("`equal` uses the weight of each model; `magnitude` measures weights from the size of its change"),
+  normalize: switchField.default(true).describe("divide by the sum of the weights; `false` gives a weighted sum"),
+});
 
 export const soup = defineMethod({
   name: "soup",
@@ -42,7 +40,7 @@ export const soup = defineMethod({
   reference:
     "Wortsman et al., ICML 2022, arXiv 2203.05482; magnitudes: Bandarkar et al., arXiv 2410.01335, section 5.1",
   tag: "model-soup",
-  schema,
+  fields,
   example: { method: "soup", models: ["swahili-expert", { model: "math-expert", weight: 2 }] },
   tensors: (recipe, { models, base }, context) => {
     const weights = soupWeights(recipe, models, base, context);
@@ -81,7 +79,7 @@ export const soup = defineMethod({
 });
 
 function soupWeights(
-  { models: entries, weights }: z.output<ReturnType<typeof schema>>,
+  { models: entries, weights }: z.output<z.ZodObject<ReturnType<typeof fields>>>,
   models: Parameters<typeof soup.tensors>[1]["models"],
   base: Parameters<typeof soup.tensors>[1]["base"],
   context: PlanContext,

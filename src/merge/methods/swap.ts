@@ -15,49 +15,47 @@ const layerCount = z.int("must be a whole number").min(0, "must not be negative"
 /** Sources of tensors outside the layers. */
 export const OUTSIDE = ["average", "task", "language"] as const;
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("swap"),
-    task: sourceField("expert that gives the middle layers"),
-    language: sourceField("expert that gives the bottom and top layers"),
-    base: sourceField("model that both were fine-tuned from; required for `weights: magnitude`").optional(),
-    bottom: layerCount
-      .optional()
-      .describe(
-        "layers from `language` at the input; default in proportion to 5 of 32, and at least 1 where the model has 2",
-      ),
-    top: layerCount.optional().describe("layers from `language` at the output; default in proportion to 2 of 32"),
-    bottom_transition: layerCount.default(0).describe("layers averaged above the bottom ones"),
-    top_transition: layerCount.default(0).describe("layers averaged below the top ones"),
-    layers: z
-      .strictObject(
-        {
-          language: layersField.optional().describe("layers taken from `language`"),
-          average: layersField.optional().describe("layers averaged"),
-        },
-        {
-          error: ({ code }) =>
-            code === "invalid_type" ? "must be a mapping such as { language: 0-4,30-31 }" : undefined,
-        },
-      )
-      .optional()
-      .describe("lists layers one by one, instead of bottom and top; layers not listed come from the task expert"),
-    weights: z
-      .union([z.enum(["equal", "magnitude"]), z.tuple([weightField, weightField])], {
-        error: "must be equal, magnitude, or two weights [task, language]",
-      })
-      .default("equal")
-      .describe("weights of averages: `equal`, `magnitude` (the inverse size of each change), or `[task, language]`"),
-    outside: z.enum(OUTSIDE).default("average").describe("where tensors outside the layers come from"),
-    parts: z
-      .union([z.string(), z.array(z.string()).min(1, "must name at least one part")])
-      .default("all")
-      .describe(
-        "parts to take from a swapped layer: `all`, `attention`, `mlp`, or a list such as `[q_proj, k_proj]`; norms go with the half they serve, and the task expert gives the rest",
-      ),
-  });
+const fields = () => ({
+  task: sourceField("expert that gives the middle layers"),
+  language: sourceField("expert that gives the bottom and top layers"),
+  base: sourceField("model that both were fine-tuned from; required for `weights: magnitude`").optional(),
+  bottom: layerCount
+    .optional()
+    .describe(
+      "layers from `language` at the input; default in proportion to 5 of 32, and at least 1 where the model has 2",
+    ),
+  top: layerCount.optional().describe("layers from `language` at the output; default in proportion to 2 of 32"),
+  bottom_transition: layerCount.default(0).describe("layers averaged above the bottom ones"),
+  top_transition: layerCount.default(0).describe("layers averaged below the top ones"),
+  layers: z
+    .strictObject(
+      {
+        language: layersField.optional().describe("layers taken from `language`"),
+        average: layersField.optional().describe("layers averaged"),
+      },
+      {
+        error: ({ code }) =>
+          code === "invalid_type" ? "must be a mapping such as { language: 0-4,30-31 }" : undefined,
+      },
+    )
+    .optional()
+    .describe("lists layers one by one, instead of bottom and top; layers not listed come from the task expert"),
+  weights: z
+    .union([z.enum(["equal", "magnitude"]), z.tuple([weightField, weightField])], {
+      error: "must be equal, magnitude, or two weights [task, language]",
+    })
+    .default("equal")
+    .describe("weights of averages: `equal`, `magnitude` (the inverse size of each change), or `[task, language]`"),
+  outside: z.enum(OUTSIDE).default("average").describe("where tensors outside the layers come from"),
+  parts: z
+    .union([z.string(), z.array(z.string()).min(1, "must name at least one part")])
+    .default("all")
+    .describe(
+      "parts to take from a swapped layer: `all`, `attention`, `mlp`, or a list such as `[q_proj, k_proj]`; norms go with the half they serve, and the task expert gives the rest",
+    ),
+});
 
-export type SwapRecipe = z.output<ReturnType<typeof schema>>;
+export type SwapRecipe = z.output<z.ZodObject<ReturnType<typeof fields>>>;
 
 export const swap = defineMethod({
   name: "swap",
@@ -68,7 +66,7 @@ export const swap = defineMethod({
     "l < b or l > L - 1 - u: theta_language; b + t_b <= l <= L - 1 - u - t_u: theta_task; else, and outside: (w_task theta_task + w_language theta_language) / (w_task + w_language)",
   reference: "Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1",
   tag: "layer-swap",
-  schema,
+  fields,
   example: { method: "swap", task: "math-expert", language: "swahili-expert", bottom: 3, top: 1 },
   complete: (recipe, layers) => {
     if (recipe.layers) return recipe;

@@ -1,5 +1,5 @@
 // Task arithmetic: adds the experts' changes to the base.
-import { sparsifyingMethod, taskVectorFields } from "./task-vectors.js";
+import { sparsifyingMethod } from "./task-vectors.js";
 
 export const taskArithmetic = sparsifyingMethod("added", {
   name: "task_arithmetic",
@@ -9,6 +9,7 @@ export const taskArithmetic = sparsifyingMethod("added", {
   definition: "tau_i = theta_i - theta_base",
   reference: "Ilharco et al., ICLR 2023, arXiv 2212.04089",
   tag: "task-arithmetic",
-  fields: () => taskVectorFields({}),
+  shares: {},
+  fields: () => ({}),
   example: { lambda: 0.5 },
 });

@@ -2,12 +2,11 @@
 // combine the changes, add them to the base.
 
 import { z } from "zod";
-import { plural } from "../../core/index.js";
-import { sumOfWeights, type Value, type WeightedValue } from "../../values/index.js";
+import { type Leaf, sumOfWeights, type Value, type WeightedValue } from "../../values/index.js";
 import { factorOf } from "../../weights/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
-import { lambdaField, modelsField, parametersOf, sourceField, weightField } from "./fields.js";
-import { defineMethod, type Method, type Sources } from "./method.js";
+import { expertFields, lambdaField, parametersOf, weightField } from "./fields.js";
+import { defineMethod, type Sources } from "./method.js";
 import {
   computed,
   deltaOf,
@@ -34,20 +33,17 @@ export const shareField = boundedParameter(0, 1);
 
 /** Fields of all these methods; `parameters` are set per model, or at the top level for all. */
 export function taskVectorFields<Shape extends z.ZodRawShape>(parameters: Shape) {
-  return {
-    models: modelsField("the experts", {
-      weight: weightField.optional().describe("factor for its change; default 1"),
-      ...parameters,
-    }),
-    base: sourceField("model that all were fine-tuned from"),
-    lambda: lambdaField,
-  };
+  const weight = weightField.optional().describe("factor for its change; default 1");
+  return { ...expertFields({ weight, ...parameters }, 1), lambda: lambdaField };
 }
 
 const normalizeSum = switchField.default(false).describe("divide the sum of the changes by the sum of the weights");
 
+/** Shares of a method by name, each from 0 to 1 and perhaps different by model: the default, and what it is a share of. */
+type Shares = Readonly<Record<string, readonly [fallback: number, meaning: string]>>;
+
 /** Definition of a method that sparsifies changes. */
-interface SparsifyingMethod<Name extends string, Shape extends z.ZodRawShape> {
+interface SparsifyingMethod<Name extends string, Own extends Shares, Shape extends z.ZodRawShape> {
   readonly name: Name;
   readonly title: string;
   readonly summary: string;
@@ -57,66 +53,65 @@ interface SparsifyingMethod<Name extends string, Shape extends z.ZodRawShape> {
   readonly reference: string;
   readonly tag: string;
   readonly onlyAdapter?: true;
+  readonly shares: Own;
+  /** Fields besides; one of them may be `rescale`. */
   readonly fields: () => Shape;
-  /** Parameters in the headline. */
-  readonly named?: readonly string[];
   readonly example: Readonly<Record<string, unknown>>;
+  /** @returns the change itself where nothing is dropped */
   readonly sparsify?: (
-    recipe: z.output<z.ZodObject<Shape>>,
-    sources: Sources,
+    change: Change,
+    shares: { readonly [Share in keyof Own]: number },
+    recipe: z.output<z.ZodObject<Shape>> & { readonly how: string | undefined },
     context: PlanContext,
-  ) => (change: Change) => Value;
+  ) => Value;
 }
 
-type SparsifyingSchema<Name extends string, Shape extends z.ZodRawShape> = z.ZodObject<
-  { readonly method: z.ZodLiteral<Name> } & Shape & { readonly normalize: typeof normalizeSum },
-  z.core.$strict
->;
-
 /** A method that sparsifies each change, then sums the changes or elects signs as TIES does. */
-export function sparsifyingMethod<const Name extends string, Shape extends z.ZodRawShape>(
+export function sparsifyingMethod<const Name extends string, const Own extends Shares, Shape extends z.ZodRawShape>(
   how: "added" | "elected",
-  { symbol, definition, fields, named = [], example, sparsify, ...about }: SparsifyingMethod<Name, Shape>,
-): Method<SparsifyingSchema<Name, Shape>> {
+  { symbol, definition, shares, fields, example, sparsify, ...about }: SparsifyingMethod<Name, Own, Shape>,
+) {
   const isAdded = how === "added";
-  const schema = () =>
-    z.strictObject({
-      method: z.literal(about.name),
+  const names = Object.keys(shares) as (keyof Own & string)[];
+  type Each<Field> = { readonly [Share in keyof Own]: Field };
+  const ownFields = () => {
+    const each = <Field>(to: (field: typeof shareField, fallback: number) => Field) =>
+      Object.fromEntries(
+        names.map((name) => [name, to(shareField.describe(shares[name]?.[1] ?? ""), shares[name]?.[0] ?? 0)]),
+      ) as Each<Field>;
+    return {
+      ...taskVectorFields(each((field) => field.optional())),
+      ...each((field, fallback) => field.default(fallback)),
       ...fields(),
       normalize: isAdded ? normalizeSum : normalizeElected,
-    });
-  const formula = isAdded
-    ? `theta_base + lambda sum(w_i ${symbol}_i), ${definition}`
-    : `theta_base + lambda mean_{i: sign(${symbol}_i) = s} ${symbol}_i, s = sign(sum(w_i ${symbol}_i)), + if that is 0, ${definition}`;
-  const method = defineMethod({
+    };
+  };
+  return defineMethod({
     ...about,
     ...(sparsify ? { onFactors: true } : {}),
-    formula,
-    schema: schema as unknown as () => z.ZodObject,
-    example: { method: about.name, models: ["math-expert", "swahili-expert"], base: "base", ...example },
+    formula: isAdded
+      ? `theta_base + lambda sum(w_i ${symbol}_i), ${definition}`
+      : `theta_base + lambda mean_{i: sign(${symbol}_i) = s} ${symbol}_i, s = sign(sum(w_i ${symbol}_i)), + if that is 0, ${definition}`,
+    fields: ownFields,
+    example: { method: about.name, models: ["math-expert", "swahili-expert"], base: "base", ...example } as never,
     tensors: (checked, sources, context) => {
-      const recipe = checked as unknown as TaskVectorRecipe;
+      const recipe = checked as unknown as TaskVectorRecipe & z.output<z.ZodObject<Shape>> & { rescale?: string };
+      const resolved = sources.models.map((expert, i) => ({
+        how: resolveRescale(recipe.rescale ?? "none", expert),
+        shares: names.map((name) => modelParameter(recipe, i, name, shares[name]?.[0] ?? 0, expert)),
+      }));
+      const sparsified = (change: Change) => {
+        const { how, shares } = resolved[change.model] as (typeof resolved)[number];
+        const values = Object.fromEntries(names.map((name, i) => [name, shares[i]?.(change.name) ?? 0]));
+        const kept = sparsify?.(change, values as never, { ...recipe, how: how(change.name) }, context) ?? change.delta;
+        return how(change.name) === "norm" ? withNorm(change, kept, context) : kept;
+      };
       return mergeTaskVectors(recipe, sources, context, {
-        ...(sparsify ? { sparsify: sparsify(checked as z.output<z.ZodObject<Shape>>, sources, context) } : {}),
+        sparsify: sparsified,
         ...(isAdded ? {} : { isNormalized: true, join: (changes, isNormalized) => elect(changes, isNormalized) }),
       });
     },
-    headline: (checked) => {
-      const recipe = checked as unknown as TaskVectorRecipe;
-      const headline = headlineOf(about.title, recipe, Object.fromEntries(named.map((field) => [field, undefined])));
-      return headline + seedIn(checked, ", ");
-    },
-    describe: (checked, name, layers) => {
-      const { models } = checked as unknown as TaskVectorRecipe;
-      const how = `${plural(models.length, "model")} of ${layers} layers on ${name("base")}`;
-      return `${about.title} of ${how}${seedIn(checked, " with ")}.`;
-    },
   });
-  return method as unknown as Method<SparsifyingSchema<Name, Shape>>;
-}
-
-function seedIn(recipe: object, before: string): string {
-  return "seed" in recipe ? `${before}seed ${recipe.seed}` : "";
 }
 
 /** Of methods that drop changes without rescaling the rest. No default, so that what identifies older recipes stays. */
@@ -138,13 +133,15 @@ export function resolveRescale(written: string | Parameter, expert: Operand): (t
   return (tensor) => (isRescaled(tensor) ? "norm" : "none");
 }
 
-/** A sparsified change, scaled so that its L1 norm is the whole change's. @param what names the two, for the measurement */
-export function withNorm(whole: Value, kept: Value, what: string, context: PlanContext): Value {
+/** A sparsified change, scaled so that its L1 norm is the whole change's. */
+export function withNorm({ name, expert, delta }: Change, kept: Value, context: PlanContext): Value {
+  if (kept === delta) return kept;
+  const { of: _, ...how } = kept as Exclude<Value, Leaf> & { readonly of?: unknown };
   const weight = context.measure({
-    id: `L1 norm of ${what}`,
+    id: `L1 norm of ${name} of ${expert.label}, ${JSON.stringify(how)}`,
     kind: "totals",
     label: "L1 norms of changes",
-    values: [whole, kept],
+    values: [delta, kept],
     combine: ([before, after]) => [
       before && after && after.sumAbsolute > 0 ? before.sumAbsolute / after.sumAbsolute : 1,
     ],
@@ -212,30 +209,6 @@ function weightedSum(terms: readonly WeightedValue[], normalize: boolean): Value
   const total = sumOfWeights(used.map(({ weight }) => weight as number));
   // Weights that sum to zero have no average, only a sum.
   return normalize && total !== 0 ? { blend: used } : { sum: used.length > 0 ? used : terms };
-}
-
-/**
- * The first line of a plan, such as `DARE of 2 models: density 0.3, lambda 0.5`; a parameter that models override is
- * marked.
- * @param fields parameters to include, each with a default that is omitted
- * @param how text after the number of models
- */
-export function headlineOf(
-  title: string,
-  recipe: { readonly models: readonly (string | object)[] },
-  fields: Readonly<Record<string, number | undefined>>,
-  how = "",
-): string {
-  const described = Object.entries({ ...fields, weight: 1, lambda: 1 }).flatMap(([field, usual]) => {
-    const common = (recipe as unknown as Record<string, unknown>)[field];
-    const own = recipe.models.some(
-      (model) => typeof model === "object" && (model as Record<string, unknown>)[field] !== undefined,
-    );
-    if (own || (common !== undefined && typeof common !== "number")) return [`${field} that differs`];
-    return common === undefined || common === usual ? [] : [`${field} ${common}`];
-  });
-  const models = plural(recipe.models.length, "model");
-  return `${title} of ${models}${how}${described.length > 0 ? `: ${described.join(", ")}` : ""}`;
 }
 
 /** A parameter of the i-th model: its own, the recipe's, or the fallback. */

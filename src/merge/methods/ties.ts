@@ -9,7 +9,6 @@ import { defineMethod, type Sources } from "./method.js";
 import { deltaOf, isMeasurable, type Operand, type PlanContext, requireBase } from "./operand.js";
 import {
   type Change,
-  headlineOf,
   mergeTaskVectors,
   modelParameter,
   rescaleField,
@@ -21,20 +20,18 @@ import {
 
 const density = shareField.describe("share of the changes to keep, largest first");
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("ties"),
-    ...taskVectorFields({ density: density.optional() }),
-    density: density.default(0.2),
-    trim: z
-      .enum(["model", "tensor"])
-      .default("model")
-      .describe("rank changes over the whole model, as in the paper, or within each tensor"),
-    rescale: rescaleField,
-    normalize: normalizeElected,
-  });
+const fields = () => ({
+  ...taskVectorFields({ density: density.optional() }),
+  density: density.default(0.2),
+  trim: z
+    .enum(["model", "tensor"])
+    .default("model")
+    .describe("rank changes over the whole model, as in the paper, or within each tensor"),
+  rescale: rescaleField,
+  normalize: normalizeElected,
+});
 
-type TiesRecipe = z.output<ReturnType<typeof schema>>;
+type TiesRecipe = z.output<z.ZodObject<ReturnType<typeof fields>>>;
 
 export const ties = defineMethod({
   name: "ties",
@@ -43,20 +40,16 @@ export const ties = defineMethod({
   formula:
     "theta_base + lambda mean_{i: sign(t_i) = s} t_i; t_i = tau_i where |tau_i| is among the largest int(k n), else 0; s = sign(sum(w_i t_i)), for a zero sum the sign of most sums (trim: model) or + (trim: tensor)",
   reference: "Yadav et al., NeurIPS 2023, arXiv 2306.01708",
-  tag: "ties",
   onFactors: true,
-  schema,
+  fields,
   example: { method: "ties", models: ["math-expert", "swahili-expert"], base: "base", density: 0.2 },
   tensors: (recipe, sources, context) => {
     const trimmed =
       recipe.trim === "model" ? trimModels(recipe, sources, context) : trimTensors(recipe, sources, context);
     const rescales = sources.models.map((expert) => resolveRescale(recipe.rescale ?? "none", expert));
     const sparsify = (change: Change) => {
-      const { name, model, expert, delta } = change;
       const kept = trimmed(change);
-      if (rescales[model]?.(name) !== "norm" || kept === delta) return kept;
-      const { low } = kept as { readonly low: Threshold };
-      return withNorm(delta, kept, `${name} of ${expert.label} above ${JSON.stringify(low)}`, context);
+      return rescales[change.model]?.(change.name) === "norm" ? withNorm(change, kept, context) : kept;
     };
     const tie = recipe.trim === "model" ? majority(recipe, sources, context, sparsify) : 1;
     return mergeTaskVectors(recipe, sources, context, {
@@ -65,9 +58,6 @@ export const ties = defineMethod({
       join: (changes, isNormalized) => elect(changes, isNormalized, tie),
     });
   },
-  headline: (recipe) => headlineOf("TIES", recipe, { density: undefined }, `, trimmed per ${recipe.trim}`),
-  describe: ({ models, trim }, name, layers) =>
-    `TIES of ${models.length} models of ${layers} layers, trimmed per ${trim}, on ${name("base")}.`,
 });
 
 /** Trims with one threshold per model. */

@@ -4,14 +4,6 @@ import { MODEL_ONLY, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { copyTensor } from "./operand.js";
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("transplant"),
-    task: sourceField("the model that gets the tokenizer").refine(...MODEL_ONLY),
-    tokenizer: sourceField("the model whose tokenizer it gets").refine(...MODEL_ONLY),
-    k: z.int().min(1).max(1024).default(64).describe("most shared tokens that a new token is made of"),
-  });
-
 export const transplant = defineMethod({
   name: "transplant",
   title: "Tokenizer transplant",
@@ -21,14 +13,15 @@ export const transplant = defineMethod({
     "approximates the token's row in the other model",
   reference: "Goddard and Fernandes Neto, 2025, arXiv 2506.06607; mergekit, mergekit-tokensurgeon",
   tag: "tokenizer-transplant",
-  schema,
+  fields: () => ({
+    task: sourceField("the model that gets the tokenizer").refine(...MODEL_ONLY),
+    tokenizer: sourceField("the model whose tokenizer it gets").refine(...MODEL_ONLY),
+    k: z.int().min(1).max(1024).default(64).describe("most shared tokens that a new token is made of"),
+  }),
   layersOnly: true,
   example: { method: "transplant", task: "math-expert", tokenizer: "base", k: 32 },
   tensors: (_, sources) => {
     const task = sources.get("task");
     return new Map([...task.tensors.keys()].map((name) => [name, copyTensor(name, task)]));
   },
-  headline: ({ k }) => `Tokenizer transplant: new tokens from up to ${k} shared ones`,
-  describe: ({ k }, name) =>
-    `${name("task")} with the tokenizer of ${name("tokenizer")}. Rows of tokens that only the latter has are sums of up to ${k} rows of shared tokens.`,
 });

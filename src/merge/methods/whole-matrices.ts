@@ -1,17 +1,12 @@
 // Baselines that decompose the changes of whole matrices: Iso-C and Iso-CTS, TSV-M and DG-Hard. One matrix is in memory at a time.
 import { z } from "zod";
-import { elementCount, plural } from "../../core/index.js";
-import { lambdaField, modelsField, sourceField } from "./fields.js";
+import { elementCount } from "../../core/index.js";
+import { expertFields, lambdaField, sourceField } from "./fields.js";
 import { defineMethod, type Sources } from "./method.js";
 import type { PlanContext } from "./operand.js";
 import type { Parameter } from "./parameter.js";
 import { mergeTaskVectors } from "./task-vectors.js";
 
-const common = () => ({
-  models: modelsField("the experts", {}, 2),
-  base: sourceField("model that all were fine-tuned from"),
-  lambda: lambdaField,
-});
 const example = { models: ["math-expert", "swahili-expert"], base: "base" };
 const OTHERS = "Baseline. Of the matrices in layers; all else takes the mean change";
 
@@ -21,21 +16,18 @@ export const iso = defineMethod({
   summary: "Gives the summed change of each matrix one singular value, the mean of its own. A baseline.",
   formula: `theta_base + lambda mean(S) U V^T; U S V^T = sum tau_i, whose directions without a change stay so (Iso-C). With common < 1 the int(common r) largest of its r singular triples and the largest of each tau_i outside of them, made orthonormal (Iso-CTS). ${OTHERS}`,
   reference: "Marczak et al., ICML 2025, arXiv 2502.04959",
-  tag: "iso",
-  schema: () =>
-    z.strictObject({
-      method: z.literal("iso"),
-      ...common(),
-      common: z
-        .number()
-        .min(0)
-        .max(1)
-        .default(1)
-        .describe("share of the common directions: 1 is Iso-C, 0.8 the paper's Iso-CTS"),
-    }),
+  fields: () => ({
+    ...expertFields({}),
+    lambda: lambdaField,
+    common: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(1)
+      .describe("share of the common directions: 1 is Iso-C, 0.8 the paper's Iso-CTS"),
+  }),
   example: { method: "iso", ...example, common: 0.8 },
   tensors: (recipe, sources, context) => mergeMatrices(recipe, recipe.common, sources, context),
-  headline: ({ models, common }) => `Iso-C${common < 1 ? "TS" : ""} of ${plural(models.length, "model")}`,
 });
 
 export const tsvM = defineMethod({
@@ -44,11 +36,9 @@ export const tsvM = defineMethod({
   summary: "Joins the largest singular vectors of each expert's change, made orthogonal to each other. A baseline.",
   formula: `theta_base + lambda U S V^T, with the int(r / N) largest singular triples of each tau_i, U and V replaced by their polar factors. ${OTHERS}`,
   reference: "Gargiulo et al., CVPR 2025, arXiv 2412.00081, algorithm 1",
-  tag: "tsv-m",
-  schema: () => z.strictObject({ method: z.literal("tsv_m"), ...common() }),
+  fields: () => ({ ...expertFields({}), lambda: lambdaField }),
   example: { method: "tsv_m", ...example },
   tensors: (recipe, sources, context) => mergeMatrices(recipe, 0, sources, context),
-  headline: ({ models }) => `TSV-M of ${plural(models.length, "model")}`,
 });
 
 export const dgHard = defineMethod({
@@ -58,14 +48,11 @@ export const dgHard = defineMethod({
   formula:
     "theta_base + U S' V^T, U S V^T = tau, S' = S where S > scale omega(beta) median(S) / mu(beta), else 0; beta the shorter side divided by the longer, omega and mu of Gavish & Donoho, arXiv 1305.5870. Of the matrices in layers; all else is the expert's",
   reference: "Abro & Tahir, 2026, arXiv 2605.20296",
-  tag: "dg-hard",
-  schema: () =>
-    z.strictObject({
-      method: z.literal("dg_hard"),
-      expert: sourceField("the expert"),
-      base: sourceField("model that it was fine-tuned from"),
-      scale: z.number().min(0).max(1e3).default(1).describe("factor of the threshold"),
-    }),
+  fields: () => ({
+    expert: sourceField("the expert"),
+    base: sourceField("model that it was fine-tuned from"),
+    scale: z.number().min(0).max(1e3).default(1).describe("factor of the threshold"),
+  }),
   example: { method: "dg_hard", expert: "math-expert", base: "base" },
   tensors: ({ method, scale }, sources, context) => {
     const expert = sources.get("expert");

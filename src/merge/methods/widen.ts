@@ -1,13 +1,18 @@
 // WIDEN: scales each column of the changes by how far its length and its direction moved, among the columns of its model.
 import { z } from "zod";
-import { elementCount, plural } from "../../core/index.js";
+import { elementCount } from "../../core/index.js";
 import { modelsField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
 
-const schema = () =>
-  z.strictObject({
-    method: z.literal("widen"),
+export const widen = defineMethod({
+  name: "widen",
+  title: "WIDEN",
+  summary: "Scales each column of the changes by the ranks of its change in length and in direction.",
+  formula:
+    "theta_base + sum_i tau_i (s_m,i + s_d,i) / 2 per column j; s = score where the rank of column j in its model, divided by the number of columns, is above ratio times its mean, else the softmax of the ranks over models; ranks of m = | ||theta_i,j|| - ||theta_base,j|| | and d = 1 - cos(theta_i,j, theta_base,j). Vectors: s of |tau_i|",
+  reference: "Yu et al., 2024, arXiv 2408.03092",
+  fields: () => ({
     models: modelsField("the models", {}, 2),
     base: sourceField("model that all were tuned from"),
     ratio: z
@@ -17,17 +22,7 @@ const schema = () =>
       .default(1)
       .describe("columns above this multiple of their model's mean rank count fully"),
     score: z.number().min(-1e3).max(1e3).default(1).describe("factor of the columns that count fully"),
-  });
-
-export const widen = defineMethod({
-  name: "widen",
-  title: "WIDEN",
-  summary: "Scales each column of the changes by the ranks of its change in length and in direction.",
-  formula:
-    "theta_base + sum_i tau_i (s_m,i + s_d,i) / 2 per column j; s = score where the rank of column j in its model, divided by the number of columns, is above ratio times its mean, else the softmax of the ranks over models; ranks of m = | ||theta_i,j|| - ||theta_base,j|| | and d = 1 - cos(theta_i,j, theta_base,j). Vectors: s of |tau_i|",
-  reference: "Yu et al., 2024, arXiv 2408.03092",
-  tag: "widen",
-  schema,
+  }),
   example: { method: "widen", models: ["math-expert", "swahili-expert"], base: "base" },
   tensors: ({ ratio, score }, { models, base }, context) => {
     const root = requireBase(base, "WIDEN needs");
@@ -63,7 +58,6 @@ export const widen = defineMethod({
       return plus(from, [{ weight: 1, value: { op: "scale-lines", of: changes, factors: measured, axis, matrix } }]);
     });
   },
-  headline: ({ models }) => `WIDEN of ${plural(models.length, "model")}`,
 });
 
 /** Ranks from 0, ascending, divided by their number; equal values in order. */

@@ -39,7 +39,7 @@ export type MethodKit = typeof KIT & {
 };
 
 /** The default export of a user's file. */
-export type OwnMethod = (kit: MethodKit) => Omit<MethodDefinition<z.ZodObject>, "name">;
+export type OwnMethod = (kit: MethodKit) => Omit<MethodDefinition<string, z.ZodRawShape>, "name">;
 
 /** More than any method needs. */
 const MAX_BYTES = 1e6;
@@ -125,11 +125,10 @@ async function loadMethod(file: string, allowCode: boolean): Promise<OwnCode & {
     });
     const made = (exports.default as OwnMethod)({ ...KIT, block });
     const name = `${basename(file)}@${digest.slice(0, 12)}`;
-    for (const part of ["title", "schema", "tensors"] as const) {
+    for (const part of ["title", "fields", "tensors"] as const) {
       if (made?.[part] === undefined) throw new TypeError(`its method has no ${part}`);
     }
-    const schema = (): z.ZodObject => z.strictObject({ method: z.literal(name), ...made.schema().shape });
-    const method = defineMethod({ ...made, name, schema });
+    const method: Method = defineMethod({ ...made, name });
     addMethod(method);
     return { name, file, digest, method };
   } catch (error) {

@@ -13,8 +13,13 @@ export interface GramMeasurement extends Labelled {
 
 /** Numbers from sums over the elements of each value, such as its L1 norm. */
 export interface TotalsMeasurement extends Labelled {
-  readonly kind: "totals";
+  /** Magnitudes and owners of layers are reported as what they are. */
+  readonly kind: "totals" | "magnitude" | "ownership";
   readonly values: readonly Value[];
+  /** Subtracted from each of them, which gives sums over these, too. */
+  readonly minus?: readonly Value[];
+  /** Name of the base of a magnitude. */
+  readonly against?: string;
   readonly combine: (totals: readonly DeltaStatistics[]) => readonly number[];
 }
 
@@ -30,15 +35,19 @@ export function* measureGram({ id, values, combine }: GramMeasurement, binding: 
 }
 
 export function* measureTotals(
-  { id, label, values, combine }: TotalsMeasurement,
+  { id, label, values, minus, combine }: TotalsMeasurement,
   binding: Binding,
 ): Measuring<readonly number[]> {
   const totals: DeltaStatistics[] = [];
   yield {
-    jobs: values.map((value): Job => ({ kind: "delta", name: label, value: binding.evaluation(value) })),
+    jobs: values.map((value, i): Job => {
+      const base = minus?.[i];
+      const job = { kind: "delta" as const, name: label, value: binding.evaluation(value) };
+      return base ? { ...job, minus: binding.evaluation(base) } : job;
+    }),
     onTotal: (job, total) => {
       const statistics = totalStatistics(total as readonly Float64Array[]);
-      if (statistics.nonFinite > 0) throw notFinite(id);
+      if (statistics.nonFinite > 0) throw notFinite(id, values[job]);
       totals[job] = statistics;
     },
   };

@@ -28,16 +28,13 @@ import {
 } from "./combined.js";
 import type { GatesMeasurement, MeasureGates } from "./gates.js";
 import { type LinesMeasurement, measureLines } from "./lines.js";
-import { type MagnitudeMeasurement, measureMagnitude } from "./magnitude.js";
 import type { Binding, Measuring, Pass } from "./measurement.js";
 import { type LargestMeasurement, measureLargest, measureOrder, type OrderMeasurement } from "./order-statistics.js";
-import { measureOwnership, type OwnershipMeasurement } from "./ownership.js";
 import { concatenate, joinAnalyzed } from "./row-changes.js";
 import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";
 
 /** Numbers computed from the weights before the steps of a plan can be executed. */
 export type Measurement =
-  | MagnitudeMeasurement
   | OrderMeasurement
   | LargestMeasurement
   | GramMeasurement
@@ -46,13 +43,10 @@ export type Measurement =
   | RowsMeasurement
   | RowCutMeasurement
   | LinesMeasurement
-  | OwnershipMeasurement
   | GatesMeasurement;
 
 function begin(measurement: Exclude<Measurement, GatesMeasurement>, binding: Binding): Measuring<MeasuredResult> {
   switch (measurement.kind) {
-    case "magnitude":
-      return measureMagnitude(measurement, binding);
     case "order":
       return measureOrder(measurement, binding);
     case "largest":
@@ -60,6 +54,8 @@ function begin(measurement: Exclude<Measurement, GatesMeasurement>, binding: Bin
     case "gram":
       return measureGram(measurement, binding);
     case "totals":
+    case "magnitude":
+    case "ownership":
       return measureTotals(measurement, binding);
     case "signs":
       return measureSigns(measurement, binding);
@@ -69,24 +65,19 @@ function begin(measurement: Exclude<Measurement, GatesMeasurement>, binding: Bin
       return measureRowCut(measurement, binding);
     case "lines":
       return measureLines(measurement, binding);
-    case "ownership":
-      return measureOwnership(measurement, binding);
   }
 }
 
 function valuesOf(measurement: Measurement): readonly Value[] {
   switch (measurement.kind) {
-    case "magnitude":
     case "row-cut":
       return measurement.tensors.flatMap(({ value, base }) => [value, base]);
     case "gates":
       return [];
     case "rows":
       return [measurement.value, measurement.base];
-    case "ownership":
-      return measurement.groups.flatMap(({ tensors }) => tensors.flatMap(({ base, experts }) => [base, ...experts]));
     default:
-      return measurement.values;
+      return [...measurement.values, ...("minus" in measurement ? (measurement.minus ?? []) : [])];
   }
 }
 
@@ -247,7 +238,7 @@ export function measuredSources(measurements: readonly Measurement[]): Set<strin
 
 /** Placeholder results, to count bytes before measuring; the count does not depend on their values. */
 export function placeholders(measurements: readonly Measurement[]): Map<string, MeasuredResult> {
-  const most = Math.max(1, ...measurements.map((one) => (one.kind === "ownership" ? one.groups.length * 64 : 64)));
+  const most = Math.max(64, ...measurements.map((one) => (one.kind === "ownership" ? one.values.length : 0)));
   const numbers = Array.from({ length: most }, () => 1);
   const none = { rows: new Uint8Array(), lines: new Float32Array() };
   return new Map(

@@ -2,7 +2,7 @@
 
 import { CheckpointError } from "../../core/index.js";
 import { addUp, type CheckpointTensor, type Evaluation, type Job, type Payload } from "../../weights/index.js";
-import type { Leaf, Value } from "../expressions/expression.js";
+import { type Leaf, leavesOf, type Value } from "../expressions/expression.js";
 
 export interface Labelled {
   /** Id by which values refer to the result. */
@@ -54,10 +54,12 @@ export function* products(name: string, values: readonly Value[], binding: Bindi
   return matrix;
 }
 
-/** Error for a quantity that is undefined because a source is not finite. */
-export function notFinite(what: string): CheckpointError {
+/** Error for a quantity that is undefined because a source is not finite. @param value where */
+export function notFinite(what: string, value?: Value): CheckpointError {
+  const [leaf] = value ? leavesOf(value) : [];
   return new CheckpointError(
-    `${what} cannot be measured, as a source has infinite or NaN values there. Find them with layergraft analyze.`,
+    `${what} cannot be measured, as a source has infinite or NaN values ${leaf ? `in ${leaf.tensor}` : "there"}. Find them with layergraft analyze.`,
+    leaf ? { tensor: leaf.tensor } : {},
   );
 }
 
