@@ -2,28 +2,22 @@
 
 import { setMaxListeners } from "node:events";
 import pLimit from "p-limit";
-import { isObject, LayergraftError } from "../../core/index.js";
+import { isObject } from "../../core/index.js";
 import { encodePair } from "../../engine/index.js";
 import {
   type Answer,
   type AnswerOptions,
-  type Backend,
   type ChooseRequest,
-  type Chosen,
   type Encode,
-  type Generated,
-  type GenerateRequest,
-  type Loglikelihood,
-  type LoglikelihoodRequest,
   type RequestError,
   stopped,
 } from "./backend.js";
-import { HttpClient, type HttpOptions, ServerError } from "./http.js";
+import { ServerError } from "./http.js";
 
 /** Statuses that concern one request, such as a prompt that is too long. 200: no attempt had an answer in it. */
 const REFUSALS = [200, 400, 413, 422];
 
-type Answerer<Q, T extends object> = (request: Q, signal: AbortSignal | undefined) => Promise<Answer<T>>;
+export type Answerer<Q, T extends object> = (request: Q, signal: AbortSignal | undefined) => Promise<Answer<T>>;
 
 /**
  * Answers requests, a bounded number at once. What the server refuses becomes the error of that request. Any other error
@@ -59,48 +53,6 @@ export async function answerAll<Q, T extends object>(
   return answers;
 }
 
-/** How a server answers one request of each kind. */
-export interface ServerAnswers {
-  readonly generate: Answerer<GenerateRequest, Generated>;
-  readonly loglikelihood: Answerer<LoglikelihoodRequest, Loglikelihood>;
-  readonly choose: Answerer<ChooseRequest, Chosen>;
-}
-
-/**
- * Opens the backend of a server.
- * @param open finds out what the server is; the connections are closed if it fails
- */
-export async function openServer(
-  options: HttpOptions,
-  open: (
-    http: HttpClient,
-  ) => Promise<
-    Pick<Backend, "identity" | "incapacities" | "renderChat" | "tokenizer"> & { readonly answers: ServerAnswers }
-  >,
-): Promise<Backend> {
-  const http = new HttpClient(options);
-  try {
-    const { answers, ...opened } = await open(http);
-    const { incapacities } = opened;
-    const each =
-      <Q, T extends object>(answerOne: Answerer<Q, T>, what: string, reason?: string) =>
-      async (requests: readonly Q[], answering?: AnswerOptions<T>): Promise<Answer<T>[]> => {
-        if (reason !== undefined) throw new LayergraftError("backend", `this backend cannot ${what}: ${reason}`);
-        return answerAll(requests, http.concurrency, answerOne, answering);
-      };
-    return {
-      ...opened,
-      generate: each(answers.generate, "generate text"),
-      loglikelihood: each(answers.loglikelihood, "score continuations", incapacities.loglikelihood),
-      choose: each(answers.choose, "weigh choices", incapacities.choose),
-      close: async () => http.close(),
-    };
-  } catch (error) {
-    http.close();
-    throw error;
-  }
-}
-
 /** The token of each choice, or why the choices cannot be weighed as next tokens. */
 export async function tokensOfChoices(
   encode: Encode,
@@ -121,9 +73,7 @@ export async function tokensOfChoices(
   return ids;
 }
 
-function fieldOf(value: unknown, key: string): unknown {
-  return isObject(value) ? value[key] : undefined;
-}
+const fieldOf = (value: unknown, key: string): unknown => (isObject(value) ? value[key] : undefined);
 
 /** A field that is an object; an empty one where it is not. */
 export function objectAt(value: unknown, key: string): Readonly<Record<string, unknown>> {

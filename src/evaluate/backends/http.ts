@@ -41,18 +41,8 @@ export class ServerError extends LayergraftError {
   }
 }
 
-interface Reply {
-  readonly status: number;
-  readonly body: string;
-  readonly retryAfter: string | undefined;
-}
-
 /** Statuses worth a retry: no or no usable answer, timeouts, rate limits, and what proxies say while a server restarts. */
 const TRANSIENT = [0, 200, 408, 425, 429, 500, 502, 503, 504, 529];
-const TIMEOUT_SECONDS = 600;
-const RETRIES = 6;
-const CONCURRENCY = 8;
-const BACKOFF_SECONDS = 0.5;
 const MAX_BACKOFF_SECONDS = 30;
 /** A server that asks for a longer pause is reported instead of waited for. */
 const MAX_PAUSE_SECONDS = 600;
@@ -74,7 +64,7 @@ export class HttpClient {
     const { username, password } = this.#base;
     const login = [username, password].map(decodeURIComponent).join(":");
     this.#redact = redactor([options.apiKey, decodeURIComponent(password), login]);
-    this.concurrency = options.concurrency ?? CONCURRENCY;
+    this.concurrency = options.concurrency ?? 8;
     const Agent = this.#base.protocol === "https:" ? HttpsAgent : HttpAgent;
     this.#agent = new Agent({ keepAlive: true, maxSockets: this.concurrency, maxFreeSockets: this.concurrency });
   }
@@ -100,7 +90,7 @@ export class HttpClient {
     lacks: (reply: unknown) => string | undefined = () => undefined,
   ): Promise<unknown> {
     const text = JSON.stringify(body);
-    const { retries = RETRIES, backoff = BACKOFF_SECONDS } = this.#options;
+    const { retries = 6, backoff = 0.5 } = this.#options;
     for (let attempt = 0; ; attempt++) {
       try {
         const reply = await this.#request("POST", path, text, signal);
@@ -161,11 +151,7 @@ export class HttpClient {
       await pause(left / 1000, signal);
     }
     const place = `${this.url}${path}`;
-    const {
-      status,
-      body: text,
-      retryAfter,
-    } = await this.#send(method, path, body, signal).catch((error: Error) => {
+    const { status, text, retryAfter } = await this.#send(method, path, body, signal).catch((error: Error) => {
       if (error instanceof CancelledError) throw error;
       throw new ServerError(`${place} does not answer: ${error.message}`, 0, error);
     });
@@ -212,9 +198,9 @@ export class HttpClient {
     return text.replace(/\s+/g, " ").trim().slice(0, 300) || "nothing more";
   }
 
-  async #send(method: string, path: string, body: string | undefined, signal: AbortSignal | undefined): Promise<Reply> {
+  async #send(method: string, path: string, body: string | undefined, signal: AbortSignal | undefined) {
     if (signal?.aborted) throw stopped();
-    const { apiKey, timeout = TIMEOUT_SECONDS } = this.#options;
+    const { apiKey, timeout = 600 } = this.#options;
     const limit = AbortSignal.timeout(timeout * 1000);
     const url = new URL(this.#base);
     url.search = "";
@@ -244,7 +230,7 @@ export class HttpClient {
         chunks.push(chunk);
       }
       const text = Buffer.concat(chunks).toString("utf8");
-      return { status: response.statusCode ?? 0, body: text, retryAfter: response.headers["retry-after"] };
+      return { status: response.statusCode ?? 0, text, retryAfter: response.headers["retry-after"] };
     } catch (error) {
       if (signal?.aborted) throw stopped();
       throw limit.aborted ? new Error(`no answer within ${timeout} s`) : error;

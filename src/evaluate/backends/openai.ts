@@ -1,8 +1,15 @@
 // A server with OpenAI's completions endpoint: vLLM, SGLang, transformers, LM Studio and others. Its abilities are tested
 // when it is opened.
-import { didYouMean, formatSome, usageError } from "../../core/index.js";
-import { idsOf, listAt, numberAt, objectAt, openServer, stringAt } from "./answering.js";
-import { type Backend, type Encode, encodeWith, type Incapacities } from "./backend.js";
+import { didYouMean, formatSome, LayergraftError, usageError } from "../../core/index.js";
+import { type Answerer, answerAll, idsOf, listAt, numberAt, objectAt, stringAt } from "./answering.js";
+import {
+  type Answer,
+  type AnswerOptions,
+  type Backend,
+  type Encode,
+  encodeWith,
+  type Incapacities,
+} from "./backend.js";
 import { CompletionServer } from "./completions.js";
 import { HttpClient, type HttpOptions } from "./http.js";
 
@@ -27,9 +34,10 @@ const PROBE = "The capital of France is Paris";
  * Opens a server by its address, with or without `/v1`.
  * @throws LayergraftError code `server` when it does not answer, `usage` when it does not have the model
  */
-export function openOpenAI(options: ServerOptions): Promise<Backend> {
-  const { signal } = options;
-  return openServer({ ...options, url: options.url.replace(/\/v1\/?$/, "") }, async (http) => {
+export async function openOpenAI(options: ServerOptions): Promise<Backend> {
+  const { signal, renderChat, tokenizer } = options;
+  const http = new HttpClient({ ...options, url: options.url.replace(/\/v1\/?$/, "") });
+  try {
     const { model, owner } = await findModel(http, options);
     const version = stringAt(await http.ask("/version", undefined, signal), "version");
     const encode = await findEncode(http, model, options);
@@ -49,6 +57,7 @@ export function openOpenAI(options: ServerOptions): Promise<Backend> {
       ...(loglikelihood && { loglikelihood }),
       ...(typeof top === "string" && { choose: top }),
     };
+    const server = new CompletionServer(http, { ...known, topCount: typeof top === "number" ? top : 0 });
     return {
       identity: {
         backend: "openai",
@@ -58,12 +67,26 @@ export function openOpenAI(options: ServerOptions): Promise<Backend> {
         bos: takesIds ? "tokenizer" : "server",
       },
       incapacities,
-      answers: new CompletionServer(http, { ...known, topCount: typeof top === "number" ? top : 0 }),
-      renderChat: options.renderChat,
-      tokenizer: options.tokenizer,
+      renderChat,
+      tokenizer,
+      generate: answering(http, server.generate, "generate text"),
+      loglikelihood: answering(http, server.loglikelihood, "score continuations", incapacities.loglikelihood),
+      choose: answering(http, server.choose, "weigh choices", incapacities.choose),
+      close: async () => http.close(),
     };
-  });
+  } catch (error) {
+    http.close();
+    throw error;
+  }
 }
+
+/** @param reason why it cannot, if it cannot */
+const answering =
+  <Q, T extends object>(http: HttpClient, answerOne: Answerer<Q, T>, what: string, reason?: string) =>
+  async (requests: readonly Q[], options?: AnswerOptions<T>): Promise<Answer<T>[]> => {
+    if (reason !== undefined) throw new LayergraftError("backend", `this backend cannot ${what}: ${reason}`);
+    return answerAll(requests, http.concurrency, answerOne, options);
+  };
 
 /** The model to use, and its owner, which says what the server is. */
 async function findModel(

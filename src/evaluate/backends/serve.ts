@@ -41,8 +41,6 @@ export interface RunningServer {
   stop(): Promise<void>;
 }
 
-const TIMEOUT_SECONDS = 900;
-const GRACE_SECONDS = 15;
 const POLL_SECONDS = 0.5;
 /** A killed process disappears only when its parent has waited for it. */
 const KILL_SECONDS = 5;
@@ -57,7 +55,7 @@ const TAIL_LINES = 12;
  * @throws CancelledError when the signal fires, after the server is stopped
  */
 export async function startServer(options: ServeOptions): Promise<RunningServer> {
-  const { command, model, signal, log } = options;
+  const { command, model, signal, log, grace = 15 } = options;
   const redact = redactor([options.apiKey]);
   if (!command.includes("{port}")) {
     throw usageError(
@@ -73,12 +71,12 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   closeSync(file);
   const pid = child.pid;
   if (pid === undefined) throw new LayergraftError("server", `"${line}" cannot be started: there is no /bin/sh`);
-  const guard = startGuard(pid, options.grace ?? GRACE_SECONDS);
+  const guard = startGuard(pid, grace);
   const killNow = (): void => killGroup(pid, "SIGKILL");
   process.once("exit", killNow);
   let stopping: Promise<void> | undefined;
   const stop = (): Promise<void> => {
-    stopping ??= endGroup(pid, options.grace ?? GRACE_SECONDS).finally(async () => {
+    stopping ??= endGroup(pid, grace).finally(async () => {
       process.removeListener("exit", killNow);
       guard.kill("SIGKILL");
       // Servers print the options that they were started with, the key among them.
@@ -104,7 +102,7 @@ async function waitUntilHealthy(
   redact: (text: string) => string,
 ): Promise<void> {
   const { signal, log } = options;
-  const limit = options.timeout ?? TIMEOUT_SECONDS;
+  const limit = options.timeout ?? 900;
   const started = performance.now();
   const http = new HttpClient({ url, retries: 0, timeout: 5 });
   let exit: string | undefined;
