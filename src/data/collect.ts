@@ -1,5 +1,4 @@
 // Reads a set: rows to examples to tokens, through filters, into the store. Counts what is not kept.
-
 import { createHash } from "node:crypto";
 import { LayergraftError } from "../core/index.js";
 import type { ContaminationIndex } from "./contamination.js";

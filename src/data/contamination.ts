@@ -1,6 +1,4 @@
-// Training examples that share a passage with evaluation sets. A passage is 13 words, as for GPT-3 (Brown et al., arXiv
-// 2005.14165, appendix C), or 26 characters of scripts without spaces.
-
+// A passage is 13 words, as for GPT-3 (arXiv 2005.14165, appendix C), or 26 characters of scripts without spaces.
 import { isAbsolute, join } from "node:path";
 import { z } from "zod";
 import { own } from "../core/index.js";

@@ -1,6 +1,4 @@
-// Conversations from a column: a list of messages with role and content, of [user, assistant] pairs, or of alternating
-// texts; also as JSON text.
-
+// A column's conversations: messages with role and content, [user, assistant] pairs, or alternating texts; also JSON.
 import { z } from "zod";
 import { own } from "../core/index.js";
 import { valueAt } from "../settings/index.js";

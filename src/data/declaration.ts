@@ -1,5 +1,3 @@
-// Declarations of training data: schemas of a set and of a mixture of sets, and ready declarations filled in.
-
 import { z } from "zod";
 import { RecipeError, requireLanguage } from "../core/index.js";
 import { jsonSchemaOf, parseInWords, type SchemaField, schemaFields, writtenAs } from "../settings/index.js";

@@ -1,5 +1,3 @@
-// From conversations to token ids, and a mask of those that are learned.
-
 import { z } from "zod";
 import { RecipeError } from "../core/index.js";
 import type { Tokenizer } from "../engine/index.js";

@@ -1,5 +1,3 @@
-// Training examples: conversations.
-
 export type Role = "system" | "user" | "assistant";
 
 export interface Message {

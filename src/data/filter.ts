@@ -1,4 +1,3 @@
-// Filters of rows by their columns, and of examples by their length. What they remove is counted by their names.
 import { z } from "zod";
 import { scalarText, valueAt } from "../settings/index.js";
 import type { Example } from "./example.js";

@@ -1,4 +1,3 @@
-// The order of the examples of several sets, pass after pass: a function of the seed and the sizes alone.
 import { Random } from "../core/index.js";
 import { DataError } from "./read/row.js";
 

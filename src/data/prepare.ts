@@ -1,5 +1,4 @@
 // From a declaration to examples: finds files, reads sets, and splits off held-out examples.
-
 import { createHash } from "node:crypto";
 import type { ChatTemplate, Tokenizer } from "../engine/index.js";
 import type { Environment } from "../hub/index.js";

@@ -1,4 +1,3 @@
-// Conversations as text, with marked responses.
 import { RecipeError } from "../core/index.js";
 import { type ChatTemplate, renderWithSpans } from "../engine/index.js";
 import { fillTemplate, parseTemplate } from "../settings/index.js";

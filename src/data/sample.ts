@@ -1,5 +1,4 @@
-// A random sample of a stream of unknown length: the k items with the smallest random keys. As a key depends on the item
-// alone, so does the sample: the order of the stream does not matter, and adding items changes little.
+// The k items with the smallest random keys. A key depends on the item alone: order does not matter.
 import TinyQueue from "tinyqueue";
 
 interface Item<T> {

@@ -1,4 +1,3 @@
-// The files of a set, on this machine or on the Hub.
 import { isAbsolute, join } from "node:path";
 import { beginsHere, didYouMean } from "../core/index.js";
 import { isHubName } from "../hub/index.js";

@@ -1,5 +1,4 @@
 // Encoded examples: in memory up to a limit, beyond it in a temporary file. Read one at a time, in any order.
-
 import { closeSync, openSync, readSync, rmSync, writeFileSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,4 +1,3 @@
-// From items to a backend's answers: makes requests of items, and decides how choices are weighed.
 import { LayergraftError } from "../core/index.js";
 import type { PromptTokenizer } from "../engine/index.js";
 import { type Backend, type Generated, isError } from "./backends/backend.js";

@@ -1,4 +1,3 @@
-// Compares evaluations item by item, where all were asked in the same way.
 import { formatSome, own, RecipeError } from "../core/index.js";
 import {
   type ComparableResults,

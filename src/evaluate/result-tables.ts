@@ -1,4 +1,3 @@
-// Scores, comparisons and progress of evaluations as tables and text.
 import { formatDuration, plural } from "../core/index.js";
 import {
   csvLines,

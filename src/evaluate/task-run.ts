@@ -1,5 +1,3 @@
-// One task of an evaluation: asks for its items, and reads and judges answers as they come.
-
 import { availableParallelism } from "node:os";
 import pLimit from "p-limit";
 import { groupBy, LayergraftError, own, plural, RecipeError } from "../core/index.js";

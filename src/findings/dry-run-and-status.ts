@@ -1,4 +1,3 @@
-// The output of `experiment --dry-run` and `experiment status`.
 import { formatBytes, formatDuration, groupBy, plural } from "../core/index.js";
 import type { ExperimentStatus, Outlook, StepState } from "../experiment/index.js";
 import { KINDS, lineField, type StepKind } from "../experiment/index.js";

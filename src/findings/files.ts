@@ -1,5 +1,3 @@
-// The folder of an experiment's report.
-
 import { mkdir, readFile, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { isObject, isSystemError, writeFileAtomically } from "../core/index.js";

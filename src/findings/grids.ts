@@ -1,4 +1,3 @@
-// Scores of a search over its grid: figures of two fields, or a strip of one.
 import { groupBy } from "../core/index.js";
 import type { Json, MergeModel, SearchOutcome } from "../experiment/index.js";
 import { rankConfigurations } from "../experiment/index.js";

@@ -1,4 +1,3 @@
-// Scores of a merge over one field of its grid, or of a plan over its rounds, as lines.
 import { groupBy, plural } from "../core/index.js";
 import { compareItems, holmAdjust } from "../evaluate/index.js";
 import type { ExperimentPlan, Merge, MergeModel } from "../experiment/index.js";

@@ -1,4 +1,3 @@
-// Shows the events of a run: a line for every step that ends, and one bar for all steps.
 import { formatDuration, plural } from "../core/index.js";
 import type { Counts, FetchOptions, RunEvent } from "../experiment/index.js";
 import { formatNumber, type ProgressDisplay } from "../report/index.js";

@@ -1,4 +1,3 @@
-// The recipes of reported models, with which each can be made again.
 import { basename, join, relative } from "node:path";
 import { didYouMean, formatSome, plural, shellQuote, usageError, visible } from "../core/index.js";
 import type { Location, Model, ModelSource, Store } from "../experiment/index.js";

@@ -1,4 +1,3 @@
-// How a search went: its rounds, the configurations dropped in each, and ties.
 import { plural } from "../core/index.js";
 import type { ExperimentPlan, SearchOutcome } from "../experiment/index.js";
 import type { Lines } from "../report/index.js";

@@ -1,4 +1,3 @@
-// How checkpoints were chosen among those of training runs.
 import { formatSome, plural } from "../core/index.js";
 import type { PublishedScore, Selection } from "../experiment/index.js";
 import { type Cell, formatNumber } from "../report/index.js";

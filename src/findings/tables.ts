@@ -1,4 +1,3 @@
-// The tables of a report. The page, Markdown, CSV and LaTeX are made from them.
 import { groupBy, plural } from "../core/index.js";
 import { type Cell, count, formatSpan, type NumberCell, right, type Table, terminalLines } from "../report/index.js";
 import type { ExperimentReport, Flips, Overview, ReportTable, ScoreRow, SearchRow } from "./report-data.js";

@@ -1,5 +1,4 @@
-// What compares the variants of a matrix: for each task a table with a line for each variant, and a column for each row of
-// its main table.
+// For each task, a table with a line for each variant and a column for each row of its main table.
 import { groupBy, plural } from "../core/index.js";
 import { decidingTask, type ExperimentPlan, inLanguages, languagesOf } from "../experiment/index.js";
 import type { Cell, NumberCell } from "../report/index.js";

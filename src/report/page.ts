@@ -1,4 +1,3 @@
-// Self-contained HTML pages: a template of assets/ with its data inside.
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { type Bars, type Figure, type Grid, type Lines, marksOf, type Page, type TableFigure } from "./figures.js";

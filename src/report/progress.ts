@@ -1,5 +1,3 @@
-// Progress display: a bar on a terminal, a line every ten seconds elsewhere. Never writes to stdout.
-
 import { createRequire } from "node:module";
 import type { SingleBar } from "cli-progress";
 import { formatBytes, formatDuration, type Progress, visible, write } from "../core/index.js";

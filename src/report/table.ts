@@ -1,4 +1,3 @@
-// The data model of tables. Cells keep full values; renderers round them once.
 import { formatDuration, formatFixed } from "../core/index.js";
 import type { Scale, Span } from "./scores.js";
 

@@ -1,6 +1,4 @@
-// The files of a configuration and split: as the card (README.md) of a data set lists them, or by their names, as in the
-// `datasets` library ("Structure your repository").
-
+// The files of a configuration and split: as README.md lists them, or by their names, as in the `datasets` library.
 import { parseDocument } from "yaml";
 import { formatSome, groupBy } from "../../core/index.js";
 import { byName, type Format, formatOfName, isDataName, matcherOf } from "../read/files.js";

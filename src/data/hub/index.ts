@@ -1,5 +1,4 @@
 // Data sets of the Hugging Face Hub by name: their files, downloaded into the cache.
-
 import { createReadStream } from "node:fs";
 import { text } from "node:stream/consumers";
 import { exists } from "../../core/index.js";

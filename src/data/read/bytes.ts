@@ -1,5 +1,3 @@
-// The bytes of a text file, unpacked if its first bytes are those of gzip.
-
 import { createReadStream } from "node:fs";
 import { open } from "node:fs/promises";
 import { pipeline } from "node:stream";

@@ -1,5 +1,3 @@
-// Rows of delimited files: TSV and CSV, with or without a header line and quotation marks.
-
 import { readRecords } from "./records.js";
 import { DataError, type FilePart, type FileReader, NOT_UTF8, type Row } from "./row.js";
 

@@ -1,5 +1,4 @@
 // The files of a path, which is a file, a folder or a pattern, and their formats.
-
 import { readdir, stat } from "node:fs/promises";
 import { join, sep } from "node:path";
 import picomatch from "picomatch";

@@ -1,4 +1,3 @@
-// Rows of data files of any supported format, in batches.
 import { CancelledError } from "../../core/index.js";
 import { readBytes } from "./bytes.js";
 import { readDelimited } from "./delimited.js";

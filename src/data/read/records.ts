@@ -1,5 +1,4 @@
-// Lines of a stream of bytes, or records of a delimited file, whose quoted fields may hold line breaks. Each is decoded by
-// itself, so an error names the line with the wrong encoding.
+// Lines, or records of a delimited file. Each is decoded by itself, so an error names the line with the wrong encoding.
 import { isUtf8 } from "node:buffer";
 import { MAX_ROW_BYTES, tooLongError } from "./row.js";
 

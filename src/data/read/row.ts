@@ -1,4 +1,3 @@
-// Rows of data files, and what is wrong with those that cannot be read.
 import { type ErrorWhere, formatBytes, LayergraftError } from "../../core/index.js";
 
 /** A data file, row, hub data set or mixture that cannot be used. */

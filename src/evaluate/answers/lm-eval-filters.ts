@@ -1,6 +1,4 @@
-// Answers as the filters of lm-evaluation-harness read them, and its exact match. Source: filters/extraction.py and
-// api/metrics.py of 0.4.13.
-
+// Answers as lm-evaluation-harness 0.4.13 reads them (filters/extraction.py), and its exact match (api/metrics.py).
 /** What a filter without a match gives. */
 const INVALID = "[invalid]";
 const LAST_NUMBER = /(-?[$0-9.,]{2,})|(-?[0-9]+)/g;

@@ -1,5 +1,3 @@
-// Numbers in digits as people write them in the languages of MGSM, read exactly, as decimal strings.
-
 export const MGSM_LANGUAGES = ["bn", "de", "en", "es", "fr", "ja", "ru", "sw", "te", "th", "zh"] as const;
 export type MgsmLanguage = (typeof MGSM_LANGUAGES)[number];
 

@@ -1,5 +1,4 @@
-// Reads answers to MGSM problems: the announced number (strict), and the last number (flexible). Neither falls back on
-// the other.
+// The announced number (strict), and the last number (flexible). Neither falls back on the other.
 import { RecipeError } from "../../core/index.js";
 import { toAsciiNumbers } from "./digits.js";
 import { INTRODUCES, valueAt } from "./equation.js";

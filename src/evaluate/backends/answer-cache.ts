@@ -1,5 +1,4 @@
 // The answers of one evaluation in a log, by what was asked, so that a resumed run asks nothing twice.
-
 import { z } from "zod";
 import { AppendLog, digestOfJson, groupBy, readLog } from "../../core/index.js";
 import { type Answer, type AnswerOptions, type Backend, isError } from "./backend.js";

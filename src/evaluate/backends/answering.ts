@@ -1,5 +1,3 @@
-// What the backends of servers share: many requests at once, and reading JSON of unknown shape.
-
 import { setMaxListeners } from "node:events";
 import pLimit from "p-limit";
 import { isObject } from "../../core/index.js";

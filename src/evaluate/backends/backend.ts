@@ -1,4 +1,3 @@
-// The interface of backends, which run a model: the engine or a server.
 import { CancelledError } from "../../core/index.js";
 import { type PromptTokenizer, promptEncoder } from "../../engine/index.js";
 import type { Message, Sampling } from "../tasks/index.js";

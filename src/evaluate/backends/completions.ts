@@ -1,5 +1,4 @@
 // One model behind a completions endpoint. Answers are checked before they are used.
-
 import { own } from "../../core/index.js";
 import { encodePair } from "../../engine/index.js";
 import { joinReasoning } from "../answers/reasoning.js";

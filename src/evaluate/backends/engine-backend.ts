@@ -1,4 +1,3 @@
-// The built-in engine as a backend, with fixed batches of prompts that share a beginning.
 import { groupBy } from "../../core/index.js";
 import { type ChatTemplate, type Engine, encodePair, type PromptTokenizer } from "../../engine/index.js";
 import {

@@ -1,5 +1,4 @@
 // Talks to a server: JSON over kept connections, with retries. Knows no API.
-
 import { once } from "node:events";
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";

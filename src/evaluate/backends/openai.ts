@@ -1,5 +1,4 @@
-// A server with OpenAI's completions endpoint: vLLM, SGLang, transformers, LM Studio and others. Its abilities are tested
-// when it is opened.
+// A server with OpenAI's completions endpoint. Its abilities are tested when it is opened.
 import { didYouMean, formatSome, LayergraftError, usageError } from "../../core/index.js";
 import { type Answerer, answerAll, idsOf, listAt, numberAt, objectAt, stringAt } from "./answering.js";
 import {

@@ -1,5 +1,4 @@
 // Starts the user's server for one evaluation, and stops its whole process group afterwards, even if layergraft is killed.
-
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { open, readdir, readFile } from "node:fs/promises";

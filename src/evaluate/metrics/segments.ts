@@ -1,4 +1,3 @@
-// What BLEU and chrF share: references, counts of n-grams, signatures.
 import { plural, RecipeError } from "../../core/index.js";
 
 /** sacreBLEU's version whose numbers these are; signatures carry it. */

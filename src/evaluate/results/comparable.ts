@@ -1,5 +1,4 @@
 // What `compare` needs of results, whichever program wrote them.
-
 import type { Dirent } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";

@@ -1,6 +1,4 @@
-// The folder of an evaluation: settings, answers as they come, and results. results.json is written last, so a folder
-// with it is complete.
-
+// results.json is written last, so a folder with it is complete.
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {

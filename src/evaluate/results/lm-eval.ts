@@ -1,5 +1,4 @@
 // Reads what lm-evaluation-harness writes with --log_samples (0.4.2 and later): results_DATE.json, and samples_TASK_DATE.jsonl beside it.
-
 import { readdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { digestOfValue, isObject, own, RecipeError } from "../../core/index.js";

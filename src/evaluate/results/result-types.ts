@@ -1,4 +1,3 @@
-// The results of an evaluation: scores with everything they depend on, and every sample.
 import type { BackendIdentity } from "../backends/backend.js";
 import type { SandboxIdentity } from "../sandbox/sandbox.js";
 import type { Score } from "../scoring/scores.js";

@@ -1,5 +1,4 @@
 // Writes results as lm-evaluation-harness 0.4.13 does with --log_samples, for tools that read its files.
-
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { digestOf, groupBy, writeFileAtomically } from "../../core/index.js";

@@ -1,5 +1,3 @@
-// Runs one program in the confined Python, with limits.
-
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";

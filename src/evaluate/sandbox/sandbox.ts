@@ -1,6 +1,4 @@
-// Executes programs that a model wrote, confined as far as the system allows. The confinement is tested when the sandbox is
-// opened, and results list it.
-
+// The confinement of executed programs is tested when the sandbox is opened, and results list it.
 import { access, constants } from "node:fs/promises";
 import { delimiter, join, resolve, sep } from "node:path";
 import { formatBytes, LayergraftError, RecipeError } from "../../core/index.js";

@@ -1,4 +1,3 @@
-// The average of several scores with its interval: of models on the same items, of tasks, or both.
 import { groupBy } from "../../core/index.js";
 import { sumVectors } from "../metrics/segments.js";
 import type { Metric } from "../tasks/task.js";

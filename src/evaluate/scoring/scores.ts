@@ -1,4 +1,3 @@
-// Scores with their uncertainty from verdicts on items, and the comparison of two models on the same items.
 import { groupBy, own, plural, RecipeError, shorten } from "../../core/index.js";
 import { sumVectors } from "../metrics/segments.js";
 import type { Metric, Verdict } from "../tasks/task.js";

@@ -1,4 +1,3 @@
-// How answers in text are drawn: length, sampling and repeats, in place of what a protocol says.
 import { Random, RecipeError } from "../../core/index.js";
 import type { Item, Task } from "./task.js";
 

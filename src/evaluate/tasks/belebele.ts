@@ -1,5 +1,4 @@
-// Belebele: reading comprehension over FLORES passages in 122 languages, four choices. Bandarkar et al. 2023,
-// arXiv 2308.16884.
+// Belebele (Bandarkar et al. 2023, arXiv 2308.16884): reading comprehension over FLORES passages, four choices.
 import { type Language, plural, requireLanguage } from "../../core/index.js";
 import { declareTask } from "./declare-task.js";
 import { choiceJudging, LETTERS, letterItem } from "./multiple-choice.js";

@@ -1,5 +1,3 @@
-// Tasks that a YAML file declares, with rows of a JSON Lines file.
-
 import { dirname, join, resolve } from "node:path";
 import {
   didYouMean,

@@ -1,4 +1,3 @@
-// What the built-in tasks share: the choice of a protocol and of shots, notes on incomplete data, and the limit of items.
 import { type Language, plural } from "../../core/index.js";
 import { withFidelity } from "./language-fidelity.js";
 import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";

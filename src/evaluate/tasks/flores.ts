@@ -1,5 +1,4 @@
-// FLORES-200: translation of single sentences between any two of its languages, scored over the corpus.
-// Costa-jussa et al. 2022, arXiv 2207.04672.
+// FLORES-200 (Costa-jussa et al. 2022, arXiv 2207.04672): translation of single sentences, scored over the corpus.
 import { type Language, plural, RecipeError, requireLanguage } from "../../core/index.js";
 import { type BleuOptions, bleuFromStatistics, bleuStatistics } from "../metrics/bleu.js";
 import type { BleuTokenizer } from "../metrics/bleu-tokenizers.js";

@@ -1,4 +1,3 @@
-// What every task that is answered by text has beside its score: reasoning kept apart, and the language of answers.
 import type { Language } from "../../core/index.js";
 import { fidelityOf } from "../answers/fidelity.js";
 import { splitReasoning } from "../answers/reasoning.js";

@@ -1,7 +1,4 @@
-// MMLU: multiple-choice questions in 57 subjects, and its published translations: Global-MMLU in 42 languages, AfriMMLU in 16
-// African ones, English and French. Hendrycks et al. 2021, arXiv 2009.03300; Singh et al. 2024, arXiv 2412.03304; Adelani et
-// al. 2024, arXiv 2406.03368.
-
+// MMLU (Hendrycks, arXiv 2009.03300), Global-MMLU (Singh, arXiv 2412.03304) and AfriMMLU (Adelani, arXiv 2406.03368).
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { didYouMean, findLanguage, formatSome, groupBy, plural, RecipeError } from "../../core/index.js";

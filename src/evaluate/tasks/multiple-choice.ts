@@ -1,4 +1,3 @@
-// What tasks with given choices share: the likeliest continuation is the answer.
 import type { Protocol } from "./protocol.js";
 import type { ChooseItem, GenerateItem, Item, Output, Reading, Task } from "./task.js";
 

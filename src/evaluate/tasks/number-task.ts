@@ -1,4 +1,3 @@
-// What tasks share whose problems are answered by a number at the end of some text.
 import { flexibleExtract, matchesAsGsm8k, matchesWithoutPunctuation, strictMatch } from "../answers/lm-eval-filters.js";
 import { parseDecimal, sameNumber } from "../answers/numbers.js";
 import { type MgsmAnswerOptions, readMgsmAnswer } from "../answers/read-mgsm-answer.js";

@@ -1,5 +1,4 @@
 // Protocols: exact ways of asking a data set, with a name and a version that every score carries.
-
 import { createHash } from "node:crypto";
 import { didYouMean, digestOfJson, RecipeError } from "../../core/index.js";
 import { answerWords } from "./answer-settings.js";

@@ -1,5 +1,3 @@
-// Where tasks get their rows: files in a folder, in the layouts people have, or the Hugging Face Hub.
-
 import { join } from "node:path";
 import {
   type ErrorWhere,

@@ -1,4 +1,3 @@
-// What a task is: it makes items of data, readings of outputs, and verdicts of readings.
 import type { Language } from "../../core/index.js";
 import type { BleuTokenizer } from "../metrics/bleu-tokenizers.js";
 import type { AnswerSettings } from "./answer-settings.js";

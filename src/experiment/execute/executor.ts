@@ -1,4 +1,3 @@
-// The interface of what runs steps: processes on this machine, or Slurm jobs.
 import type { StepKind } from "../steps/step.js";
 import type { StepRunnerId } from "../steps/step-state.js";
 

@@ -1,5 +1,3 @@
-// Runs Slurm's commands with a time limit: one that hangs must not block an experiment.
-
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { isSystemError, LayergraftError } from "../../core/index.js";

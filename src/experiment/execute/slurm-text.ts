@@ -1,5 +1,3 @@
-// Text that goes to and comes from Slurm: job scripts, and the tables of squeue and sacct.
-
 import { shellQuote } from "../../core/index.js";
 
 export interface SlurmResources {

@@ -1,5 +1,4 @@
 // Runs steps as jobs of a Slurm cluster, one each. Needs a file system that all nodes share.
-
 import { readFile } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { join } from "node:path";

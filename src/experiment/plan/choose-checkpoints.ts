@@ -1,5 +1,3 @@
-// Which checkpoints of a family's runs become its experts.
-
 import { plural } from "../../core/index.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
 import type { TrainStep } from "../steps/step.js";

@@ -1,4 +1,3 @@
-// Configurations of a merge: the combinations of its grid, those listed, and the default. Each sets fields of the recipe.
 import { isObject } from "../../core/index.js";
 import { type Fields, fieldsAt, pointOf, sizeOf } from "../search/space.js";
 import type { Json, Merge, Search } from "./plan-schema.js";

@@ -1,5 +1,4 @@
-// From a plan to its steps, as far as they are known. More follow as results arrive: which checkpoints are kept and which
-// configurations are chosen depends on them.
+// From a plan to its steps, as far as they are known: more follow as results arrive.
 import { basename } from "node:path";
 import { canonicalJson, groupBy, plural } from "../../core/index.js";
 import { mapSources } from "../../merge/index.js";

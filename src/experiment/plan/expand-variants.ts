@@ -1,4 +1,3 @@
-// The steps of all variants of a plan together: what several need is done once.
 import { groupBy } from "../../core/index.js";
 import type { Facts, Results } from "../steps/facts.js";
 import type { Step } from "../steps/step.js";

@@ -1,4 +1,3 @@
-// The variants of a plan with `matrix`: one for each combination of its axes' values.
 import { groupBy, isObject, mergeObjects, plural } from "../../core/index.js";
 import { type Checked, checkSchema, formatProblem, type Problem } from "../../settings/index.js";
 import { type ExperimentPlan, matrixPlanSchema } from "./plan-schema.js";

@@ -1,5 +1,4 @@
 // Reads a plan and reports all its problems at once, with their lines. Opens no model and no data.
-
 import { dirname } from "node:path";
 import { didYouMean, exists, formatSome, isFile, isObject, RecipeError } from "../../core/index.js";
 import { recipeProblems as checkRecipe, LIST_FIELDS, SOURCE_FIELDS } from "../../merge/index.js";

@@ -1,5 +1,3 @@
-// The models of an experiment that are known so far: base, experts, and merges in every configuration.
-
 import { RecipeError } from "../../core/index.js";
 import { checkRecipe } from "../../merge/index.js";
 import type { Facts } from "../steps/facts.js";

@@ -1,4 +1,3 @@
-// What fields of plans have in common: kinds of values, names and limits.
 import { z } from "zod";
 import { didYouMean } from "../../core/index.js";
 

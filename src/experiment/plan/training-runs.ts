@@ -1,4 +1,3 @@
-// The training runs of a plan: their settings, their problems, and the number of checkpoints they leave.
 import { mergeObjects, own, RecipeError } from "../../core/index.js";
 import { checkRun, type Run } from "../../train/index.js";
 import type { TrainStep } from "../steps/step.js";

@@ -1,5 +1,3 @@
-// Checks models, data, tasks, merges and disk space of a plan before anything runs. Collects every problem.
-
 import { stat, statfs } from "node:fs/promises";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";

@@ -1,4 +1,3 @@
-// Finds merges of a plan that make the same model, before anything is trained.
 import { digestOfValue } from "../../core/index.js";
 import type { OpenedPlan } from "../../merge/index.js";
 import { resolveSelection } from "../../train/index.js";

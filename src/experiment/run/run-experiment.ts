@@ -1,6 +1,4 @@
-// Runs an experiment: gives ready steps to an executor, and expands the plan again as results arrive. The state is in the
-// steps' folders, so it can be stopped and resumed at any time.
-
+// The state is in the steps' folders, so an experiment can be stopped and resumed at any time.
 import { mkdir } from "node:fs/promises";
 import { CancelledError, takeLock } from "../../core/index.js";
 import type { Executor, ExecutorEvents, Finished, ReadyStep } from "../execute/executor.js";

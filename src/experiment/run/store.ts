@@ -4,7 +4,6 @@
 //   steps/KEY/attempt.json  how its last attempt went
 //   steps/KEY/result.json   its result; exists only if it is complete
 //   steps/KEY/job.sh        its job, on Slurm
-
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { visible, writeFileAtomically } from "../../core/index.js";

@@ -1,5 +1,3 @@
-// Checks the first rows of a training run's data before anything runs.
-
 import { resolve } from "node:path";
 import { exists } from "../../core/index.js";
 import {

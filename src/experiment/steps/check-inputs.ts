@@ -1,5 +1,3 @@
-// Checks that a step's models and data stay the same from its start to its end.
-
 import { readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { canonicalJson, formatSome, LayergraftError, stampOf, writeFileAtomically } from "../../core/index.js";

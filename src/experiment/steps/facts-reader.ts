@@ -1,5 +1,4 @@
 // Reads what a plan's steps depend on: models, data and tasks. Collects problems instead of throwing them.
-
 import { basename, dirname, resolve } from "node:path";
 import {
   canonicalJson,

@@ -1,4 +1,3 @@
-// Digests of models and data, which identify what a step reads.
 import { mkdir, readdir, readFile, stat } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
 import { z } from "zod";

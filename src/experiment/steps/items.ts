@@ -1,5 +1,3 @@
-// Opens the tasks of a plan, with all or some of their items.
-
 import { resolve } from "node:path";
 import { LayergraftError, RecipeError } from "../../core/index.js";
 import {

@@ -1,5 +1,3 @@
-// Opens the models of evaluation steps: in layergraft's engine, in llama.cpp, or behind the user's server.
-
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { canonicalJson, digestOfValue, elementCount, exists } from "../../core/index.js";

@@ -1,5 +1,3 @@
-// The result of a step: a file in its folder, checked when it is read.
-
 import { readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";

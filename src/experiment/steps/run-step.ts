@@ -1,5 +1,3 @@
-// Runs the step of a folder in this process, and writes its result there.
-
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { exists, LayergraftError, LOCK_FILE, takeLock, waitWhileLocked } from "../../core/index.js";

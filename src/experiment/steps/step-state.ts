@@ -1,5 +1,4 @@
 // The state of a step, from its folder: a result if it is done, otherwise how the last attempt went.
-
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";

@@ -1,5 +1,3 @@
-// Checkpoints of a training run, in Hugging Face layout: trained tensors from the optimizer, others from the base.
-
 import { closeSync, openSync, readSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,5 +1,4 @@
 // LoRA: which matrices get factors, how the factors start, and adapters as PEFT reads them.
-
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { formatSome, plural, Random, RecipeError } from "../../core/index.js";

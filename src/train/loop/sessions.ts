@@ -1,5 +1,4 @@
-// Sessions for parts of one graph. ONNX Runtime computes all outputs of a session, so a loss without its gradients needs a
-// session of its own.
+// ONNX Runtime computes all outputs of a session, so a loss without its gradients needs a session of its own.
 import { lowerGraph, type Node, openSession, type Session, type TensorValue, type Weight } from "../../engine/index.js";
 
 /** Frozen weights of more bytes are not held twice: a session with more outputs is used instead. */

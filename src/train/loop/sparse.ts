@@ -1,5 +1,4 @@
-// Sparse fine-tuning: masks of the weights that changed most, as bits, and steps that change nothing else. Ansell et al.
-// 2022, arXiv 2110.07560.
+// Sparse fine-tuning (Ansell et al. 2022, arXiv 2110.07560): masks of the weights that changed most, and their steps.
 import type { TrainingKernels } from "../../weights/index.js";
 import type { Parameter } from "./optimizer.js";
 

@@ -1,5 +1,4 @@
 // The state of a run as a folder, to resume from: weights and moments in float32, and the progress as JSON.
-
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";

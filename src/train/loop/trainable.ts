@@ -1,5 +1,4 @@
-// A decoder to train: the loss of a batch and its gradients, computed by the runtime. Parameters are fed from the arrays of
-// the optimizer; frozen weights are bound in place.
+// A decoder to train. Parameters are fed from the arrays of the optimizer; frozen weights are bound in place.
 import { CheckpointError, type Random, RecipeError } from "../../core/index.js";
 import type { Batch } from "../../data/index.js";
 import {

@@ -1,5 +1,3 @@
-// The training loop: steps, log, held-out loss, checkpoints, and the state to resume from.
-
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppendLog, CancelledError, exists, formatSome, LayergraftError, Random } from "../../core/index.js";

@@ -1,5 +1,3 @@
-// The folder of a training run: its log, states and checkpoints, and links to the last and the best of these.
-
 import { mkdir, readdir, realpath, rename, rm, symlink } from "node:fs/promises";
 import { basename, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { exists, LOCK_FILE, type Lock, OutputError, takeLock } from "../../core/index.js";

@@ -1,4 +1,3 @@
-// What a training run is given, and what it reports.
 import type { ModelSource } from "../../engine/index.js";
 import type { OpenedPlan } from "../../merge/index.js";
 import type { Run } from "../run/run-schema.js";

@@ -1,5 +1,3 @@
-// Reads run files and runs given as values, with presets filled in.
-
 import { isObject, mergeObjects, own, RecipeError } from "../../core/index.js";
 import {
   type Checked,

@@ -1,5 +1,3 @@
-// Rates, lengths and steps of a run, once its base and data are known.
-
 import { formatCount } from "../../core/index.js";
 import { defaultRate, scaledPreset } from "./presets.js";
 import { type Run, type Schedule, warmupSteps } from "./run-schema.js";

@@ -1,6 +1,4 @@
-// Writes a run as a folder for PyTorch: configuration, sequences in training order, a Python script on TRL and PEFT, and
-// scripts that start it.
-
+// Writes a run as a folder for PyTorch: configuration, sequences in training order, and scripts on TRL and PEFT.
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
