@@ -1,7 +1,6 @@
 import type { StepKind } from "../steps/step.js";
 import type { StepRunnerId } from "../steps/step-state.js";
 
-/** A step that can run. Its folder has what it does. */
 export interface ReadyStep {
   readonly key: string;
   readonly kind: StepKind;

@@ -93,7 +93,6 @@ function moduleOf(name: string, { layer, part, shape, transposed }: LoraBaseTens
   return [{ tensor: name, module: name.replace(/\.weight$/, ""), layer, part, out, in: input }];
 }
 
-/** The factors of a module, float32, row-major. */
 export interface LoraFactors {
   /** [rank, in] */
   readonly a: Float32Array;
