@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { formatDuration, isObject, LayergraftError, readRetryAfter, redactor } from "../core/index.js";
-import { boundedAnswer, checkedAnswer } from "./answers.js";
+import { checkedAnswer, wholeAnswer } from "./answers.js";
 import { HubError } from "./hub-error.js";
 import { Pace } from "./pace.js";
 import type { HubSettings } from "./settings.js";
@@ -83,8 +83,8 @@ export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptio
         const signals = eitherSignal(either.signal, silent.signal);
         const response = await fetch(input, { ...init, ...body, headers, ...signals });
         onBytes(Number.POSITIVE_INFINITY);
-        if (!upload) return await checkedAnswer(path, response, server, init?.body, onBytes);
-        const answer = await boundedAnswer(response);
+        if (!upload) return await checkedAnswer(path, response, server, onBytes);
+        const answer = await wholeAnswer(response, onBytes);
         // A server that refuses may not read the rest of the body, and would be waited for.
         if (answer.status >= 400) silent.abort();
         return answer;

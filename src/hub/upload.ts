@@ -8,7 +8,7 @@ import { CancelledError, formatSome, isAnySystemError, LayergraftError, shorten,
 import { isCommit } from "./cache.js";
 import { beginHash, type HubFile } from "./contents.js";
 import { HubError } from "./hub-error.js";
-import { listRepository } from "./listing.js";
+import { listRepository } from "./repository.js";
 import { hubFetch, networkReason, type RequestOptions, reasonOf, statusOf } from "./requests.js";
 import type { HubSettings } from "./settings.js";
 import { type OnUpload, seldom, UploadProgress } from "./upload-progress.js";
