@@ -1,13 +1,19 @@
 // Continuous batching: answers of one batch begin and end independently of each other. A new prompt is read pass by pass,
 // between the steps of the answers under way.
-
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { CancelledError, type Random } from "../core/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
-import { requireNumber, requireWhole } from "./options.js";
 import { longestOf, PASS_TOKENS, passes } from "./prefill.js";
-import { type SamplingOptions, sampleToken, scoresAt, type TokenScores, topLogprobs } from "./sampling.js";
+import {
+  requireNumber,
+  requireWhole,
+  type SamplingOptions,
+  sampleToken,
+  scoresAt,
+  type TokenScores,
+  topLogprobs,
+} from "./sampling.js";
 import { lastOf } from "./score.js";
 
 /** One answer to a prompt of at least one token. */

@@ -1,11 +1,9 @@
 // Answers many prompts at a time: a row of the batch gets the next prompt as soon as its answer ends.
-
 import { Random } from "../core/index.js";
 import { type BatchRequest, DecodingBatch, rowsFor, type TokenAnswer } from "./decoding-batch.js";
 import type { LoadedDecoder } from "./loaded-decoder.js";
-import { requireWhole } from "./options.js";
 import { sharedBeginning, sharedLength } from "./prefill.js";
-import type { SamplingOptions } from "./sampling.js";
+import { requireWhole, type SamplingOptions } from "./sampling.js";
 
 export interface GenerateTokensOptions extends SamplingOptions, Pick<BatchRequest, "maxNewTokens" | "stopIds"> {
   /** Seed of sampling, or one for each prompt; each has its own random stream. Default 0. */

@@ -2,11 +2,10 @@
 import { inputsOf, type Node } from "./graph/index.js";
 import { buildDecoder, readSpec } from "./model/index.js";
 import type { ModelSource } from "./model-source.js";
-import { RopeTables } from "./rope-tables.js";
+import { feedsOf, RopeTables } from "./rope-tables.js";
 import { lowerGraph, openSession, type SessionOptions } from "./runtime/index.js";
 import { loadSourceTokenizer } from "./source-text.js";
 import { beginOf } from "./text/prompt-tokens.js";
-import { feedsOf } from "./text-feeds.js";
 import { bindWeights } from "./weights.js";
 
 export interface StateOptions extends Pick<SessionOptions, "threads"> {

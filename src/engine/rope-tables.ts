@@ -1,5 +1,5 @@
 // Tables of cosines and sines of rotary positions, which grow with the longest text.
-import { type RopeSpec, ropeCos, ropeSin } from "./model/index.js";
+import { FEEDS, type RopeSpec, ropeCos, ropeSin } from "./model/index.js";
 import type { TensorValue } from "./runtime/index.js";
 
 /** Initial rows of a table, which doubles for longer texts. */
@@ -54,4 +54,23 @@ function makeTables(index: number, rope: RopeSpec, isLong: boolean, rows: number
     return { dtype: "f32", shape: [rows, half], data };
   };
   return { [ropeCos(index)]: table(Math.cos), [ropeSin(index)]: table(Math.sin) };
+}
+
+export function integers(shape: readonly number[], values: readonly number[]): TensorValue {
+  return { dtype: "i64", shape, data: BigInt64Array.from(values, BigInt) };
+}
+
+/** Feeds of texts one after the other, each of which attends to itself. */
+export function feedsOf(texts: readonly (readonly number[])[], ropes: RopeTables): Record<string, TensorValue> {
+  const ids = texts.flat();
+  const shape = [1, ids.length];
+  const longest = texts.reduce((most, text) => Math.max(most, text.length), 0);
+  const positions = texts.flatMap((text) => [...text.keys()]);
+  const segments = texts.flatMap((text, i) => text.map(() => i));
+  return {
+    [FEEDS.ids]: integers(shape, ids),
+    [FEEDS.positions]: integers(shape, positions),
+    [FEEDS.segments]: integers(shape, segments),
+    ...ropes.feeds(longest, ids.length),
+  };
 }

@@ -1,6 +1,6 @@
 // From logits to the next token: greedy, or sampled with temperature, top-k and top-p. In linear time, as sorting the
 // vocabulary would take longer than a small model.
-import type { Random } from "../core/index.js";
+import { type Random, usageError } from "../core/index.js";
 
 export interface SamplingOptions {
   /** Divides the logits before sampling. Default: 0, which takes the most likely token. */
@@ -150,4 +150,21 @@ function total(values: Float64Array): number {
   let sum = 0;
   for (let i = 0; i < values.length; i++) sum += values[i] as number;
   return sum;
+}
+
+/** @throws LayergraftError if an option that is given is not a whole number, or too small */
+export function requireWhole(options: Readonly<Record<string, number | undefined>>, least: number): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (value === undefined || (Number.isSafeInteger(value) && value >= least)) continue;
+    throw usageError(`${name} is ${value}; it must be a whole number, at least ${least}`);
+  }
+}
+
+/** @throws LayergraftError if an option that is given is not a number from 0 to `most` */
+export function requireNumber(options: Readonly<Record<string, number | undefined>>, most: number): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (value === undefined || (Number.isFinite(value) && value >= 0 && value <= most)) continue;
+    const range = Number.isFinite(most) ? ` from 0 to ${most}` : ", at least 0";
+    throw usageError(`${name} is ${value}; it must be a number${range}`);
+  }
 }

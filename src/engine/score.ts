@@ -1,9 +1,8 @@
 // Log-probabilities of given tokens: texts are batched by length, and their common prefix is computed once.
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Wanted } from "./loaded-decoder.js";
-import { requireWhole } from "./options.js";
 import { extend, sharedBeginning, sharedLength } from "./prefill.js";
-import { topLogprobs } from "./sampling.js";
+import { requireWhole, topLogprobs } from "./sampling.js";
 
 export interface ScoreOptions {
   /** Texts computed at once; default 8. */

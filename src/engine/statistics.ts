@@ -16,11 +16,10 @@ import { type SourceOptions, writeSharded } from "../weights/index.js";
 import { gradients, inputsOf, type Node } from "./graph/index.js";
 import { buildDecoder, FEEDS, locateWeights, readSpec, type StoredWeight } from "./model/index.js";
 import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
-import { RopeTables } from "./rope-tables.js";
+import { feedsOf, integers, RopeTables } from "./rope-tables.js";
 import { lowerGraph, openSession, type TensorValue } from "./runtime/index.js";
 import { loadSourceTokenizer } from "./source-text.js";
 import { beginOf } from "./text/prompt-tokens.js";
-import { feedsOf, integers } from "./text-feeds.js";
 import { bindWeights } from "./weights.js";
 
 export interface StatisticsOptions extends SourceOptions, CallOptions {

@@ -1,7 +1,7 @@
 // Answers of the hub's API. A login page or a broken proxy may send something else in their place.
 
 import { isObject, shorten } from "../core/index.js";
-import { HubError } from "./hub-error.js";
+import { HubError } from "./settings.js";
 
 const LISTS: readonly (readonly [path: RegExp, field: string])[] = [
   [/\/preupload\//, "files"],

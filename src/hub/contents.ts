@@ -1,7 +1,5 @@
 // The bytes of a repository's files, by range requests. A broken connection resumes where it ended.
-
 import { createHash, type Hash } from "node:crypto";
-import { HubError } from "./hub-error.js";
 import { LEAST_PROGRESS, Pace } from "./pace.js";
 import {
   isBrokenStream,
@@ -13,6 +11,7 @@ import {
   SILENT_MS,
   StatusError,
 } from "./requests.js";
+import { HubError } from "./settings.js";
 
 export interface HubFile {
   readonly path: string;

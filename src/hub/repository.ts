@@ -1,12 +1,10 @@
 // A repository of the hub at one commit: its files, and their content.
-
 import { CancelledError, type Progress } from "../core/index.js";
 import { checkedPath, isCommit, RepositoryCache } from "./cache.js";
 import { Contents, type HubFile } from "./contents.js";
 import { downloadFiles } from "./download.js";
-import { HubError } from "./hub-error.js";
 import { EXPLAINED, explain, hubFetch, type RequestOptions, StatusError } from "./requests.js";
-import type { HubSettings } from "./settings.js";
+import { HubError, type HubSettings } from "./settings.js";
 
 export interface RepositoryOptions extends RequestOptions {
   readonly type: "model" | "dataset";

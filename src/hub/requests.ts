@@ -1,11 +1,9 @@
 // Requests to the hub: the token, retries, and what a refusal means.
-
 import { setTimeout as sleep } from "node:timers/promises";
 import { formatDuration, isObject, LayergraftError, readRetryAfter, redactor } from "../core/index.js";
 import { checkedAnswer, wholeAnswer } from "./answers.js";
-import { HubError } from "./hub-error.js";
 import { Pace } from "./pace.js";
-import type { HubSettings } from "./settings.js";
+import { HubError, type HubSettings } from "./settings.js";
 import { countedBody } from "./upload-progress.js";
 
 /** Retries in a row after a server error or a broken connection. */

@@ -15,6 +15,7 @@ export {
   foldersOf,
   openCheckpoint,
   parameterCount,
+  requireUnchanged,
   zeroRows,
 } from "./checkpoint/checkpoint.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
@@ -32,11 +33,9 @@ export {
 export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./checkpoint/inspection.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./checkpoint/locate.js";
 export { transplant } from "./checkpoint/transplant.js";
-export { requireUnchanged } from "./checkpoint/unchanged.js";
 export { type AddedToken, BYTE_OF, textFoldersOf } from "./checkpoint/vocabulary.js";
 export { readGgufHeader } from "./gguf/header.js";
-export { findPreTokenizer } from "./gguf/pre-tokenizers.js";
-export { SPLIT_PATTERNS } from "./gguf/split-patterns.js";
+export { findPreTokenizer, SPLIT_PATTERNS } from "./gguf/pre-tokenizers.js";
 export { addRows } from "./kernels/adamw.js";
 export { Converter } from "./kernels/convert.js";
 export { BLOCKS, type BlockEncoding, ENCODINGS, type Encoding, encodedBytes } from "./kernels/encodings.js";

@@ -1,8 +1,7 @@
 // Reverse-mode differentiation as a transformation of graphs: derivatives are nodes of the same graph.
 import { sameDims } from "./dim.js";
-import type { Graph } from "./graph.js";
+import { type Graph, OPERATIONS } from "./graph.js";
 import { GraphError, type Node } from "./node.js";
-import { OPERATIONS } from "./operations.js";
 
 /**
  * The gradients of a scalar with respect to tensors. Only nodes between them and the scalar are derived.

@@ -1,7 +1,12 @@
 // The builder of graphs. Equal nodes are made once, so common subexpressions are shared; trivial ones are simplified.
 import { addDims, type Dim, isDim, multiplyDims, sameDims } from "./dim.js";
+import { ELEMENTWISE } from "./elementwise.js";
+import { INDEXING } from "./indexing.js";
+import { MATRIX } from "./matrix.js";
+import { MOVEMENT } from "./movement.js";
+import { NETWORK } from "./network.js";
 import { type Attribute, type Attributes, type ElementType, GraphError, type Node } from "./node.js";
-import { OPERATIONS } from "./operations.js";
+import type { Operation } from "./operation.js";
 
 /** Sizes in canonical form, so that equal shapes are equal strings. */
 function canonical(op: string, shape: readonly Dim[]): Dim[] {
@@ -276,3 +281,7 @@ export class Graph {
     return typeof x === "number" ? this.constant(x) : x;
   }
 }
+
+export const OPERATIONS: ReadonlyMap<string, Operation> = new Map(
+  [...ELEMENTWISE, ...MATRIX, ...MOVEMENT, ...INDEXING, ...NETWORK].map((operation) => [operation.name, operation]),
+);

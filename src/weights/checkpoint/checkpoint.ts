@@ -1,8 +1,16 @@
 // Opens checkpoints: configuration, and the place of every tensor in the model and on disk. Reads headers only.
-
 import { createHash } from "node:crypto";
+import { stat } from "node:fs/promises";
 import { basename } from "node:path";
-import { type DType, elementCount, formatBytes, type Shape } from "../../core/index.js";
+import {
+  type DType,
+  elementCount,
+  formatBytes,
+  formatSome,
+  LayergraftError,
+  type Shape,
+  stampOf,
+} from "../../core/index.js";
 import type { StoredBlocks } from "../kernels/encodings.js";
 import type { SafetensorsFile } from "../safetensors/reader.js";
 import { openShards } from "../safetensors/sharded.js";
@@ -234,4 +242,28 @@ function digestOf(files: readonly SafetensorsFile[]): string {
 /** Number of parameters: elements of all tensors, a tied head not counted twice. */
 export function parameterCount(checkpoint: Checkpoint): number {
   return [...checkpoint.tensors.values()].reduce((sum, tensor) => sum + elementCount(tensor.shape), 0);
+}
+
+/**
+ * Checks that the files on this machine are those that were opened. A commit on the hub never changes.
+ * @param consequence end of the message: what would happen, and what to do
+ * @param times modification times by path, of an earlier run; default: nothing about the files has changed in this one
+ * @throws LayergraftError code "changed" if a file changed
+ */
+export async function requireUnchanged(
+  checkpoints: Iterable<Checkpoint>,
+  consequence: string,
+  times?: Readonly<Record<string, number>>,
+): Promise<void> {
+  const changed = new Set<string>();
+  for (const { path, stamp, remote } of [...checkpoints].flatMap(({ files }) => files)) {
+    if (remote) continue;
+    const now = times ? stat(path).then(({ mtimeMs }) => mtimeMs) : stampOf(path);
+    if ((await now.catch(() => undefined)) !== (times ? times[path] : stamp)) changed.add(path);
+  }
+  const [first] = changed;
+  if (first === undefined) return;
+  throw new LayergraftError("changed", `${formatSome([...changed])} changed since the run began, so ${consequence}`, {
+    file: first,
+  });
 }

@@ -2,7 +2,34 @@
 // Source: llm_tokenizer_bpe and llama_vocab::impl::load in src/llama-vocab.cpp of ggml-org/llama.cpp, November 2026. It
 // names them by hashes of a tokenised text; the splits of a tokenizer.json identify them without the vocabulary.
 import { isObject } from "../../core/index.js";
-import { SPLIT_PATTERNS } from "./split-patterns.js";
+
+const WORDS = "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+";
+const REST = " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+const SLASHED_REST = " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+const CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+const SPELT_CONTRACTIONS = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])";
+const UPPER = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]";
+const LOWER = "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]";
+const CASED = (suffix: string) =>
+  `[^\\r\\n\\p{L}\\p{N}]?${UPPER}*${LOWER}+${suffix}|[^\\r\\n\\p{L}\\p{N}]?${UPPER}+${LOWER}*${suffix}`;
+
+/** Published ones. None of them backtracks over a run of characters. */
+export const SPLIT_PATTERNS = {
+  /** Also the default of the ByteLevel pre-tokenizer (pre_tokenizers/byte_level.rs). */
+  gpt2: "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+  gpt2Grouped: "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+  llama3: `${CONTRACTIONS}|${WORDS}|\\p{N}{1,3}|${REST}`,
+  llama3Spelt: `${SPELT_CONTRACTIONS}|${WORDS}|\\p{N}{1,3}|${REST}`,
+  /** Qwen 2 to 3. */
+  qwen2: `${CONTRACTIONS}|${WORDS}|\\p{N}|${REST}`,
+  /** Qwen 3.5. */
+  qwen35: `${CONTRACTIONS}|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+`,
+  /** Mistral's Tekken. */
+  tekken: `${CASED("")}|\\p{N}|${SLASHED_REST}`,
+  /** o200k, as in gpt-oss. */
+  o200k: `${CASED(`${CONTRACTIONS}?`)}|\\p{N}{1,3}|${SLASHED_REST}`,
+  bloom: " ?[^(\\s|[.,!?…。，、।۔،])]+",
+} as const;
 
 type Part = Readonly<Record<string, unknown>>;
 

@@ -13,12 +13,14 @@ import {
   type Combination,
   type Evaluation,
   evaluationsOf,
+  identify,
   isStored,
   type LowRankJob,
   type LowRankTerm,
   operationsOf,
   type Program,
   pursuitOf,
+  rangeOf,
   requireFloat,
   rowsMatter,
   type StoredTerm,
@@ -26,7 +28,6 @@ import {
   type Term,
 } from "./program.js";
 import { pursuitBytes } from "./pursuit.js";
-import { identify, rangeOf } from "./stored-range.js";
 import { type StoredSizes, StoredValues, storedBytes } from "./stored-values.js";
 import { type Block, declarationOf, type Workspace } from "./value-operation.js";
 import { elementsOfValues, mergeMatrix, wholeBytes } from "./whole-matrix.js";

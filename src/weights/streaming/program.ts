@@ -7,7 +7,6 @@ import { textOfCode } from "./own-code.js";
 import type { Pursuit } from "./pursuit.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
 import { MAX_PASSES } from "./sketch.js";
-import { rangeOf } from "./stored-range.js";
 import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
 
 /** How values are stored: one by one, or in blocks of a GGUF file, of which rows fill a whole number. */
@@ -445,4 +444,19 @@ function factorBytes({ lowRank }: StoredTerm): number {
 export function requireFloat(dtype: StoredType): FloatDType {
   if (!isDType(dtype) || !isFloatDType(dtype)) throw new TypeError(`${dtype} does not support arithmetic`);
   return dtype;
+}
+
+/** Names the range of a stored term, whatever is done with its values. */
+export function rangeOf({ file, offset, dtype, gathered }: StoredTerm): string {
+  return `${file} ${offset} ${dtype} ${gathered ? identify(gathered.row) : ""}`;
+}
+
+const IDENTITIES = new WeakMap<object, number>();
+let identified = 0;
+
+/** A number for an object that is compared by identity: within a thread, equal objects of a program are one. */
+export function identify(object: object): number {
+  const known = IDENTITIES.get(object) ?? ++identified;
+  IDENTITIES.set(object, known);
+  return known;
 }

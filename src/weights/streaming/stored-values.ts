@@ -2,9 +2,8 @@
 import { bytesPerElement, isDType } from "../../core/index.js";
 import type { KernelDType, Kernels } from "../kernels/kernels.js";
 import type { Inputs } from "./files.js";
-import { bytesPerValue, type LowRankTerm, requireFloat, type StoredTerm } from "./program.js";
+import { bytesPerValue, type LowRankTerm, rangeOf, requireFloat, type StoredTerm } from "./program.js";
 import { PURSUED, pursue } from "./pursuit.js";
-import { rangeOf } from "./stored-range.js";
 import type { Block } from "./value-operation.js";
 
 /** Sizes of buffers: `window` in bytes, the others in elements. */
