@@ -103,64 +103,28 @@ export class Graph {
 
   // ---- elementwise, with broadcasting as NumPy does it ----
 
-  add(a: Node, b: Node | number): Node {
-    return this.apply("add", [a, this.#operand(b)]);
-  }
-  sub(a: Node | number, b: Node | number): Node {
-    return this.apply("sub", [this.#operand(a), this.#operand(b)]);
-  }
-  mul(a: Node, b: Node | number): Node {
-    return this.apply("mul", [a, this.#operand(b)]);
-  }
-  div(a: Node | number, b: Node | number): Node {
-    return this.apply("div", [this.#operand(a), this.#operand(b)]);
-  }
-  neg(x: Node): Node {
-    return this.apply("neg", [x]);
-  }
-  exp(x: Node): Node {
-    return this.apply("exp", [x]);
-  }
-  log(x: Node): Node {
-    return this.apply("log", [x]);
-  }
-  sqrt(x: Node): Node {
-    return this.apply("sqrt", [x]);
-  }
-  reciprocal(x: Node): Node {
-    return this.apply("reciprocal", [x]);
-  }
-  tanh(x: Node): Node {
-    return this.apply("tanh", [x]);
-  }
-  sigmoid(x: Node): Node {
-    return this.apply("sigmoid", [x]);
-  }
-  erf(x: Node): Node {
-    return this.apply("erf", [x]);
-  }
-  relu(x: Node): Node {
-    return this.apply("relu", [x]);
-  }
+  readonly add = this.#binary("add");
+  readonly sub = this.#binary("sub");
+  readonly mul = this.#binary("mul");
+  readonly div = this.#binary("div");
+  readonly less = this.#binary("less");
+  readonly lessOrEqual = this.#binary("lessOrEqual");
+  readonly equal = this.#binary("equal");
+  readonly and = this.#binary("and");
+  readonly neg = this.#unary("neg");
+  readonly exp = this.#unary("exp");
+  readonly log = this.#unary("log");
+  readonly sqrt = this.#unary("sqrt");
+  readonly reciprocal = this.#unary("reciprocal");
+  readonly tanh = this.#unary("tanh");
+  readonly sigmoid = this.#unary("sigmoid");
+  readonly erf = this.#unary("erf");
+  readonly relu = this.#unary("relu");
   /** x sigmoid(x) */
-  silu(x: Node): Node {
-    return this.apply("silu", [x]);
-  }
+  readonly silu = this.#unary("silu");
   /** x Phi(x), or its approximation by tanh */
   gelu(x: Node, approximate: "none" | "tanh" = "none"): Node {
     return this.apply("gelu", [x], { approximate });
-  }
-  less(a: Node, b: Node): Node {
-    return this.apply("less", [a, b]);
-  }
-  lessOrEqual(a: Node, b: Node): Node {
-    return this.apply("lessOrEqual", [a, b]);
-  }
-  equal(a: Node, b: Node): Node {
-    return this.apply("equal", [a, b]);
-  }
-  and(a: Node, b: Node): Node {
-    return this.apply("and", [a, b]);
   }
   /** a where the condition is true, b elsewhere */
   where(condition: Node, a: Node | number, b: Node | number): Node {
@@ -187,12 +151,8 @@ export class Graph {
     if (typeof extent !== "number") throw new GraphError("meanLast", "the last axis has no fixed size", [x]);
     return this.mul(this.sum(x, [-1], true), 1 / extent);
   }
-  softmax(x: Node): Node {
-    return this.apply("softmax", [x]);
-  }
-  logSoftmax(x: Node): Node {
-    return this.apply("logSoftmax", [x]);
-  }
+  readonly softmax = this.#unary("softmax");
+  readonly logSoftmax = this.#unary("logSoftmax");
 
   // ---- movement ----
 
@@ -225,21 +185,15 @@ export class Graph {
   // ---- indices: from 0. Others are an error of the reference; ONNX Runtime counts negative ones from the end ----
 
   /** Rows of a table [V, D] by ids [...], as [..., D]. */
-  gather(table: Node, ids: Node): Node {
-    return this.apply("gather", [table, ids]);
-  }
+  readonly gather = this.#binary("gather");
   /** A table [rows, D] of zeros to which rows [N, D] are added at ids [N]. */
   scatterRows(ids: Node, values: Node, rows: Dim): Node {
     return this.apply("scatterRows", [ids, values], { shape: [rows] });
   }
   /** One element of each row of x [N, V], by ids [N]. */
-  pick(x: Node, ids: Node): Node {
-    return this.apply("pick", [x, ids]);
-  }
+  readonly pick = this.#binary("pick");
   /** Index of the largest element of the last axis, the first where several are equal. */
-  argMax(x: Node): Node {
-    return this.apply("argMax", [x]);
-  }
+  readonly argMax = this.#unary("argMax");
   oneHot(ids: Node, depth: Dim): Node {
     return this.apply("oneHot", [ids], { shape: [depth] });
   }
@@ -263,9 +217,7 @@ export class Graph {
     return this.apply("rope", [x, positions, cos, sin], { interleaved });
   }
   /** Minus the log-probability of labels [N] under logits [N, V]. */
-  crossEntropy(logits: Node, labels: Node): Node {
-    return this.apply("crossEntropy", [logits, labels]);
-  }
+  readonly crossEntropy = this.#binary("crossEntropy");
 
   // ---- for derivatives ----
 
@@ -275,6 +227,14 @@ export class Graph {
     const lead = x.shape.length - shape.length;
     const axes = x.shape.flatMap((dim, axis) => (axis < lead || (shape[axis - lead] === 1 && dim !== 1) ? [axis] : []));
     return this.reshape(axes.length > 0 ? this.sum(x, axes, true) : x, shape);
+  }
+
+  #unary(name: string) {
+    return (x: Node): Node => this.apply(name, [x]);
+  }
+
+  #binary(name: string) {
+    return (a: Node | number, b: Node | number): Node => this.apply(name, [this.#operand(a), this.#operand(b)]);
   }
 
   #operand(x: Node | number): Node {
