@@ -74,27 +74,26 @@ describe("text that is not the JSON of a header", () => {
     ["a byte that is never UTF-8", Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), /header is not UTF-8/],
     ["a surrogate encoded as UTF-8", Buffer.from([0x7b, 0x22, 0xed, 0xa0, 0x80, 0x22, 0x7d]), /header is not UTF-8/],
     ["an overlong quote", Buffer.from([0x7b, 0xc0, 0xa2, 0x7d]), /header is not UTF-8/],
-    ["a second object", "{}{}", /something follows the JSON at character 2;/],
-    ["padding with NUL", "{}\0", /something follows the JSON at character 2;/],
-    ["no end", "{", /expected a string at character 1;/],
-    ["a key without quotes", "{a:1}", /expected a string at character 1;/],
-    ["a key without end", '{"a', /a string that is not JSON at character 1;/],
-    ["a backslash at the end", '{"a\\', /a string that is not JSON at character 1;/],
-    ["an unknown escape", '{"\\x":1}', /a string that is not JSON at character 1;/],
-    ["a bare line break in a string", '{"\n":1}', /a string that is not JSON at character 1;/],
-    ["no value", '{"a":}', /expected a value at character 5;/],
-    ["no colon", '{"a" 1}', /expected ':' at character 5;/],
-    ["a comma too many", '{"a":1,}', /expected a string at character 7;/],
-    ["a comma too many in an array", '{"a":[1,]}', /expected a value at character 8;/],
-    ["no comma", '{"a":[1 2]}', /expected ',' or '\]' at character 8;/],
-    ["a leading zero", '{"a":01}', /expected ',' or '}' at character 6;/],
-    ["a plus", '{"a":+1}', /expected a value at character 5;/],
-    ["NaN", '{"a":NaN}', /expected a value at character 5;/],
-    ["a comment", "{/**/}", /expected a string at character 1;/],
-    ["space that JSON does not know", "{\u00a0}", /expected a string at character 1;/],
-    ["a number out of range", '{"a":1e400}', /a number out of range at character 10;/],
-    ["half a surrogate pair in a name", '{"\\ud800":1}', /half a surrogate pair at character 1;/],
-    ["a pair the wrong way round", '{"__metadata__":{"a":"\\udc00\\ud800"}}', /half a surrogate pair at character 21;/],
+    ["a second object", "{}{}", json],
+    ["padding with NUL", "{}\0", json],
+    ["no end", "{", json],
+    ["a key without quotes", "{a:1}", json],
+    ["a key without end", '{"a', json],
+    ["a backslash at the end", '{"a\\', json],
+    ["an unknown escape", '{"\\x":1}', json],
+    ["a bare line break in a string", '{"\n":1}', json],
+    ["no value", '{"a":}', json],
+    ["no colon", '{"a" 1}', json],
+    ["a comma too many", '{"a":1,}', json],
+    ["a comma too many in an array", '{"a":[1,]}', json],
+    ["no comma", '{"a":[1 2]}', json],
+    ["a leading zero", '{"a":01}', json],
+    ["a plus", '{"a":+1}', json],
+    ["NaN", '{"a":NaN}', json],
+    ["a comment", "{/**/}", json],
+    ["space that JSON does not know", "{\u00a0}", json],
+    ["half a surrogate pair in a name", '{"\\ud800":1}', /a name that is not Unicode text/],
+    ["a pair the wrong way round", '{"__metadata__":{"a":"\\udc00\\ud800"}}', /value is not Unicode text/],
   ])("%s", async (_, header, what) => {
     await refused(fileOf(header), what);
   });
@@ -109,12 +108,12 @@ describe("text that is not the JSON of a header", () => {
     ["the offsets of a tensor, once escaped", '{"a":{"data_offsets":[0,1],"data_offset\\u0073":[0,1]}}'],
     ["__proto__", '{"__metadata__":{"__proto__":"1","__proto__":"2"}}'],
   ])("%s twice", async (_, header) => {
-    await refused(fileOf(header, 1), /the key ".+" is repeated at character \d+;/);
+    await refused(fileOf(header, 1), /a key is repeated;/);
   });
 
   test("ten million brackets end in an error, not in an overflow of the stack", async () => {
-    await refused(fileOf(`{"a":${"[".repeat(1e7)}`), /nested too deep at character 13;/);
-    await refused(fileOf('{"a":'.repeat(2e6)), /nested too deep/);
+    await refused(fileOf(`{"a":${"[".repeat(1e7)}`), json);
+    await refused(fileOf('{"a":'.repeat(2e6)), json);
   });
 
   test("endless strings and numbers are read, and cut short in messages", async () => {
@@ -124,10 +123,10 @@ describe("text that is not the JSON of a header", () => {
     await refused(file.subarray(0, -1), /is cut off/);
     await refused(fileOf(`{"${name}":1}`), /tensor "k{200}…" is not described/, { tensor: name });
     await refused(fileOf(`{"${"\\u0041".repeat(1e6)}":1}`), /tensor "A{200}…"/);
-    await refused(fileOf(`{"a":1,"${name}":1,"${name}":2}`), /the key "k{200}…" is repeated/);
+    await refused(fileOf(`{"a":1,"${name}":1,"${name}":2}`), /a key is repeated/);
     await refused(fileOf(`{"${name}`), json);
     await refused(fileOf(`{"a":{"dtype":"${name}"}}`), /unknown dtype "k{200}…"/);
-    await refused(fileOf(`{"a":{"dtype":"U8","shape":[${"9".repeat(2e6)}]}}`), /a number out of range/);
+    await refused(fileOf(`{"a":{"dtype":"U8","shape":[${"9".repeat(2e6)}]}}`), /a shape that is not a list/);
     await refused(fileOf(`{"a":{"dtype":"U8","shape":[${"2,".repeat(1e5)}2],"data_offsets":[0,1]}}`), /100001 axes/);
   });
 
@@ -145,7 +144,7 @@ describe("impossible tensors", () => {
   const shaped = (extent: string) => one(`"dtype":"U8","shape":[${extent}],"data_offsets":[0,4]`);
   const ranged = (range: string) => one(`"dtype":"U8","shape":[4],"data_offsets":${range}`);
 
-  const numbers = ["-1", "-0", "4.0", "4.5", "1e3", "4E0", "9007199254740992", "18446744073709551616", '"4"', "null"];
+  const numbers = ["-1", "-0", "4.5", "1e400", "9007199254740992", "18446744073709551616", '"4"', "null"];
   test.each([...numbers, "true", "[4]", "{}"])("%s as an extent or an offset", async (number) => {
     await refused(fileOf(shaped(number), 4), whole, { tensor: "t" });
     await refused(fileOf(ranged(`[0,${number}]`), 4), offsets, { tensor: "t" });
@@ -185,7 +184,7 @@ describe("impossible tensors", () => {
   test.each<[string, string, RegExp]>([
     ["is null", "1", /__metadata__ is not an object/],
     ["is a list", "[]", /__metadata__ is not an object/],
-    ["holds a number", '{"a":1}', /__metadata__ has the key "a", whose value is not a string/],
+    ["holds a number", '{"a":1}', /__metadata__ has the key "a", whose value is not Unicode text/],
     ["holds null", '{"constructor":null}', /has the key "constructor", whose value/],
     ["holds an object", '{"__proto__":{"a":"b"}}', /has the key "__proto__", whose value/],
   ])("metadata that %s", async (_, metadata, what) => {

@@ -1,6 +1,6 @@
 // Parses, checks and writes safetensors headers, with all checks of the reference crate.
-import { DTYPE_BITS, type DType, FormatError, formatShape, isDType, type Shape } from "../../core/index.js";
-import { type HeaderJson, isUnicode, parseHeaderJson, quote } from "./header-json.js";
+import { DTYPE_BITS, type DType, FormatError, formatShape, isDType, isObject, type Shape } from "../../core/index.js";
+import { isUnicode, parseHeaderJson, quote } from "./header-json.js";
 
 /** Maximum header size, as in the reference crate (`MAX_HEADER_SIZE`); about a million tensors. */
 export const MAX_HEADER_BYTES = 100_000_000;
@@ -65,9 +65,9 @@ export function parseHeaderLength(start: Uint8Array, fileBytes: number, file: st
 /**
  * Parses and checks a header.
  *
- * Rejects everything the reference crate rejects: unknown dtypes, ranges that do not match dtype and shape, overlaps,
- * gaps or trailing bytes in the data, metadata that is not text. Also rejects what the format forbids but the crate
- * accepts: duplicate keys, space before the '{', a list in place of a tensor's object.
+ * Rejects what the reference crate rejects: unknown dtypes, ranges that do not match dtype and shape, overlaps, gaps or
+ * trailing bytes in the data, metadata that is not text. Also rejects what the format forbids but the crate accepts:
+ * duplicate keys, space before the '{', a list in place of a tensor's object. Whole numbers may be written as 4.0.
  * @param json the header's bytes, without the eight of its length
  * @param fileBytes size of the whole file
  * @param file name for error messages
@@ -85,12 +85,12 @@ export function parseHeader(json: Uint8Array, fileBytes: number, file: string): 
     throw new FormatError(`${file}: the safetensors header does not begin with '{'; the file is damaged`, { file });
   }
   const root = parseHeaderJson(text, file);
-  if (!(root instanceof Map)) throw new FormatError(`${file}: the safetensors header is not an object`, { file });
+  if (!isObject(root)) throw new FormatError(`${file}: the safetensors header is not an object`, { file });
 
   const dataStart = LENGTH_BYTES + json.byteLength;
-  const metadata = parseMetadata(root.get(METADATA_KEY), file);
+  const metadata = parseMetadata(root[METADATA_KEY], file);
   const tensors: TensorInfo[] = [];
-  for (const [name, entry] of root) {
+  for (const [name, entry] of Object.entries(root)) {
     if (name !== METADATA_KEY) tensors.push(parseTensor(name, entry, dataStart, file));
   }
   // Empty tensors share their offset with the next one and must come first, else they would seem to overlap it.
@@ -99,20 +99,17 @@ export function parseHeader(json: Uint8Array, fileBytes: number, file: string): 
   return { tensors, metadata };
 }
 
-function parseMetadata(value: HeaderJson | undefined, file: string): Record<string, string> {
+function parseMetadata(value: unknown, file: string): Record<string, string> {
   if (value === undefined || value === null) return {};
-  if (!(value instanceof Map)) throw new FormatError(`${file}: ${METADATA_KEY} is not an object`, { file });
-  const metadata: [string, string][] = [];
-  for (const [key, text] of value) {
-    if (typeof text !== "string") {
-      throw new FormatError(`${file}: ${METADATA_KEY} has the key ${quote(key)}, whose value is not a string`, {
-        file,
-        field: key,
-      });
-    }
-    metadata.push([key, text]);
+  if (!isObject(value)) throw new FormatError(`${file}: ${METADATA_KEY} is not an object`, { file });
+  for (const [key, text] of Object.entries(value)) {
+    if (typeof text === "string" && isUnicode(key) && isUnicode(text)) continue;
+    throw new FormatError(`${file}: ${METADATA_KEY} has the key ${quote(key)}, whose value is not Unicode text`, {
+      file,
+      field: key,
+    });
   }
-  return Object.fromEntries(metadata);
+  return value as Record<string, string>;
 }
 
 function isNatural(value: unknown): value is number {
@@ -132,7 +129,7 @@ function dataBits(dtype: DType, shape: Shape): number | undefined {
   return bits;
 }
 
-function parseTensor(name: string, entry: HeaderJson, dataStart: number, file: string): TensorInfo {
+function parseTensor(name: string, entry: unknown, dataStart: number, file: string): TensorInfo {
   const fail = (what: string, expected?: string, actual?: string): never => {
     throw new FormatError(`${file}: tensor ${quote(name)} ${what}; the file is damaged or not safetensors`, {
       file,
@@ -141,17 +138,16 @@ function parseTensor(name: string, entry: HeaderJson, dataStart: number, file: s
       ...(actual === undefined ? {} : { actual }),
     });
   };
-  if (!(entry instanceof Map)) return fail("is not described by an object");
-  const dtype = entry.get("dtype");
+  if (!isUnicode(name)) return fail("has a name that is not Unicode text");
+  if (!isObject(entry)) return fail("is not described by an object");
+  const { dtype, shape, data_offsets: range } = entry;
   if (typeof dtype !== "string" || !isDType(dtype)) {
     const known = Object.keys(DTYPE_BITS).join(" ");
     if (typeof dtype !== "string") return fail("has no dtype", known);
     return fail(`has the unknown dtype ${quote(dtype)}`, known, dtype);
   }
-  const shape = entry.get("shape");
   if (!Array.isArray(shape) || !shape.every(isNatural)) return fail(`has a shape that is not a list of ${NATURALS}`);
-  const range = entry.get("data_offsets");
-  const [begin, end, ...more] = Array.isArray(range) ? range : [];
+  const [begin, end, ...more]: unknown[] = Array.isArray(range) ? range : [];
   if (!isNatural(begin) || !isNatural(end) || more.length > 0)
     return fail(`has data_offsets that are not two ${NATURALS}`);
   if (end < begin) return fail(`ends at byte ${end}, before it begins at byte ${begin}`);
