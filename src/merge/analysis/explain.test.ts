@@ -162,6 +162,15 @@ describe("a weighted average is explained, bit for bit:", () => {
   });
 });
 
+it("a swap of experts that changed little more than rounding does is a swap", async () => {
+  const near = await family(bench, [0.008, 0.008], { dtype: "F32", layers: 4 });
+  const [task, language] = near.experts;
+  const recipe = { method: "swap", task, language, bottom: 1, top: 1, outside: "task", dtype: "bfloat16" };
+  const found = await explain(await merge(recipe as RecipeInput), near.experts, near.base);
+  const layers = { language: "0, 3" };
+  expect(found.recipe).toEqual({ method: "swap", task, language, layers, outside: "task" });
+});
+
 /** Verdicts on the matrices of layers, of a merge of the first two experts. */
 async function matrixVerdicts(recipe: object): Promise<Set<string>> {
   const { tensors } = await explain(await merge(recipe as RecipeInput), kin.experts.slice(0, 2), kin.base);

@@ -140,8 +140,24 @@ function assign(unit: readonly Fitted[], level: number): void {
   const unchanged = weights.findIndex((_, i) => i < base && isNone(i + 1));
   const settled = weights[base] === 1 && unchanged >= 0 ? weights.map((_, i) => (i === unchanged ? 1 : 0)) : weights;
   const next = UNITS[level + 1];
-  if (unit.every((one) => residualOf(one, weights) <= roundingOf(one))) for (const one of unit) one.weights = settled;
-  else if (next) for (const smaller of groupBy(unit, ({ stored }) => next(stored)).values()) assign(smaller, level + 1);
+  const smaller = next ? [...groupBy(unit, ({ stored }) => next(stored)).values()] : [];
+  const isGood = unit.every((one) => residualOf(one, weights) <= roundingOf(one));
+  if (isGood && isAsGood(unit, weights, smaller)) for (const one of unit) one.weights = settled;
+  else for (const part of smaller) assign(part, level + 1);
+}
+
+/** Whether weights leave over about as little as weights of smaller units would: where changes are small, rounding hides much. */
+function isAsGood(
+  unit: readonly Fitted[],
+  weights: readonly number[],
+  smaller: readonly (readonly Fitted[])[],
+): boolean {
+  if (smaller.length < 2) return true;
+  const over = (part: readonly Fitted[], own: readonly number[]) =>
+    part.reduce((sum, one) => sum + residualOf(one, own), 0);
+  const least = smaller.reduce((sum, part) => sum + over(part, solve(part)), 0);
+  const nothing = unit.reduce((sum, one) => sum + roundingOf(one) / 1000 + NOTHING * (one.gram.at(-1)?.at(-1) ?? 0), 0);
+  return over(unit, weights) <= 1.2 * least + nothing;
 }
 
 /** Squared norm of what rounding may leave over. */
@@ -171,20 +187,23 @@ function solve(unit: readonly Fitted[]): number[] {
       for (let j = i; factor !== 0 && j < size; j++) row[j] = (row[j] ?? 0) - factor * (pivot[j] ?? 0);
     }
   }
-  // How far rounding moves a weight: its error per element, against the size of the change.
+  const exact = rows.map((row, i) => (row[i] ? (row[size - 1] ?? 0) / row[i] : 0));
+  // How far rounding moves a weight: its error per element, against the size of the change. Where changes are as small as the
+  // rounding, it does not average out; then a simpler weight is as good if it leaves over about as much.
   const elements = unit.reduce((sum, { stored }) => sum + elementCount(stored.shape), 0);
-  const noise = Math.sqrt(unit.reduce((sum, one) => sum + roundingOf(one), 0) / (3 * elements));
-  const weights = rows.map((row, i) =>
-    simplest(row[i] ? (row[size - 1] ?? 0) / row[i] : 0, Math.min(0.02, 1e-6 + (2 * noise) / Math.sqrt(scale[i] || 1))),
-  );
+  const noise = unit.reduce((sum, one) => sum + roundingOf(one), 0) / (3 * elements);
+  const left = unit.reduce((sum, one) => sum + residualOf(one, [...exact, 0]), 0);
+  const error = Math.max(4 * noise, left / 1000);
+  const weights = exact.map((weight, i) => simplest(weight, 1e-6 + Math.sqrt(error / (scale[i] || 1))));
   return [...weights, simplest(1 - weights.reduce((sum, weight) => sum + weight, 0), 1e-9)];
 }
 
-/** The simplest number near one: a fraction of small numbers, or three decimals. */
+/** The simplest number near one: a whole number, a fraction of small numbers, or three decimals. */
 function simplest(value: number, tolerance: number): number {
   for (const denominator of [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 100, 1000]) {
     const near = Math.round(value * denominator) / denominator;
-    if (Math.abs(near - value) < tolerance) return near === 0 ? 0 : near;
+    const most = denominator === 1 ? 0.1 : 0.02;
+    if (Math.abs(near - value) < Math.min(most, tolerance)) return near === 0 ? 0 : near;
   }
   return value;
 }

@@ -219,6 +219,8 @@ test("methods that trim or drop merge factor by factor, as PEFT does", async () 
     ties: { method: "ties", base, models: [first, second], density: 0.5 },
     pruned: { method: "breadcrumbs", base, models: pruned, density: 0.5, gamma: 0 },
   };
+  const planned = await planRecipe({ ...recipes.ties, as: "adapter" } as unknown as RecipeInput);
+  expect(summarizePlan(planned).adapter).toEqual({ matrices: 9, ranks: [3, 3], whole: 0 });
   for (const [name, recipe] of Object.entries(recipes)) {
     const { config, tensors } = await readAdapter(await writeAsAdapter(recipe as unknown as RecipeInput));
     expect(config).toMatchObject({ r: 3, lora_alpha: 4 });

@@ -19,6 +19,7 @@ import {
 import {
   countBytes,
   countFetched,
+  factorOf,
   isWithin,
   type Job,
   layoutFolder,
@@ -89,6 +90,7 @@ export function summarizePlan({ plan, sources }: OpenedPlan): PlanSummary {
     bytesToWrite += tensorBytes(step);
   }
   const tensors = factors.length + whole.length;
+  const saved = whole.filter(({ tensor }) => !factorOf(tensor)).length;
   const bytesToMeasure = measuringBytes(plan.measurements, sources, assumed);
   return {
     tensors,
@@ -100,7 +102,7 @@ export function summarizePlan({ plan, sources }: OpenedPlan): PlanSummary {
     bytesToWrite,
     ...bytesOfHub({ plan, sources }, assumed, whole),
     ...(adapter
-      ? { adapter: { matrices: ranks.length, ranks: [Math.min(...ranks), Math.max(...ranks)], whole: whole.length } }
+      ? { adapter: { matrices: ranks.length, ranks: [Math.min(...ranks), Math.max(...ranks)], whole: saved } }
       : {}),
     ownership: ownershipOf(plan),
   };
