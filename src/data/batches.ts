@@ -4,6 +4,7 @@ import type { Encoded } from "./encode.js";
 import { Mixture, type MixtureOptions } from "./mixture.js";
 import { DataError } from "./read/row.js";
 
+/** Examples of one or several sets, encoded. */
 export interface ExampleList {
   readonly sets: readonly { readonly name: string; readonly size: number; readonly weight?: number | undefined }[];
   /** Hash of all of them in their order. */
@@ -14,6 +15,7 @@ export interface ExampleList {
 
 export interface BatchOptions extends Omit<MixtureOptions, "sets"> {
   readonly examples: ExampleList;
+  /** Sequences of a batch. */
   readonly batch: number;
   /** Positions of a sequence at most. */
   readonly sequenceLength: number;

@@ -13,6 +13,7 @@ import { describeMapping, KNOWN_COLUMNS, mappingOf, requireColumns } from "./rec
 import { Sample } from "./sample.js";
 import type { ExampleStore } from "./store.js";
 
+/** Shared by all sets. */
 export interface CollectContext {
   /** The encoder for a mapping, with the name of its template. */
   readonly encoderFor: (map: MappingDeclaration) => { readonly encoder: Encoder; readonly template: string };
@@ -35,11 +36,13 @@ export interface Kept {
   readonly lossTokens: number;
   /** Tokens that are cut off. */
   readonly cutTokens: number;
+  /** Hash of ids and mask. */
   readonly digest: string;
 }
 
 export interface CollectedSet {
   readonly counts: GrowingCounts;
+  /** In the order of the files. */
   readonly kept: readonly Kept[];
 }
 

@@ -34,6 +34,7 @@ const charactersFilter = z.strictObject({
 
 const tokensFilter = z.strictObject({ tokens: z.strictObject(range) });
 
+/** One filter of a declaration. */
 export const filterSchema = z.union([columnFilter, charactersFilter, tokensFilter], {
   error: "must be a filter of a column, of characters or of tokens",
 });

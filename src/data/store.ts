@@ -15,6 +15,7 @@ const TOKEN_BYTES = 5;
 /** Bytes that an example's arrays take in memory besides their contents. */
 const ARRAY_BYTES = 400;
 
+/** Examples per write. */
 const GROUP = 1_000;
 
 export class ExampleStore {
@@ -24,6 +25,7 @@ export class ExampleStore {
   #kept: Encoded[] = [];
   #keptBytes = 0;
   #file: { readonly descriptor: number; readonly folder: string } | undefined;
+  /** Where each example in the file begins. */
   readonly #offsets: number[] = [];
   #fileBytes = 0;
 
@@ -36,6 +38,7 @@ export class ExampleStore {
     return this.#tokens.length;
   }
 
+  /** Whether examples are in a file. */
   get isSpilled(): boolean {
     return this.#file !== undefined;
   }

@@ -14,6 +14,7 @@ export const NAMES = { swap: "layer swap", math: "math", language: "swahili" } a
 export const EXPERTS = { task: "math expert", language: "Swahili expert" } as const;
 export const TASKS = { sw: "problems_sw.yaml", en: "problems_en.yaml" } as const;
 
+/** A row of the main table; scores from 0 to 1. */
 export interface MainRow {
   readonly name: string;
   /** What the model is, in a few words. */
@@ -122,6 +123,7 @@ export function demoAnswer(result: Results): string {
   );
 }
 
+/** How a model answered: the number and the equation are right, only the number is, or neither. */
 export type Mark = "right" | "wrong equation" | "wrong";
 
 export const MARKS: Readonly<Record<Mark, string>> = { right: "✓", "wrong equation": "~", wrong: "✗" };
@@ -132,6 +134,7 @@ export interface Answer {
   readonly mark: Mark;
 }
 
+/** A model's answers to the shown problems. */
 export interface ModelAnswers {
   /** The model: a row of the main table, or `layer swap, bottom 2, top 1`. */
   readonly model: string;
@@ -147,6 +150,7 @@ export interface Problem {
   readonly sw: string;
   readonly en: string;
   readonly answer: number;
+  /** The equation that leads to it: `9 - 7 = 2.` */
   readonly solution: string;
 }
 

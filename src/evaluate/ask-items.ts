@@ -14,6 +14,7 @@ export interface ItemAnswer {
   readonly error?: string;
 }
 
+/** An item, its place among the items, and the fields of a request that asks for it. */
 interface Asked<I extends Item> {
   readonly index: number;
   readonly item: I;
@@ -21,8 +22,10 @@ interface Asked<I extends Item> {
   readonly common: { readonly prefix: string; readonly specialTokens: boolean };
 }
 
+/** Whom to ask, and who takes the answers. */
 export interface Asking {
   readonly backend: Backend;
+  /** Called once for each item, with its index, when its answer is there. */
   readonly onAnswer: (index: number, answer: ItemAnswer) => void;
   readonly signal: AbortSignal | undefined;
 }
@@ -119,6 +122,7 @@ async function choose(asked: readonly Asked<ChooseItem>[], asking: Asking): Prom
   if (left.length > 0) await score(left, asking);
 }
 
+/** Asks for the log-likelihood of each choice. */
 async function score(asked: readonly Asked<ChooseItem>[], { backend, onAnswer, signal }: Asking): Promise<void> {
   const requests = asked.flatMap(({ context, common, item }, i) =>
     item.choices.map((continuation, choice) => ({ i, choice, request: { context, continuation, ...common } })),

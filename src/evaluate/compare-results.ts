@@ -23,6 +23,7 @@ export interface CompareResultsOptions {
   readonly discordance?: number | undefined;
 }
 
+/** A method on a metric, against the first method. */
 export interface MethodComparison extends Comparison {
   /** Its place in `methods`, from 1. */
   readonly method: number;
@@ -51,6 +52,7 @@ export interface ComparedMethod {
 export interface ResultsComparison {
   readonly methods: readonly ComparedMethod[];
   readonly tasks: readonly TaskComparison[];
+  /** Tasks that are not compared, each with the reason. */
   readonly skipped: readonly { readonly task: string; readonly reason: string }[];
 }
 

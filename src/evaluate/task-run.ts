@@ -48,6 +48,7 @@ const MAX_EXECUTIONS = 4;
 
 export interface TaskRunOptions
   extends Pick<EvaluateOptions, "backend" | "sandbox" | "seed" | "signal" | "onProgress" | "onSample"> {
+  /** Place of the task among all, from 1, and how many there are. */
   readonly number: number;
   readonly tasks: number;
   readonly folder: ResultFolder | undefined;
@@ -68,6 +69,7 @@ export class TaskRun {
   #refused = 0;
   #lastError = "";
   #answered = 0;
+  /** Answers that were there from an earlier run. */
   #cached = 0;
   readonly #started = performance.now();
   #seconds = 0;
@@ -171,6 +173,7 @@ export class TaskRun {
     return { outcome, detail };
   }
 
+  /** The prompt for the samples, with the digest of its shared beginning. */
   #promptOf({ prompt }: Item): Sample["prompt"] {
     const beginning = prompt.form === "text" ? prompt.shared : prompt.messages.slice(0, prompt.shared);
     const digest = keyOf(beginning).slice(0, 16);
@@ -222,6 +225,7 @@ export class TaskRun {
     });
   }
 
+  /** Items per second, of those that were computed. */
   #rate(): number | undefined {
     const [count, seconds] = [this.#done - this.#cached, (performance.now() - this.#started) / 1000];
     return count > 0 && seconds > 0 ? count / seconds : undefined;

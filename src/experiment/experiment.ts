@@ -104,6 +104,7 @@ function withBase(variants: readonly Variant[], base: string | undefined): reado
   return variants.map((one) => ({ ...one, plan: { ...one.plan, base: resolve(base), assume: undefined } }));
 }
 
+/** The variants of a matrix, or the experiment itself. */
 function partsOf(experiment: Experiment): readonly Experiment[] {
   return experiment.variants.length > 0 ? experiment.variants : [experiment];
 }

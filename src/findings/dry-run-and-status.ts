@@ -11,6 +11,7 @@ const KIND_NAMES: Readonly<Record<StepKind, string>> = {
   evaluate: "evaluation",
 };
 
+/** Entries of a list that are printed one by one. */
 const MAX_LISTED = 12;
 
 /** Models, steps, time and disk space. */
@@ -58,6 +59,7 @@ function timeLeft({ seconds, workers }: Outlook["estimate"]): string {
     : `time left: about ${formatDuration(seconds)}, ${side}`;
 }
 
+/** The models of the experiment; with a matrix, of variants that have the same ones together. */
 function modelLines({ variants }: Pick<Outlook, "variants">): string[] {
   const [only] = variants;
   if (only && variants.length === 1) return knownLines(only.expansion, "models known now");
@@ -109,6 +111,7 @@ function countLines({ steps }: Outlook): string[] {
   return terminalLines({ columns: ["step", right("done"), right("now")], rows });
 }
 
+/** Known steps that are not done: training runs, analyses, and the models of each task. */
 function stepLines({ steps, expansion }: Outlook): string[] {
   const left = new Set(steps.filter(({ state }) => state.state !== "done").map(({ step }) => step.key));
   const tasks = new Map<string, Map<string, number>>();

@@ -20,6 +20,7 @@ export async function writeReport(folder: string, report: ExperimentReport): Pro
   await writeOne(folder, report, false);
 }
 
+/** @param isVariant whether a report of all variants links to it */
 async function writeOne(folder: string, report: ExperimentReport, isVariant: boolean): Promise<void> {
   await mkdir(folder, { recursive: true });
   const before = await readBefore(join(folder, DATA));

@@ -103,6 +103,7 @@ function itemsOfAll({ splits }: SearchOutcome): number {
   return [...splits.values()].reduce((sum, { rounds }) => sum + (rounds[0]?.length ?? 0), 0);
 }
 
+/** What models of a cell got on the items of the first round, as in the table of the search. */
 function searched(sheet: Sheet, models: readonly MergeModel[], search: SearchOutcome, configuration: string) {
   return models.flatMap(({ name }) =>
     [...search.splits].map(([task, { rounds }]) => {

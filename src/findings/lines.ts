@@ -26,12 +26,14 @@ export function lineFigures(sheet: Sheet, plan: ExperimentPlan): ReportLines[] {
   });
 }
 
+/** What a figure shows, before its scores. */
 interface Drawing {
   /** Of the merge; empty if the lines are of several. */
   readonly name: string;
   readonly xTitle: string;
   /** Place that the others are compared with. */
   readonly reference: number | undefined;
+  /** Models by place, in ascending order. */
   readonly lines: readonly {
     readonly label: string;
     readonly places: readonly { readonly x: number; readonly models: readonly string[] }[];
@@ -143,6 +145,7 @@ function linesOf(
 const nameOf = (field: string) => field.replaceAll("_", " ");
 const plainly = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value));
 
+/** How the models of a point compare with those of the reference, on the same items. */
 function differenceOf(
   models: readonly string[],
   against: readonly string[],
@@ -158,6 +161,7 @@ function differenceOf(
   return { difference, between, pValue };
 }
 
+/** P values adjusted for all comparisons of a figure. */
 function adjusted(lines: ReportLines["lines"]): ReportLines["lines"] {
   const all = holmAdjust(lines.flatMap(({ points }) => points.map(({ pValue }) => pValue)));
   let next = 0;

@@ -26,6 +26,7 @@ export function describeCost({ cost: { mergeSeconds, seconds } }: ExperimentRepo
   return `Making the merges took ${formatDuration(mergeSeconds)} of ${formatDuration(seconds)} (${share < 0.1 ? "under 0.1" : share.toFixed(1)}%).`;
 }
 
+/** Rows of a long table; its CSV file has all. */
 const MAX_ROWS = 60;
 
 /** @param paragraphs in Markdown */
@@ -35,6 +36,7 @@ function section(title: string, paragraphs: readonly string[], table: Table, lev
 }
 
 function tableSection(table: ReportTable, level?: string): string[] {
+  // The main tables have a row for each name of the plan; the others one for each model.
   const max =
     table.kind === "search" || table.kind === "flips" || table.kind === "language" ? MAX_ROWS : table.rows.length;
   const more = table.rows.length - max;

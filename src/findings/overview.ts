@@ -119,6 +119,7 @@ function configurationsEvaluated(models: readonly MergeModel[], task: string, sh
   return isWhole && labels.size > 2 && sheet.searchOf(models[0]?.group ?? "")?.splits.has(task) ? labels.size : 0;
 }
 
+/** What the configuration is that is reported without a search. */
 function defaultName(models: readonly MergeModel[]): string {
   const [first] = models;
   if (first?.merge.suggest) return "first suggestion";

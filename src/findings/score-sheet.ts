@@ -90,6 +90,7 @@ export class Sheet {
     return [...(this.#answers.get(model)?.values() ?? [])];
   }
 
+  /** Facts of a task, if any model is evaluated on it. */
   task(task: string): TaskFacts | undefined {
     return this.models.flatMap(({ name }) => this.answers(name, task)?.facts ?? [])[0];
   }
@@ -98,6 +99,7 @@ export class Sheet {
     return this.task(task)?.title ?? task;
   }
 
+  /** The tasks of an average; a task alone. */
   partsOf(task: string): readonly string[] {
     return this.averages.get(task) ?? [task];
   }

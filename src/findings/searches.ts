@@ -99,6 +99,7 @@ function describeSearch(
   return parts.join(" ");
 }
 
+/** Each configuration in its last round: those that are left, then those dropped, the last round first. */
 function lastRounds({ rounds, chosen }: SearchOutcome, standard: string | undefined): SearchedConfiguration[] {
   const inRounds = rounds.map(({ ranked, kept }, i) => {
     const rows = ranked.map(

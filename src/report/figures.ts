@@ -13,7 +13,9 @@ export interface Page {
   readonly up?: { readonly text: string; readonly href: string };
   readonly title: string;
   readonly lead: string;
+  /** The conclusions, each in a sentence or two: what one reads if one reads nothing else. */
   readonly verdicts: readonly Verdict[];
+  /** How far the work is, or how it ended. Default: nothing. */
   readonly state?: { readonly text: string; readonly isOpen: boolean };
   readonly notes: readonly string[];
   readonly sections: readonly Section[];
@@ -90,6 +92,7 @@ export interface Lines extends Captioned {
   readonly scale: Scale;
   readonly xTitle: string;
   readonly lines: readonly {
+    /** Empty if there is one line. */
     readonly label: string;
     /** In ascending order of `x`. */
     readonly points: readonly (Pick<Score, "mean" | "interval"> & { readonly x: number })[];

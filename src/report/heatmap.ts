@@ -25,7 +25,9 @@ const GREENS = ["#ffffff", "#e3f4df", "#bfe5b9", "#8fd08f", "#57b567", "#238b45"
 const DARK_GREENS = ["#171b20", "#1c2f27", "#20452f", "#2a663f", "#3b9154", "#6cc47c", "#c9f2c4"] as const;
 
 const PADDING = 20;
+/** Between panels. */
 const GAP = 26;
+/** Panels in a row; three fit a page. */
 const PER_ROW = 3;
 const CELL = { width: 40, height: 15 };
 /** Room for the numbers of the layers, and for the headings above the cells. */
@@ -121,6 +123,7 @@ function legendShapes(legend: string, maximum: number): Shape[] {
 }
 
 interface PanelPlace {
+  /** Of the upper left corner of the cells. */
   readonly x: number;
   readonly y: number;
   readonly columns: readonly string[];

@@ -78,6 +78,7 @@ const PLOT = { width: 560, height: 280 };
 const [LEFT, BOTTOM] = [58, 44];
 const LINE_HEIGHT = 15;
 
+/** Where the figure has its lines. */
 interface Frame {
   readonly left: number;
   readonly right: number;

@@ -33,6 +33,7 @@ const CELLS: Readonly<Record<Exclude<Kind, "other">, readonly [cell: string, col
 };
 const CELL_WIDTH = 2;
 
+/** Cells of other sources, such as those of a passthrough, in order of appearance. */
 const OTHER_CELLS = ["░", "█", "▄", "▌", "▀", "═"];
 
 type Drawing = (entry: StripLayer) => string;

@@ -40,8 +40,11 @@ export const stroke = ([light, dark]: Colour) => ({
 });
 
 export interface TextStyle {
+  /** Default: 10. */
   readonly size?: number;
+  /** Default: 400. */
   readonly weight?: number;
+  /** Default: `SOFT`. */
   readonly colour?: Colour;
   /** The part of the text that is at `x`. Default: start. */
   readonly anchor?: "start" | "middle" | "end";

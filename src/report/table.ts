@@ -51,6 +51,7 @@ export interface Table {
   readonly rows: readonly (readonly Cell[])[];
 }
 
+/** A column aligned to the right, for words such as `2.4 GB`. */
 export const right = (label: string): Column => ({ label, align: "right" });
 
 export const count = (value: number | null | undefined): NumberCell => ({ value, scale: "count" });

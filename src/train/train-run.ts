@@ -41,6 +41,7 @@ export interface RunOptions
   /** Access to the hub for a base that is not on this machine; none by default. */
   readonly hub?: HubAccess | undefined;
   readonly onPrepare?: ((progress: PrepareProgress) => void) | undefined;
+  /** Once, before the first step. */
   readonly onReady?: ((ready: PreparedRun) => void) | undefined;
 }
 
@@ -59,6 +60,7 @@ export interface PreparedStream {
   readonly openAt: (position?: BatchPosition) => BatchStream;
   /** How the sequences of a batch begin, for messages. */
   readonly describe: (batch: Batch) => string;
+  /** Names of the tensors that it trains; undefined for all. */
   readonly trained: ReadonlySet<string> | undefined;
 }
 
@@ -98,6 +100,7 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
 
 export interface HandOverOptions extends Omit<RunOptions, "resume" | "force" | "onProgress" | "onCheckpoint"> {
   readonly cluster?: TrlCluster | undefined;
+  /** Called with steps. */
   readonly onWritten?: ((done: number, of: number) => void) | undefined;
 }
 
@@ -303,6 +306,7 @@ function beginningsOf({ rows, time, ids, segments }: Batch, tokenizer: Tokenizer
   return formatSome(begins, 2);
 }
 
+/** Names of the parameters that a stream updates: its tensors, or their factors. */
 function parametersOf({ trained }: PreparedStream, lora: LoraPlan | undefined): ReadonlySet<string> | undefined {
   if (!trained || !lora) return trained;
   return new Set(

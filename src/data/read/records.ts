@@ -2,6 +2,7 @@
 import { isUtf8 } from "node:buffer";
 import { MAX_ROW_BYTES, tooLongError } from "./row.js";
 
+/** One line or record, without its line break. */
 export interface TextRecord {
   /** Undefined if it is not UTF-8. */
   readonly text: string | undefined;
@@ -64,6 +65,7 @@ export async function* readRecords(
   if (record) yield [record];
 }
 
+/** Finds where records end, across chunks. */
 class QuoteScanner {
   readonly #delimiter: number;
   #state: "start" | "plain" | "quoted" | "closed" = "start";

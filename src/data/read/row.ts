@@ -62,4 +62,5 @@ export function tooLongError(file: string, line: number, what: string): DataErro
   });
 }
 
+/** What is wrong with bytes that are not text. */
 export const NOT_UTF8 = "the text is not UTF-8";

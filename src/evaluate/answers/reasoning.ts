@@ -14,6 +14,7 @@ const TAGS: readonly (readonly [open: string, close: string])[] = [
 ];
 
 export interface SplitAnswer {
+  /** The text without reasoning and tags. */
   readonly answer: string;
   /** Undefined without tags. */
   readonly reasoning: string | undefined;

@@ -58,6 +58,7 @@ export interface LoglikelihoodRequest extends RequestOptions {
 export interface Loglikelihood {
   /** Natural logarithm, sum over the continuation's tokens. */
   readonly logprob: number;
+  /** Tokens of the continuation. */
   readonly tokens: number;
   /** Whether each of them was the likeliest. */
   readonly greedy: boolean;
@@ -74,6 +75,7 @@ export interface Chosen {
   readonly logprobs: readonly (number | null)[];
 }
 
+/** Why one request has no answer. */
 export interface RequestError {
   readonly error: string;
 }

@@ -32,9 +32,11 @@ export interface CompletionModel {
   readonly owner: string | undefined;
   /** Makes token ids of prompts; absent where the server takes text only. */
   readonly encode: Encode | undefined;
+  /** How many likely next tokens to ask for. */
   readonly topCount: number;
 }
 
+/** The parts of an answer that count, as the server gave them. */
 interface Completion {
   readonly text: string;
   readonly reasoning: string | undefined;
@@ -179,6 +181,7 @@ export class CompletionServer {
     return owners.includes(this.#model.owner ?? "");
   }
 
+  /** How tokens are drawn, in the server's words. */
   #decoding(sampling: Sampling | undefined): Record<string, unknown> {
     // Without these vLLM and SGLang take what generation_config.json says, a repetition penalty for instance.
     const vllm = this.#is(["vllm", "sglang"]) ? { top_k: -1, top_p: 1, min_p: 0, repetition_penalty: 1 } : {};

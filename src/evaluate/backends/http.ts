@@ -183,6 +183,7 @@ export class HttpClient {
     return clean(JSON.parse(body));
   }
 
+  /** The message in a server's error, in one line. */
   #describe(body: string): string {
     let text = this.#redact(body);
     try {

@@ -128,6 +128,7 @@ async function waitUntilHealthy(
   }
 }
 
+/** Whether `/health` answers, or without one the list of models. */
 async function isHealthy(http: HttpClient, signal: AbortSignal | undefined): Promise<boolean> {
   const health = await http.status("/health", signal);
   return health === 200 || (health === 404 && (await http.status("/v1/models", signal)) === 200);
@@ -172,6 +173,7 @@ async function isAlive(group: number): Promise<boolean> {
   // In containers without an init process nobody ever waits for orphans.
   for (const name of await readdir("/proc").catch(() => [])) {
     if (!/^\d+$/.test(name)) continue;
+    // State, parent, group.
     const [state, , member] = await processStat(name);
     if (Number(member) === group && state !== "Z" && state !== "X") return true;
   }

@@ -18,6 +18,7 @@ export interface ChrfScore {
 /** chrF++ is chrF with words up to two. */
 export const CHRF_PLUS_PLUS: ChrfOptions = { wordOrder: 2 };
 
+/** Longest character n-gram. */
 const CHARACTER_ORDER = 6;
 /** How many times recall counts what precision does. */
 const BETA = 2;

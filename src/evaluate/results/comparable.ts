@@ -27,6 +27,7 @@ export interface ComparableTask {
   readonly answers?: AnswerSettings | undefined;
   /** How answers are read and scored: a digest, and what a person calls it. */
   readonly judging?: { readonly digest: string; readonly names: readonly string[] } | undefined;
+  /** Reads samples, and the metrics that they have. */
   read(): Promise<{
     readonly metrics: readonly Metric[];
     readonly samples: readonly ComparableSample[];

@@ -21,6 +21,7 @@ const ANSWERS_FILE = "answers.jsonl";
 const RESULTS_FILE = "results.json";
 const RUN_FILE = "run.json";
 const SHARED_FILE = "shared-prompts.json";
+/** The output of the user's server. */
 export const SERVER_LOG = "server.log";
 
 /** The settings of a run that was killed while it wrote them. */

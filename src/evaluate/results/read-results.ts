@@ -138,6 +138,7 @@ const SAMPLE = VERDICT.extend({
 /** A sample as results have it: prompt, answer and verdict. */
 export type StoredSample = z.output<typeof SAMPLE>;
 
+/** The verdict on an item, with a digest of its question. */
 export interface JudgedSample extends JudgedItem {
   readonly asked: string;
 }

@@ -6,6 +6,7 @@ import type { AnswerSettings, Benchmark, Message, Metric, Reading, Verdict } fro
 /** Raised when a reader of today's files could not read the new ones. */
 export const FORMAT = 1;
 
+/** Counts of answers with problems; the samples name them. */
 export interface ProblemCounts {
   /** Items that the backend refused or could not answer. */
   readonly refused: number;

@@ -17,9 +17,11 @@ export interface ProgramLimits {
   readonly output: number;
 }
 
+/** What confines programs here, as a probe found it. */
 export interface Confinement {
   /** What the kernel refuses; the rest is left to Python's audit hook. */
   readonly kernel: { readonly network: boolean; readonly processes: boolean; readonly files: boolean };
+  /** Whether programs get namespaces of their own. */
   readonly isolated: boolean;
 }
 

@@ -4,6 +4,7 @@ import type { Metric } from "../tasks/task.js";
 import { combine, type JudgedItem, scoreItems, vectorsOf } from "./scores.js";
 import { type BootstrapOptions, bootstrapInterval, type Interval } from "./statistics.js";
 
+/** What one model is worth on the items of one task. */
 export interface ScoredItems {
   readonly metric: Metric;
   readonly items: readonly JudgedItem[];
@@ -50,6 +51,7 @@ export function averageScore(
       judged.flatMap((items, i) => items.get(id)?.vector ?? new Array<number>(widths[i] ?? 0).fill(0)),
     ),
   );
+  // Of each score: the strata of each of its groups.
   const groups = scores.map(({ metric }, i) => {
     const own = strata.flatMap((stratum, s) => {
       const first = judged[i]?.get(stratum[0] ?? "");

@@ -271,6 +271,7 @@ export function compareItems(
   };
 }
 
+/** The sign-flip test of two models' values per item. */
 function signsOf(
   metric: Metric,
   pairs: readonly { readonly one: Judged; readonly other: Judged }[],

@@ -117,6 +117,7 @@ function check(value: unknown): Checked<Declaration> {
   return { problems: [{ path: ["answer"], message: "must be generate or choose" }, ...guess.problems] };
 }
 
+/** Says of a field of the other kind of task that it is one. */
 function withKinds({ problems, ...rest }: Checked<Declaration>): Checked<Declaration> {
   const withKind = (fault: Problem): Problem => {
     const isOf = (schema: z.ZodObject) => Object.hasOwn(schema.shape, fault.unknown ?? "");

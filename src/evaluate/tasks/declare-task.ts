@@ -4,6 +4,7 @@ import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
 import { type LoadedItems, limitItems, type OpenOptions, type Task } from "./task.js";
 import type { OpenData } from "./task-data.js";
 
+/** A task of a family, with what is its own. */
 export interface TaskDeclaration extends Pick<Task, "name" | "title" | "metrics" | "read" | "score" | "benchmark"> {
   /** Default: false. */
   readonly executes?: boolean;

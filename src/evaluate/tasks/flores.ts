@@ -50,6 +50,7 @@ export const flores: TaskFamily = {
 
 interface FloresMetric {
   readonly metric: Metric;
+  /** Of one sentence, to be summed over the corpus. */
   readonly count: (hypothesis: string, reference: string) => number[];
 }
 

@@ -23,6 +23,7 @@ interface GsmProtocol extends Protocol {
   readonly alsoStops?: readonly string[];
 }
 
+/** What the two families differ in. */
 interface GsmTask extends Pick<NumberTask<string>, "name" | "title" | "published" | "benchmark" | "answersIn"> {
   /** What an answer is announced by. */
   readonly phrase: string;

@@ -38,6 +38,7 @@ export const TASK_FAMILIES: readonly TaskFamily[] = [
   ...[mmlu, globalMmlu, afrimmlu],
 ];
 
+/** Every protocol there is, but for those of declared tasks. */
 export const PROTOCOLS: readonly Protocol[] = TASK_FAMILIES.flatMap(({ protocols }) => protocols);
 
 /** The protocol that asks a built-in task as a chat; undefined if it has none. @param name may have `{language}` in it */

@@ -222,6 +222,7 @@ function asked({ question, choices }: Question, subject: string, { isStripped, a
   ].join("\n");
 }
 
+/** A solved example, with what comes after it. */
 function solved(question: Question, subject: string, protocol: MmluProtocol): string {
   const answer = (protocol.asksForText ? question.choices : LETTERS)[question.correct];
   return `${asked(question, subject, protocol)} ${answer}\n\n`;

@@ -75,6 +75,7 @@ export async function fileRows(file: string, options: ReadOptions = {}): Promise
 }
 
 export interface TaskRows {
+  /** For messages. */
   readonly what: string;
   /** Where they may be in the folder. */
   readonly files: readonly string[];

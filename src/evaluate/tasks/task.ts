@@ -44,6 +44,7 @@ export interface Sampling extends Pick<AnswerSettings, "topP" | "topK"> {
   readonly repeat: number;
 }
 
+/** An item answered by generating. */
 export interface GenerateItem extends ItemBase {
   readonly kind: "generate";
   /** Generation ends before the first of these. */
@@ -57,6 +58,7 @@ export interface GenerateItem extends ItemBase {
   readonly tests?: readonly { readonly name: string; readonly source: string }[];
 }
 
+/** An item answered by the continuation with the highest log-likelihood. */
 export interface ChooseItem extends ItemBase {
   readonly kind: "choose";
   /** What follows the prompt, white space included: " A", " B". */

@@ -1,6 +1,7 @@
 import type { StepKind } from "../steps/step.js";
 import type { StepRunnerId } from "../steps/step-state.js";
 
+/** A step that can run. Its folder has what it does. */
 export interface ReadyStep {
   readonly key: string;
   readonly kind: StepKind;

@@ -64,6 +64,7 @@ export function jobScript({ name, folder, resources, setup, command }: JobScript
   ].join("\n");
 }
 
+/** A job in the table of squeue. */
 export interface QueuedJob {
   /** Slurm's word for its state, such as `RUNNING`. */
   readonly state: string;

@@ -27,6 +27,7 @@ export interface SlurmOptions {
   readonly setup?: string | undefined;
   /** Program that runs a step; its last argument is the step's folder. */
   readonly command: readonly string[];
+  /** Maximum number of queued and running jobs. */
   readonly maxJobs: number;
   /** Seconds between two queries of the queue. Default: 5. */
   readonly pollSeconds?: number;

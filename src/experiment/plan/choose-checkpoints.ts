@@ -24,6 +24,7 @@ export interface Selection {
 /** Scores of the same answers differ in their last bits. */
 const TIE = 1e-9;
 
+/** A checkpoint with its mean score, and its scores on the guards. */
 export interface Candidate {
   readonly step: TrainStep;
   readonly checkpoint: TrainedCheckpoint;

@@ -97,7 +97,9 @@ class Expander {
   readonly #facts: Facts;
   readonly #results: Results;
   readonly #base: Model;
+  /** Experts that are known so far, by name. */
   readonly #experts = new Map<string, ExpertModel>();
+  /** What each family started from, as far as that is known. */
   readonly #starts = new Map<string, Model>();
   readonly #products = new Map<string, MergeModel>();
   /** Families and merges that were expanded. A family may start from a merge, so they are not expanded in the plan's order. */
@@ -151,6 +153,7 @@ class Expander {
     };
   }
 
+  /** Families and merges of the plan that guards left without a model. */
   #withoutModel(): string[] {
     const { experts, merges } = this.#plan;
     const families = Object.entries(experts).filter(([name, family]) =>
@@ -229,6 +232,7 @@ class Expander {
     return { kind: "expert", languages: language === undefined ? this.#base.languages : [language] };
   }
 
+  /** The best checkpoints of a family's runs, once all are evaluated. */
   #selected(family: string, rule: NonNullable<Family["select"]>, runs: readonly TrainStep[]): ExpertModel[] {
     const future = this.#expertOf(family);
     const tasks = [rule.by]
@@ -380,6 +384,7 @@ class Expander {
     return step;
   }
 
+  /** The analyses of the plan's `overlaps` whose experts are known. */
   #overlaps(): Expansion["overlaps"] {
     const members = this.#members().filter(({ family }) => family !== undefined);
     return this.#plan.overlaps.flatMap(([first = "", second = ""]) => {

@@ -11,6 +11,7 @@ const trl = z.strictObject({
   gradient_checkpointing: flag.optional().describe("recompute activations instead of keeping them"),
 });
 
+/** Fields of `training` and of a family's `train`. */
 export const common = {
   engine: z
     .enum(["embedded", "trl"], "must be embedded or trl")

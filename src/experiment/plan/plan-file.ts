@@ -1,3 +1,4 @@
+// Reads a plan and reports all its problems at once, with their lines. Opens no model and no data.
 import { dirname } from "node:path";
 import { didYouMean, exists, formatSome, isFile, isObject, RecipeError } from "../../core/index.js";
 import { recipeProblems as checkRecipe, LIST_FIELDS, SOURCE_FIELDS } from "../../merge/index.js";
@@ -285,6 +286,7 @@ function countProblems(
   return [{ path, message }];
 }
 
+/** Problems of the recipe in each of its configurations, every one once. */
 function configurationProblems(
   merge: Merge,
   recipe: Readonly<Record<string, unknown>>,

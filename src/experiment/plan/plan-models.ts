@@ -176,6 +176,7 @@ export interface MergeParts {
   readonly plan: ExperimentPlan;
   /** What `base` means; undefined if it is not known yet. */
   readonly base: Model | undefined;
+  /** A model that is named, if it is known. */
   readonly source: (member: Member) => SourceModel | undefined;
   /** Experts and merges that exist, or will. */
   readonly members: readonly Member[];

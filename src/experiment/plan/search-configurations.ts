@@ -31,6 +31,7 @@ export interface Evaluator {
   ): readonly ItemResult[] | undefined;
   make(group: string, configurations: readonly Configuration[]): readonly MergeModel[];
   countItems(request: TaskRequest): number;
+  /** Notes about how many steps depend on results. */
   wait(what: string, steps: number): void;
 }
 
@@ -229,6 +230,7 @@ class GroupSearch {
     return labels;
   }
 
+  /** Requests round after round, until results are missing. */
   #rounds(group: string, count: number, isIncomplete: boolean): SearchRound[] {
     const { keep } = this.#plan.search;
     const candidates: Candidate[] = [];

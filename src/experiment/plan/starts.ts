@@ -8,11 +8,13 @@ import { MAX_MODELS } from "./plan-values.js";
 
 type Path = readonly PropertyKey[];
 
+/** A family or merge that starts from something, or is made of it. */
 interface Dependent {
   /** `family math` or `merge layer swap`. */
   readonly id: string;
   readonly name: string;
   readonly path: Path;
+  /** Names of what must be there first. */
   readonly words: readonly string[];
 }
 

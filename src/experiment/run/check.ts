@@ -176,6 +176,7 @@ function searchNotes(plans: readonly ExperimentPlan[], facts: ReadFacts): string
   return [...new Set(notes)];
 }
 
+/** Warnings about choices that the base's tokenizer cannot tell apart. */
 async function choiceWarnings(plan: ExperimentPlan, facts: ReadFacts): Promise<string[]> {
   const asked = tasksIn(plan, facts);
   const base = facts.models.get(plan.base);

@@ -160,6 +160,7 @@ class Run {
     return saveAttempt(this.#store.stepFolder(key), attempt);
   }
 
+  /** Takes over steps that an earlier runner started and that still run. */
   async #adopt(): Promise<void> {
     const begun: { readonly step: Step; readonly runner: StepRunnerId }[] = [];
     for (const step of this.#expansion.steps) {

@@ -32,6 +32,7 @@ export class Store implements Results {
     return base ? `${this.locate(base, others)}+${own}` : own;
   }
 
+  /** Writes the list of steps: the folder of each, and what it does. */
   async index(steps: readonly Pick<Step, "key" | "label">[]): Promise<void> {
     const lines = steps.map(({ key, label }) => `${key}  ${visible(label.replace(/\s+/g, " "))}\n`);
     await mkdir(join(this.folder, "steps"), { recursive: true });

@@ -78,6 +78,7 @@ export class StepInputs {
     refuseChanged(await this.#others());
   }
 
+  /** Models and data with other contents than those that were identified. */
   async #others(): Promise<string[]> {
     const { folders, run, data } = this.#watched;
     const facts = new ReadFacts(this.#places);

@@ -141,6 +141,7 @@ export class ReadFacts implements Facts {
     if (missing.length > 0) await this.save();
   }
 
+  /** Digest of a model's weights, configuration and tokenizer. */
   async #identify(checkpoint: Checkpoint): Promise<string> {
     const onHub = new Map(checkpoint.files.flatMap(({ path, remote }) => (remote ? [[path, remote.sha256]] : [])));
     const digests = await Promise.all(

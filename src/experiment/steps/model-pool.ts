@@ -37,6 +37,7 @@ export interface OpenedModel {
   readonly mergeSeconds: number;
 }
 
+/** A model that is open, but for the time that took. */
 type Opened = Omit<PooledModel, "openSeconds">;
 
 interface PooledModel extends OpenedModel {

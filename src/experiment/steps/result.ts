@@ -4,6 +4,7 @@ import { z } from "zod";
 import { isSystemError, LayergraftError, writeFileAtomically } from "../../core/index.js";
 import type { StepKind } from "./step.js";
 
+/** In a step's folder; it exists only if the step is done. */
 const RESULT_FILE = "result.json";
 
 const item = z.object({
@@ -17,8 +18,10 @@ const item = z.object({
 });
 
 const checkpoint = z.object({
+  /** In the step's folder. */
   path: z.string(),
   samples: z.number(),
+  /** Whether it is an adapter to the base. */
   isAdapter: z.boolean().optional(),
 });
 

@@ -136,6 +136,7 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
   return { kind: "train", checkpoints: found.map((one) => ({ ...one, ...(isAdapter ? { isAdapter } : {}) })) };
 }
 
+/** Writes the run for TRL, unless an earlier attempt did, and runs it. */
 async function trainWithTrl(
   trl: NonNullable<TrainStep["trl"]>,
   out: string,

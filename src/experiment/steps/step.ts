@@ -33,6 +33,7 @@ export interface TaskRequest {
 }
 
 interface StepParts {
+  /** `evaluate swahili-2 on mgsm_sw` */
   readonly label: string;
   readonly needs: readonly string[];
   /** By identity, the models that the step uses. */
@@ -89,6 +90,7 @@ export interface EvaluateStep extends StepParts {
   readonly request: TaskRequest;
   /** Digest of all items of the task and how they are judged; undefined: not checked. */
   readonly digest?: string;
+  /** Indexes in the task's order; null: all items. */
   readonly items: readonly number[] | null;
   readonly backend: string;
   /** llama.cpp: encoding of the weights. */

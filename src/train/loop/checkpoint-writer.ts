@@ -17,6 +17,7 @@ import type { Run } from "../run/run-schema.js";
 import { encodeValues, type LoraPlan, overflowError, writeAdapter } from "./lora.js";
 import type { Parameter } from "./optimizer.js";
 
+/** Steps, loss and configuration of a checkpoint. */
 export const TRAINING_FILE = "training.json";
 
 export interface CheckpointToWrite {
@@ -25,6 +26,7 @@ export interface CheckpointToWrite {
   readonly lora?: LoraPlan | undefined;
   readonly baseName: string;
   readonly dtype: Run["save_dtype"];
+  /** Names of tensors to take from the base. */
   readonly reverted?: ReadonlySet<string>;
   readonly provenance: unknown;
 }

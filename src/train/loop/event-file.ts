@@ -24,6 +24,7 @@ export class EventFile extends AppendFile {
     if (bytes === 0) this.#add((event) => event.string(3, "brain.Event:2"));
   }
 
+  /** Adds scalars by their tags, such as `train/loss`. @throws DiskFullError if there is no room */
   scalars(step: number, values: Readonly<Record<string, number>>): void {
     const summary = new ProtoWriter();
     for (const [tag, number] of Object.entries(values)) {

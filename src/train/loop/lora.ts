@@ -93,6 +93,7 @@ function moduleOf(name: string, { layer, part, shape, transposed }: LoraBaseTens
   return [{ tensor: name, module: name.replace(/\.weight$/, ""), layer, part, out, in: input }];
 }
 
+/** The factors of a module, float32, row-major. */
 export interface LoraFactors {
   /** [rank, in] */
   readonly a: Float32Array;

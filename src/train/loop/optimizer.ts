@@ -10,6 +10,7 @@ export interface ParameterShape {
 
 /** A parameter: float32 arrays, row-major, all of the shape's size. */
 export interface Parameter extends ParameterShape {
+  /** The master weights, changed in place by every step. */
   readonly weights: Float32Array;
   /** The sum of its gradients. A session may write to it (see `wrote`). */
   readonly gradient: Float32Array;

@@ -75,6 +75,7 @@ export interface StateToWrite {
   readonly masks?: Masks | undefined;
 }
 
+/** A complete state, whose tensors are not read yet. */
 export interface SavedState extends Omit<Page, "version" | "parameterSteps"> {
   readonly folder: string;
   readonly parameterSteps: Readonly<Record<string, number>>;
@@ -93,6 +94,7 @@ const FOLDER = /^state-(\d{1,15})$/;
 
 const folderName = (number: number) => `state-${number}`;
 
+/** Numbers of the states in a folder, the newest last. */
 async function stateNumbers(states: string): Promise<number[]> {
   if (!(await exists(states))) return [];
   const names = await readdir(states);

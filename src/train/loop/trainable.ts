@@ -31,6 +31,7 @@ export type TokenBatch = Pick<Batch, "rows" | "time" | "ids" | "positions" | "se
 export interface TrainableOptions {
   /** Names of the tensors to train, as in the checkpoint; ignored with LoRA. */
   readonly trained: ReadonlySet<string>;
+  /** Factors to train instead of the tensors. */
   readonly lora?: LoraPlan | undefined;
   readonly threads?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -73,6 +74,7 @@ export class TrainableDecoder {
     this.#ropes = new RopeTables(parts.spec.ropes);
   }
 
+  /** What is trained, in the order of the tensors of the checkpoint. */
   get parameters(): readonly ParameterShape[] {
     return this.#parts.parameters;
   }
@@ -148,6 +150,7 @@ export class TrainableDecoder {
     for await (const [name, values] of this.#baseWeights()) optimizer.parameters.get(name)?.weights.set(values);
   }
 
+  /** Leaves in the weights what they are above the base, rounded to float32. */
   async subtractBase(optimizer: Optimizer): Promise<void> {
     for await (const [name, values] of this.#baseWeights()) {
       const weights = optimizer.parameters.get(name)?.weights;
@@ -306,6 +309,7 @@ function declareOutputs(
   };
 }
 
+/** By output, the memory in the gradient of a parameter that it is written to. */
 function placesOf(list: readonly GradientOutputs[], gradient: Float32Array | undefined): [string, TensorValue][] {
   if (!gradient) return [];
   return list.flatMap(({ dense, rows, shape }): [string, TensorValue][] => {

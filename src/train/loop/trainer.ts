@@ -72,6 +72,7 @@ class Trainer {
   #loss = Number.NaN;
   /** The latest held-out loss, and after how many samples. */
   #measured: { readonly loss: number; readonly samples: number } | undefined;
+  /** Samples after which this process wrote its latest checkpoint. */
   #written = -1;
   #stateSaved = performance.now();
   #stateCost = 0;

@@ -14,6 +14,7 @@ export const RUN_FILES = {
 
 const CHECKPOINT = /^checkpoint-(\d+)(\.(layergraft-)?partial)?$/;
 
+/** All that runs write; other files in the folder stay. */
 const OWN = /^(log\.jsonl|state|checkpoint-\d+|reverted|merged|last|best|loss\.(svg|png)|events)(\.[\w-]+)*$/;
 
 export class TrainingFolder {

@@ -11,6 +11,7 @@ export interface TrainingBatch extends TokenBatch {
   readonly samples: number;
   /** Tokens, padding not counted. */
   readonly tokens: number;
+  /** For messages: its number and how its samples begin. */
   readonly name: string;
 }
 
@@ -20,6 +21,7 @@ export type Json = Progress["position"];
 export interface BatchSource {
   readonly name: string;
   next(): TrainingBatch;
+  /** JSON, for `seek`. */
   position(): Json;
   seek(position: Json): void;
 }
@@ -31,6 +33,7 @@ export interface TrainingStream {
 }
 
 export interface TrainOptions {
+  /** Its data and what it selects are in the fields below. */
   readonly run: Run;
   readonly settings: RunSettings;
   readonly base: OpenedPlan;
@@ -44,6 +47,7 @@ export interface TrainOptions {
   readonly trained: ReadonlySet<string>;
   readonly lora?: LoraPlan | undefined;
   readonly holdout: readonly TokenBatch[];
+  /** Names of the tensors to reset to the base in a checkpoint of their own. */
   readonly revert?: ReadonlySet<string> | undefined;
   readonly inputs: Readonly<Record<string, string>>;
   /** Resume an interrupted run in `out`, to the same weights. Default: false. */
@@ -57,6 +61,7 @@ export interface TrainOptions {
   readonly onCheckpoint?: OnCheckpoint | undefined;
 }
 
+/** Takes the folder of each checkpoint that is due, and how far the run is. Training waits for it. */
 export type OnCheckpoint = (folder: string, at: Pick<TrainProgress, "step" | "steps">) => void | Promise<void>;
 
 export interface Rates {
@@ -67,6 +72,7 @@ export interface Rates {
   readonly holdoutLoss?: number;
 }
 
+/** After a step of all phases, and after the measurement that followed it. */
 export interface TrainProgress extends Rates {
   readonly step: number;
   readonly steps: number;

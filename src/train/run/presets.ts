@@ -3,6 +3,7 @@ import { didYouMean } from "../../core/index.js";
 import PAPER from "./paper-experts.json" with { type: "json" };
 import type { RunModel } from "./run-settings.js";
 
+/** Bandarkar et al., arXiv 2410.01335, table 4: the experts that were kept, all of Llama 3.1 8B. */
 type PaperExpert = (typeof PAPER)[keyof typeof PAPER];
 
 // "30-40k labelled samples per run" and "a checkpoint every 5,000 samples": section 3.1. The upper end, as the best of the
@@ -10,6 +11,7 @@ type PaperExpert = (typeof PAPER)[keyof typeof PAPER];
 const PAPER_SAMPLES = 40_000;
 const PAPER_CHECKPOINT = 5_000;
 
+/** A learning rate that depends on the size of the model. */
 interface ScaledRate {
   /** At the size of Llama 3.1 8B. */
   readonly rate: number;
@@ -17,6 +19,7 @@ interface ScaledRate {
   readonly most: number;
 }
 
+/** How a kind of expert's defaults depend on the model. The rate is the paper's median, the most what worked at 0.46 million parameters. */
 interface Scaling extends ScaledRate {
   /** Positions, or as many as the model has. */
   readonly length: number;
@@ -29,6 +32,7 @@ const SCALED: Readonly<Record<"math" | "language", Scaling>> = {
   language: { rate: 1e-7, most: 5e-4, length: 1024 },
 };
 
+/** Fields of a run as a person would write them. */
 export type PresetFields = Readonly<Record<string, unknown>>;
 
 const BETA1 = 0.9; // the paper is silent; PyTorch's default

@@ -66,6 +66,7 @@ function check(value: unknown): Checked<Run> {
 
 const LENGTHS = ["steps", "epochs", "samples"] as const;
 
+/** The run over the fields of its preset, whose length it ignores if it has its own. */
 function withPreset(run: Mapping, preset: PresetFields): Mapping {
   const hasLength = LENGTHS.some((field) => Object.hasOwn(run, field));
   const kept = Object.entries(preset).filter(

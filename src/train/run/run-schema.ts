@@ -8,6 +8,7 @@ import { parseSelection } from "./selection.js";
 const text = z.string().min(1);
 const count = z.int().min(1);
 const positive = z.number().positive();
+/** From 0 to 1, the ends included. */
 const share = z.number().min(0).max(1);
 const belowOne = z.number().min(0).lt(1);
 

@@ -20,12 +20,14 @@ export interface RunSettings {
 /** As for the language experts of the paper. */
 const DEFAULT_LENGTH = 1024;
 
+/** What a run depends on of the base. */
 export interface RunModel {
   /** Number of parameters, by which default rates are scaled. */
   readonly parameters: number;
   readonly contextLength: number;
 }
 
+/** What a run depends on of the data. Of a partition: its longest stream, times the number of streams. */
 export interface RunData {
   /** Samples of a pass, without those held out. */
   readonly samples: number;

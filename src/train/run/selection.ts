@@ -5,6 +5,7 @@ import { blockOf, compareParts, type Part } from "../../weights/index.js";
 /** Layers from `first` to `last`, both included, counted from 0 at the input; or so many at one end of the model. */
 type LayerRange = readonly [first: number, last: number] | { readonly end: "bottom" | "top"; readonly count: number };
 
+/** Parts of all layers and outside them, or of some layers. Without parts: whole layers. */
 interface SelectionTerm {
   readonly parts: readonly string[];
   readonly layers?: readonly LayerRange[];
@@ -16,6 +17,7 @@ interface Selection {
   readonly but: readonly SelectionTerm[];
 }
 
+/** What a selection reads of a tensor. */
 export interface Selectable {
   readonly layer: number | null;
   readonly part: Part;
@@ -150,6 +152,7 @@ export interface ResolveSelectionOptions {
   /** The model's tensors by name, as in `Checkpoint.tensors`. */
   readonly tensors: ReadonlyMap<string, Selectable>;
   readonly layers: number;
+  /** The field of the selection, for errors; default `train`. */
   readonly field?: string;
 }
 

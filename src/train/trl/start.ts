@@ -5,6 +5,7 @@ import { CancelledError, exists, LayergraftError } from "../../core/index.js";
 import { TRL_FILES } from "./write.js";
 
 export interface StartTrlOptions {
+  /** As written by `handOverRun`. */
   readonly folder: string;
   /** Interpreter with the packages of requirements.txt; default python3. */
   readonly python?: string | undefined;

@@ -38,6 +38,7 @@ export interface TrlFolder {
   readonly folder: string;
   readonly sequences: number;
   readonly tokens: number;
+  /** Folder of checkpoints and log. */
   readonly out: string;
 }
 
@@ -89,6 +90,7 @@ export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> 
   return { folder, out: join(folder, TRL_FILES.out), sequences: written.sequences, tokens: written.tokens };
 }
 
+/** @param name of the package's imports */
 function readAsset(name: string): Promise<string> {
   return readFile(createRequire(import.meta.url).resolve(name), "utf8");
 }
