@@ -76,12 +76,18 @@ describe("suggestRecipes", () => {
 
   it("finds the owners by shares of change", () => {
     // A layer of the task expert counts half of a layer of the language expert's, as only its feed-forward moved.
-    expect(named("shares-by-layer")?.layers).toBe("language 0-2, 14-15; task 3-13");
+    expect(named("shares-by-layer")?.layers).toBe("language 0-2, 14-15; task 3-13; averaged outside the layers");
+    const { rows, outside } = named("shares-by-layer")?.owners ?? { rows: [], outside: [] };
+    expect(rows.flatMap(({ attention }, layer) => (attention[0] === "language" ? layer : []))).toEqual([
+      0, 1, 2, 14, 15,
+    ]);
+    expect(rows.every(({ attention, mlp }) => attention.length === 1 && mlp[0] === attention[0])).toBe(true);
+    expect(outside).toEqual(["language", "task"]);
     // By module, of five attention and four feed-forward tensors: the feed-forward of layers 14 and 15 holds
     // 0.2 / (5 (0.1 sqrt 5 + 0.2) + 11 (0.01 sqrt 5 + 0.02)) = 0.077 of the language expert's change, and
     // 0.2 / (8 (0.2 + 0.02) + 16 (0.01 sqrt 5)) = 0.094 of the task expert's.
     expect(named("shares-by-module")?.layers).toBe(
-      "attention: language 0-2, 14-15; task 3-13 | mlp: language 0-2; task 3-15",
+      "attention: language 0-2, 14-15; task 3-13 | mlp: language 0-2; task 3-15; averaged outside the layers",
     );
     expect(named("shares-by-module")?.recipe).toMatchObject({
       method: "share_swap",

@@ -11,7 +11,7 @@ export { columnName, heatmapOf, overlapOf } from "./analysis/analysis-views.js";
 export { type ExplainedTensor, type Explanation, explainMerge } from "./analysis/explain.js";
 export { type AnalysisPage, type PageCell, type PagePairCell, pageData } from "./analysis/page-data.js";
 export { type ChangedRow, mostChangedRows, readAnalysis } from "./analysis/read-analysis.js";
-export { type Suggestion, type SuggestOptions, suggestRecipes } from "./analysis/suggest.js";
+export { type LayerOwners, type Suggestion, type SuggestOptions, suggestRecipes } from "./analysis/suggest.js";
 export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./analysis/thresholds.js";
 export { type AnalysisOutput, checkAnalysisOutput, writeAnalysis } from "./analysis/write-analysis.js";
 export { type ExtractionOutput, extractAdapter } from "./extract/extract.js";

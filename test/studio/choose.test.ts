@@ -4,8 +4,9 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { parse } from "yaml";
-import { analyze } from "../../src/index.js";
+import { analyze, suggest } from "../../src/index.js";
 import { type Studio, startStudio } from "../../src/studio/index.js";
+import { layersOf } from "../../src/studio/recipe/board.js";
 import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
 
@@ -56,9 +57,10 @@ describeInBrowser("choosing layers", () => {
     await picture("empty");
     await page.getByRole("button", { name: "New recipe" }).click();
     // The two experts change places, and back.
-    await page.getByLabel("Expert with the task").selectOption("swahili");
-    expect(await page.getByLabel("Expert with the language").inputValue()).toBe("0");
-    await page.getByLabel("Expert with the task").selectOption("math");
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Task expert").selectOption("swahili");
+    expect(await dialog.getByLabel("Language expert").inputValue()).toBe("0");
+    await dialog.getByLabel("Task expert").selectOption("math");
     await picture("new");
     await page.getByRole("button", { name: "Make the recipe" }).click();
     await cell(0, "swahili").waitFor();
@@ -158,10 +160,54 @@ describeInBrowser("choosing layers", () => {
   });
 
   it("suggests", async () => {
+    const experts = { task: at("math"), language: at("swahili") };
+    const suggested = await suggest({ base: at("base"), ...experts });
     await page.getByRole("button", { name: "Suggest recipes" }).click();
-    await page.getByRole("button", { name: "Use" }).first().click();
+    const groups = page.getByRole("region", { name: /^From / });
+    await groups.first().waitFor();
+    // Grouped by evidence, in the words of the command line with the models' own names.
+    expect(await groups.getByRole("heading").allInnerTexts()).toEqual([
+      "From where these experts changed",
+      "From papers, scaled to these layers",
+    ]);
+    for (const [i, evidence] of ["changes", "published"].entries()) {
+      const wanted = suggested.filter((one) => one.evidence === evidence);
+      expect(await groups.nth(i).locator("li .about").allInnerTexts()).toEqual(
+        wanted.map(({ reason }) =>
+          reason.replaceAll(/the (task|language) expert/g, (_, role) => (role === "task" ? "math" : "swahili")),
+        ),
+      );
+      expect(await groups.nth(i).locator("svg.thumbnail").count()).toBe(wanted.length);
+    }
+    const owned = async () =>
+      (
+        await page
+          .getByRole("gridcell", { name: /of swahili: (taken|averaged)/ })
+          .evaluateAll((all) => all.map((one) => one.getAttribute("aria-label")))
+      ).toReversed();
+    const [text, before] = [recipe(), await owned()];
+    await page.getByRole("button", { name: "Preview reverse" }).click();
+    const { owners } = suggested.find(({ name }) => name === "reverse") ?? { owners: { rows: [], outside: [] } };
+    const wanted = owners.rows.flatMap(({ mlp }, layer) =>
+      mlp[0] === at("swahili") ? [`Layer ${layer} of swahili: taken`] : [],
+    );
+    expect(await owned()).toEqual(["Outside the layers of swahili: taken", ...wanted]);
+    await cell(3, "swahili").click();
+    await picture("preview");
+    expect(await seriousViolations(page)).toEqual([]);
+    await page.getByRole("button", { name: "Back" }).click();
+    expect([recipe(), await owned()]).toEqual([text, before]);
+    await page.getByRole("button", { name: "Preview paper-default" }).click();
+    await page.getByRole("button", { name: "Use", exact: true }).click();
+    await expect.poll(() => page.getByLabel("Open a recipe").inputValue()).toBe("paper-default");
     await page.getByText("bit for bit").waitFor();
+    await page.getByRole("button", { name: "Preview reverse" }).click();
+    const used = suggested.find(({ name }) => name === "paper-default")?.owners;
+    const differing = owners.rows.flatMap(({ mlp }, layer) => (mlp[0] === used?.rows[layer]?.mlp[0] ? [] : layer));
+    const said = await page.getByText("Differs from the open recipe in").innerText();
+    expect(layersOf(/layers? ([\d, -]+\d)/.exec(said)?.[1], 8)).toEqual(differing);
     await picture("suggested");
+    await page.getByRole("button", { name: "Back" }).click();
   });
 
   it("shows how much each expert changed in the cells, by layers and by halves", async () => {

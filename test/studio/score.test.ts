@@ -75,11 +75,27 @@ describeInBrowser("scoring while choosing", () => {
         .filter((path) => existsSync(path))
         .map((path) => (JSON.parse(readFileSync(path, "utf8")) as { recipe: string }).recipe);
     await expect.poll(() => file() !== text && kept().includes(file()), { timeout: 20_000 }).toBe(true);
-    await live()
-      .getByText(/scored versions/)
-      .click();
+    await page.getByText(/scored versions/).click();
+    const versions = page.locator(".versions-list li").filter({ hasText: "Compare" });
+    await versions.first().getByText("open").waitFor();
+    const ends = [versions.first(), versions.last()];
+    for (const one of ends) await one.getByRole("checkbox").check();
+    const compared = page.getByRole("region", { name: "Two versions compared" });
+    await picture("compared");
+    expect(await compared.locator("p").first().innerText()).toBe("They differ in layers 4-6.");
+    const folderOf = (recipe: string) =>
+      readdirSync(at("project", "evaluations")).find((name) => {
+        const path = at("project", "evaluations", name, "model.json");
+        return existsSync(path) && JSON.parse(readFileSync(path, "utf8")).recipe === recipe;
+      }) ?? "";
+    const results = [text, file()].map((recipe) => join("evaluations", folderOf(recipe)));
+    const { stdout } = await layergraft(["compare", ...results, "--json"], { cwd: at("project") });
+    const [one] = JSON.parse(stdout).tasks[0].comparisons;
+    const verdict = compared.getByText(`${one.gained.length} gained and ${one.lost.length} lost`);
+    expect(await verdict.innerText()).toContain(`${(100 * one.difference).toFixed(1)}`);
     await picture("history");
-    await live().locator("li").last().getByRole("button", { name: "Restore" }).click();
+    expect(await seriousViolations(page)).toEqual([]);
+    await versions.last().getByRole("button", { name: "Restore" }).click();
     await expect.poll(file).toBe(text);
     await expect.poll(score, { timeout: 10_000 }).toBe(first);
   });

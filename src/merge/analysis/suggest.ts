@@ -9,13 +9,22 @@ import type { Analysis } from "./analysis.js";
 export interface Suggestion {
   /** Short and unique, such as `paper-default`. */
   readonly name: string;
+  /** What it rests on: what others published, where these experts changed, or how they represent texts. */
+  readonly evidence: "published" | "changes" | "texts";
   /** Why to try it. */
   readonly reason: string;
   /** Paper or model that used it first. */
   readonly reference: string;
   /** Source of each layer, in words. */
   readonly layers: string;
+  readonly owners: LayerOwners;
   readonly recipe: RecipeInput;
+}
+
+/** Sources of each layer, from the input, and of the tensors outside the layers; several are averaged. */
+export interface LayerOwners {
+  readonly rows: readonly { readonly attention: readonly string[]; readonly mlp: readonly string[] }[];
+  readonly outside: readonly string[];
 }
 
 export interface SuggestOptions {
@@ -25,12 +34,30 @@ export interface SuggestOptions {
   readonly names?: { readonly task: string; readonly language: string };
   /** Sources for the recipes. */
   readonly sources: { readonly base: string; readonly task: string; readonly language: string };
+  /** What the reasons call the experts. Default: the task expert, the language expert. */
+  readonly called?: Called | undefined;
   /** Difference of shares from which one expert owns a layer or module. Default: 0.001. */
   readonly tau?: number | undefined;
   /** The task expert's weight where shares are about equal. Default: 0.5. */
   readonly alpha?: number | undefined;
   /** If vocabularies differ, the one to align rows to: `task`, `language`, `base` or `union`. Default: none. */
   readonly vocabulary?: string | undefined;
+}
+
+interface Called {
+  readonly task: string;
+  readonly language: string;
+}
+const EXPERTS: Called = { task: "the task expert", language: "the language expert" };
+
+type Owner = "task" | "language" | "average";
+
+/** A suggestion before its owners have sources and words. */
+interface Draft extends Omit<Suggestion, "layers" | "owners"> {
+  /** Of each layer; of halves where they differ. */
+  readonly attention: readonly Owner[];
+  readonly mlp?: readonly Owner[];
+  readonly outside?: Owner;
 }
 
 const SWAP = "Bandarkar et al., arXiv 2410.01335";
@@ -60,15 +87,30 @@ export function suggestRecipes(options: SuggestOptions): Suggestion[] {
     ...otherSwaps(analysis.layers, options),
   ]
     .filter(isFirstOfItsKind)
-    .map((one) => (options.vocabulary === undefined ? one : withVocabulary(one, options.vocabulary)));
+    .map((one) => finish(one, options));
 }
 
-function withVocabulary(one: Suggestion, vocabulary: string): Suggestion {
-  return { ...one, recipe: { ...one.recipe, vocabulary } };
+function finish(draft: Draft, { sources, vocabulary }: SuggestOptions): Suggestion {
+  const { attention, mlp = attention, outside = "average", ...one } = draft;
+  const sourcesOf = (owner: Owner | undefined) =>
+    owner === "task" || owner === "language" ? [sources[owner]] : [sources.task, sources.language].sort();
+  const owners =
+    mlp === attention
+      ? [describeOwners(mlp)]
+      : [`attention: ${describeOwners(attention)}`, `mlp: ${describeOwners(mlp)}`];
+  return {
+    ...one,
+    layers: `${owners.join(" | ")}; ${outside === "average" ? "averaged" : outside} outside the layers`,
+    owners: {
+      rows: attention.map((owner, layer) => ({ attention: sourcesOf(owner), mlp: sourcesOf(mlp[layer]) })),
+      outside: sourcesOf(outside),
+    },
+    recipe: vocabulary === undefined ? one.recipe : { ...one.recipe, vocabulary },
+  };
 }
 
 /** At a small depth several configurations may be the same; only the first is kept. */
-function isFirstOfItsKind({ recipe }: Suggestion, index: number, all: readonly Suggestion[]): boolean {
+function isFirstOfItsKind({ recipe }: Draft, index: number, all: readonly Draft[]): boolean {
   const same = JSON.stringify(recipe);
   return all.findIndex((other) => JSON.stringify(other.recipe) === same) === index;
 }
@@ -81,7 +123,7 @@ interface Counts {
 }
 
 /** Configurations the paper found effective at 32 layers, scaled to the depth. */
-function paperRange(depth: number, { sources }: SuggestOptions): Suggestion[] {
+function paperRange(depth: number, { sources }: SuggestOptions): Draft[] {
   const scaled = (count: number) => Math.round((count * depth) / PAPER_DEPTH);
   const fitting = (counts: Counts): Counts | undefined => {
     const { bottom, top, bottom_transition, top_transition } = counts;
@@ -94,16 +136,14 @@ function paperRange(depth: number, { sources }: SuggestOptions): Suggestion[] {
       bottom_transition: scaled(transitions),
       top_transition: scaled(transitions),
     });
-  const swap = (name: string, counts: Counts | undefined, reason: string, weights?: "magnitude"): Suggestion[] => {
+  const swap = (name: string, counts: Counts | undefined, reason: string, weights?: "magnitude"): Draft[] => {
     if (!counts) return [];
     const { task, language, base } = sources;
     const recipe = { method: "swap" as const, task, language, ...counts };
     return [
       {
-        name,
-        reason,
-        reference: SWAP,
-        layers: `${describeCounts(counts, depth)}; averaged outside the layers`,
+        ...{ name, evidence: "published", reason, reference: SWAP },
+        attention: ownersOf(counts, depth),
         recipe: weights ? { ...recipe, base, weights } : recipe,
       },
     ];
@@ -130,15 +170,14 @@ function paperRange(depth: number, { sources }: SuggestOptions): Suggestion[] {
   ];
 }
 
-function describeCounts(counts: Counts, depth: number): string {
+function ownersOf(counts: Counts, depth: number): Owner[] {
   const swap = {
     bottom: counts.bottom,
     top: counts.top,
     bottomTransition: counts.bottom_transition,
     topTransition: counts.top_transition,
   };
-  const layers = Array.from({ length: depth }, (_, layer) => layer);
-  return describeOwners(layers.map((layer) => ownerOfLayer(layer, depth, swap)));
+  return Array.from({ length: depth }, (_, layer) => ownerOfLayer(layer, depth, swap));
 }
 
 /** `language 0-4, 30-31; task 5-29` */
@@ -174,8 +213,8 @@ function relativeChanges(
   );
 }
 
-function byShares(analysis: Analysis, task: number, language: number, options: SuggestOptions): Suggestion[] {
-  const { sources, tau = 0.001, alpha = 0.5 } = options;
+function byShares(analysis: Analysis, task: number, language: number, options: SuggestOptions): Draft[] {
+  const { sources, tau = 0.001, alpha = 0.5, called = EXPERTS } = options;
   return (["layer", "module"] as const).map((by) => {
     const changes = relativeChanges(
       analysis,
@@ -184,47 +223,36 @@ function byShares(analysis: Analysis, task: number, language: number, options: S
       by === "layer" ? "sum" : "root",
     );
     const weights = shareWeights([...changes.values()], tau, alpha);
-    const owner = (i: number) => (weights[i * 2] === 1 ? "task" : weights[i * 2 + 1] === 1 ? "language" : "average");
     const groups = [...changes.keys()];
-    const count = (who: string) => groups.filter((_, i) => owner(i) === who).length;
-    const layers =
-      by === "layer"
-        ? describeOwners(groups.map((_, i) => owner(i)))
-        : ["attention", "mlp"]
-            .map((block) => {
-              const owners: string[] = [];
-              groups.forEach((group, i) => {
-                const [layer, name] = group.split(" ");
-                if (name === block) owners[Number(layer)] = owner(i);
-              });
-              return `${block}: ${describeOwners(owners)}`;
-            })
-            .join(" | ");
+    const owners = groups.map(
+      (_, i): Owner => (weights[i * 2] === 1 ? "task" : weights[i * 2 + 1] === 1 ? "language" : "average"),
+    );
+    const count = (who: Owner) => owners.filter((owner) => owner === who).length;
+    const ownersIn = (block: string) =>
+      Array.from({ length: analysis.layers }, (_, layer) => owners[groups.indexOf(`${layer} ${block}`)] ?? "average");
     return {
-      name: `shares-by-${by}`,
+      ...{ name: `shares-by-${by}`, evidence: "changes", reference: SHARES },
       reason:
         `each ${by} from the expert whose share of the change exceeds the other's by ${tau}: ` +
-        `${count("task")} from the task expert, ${count("language")} from the language expert, ${count("average")} blended`,
-      reference: SHARES,
-      layers,
+        `${count("task")} from ${called.task}, ${count("language")} from ${called.language}, ${count("average")} blended`,
+      ...(by === "layer" ? { attention: owners } : { attention: ownersIn("attention"), mlp: ownersIn("mlp") }),
       recipe: { method: "share_swap", ...sources, by, tau, alpha },
     };
   });
 }
 
 /** Layers in which the language expert's share of its change exceeds the task expert's. */
-function byProfile(analysis: Analysis, task: number, language: number, { sources }: SuggestOptions): Suggestion[] {
+function byProfile(analysis: Analysis, task: number, language: number, options: SuggestOptions): Draft[] {
+  const { sources, called = EXPERTS } = options;
   const changes = relativeChanges(analysis, [task, language], ({ layer }) => `${layer}`, "root");
   const shares = sharesOf([...changes.values()]);
   const above = [...changes.keys()].map(Number).filter((_, i) => (shares[i]?.[1] ?? 0) > (shares[i]?.[0] ?? 0));
   if (above.length === 0 || above.length === analysis.layers) return [];
-  const owners = Array.from({ length: analysis.layers }, (_, layer) => (above.includes(layer) ? "language" : "task"));
   return [
     {
-      name: "profile",
-      reason: "the layers in which the language expert's profile of change exceeds the task expert's",
-      reference: "arXiv 2410.01335, section 3.2, read as a rule",
-      layers: `${describeOwners(owners)}; averaged outside the layers`,
+      ...{ name: "profile", evidence: "changes", reference: "arXiv 2410.01335, section 3.2, read as a rule" },
+      reason: `the layers in which ${called.language}'s profile of change exceeds ${called.task}'s`,
+      attention: Array.from({ length: analysis.layers }, (_, layer) => (above.includes(layer) ? "language" : "task")),
       recipe: {
         method: "swap",
         task: sources.task,
@@ -236,7 +264,8 @@ function byProfile(analysis: Analysis, task: number, language: number, { sources
 }
 
 /** The block of layers in which the experts are most alike: the largest sum of CKA above its mean. */
-function byAlignment(analysis: Analysis, task: number, language: number, { sources }: SuggestOptions): Suggestion[] {
+function byAlignment(analysis: Analysis, task: number, language: number, options: SuggestOptions): Draft[] {
+  const { called = EXPERTS } = options;
   const { alignment, experts, layers: depth } = analysis;
   // The base is the first model of the pairs.
   const [i, j] = [Math.min(task, language) + 1, Math.max(task, language) + 1];
@@ -251,8 +280,9 @@ function byAlignment(analysis: Analysis, task: number, language: number, { sourc
       if (sum > best.sum) Object.assign(best, { from, until, sum });
     }
   }
-  return middleOfTask("alignment", best, depth, sources, {
-    reason: `the language expert with the task expert's layers in the block in which both represent ${alignment?.texts} texts most alike (CKA)`,
+  return middleOfTask("alignment", best, depth, options, {
+    evidence: "texts",
+    reason: `${called.language} with ${called.task}'s layers in the block in which both represent ${alignment?.texts} texts most alike (CKA)`,
     reference:
       "Kornblith et al., arXiv 1905.00414, as a measure; the block of a task expert is LightOn's, arXiv 2605.26735",
   });
@@ -263,18 +293,18 @@ function middleOfTask(
   name: string,
   { from, until }: { readonly from: number; readonly until: number },
   depth: number,
-  { task, language }: SuggestOptions["sources"],
-  texts: Pick<Suggestion, "reason" | "reference">,
-): Suggestion[] {
+  { sources: { task, language } }: SuggestOptions,
+  texts: Pick<Draft, "evidence" | "reason" | "reference">,
+): Draft[] {
   const outer = Array.from({ length: depth }, (_, layer) => layer).filter((layer) => layer < from || layer >= until);
   if (outer.length === 0 || outer.length === depth) return [];
-  const owners = Array.from({ length: depth }, (_, layer) => (layer >= from && layer < until ? "task" : "language"));
   const layers = { language: formatRanges(outer).replaceAll(" ", "") };
   return [
     {
       name,
       ...texts,
-      layers: `${describeOwners(owners)}; language outside the layers`,
+      attention: Array.from({ length: depth }, (_, layer) => (layer >= from && layer < until ? "task" : "language")),
+      outside: "language",
       recipe: { method: "swap", task, language, outside: "language", layers },
     },
   ];
@@ -283,21 +313,24 @@ function middleOfTask(
 // Layers 13 to 22 of 36 in LightOn's swap.
 const REVERSE = { from: 13, to: 22, depth: 36 };
 
-function otherSwaps(depth: number, { sources }: SuggestOptions): Suggestion[] {
+function otherSwaps(depth: number, options: SuggestOptions): Draft[] {
+  const { sources, called = EXPERTS } = options;
   const { task, language } = sources;
   const from = Math.round((REVERSE.from * depth) / REVERSE.depth);
   const until = Math.max(from + 1, Math.round(((REVERSE.to + 1) * depth) / REVERSE.depth));
-  const reverse = middleOfTask("reverse", { from, until }, depth, sources, {
-    reason: `the reverse: the language expert with middle layers of the task expert (${REVERSE.from} to ${REVERSE.to} of ${REVERSE.depth}, in proportion)`,
+  const reverse = middleOfTask("reverse", { from, until }, depth, options, {
+    evidence: "published",
+    reason: `the reverse: ${called.language} with middle layers of ${called.task} (${REVERSE.from} to ${REVERSE.to} of ${REVERSE.depth}, in proportion)`,
     reference: "LightOn, arXiv 2605.26735",
   });
+  const all = (owner: Owner) => Array.from({ length: depth }, () => owner);
   return [
     ...reverse,
     {
-      name: "attention-from-language",
-      reason: "attention of all layers from the language expert, feed-forward from the task expert",
-      reference: "Tran et al., ACL Findings 2026",
-      layers: `attention: language 0-${depth - 1} | mlp: task 0-${depth - 1}; averaged outside the layers`,
+      ...{ name: "attention-from-language", evidence: "published", reference: "Tran et al., ACL Findings 2026" },
+      reason: `attention of all layers from ${called.language}, feed-forward from ${called.task}`,
+      attention: all("language"),
+      mlp: all("task"),
       recipe: { method: "swap", task, language, layers: { language: "all" }, parts: "attention" },
     },
   ];

@@ -46,10 +46,10 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     await analyze({ base, experts: named, folder: project, out, force: true, signal, onProgress });
     return pageData(await readAnalysis(out));
   },
-  async suggest(sources, { project }, { signal, onProgress }) {
+  async suggest({ names: called, ...sources }, { project }, { signal, onProgress }) {
     const { base, ...experts } = sources;
     const analysis = await analyze({ base, experts, folder: project, signal, onProgress });
-    return suggestRecipes({ analysis, sources }).map(({ name, reason, recipe }) => ({ name, reason, recipe }));
+    return suggestRecipes({ analysis, sources, called });
   },
   evaluate: evaluateModels,
   async answer(

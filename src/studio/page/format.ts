@@ -39,3 +39,7 @@ export function durationText(milliseconds: number): string {
     ? `${Math.floor(whole / 60)} min ${whole % 60} s`
     : `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 }
+
+/** A moment, from milliseconds since 1970: the one form of dates. */
+export const timeText = (time: number) =>
+  new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });

@@ -105,8 +105,11 @@ const writing = { recipe: name, out: source, resume: z.boolean(), force: z.boole
 export const jobInputs = {
   /** Where experts changed. */
   analyze: z.strictObject({ base: source, experts: list(expert).min(1) }),
-  /** Recipes to start from, and where experts changed. */
-  suggest: z.strictObject({ base: source, task: source, language: source }),
+  /** Recipes to start from. `names`: what their reasons call the experts. */
+  suggest: z.strictObject({
+    ...{ base: source, task: source, language: source },
+    names: z.strictObject({ task: expert.shape.name, language: expert.shape.name }).optional(),
+  }),
   /** Answers of several models to one prompt. */
   answer: z.strictObject({
     models,

@@ -4,7 +4,17 @@ import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
 import { planMerge } from "../../index.js";
-import { assign, type Board, boardOfOne, boardOfRecipe, layersOf, rangesOf, recipeOfBoard } from "./board.js";
+import {
+  assign,
+  type Board,
+  boardOfOne,
+  boardOfRecipe,
+  describeBoard,
+  differenceOf,
+  layersOf,
+  rangesOf,
+  recipeOfBoard,
+} from "./board.js";
 
 const LAYERS = 5;
 const owners = (sources: readonly string[]) =>
@@ -94,5 +104,23 @@ it("means the owners that the plan has", async () => {
       }
     }),
     { numRuns: 20 },
+  );
+});
+
+it("says what a board is, and where two differ", () => {
+  const only = boardOfOne("a", 8);
+  const some = assign(assign(only, { from: 2, to: 4, halves: ["mlp"] }, "b", false), "outside", "b", true);
+  const called = (source: string) => (source === "a" ? "math" : "swahili");
+  expect(describeBoard(some, called)).toBe(
+    "Layers 0-1, 5-7: math. Attention of layers 2-4: math. MLP of layers 2-4: swahili. Embeddings, last norm and output head: the average of math and swahili.",
+  );
+  expect(differenceOf(only, some)).toBe("layers 2-4, outside the layers");
+  expect(differenceOf(some, some)).toBe("");
+  fc.assert(
+    fc.property(boards(["a", "b"]), boards(["a", "b"]), (one, other) => {
+      const layers = /layers? ([\d, -]+)/.exec(differenceOf(one, other))?.[1] ?? "";
+      const differing = one.rows.flatMap((row, i) => (JSON.stringify(row) === JSON.stringify(other.rows[i]) ? [] : i));
+      expect(layersOf(layers.replace(/, $/, "") || [], LAYERS)).toEqual(differing);
+    }),
   );
 });

@@ -71,6 +71,39 @@ export function rangesOf(layers: readonly number[]): string {
   return ranges.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(",");
 }
 
+/** `Layers 0-1, 6-7: swahili. Layers 2-5: math. Embeddings, last norm and output head: the average of math and swahili.` */
+export function describeBoard({ rows, outside }: Board, nameOf: (source: string) => string): string {
+  const ofOwners = (owners: Owners) =>
+    owners.length > 1 ? `the average of ${owners.map(nameOf).join(" and ")}` : nameOf(owners[0] ?? "");
+  const places = new Map<string, number[]>();
+  for (const [layer, row] of rows.entries()) {
+    for (const half of isWhole(row) ? HALVES.slice(0, 1) : HALVES) {
+      const what = isWhole(row) ? "Layers" : half === "mlp" ? "MLP of layers" : "Attention of layers";
+      const key = `${what}\n${ofOwners(row[half])}`;
+      places.set(key, [...(places.get(key) ?? []), layer]);
+    }
+  }
+  const sentences = [...places].map(([key, layers]) => {
+    const [what, owner] = key.split("\n");
+    return `${what} ${rangesOf(layers).replaceAll(",", ", ")}: ${owner}.`;
+  });
+  return [...sentences, `Embeddings, last norm and output head: ${ofOwners(outside)}.`].join(" ");
+}
+
+/** `layers 2-3, 5, outside the layers`; empty where two boards are alike. */
+export function differenceOf(a: Board, b: Board): string {
+  const layers = [...a.rows.keys()].filter((layer) => {
+    const [one, other] = [a.rows[layer], b.rows[layer]];
+    return !one || !other || !HALVES.every((half) => same(one[half], other[half]));
+  });
+  return [
+    ...(layers.length > 0
+      ? [`${layers.length > 1 ? "layers" : "layer"} ${rangesOf(layers).replaceAll(",", ", ")}`]
+      : []),
+    ...(same(a.outside, b.outside) ? [] : ["outside the layers"]),
+  ].join(", ");
+}
+
 /** Layers of `0-2,5`, of a list, or of `all`; undefined for something else. */
 export function layersOf(value: unknown, count: number): readonly number[] | undefined {
   const all = Array.from({ length: count }, (_, layer) => layer);

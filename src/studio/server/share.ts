@@ -12,7 +12,7 @@ import { loadYaml } from "../../settings/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import { fileOf, PRIVATE_FOLDER, readRecipe, readSettings } from "../project/project.js";
 import { type Evaluation, type Job, job, jobInputs, type Settings } from "../protocol/index.js";
-import { type Board, boardOfRecipe, HALVES, isWhole, type RecipeValue, rangesOf } from "../recipe/board.js";
+import { type Board, boardOfRecipe, describeBoard, isWhole, type RecipeValue } from "../recipe/board.js";
 import { checkRecipeText } from "./check-recipe.js";
 import { fingerprintsOf, listEvaluations } from "./evaluations.js";
 
@@ -51,7 +51,7 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
   const { stringify } = await import("yaml");
   const method = methodReferences().find((one) => one.name === recipe.method);
   const said = board
-    ? [layersSentence(board, nameOf)]
+    ? [describeBoard(board, nameOf)]
     : [method?.summary ?? "", ...(check.plan ? [] : check.problems.map(({ message }) => message))];
   const changes = await changesOf(project, settings);
   const sections: Section[] = [
@@ -150,25 +150,6 @@ function modelsOf({ base, experts }: Settings): Named[] {
 
 /** The last part of a path; all of a name on the hub. */
 const publicName = (source: string) => (/^[\w.-]+\/[\w.-]+$/.test(source) ? source : basename(source));
-
-/** `Layers 0-1,6-7: swahili. Layers 2-5: math. Outside the layers: the average of both.` */
-function layersSentence({ rows, outside }: Board, nameOf: (source: string) => string): string {
-  const ofOwners = (owners: readonly string[]) =>
-    owners.length > 1 ? `the average of ${owners.map(nameOf).join(" and ")}` : nameOf(owners[0] ?? "");
-  const places = new Map<string, number[]>();
-  for (const [layer, row] of rows.entries()) {
-    for (const half of isWhole(row) ? HALVES.slice(0, 1) : HALVES) {
-      const what = `${isWhole(row) ? "Layers" : half === "mlp" ? "MLP of layers" : "Attention of layers"}`;
-      const key = `${what}\n${ofOwners(row[half])}`;
-      places.set(key, [...(places.get(key) ?? []), layer]);
-    }
-  }
-  const sentences = [...places].map(([key, layers]) => {
-    const [what, owner] = key.split("\n");
-    return `${what} ${rangesOf(layers).replaceAll(",", ", ")}: ${owner}.`;
-  });
-  return [...sentences, `Embeddings, last norm and output head: ${ofOwners(outside)}.`].join(" ");
-}
 
 function boardGrid({ rows, outside }: Board, models: readonly Named[], nameOf: (source: string) => string) {
   const columns = rows.every(isWhole) ? ["model"] : ["attention", "MLP"];

@@ -13,3 +13,23 @@ export function Different({ from, to }: { from: string; to: string }) {
     </>
   );
 }
+
+type Titled = readonly [title: string, text: string];
+
+/** Two texts side by side; in each, what the other lacks is marked. */
+export function Versions({ first, second }: { first: Titled; second: Titled }) {
+  const version = ([title, to]: Titled, from: string) => (
+    <div>
+      <h3>{title}</h3>
+      <pre tabIndex={0}>
+        <Different from={from} to={to} />
+      </pre>
+    </div>
+  );
+  return (
+    <div class="versions">
+      {version(first, second[1])}
+      {version(second, first[1])}
+    </div>
+  );
+}

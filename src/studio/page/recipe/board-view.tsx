@@ -15,13 +15,15 @@ export interface Tower {
   readonly own: number | "base";
 }
 
+/** Share of rows that a model changed in a layer, or in a half of it; null where that was not measured. */
+export type ShareOf = (source: string, layer: number, half: Half | undefined) => number | null;
+
 interface Props {
   readonly board: Board;
   readonly towers: readonly Tower[];
-  /** Undefined where the recipe's method decides by itself whose layers are. */
+  /** Undefined where it only shows a suggestion. */
   readonly onChange: ((board: Board) => void) | undefined;
-  /** Share of rows that a model changed in a layer, or in a half of it; null where that was not measured. */
-  readonly shareOf: (source: string, layer: number, half: Half | undefined) => number | null;
+  readonly shareOf: ShareOf;
 }
 
 /** A cell: the outside is the row after the last layer. */

@@ -4,11 +4,12 @@ import { useState } from "preact/hooks";
 import { name as recipeName } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Dialog, Icon } from "../components/basics.tsx";
-import { Select, TextField } from "../components/inputs.tsx";
+import { TextField } from "../components/inputs.tsx";
 import { nameFor } from "../names.ts";
 import { change, project } from "../store.ts";
 import type { Tower } from "./board-view.tsx";
 import * as recipe from "./recipe-store.ts";
+import { Roles } from "./roles.tsx";
 
 type Asked = "new" | "Rename" | "Duplicate" | "delete" | null;
 
@@ -82,18 +83,11 @@ interface NewProps {
 /** Asks which of several experts has the task, and which the language. */
 function NewRecipe({ experts, onMake, onClose }: NewProps) {
   const [[task, language], setRoles] = useState<readonly [number, number]>([0, 1]);
-  const select = (label: string, hint: string, value: number, onChange: (at: number) => void) => (
-    <Select
-      {...{ label, hint, value: String(value), onChange: (at) => onChange(Number(at)) }}
-      options={experts.map(({ name }, at): [string, string] => [String(at), name])}
-    />
-  );
   const sourceOf = (at: number) => JSON.stringify(experts[at]?.source);
   const make = () => {
     onMake(`method: swap\ntask: ${sourceOf(task)}\nlanguage: ${sourceOf(language)}\n`);
     onClose();
   };
-  // The two change places rather than be the same.
   return (
     <Dialog
       title="New recipe"
@@ -104,14 +98,8 @@ function NewRecipe({ experts, onMake, onClose }: NewProps) {
         </button>
       }
     >
-      <div class="stack">
-        {select("Expert with the task", "It gives the middle layers.", task, (at) =>
-          setRoles([at, at === language ? task : language]),
-        )}
-        {select("Expert with the language", "It gives the first and last layers.", language, (at) =>
-          setRoles([at === task ? language : task, at]),
-        )}
-      </div>
+      <p class="soft">The task expert gives the middle layers, the language expert the first and last ones.</p>
+      <Roles experts={experts} roles={[task, language]} onChange={setRoles} />
     </Dialog>
   );
 }

@@ -1,36 +1,25 @@
-// The score of the open recipe on a few items, again whenever a change settles; and the versions that were scored.
+// The score of the open recipe on a few items, again whenever a change settles.
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { Evaluation } from "../../protocol/index.ts";
 import { call, StudioError } from "../client.ts";
-import { ownClass } from "../components/basics.tsx";
 import { NumberField } from "../components/inputs.tsx";
 import { Interval } from "../components/interval.tsx";
 import { firstTask, NewTask, OTHER, TaskChoice, TaskName, taskOf, useTasks } from "../components/task-fields.tsx";
-import { change, inBackground, settings } from "../store.ts";
-import { boardOfText, type Defaults, recipeOfText } from "./board-of-text.ts";
-import type { Tower } from "./board-view.tsx";
+import { change, settings } from "../store.ts";
 import * as store from "./recipe-store.ts";
 
 /** Items by default: enough to see large differences, few enough to be fast. */
 const ITEMS = 50;
-const MAX_VERSIONS = 24;
-
-interface Props {
-  readonly recipe: string;
-  readonly defaults: Defaults;
-  readonly towers: readonly Tower[];
-}
-
 /** A version with its score, and what changed against the one before it. */
 interface Scored {
   readonly result: Evaluation;
   readonly flips: string;
 }
 /** The latest score by recipe, which another view does not forget. */
-const scored = signal<ReadonlyMap<string, Scored>>(new Map());
+export const scored = signal<ReadonlyMap<string, Scored>>(new Map());
 
-export function LiveScore({ recipe, defaults, towers }: Props) {
+export function LiveScore({ recipe }: { recipe: string }) {
   const live = settings.value?.live ?? null;
   const [state, setState] = useState<"settled" | "scoring" | string>("settled");
   const check = store.check.value;
@@ -91,7 +80,6 @@ export function LiveScore({ recipe, defaults, towers }: Props) {
         {score ? `${score.title}: ${score.metric}, ` : ""}the first {score?.items ?? live.limit} items, 95% interval.
         With so few items, evaluate under Try before you decide.
       </p>
-      <History {...{ recipe, defaults, towers, shown: now?.result.name }} />
     </section>
   );
 }
@@ -134,73 +122,5 @@ function Choose() {
         <NewTask onChange={setPicked} />
       </div>
     </section>
-  );
-}
-
-/** Versions of the recipe that were scored on any items, the latest first. */
-function History({ recipe, defaults, towers, shown }: Props & { readonly shown: string | undefined }) {
-  const [all, setAll] = useState<readonly Evaluation[]>([]);
-  useEffect(() => {
-    void inBackground(async () => {
-      const found = await call("evaluation.list", {});
-      setAll(found.filter(({ source, recipe: text }) => source === `recipes/${recipe}.yaml` && text !== null));
-    });
-  }, [shown]);
-  const versions = [...new Map(all.map((one) => [one.recipe ?? "", one])).values()];
-  if (versions.length < 2) return null;
-  return (
-    <details>
-      <summary>{versions.length} scored versions</summary>
-      <ul class="versions-list">
-        {versions.slice(0, MAX_VERSIONS).map((one) => (
-          <li key={one.name}>
-            <Thumbnail text={one.recipe ?? ""} {...{ defaults, towers }} />
-            <span>
-              {all
-                .filter((other) => other.recipe === one.recipe)
-                .flatMap(({ tasks }) => tasks.map(({ title, items, score }) => `${title} ${score} (${items} items)`))
-                .join(", ")}
-              <span class="about">{new Date(one.ended).toLocaleString()}</span>
-            </span>
-            {one.recipe === store.text.value ? (
-              <span class="soft">open</span>
-            ) : (
-              <button type="button" class="quiet" onClick={() => store.edit(one.recipe ?? "")}>
-                Restore
-              </button>
-            )}
-          </li>
-        ))}
-      </ul>
-    </details>
-  );
-}
-
-interface ThumbnailProps {
-  readonly text: string;
-  readonly defaults: Defaults;
-  readonly towers: readonly Tower[];
-}
-
-/** Whose each layer is, from the input at the left; nothing where the board cannot say it. */
-export function Thumbnail({ text, defaults, towers }: ThumbnailProps) {
-  const layers = store.check.value?.plan?.layers ?? 0;
-  const board = boardOfText(recipeOfText(text), layers, defaults);
-  if (!board) return <span class="about">{recipeOfText(text)?.method?.toString()}</span>;
-  const ownOf = (source: string) => ownClass(towers.find((tower) => tower.source === source)?.own ?? "base");
-  return (
-    <svg class="thumbnail" viewBox={`0 0 ${layers} 2`} preserveAspectRatio="none" aria-hidden="true">
-      {board.rows.flatMap(({ attention, mlp }, layer) =>
-        [mlp, attention].flatMap((owners, half) =>
-          owners.map((source, i) => (
-            <rect
-              key={`${layer} ${half} ${source}`}
-              class={ownOf(source)}
-              {...{ x: layer + i / owners.length, y: half, width: 1 / owners.length, height: 1 }}
-            />
-          )),
-        ),
-      )}
-    </svg>
   );
 }

@@ -1,70 +1,158 @@
+// Recipes to start from, grouped by the evidence behind them; each is shown on the board before it is used.
+import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { stringify } from "yaml";
 import { z } from "zod";
-import type { Job } from "../../protocol/index.ts";
+import type { Suggestion } from "../../../merge/index.ts";
+import { type Job, jobInputs } from "../../protocol/index.ts";
+import { type Board, describeBoard, differenceOf } from "../../recipe/board.ts";
 import { call } from "../client.ts";
+import { useAnswer } from "../components/answer.ts";
 import { JobProgress } from "../components/progress.tsx";
 import { nameFor } from "../names.ts";
-import { attempt, inBackground, isStale, jobs, project, settings } from "../store.ts";
-import type { Tower } from "./board-view.tsx";
-import { create } from "./recipe-store.ts";
+import { attempt, isStale, jobs, project, settings } from "../store.ts";
+import { recipeOfText } from "./board-of-text.ts";
+import { BoardView, type ShareOf, type Tower } from "./board-view.tsx";
+import { create, text } from "./recipe-store.ts";
+import { Roles } from "./roles.tsx";
+import { Thumbnail } from "./thumbnail.tsx";
 
-const suggestions = z.array(z.object({ name: z.string(), reason: z.string(), recipe: z.record(z.string(), z.json()) }));
-type Suggestion = z.infer<typeof suggestions>[number];
+type Suggested = Pick<Suggestion, "name" | "evidence" | "reason" | "reference" | "owners" | "recipe">;
+const suggestions = z.array(z.custom<Suggested>());
+
+const EVIDENCE: Readonly<Record<Suggestion["evidence"], string>> = {
+  changes: "From where these experts changed",
+  texts: "From how alike they represent texts",
+  published: "From papers, scaled to these layers",
+};
+
+/** What the board shows in place of the recipe; null: nothing. */
+export const previewed = signal<Suggested | null>(null);
+const back = () => {
+  previewed.value = null;
+};
 
 export function Suggestions({ towers }: { towers: readonly Tower[] }) {
   const { base = null, experts = [] } = settings.value ?? {};
-  const [task, language] = experts;
-  const [found, setFound] = useState<readonly Suggestion[]>([]);
-  const isOurs = ({ kind, input }: Job) =>
-    kind === "suggest" &&
-    JSON.stringify(input) === JSON.stringify({ base, task: task?.source, language: language?.source });
+  const [chosen, setRoles] = useState<readonly [number, number] | null>(null);
+  const opened = recipeOfText(text.value);
+  const [ofTask, ofLanguage] = [opened?.task, opened?.language].map((source) =>
+    experts.findIndex((one) => one.source === source),
+  ) as [number, number];
+  const [first, second] = chosen ?? (ofTask < 0 || ofLanguage < 0 ? [0, 1] : [ofTask, ofLanguage]);
+  const [task, language] = [experts[first], experts[second]];
+  const isOurs = ({ kind, input }: Job) => {
+    const { data: asked } = kind === "suggest" ? jobInputs.suggest.safeParse(input) : { data: undefined };
+    return asked?.base === base && asked?.task === task?.source && asked?.language === language?.source;
+  };
   const latest = jobs.value.find(isOurs);
   const job = latest && isStale(latest) ? undefined : latest;
-  useEffect(() => {
-    if (job?.state !== "done") return;
-    void inBackground(async () => setFound(suggestions.parse(await call("job.result", { id: job.id }))));
-  }, [job?.id, job?.state]);
+  const isDone = job?.state === "done";
+  const found = useAnswer(
+    async () => (isDone ? suggestions.parse(await call("job.result", { id: job.id })) : []),
+    [job?.id, isDone],
+  );
+  useEffect(() => back, []);
   if (base === null || !task || !language) return null;
-  const ask = () =>
-    attempt(() =>
-      call("job.start", { kind: "suggest", input: { base, task: task.source, language: language.source } }),
-    );
-  const nameOf = (source: string) => towers.find((tower) => tower.source === source)?.name ?? source;
+  const ask = () => {
+    const input = {
+      base,
+      task: task.source,
+      language: language.source,
+      names: { task: task.name, language: language.name },
+    };
+    return attempt(() => call("job.start", { kind: "suggest", input }));
+  };
   return (
     <div class="card stack">
       <h2>Suggestions</h2>
-      {job?.state === "running" ? <JobProgress job={job} /> : null}
-      {job === undefined || ["failed", "cancelled", "interrupted"].includes(job.state) ? (
+      <Roles experts={experts} roles={[first, second]} onChange={setRoles} />
+      {job ? <JobProgress job={job} /> : null}
+      {(isDone && found?.length !== 0) || job?.state === "running" ? null : (
         <>
-          <p class="soft">
-            Measures where {nameOf(task.source)} and {nameOf(language.source)} changed, and proposes merges to try.
-          </p>
+          <p class="soft">Measures where both changed, and proposes merges to try.</p>
           <div class="row">
             <button type="button" onClick={ask}>
               Suggest recipes
             </button>
           </div>
         </>
-      ) : null}
-      {job?.state === "done" && found.length > 0 ? (
-        <ul class="suggestions">
-          {found.map(({ name, reason, recipe }) => (
-            <li key={name}>
-              <div>
-                <strong>{name}</strong>
-                <p class="soft">{reason}</p>
-              </div>
-              <button
-                type="button"
-                onClick={() => create(nameFor(name, project.value?.recipes ?? []), stringify(recipe))}
-              >
-                Use
-              </button>
-            </li>
-          ))}
-        </ul>
-      ) : null}
+      )}
+      {Object.entries(EVIDENCE).map(([evidence, title]) => {
+        const shown = isDone ? (found ?? []).filter((one) => one.evidence === evidence) : [];
+        return shown.length === 0 ? null : (
+          <section class="stack tight" key={evidence} aria-label={title}>
+            <h3>{title}</h3>
+            <ul class="versions-list">
+              {shown.map((one) => (
+                <li key={one.name}>
+                  <Thumbnail board={one.owners} towers={towers} />
+                  <span>
+                    {one.name}
+                    <span class="about">{one.reason}</span>
+                  </span>
+                  <button
+                    type="button"
+                    class="quiet"
+                    aria-pressed={previewed.value?.name === one.name}
+                    aria-label={`Preview ${one.name}`}
+                    onClick={() => (previewed.value = one)}
+                  >
+                    Preview
+                  </button>
+                </li>
+              ))}
+            </ul>
+          </section>
+        );
+      })}
     </div>
+  );
+}
+
+interface PreviewProps {
+  readonly towers: readonly Tower[];
+  /** Of the open recipe. */
+  readonly board: Board | undefined;
+  readonly shareOf: ShareOf;
+}
+
+/** A suggestion on the board, which is used or put back. */
+export function Preview({ towers, board, shareOf }: PreviewProps) {
+  const shown = previewed.value;
+  if (!shown) return null;
+  const { name, reference, owners, recipe } = shown;
+  const nameOf = (source: string) => towers.find((tower) => tower.source === source)?.name ?? source;
+  const differing = board && differenceOf(board, owners);
+  const use = () => {
+    back();
+    void create(nameFor(name, project.value?.recipes ?? []), stringify(recipe));
+  };
+  return (
+    <section class="stack" aria-label={`Preview of ${name}`}>
+      <div class="notice">
+        <div class="stack tight">
+          <strong>Preview of {name}</strong>
+          <span>{describeBoard(owners, nameOf)}</span>
+          {board === undefined ? null : (
+            <span>
+              {differing === ""
+                ? "The layers are those of the open recipe."
+                : `Differs from the open recipe in ${differing}.`}
+            </span>
+          )}
+          <span class="about">{reference}</span>
+        </div>
+        <div class="row">
+          <button type="button" class="primary" onClick={use}>
+            Use
+          </button>
+          <button type="button" onClick={back}>
+            Back
+          </button>
+        </div>
+      </div>
+      <BoardView board={owners} onChange={undefined} {...{ towers, shareOf }} />
+    </section>
   );
 }

@@ -1,6 +1,6 @@
 // Says that the open recipe is not on the disk, and settles whose text is.
 import { useState } from "preact/hooks";
-import { Different } from "../components/different.tsx";
+import { Versions } from "../components/different.tsx";
 import { keepMine, takeTheirs, text, unsaved } from "./recipe-store.ts";
 
 export function Unsaved() {
@@ -12,12 +12,7 @@ export function Unsaved() {
     <section class="notice problem unsaved" aria-label="Recipe that is not saved">
       <div class="stack tight">
         <span>{message} It is not written, asked or evaluated until you choose.</span>
-        {isOpen && theirs ? (
-          <div class="versions">
-            <Version title="Mine" from={theirs.text} to={text.value} />
-            <Version title="Theirs" from={text.value} to={theirs.text} />
-          </div>
-        ) : null}
+        {isOpen && theirs ? <Versions first={["Mine", text.value]} second={["Theirs", theirs.text]} /> : null}
       </div>
       <div class="row">
         <button type="button" onClick={() => void keepMine()}>
@@ -35,17 +30,5 @@ export function Unsaved() {
         ) : null}
       </div>
     </section>
-  );
-}
-
-/** One of two texts; what the other lacks is marked. */
-function Version({ title, from, to }: { title: string; from: string; to: string }) {
-  return (
-    <div>
-      <h2>{title}</h2>
-      <pre tabIndex={0}>
-        <Different from={from} to={to} />
-      </pre>
-    </div>
   );
 }

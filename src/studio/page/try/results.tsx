@@ -6,6 +6,7 @@ import type { Evaluation } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Select } from "../components/inputs.tsx";
 import { Interval } from "../components/interval.tsx";
+import { timeText } from "../format.ts";
 import { inBackground, project } from "../store.ts";
 import { choiceClass, choices } from "./choices.tsx";
 import { Comparison } from "./comparison.tsx";
@@ -145,9 +146,6 @@ function differenceOf(row: Row, rows: readonly Row[]): string {
   if (others.length === 0) return "";
   return others.some(({ runner }) => runner === row.runner) ? ` (${timeText(row.ended)})` : ` (${row.runner})`;
 }
-
-const timeText = (time: number) =>
-  new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 
 function ScoreTable({ rows }: { rows: readonly Row[] }) {
   const ends = rows.flatMap(({ score: { value, low, high } }) => [value, low, high].filter((one) => one !== null));

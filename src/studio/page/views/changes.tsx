@@ -5,7 +5,7 @@ import { Empty, EmptyView } from "../components/basics.tsx";
 import { JobProgress } from "../components/progress.tsx";
 import { fitting, inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
 import { Explorer } from "../explorer/explorer.tsx";
-import { bytesText, durationText } from "../format.ts";
+import { bytesText, durationText, timeText } from "../format.ts";
 import { attempt, cardOf, inBackground, jobs, refresh, settings } from "../store.ts";
 import { bytesOf } from "./model-card.tsx";
 
@@ -134,7 +134,7 @@ function Found({ job, data }: { job: Job; data: Analysis }) {
       ))}
       <Explorer data={data} names={names} accentOf={accentOf} readRows={readRows} />
       <p class="small soft">
-        Measured {new Date(job.started).toLocaleString()} in {durationText((job.ended ?? job.started) - job.started)}.
+        Measured {timeText(job.started)} in {durationText((job.ended ?? job.started) - job.started)}.
       </p>
     </>
   );

@@ -8,7 +8,7 @@ import * as store from "../experiments/experiment-store.ts";
 import { Plans } from "../experiments/plans.tsx";
 import { ScoreGrid } from "../experiments/score-grid.tsx";
 import { ScoreMap } from "../experiments/score-map.tsx";
-import { durationText } from "../format.ts";
+import { durationText, timeText } from "../format.ts";
 import { attempt, jobs } from "../store.ts";
 
 export function Experiments() {
@@ -314,5 +314,5 @@ function Steps({ experiment }: { experiment: Experiment }) {
 
 function sinceText(since: string | undefined): string {
   const at = Date.parse(since ?? "");
-  return Number.isNaN(at) ? "" : `since ${new Date(at).toLocaleTimeString()}`;
+  return Number.isNaN(at) ? "" : `since ${timeText(at)}`;
 }

@@ -1,7 +1,7 @@
 import type { Job } from "../../protocol/index.ts";
 import { EmptyView } from "../components/basics.tsx";
 import { CancelButton, JobProgress } from "../components/progress.tsx";
-import { durationText } from "../format.ts";
+import { durationText, timeText } from "../format.ts";
 import { again, againText } from "../recipe/recipe-store.ts";
 import { jobs } from "../store.ts";
 
@@ -49,7 +49,7 @@ export function Jobs() {
               <p class="small soft">
                 {STATES[job.state]}
                 {job.ended === null ? "" : ` after ${durationText(job.ended - job.started)}`}, started{" "}
-                <time dateTime={new Date(job.started).toISOString()}>{new Date(job.started).toLocaleString()}</time>
+                <time dateTime={new Date(job.started).toISOString()}>{timeText(job.started)}</time>
               </p>
               <JobProgress job={job} isBare />
               {job.error === null ? null : <p class="notice problem">{job.error}</p>}

@@ -9,12 +9,13 @@ import { inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-
 import { layerShare } from "../explorer/figures.ts";
 import { bytesText, countText } from "../format.ts";
 import { boardOfText, recipeOfText } from "../recipe/board-of-text.ts";
-import { BoardView, type Tower } from "../recipe/board-view.tsx";
+import { BoardView, type ShareOf, type Tower } from "../recipe/board-view.tsx";
 import { Heading } from "../recipe/heading.tsx";
+import { History } from "../recipe/history.tsx";
 import { LiveScore } from "../recipe/live-score.tsx";
 import { MethodForm } from "../recipe/method-form.tsx";
 import * as recipe from "../recipe/recipe-store.ts";
-import { Suggestions } from "../recipe/suggestions.tsx";
+import { Preview, previewed, Suggestions } from "../recipe/suggestions.tsx";
 import { attempt, cardOf, misfitOf, settings } from "../store.ts";
 
 /** The editor is half of the page's script, and only this view has it. */
@@ -30,6 +31,7 @@ export function Recipe() {
     ...(base === null ? [] : [{ source: base, name: "base", own: "base" as const }]),
     ...experts.map(({ name, source }, own) => ({ source, name, own })),
   ];
+  const shareOf = useShares();
   if (experts.length === 0) {
     return (
       <EmptyView
@@ -51,10 +53,11 @@ export function Recipe() {
           <p class="soft">
             Start from a swap of your experts, or from a suggestion. You can change every layer afterwards.
           </p>
+          <Preview towers={towers} board={undefined} shareOf={shareOf} />
           <Suggestions towers={towers} />
         </>
       ) : recipe.isLoaded.value ? (
-        <Opened towers={towers} />
+        <Opened towers={towers} shareOf={shareOf} />
       ) : (
         <p class="soft">Loading…</p>
       )}
@@ -62,7 +65,7 @@ export function Recipe() {
   );
 }
 
-function Opened({ towers }: { towers: readonly Tower[] }) {
+function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareOf }) {
   const check = recipe.check.value;
   const text = recipe.text.value;
   const plan = check?.plan ?? null;
@@ -76,7 +79,6 @@ function Opened({ towers }: { towers: readonly Tower[] }) {
   const { value, board } = latest.current;
   const method = recipe.methods.value.find((one) => one.name === value?.method);
   const named = board ? allTowers(towers, board) : towers;
-  const shareOf = useShares();
   const onKeyDown = (event: KeyboardEvent) => {
     if (!(event.ctrlKey || event.metaKey) || !["z", "y", "Z"].includes(event.key)) return;
     if (event.target instanceof HTMLInputElement) return;
@@ -89,7 +91,9 @@ function Opened({ towers }: { towers: readonly Tower[] }) {
     <div class="recipe-grid" onKeyDown={onKeyDown}>
       <div class={read ? "stack" : "stack dimmed"}>
         <MethodChoice method={method?.name} towers={towers} layers={layers} isBoard={board !== undefined} />
-        {board ? (
+        {previewed.value ? (
+          <Preview {...{ towers, board, shareOf }} />
+        ) : board ? (
           <BoardView
             board={board}
             towers={named}
@@ -99,7 +103,12 @@ function Opened({ towers }: { towers: readonly Tower[] }) {
         ) : plan ? (
           <Owners towers={towers} layers={layers} />
         ) : null}
-        {name === null ? null : <LiveScore key={name} recipe={name} defaults={plan?.defaults} towers={named} />}
+        {name === null ? null : (
+          <>
+            <LiveScore key={name} recipe={name} />
+            <History key={`history ${name}`} recipe={name} {...{ layers, defaults: plan?.defaults, towers: named }} />
+          </>
+        )}
         {method && value ? (
           <details open={!board}>
             <summary>Fields of {method.title}</summary>

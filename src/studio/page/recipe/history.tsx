@@ -1,0 +1,150 @@
+// Versions of the open recipe that were scored: each can be opened again, and two of them compared.
+import { useState } from "preact/hooks";
+import type { Evaluation } from "../../protocol/index.ts";
+import { differenceOf } from "../../recipe/board.ts";
+import { call } from "../client.ts";
+import { useAnswer } from "../components/answer.ts";
+import { Versions } from "../components/different.tsx";
+import { Grid } from "../components/grid.tsx";
+import { timeText } from "../format.ts";
+import { boardOfText, type Defaults, recipeOfText } from "./board-of-text.ts";
+import type { Tower } from "./board-view.tsx";
+import { scored } from "./live-score.tsx";
+import * as store from "./recipe-store.ts";
+import { Thumbnail } from "./thumbnail.tsx";
+
+const MAX_VERSIONS = 24;
+
+interface Props {
+  readonly recipe: string;
+  readonly layers: number;
+  readonly defaults: Defaults;
+  readonly towers: readonly Tower[];
+}
+
+/** A text of the recipe, with its results, the latest first. */
+interface Version {
+  readonly text: string;
+  readonly results: readonly Evaluation[];
+}
+
+export function History({ recipe, layers, defaults, towers }: Props) {
+  const [chosen, setChosen] = useState<readonly string[]>([]);
+  const all = useAnswer(() => call("evaluation.list", {}), [recipe, scored.value]) ?? [];
+  const own = all.filter(({ source, recipe: text }) => source === `recipes/${recipe}.yaml` && text !== null);
+  const versions = [...new Set(own.map(({ recipe: text }) => text ?? ""))].map((text) => ({
+    text,
+    results: own.filter((one) => one.recipe === text),
+  }));
+  if (versions.length < 2) return null;
+  const boardOf = (text: string) => boardOfText(recipeOfText(text), layers, defaults);
+  const toggle = (text: string) =>
+    setChosen(chosen.includes(text) ? chosen.filter((one) => one !== text) : [text, ...chosen].slice(0, 2));
+  const pair = versions.filter(({ text }) => chosen.includes(text));
+  return (
+    <details class="card">
+      <summary>History: {versions.length} scored versions</summary>
+      <ul class="versions-list">
+        {versions.slice(0, MAX_VERSIONS).map(({ text, results }) => {
+          const board = boardOf(text);
+          const time = timeText(results[0]?.ended ?? 0);
+          return (
+            <li key={text}>
+              {board ? (
+                <Thumbnail {...{ board, towers }} />
+              ) : (
+                <span class="about">{recipeOfText(text)?.method?.toString()}</span>
+              )}
+              <span>
+                {results
+                  .flatMap(({ tasks }) => tasks.map(({ title, items, score }) => `${title} ${score} (${items} items)`))
+                  .join(", ")}
+                <span class="about">{time}</span>
+              </span>
+              <span class="row">
+                <label class="row">
+                  <input
+                    {...{ type: "checkbox", checked: chosen.includes(text), onChange: () => toggle(text) }}
+                    aria-label={`Compare the version of ${time}`}
+                  />
+                  Compare
+                </label>
+                {text === store.text.value ? (
+                  <span class="soft">open</span>
+                ) : (
+                  <button type="button" class="quiet" onClick={() => store.edit(text)}>
+                    Restore
+                  </button>
+                )}
+              </span>
+            </li>
+          );
+        })}
+      </ul>
+      {pair[0] && pair[1] ? <Compared key={chosen.join()} later={pair[0]} earlier={pair[1]} boardOf={boardOf} /> : null}
+    </details>
+  );
+}
+
+interface ComparedProps {
+  readonly later: Version;
+  readonly earlier: Version;
+  readonly boardOf: (text: string) => ReturnType<typeof boardOfText>;
+}
+
+const NAMES: [string, string] = ["the earlier version", "the later one"];
+
+/** Two versions: layers that differ, and scores on the same items. */
+function Compared({ later, earlier, boardOf }: ComparedProps) {
+  const [before, after] = [boardOf(earlier.text), boardOf(later.text)];
+  const differing = before && after && differenceOf(before, after);
+  const pairs = earlier.results.flatMap((first) =>
+    first.tasks.flatMap((task) => {
+      const isSame = (other: typeof task) => other.task === task.task && other.prompts === task.prompts;
+      const second = later.results.find(({ runner, tasks }) => runner === first.runner && tasks.some(isSame));
+      const score = second?.tasks.find(isSame);
+      return second && score ? [{ first, second, task, score }] : [];
+    }),
+  );
+  const verdicts = useAnswer(
+    () =>
+      Promise.all(
+        pairs.map(async ({ first, second, task }) => {
+          const { tasks } = await call("evaluation.compare", { first: first.name, second: second.name, names: NAMES });
+          return tasks.find((one) => one.task === task.task)?.comparisons[0]?.verdict ?? "";
+        }),
+      ),
+    [],
+  );
+  return (
+    <section class="stack" aria-label="Two versions compared">
+      {differing === undefined ? null : (
+        <p>{differing === "" ? "Both have the same layers." : `They differ in ${differing}.`}</p>
+      )}
+      {pairs.length === 0 ? (
+        <p class="soft">They were not scored on the same items.</p>
+      ) : (
+        <Grid label="Scores of both" head={["Task", "Earlier", "Later"]}>
+          {pairs.map(({ task, score }) => (
+            <tr key={task.prompts}>
+              <th scope="row">
+                {task.title}, {task.items} items
+              </th>
+              {[task, score].map((one, i) => (
+                <td key={i}>
+                  {one.score} <span class="about">{one.interval}</span>
+                </td>
+              ))}
+            </tr>
+          ))}
+        </Grid>
+      )}
+      {verdicts?.map((verdict, i) => (
+        <p class="verdict" key={i}>
+          {verdict}
+        </p>
+      ))}
+      <Versions first={["Earlier", earlier.text]} second={["Later", later.text]} />
+    </section>
+  );
+}
