@@ -1,6 +1,11 @@
 // One schema of every operation, checked by the page and by the server.
 import { z } from "zod";
-import type { AnalysisPage as Analysis, MethodReference as Method, PlanSummary } from "../../merge/index.js";
+import type {
+  AnalysisPage as Analysis,
+  MethodReference as Method,
+  PlanSummary,
+  Suggestion,
+} from "../../merge/index.js";
 import type { SchemaField as Field } from "../../settings/index.js";
 import type { Inspection } from "../../weights/index.js";
 import { evaluation, evaluationOperations, GGUF_TYPES, runner } from "./evaluations.js";
@@ -286,5 +291,5 @@ export const failure = z.strictObject({
 
 export type Project = z.infer<typeof project>;
 export type Settings = z.infer<typeof settings>;
-export type { Analysis, Field, Method };
+export type { Analysis, Field, Method, Suggestion };
 export type Expert = z.infer<typeof expert>;
