@@ -1,6 +1,8 @@
 // The page of one analysis, with its data inside: what `layergraft analyze --out` writes as report.html.
+
 import { render } from "preact";
 import type { Analysis } from "../protocol/index.ts";
+import { Cautions } from "./components/basics.tsx";
 import { Explorer } from "./explorer/explorer.tsx";
 import "../../../assets/tokens.css";
 import "../../../assets/components.css";
@@ -19,11 +21,7 @@ function Page({ data }: { data: Analysis }) {
           {architecture}, {layers} layers; changes from {base}. A row is an {rowAxis} feature of a weight matrix, and
           each cell is the share of a matrix's rows above the threshold.
         </p>
-        {warnings.map((warning) => (
-          <p class="notice caution" key={warning}>
-            <span>{warning}</span>
-          </p>
-        ))}
+        <Cautions texts={warnings} />
       </header>
       <Explorer data={data} />
       <footer class="card stack tight">

@@ -1,5 +1,5 @@
 // Components of all views. Buttons are plain <button>s with the classes of assets/components.css.
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 
 /** Class that sets the accent: that of the base, or of the expert at this position from 0. */
@@ -226,6 +226,8 @@ interface EmptyProps {
   readonly view: string;
   readonly title: string;
   readonly text: string;
+  /** The view to go to first. */
+  readonly link?: readonly [view: string, text: string];
   readonly children?: ComponentChildren;
 }
 
@@ -237,7 +239,7 @@ export const EmptyView = ({ view, ...empty }: EmptyProps) => (
   </section>
 );
 
-export function Empty({ title, text, children }: Omit<EmptyProps, "view">) {
+export function Empty({ title, text, link, children }: Omit<EmptyProps, "view">) {
   return (
     <div class="empty">
       <svg viewBox="0 0 160 64" aria-hidden="true">
@@ -259,10 +261,52 @@ export function Empty({ title, text, children }: Omit<EmptyProps, "view">) {
       </svg>
       <h2>{title}</h2>
       <p>{text}</p>
+      {link ? (
+        <a class="button primary" href={`#/${link[0]}`}>
+          {link[1]}
+        </a>
+      ) : null}
       {children ? <div class="row">{children}</div> : null}
     </div>
   );
 }
+
+interface NoticeProps {
+  readonly kind?: "caution" | "problem" | undefined;
+  readonly text: ComponentChildren;
+  /** Buttons. */
+  readonly children?: ComponentChildren;
+}
+
+/** Something to know, or to do. */
+export const Notice = ({ kind, text, children }: NoticeProps) => (
+  <div class={`notice ${kind ?? ""}`} role={kind === "problem" ? "alert" : undefined}>
+    <div class="lines">{text}</div>
+    {children}
+  </div>
+);
+
+export const Cautions = ({ texts }: { texts: readonly string[] }) => (
+  <>
+    {texts.map((text) => (
+      <Notice key={text} kind="caution" text={text} />
+    ))}
+  </>
+);
+
+interface ButtonProps extends Omit<JSX.IntrinsicElements["button"], "icon"> {
+  /** What it says; nothing where its label does. */
+  readonly text?: ComponentChildren;
+  readonly icon?: keyof typeof ICONS;
+}
+
+/** A plain button; `class` is one of assets/components.css. */
+export const Button = ({ text, icon, ...rest }: ButtonProps) => (
+  <button type="button" {...rest}>
+    {icon ? <Icon name={icon} /> : null}
+    {text}
+  </button>
+);
 
 const ICONS = {
   close: "M4 4l8 8M12 4l-8 8",

@@ -1,7 +1,9 @@
 import { useState } from "preact/hooks";
 import type { Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
+import { again } from "../recipe/recipe-store.ts";
 import { attempt, project } from "../store.ts";
+import { Button, Notice } from "./basics.tsx";
 
 /** How far a job that runs is, and a way to cancel it. */
 export function JobProgress({ job, isBare = false }: { job: Job; isBare?: boolean }) {
@@ -23,6 +25,29 @@ export function JobProgress({ job, isBare = false }: { job: Job; isBare?: boolea
   );
 }
 
+/** How jobs of each state end. */
+export const STATES: Readonly<Record<Job["state"], string>> = {
+  running: "Running",
+  done: "Done",
+  failed: "Failed",
+  cancelled: "Cancelled",
+  interrupted: "Interrupted when the studio ended",
+};
+
+/** A job that runs, or why it ended without a result. What keeps its work can be resumed. */
+export function JobOutcome({ job }: { job: Job }) {
+  if (job.state === "running") return <JobProgress job={job} />;
+  if (job.state === "done") return null;
+  const { kind, error, state } = job;
+  const keeps = kind === "evaluate" || kind === "merge" || kind === "export";
+  const text = error ?? `${STATES[state]}.${kind === "evaluate" ? " Answers so far are kept." : ""}`;
+  return (
+    <Notice kind={error === null ? "caution" : "problem"} text={text}>
+      {keeps ? <Button text="Resume" onClick={() => again(job)} /> : null}
+    </Notice>
+  );
+}
+
 interface CancelProps {
   readonly job: Job;
   readonly label?: string;
@@ -36,11 +61,7 @@ export function CancelButton({ job, label = "Cancel", busyLabel = "Cancelling…
     await attempt(() => call("job.cancel", { id: job.id }));
     setAsked(false);
   };
-  return (
-    <button type="button" disabled={isAsked} onClick={() => void cancel()}>
-      {isAsked ? busyLabel : label}
-    </button>
-  );
+  return <Button text={isAsked ? busyLabel : label} disabled={isAsked} onClick={() => void cancel()} />;
 }
 
 /** A word of a command line, quoted where a shell would split it. */

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Choices } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { inBackground, project } from "../store.ts";
-import { Field } from "./basics.tsx";
+import { Button, Field } from "./basics.tsx";
 import { TextField } from "./inputs.tsx";
 import { lazy } from "./lazy.tsx";
 
@@ -89,9 +89,7 @@ export function NewTask({ onChange }: Pick<ChoiceProps, "onChange">) {
     });
   return (
     <>
-      <button type="button" class="quiet" onClick={() => setOpen(true)}>
-        Write a small task
-      </button>
+      <Button text="Write a small task" class="quiet" onClick={() => setOpen(true)} />
       {isOpen ? <LazyWriteTask {...{ onMade, onClose: () => setOpen(false) }} /> : null}
     </>
   );

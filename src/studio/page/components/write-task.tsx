@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { call } from "../client.ts";
 import { nameProblem } from "../names.ts";
-import { Dialog, Segments } from "./basics.tsx";
+import { Button, Dialog, Segments } from "./basics.tsx";
 import { TextField } from "./inputs.tsx";
 
 interface Row {
@@ -64,14 +64,12 @@ export function WriteTask({ onClose, onMade }: Props) {
       title="Write a small task"
       onClose={onClose}
       footer={
-        <button
-          type="button"
+        <Button
+          text="Add the task"
           class="primary"
           disabled={written.length === 0 || !isWhole || nameProblem(name, []) !== undefined}
           onClick={make}
-        >
-          Add the task
-        </button>
+        />
       }
     >
       <div class="stack">
@@ -93,9 +91,7 @@ export function WriteTask({ onClose, onMade }: Props) {
           </div>
         ))}
         <div class="row">
-          <button type="button" onClick={() => setRows([...rows, EMPTY])}>
-            Add a row
-          </button>
+          <Button text="Add a row" onClick={() => setRows([...rows, EMPTY])} />
           <span class="soft">{written.length} items. Intervals are wide below a hundred.</span>
         </div>
       </div>

@@ -2,7 +2,7 @@
 import type { Span } from "../../../report/scores.ts";
 import type { Experiment } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { ownClass } from "../components/basics.tsx";
+import { Button, ownClass } from "../components/basics.tsx";
 import { Grid, Own } from "../components/grid.tsx";
 import { Interval } from "../components/interval.tsx";
 import { nameFor } from "../names.ts";
@@ -115,9 +115,5 @@ function Open({ plan, row }: { plan: string; row: Row }) {
       await create(nameFor(row.label, project.value?.recipes ?? []), text);
       location.hash = "#/recipe";
     });
-  return (
-    <button type="button" class="quiet" aria-label={`Open recipe of ${row.label}`} onClick={open}>
-      Open recipe
-    </button>
-  );
+  return <Button text="Open recipe" class="quiet" aria-label={`Open recipe of ${row.label}`} onClick={open} />;
 }

@@ -1,7 +1,9 @@
 // Scores over two fields of a recipe: a grid that fills as configurations are scored.
+
 import { parseDocument } from "yaml";
 import type { Experiment } from "../../protocol/index.ts";
 import { call } from "../client.ts";
+import { Button } from "../components/basics.tsx";
 import { Grid } from "../components/grid.tsx";
 import { nameFor } from "../names.ts";
 import { create } from "../recipe/recipe-store.ts";
@@ -43,16 +45,14 @@ export function ScoreMap({ map }: { map: Map }) {
               if (cell === null) return <td key={column} class="waits" aria-label="waits" />;
               return (
                 <td key={column} class={cell.isBest ? "best" : ""}>
-                  <button
-                    type="button"
+                  <Button
+                    text={cell.score}
                     title={`${cell.score}, ${cell.about}`}
                     aria-label={`${fields[0]} ${row}, ${fields[1]} ${column}: ${cell.score}, ${cell.about}`}
                     disabled={recipe === undefined}
                     style={{ "--shade": `${Math.round(55 * cell.shade)}%` }}
                     onClick={() => void open(row, column)}
-                  >
-                    {cell.score}
-                  </button>
+                  />
                 </td>
               );
             })}

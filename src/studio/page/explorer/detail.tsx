@@ -1,5 +1,7 @@
 // One matrix in numbers: each expert's change, how experts relate, and its rows.
+
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { Notice } from "../components/basics.tsx";
 import { Grid, Own } from "../components/grid.tsx";
 import { decimalText, percentText, sizeText } from "../format.ts";
 import { cellOf, histogram, jaccard, type Place, shareOf, type View } from "./figures.ts";
@@ -105,7 +107,7 @@ function Rows({ data, names, place, steps, own, readRows }: Props) {
           return cell ? <Bars key={name} {...{ name, cell, step: steps[expert] ?? 0, own: own(expert) }} /> : null;
         })}
       </div>
-      {typeof found === "string" ? <p class="notice problem">{found}</p> : null}
+      {typeof found === "string" ? <Notice kind="problem" text={found} /> : null}
       {table}
     </>
   );

@@ -1,6 +1,6 @@
 // The threshold: a slider below the distribution of all rows, and the analysis' own thresholds as buttons.
 import { useMemo } from "preact/hooks";
-import { Tip } from "../components/basics.tsx";
+import { Button, Tip } from "../components/basics.tsx";
 import { sizeText } from "../format.ts";
 import { histogram, type Steps, type View } from "./figures.ts";
 
@@ -36,15 +36,13 @@ export function Threshold({ data, names, steps, onSteps, own }: Props) {
         </label>
         <div class="row">
           {data.marks.map((mark) => (
-            <button
-              type="button"
+            <Button
+              text={new Set(mark.steps).size > 1 ? `${mark.name}, each its own` : mark.name}
               key={mark.name}
               aria-pressed={mark.steps.join() === steps.join()}
               class="quiet"
               onClick={() => onSteps(mark.steps)}
-            >
-              {new Set(mark.steps).size > 1 ? `${mark.name}, each its own` : mark.name}
-            </button>
+            />
           ))}
           <Tip label="What the threshold is">
             The mean absolute change of a row's weights, on a logarithmic scale. auto gives each expert its own: the row

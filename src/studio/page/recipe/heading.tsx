@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { name as recipeName } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Dialog, Icon } from "../components/basics.tsx";
+import { Button, Dialog } from "../components/basics.tsx";
 import { TextField } from "../components/inputs.tsx";
 import { nameFor } from "../names.ts";
 import { change, project } from "../store.ts";
@@ -21,9 +21,7 @@ export function Heading({ towers }: { towers: readonly Tower[] }) {
   const make = (text: string) => recipe.create(nameFor("recipe", names), text);
   const close = () => setAsked(null);
   const button = (text: string, onClick: () => void, isDisabled = false) => (
-    <button type="button" class="quiet" disabled={isDisabled} onClick={onClick}>
-      {text}
-    </button>
+    <Button text={text} class="quiet" disabled={isDisabled} onClick={onClick} />
   );
   return (
     <header>
@@ -52,14 +50,12 @@ export function Heading({ towers }: { towers: readonly Tower[] }) {
             {button("Delete", () => setAsked("delete"))}
           </>
         )}
-        <button
-          type="button"
+        <Button
+          text="New recipe"
+          icon="plus"
           class={shown === null ? "primary" : ""}
           onClick={() => (experts.length > 1 ? setAsked("new") : void make(startOf(experts[0])))}
-        >
-          <Icon name="plus" />
-          New recipe
-        </button>
+        />
       </div>
       {asked === "new" ? <NewRecipe experts={experts} onMake={make} onClose={close} /> : null}
       {shown !== null && (asked === "Rename" || asked === "Duplicate") ? (
@@ -92,11 +88,7 @@ function NewRecipe({ experts, onMake, onClose }: NewProps) {
     <Dialog
       title="New recipe"
       onClose={onClose}
-      footer={
-        <button type="button" class="primary" onClick={make}>
-          Make the recipe
-        </button>
-      }
+      footer={<Button text="Make the recipe" class="primary" onClick={make} />}
     >
       <p class="soft">The task expert gives the middle layers, the language expert the first and last ones.</p>
       <Roles experts={experts} roles={[task, language]} onChange={setRoles} />
@@ -129,14 +121,12 @@ function Name({ what, from, taken, onClose }: NameProps) {
       title={`${what} ${from}`}
       onClose={onClose}
       footer={
-        <button
-          type="button"
+        <Button
+          text={what}
           class="primary"
           disabled={!isValid || problem !== undefined || to === from}
           onClick={() => void done()}
-        >
-          {what}
-        </button>
+        />
       }
     >
       <TextField
@@ -159,11 +149,7 @@ function Delete({ what, onClose }: { what: string; onClose: () => void }) {
     <Dialog
       title={`Delete the recipe ${what}?`}
       onClose={onClose}
-      footer={
-        <button type="button" class="danger" onClick={() => void remove()}>
-          Delete
-        </button>
-      }
+      footer={<Button text="Delete" class="danger" onClick={() => void remove()} />}
     >
       <p>Its file is removed from the project. Models and results that were made of it stay.</p>
     </Dialog>

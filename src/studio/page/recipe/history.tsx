@@ -1,9 +1,11 @@
 // Versions of the open recipe that were scored: each can be opened again, and two of them compared.
+
 import { useState } from "preact/hooks";
 import type { Evaluation } from "../../protocol/index.ts";
 import { differenceOf } from "../../recipe/board.ts";
 import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
+import { Button } from "../components/basics.tsx";
 import { Versions } from "../components/different.tsx";
 import { Grid } from "../components/grid.tsx";
 import { timeText } from "../format.ts";
@@ -72,9 +74,7 @@ export function History({ recipe, layers, defaults, towers }: Props) {
                 {text === store.text.value ? (
                   <span class="soft">open</span>
                 ) : (
-                  <button type="button" class="quiet" onClick={() => store.edit(text)}>
-                    Restore
-                  </button>
+                  <Button text="Restore" class="quiet" onClick={() => store.edit(text)} />
                 )}
               </span>
             </li>

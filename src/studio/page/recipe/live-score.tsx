@@ -1,8 +1,10 @@
 // The score of the open recipe on a few items, again whenever a change settles.
+
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { Evaluation } from "../../protocol/index.ts";
 import { call, StudioError } from "../client.ts";
+import { Button, Notice } from "../components/basics.tsx";
 import { NumberField } from "../components/inputs.tsx";
 import { Interval } from "../components/interval.tsx";
 import { firstTask, NewTask, OTHER, TaskChoice, TaskName, taskOf, useTasks } from "../components/task-fields.tsx";
@@ -58,9 +60,7 @@ export function LiveScore({ recipe }: { recipe: string }) {
     <section class="card stack live" aria-label="Live score">
       <div class="row apart">
         <h2>Live score</h2>
-        <button type="button" class="quiet" onClick={() => change(() => ({ live: null }))}>
-          Stop or change
-        </button>
+        <Button text="Stop or change" class="quiet" onClick={() => change(() => ({ live: null }))} />
       </div>
       <div class="row own-merge" role="status" aria-busy={state === "scoring"}>
         {score ? (
@@ -75,7 +75,7 @@ export function LiveScore({ recipe }: { recipe: string }) {
           {state === "settled" && !check?.plan ? " This version does not work, so it has no score." : null}
         </span>
       </div>
-      {state === "scoring" || state === "settled" ? null : <p class="notice problem">{state}</p>}
+      {state === "scoring" || state === "settled" ? null : <Notice kind="problem" text={state} />}
       <p class="small soft">
         {score ? `${score.title}: ${score.metric}, ` : ""}the first {score?.items ?? live.limit} items, 95% interval.
         With so few items, evaluate under Try before you decide.
@@ -112,13 +112,11 @@ function Choose() {
       </div>
       {choice === OTHER ? <TaskName value={typed} onChange={setTyped} /> : null}
       <div class="row">
-        <button
-          type="button"
+        <Button
+          text="Score every version"
           disabled={task === null}
           onClick={() => task && change(() => ({ live: { task, limit } }))}
-        >
-          Score every version
-        </button>
+        />
         <NewTask onChange={setPicked} />
       </div>
     </section>

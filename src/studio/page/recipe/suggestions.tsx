@@ -1,4 +1,5 @@
 // Recipes to start from, grouped by the evidence behind them; each is shown on the board before it is used.
+
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { stringify } from "yaml";
@@ -7,7 +8,8 @@ import { type Job, jobInputs, type Suggestion } from "../../protocol/index.ts";
 import { type Board, describeBoard, differenceOf } from "../../recipe/board.ts";
 import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
-import { JobProgress } from "../components/progress.tsx";
+import { Button } from "../components/basics.tsx";
+import { JobOutcome } from "../components/progress.tsx";
 import { nameFor } from "../names.ts";
 import { attempt, isStale, jobs, project, settings } from "../store.ts";
 import { recipeOfText } from "./board-of-text.ts";
@@ -66,14 +68,12 @@ export function Suggestions({ towers }: { towers: readonly Tower[] }) {
     <div class="card stack">
       <h2>Suggestions</h2>
       <Roles experts={experts} roles={[first, second]} onChange={setRoles} />
-      {job ? <JobProgress job={job} /> : null}
+      {job ? <JobOutcome job={job} /> : null}
       {(isDone && found?.length !== 0) || job?.state === "running" ? null : (
         <>
           <p class="soft">Measures where both changed, and proposes merges to try.</p>
           <div class="row">
-            <button type="button" onClick={ask}>
-              Suggest recipes
-            </button>
+            <Button text="Suggest recipes" onClick={ask} />
           </div>
         </>
       )}
@@ -90,15 +90,13 @@ export function Suggestions({ towers }: { towers: readonly Tower[] }) {
                     {one.name}
                     <span class="about">{one.reason}</span>
                   </span>
-                  <button
-                    type="button"
+                  <Button
+                    text="Preview"
                     class="quiet"
                     aria-pressed={previewed.value?.name === one.name}
                     aria-label={`Preview ${one.name}`}
                     onClick={() => (previewed.value = one)}
-                  >
-                    Preview
-                  </button>
+                  />
                 </li>
               ))}
             </ul>
@@ -143,12 +141,8 @@ export function Preview({ towers, board, shareOf }: PreviewProps) {
           <span class="about">{reference}</span>
         </div>
         <div class="row">
-          <button type="button" class="primary" onClick={use}>
-            Use
-          </button>
-          <button type="button" onClick={back}>
-            Back
-          </button>
+          <Button text="Use" class="primary" onClick={use} />
+          <Button text="Back" onClick={back} />
         </div>
       </div>
       <BoardView board={owners} onChange={undefined} {...{ towers, shareOf }} />

@@ -1,5 +1,7 @@
 // Says that the open recipe is not on the disk, and settles whose text is.
+
 import { useState } from "preact/hooks";
+import { Button } from "../components/basics.tsx";
 import { Versions } from "../components/different.tsx";
 import { keepMine, takeTheirs, text, unsaved } from "./recipe-store.ts";
 
@@ -15,19 +17,11 @@ export function Unsaved() {
         {isOpen && theirs ? <Versions first={["Mine", text.value]} second={["Theirs", theirs.text]} /> : null}
       </div>
       <div class="row">
-        <button type="button" onClick={() => void keepMine()}>
-          {theirs === undefined ? "Save again" : "Keep mine"}
-        </button>
+        <Button text={theirs === undefined ? "Save again" : "Keep mine"} onClick={() => void keepMine()} />
         {theirs === undefined ? null : (
-          <button type="button" onClick={() => void takeTheirs()}>
-            {theirs === null ? "Let it go" : "Take theirs"}
-          </button>
+          <Button text={theirs === null ? "Let it go" : "Take theirs"} onClick={() => void takeTheirs()} />
         )}
-        {theirs ? (
-          <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-            Show the difference
-          </button>
-        ) : null}
+        {theirs ? <Button text="Show the difference" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)} /> : null}
       </div>
     </section>
   );

@@ -2,8 +2,9 @@ import { useEffect, useState } from "preact/hooks";
 import { z } from "zod";
 import { type Job, jobInputs } from "../../protocol/index.ts";
 import { call } from "../client.ts";
+import { Notice } from "../components/basics.tsx";
 import { Different } from "../components/different.tsx";
-import { JobProgress } from "../components/progress.tsx";
+import { JobOutcome } from "../components/progress.tsx";
 import { inBackground, isStale, models, onEvent, project } from "../store.ts";
 import { type Choice, choiceClass } from "./choices.tsx";
 
@@ -48,12 +49,9 @@ export function AnswersOf({ job, choices }: { job: Job; choices: readonly Choice
         <span class="label">Prompt</span> {input.prompt.text}
       </p>
       {hasChanged && job.state !== "running" ? (
-        <p class="notice caution">
-          <span>A model or recipe was changed since it gave these answers. Ask again to hear it as it is now.</span>
-        </p>
+        <Notice kind="caution" text="A model or recipe was changed since these answers. Ask again to update them." />
       ) : null}
-      <JobProgress job={job} />
-      {job.error === null ? null : <p class="notice problem">{job.error}</p>}
+      <JobOutcome job={job} />
       <div class="answers">
         {input.models.map(({ name }, i) => {
           const { answer, problem } = resultOf(name);
@@ -68,7 +66,7 @@ export function AnswersOf({ job, choices }: { job: Job; choices: readonly Choice
                 <span class="mark" aria-hidden="true" />
                 {name}
               </h2>
-              {problem === undefined ? null : <p class="notice problem">{problem}</p>}
+              {problem === undefined ? null : <Notice kind="problem" text={problem} />}
               <p class="answer" aria-live={job.state === "running" ? "polite" : "off"}>
                 {text === "" && job.state === "running" ? <span class="soft">waiting</span> : null}
                 {i > 0 && first && answer ? <Different from={textOf(first.name)} to={text} /> : text}

@@ -1,6 +1,6 @@
 // One prompt, several models, side by side, before anything is written.
 import { signal } from "@preact/signals";
-import { Field, Segments } from "../components/basics.tsx";
+import { Button, Field, Segments } from "../components/basics.tsx";
 import { NumberField, Select, TextField } from "../components/inputs.tsx";
 import { startSaved } from "../recipe/recipe-store.ts";
 import { attempt, change, jobs, settings } from "../store.ts";
@@ -109,9 +109,12 @@ export function Ask() {
               />
             </div>
           </details>
-          <button type="submit" class="primary" disabled={!canAsk}>
-            Ask {count === 1 ? chosen.value[0]?.name : `${count} models`}
-          </button>
+          <Button
+            text={`Ask ${count === 1 ? chosen.value[0]?.name : `${count} models`}`}
+            type="submit"
+            class="primary"
+            disabled={!canAsk}
+          />
         </div>
       </form>
       {shown ? <AnswersOf key={shown.id} job={shown} choices={choices.value} /> : null}

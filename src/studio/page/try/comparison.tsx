@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ComparedItem, ResultComparison } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Pager, Segments } from "../components/basics.tsx";
+import { Notice, Pager, Segments } from "../components/basics.tsx";
 import { Select } from "../components/inputs.tsx";
 import { inBackground } from "../store.ts";
 import { Item } from "./item.tsx";
@@ -30,7 +30,7 @@ export function Comparison({ pair, task }: Props) {
   const compared = found.tasks.find((one) => one.task === task);
   if (compared) return <ComparedTask pair={pair} task={compared} />;
   const reason = found.skipped.find((one) => one.task === task)?.reason ?? "one of them lacks the task";
-  return <p class="notice caution">Not compared: {reason}.</p>;
+  return <Notice kind="caution" text={`Not compared: ${reason}.`} />;
 }
 
 /** With what ran it, where both are of the same model. */

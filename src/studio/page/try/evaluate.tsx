@@ -1,13 +1,15 @@
 // Scores of models on a task, as `layergraft eval` gives them.
+
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { z } from "zod";
 import { type Job, jobInputs } from "../../protocol/index.ts";
 import { call } from "../client.ts";
+import { Button, Notice } from "../components/basics.tsx";
 import { NumberField, TextField } from "../components/inputs.tsx";
-import { JobProgress } from "../components/progress.tsx";
+import { JobOutcome, JobProgress } from "../components/progress.tsx";
 import { firstTask, isListed, NewTask, OTHER, TaskChoice, TaskName, taskOf } from "../components/task-fields.tsx";
-import { again, startSaved } from "../recipe/recipe-store.ts";
+import { startSaved } from "../recipe/recipe-store.ts";
 import { inBackground, jobs } from "../store.ts";
 import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.tsx";
 import { Results } from "./results.tsx";
@@ -72,9 +74,12 @@ export function Evaluate() {
         </div>
         <div class="stack">
           <ModelList />
-          <button type="submit" class="primary" disabled={!canStart}>
-            Evaluate {count === 1 ? chosen.value[0]?.name : `${count} models`}
-          </button>
+          <Button
+            text={`Evaluate ${count === 1 ? chosen.value[0]?.name : `${count} models`}`}
+            type="submit"
+            class="primary"
+            disabled={!canStart}
+          />
         </div>
       </form>
       {latest ? <Latest job={latest} /> : null}
@@ -88,10 +93,6 @@ function versionOf(job: Job | undefined): string {
   return job ? `${job.id} ${job.state} ${job.progress?.model ?? ""}` : "";
 }
 
-const ENDED: Partial<Record<Job["state"], string>> = {
-  cancelled: "The evaluation was cancelled.",
-  interrupted: "The studio ended during the evaluation.",
-};
 const evaluated = z.array(z.object({ name: z.string(), isKept: z.boolean() }));
 
 /** The evaluation under way, or how the latest one ended. */
@@ -104,16 +105,7 @@ function Latest({ job }: { job: Job }) {
       </section>
     );
   }
-  if (job.state === "done") return <KeptResults job={job} />;
-  const ended = ENDED[job.state];
-  return (
-    <div class={`notice ${job.error === null ? "caution" : "problem"}`}>
-      <span>{job.error ?? `${ended} Answers so far are kept.`}</span>
-      <button type="button" onClick={() => again(job)}>
-        {job.error === null ? "Resume" : "Try again"}
-      </button>
-    </div>
-  );
+  return job.state === "done" ? <KeptResults job={job} /> : <JobOutcome job={job} />;
 }
 
 /** Which models were not evaluated again. */
@@ -126,9 +118,5 @@ function KeptResults({ job }: { job: Job }) {
     });
   }, [job.id]);
   if (names.length === 0) return null;
-  return (
-    <p class="notice">
-      <span>Evaluated before with the same questions, and not run again: {names.join(", ")}.</span>
-    </p>
-  );
+  return <Notice text={`Evaluated before with the same questions, and not run again: ${names.join(", ")}.`} />;
 }

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { scoreAxis } from "../../../report/scores.ts";
 import type { Evaluation } from "../../protocol/index.ts";
 import { call } from "../client.ts";
+import { Button } from "../components/basics.tsx";
 import { Select } from "../components/inputs.tsx";
 import { Interval } from "../components/interval.tsx";
 import { timeText } from "../format.ts";
@@ -132,7 +133,7 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
         >
           {select("Compare", rows, one, setFirst)}
           {select("with", rest, other, setSecond)}
-          <button type="submit">Compare item by item</button>
+          <Button text="Compare item by item" type="submit" />
         </form>
       ) : null}
       {pair ? <Comparison key={pair.map(({ name }) => name).join("/")} pair={pair} task={score.task} /> : null}

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { ownClass } from "../components/basics.tsx";
+import { Button, Cautions, Notice, ownClass } from "../components/basics.tsx";
 import { lazy } from "../components/lazy.tsx";
 import { follow } from "../recipe/recipe-store.ts";
 import { Unsaved } from "../recipe/unsaved.tsx";
@@ -37,6 +37,7 @@ addEventListener("hashchange", () => {
   shown.value = viewOfAddress();
 });
 
+const OFFLINE = "The server does not answer. Start it again with layergraft studio; this page then continues.";
 const isDropping = signal(false);
 addEventListener("dragover", (event) => {
   if (!event.dataTransfer?.types.includes("Files")) return;
@@ -69,9 +70,7 @@ export function App() {
   const running = jobs.value.filter(({ state }) => state === "running").length;
   return (
     <>
-      <button type="button" class="skip" onClick={() => document.getElementById("main")?.focus()}>
-        Skip to the content
-      </button>
+      <Button text="Skip to the content" class="skip" onClick={() => document.getElementById("main")?.focus()} />
       <header class="bar">
         <a class="brand" href="#/models">
           <Logo />
@@ -97,19 +96,12 @@ export function App() {
         </div>
       </header>
       <div class="said" role="status" aria-live="polite">
-        {isConnected.value ? null : (
-          <p class="notice caution">
-            <span>The server does not answer. Start it again with layergraft studio; this page then continues.</span>
-          </p>
-        )}
+        <Cautions texts={isConnected.value ? [] : [OFFLINE]} />
         <Unsaved />
         {trouble.value === null ? null : (
-          <div class="notice problem">
-            <span>{trouble.value}</span>
-            <button type="button" onClick={() => (trouble.value = null)}>
-              Dismiss
-            </button>
-          </div>
+          <Notice kind="problem" text={trouble.value}>
+            <Button text="Dismiss" onClick={() => (trouble.value = null)} />
+          </Notice>
         )}
       </div>
       {isDropping.value ? (

@@ -1,8 +1,8 @@
 import { useEffect, useMemo } from "preact/hooks";
 import type { Analysis, Expert, Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Empty, EmptyView } from "../components/basics.tsx";
-import { JobProgress } from "../components/progress.tsx";
+import { Button, Cautions, Empty, EmptyView } from "../components/basics.tsx";
+import { JobOutcome } from "../components/progress.tsx";
 import { fitting, inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
 import { Explorer } from "../explorer/explorer.tsx";
 import { bytesText, durationText, timeText } from "../format.ts";
@@ -28,11 +28,8 @@ export function Changes() {
         view="Changes"
         title="Nothing to compare yet"
         text="Choose a base and at least one expert to see where it changed."
-      >
-        <a class="button primary" href="#/models">
-          Open models
-        </a>
-      </EmptyView>
+        link={["models", "Open models"]}
+      />
     );
   }
   const measure = () => attempt(() => call("job.start", { kind: "analyze", input: { base, experts: fits } }));
@@ -44,9 +41,7 @@ export function Changes() {
     return sum + (typeof card === "object" ? bytesOf(card) : 0);
   }, 0);
   const button = (text: string, isPrimary: boolean) => (
-    <button type="button" class={isPrimary ? "primary" : ""} disabled={fits.length === 0} onClick={measure}>
-      {text}
-    </button>
+    <Button text={text} class={isPrimary ? "primary" : ""} disabled={fits.length === 0} onClick={measure} />
   );
   return (
     <section class="view">
@@ -65,36 +60,17 @@ export function Changes() {
       ) : (
         <h1 class="visually-hidden">Changes</h1>
       )}
-      {running ? (
-        <div class="card">
-          <JobProgress job={running} />
-        </div>
-      ) : null}
-      {latest?.error ? (
-        <p class="notice problem">
-          <span>{latest.error}</span>
-        </p>
-      ) : null}
-      {latest && !running && (latest.state === "cancelled" || latest.state === "interrupted") ? (
-        <p class="notice">
-          <span>The last measurement was {latest.state}. Start it again to see current figures.</span>
-        </p>
-      ) : null}
-      {leftOut.length > 0 ? (
-        <p class="notice caution">
-          <span>
-            {leftOut.join(", ")} {leftOut.length === 1 ? "does" : "do"} not fit the base and{" "}
-            {leftOut.length === 1 ? "is" : "are"} left out. <a href="#/models">Models</a> says why.
-          </span>
-        </p>
-      ) : null}
-      {isStale ? (
-        <p class="notice caution">
-          <span>
-            These figures are of other models or files than those that are open now. Measure again to update them.
-          </span>
-        </p>
-      ) : null}
+      {latest ? <JobOutcome job={running ?? latest} /> : null}
+      <Cautions
+        texts={[
+          ...(leftOut.length > 0
+            ? [`Left out, as they do not fit the base: ${leftOut.join(", ")}. The view Models says why.`]
+            : []),
+          ...(isStale
+            ? ["These figures are of other models or files than those that are open now. Measure again to update them."]
+            : []),
+        ]}
+      />
       {shown || running ? null : (
         <Empty
           title="See where the experts changed"
@@ -127,11 +103,7 @@ function Found({ job, data }: { job: Job; data: Analysis }) {
   );
   return (
     <>
-      {data.warnings.slice(0, 20).map((warning) => (
-        <p class="notice caution" key={warning}>
-          <span>{warning}</span>
-        </p>
-      ))}
+      <Cautions texts={data.warnings.slice(0, 20)} />
       <Explorer data={data} names={names} accentOf={accentOf} readRows={readRows} />
       <p class="small soft">
         Measured {timeText(job.started)} in {durationText((job.ended ?? job.started) - job.started)}.

@@ -2,8 +2,8 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Experiment, Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { EmptyView, Facts } from "../components/basics.tsx";
-import { CancelButton, Command } from "../components/progress.tsx";
+import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.tsx";
+import { CancelButton, Command, JobOutcome } from "../components/progress.tsx";
 import * as store from "../experiments/experiment-store.ts";
 import { Plans } from "../experiments/plans.tsx";
 import { ScoreGrid } from "../experiments/score-grid.tsx";
@@ -20,11 +20,8 @@ export function Experiments() {
         view="Experiments"
         title="No experiment in this project"
         text="Make one of a recipe under Write, or put a plan into the project's folder."
-      >
-        <a class="button primary" href="#/write">
-          Make an experiment
-        </a>
-      </EmptyView>
+        link={["write", "Make an experiment"]}
+      />
     );
   }
   return (
@@ -55,12 +52,9 @@ function Shown() {
     return (
       <div class="card stack">
         {plan === null ? null : <h2>{plan}</h2>}
-        <div class="notice problem" role="alert">
-          <span class="lines">{store.problem.value}</span>
-          <button type="button" onClick={() => store.read(true)}>
-            Read again
-          </button>
-        </div>
+        <Notice kind="problem" text={store.problem.value}>
+          <Button text="Read again" onClick={() => store.read(true)} />
+        </Notice>
       </div>
     );
   }
@@ -125,19 +119,9 @@ function Head({ experiment }: { experiment: Experiment }) {
       <progress max={Math.max(1, total)} value={done} aria-label={`Steps of ${title}`} />
       <Facts facts={facts} />
       {problems.length > 0 ? (
-        <div class="notice problem">
-          <div class="stack tight">
-            <strong>It cannot run here:</strong>
-            <ul>
-              {problems.map((problem) => (
-                <li key={problem}>{problem}</li>
-              ))}
-            </ul>
-          </div>
-          <button type="button" onClick={() => store.read(true)}>
-            Check again
-          </button>
-        </div>
+        <Notice kind="problem" text={`It cannot run here:\n${problems.join("\n")}`}>
+          <Button text="Check again" onClick={() => store.read(true)} />
+        </Notice>
       ) : null}
       {experiment.programs.length > 0 && done < total ? (
         <div class="notice caution">
@@ -164,12 +148,8 @@ function Head({ experiment }: { experiment: Experiment }) {
           </div>
         </div>
       ) : null}
-      {job?.state === "failed" && !experiment.runner ? <p class="notice problem">{job.error}</p> : null}
-      {notes.map((note) => (
-        <p key={note} class="notice caution">
-          {note}
-        </p>
-      ))}
+      {job?.state === "failed" && !experiment.runner ? <JobOutcome job={job} /> : null}
+      <Cautions texts={notes} />
       <details>
         <summary>Cost, folder and command</summary>
         <div class="stack">
@@ -231,14 +211,12 @@ function Run({ experiment, job, isTrusted }: RunProps) {
     if (!started) setAsked(false);
   };
   return (
-    <button
-      type="button"
+    <Button
+      text={done === 0 ? "Run" : left + waiting + running === 0 ? "Retry what failed" : "Resume"}
       class="primary"
       disabled={isAsked || !isTrusted || runner !== null || problems.length > 0}
       onClick={() => void start()}
-    >
-      {done === 0 ? "Run" : left + waiting + running === 0 ? "Retry what failed" : "Resume"}
-    </button>
+    />
   );
 }
 

@@ -1,17 +1,9 @@
 import type { Job } from "../../protocol/index.ts";
-import { EmptyView } from "../components/basics.tsx";
-import { CancelButton, JobProgress } from "../components/progress.tsx";
+import { Button, EmptyView, Notice } from "../components/basics.tsx";
+import { CancelButton, JobProgress, STATES } from "../components/progress.tsx";
 import { durationText, timeText } from "../format.ts";
 import { again, againText } from "../recipe/recipe-store.ts";
 import { jobs } from "../store.ts";
-
-const STATES: Readonly<Record<Job["state"], string>> = {
-  running: "Running",
-  done: "Done",
-  failed: "Failed",
-  cancelled: "Cancelled",
-  interrupted: "Interrupted when the studio ended",
-};
 
 /** Where what a job made is shown. */
 const VIEWS: Readonly<Record<Job["kind"], string>> = {
@@ -52,12 +44,10 @@ export function Jobs() {
                 <time dateTime={new Date(job.started).toISOString()}>{timeText(job.started)}</time>
               </p>
               <JobProgress job={job} isBare />
-              {job.error === null ? null : <p class="notice problem">{job.error}</p>}
+              {job.error === null ? null : <Notice kind="problem" text={job.error} />}
             </div>
             {job.state === "interrupted" || job.state === "cancelled" ? (
-              <button type="button" aria-label={`${againText(job)}: ${job.title}`} onClick={() => again(job)}>
-                {againText(job)}
-              </button>
+              <Button text={againText(job)} aria-label={`${againText(job)}: ${job.title}`} onClick={() => again(job)} />
             ) : null}
             {job.state === "running" ? (
               <CancelButton job={job} />

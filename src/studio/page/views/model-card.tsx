@@ -1,7 +1,7 @@
 // A model: what it is, and what keeps it from fitting the base.
 import type { ComponentChildren } from "preact";
 import type { Model } from "../../protocol/index.ts";
-import { Facts, ownClass } from "../components/basics.tsx";
+import { Button, Facts, Notice, ownClass } from "../components/basics.tsx";
 import { bytesText, countText } from "../format.ts";
 
 interface Props {
@@ -34,12 +34,9 @@ export function ModelCard({ own, title, source, card, onRetry, heading, children
       <div class="body">
         {card === undefined ? <p class="soft">Opening…</p> : null}
         {typeof card === "string" ? (
-          <div class="notice problem" role="alert">
-            <span>{card}</span>
-            <button type="button" onClick={onRetry}>
-              Retry
-            </button>
-          </div>
+          <Notice kind="problem" text={card}>
+            <Button text="Retry" onClick={onRetry} />
+          </Notice>
         ) : null}
         {typeof card === "object" ? <Known model={card} /> : null}
       </div>
@@ -64,9 +61,7 @@ function Known({ model }: { model: Model }) {
   return (
     <>
       {problems.map((problem) => (
-        <p class="notice problem" key={problem}>
-          <span>{problem}</span>
-        </p>
+        <Notice key={problem} kind="problem" text={problem} />
       ))}
       <Facts facts={facts} />
       {notes.map((note) => (

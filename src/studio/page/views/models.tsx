@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import type { Expert } from "../../protocol/index.ts";
-import { Empty, Icon, ownClass } from "../components/basics.tsx";
+import { Button, Empty, ownClass } from "../components/basics.tsx";
 import { nameProblem } from "../names.ts";
 import { addExpert, cardOf, change, reload, settings } from "../store.ts";
 import { ModelCard } from "./model-card.tsx";
@@ -24,9 +24,7 @@ export function Models() {
             title="Open your models"
             text="Choose the base, the model that your experts were fine-tuned from. Then add the experts."
           >
-            <button type="button" class="primary" onClick={() => (picking.value = "base")}>
-              Choose the base
-            </button>
+            <Button text="Choose the base" class="primary" onClick={() => (picking.value = "base")} />
           </Empty>
         </>
       ) : (
@@ -47,9 +45,7 @@ export function Models() {
               <AddCard text="Choose the base" onClick={() => (picking.value = "base")} />
             ) : (
               <ModelCard own="base" title="Base" source={base} card={cardOf(base)} onRetry={() => reload(base)}>
-                <button type="button" class="quiet" onClick={() => (picking.value = "base")}>
-                  Replace
-                </button>
+                <Button text="Replace" class="quiet" onClick={() => (picking.value = "base")} />
               </ModelCard>
             )}
             {experts.map((expert, i) => (
@@ -79,12 +75,7 @@ export function Models() {
 }
 
 function AddCard({ text, onClick }: { text: string; onClick: () => void }) {
-  return (
-    <button type="button" class="add-card" onClick={onClick}>
-      <Icon name="plus" />
-      {text}
-    </button>
-  );
+  return <Button text={text} icon="plus" class="add-card" onClick={onClick} />;
 }
 
 function ExpertCard({ expert, at, all }: { expert: Expert; at: number; all: readonly Expert[] }) {
@@ -112,12 +103,8 @@ function ExpertCard({ expert, at, all }: { expert: Expert; at: number; all: read
         ) : undefined
       }
     >
-      <button type="button" class="quiet" onClick={() => setRenaming(!isRenaming)}>
-        Rename
-      </button>
-      <button type="button" class="quiet danger" onClick={() => edit(() => [])}>
-        Remove
-      </button>
+      <Button text="Rename" class="quiet" onClick={() => setRenaming(!isRenaming)} />
+      <Button text="Remove" class="quiet danger" onClick={() => edit(() => [])} />
     </ModelCard>
   );
 }
@@ -151,9 +138,7 @@ function Rename({
           value={value}
           onInput={({ currentTarget }) => setValue(currentTarget.value)}
         />
-        <button type="submit" class="primary" disabled={problem !== undefined}>
-          Save
-        </button>
+        <Button text="Save" type="submit" class="primary" disabled={problem !== undefined} />
       </span>
       <span class="error" id="rename-problem" role="status">
         {problem}

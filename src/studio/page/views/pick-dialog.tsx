@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { Output } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Dialog, Field, Icon, Tabs } from "../components/basics.tsx";
+import { Button, Dialog, Field, Icon, Tabs } from "../components/basics.tsx";
 import { project, settings } from "../store.ts";
 
 interface Props {
@@ -40,13 +40,7 @@ export function PickDialog({ what, onPick, onClose }: Props) {
     <Dialog
       title={isBase ? "Choose the base" : "Add experts"}
       onClose={onClose}
-      footer={
-        isBase ? undefined : (
-          <button type="button" class="primary" onClick={onClose}>
-            Done
-          </button>
-        )
-      }
+      footer={isBase ? undefined : <Button text="Done" class="primary" onClick={onClose} />}
     >
       <Tabs label="Where the model is" tabs={tabs} />
     </Dialog>
@@ -91,15 +85,13 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
         <Field label="Folder" error={problem}>
           {(attributes) => (
             <span class="row nowrap">
-              <button
-                type="button"
+              <Button
+                icon="up"
                 class="icon-only"
                 aria-label="Folder above"
                 disabled={!listing?.parent}
                 onClick={() => listing?.parent && open(listing.parent)}
-              >
-                <Icon name="up" />
-              </button>
+              />
               <input
                 {...attributes}
                 class="code"
@@ -107,7 +99,7 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
                 value={typed}
                 onInput={({ currentTarget }) => setTyped(currentTarget.value)}
               />
-              <button type="submit">Open</button>
+              <Button text="Open" type="submit" />
             </span>
           )}
         </Field>
@@ -173,9 +165,7 @@ function Entry({ kind, label, source, blocked, what, onPick }: EntryProps) {
       ) : isBase ? (
         <span class="chip">the base</span>
       ) : blocked !== undefined ? null : (
-        <button type="button" aria-label={`${verb} ${label}`} onClick={() => onPick(source)}>
-          {verb}
-        </button>
+        <Button text={verb} aria-label={`${verb} ${label}`} onClick={() => onPick(source)} />
       )}
     </li>
   );
@@ -206,9 +196,7 @@ function Typed({ what, onPick }: Omit<Props, "onClose">) {
               value={value}
               onInput={({ currentTarget }) => setValue(currentTarget.value)}
             />
-            <button type="submit" class="primary" disabled={source === ""}>
-              {what === "base" ? "Choose" : "Add"}
-            </button>
+            <Button text={what === "base" ? "Choose" : "Add"} type="submit" class="primary" disabled={source === ""} />
           </span>
         )}
       </Field>

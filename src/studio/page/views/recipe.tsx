@@ -2,7 +2,7 @@
 
 import { useMemo, useRef } from "preact/hooks";
 import { type Board, boardOfOne, type Half, recipeOfBoard } from "../../recipe/board.ts";
-import { EmptyView, Facts } from "../components/basics.tsx";
+import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.tsx";
 import { Select } from "../components/inputs.tsx";
 import { lazy } from "../components/lazy.tsx";
 import { inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
@@ -38,11 +38,8 @@ export function Recipe() {
         view="Recipe"
         title="No layers to choose from"
         text="Add at least one expert, then say whose each layer is."
-      >
-        <a class="button primary" href="#/models">
-          Open models
-        </a>
-      </EmptyView>
+        link={["models", "Open models"]}
+      />
     );
   }
   return (
@@ -127,15 +124,12 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
           onChange={(text) => recipe.edit(text, true)}
         />
         {value && "merge_method" in value ? (
-          <div class="notice caution">
-            <span>This is a mergekit configuration.</span>
-            <button
-              type="button"
+          <Notice kind="caution" text="This is a mergekit configuration.">
+            <Button
+              text="Convert to a recipe"
               onClick={() => attempt(async () => recipe.edit(await recipe.recipeOfMergekit(recipe.text.peek())))}
-            >
-              Convert to a recipe
-            </button>
-          </div>
+            />
+          </Notice>
         ) : (
           <Problems />
         )}
@@ -214,14 +208,12 @@ function MethodChoice({ method, towers, layers, isBoard }: MethodChoiceProps) {
       />
       {!isBoard && towers[0] && layers > 0 ? (
         <div class="stack tight">
-          <button
-            type="button"
+          <Button
+            text="Start a board of layers"
             class="quiet"
             aria-describedby="board-hint"
             onClick={() => recipe.writeRecipe(recipeOfBoard(boardOfOne(towers.at(-1)?.source ?? "", layers)))}
-          >
-            Start a board of layers
-          </button>
+          />
           <span id="board-hint" class="about">
             Replaces this recipe: all layers of {towers.at(-1)?.name}, and you say which to take from others. Undo
             brings it back.
@@ -275,11 +267,7 @@ function PlanFigures() {
     <div class="card stack">
       <h2>Plan</h2>
       <Facts facts={facts} />
-      {plan.notes.map((note) => (
-        <p key={note} class="notice caution">
-          {note}
-        </p>
-      ))}
+      <Cautions texts={plan.notes} />
     </div>
   );
 }

@@ -19,11 +19,8 @@ export function Try() {
         view="Try"
         title="Nothing to ask yet"
         text="Open models first; then prompt them side by side with your recipe."
-      >
-        <a class="button primary" href="#/models">
-          Open models
-        </a>
-      </EmptyView>
+        link={["models", "Open models"]}
+      />
     );
   }
   const latest = jobs.value.find(({ kind }) => kind === "answer" || kind === "evaluate");

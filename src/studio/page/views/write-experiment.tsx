@@ -1,8 +1,10 @@
 // The plan of an experiment around the open recipe, or of a map of its scores over two fields.
+
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import type { Output } from "../../protocol/index.ts";
 import { call } from "../client.ts";
+import { Button } from "../components/basics.tsx";
 import { firstTask, OTHER, TaskChoice, TaskName, taskOf, useTasks } from "../components/task-fields.tsx";
 import { pathField, Way } from "../components/way.tsx";
 import { choose } from "../experiments/experiment-store.ts";
@@ -62,28 +64,20 @@ export function Experiment({ recipe }: { recipe: string }) {
               );
             })
           : null}
-        <button type="submit" disabled={task === null}>
-          Make the plan
-        </button>
+        <Button text="Make the plan" type="submit" disabled={task === null} />
       </form>
       {made === null ? null : (
         <Fragment>
           <p role="status">{made.isThere ? "There is already a plan at this place." : "Wrote the plan."}</p>
           <p class="path">{made.file}</p>
-          {made.isThere ? (
-            <button type="button" class="danger" onClick={() => make(true)}>
-              Replace what is there
-            </button>
-          ) : null}
-          <button
-            type="button"
+          {made.isThere ? <Button text="Replace what is there" class="danger" onClick={() => make(true)} /> : null}
+          <Button
+            text="Run and watch it"
             onClick={() => {
               choose(made.plan);
               location.hash = "#/experiments";
             }}
-          >
-            Run and watch it
-          </button>
+          />
         </Fragment>
       )}
     </Way>

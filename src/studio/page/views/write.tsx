@@ -4,9 +4,9 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type Input, type Job, type JobInput, jobInputs, type Output } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { EmptyView } from "../components/basics.tsx";
+import { Button, EmptyView, Notice } from "../components/basics.tsx";
 import { Select } from "../components/inputs.tsx";
-import { JobProgress } from "../components/progress.tsx";
+import { JobOutcome } from "../components/progress.tsx";
 import { pathField, Way } from "../components/way.tsx";
 import { durationText } from "../format.ts";
 import { startSaved as start, whenSaved } from "../recipe/recipe-store.ts";
@@ -19,11 +19,12 @@ export function Write() {
   const { recipe = null } = settings.value ?? {};
   if (recipe === null) {
     return (
-      <EmptyView view="Write" title="No recipe is open" text="Make or open a recipe; then write its model.">
-        <a class="button primary" href="#/recipe">
-          Open a recipe
-        </a>
-      </EmptyView>
+      <EmptyView
+        view="Write"
+        title="No recipe is open"
+        text="Make or open a recipe; then write its model."
+        link={["recipe", "Open a recipe"]}
+      />
     );
   }
   return (
@@ -65,45 +66,34 @@ interface LatestProps {
 /** The latest job of a kind for a recipe, how it went, and what can follow. */
 function Latest({ job, again, done = "Written", path, children }: LatestProps) {
   if (!job) return null;
-  const { state, error, option, started, ended } = job;
-  const canResume = again && (state === "interrupted" || state === "cancelled");
-  const exists = again && state === "failed" && option === "force";
-  const isUnrelated = again && state === "failed" && option === "allowUnrelated";
+  const { state, option, error, started, ended } = job;
+  if (again && state === "failed" && option !== undefined) {
+    const isThere = option === "force";
+    return (
+      <Notice kind="problem" text={isThere ? "There is already one at this place." : error}>
+        <Button
+          text={isThere ? "Replace what is there" : "Merge them anyway"}
+          class="danger"
+          onClick={() => start(again({ [option]: true }))}
+        />
+      </Notice>
+    );
+  }
+  if (state !== "done") return <JobOutcome job={job} />;
   return (
     <>
-      <JobProgress job={job} />
-      <p role="status" class={state === "failed" ? "notice problem" : "soft"}>
-        {state === "done" ? `${done} in ${durationText((ended ?? started) - started)}.` : null}
-        {state === "failed" ? (exists ? "There is already one at this place." : error) : null}
-        {state === "cancelled" ? "Cancelled." : null}
-        {state === "interrupted" ? "Interrupted when the studio ended." : null}
+      <p role="status" class="soft">
+        {done} in {durationText((ended ?? started) - started)}.
       </p>
-      {state === "done" && path !== undefined ? (
+      {path === undefined ? null : (
         <>
           <p class="path">{path}</p>
           <div class="row">
-            <button type="button" onClick={() => attempt(() => navigator.clipboard.writeText(path))}>
-              Copy the path
-            </button>
+            <Button text="Copy the path" onClick={() => attempt(() => navigator.clipboard.writeText(path))} />
             {children}
           </div>
         </>
-      ) : null}
-      {canResume ? (
-        <button type="button" onClick={() => start(again({ resume: true }))}>
-          Resume
-        </button>
-      ) : null}
-      {exists ? (
-        <button type="button" class="danger" onClick={() => start(again({ force: true }))}>
-          Replace what is there
-        </button>
-      ) : null}
-      {isUnrelated ? (
-        <button type="button" class="danger" onClick={() => start(again({ allowUnrelated: true }))}>
-          Merge them anyway
-        </button>
-      ) : null}
+      )}
     </>
   );
 }
@@ -142,15 +132,11 @@ function Merge({ recipe }: { recipe: string }) {
         }}
       >
         {pathField("Folder", out, setOut, "Relative to the project.")}
-        <button type="submit" class="primary" disabled={job?.state === "running"}>
-          Write the model
-        </button>
+        <Button text="Write the model" type="submit" class="primary" disabled={job?.state === "running"} />
       </form>
       <Latest job={job} again={again} path={path}>
         {path === undefined || settings.value?.experts.some(({ source }) => source === path) ? null : (
-          <button type="button" onClick={() => addExpert(path)}>
-            Add as a model
-          </button>
+          <Button text="Add as a model" onClick={() => addExpert(path)} />
         )}
       </Latest>
     </Way>
@@ -186,10 +172,8 @@ function Export({ recipe }: { recipe: string }) {
       >
         {pathField("File", out, setOut, "Relative to the project.")}
         <Select label="Encoding" value={type} options={TYPES} onChange={setType} />
-        <button type="submit" disabled={problem !== null || job?.state === "running"}>
-          Export
-        </button>
-        {problem ? <p class="notice caution">{problem}</p> : null}
+        <Button text="Export" type="submit" disabled={problem !== null || job?.state === "running"} />
+        {problem ? <Notice kind="caution" text={problem} /> : null}
       </form>
       <Latest job={job} again={input} path={pathOf(job)} />
     </Way>
@@ -220,9 +204,7 @@ function Push({ recipe }: { recipe: string }) {
           <input {...{ type: "checkbox", checked: isPrivate, onChange: () => setPrivate(!isPrivate) }} />
           Private
         </label>
-        <button type="submit" disabled={folder === undefined || job?.state === "running"}>
-          Push
-        </button>
+        <Button text="Push" type="submit" disabled={folder === undefined || job?.state === "running"} />
         {folder === undefined ? <p class="soft">Write the model first.</p> : null}
       </form>
       <Latest
@@ -244,9 +226,7 @@ function Share({ recipe }: { recipe: string }) {
       command={["studio", ".", "--share", recipe]}
     >
       <div class="row">
-        <button type="button" onClick={() => void share()}>
-          Write the page
-        </button>
+        <Button text="Write the page" onClick={() => void share()} />
         {made === null ? null : (
           <a class="button" href={made.url} target="_blank" rel="noopener noreferrer">
             Open the page
