@@ -148,7 +148,7 @@ describe("paths", () => {
 
   it("of jobs are only looked up", async () => {
     for (const id of ["../../studio.json", "..", "x", "__proto__"]) {
-      for (const operation of ["job.result", "job.cancel", "job.remove"]) {
+      for (const operation of ["job.result", "job.cancel"]) {
         expect((await call(operation, { id })).status).toBe(400);
       }
     }

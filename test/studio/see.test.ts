@@ -75,7 +75,7 @@ describeInBrowser("the studio in a browser", () => {
   it("renames by keyboard, refuses a taken name, and removes", async () => {
     await card("math").getByRole("button", { name: "Rename" }).focus();
     await page.keyboard.press("Enter");
-    const field = page.getByLabel("Name of math");
+    const field = page.getByLabel("Name", { exact: true });
     await field.fill("swahili");
     await page.getByText("Another expert is called swahili.").waitFor();
     await page.keyboard.press("Enter");

@@ -91,7 +91,7 @@ describeInBrowser("bringing things into the studio", () => {
     await page.locator(".said .notice").getByText("prompt").waitFor();
     expect(existsSync(at("project", "broken"))).toBe(false);
     await drop(at("world", "quiz.yaml"), at("world", "rows.jsonl"));
-    await page.getByRole("tab", { name: "Evaluate" }).click();
+    await page.getByRole("button", { name: "Evaluate", exact: true }).click();
     await page.getByLabel("Task", { exact: true }).selectOption("quiz/quiz.yaml");
     expect(read("quiz", "rows.jsonl")).toBe(readFileSync(at("world", "rows.jsonl"), "utf8"));
     await drop(at("world", "quiz.yaml"));

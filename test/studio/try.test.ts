@@ -48,7 +48,7 @@ describeInBrowser("evaluating", () => {
     page.on("pageerror", (error) => bugs.push(error));
     await page.goto(studio.url);
     await page.getByRole("link", { name: "Try" }).click();
-    await page.getByRole("tab", { name: "Evaluate" }).click();
+    await page.getByRole("button", { name: "Evaluate", exact: true }).click();
   });
 
   afterAll(async () => {

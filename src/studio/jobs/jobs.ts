@@ -1,7 +1,7 @@
 // Long operations, each in a thread of its own. A job's folder has what it is and how it went (job.json), and what it made
 // (result.json, and files of its kind), so that a page that is loaded again, or another server, finds it.
 import { randomBytes } from "node:crypto";
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import {
   isAnySystemError,
@@ -114,13 +114,6 @@ export class Jobs {
     await running.ended;
     clearTimeout(timer);
     return this.get(id);
-  }
-
-  /** Forgets a job and deletes its folder; what it wrote elsewhere stays. */
-  async remove(id: string): Promise<void> {
-    await this.cancel(id);
-    await rm(this.folderOf(id), { recursive: true, force: true });
-    this.#jobs.delete(id);
   }
 
   /** What a job made. @throws LayergraftError code `usage` if it is not done */

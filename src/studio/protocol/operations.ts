@@ -171,7 +171,7 @@ export type Job = z.infer<typeof job>;
 
 const folderEntry = z.strictObject({
   name: z.string(),
-  kind: z.enum(["folder", "model", "recipe", "adapter", "onnx"]),
+  kind: z.enum(["folder", "model", "adapter", "onnx"]),
 });
 
 type JobStart = { [K in JobKind]: { kind: K; input: JobInput<K> } }[JobKind];
@@ -195,7 +195,7 @@ export const operations = {
   fingerprints: { input: z.strictObject({ sources: list(source) }), output: fingerprints },
   methods: {
     input: z.strictObject({}),
-    output: z.custom<{ readonly methods: readonly Method[]; readonly outputFields: readonly Field[] }>(),
+    output: z.custom<{ readonly methods: readonly Method[] }>(),
   },
   "recipe.read": { input: z.strictObject({ name }), output: z.strictObject({ text, version: z.string() }) },
   /** Refused if the file is no longer of that version; null makes a new one. */
@@ -256,7 +256,6 @@ export const operations = {
   },
   "job.start": { input: start, output: job },
   "job.cancel": { input: z.strictObject({ id: job.shape.id }), output: job },
-  "job.remove": { input: z.strictObject({ id: job.shape.id }), output: z.strictObject({}) },
   "job.list": { input: z.strictObject({}), output: z.array(job) },
   /** What an analysis found. */
   "analysis.read": { input: z.strictObject({ id: job.shape.id }), output: z.custom<Analysis>() },

@@ -16,7 +16,7 @@ import { openModelSource } from "../../engine/index.js";
 import { openTasks } from "../../evaluate/index.js";
 import { parsePlan } from "../../experiment/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
-import { methodReferences, mostChangedRows, outputReferences, parseMergekit } from "../../merge/index.js";
+import { methodReferences, mostChangedRows, parseMergekit } from "../../merge/index.js";
 import { loadYaml } from "../../settings/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import type { Jobs } from "../jobs/jobs.js";
@@ -69,7 +69,7 @@ export const HANDLERS: Handlers = {
   browse: ({ folder }, { project }) => browse(folder ?? dirname(project.folder)),
   inspect: ({ source, base }, { project }) => card(source, base, project.folder),
   fingerprints: ({ sources }, { project }) => fingerprintsOf(sources, project.folder),
-  methods: () => ({ methods: methodReferences(), outputFields: outputReferences() }),
+  methods: () => ({ methods: methodReferences() }),
   "recipe.read": ({ name }, { project }) => project.readRecipe(name),
   async "recipe.write"({ name, text, version }, { project, onEvent }) {
     const written = await project.writeRecipe(name, text, version);
@@ -144,10 +144,6 @@ export const HANDLERS: Handlers = {
     return jobs.start(kind, TITLES[kind](input as never), input, fingerprints);
   },
   "job.cancel": ({ id }, { jobs }) => jobs.cancel(id),
-  async "job.remove"({ id }, { jobs }) {
-    await jobs.remove(id);
-    return {};
-  },
   "job.list": (_, { jobs }) => jobs.list(),
   "analysis.read": async ({ id }, { jobs }) => (await jobs.result(id)) as Output<"analysis.read">,
   async "analysis.rows"({ id, layer, column }, { jobs }) {
@@ -189,7 +185,7 @@ async function browse(from: string): Promise<Output<"browse">> {
   const entries = await Promise.all(
     shown.map(async (entry): Promise<Output<"browse">["entries"][number] | undefined> => {
       const path = join(folder, entry.name);
-      if (entry.isFile()) return /\.ya?ml$/.test(entry.name) ? { name: entry.name, kind: "recipe" } : undefined;
+      if (entry.isFile()) return undefined;
       if (await exists(join(path, "adapter_config.json"))) return { name: entry.name, kind: "adapter" };
       if (await exists(join(path, "config.json"))) return { name: entry.name, kind: await kindOf(path) };
       return (await isFolder(path)) ? { name: entry.name, kind: "folder" } : undefined;

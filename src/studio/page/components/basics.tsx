@@ -67,50 +67,33 @@ export function Segments<T extends string | number>({ label, options, value, onC
   );
 }
 
-/** Tabs with a panel: arrow keys move among them. */
-export function Tabs({
-  label,
-  tabs,
-  start = 0,
-}: {
-  label: string;
+interface EitherProps {
+  readonly label: string;
+  /** What false and true are called. */
+  readonly texts: readonly [no: string, yes: string];
+  readonly value: boolean;
+  readonly onChange: (value: boolean) => void;
+}
+
+/** One of two. */
+export const Either = ({ label, texts, value, onChange }: EitherProps) => (
+  <Segments {...{ label, options: [...texts.entries()], value: Number(value) }} onChange={(at) => onChange(at === 1)} />
+);
+
+interface TabsProps {
+  readonly label: string;
+  readonly tabs: readonly { readonly name: string; readonly content: () => ComponentChildren }[];
   /** Index of the tab that is open at first. */
-  start?: number;
-  tabs: readonly { readonly name: string; readonly content: () => ComponentChildren }[];
-}) {
-  const id = useId();
+  readonly start?: number;
+}
+
+/** Several views in one place. */
+export function Tabs({ label, tabs, start = 0 }: TabsProps) {
   const [at, setAt] = useState(start);
-  const list = useRef<HTMLDivElement>(null);
-  const go = (to: number) => {
-    const next = (to + tabs.length) % tabs.length;
-    setAt(next);
-    list.current?.querySelectorAll("button")[next]?.focus();
-  };
-  const onKeyDown = (event: KeyboardEvent) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (step) go(at + step);
-  };
   return (
     <div class="stack">
-      <div role="tablist" aria-label={label} class="segments" ref={list} onKeyDown={onKeyDown}>
-        {tabs.map(({ name }, i) => (
-          <button
-            key={name}
-            type="button"
-            role="tab"
-            id={`${id}-tab-${i}`}
-            aria-controls={`${id}-panel`}
-            aria-selected={i === at}
-            tabIndex={i === at ? 0 : -1}
-            onClick={() => setAt(i)}
-          >
-            {name}
-          </button>
-        ))}
-      </div>
-      <div role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-tab-${at}`}>
-        {tabs[at]?.content()}
-      </div>
+      <Segments {...{ label, options: tabs.map(({ name }, i) => [i, name] as const), value: at, onChange: setAt }} />
+      {tabs[at]?.content()}
     </div>
   );
 }

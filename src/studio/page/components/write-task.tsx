@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { call } from "../client.ts";
 import { nameProblem } from "../names.ts";
-import { Button, Dialog, Segments } from "./basics.tsx";
+import { Button, Dialog, Either } from "./basics.tsx";
 import { TextField } from "./inputs.tsx";
 
 interface Row {
@@ -22,7 +22,7 @@ interface Props {
 
 export function WriteTask({ onClose, onMade }: Props) {
   const [name, setName] = useState("my-task");
-  const [hasChoices, setChoices] = useState(0);
+  const [hasChoices, setChoices] = useState(false);
   const [rows, setRows] = useState<readonly Row[]>([EMPTY, EMPTY]);
   const [problem, setProblem] = useState<string>();
   const written = rows.filter(({ question }) => question.trim() !== "");
@@ -74,15 +74,7 @@ export function WriteTask({ onClose, onMade }: Props) {
     >
       <div class="stack">
         <TextField {...{ label: "Name", value: name, onChange: setName, error: problem ?? nameProblem(name, []) }} />
-        <Segments
-          label="Kind of answer"
-          options={[
-            [0, "Written answer"],
-            [1, "Choices"],
-          ]}
-          value={hasChoices}
-          onChange={setChoices}
-        />
+        <Either label="Kind of answer" texts={["Written answer", "Choices"]} value={hasChoices} onChange={setChoices} />
         {rows.map((_, at) => (
           <div key={at} class={hasChoices ? "task-row three" : "task-row"}>
             {field(at, "question", "Question")}

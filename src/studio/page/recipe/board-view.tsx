@@ -5,7 +5,7 @@
 // biome-ignore-all lint/a11y/useAriaPropsSupportedByRole: cells of a grid have labels
 import { useRef, useState } from "preact/hooks";
 import { assign, type Board, HALVES, type Half, isWhole } from "../../recipe/board.ts";
-import { ownClass, Segments, Tip } from "../components/basics.tsx";
+import { Either, ownClass, Tip } from "../components/basics.tsx";
 import { percentText } from "../format.ts";
 
 export interface Tower {
@@ -128,24 +128,8 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
     <div class="board">
       {onChange ? (
         <div class="row">
-          <Segments
-            label="What a click does"
-            options={[
-              [0, "Take"],
-              [1, "Average"],
-            ]}
-            value={adds ? 1 : 0}
-            onChange={(value) => setAdds(value === 1)}
-          />
-          <Segments
-            label="What a row is"
-            options={[
-              [0, "Layers"],
-              [1, "Halves"],
-            ]}
-            value={isSplit ? 1 : 0}
-            onChange={(value) => setSplit(value === 1)}
-          />
+          <Either label="What a click does" texts={["Take", "Average"]} value={adds} onChange={setAdds} />
+          <Either label="What a row is" texts={["Layers", "Halves"]} value={isSplit} onChange={setSplit} />
           <span class="hint">
             {adds
               ? "Click or drag: layers are averaged with this model, or no longer."

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { name as recipeName } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Button, Dialog } from "../components/basics.tsx";
-import { TextField } from "../components/inputs.tsx";
+import { NameDialog } from "../components/name-dialog.tsx";
 import { nameFor } from "../names.ts";
 import { change, project } from "../store.ts";
 import type { Tower } from "./board-view.tsx";
@@ -104,37 +104,18 @@ interface NameProps {
 }
 
 function Name({ what, from, taken, onClose }: NameProps) {
-  const [typed, setTyped] = useState(what === "Rename" ? from : nameFor(from, taken));
-  const to = typed.trim();
-  const isValid = recipeName.safeParse(to).success;
-  const problem = taken.includes(to) && to !== from ? `${to} exists. Choose another name.` : undefined;
-  const done = async () => {
-    onClose();
-    await recipe.whenSaved(async () => {
-      await call("recipe.write", { name: to, text: recipe.text.peek(), version: null });
-      await change(() => ({ recipe: to }));
+  const problemOf = (name: string) => {
+    if (taken.includes(name) && name !== from) return `${name} exists. Choose another name.`;
+    return recipeName.safeParse(name).success ? undefined : "Use letters, digits, spaces, dots, - and _.";
+  };
+  const write = (name: string) =>
+    recipe.whenSaved(async () => {
+      await call("recipe.write", { name, text: recipe.text.peek(), version: null });
+      await change(() => ({ recipe: name }));
       if (what === "Rename") await call("recipe.remove", { name: from });
     });
-  };
-  return (
-    <Dialog
-      title={`${what} ${from}`}
-      onClose={onClose}
-      footer={
-        <Button
-          text={what}
-          class="primary"
-          disabled={!isValid || problem !== undefined || to === from}
-          onClick={() => void done()}
-        />
-      }
-    >
-      <TextField
-        {...{ label: "Name", value: typed, onChange: setTyped }}
-        error={problem ?? (isValid ? undefined : "Use letters, digits, spaces, dots, - and _.")}
-      />
-    </Dialog>
-  );
+  const start = what === "Rename" ? from : nameFor(from, taken);
+  return <NameDialog verb={what} onDone={(name) => void write(name)} {...{ from, start, problemOf, onClose }} />;
 }
 
 function Delete({ what, onClose }: { what: string; onClose: () => void }) {

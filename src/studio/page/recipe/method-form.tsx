@@ -3,6 +3,7 @@ import { parse, stringify } from "yaml";
 import type { Method, Field as RecipeField } from "../../protocol/index.ts";
 import type { RecipeValue } from "../../recipe/board.ts";
 import { Field, ownClass } from "../components/basics.tsx";
+import { Select } from "../components/inputs.tsx";
 import { misfitOf } from "../store.ts";
 import type { Tower } from "./board-view.tsx";
 import { setFields } from "./recipe-store.ts";
@@ -41,47 +42,24 @@ function FieldInput({ field, method, models, value }: InputProps) {
   const preset = field.default === undefined ? "default" : `default: ${lineOf(field.default)}`;
   if (field.name === "models") return <ModelList {...{ method, models, value, set }} />;
   if (field.type === "source" && (value === undefined || typeof value === "string")) {
+    const isForeign = value !== undefined && !models.some(({ source }) => source === value);
     return (
-      <Field label={label} hint={hint}>
-        {(attributes) => (
-          <select
-            {...attributes}
-            value={value ?? ""}
-            onChange={(event) => set(event.currentTarget.value === "" ? undefined : event.currentTarget.value)}
-          >
-            <option value="">{field.required ? "Choose a model" : "none"}</option>
-            {models.map(({ source, name }) => (
-              <option key={source} value={source}>
-                {name}
-              </option>
-            ))}
-            {value !== undefined && !models.some(({ source }) => source === value) ? (
-              <option value={value}>{value}</option>
-            ) : null}
-          </select>
-        )}
-      </Field>
+      <Select
+        {...{ label, hint, value: value ?? "", onChange: (given) => set(given === "" ? undefined : given) }}
+        options={[
+          ["", field.required ? "Choose a model" : "none"],
+          ...models.map(({ source, name }) => [source, name] as const),
+          ...(isForeign ? [value] : []),
+        ]}
+      />
     );
   }
   const choices = field.type === "true or false" ? ["true", "false"] : field.choices;
   if (choices && (value === undefined || choices.includes(String(value)))) {
+    const choose = (given: string) =>
+      set(given === "" ? undefined : field.type === "true or false" ? given === "true" : given);
     return (
-      <Field label={label} hint={hint}>
-        {(attributes) => (
-          <select
-            {...attributes}
-            value={value === undefined ? "" : String(value)}
-            onChange={({ currentTarget: { value: given } }) =>
-              set(given === "" ? undefined : field.type === "true or false" ? given === "true" : given)
-            }
-          >
-            <option value="">{preset}</option>
-            {choices.map((choice) => (
-              <option key={choice}>{choice}</option>
-            ))}
-          </select>
-        )}
-      </Field>
+      <Select {...{ label, hint, value: String(value ?? ""), onChange: choose }} options={[["", preset], ...choices]} />
     );
   }
   return (

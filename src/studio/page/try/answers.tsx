@@ -2,15 +2,15 @@ import { useEffect, useState } from "preact/hooks";
 import { z } from "zod";
 import { type Job, jobInputs } from "../../protocol/index.ts";
 import { call } from "../client.ts";
+import { useAnswer } from "../components/answer.ts";
 import { Notice } from "../components/basics.tsx";
 import { Different } from "../components/different.tsx";
 import { JobOutcome } from "../components/progress.tsx";
-import { inBackground, isStale, models, onEvent, project } from "../store.ts";
+import { isStale, models, onEvent, project } from "../store.ts";
 import { type Choice, choiceClass } from "./choices.tsx";
 
 const answer = z.object({ text: z.string(), finish: z.string(), tokens: z.number() });
 const answers = z.record(z.string(), z.union([answer, z.object({ problem: z.string() })]));
-type Answers = z.infer<typeof answers>;
 
 const FINISHES: Readonly<Record<string, string>> = { length: "cut at the limit", end: "", stop: "" };
 
@@ -18,7 +18,6 @@ const FINISHES: Readonly<Record<string, string>> = { length: "cut at the limit",
 export function AnswersOf({ job, choices }: { job: Job; choices: readonly Choice[] }) {
   const { data: input } = jobInputs.answer.safeParse(job.input);
   const [streamed, setStreamed] = useState<Readonly<Record<string, string>>>({});
-  const [done, setDone] = useState<Answers | null>(null);
   useEffect(
     () =>
       onEvent((event) => {
@@ -27,14 +26,14 @@ export function AnswersOf({ job, choices }: { job: Job; choices: readonly Choice
       }),
     [job.id],
   );
-  useEffect(() => {
-    if (job.state !== "done") return;
-    void inBackground(async () => setDone(answers.parse(await call("job.result", { id: job.id }))));
-  }, [job.id, job.state]);
-  const [hasChanged, setChanged] = useState(false);
-  useEffect(() => {
+  const isDone = job.state === "done";
+  const done = useAnswer(
+    async () => (isDone ? answers.parse(await call("job.result", { id: job.id })) : undefined),
+    [job.id, isDone],
+  );
+  const hasChanged = useAnswer(async () => {
     const sources = Object.keys(job.fingerprints ?? {});
-    void inBackground(async () => setChanged(isStale(job, await call("fingerprints", { sources }))));
+    return isStale(job, await call("fingerprints", { sources }));
   }, [job.id, project.value, models.value]);
   if (!input) return null;
   const resultOf = (name: string) => {

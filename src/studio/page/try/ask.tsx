@@ -1,6 +1,6 @@
 // One prompt, several models, side by side, before anything is written.
 import { signal } from "@preact/signals";
-import { Button, Field, Segments } from "../components/basics.tsx";
+import { Button, Either, Field } from "../components/basics.tsx";
 import { NumberField, Select, TextField } from "../components/inputs.tsx";
 import { startSaved } from "../recipe/recipe-store.ts";
 import { attempt, change, jobs, settings } from "../store.ts";
@@ -77,14 +77,11 @@ export function Ask() {
         </div>
         <div class="stack">
           <ModelList />
-          <Segments
+          <Either
             label="Form of the prompt"
-            options={[
-              [1, "Chat"],
-              [0, "Text"],
-            ]}
-            value={chat.value ? 1 : 0}
-            onChange={(value) => (chat.value = value === 1)}
+            texts={["Text", "Chat"]}
+            value={chat.value}
+            onChange={(value) => (chat.value = value)}
           />
           <details>
             <summary>

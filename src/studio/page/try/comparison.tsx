@@ -1,11 +1,11 @@
 // Two results item by item: what was gained and lost, and the answers side by side.
 
-import { useEffect, useRef, useState } from "preact/hooks";
-import type { ComparedItem, ResultComparison } from "../../protocol/index.ts";
+import { useRef, useState } from "preact/hooks";
+import type { ResultComparison } from "../../protocol/index.ts";
 import { call } from "../client.ts";
+import { useAnswer } from "../components/answer.ts";
 import { Notice, Pager, Segments } from "../components/basics.tsx";
 import { Select } from "../components/inputs.tsx";
-import { inBackground } from "../store.ts";
 import { Item } from "./item.tsx";
 import type { Row } from "./results.tsx";
 
@@ -18,14 +18,9 @@ interface Props {
 }
 
 export function Comparison({ pair, task }: Props) {
-  const [found, setFound] = useState<ResultComparison | null>(null);
   const [first, second] = pair;
-  useEffect(() => {
-    void inBackground(async () => {
-      const names: [string, string] = [labelOf(first, second), labelOf(second, first)];
-      setFound(await call("evaluation.compare", { first: first.name, second: second.name, names }));
-    });
-  }, []);
+  const names: [string, string] = [labelOf(first, second), labelOf(second, first)];
+  const found = useAnswer(() => call("evaluation.compare", { first: first.name, second: second.name, names }), []);
   if (!found) return <p class="soft">Comparing…</p>;
   const compared = found.tasks.find((one) => one.task === task);
   if (compared) return <ComparedTask pair={pair} task={compared} />;
@@ -93,20 +88,12 @@ interface ItemsProps {
 
 function Items({ pair, task, metric, ids }: ItemsProps) {
   const [page, setPage] = useState(0);
-  const [items, setItems] = useState<readonly ComparedItem[]>([]);
   const top = useRef<HTMLParagraphElement>(null);
   const pages = Math.ceil(ids.length / PAGE);
-  useEffect(() => {
-    let isCurrent = true;
-    void inBackground(async () => {
-      const wanted = ids.slice(page * PAGE, (page + 1) * PAGE);
-      const names = pair.map(({ name }) => name);
-      const found = await call("evaluation.items", { names, task, metric: metric.metric, ids: wanted });
-      if (isCurrent) setItems(found);
-    });
-    return () => {
-      isCurrent = false;
-    };
+  const items = useAnswer(() => {
+    const wanted = ids.slice(page * PAGE, (page + 1) * PAGE);
+    const names = pair.map(({ name }) => name);
+    return call("evaluation.items", { names, task, metric: metric.metric, ids: wanted });
   }, [page]);
   if (ids.length === 0) return <p class="soft">No item.</p>;
   const go = (to: number) => {
@@ -121,7 +108,7 @@ function Items({ pair, task, metric, ids }: ItemsProps) {
         Items {page * PAGE + 1} to {Math.min(ids.length, (page + 1) * PAGE)} of {ids.length}
       </p>
       <ul class="items">
-        {items.map((item) => (
+        {items?.map((item) => (
           <Item
             key={item.id}
             item={item}

@@ -1,16 +1,16 @@
 // Scores of models on a task, as `layergraft eval` gives them.
 
 import { signal } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
 import { z } from "zod";
 import { type Job, jobInputs } from "../../protocol/index.ts";
 import { call } from "../client.ts";
+import { useAnswer } from "../components/answer.ts";
 import { Button, Notice } from "../components/basics.tsx";
 import { NumberField, TextField } from "../components/inputs.tsx";
 import { JobOutcome, JobProgress } from "../components/progress.tsx";
 import { firstTask, isListed, NewTask, OTHER, TaskChoice, TaskName, taskOf } from "../components/task-fields.tsx";
 import { startSaved } from "../recipe/recipe-store.ts";
-import { inBackground, jobs } from "../store.ts";
+import { jobs } from "../store.ts";
 import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.tsx";
 import { Results } from "./results.tsx";
 
@@ -110,13 +110,8 @@ function Latest({ job }: { job: Job }) {
 
 /** Which models were not evaluated again. */
 function KeptResults({ job }: { job: Job }) {
-  const [names, setNames] = useState<readonly string[]>([]);
-  useEffect(() => {
-    void inBackground(async () => {
-      const results = evaluated.parse(await call("job.result", { id: job.id }));
-      setNames(results.flatMap(({ name, isKept }) => (isKept ? name : [])));
-    });
-  }, [job.id]);
+  const results = useAnswer(async () => evaluated.parse(await call("job.result", { id: job.id })), [job.id]);
+  const names = (results ?? []).flatMap(({ name, isKept }) => (isKept ? name : []));
   if (names.length === 0) return null;
   return <Notice text={`Evaluated before with the same questions, and not run again: ${names.join(", ")}.`} />;
 }

@@ -1,9 +1,10 @@
 // All items by all models: where they disagree, by group, and each answer.
 
 import { useEffect, useState } from "preact/hooks";
-import type { ComparedItem, Matrix } from "../../protocol/index.ts";
+import type { ComparedItem } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Dialog, Pager, Segments } from "../components/basics.tsx";
+import { useAnswer } from "../components/answer.ts";
+import { Dialog, Either, Pager } from "../components/basics.tsx";
 import { Grid, Own } from "../components/grid.tsx";
 import { Select } from "../components/inputs.tsx";
 import { inBackground } from "../store.ts";
@@ -20,15 +21,12 @@ function disagreement(values: readonly (number | null)[]): number {
 }
 
 export function ItemsByModels({ rows, task }: { rows: readonly Row[]; task: string }) {
-  const [found, setFound] = useState<Matrix | null>(null);
-  const [isSorted, setSorted] = useState(1);
+  const [isSorted, setSorted] = useState(true);
   const [group, setGroup] = useState("");
   const [page, setPage] = useState(0);
   const [open, setOpen] = useState<ComparedItem | null>(null);
   const names = rows.map(({ name }) => name);
-  useEffect(() => {
-    void inBackground(async () => setFound(await call("evaluation.matrix", { names, task })));
-  }, [names.join("/"), task]);
+  const found = useAnswer(() => call("evaluation.matrix", { names, task }), [names.join("/"), task]);
   useEffect(() => setPage(0), [isSorted, group]);
   if (!found) return <p class="soft">Reading the answers…</p>;
   const groups = [...new Set(found.items.flatMap((item) => item.group ?? []))];
@@ -42,12 +40,9 @@ export function ItemsByModels({ rows, task }: { rows: readonly Row[]; task: stri
   return (
     <section class="stack" aria-label="Items by models">
       <div class="row">
-        <Segments
+        <Either
           label="Order of items"
-          options={[
-            [1, "Most disagreement first"],
-            [0, "In order"],
-          ]}
+          texts={["In order", "Most disagreement first"]}
           value={isSorted}
           onChange={setSorted}
         />

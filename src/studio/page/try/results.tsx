@@ -1,14 +1,16 @@
 // Finished evaluations by what was asked: scores with their intervals, and two of them to compare.
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { scoreAxis } from "../../../report/scores.ts";
 import type { Evaluation } from "../../protocol/index.ts";
 import { call } from "../client.ts";
+import { useAnswer } from "../components/answer.ts";
 import { Button } from "../components/basics.tsx";
+import { Grid, Own } from "../components/grid.tsx";
 import { Select } from "../components/inputs.tsx";
 import { Interval } from "../components/interval.tsx";
 import { timeText } from "../format.ts";
-import { inBackground, project } from "../store.ts";
+import { project } from "../store.ts";
 import { choiceClass, choices } from "./choices.tsx";
 import { Comparison } from "./comparison.tsx";
 import { ItemsByModels } from "./matrix.tsx";
@@ -59,18 +61,8 @@ function groupsOf(all: readonly Evaluation[]): Group[] {
 
 /** @param version changes when results may be new */
 export function Results({ version }: { version: string }) {
-  const [all, setAll] = useState<readonly Evaluation[] | null>(null);
-  useEffect(() => {
-    let isCurrent = true;
-    void inBackground(async () => {
-      const found = await call("evaluation.list", {});
-      if (isCurrent) setAll(found);
-    });
-    return () => {
-      isCurrent = false;
-    };
-  }, [version, project.value]);
-  if (all === null) return null;
+  const all = useAnswer(() => call("evaluation.list", {}), [version, project.value]);
+  if (all === undefined) return null;
   if (all.length === 0) return <p class="soft">Results appear here, and stay in the project's folder evaluations.</p>;
   return (
     <>
@@ -114,9 +106,7 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
           {score.items} items, {score.metric}, {score.protocol}
         </p>
       </header>
-      <section class="scroll" tabIndex={0} aria-label={`Scores on ${score.title}`}>
-        <ScoreTable rows={rows} />
-      </section>
+      <ScoreTable label={`Scores on ${score.title}`} rows={rows} />
       {now.length > 1 ? (
         <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
           <summary>Items by models</summary>
@@ -148,7 +138,7 @@ function differenceOf(row: Row, rows: readonly Row[]): string {
   return others.some(({ runner }) => runner === row.runner) ? ` (${timeText(row.ended)})` : ` (${row.runner})`;
 }
 
-function ScoreTable({ rows }: { rows: readonly Row[] }) {
+function ScoreTable({ label, rows }: { label: string; rows: readonly Row[] }) {
   const ends = rows.flatMap(({ score: { value, low, high } }) => [value, low, high].filter((one) => one !== null));
   const axis = scoreAxis(
     ends.map((mean) => ({ mean })),
@@ -156,49 +146,36 @@ function ScoreTable({ rows }: { rows: readonly Row[] }) {
   );
   const percent = (value: number) => Math.round(100 * value);
   return (
-    <table class="numbers scores">
-      <thead>
-        <tr>
-          <th scope="col">Model</th>
-          <th scope="col">Score</th>
-          <th scope="col">95% interval</th>
-          <th scope="col" class="axis">
-            <span class="row apart">
-              <span>{percent(axis.low)}</span>
-              <span>{percent(axis.high)}</span>
-            </span>
+    <Grid
+      label={label}
+      name="numbers scores"
+      head={[
+        ...["Model", "Score", "95% interval"],
+        <span class="row apart" key="axis">
+          <span>{percent(axis.low)}</span>
+          <span>{percent(axis.high)}</span>
+        </span>,
+        ...["Run by", "Finished"],
+      ]}
+    >
+      {rows.map((row) => (
+        <tr key={row.name}>
+          <th scope="row">
+            <Own name={row.label} own={row.accent} />
           </th>
-          <th scope="col" class="text">
-            Run by
-          </th>
-          <th scope="col" class="text">
-            Finished
-          </th>
+          <td>
+            <strong>{row.score.score}</strong>
+          </td>
+          <td>{row.score.interval}</td>
+          <td class={row.accent}>
+            <Interval score={row.score} axis={axis} />
+          </td>
+          <td class="text">{row.runner}</td>
+          <td class="text">
+            <time dateTime={new Date(row.ended).toISOString()}>{timeText(row.ended)}</time>
+          </td>
         </tr>
-      </thead>
-      <tbody>
-        {rows.map((row) => (
-          <tr key={row.name}>
-            <th scope="row" class={row.accent}>
-              <span class="row">
-                <span class="mark" aria-hidden="true" />
-                {row.label}
-              </span>
-            </th>
-            <td>
-              <strong>{row.score.score}</strong>
-            </td>
-            <td>{row.score.interval}</td>
-            <td class={row.accent}>
-              <Interval score={row.score} axis={axis} />
-            </td>
-            <td class="text">{row.runner}</td>
-            <td class="text">
-              <time dateTime={new Date(row.ended).toISOString()}>{timeText(row.ended)}</time>
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Grid>
   );
 }

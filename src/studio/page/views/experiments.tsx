@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Experiment, Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.tsx";
+import { Grid } from "../components/grid.tsx";
 import { CancelButton, Command, JobOutcome } from "../components/progress.tsx";
 import * as store from "../experiments/experiment-store.ts";
 import { Plans } from "../experiments/plans.tsx";
@@ -154,24 +155,15 @@ function Head({ experiment }: { experiment: Experiment }) {
         <summary>Cost, folder and command</summary>
         <div class="stack">
           {cost.length > 0 ? (
-            <table class="cost">
-              <thead>
-                <tr>
-                  <th scope="col">Steps that are done</th>
-                  <th scope="col">Number</th>
-                  <th scope="col">Time</th>
+            <Grid label="Cost" head={["Steps that are done", "Number", "Time"]}>
+              {cost.map(({ what, steps, seconds: each }) => (
+                <tr key={what}>
+                  <th scope="row">{what}</th>
+                  <td>{steps}</td>
+                  <td>{durationText(1000 * each)}</td>
                 </tr>
-              </thead>
-              <tbody>
-                {cost.map(({ what, steps, seconds: each }) => (
-                  <tr key={what}>
-                    <th scope="row">{what}</th>
-                    <td>{steps}</td>
-                    <td>{durationText(1000 * each)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
+              ))}
+            </Grid>
           ) : null}
           <p class="path">{folder}</p>
           <Command words={["experiment", plan, "run"]} />

@@ -12,21 +12,17 @@ interface Props {
   /** A text is why it cannot be opened; undefined while it is being opened. */
   readonly card: Model | string | undefined;
   readonly onRetry: () => void;
-  /** In place of the title. */
-  readonly heading?: ComponentChildren;
   readonly children: ComponentChildren;
 }
 
-export function ModelCard({ own, title, source, card, onRetry, heading, children }: Props) {
+export function ModelCard({ own, title, source, card, onRetry, children }: Props) {
   return (
     <article class={`card owned model ${ownClass(own)}`} aria-label={title}>
       <header>
-        {heading ?? (
-          <h2 class="row">
-            <span class="mark" aria-hidden="true" />
-            <span>{title}</span>
-          </h2>
-        )}
+        <h2 class="row">
+          <span class="mark" aria-hidden="true" />
+          <span>{title}</span>
+        </h2>
         <p class="path" title={source}>
           {source}
         </p>

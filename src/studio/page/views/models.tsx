@@ -1,7 +1,8 @@
 import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import type { Expert } from "../../protocol/index.ts";
-import { Button, Empty, ownClass } from "../components/basics.tsx";
+import { Button, Empty } from "../components/basics.tsx";
+import { NameDialog } from "../components/name-dialog.tsx";
 import { nameProblem } from "../names.ts";
 import { addExpert, cardOf, change, reload, settings } from "../store.ts";
 import { ModelCard } from "./model-card.tsx";
@@ -90,59 +91,16 @@ function ExpertCard({ expert, at, all }: { expert: Expert; at: number; all: read
       source={expert.source}
       card={cardOf(expert.source)}
       onRetry={() => reload(expert.source)}
-      heading={
-        isRenaming ? (
-          <Rename
-            name={expert.name}
-            others={others}
-            onDone={(name) => {
-              setRenaming(false);
-              if (name !== undefined && name !== expert.name) void edit((one) => [{ ...one, name }]);
-            }}
-          />
-        ) : undefined
-      }
     >
-      <Button text="Rename" class="quiet" onClick={() => setRenaming(!isRenaming)} />
+      <Button text="Rename" class="quiet" onClick={() => setRenaming(true)} />
       <Button text="Remove" class="quiet danger" onClick={() => edit(() => [])} />
-    </ModelCard>
-  );
-}
-
-function Rename({
-  name,
-  others,
-  onDone,
-}: {
-  name: string;
-  others: readonly string[];
-  onDone: (name?: string) => void;
-}) {
-  const [value, setValue] = useState(name);
-  const problem = nameProblem(value.trim(), others);
-  return (
-    <form
-      class={`field ${ownClass(0)}`}
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (problem === undefined) onDone(value.trim());
-      }}
-      onKeyDown={({ key }) => key === "Escape" && onDone()}
-    >
-      <span class="row nowrap">
-        <input
-          ref={(input) => input?.focus()}
-          aria-label={`Name of ${name}`}
-          aria-describedby="rename-problem"
-          aria-invalid={problem === undefined ? undefined : "true"}
-          value={value}
-          onInput={({ currentTarget }) => setValue(currentTarget.value)}
+      {isRenaming ? (
+        <NameDialog
+          {...{ verb: "Rename", from: expert.name, start: expert.name, problemOf: (name) => nameProblem(name, others) }}
+          onDone={(name) => void edit((one) => [{ ...one, name }])}
+          onClose={() => setRenaming(false)}
         />
-        <Button text="Save" type="submit" class="primary" disabled={problem !== undefined} />
-      </span>
-      <span class="error" id="rename-problem" role="status">
-        {problem}
-      </span>
-    </form>
+      ) : null}
+    </ModelCard>
   );
 }

@@ -72,7 +72,7 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
       if (shown.value === null) await open(null);
     });
   }, []);
-  const entries = (listing?.entries ?? []).filter(({ kind }) => kind !== "recipe");
+  const entries = listing?.entries ?? [];
   const pathOf = (name: string) => `${listing?.folder.replace(/\/$/, "")}/${name}`;
   return (
     <div class="stack">

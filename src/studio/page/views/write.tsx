@@ -1,16 +1,17 @@
 // Leave: the merge on the disk, as a GGUF file, on the hub, or as an experiment; and each as a command.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { type Input, type Job, type JobInput, jobInputs, type Output } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Button, EmptyView, Notice } from "../components/basics.tsx";
+import { useAnswer } from "../components/answer.ts";
+import { Button, Cautions, EmptyView, Notice } from "../components/basics.tsx";
 import { Select } from "../components/inputs.tsx";
 import { JobOutcome } from "../components/progress.tsx";
 import { pathField, Way } from "../components/way.tsx";
 import { durationText } from "../format.ts";
 import { startSaved as start, whenSaved } from "../recipe/recipe-store.ts";
-import { addExpert, attempt, inBackground, jobs, project, settings } from "../store.ts";
+import { addExpert, attempt, jobs, project, settings } from "../store.ts";
 import { Experiment } from "./write-experiment.tsx";
 
 const TYPES = jobInputs.export.shape.type.options;
@@ -148,11 +149,7 @@ function Export({ recipe }: { recipe: string }) {
   const before = job?.input as JobInput<"export"> | undefined;
   const [type, setType] = useState<JobInput<"export">["type"]>(before?.type ?? "q4_k_m");
   const [out, setOut] = useState(before?.out ?? `models/${recipe}.gguf`);
-  // Undefined until the server has looked.
-  const [problem, setProblem] = useState<string | null>();
-  useEffect(() => {
-    void inBackground(async () => setProblem((await call("recipe.exportable", { name: recipe })).problem));
-  }, [project.value]);
+  const looked = useAnswer(() => call("recipe.exportable", { name: recipe }), [project.value]);
   const input = ({ resume = false, force = false }: Again): Started => ({
     kind: "export",
     input: { recipe, out, type, resume, force },
@@ -172,8 +169,8 @@ function Export({ recipe }: { recipe: string }) {
       >
         {pathField("File", out, setOut, "Relative to the project.")}
         <Select label="Encoding" value={type} options={TYPES} onChange={setType} />
-        <Button text="Export" type="submit" disabled={problem !== null || job?.state === "running"} />
-        {problem ? <Notice kind="caution" text={problem} /> : null}
+        <Button text="Export" type="submit" disabled={looked?.problem !== null || job?.state === "running"} />
+        <Cautions texts={looked?.problem ? [looked.problem] : []} />
       </form>
       <Latest job={job} again={input} path={pathOf(job)} />
     </Way>
