@@ -51,7 +51,7 @@ describeInBrowser("the studio in a browser", () => {
   it("opens a base and experts from folders", async () => {
     await page.getByRole("button", { name: "Choose the base" }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByLabel("Folder", { exact: true }).fill(at());
+    await dialog.getByLabel("Folder, FOLDER+ADAPTER").fill(at());
     await dialog.getByRole("button", { name: "Open", exact: true }).click();
     await dialog.getByRole("button", { name: "models" }).click();
     await dialog.getByRole("button", { name: "Choose base" }).click();

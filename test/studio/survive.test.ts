@@ -112,7 +112,7 @@ describeInBrowser("the studio while work runs", () => {
     await page.getByRole("link", { name: "Models" }).click();
     await page.getByRole("button", { name: "Add an expert" }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByLabel("Folder", { exact: true }).fill(root);
+    await dialog.getByLabel("Folder, FOLDER+ADAPTER").fill(root);
     await dialog.getByRole("button", { name: "Open", exact: true }).click();
     await dialog.getByRole("button", { name: "Add deep" }).click();
     await dialog.getByRole("button", { name: "Done" }).click();

@@ -1,6 +1,6 @@
 // Components of all views. Buttons are plain <button>s with the classes of assets/components.css.
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef } from "preact/hooks";
 
 /** Class that sets the accent: that of the base, or of the expert at this position from 0. */
 export const ownClass = (expert: number | "base") => (expert === "base" ? "own-base" : `own-${(expert % 6) + 1}`);
@@ -80,24 +80,6 @@ export const Either = ({ label, texts, value, onChange }: EitherProps) => (
   <Segments {...{ label, options: [...texts.entries()], value: Number(value) }} onChange={(at) => onChange(at === 1)} />
 );
 
-interface TabsProps {
-  readonly label: string;
-  readonly tabs: readonly { readonly name: string; readonly content: () => ComponentChildren }[];
-  /** Index of the tab that is open at first. */
-  readonly start?: number;
-}
-
-/** Several views in one place. */
-export function Tabs({ label, tabs, start = 0 }: TabsProps) {
-  const [at, setAt] = useState(start);
-  return (
-    <div class="stack">
-      <Segments {...{ label, options: tabs.map(({ name }, i) => [i, name] as const), value: at, onChange: setAt }} />
-      {tabs[at]?.content()}
-    </div>
-  );
-}
-
 interface DialogProps {
   readonly title: string;
   readonly onClose: () => void;
@@ -131,42 +113,18 @@ export function Dialog({ title, onClose, children, footer }: DialogProps) {
   );
 }
 
-/** A question mark that explains something on hover, focus and touch. */
+/** A question mark that explains something. */
 export function Tip({ label, children }: { label: string; children: ComponentChildren }) {
   const id = useId();
-  const [isOpen, setOpen] = useState(false);
   const button = useRef<HTMLButtonElement>(null);
-  const bubble = useRef<HTMLSpanElement>(null);
-  useEffect(() => {
-    if (!isOpen || !button.current || !bubble.current) return;
-    bubble.current.showPopover();
-    placeBeside(bubble.current, button.current.getBoundingClientRect());
-    const hide = () => setOpen(false);
-    const onKey = ({ key }: KeyboardEvent) => key === "Escape" && hide();
-    addEventListener("scroll", hide, { capture: true, once: true });
-    addEventListener("keydown", onKey);
-    return () => {
-      removeEventListener("scroll", hide, { capture: true });
-      removeEventListener("keydown", onKey);
-    };
-  }, [isOpen]);
-  const show = () => setOpen(true);
-  const hide = () => setOpen(false);
+  const onToggle = ({ currentTarget }: { currentTarget: HTMLElement }) => {
+    const at = button.current?.getBoundingClientRect();
+    if (at && currentTarget.matches(":popover-open")) placeBeside(currentTarget, at);
+  };
   return (
     <>
-      <button
-        {...{
-          type: "button",
-          class: "tip",
-          ref: button,
-          "aria-label": label,
-          "aria-describedby": isOpen ? id : undefined,
-        }}
-        {...{ onPointerEnter: show, onPointerLeave: hide, onFocus: show, onBlur: hide, onClick: show }}
-      />
-      {isOpen ? (
-        <span {...{ popover: "manual", ref: bubble, id, class: "bubble", role: "tooltip" }}>{children}</span>
-      ) : null}
+      <button {...{ type: "button", class: "tip", "aria-label": label, popovertarget: id, ref: button }} />
+      <span {...{ id, popover: "auto", class: "bubble", onToggle }}>{children}</span>
     </>
   );
 }
@@ -275,6 +233,21 @@ export const Cautions = ({ texts }: { texts: readonly string[] }) => (
       <Notice key={text} kind="caution" text={text} />
     ))}
   </>
+);
+
+interface FormProps extends Omit<JSX.IntrinsicElements["form"], "onSubmit"> {
+  readonly onSubmit: () => void;
+}
+
+/** A form whose work is done in the page. */
+export const Form = ({ onSubmit, ...rest }: FormProps) => (
+  <form
+    {...rest}
+    onSubmit={(event) => {
+      event.preventDefault();
+      onSubmit();
+    }}
+  />
 );
 
 interface ButtonProps extends Omit<JSX.IntrinsicElements["button"], "icon"> {

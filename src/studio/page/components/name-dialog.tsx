@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { Button, Dialog } from "./basics.tsx";
+import { Button, Dialog, Form } from "./basics.tsx";
 import { TextField } from "./inputs.tsx";
 
 interface Props {
@@ -31,14 +31,9 @@ export function NameDialog({ verb, from, start, problemOf, onDone, onClose }: Pr
       onClose={onClose}
       footer={<Button text={verb} class="primary" disabled={!isReady} onClick={done} />}
     >
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          done();
-        }}
-      >
+      <Form onSubmit={() => done()}>
         <TextField {...{ label: "Name", value: typed, onChange: setTyped, error: problem }} />
-      </form>
+      </Form>
     </Dialog>
   );
 }

@@ -1,6 +1,6 @@
 // One prompt, several models, side by side, before anything is written.
 import { signal } from "@preact/signals";
-import { Button, Either, Field } from "../components/basics.tsx";
+import { Button, Either, Field, Form } from "../components/basics.tsx";
 import { NumberField, Select, TextField } from "../components/inputs.tsx";
 import { startSaved } from "../recipe/recipe-store.ts";
 import { attempt, change, jobs, settings } from "../store.ts";
@@ -38,13 +38,7 @@ export function Ask() {
   const canAsk = shown?.state !== "running" && count > 0 && text !== "";
   return (
     <div class="stack">
-      <form
-        class="ask"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void ask(text);
-        }}
-      >
+      <Form class="ask" onSubmit={() => void ask(text)}>
         <div class="stack">
           <Field label="Prompt">
             {(attributes) => (
@@ -113,7 +107,7 @@ export function Ask() {
             disabled={!canAsk}
           />
         </div>
-      </form>
+      </Form>
       {shown ? <AnswersOf key={shown.id} job={shown} choices={choices.value} /> : null}
     </div>
   );

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { type Job, jobInputs } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
-import { Button, Notice } from "../components/basics.tsx";
+import { Button, Form, Notice } from "../components/basics.tsx";
 import { NumberField, TextField } from "../components/inputs.tsx";
 import { JobOutcome, JobProgress } from "../components/progress.tsx";
 import { firstTask, isListed, NewTask, OTHER, TaskChoice, TaskName, taskOf } from "../components/task-fields.tsx";
@@ -39,13 +39,7 @@ export function Evaluate() {
     });
   return (
     <div class="stack wide">
-      <form
-        class="ask"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void start();
-        }}
-      >
+      <Form class="ask" onSubmit={() => void start()}>
         <div class="stack">
           <div class="task-fields">
             <TaskChoice value={choice} onChange={(value) => (picked.value = value)} />
@@ -81,7 +75,7 @@ export function Evaluate() {
             disabled={!canStart}
           />
         </div>
-      </form>
+      </Form>
       {latest ? <Latest job={latest} /> : null}
       <Results version={versionOf(latest)} />
     </div>

@@ -5,7 +5,7 @@ import { scoreAxis } from "../../../report/scores.ts";
 import type { Evaluation } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
-import { Button } from "../components/basics.tsx";
+import { Button, Form } from "../components/basics.tsx";
 import { Grid, Own } from "../components/grid.tsx";
 import { Select } from "../components/inputs.tsx";
 import { Interval } from "../components/interval.tsx";
@@ -114,17 +114,11 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
         </details>
       ) : null}
       {one && other ? (
-        <form
-          class="row compare-form"
-          onSubmit={(event) => {
-            event.preventDefault();
-            setPair([one, other]);
-          }}
-        >
+        <Form class="row compare-form" onSubmit={() => setPair([one, other])}>
           {select("Compare", rows, one, setFirst)}
           {select("with", rest, other, setSecond)}
           <Button text="Compare item by item" type="submit" />
-        </form>
+        </Form>
       ) : null}
       {pair ? <Comparison key={pair.map(({ name }) => name).join("/")} pair={pair} task={score.task} /> : null}
     </section>

@@ -1,5 +1,5 @@
 import { useEffect, useMemo } from "preact/hooks";
-import type { Analysis, Expert, Job } from "../../protocol/index.ts";
+import type { Analysis, Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Button, Cautions, Empty, EmptyView } from "../components/basics.tsx";
 import { JobOutcome } from "../components/progress.tsx";
@@ -88,7 +88,11 @@ export function Changes() {
 function Found({ job, data }: { job: Job; data: Analysis }) {
   const { experts } = settings.value ?? { experts: [] };
   const input = inputOf(job);
-  const places = useMemo(() => placesOf(input?.experts ?? [], experts), [job.id, experts]);
+  /** They keep colour and name by their source. −1 where one is gone. */
+  const places = useMemo(
+    () => (input?.experts ?? []).map(({ source }) => experts.findIndex((one) => one.source === source)),
+    [job.id, experts],
+  );
   const names = useMemo(
     () => data.experts.map((name, i) => experts[places[i] ?? -1]?.name ?? name),
     [data, experts, places],
@@ -110,15 +114,4 @@ function Found({ job, data }: { job: Job; data: Analysis }) {
       </p>
     </>
   );
-}
-
-/** Where measured experts are in the project: they keep colour and name by their source. −1 where one is gone. */
-function placesOf(measured: readonly Expert[], experts: readonly Expert[]): number[] {
-  const taken = new Set<number>();
-  return measured.map(({ name, source }) => {
-    const free = experts.flatMap((one, i) => (one.source === source && !taken.has(i) ? [i] : []));
-    const place = free.find((i) => experts[i]?.name === name) ?? free[0] ?? -1;
-    taken.add(place);
-    return place;
-  });
 }

@@ -221,8 +221,8 @@ function Steps({ experiment }: { experiment: Experiment }) {
   return (
     <div class="step-lists">
       {labels.length > 0 ? (
-        <section class="card stack" aria-labelledby="now">
-          <h2 id="now">Running now</h2>
+        <section class="card stack" aria-label="Running now">
+          <h2>Running now</h2>
           <ul class="steps">
             {labels.map((label) => {
               const part = parts.find((one) => one.label === label);
@@ -243,8 +243,8 @@ function Steps({ experiment }: { experiment: Experiment }) {
         </section>
       ) : null}
       {failed.length > 0 ? (
-        <section class="card stack" aria-labelledby="failed">
-          <h2 id="failed">Failed</h2>
+        <section class="card stack" aria-label="Failed">
+          <h2>Failed</h2>
           <ul class="steps">
             {failed.map(({ label, reason }) => (
               <li key={label}>
@@ -257,8 +257,8 @@ function Steps({ experiment }: { experiment: Experiment }) {
         </section>
       ) : null}
       {next.length + later.length > 0 ? (
-        <section class="card stack" aria-labelledby="next">
-          <h2 id="next">Waiting</h2>
+        <section class="card stack" aria-label="Waiting">
+          <h2>Waiting</h2>
           <ul class="steps columns">
             {next.map(({ label, reason }) => (
               <li key={label}>

@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { Output } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Button, Dialog, Field, Icon, Tabs } from "../components/basics.tsx";
+import { Button, Dialog, Field, Form, Icon } from "../components/basics.tsx";
 import { project, settings } from "../store.ts";
 
 interface Props {
@@ -18,31 +18,23 @@ const shown = signal<string | null>(null);
 export function PickDialog({ what, onPick, onClose }: Props) {
   const isBase = what === "base";
   const recent = (project.value?.recent ?? []).filter((source) => source !== settings.value?.base);
-  const tabs = [
-    { name: "Folders", content: () => <Folders what={what} onPick={onPick} /> },
-    { name: "Path or hub name", content: () => <Typed what={what} onPick={onPick} /> },
-    ...(recent.length === 0
-      ? []
-      : [
-          {
-            name: "Recent",
-            content: () => (
-              <ul class="entries">
-                {recent.map((source) => (
-                  <Entry key={source} kind="model" label={source} source={source} what={what} onPick={onPick} />
-                ))}
-              </ul>
-            ),
-          },
-        ]),
-  ];
   return (
     <Dialog
       title={isBase ? "Choose the base" : "Add experts"}
       onClose={onClose}
       footer={isBase ? undefined : <Button text="Done" class="primary" onClick={onClose} />}
     >
-      <Tabs label="Where the model is" tabs={tabs} />
+      <Folders what={what} onPick={onPick} />
+      {recent.length === 0 ? null : (
+        <details>
+          <summary>Opened before</summary>
+          <ul class="entries">
+            {recent.map((source) => (
+              <Entry key={source} kind="model" label={source} {...{ source, what, onPick }} />
+            ))}
+          </ul>
+        </details>
+      )}
     </Dialog>
   );
 }
@@ -76,13 +68,12 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
   const pathOf = (name: string) => `${listing?.folder.replace(/\/$/, "")}/${name}`;
   return (
     <div class="stack">
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          void open(typed.trim() || null);
-        }}
-      >
-        <Field label="Folder" error={problem}>
+      <Form onSubmit={() => void open(typed.trim() || null)}>
+        <Field
+          label="Folder, FOLDER+ADAPTER, or name on the Hugging Face hub"
+          hint="Open lists a folder. Of a model on the hub, weights are read over the network when something needs them."
+          error={problem}
+        >
           {(attributes) => (
             <span class="row nowrap">
               <Button
@@ -100,10 +91,15 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
                 onInput={({ currentTarget }) => setTyped(currentTarget.value)}
               />
               <Button text="Open" type="submit" />
+              <Button
+                text={what === "base" ? "Choose" : "Add"}
+                disabled={typed.trim() === ""}
+                onClick={() => onPick(typed.trim())}
+              />
             </span>
           )}
         </Field>
-      </form>
+      </Form>
       {listing && entries.length === 0 ? <p class="soft">There is no model and no folder in here.</p> : null}
       <ul class="entries" aria-label={`Models and folders in ${listing?.folder ?? ""}`}>
         {entries.map(({ name, kind }) =>
@@ -117,12 +113,8 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
           ) : (
             <Entry
               key={name}
-              kind={kind === "adapter" || kind === "onnx" ? kind : "model"}
-              label={name}
+              {...{ kind, label: name, what, onPick, blocked: blockedBy(kind, what, base) }}
               source={kind === "adapter" ? `${base ?? ""}+${pathOf(name)}` : pathOf(name)}
-              blocked={blockedBy(kind, what, base)}
-              what={what}
-              onPick={onPick}
             />
           ),
         )}
@@ -168,38 +160,5 @@ function Entry({ kind, label, source, blocked, what, onPick }: EntryProps) {
         <Button text={verb} aria-label={`${verb} ${label}`} onClick={() => onPick(source)} />
       )}
     </li>
-  );
-}
-
-function Typed({ what, onPick }: Omit<Props, "onClose">) {
-  const [value, setValue] = useState("");
-  const source = value.trim();
-  return (
-    <form
-      class="stack"
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (source !== "") void onPick(source).then(() => setValue(""));
-      }}
-    >
-      <Field
-        label="Folder, FOLDER+ADAPTER, or name on the Hugging Face hub"
-        hint="A hub model is read over the network when something needs its weights. Its card needs only the headers."
-      >
-        {(attributes) => (
-          <span class="row nowrap">
-            <input
-              {...attributes}
-              class="code"
-              spellcheck={false}
-              placeholder="Qwen/Qwen2.5-0.5B"
-              value={value}
-              onInput={({ currentTarget }) => setValue(currentTarget.value)}
-            />
-            <Button text={what === "base" ? "Choose" : "Add"} type="submit" class="primary" disabled={source === ""} />
-          </span>
-        )}
-      </Field>
-    </form>
   );
 }

@@ -1,17 +1,15 @@
 // Try: prompts and evaluations of models and recipes, before anything is written.
-import { EmptyView, Tabs } from "../components/basics.tsx";
+import { useState } from "preact/hooks";
+import { Either, EmptyView } from "../components/basics.tsx";
 import { useTasks } from "../components/task-fields.tsx";
 import { jobs } from "../store.ts";
 import { Ask } from "../try/ask.tsx";
 import { choices } from "../try/choices.tsx";
 import { Evaluate } from "../try/evaluate.tsx";
 
-const TABS = [
-  { name: "Ask", content: () => <Ask /> },
-  { name: "Evaluate", content: () => <Evaluate /> },
-];
-
 export function Try() {
+  const latest = jobs.value.find(({ kind }) => kind === "answer" || kind === "evaluate");
+  const [evaluates, setEvaluates] = useState(latest?.kind === "evaluate");
   useTasks();
   if (choices.value.length === 0) {
     return (
@@ -23,7 +21,6 @@ export function Try() {
       />
     );
   }
-  const latest = jobs.value.find(({ kind }) => kind === "answer" || kind === "evaluate");
   return (
     <section class="view">
       <header>
@@ -32,7 +29,8 @@ export function Try() {
           <p>Recipes are merged in memory. Models run one after another, so the memory is that of the largest.</p>
         </div>
       </header>
-      <Tabs label="Ways to try" tabs={TABS} start={latest?.kind === "evaluate" ? 1 : 0} />
+      <Either label="Ways to try" texts={["Ask", "Evaluate"]} value={evaluates} onChange={setEvaluates} />
+      {evaluates ? <Evaluate /> : <Ask />}
     </section>
   );
 }

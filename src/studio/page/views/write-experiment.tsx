@@ -4,7 +4,7 @@ import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import type { Output } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { Button } from "../components/basics.tsx";
+import { Button, Form } from "../components/basics.tsx";
 import { firstTask, OTHER, TaskChoice, TaskName, taskOf, useTasks } from "../components/task-fields.tsx";
 import { pathField, Way } from "../components/way.tsx";
 import { choose } from "../experiments/experiment-store.ts";
@@ -40,13 +40,7 @@ export function Experiment({ recipe }: { recipe: string }) {
       text="A plan that evaluates this recipe, its models and their soup, with intervals."
       command={["experiment", `${recipe}.plan.yaml`, "run"]}
     >
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void make(false);
-        }}
-      >
+      <Form class="stack" onSubmit={() => void make(false)}>
         <TaskChoice value={choice} onChange={setPicked} />
         {choice === OTHER ? <TaskName value={typed} onChange={setTyped} /> : null}
         <label class="row">
@@ -65,7 +59,7 @@ export function Experiment({ recipe }: { recipe: string }) {
             })
           : null}
         <Button text="Make the plan" type="submit" disabled={task === null} />
-      </form>
+      </Form>
       {made === null ? null : (
         <Fragment>
           <p role="status">{made.isThere ? "There is already a plan at this place." : "Wrote the plan."}</p>

@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { type Input, type Job, type JobInput, jobInputs, type Output } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
-import { Button, Cautions, EmptyView, Notice } from "../components/basics.tsx";
+import { Button, Cautions, EmptyView, Form, Notice } from "../components/basics.tsx";
 import { Select } from "../components/inputs.tsx";
 import { JobOutcome } from "../components/progress.tsx";
 import { pathField, Way } from "../components/way.tsx";
@@ -125,16 +125,10 @@ function Merge({ recipe }: { recipe: string }) {
       text="A folder that transformers, vLLM and layergraft open."
       command={["merge", `recipes/${recipe}.yaml`, "--out", out]}
     >
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void start(input({}));
-        }}
-      >
+      <Form class="stack" onSubmit={() => void start(input({}))}>
         {pathField("Folder", out, setOut, "Relative to the project.")}
         <Button text="Write the model" type="submit" class="primary" disabled={job?.state === "running"} />
-      </form>
+      </Form>
       <Latest job={job} again={again} path={path}>
         {path === undefined || settings.value?.experts.some(({ source }) => source === path) ? null : (
           <Button text="Add as a model" onClick={() => addExpert(path)} />
@@ -160,18 +154,12 @@ function Export({ recipe }: { recipe: string }) {
       text="One file for llama.cpp, merged and quantised in one pass."
       command={["export", `recipes/${recipe}.yaml`, "--type", type, "--out", out]}
     >
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void start(input({}));
-        }}
-      >
+      <Form class="stack" onSubmit={() => void start(input({}))}>
         {pathField("File", out, setOut, "Relative to the project.")}
         <Select label="Encoding" value={type} options={TYPES} onChange={setType} />
         <Button text="Export" type="submit" disabled={looked?.problem !== null || job?.state === "running"} />
         <Cautions texts={looked?.problem ? [looked.problem] : []} />
-      </form>
+      </Form>
       <Latest job={job} again={input} path={pathOf(job)} />
     </Way>
   );
@@ -189,10 +177,9 @@ function Push({ recipe }: { recipe: string }) {
       text="Pushes the merged model as one commit, with the token that huggingface_hub finds on this machine."
       command={["push", folder ?? `models/${recipe}`, repository || "org/name", ...(isPrivate ? ["--private"] : [])]}
     >
-      <form
+      <Form
         class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
+        onSubmit={() => {
           if (folder) void start({ kind: "push", input: { folder, repository, isPrivate } });
         }}
       >
@@ -203,7 +190,7 @@ function Push({ recipe }: { recipe: string }) {
         </label>
         <Button text="Push" type="submit" disabled={folder === undefined || job?.state === "running"} />
         {folder === undefined ? <p class="soft">Write the model first.</p> : null}
-      </form>
+      </Form>
       <Latest
         job={job}
         again={undefined}
