@@ -149,6 +149,7 @@ describeInBrowser("choosing layers", () => {
       // Only these need more than their models.
       if (value === "revert") expect(messages[0]).toMatch(/ are all missing/);
       else if (value === "moe") expect(messages[0]).toMatch(/positive_prompts: is missing/);
+      else if (value === "core_space") expect(messages[0]).toMatch(/merges the factors of adapters/);
       else if (value === "transplant") expect(messages[0]).toMatch(/has no tokenizer\.json/);
       else expect([value, messages]).toEqual([value, []]);
     }
@@ -231,6 +232,38 @@ describeInBrowser("choosing layers", () => {
     await page.getByText(`Layer 2, attention, math ${share(inAttention)}`).waitFor();
     await picture("evidence");
     await page.getByRole("button", { name: "Layers" }).click();
+  });
+
+  it("lists its keys, which do what they say", async () => {
+    await page.getByRole("heading", { level: 1 }).click();
+    await page.keyboard.press("?");
+    const list = page.getByRole("dialog", { name: "Keys" });
+    const keys = await list.getByRole("region", { name: "Board" }).locator("kbd").allInnerTexts();
+    expect(keys).toEqual(expect.arrayContaining(["↑", "Shift+↓", "Ctrl+Enter", "Space", "Esc"]));
+    expect(await seriousViolations(page)).toEqual([]);
+    await picture("keys");
+    await page.keyboard.press("Escape");
+    await list.waitFor({ state: "detached" });
+    // A sign that is typed is no key.
+    await page.locator(".cm-content").click();
+    await page.keyboard.press("?");
+    await expect.poll(() => page.locator(".cm-content").innerText()).toContain("?");
+    expect(await list.count()).toBe(0);
+    await page.keyboard.press("Control+z");
+    await expect.poll(() => page.locator(".cm-content").innerText()).not.toContain("?");
+  });
+
+  it("leads on to the next view", async () => {
+    const next = page.getByRole("navigation", { name: "Next step" }).getByRole("link");
+    for (const [text, view] of [
+      ["Ask and score it", "Try"],
+      ["Make the model, or share it", "Write"],
+      ["See all runs", "Experiments"],
+    ] as const) {
+      await next.getByText(text).click();
+      expect(await page.locator(".views [aria-current]").innerText()).toBe(view);
+    }
+    await page.getByRole("link", { name: "Recipe", exact: true }).click();
   });
 
   it("renames, duplicates and deletes", async () => {

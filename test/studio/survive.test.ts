@@ -78,7 +78,7 @@ describeInBrowser("the studio while work runs", () => {
     await page.reload();
     await expect.poll(shareDone, { timeout: 30_000 }).toBeGreaterThanOrEqual(before);
     await page.getByRole("button", { name: "Cancel" }).click();
-    await page.getByText("The last measurement was cancelled.").waitFor();
+    await page.getByText("Cancelled.", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Measure changes" }).waitFor();
   });
 

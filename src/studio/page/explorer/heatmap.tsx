@@ -1,6 +1,7 @@
 // Layers across, parts down, on a canvas. Arrow keys move the cursor, and what is there is said.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { placeBeside } from "../components/basics.tsx";
+import { actionOf } from "../keys.ts";
 import type { Place } from "./figures.ts";
 
 interface Props {
@@ -95,7 +96,7 @@ export function Heatmap({ label, layers, columns, colour, ink, cursor, onCursor,
       Home: { layer: 0, column },
       End: { layer: layers - 1, column },
     }[event.key];
-    if (!to) return;
+    if (!to || !actionOf("Heatmaps", event)) return;
     event.preventDefault();
     setHovered(null);
     onCursor({

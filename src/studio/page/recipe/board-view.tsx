@@ -7,6 +7,7 @@ import { useRef, useState } from "preact/hooks";
 import { assign, type Board, HALVES, type Half, isWhole } from "../../recipe/board.ts";
 import { Either, ownClass, Tip } from "../components/basics.tsx";
 import { percentText } from "../format.ts";
+import { actionOf } from "../keys.ts";
 
 export interface Tower {
   /** As the recipe names it. */
@@ -33,6 +34,12 @@ interface Place {
   readonly half: number;
 }
 
+/** Rows down and cells to the right. */
+const STEPS: Readonly<Record<string, readonly [down: number, right: number]>> = {
+  ...{ ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] },
+  ...{ Home: [-Number.MAX_VALUE, 0], End: [Number.MAX_VALUE, 0] },
+};
+
 const HALF_NAMES: Readonly<Record<Half, string>> = { attention: "attention", mlp: "MLP" };
 
 export function BoardView({ board, towers, onChange, shareOf }: Props) {
@@ -47,13 +54,13 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
   const [hovered, setHovered] = useState<Place | null>(null);
   /** Rows from the top. */
   const rows = [...Array.from({ length: layers }, (_, i) => layers - 1 - i), layers];
-  const within = (row: number) => (row === layers ? 0 : row);
+  const inLayers = (row: number) => (row === layers ? 0 : row);
 
   const halvesAt = ({ half }: Place): readonly Half[] => (isSplit ? [HALVES[half] as Half] : HALVES);
   const apply = (from: Place, to: Place, isAdding: boolean): Board => {
     const source = towers[from.tower]?.source ?? "";
     if (from.row === layers) return assign(board, "outside", source, isAdding);
-    const cells = { from: from.row, to: within(to.row), halves: halvesAt(from) };
+    const cells = { from: from.row, to: inLayers(to.row), halves: halvesAt(from) };
     return assign(board, cells, source, isAdding);
   };
   const shown = anchor ? apply(anchor, cursor, adds) : board;
@@ -66,29 +73,19 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
     grid.current?.querySelector<HTMLElement>(`[data-place="${keyOf(place)}"]`)?.focus();
   };
   const onKeyDown = (event: KeyboardEvent) => {
+    const action = actionOf("Board", event);
+    if (!action) return;
+    event.preventDefault();
+    if (action === "take" || action === "average") return take(cursor, adds || action === "average");
+    if (action === "drop") return setAnchor(null);
+    const within = (value: number, count: number) => Math.max(0, Math.min(count - 1, value));
+    const [down, right] = STEPS[event.key] ?? [0, 0];
+    const row = rows[within(rows.indexOf(cursor.row) + down, rows.length)] ?? 0;
     const halves = isSplit ? HALVES.length : 1;
-    const across = cursor.tower * halves + cursor.half;
-    const column = (step: number) => Math.max(0, Math.min(towers.length * halves - 1, across + step));
-    const position = rows.indexOf(cursor.row);
-    const go = (to: number, at = across) => {
-      const row = rows[Math.max(0, Math.min(layers, to))] ?? 0;
-      event.preventDefault();
-      if (event.shiftKey && onChange) setAnchor(anchor ?? cursor);
-      else setAnchor(null);
-      const place = { tower: Math.floor(at / halves), row, half: at % halves };
-      focus(event.shiftKey ? { ...cursor, row: within(row) } : place);
-    };
-    if (event.key === "ArrowDown") go(position + 1);
-    else if (event.key === "ArrowUp") go(position - 1);
-    else if (event.key === "ArrowRight") go(position, column(1));
-    else if (event.key === "ArrowLeft") go(position, column(-1));
-    else if (event.key === "Home") go(0);
-    else if (event.key === "End") go(layers);
-    else if (event.key === "Escape") setAnchor(null);
-    else if (event.key === "Enter" || event.key === " ") {
-      event.preventDefault();
-      take(cursor, adds || event.ctrlKey || event.metaKey);
-    }
+    const at = within(cursor.tower * halves + cursor.half + right, towers.length * halves);
+    const isSelecting = action === "select" && onChange !== undefined;
+    setAnchor(isSelecting ? (anchor ?? cursor) : null);
+    focus(isSelecting ? { ...cursor, row: inLayers(row) } : { tower: Math.floor(at / halves), row, half: at % halves });
   };
   const onFocusIn = ({ target }: FocusEvent) => {
     const key = target instanceof HTMLElement ? target.dataset.place : undefined;
@@ -102,7 +99,7 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
     const place = placeOf(event);
     setHovered(place ?? null);
     if (isDragging.current && place && anchor) {
-      setCursor({ ...anchor, row: anchor.row === layers ? layers : within(place.row) });
+      setCursor({ ...anchor, row: anchor.row === layers ? layers : inLayers(place.row) });
     }
   };
   const onPointerUp = (event: PointerEvent) => {

@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import { Button, Either, Field, Form } from "../components/basics.tsx";
 import { NumberField, Select, TextField } from "../components/inputs.tsx";
+import { actionOf } from "../keys.ts";
 import { startSaved } from "../recipe/recipe-store.ts";
 import { attempt, change, jobs, settings } from "../store.ts";
 import { AnswersOf } from "./answers.tsx";
@@ -46,7 +47,7 @@ export function Ask() {
                 {...{ ...attributes, rows: 4, maxLength: 100_000, value: text }}
                 onInput={({ currentTarget }) => (typed.value = currentTarget.value)}
                 onKeyDown={(event) => {
-                  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && canAsk) void ask(text);
+                  if (actionOf("Prompt", event) === "ask" && canAsk) void ask(text);
                 }}
               />
             )}

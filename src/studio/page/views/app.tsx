@@ -1,10 +1,12 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Button, Cautions, Notice, ownClass } from "../components/basics.tsx";
+import { KeysDialog } from "../components/keys-dialog.tsx";
 import { lazy } from "../components/lazy.tsx";
+import { actionOf } from "../keys.ts";
 import { follow } from "../recipe/recipe-store.ts";
 import { Unsaved } from "../recipe/unsaved.tsx";
-import { attempt, connections, isConnected, jobs, project, trouble } from "../store.ts";
+import { attempt, connections, isConnected, jobs, project, settings, trouble } from "../store.ts";
 import { Changes } from "./changes.tsx";
 import { Jobs } from "./jobs.tsx";
 import { Models } from "./models.tsx";
@@ -15,14 +17,15 @@ const Try = lazy(async () => (await import("./try.tsx")).Try, WAITING);
 const Write = lazy(async () => (await import("./write.tsx")).Write, WAITING);
 const Experiments = lazy(async () => (await import("./experiments.tsx")).Experiments, WAITING);
 
+/** `next`: the view to go to afterwards, and what one does there. */
 const VIEWS = {
-  models: { label: "Models", view: Models },
-  changes: { label: "Changes", view: Changes },
-  recipe: { label: "Recipe", view: Recipe },
-  try: { label: "Try", view: Try },
-  write: { label: "Write", view: Write },
-  experiments: { label: "Experiments", view: Experiments },
-  jobs: { label: "Activity", view: Jobs },
+  models: { label: "Models", view: Models, next: ["changes", "See what changed"] },
+  changes: { label: "Changes", view: Changes, next: ["recipe", "Choose layers"] },
+  recipe: { label: "Recipe", view: Recipe, next: ["try", "Ask and score it"] },
+  try: { label: "Try", view: Try, next: ["write", "Make the model, or share it"] },
+  write: { label: "Write", view: Write, next: ["experiments", "See all runs"] },
+  experiments: { label: "Experiments", view: Experiments, next: null },
+  jobs: { label: "Activity", view: Jobs, next: null },
 } as const;
 type ViewName = keyof typeof VIEWS;
 
@@ -38,6 +41,12 @@ addEventListener("hashchange", () => {
 });
 
 const OFFLINE = "The server does not answer. Start it again with layergraft studio; this page then continues.";
+const listsKeys = signal(false);
+addEventListener("keydown", (event) => {
+  const [at] = event.composedPath();
+  const isTyping = at instanceof HTMLElement && (at.isContentEditable || at.matches("input, textarea, select"));
+  if (!isTyping && actionOf("Everywhere", event) === "list") listsKeys.value = true;
+});
 const isDropping = signal(false);
 addEventListener("dragover", (event) => {
   if (!event.dataTransfer?.types.includes("Files")) return;
@@ -57,7 +66,10 @@ addEventListener("drop", (event) => {
 });
 
 export function App() {
-  const { view: View } = VIEWS[shown.value];
+  const { view: View, next } = VIEWS[shown.value];
+  const { base = null, experts = [], recipe = null } = settings.value ?? {};
+  const isReady =
+    experts.length > 0 && (shown.value === "models" || shown.value === "changes" ? base : recipe) !== null;
   useEffect(follow, [connections.value]);
   useEffect(() => {
     // The server may be gone when they are opened.
@@ -94,6 +106,7 @@ export function App() {
         <div class="folder" title={project.value?.folder}>
           <bdi>{project.value?.folder}</bdi>
         </div>
+        <Button text="?" class="quiet" aria-label="Keys" onClick={() => (listsKeys.value = true)} />
       </header>
       <div class="said" role="status" aria-live="polite">
         <Cautions texts={isConnected.value ? [] : [OFFLINE]} />
@@ -107,9 +120,19 @@ export function App() {
       {isDropping.value ? (
         <div class="drop">Drop a recipe, a mergekit configuration, a task with its data, or results</div>
       ) : null}
+      {listsKeys.value ? <KeysDialog onClose={() => (listsKeys.value = false)} /> : null}
       <main id="main" tabIndex={-1}>
         {project.value ? (
-          <View key={connections.value} />
+          <>
+            <View key={connections.value} />
+            {next && isReady ? (
+              <nav class="row next" aria-label="Next step">
+                <a class="button primary" href={`#/${next[0]}`}>
+                  {next[1]}
+                </a>
+              </nav>
+            ) : null}
+          </>
         ) : trouble.value === null ? (
           <p class="soft">Loading…</p>
         ) : null}

@@ -35,11 +35,6 @@ export function Models() {
               <h1>Models</h1>
               <p>The base, and the experts that were fine-tuned from it. Each expert has one colour in all views.</p>
             </div>
-            {base !== null && experts.length > 0 ? (
-              <a class="button primary" href="#/changes">
-                See what changed
-              </a>
-            ) : null}
           </header>
           <div class="models">
             {base === null ? (

@@ -8,6 +8,7 @@ import { lazy } from "../components/lazy.tsx";
 import { inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
 import { layerShare } from "../explorer/figures.ts";
 import { bytesText, countText } from "../format.ts";
+import { actionOf } from "../keys.ts";
 import { boardOfText, recipeOfText } from "../recipe/board-of-text.ts";
 import { BoardView, type ShareOf, type Tower } from "../recipe/board-view.tsx";
 import { Heading } from "../recipe/heading.tsx";
@@ -77,10 +78,10 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
   const method = recipe.methods.value.find((one) => one.name === value?.method);
   const named = board ? allTowers(towers, board) : towers;
   const onKeyDown = (event: KeyboardEvent) => {
-    if (!(event.ctrlKey || event.metaKey) || !["z", "y", "Z"].includes(event.key)) return;
-    if (event.target instanceof HTMLInputElement) return;
+    const action = event.target instanceof HTMLInputElement ? undefined : actionOf("Recipe", event);
+    if (!action) return;
     event.preventDefault();
-    if (event.key === "z") recipe.undo();
+    if (action === "undo") recipe.undo();
     else recipe.redo();
   };
   return (
