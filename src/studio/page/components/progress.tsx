@@ -1,9 +1,8 @@
 import { useState } from "preact/hooks";
 import type { Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
-import { again } from "../recipe/recipe-store.ts";
 import { attempt, project } from "../store.ts";
-import { Button, Notice } from "./basics.tsx";
+import { Button } from "./basics.tsx";
 
 /** How far a job that runs is, and a way to cancel it. */
 export function JobProgress({ job, isBare = false }: { job: Job; isBare?: boolean }) {
@@ -33,20 +32,6 @@ export const STATES: Readonly<Record<Job["state"], string>> = {
   cancelled: "Cancelled",
   interrupted: "Interrupted when the studio ended",
 };
-
-/** A job that runs, or why it ended without a result. What keeps its work can be resumed. */
-export function JobOutcome({ job }: { job: Job }) {
-  if (job.state === "running") return <JobProgress job={job} />;
-  if (job.state === "done") return null;
-  const { kind, error, state } = job;
-  const keeps = kind === "evaluate" || kind === "merge" || kind === "export";
-  const text = error ?? `${STATES[state]}.${kind === "evaluate" ? " Answers so far are kept." : ""}`;
-  return (
-    <Notice kind={error === null ? "caution" : "problem"} text={text}>
-      {keeps ? <Button text="Resume" onClick={() => again(job)} /> : null}
-    </Notice>
-  );
-}
 
 interface CancelProps {
   readonly job: Job;

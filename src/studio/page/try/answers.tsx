@@ -5,7 +5,7 @@ import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
 import { Notice } from "../components/basics.tsx";
 import { Different } from "../components/different.tsx";
-import { JobOutcome } from "../components/progress.tsx";
+import { JobOutcome } from "../recipe/outcome.tsx";
 import { isStale, models, onEvent, project } from "../store.ts";
 import { type Choice, choiceClass } from "./choices.tsx";
 

@@ -2,10 +2,10 @@ import { useEffect, useMemo } from "preact/hooks";
 import type { Analysis, Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Button, Cautions, Empty, EmptyView } from "../components/basics.tsx";
-import { JobOutcome } from "../components/progress.tsx";
 import { fitting, inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
 import { Explorer } from "../explorer/explorer.tsx";
 import { bytesText, durationText, timeText } from "../format.ts";
+import { JobOutcome } from "../recipe/outcome.tsx";
 import { attempt, cardOf, inBackground, jobs, refresh, settings } from "../store.ts";
 import { bytesOf } from "./model-card.tsx";
 

@@ -4,12 +4,13 @@ import type { Experiment, Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.tsx";
 import { Grid } from "../components/grid.tsx";
-import { CancelButton, Command, JobOutcome } from "../components/progress.tsx";
+import { CancelButton, Command } from "../components/progress.tsx";
 import * as store from "../experiments/experiment-store.ts";
 import { Plans } from "../experiments/plans.tsx";
 import { ScoreGrid } from "../experiments/score-grid.tsx";
 import { ScoreMap } from "../experiments/score-map.tsx";
 import { durationText, timeText } from "../format.ts";
+import { JobOutcome } from "../recipe/outcome.tsx";
 import { attempt, jobs } from "../store.ts";
 
 export function Experiments() {
