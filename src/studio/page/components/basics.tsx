@@ -5,15 +5,6 @@ import { useEffect, useId, useRef } from "preact/hooks";
 /** Class that sets the accent: that of the base, or of the expert at this position from 0. */
 export const ownClass = (expert: number | "base") => (expert === "base" ? "own-base" : `own-${(expert % 6) + 1}`);
 
-export function ModelName({ expert, name }: { expert: number | "base"; name: string }) {
-  return (
-    <span class={`row ${ownClass(expert)}`}>
-      <span class="mark" aria-hidden="true" />
-      {name}
-    </span>
-  );
-}
-
 interface FieldProps {
   readonly label: string;
   readonly hint?: string | undefined;
@@ -183,23 +174,6 @@ export const EmptyView = ({ view, ...empty }: EmptyProps) => (
 export function Empty({ title, text, link, children }: Omit<EmptyProps, "view">) {
   return (
     <div class="empty">
-      <svg viewBox="0 0 160 64" aria-hidden="true">
-        {[0, 1, 2].map((row) =>
-          Array.from({ length: 10 }, (_, column) => (
-            <rect
-              key={`${row} ${column}`}
-              x={16 * column + 1}
-              y={22 * row + 1}
-              width="14"
-              height="18"
-              rx="3"
-              fill="none"
-              stroke="currentColor"
-              stroke-dasharray={row === 1 && column > 2 && column < 7 ? undefined : "3 3"}
-            />
-          )),
-        )}
-      </svg>
       <h2>{title}</h2>
       <p>{text}</p>
       {link ? (

@@ -62,27 +62,26 @@ export function TextField({ label, hint, error, value, onChange, isCode = false,
 interface SelectProps<T extends string> {
   readonly label: string;
   readonly hint?: string | undefined;
+  /** Whether its label is only heard. */
+  readonly isBare?: boolean;
   readonly value: T;
   /** Values, with a text where that is another. */
   readonly options: readonly (T | readonly [value: T, text: string])[];
   readonly onChange: (value: T) => void;
 }
 
-export function Select<T extends string>({ label, hint, value, options, onChange }: SelectProps<T>) {
-  return (
-    <Field label={label} hint={hint}>
-      {(attributes) => (
-        <select {...attributes} value={value} onChange={({ currentTarget }) => onChange(currentTarget.value as T)}>
-          {options.map((one) => {
-            const [own, text] = typeof one === "string" ? [one, one] : one;
-            return (
-              <option key={own} value={own}>
-                {text}
-              </option>
-            );
-          })}
-        </select>
-      )}
-    </Field>
+export function Select<T extends string>({ label, hint, isBare = false, value, options, onChange }: SelectProps<T>) {
+  const select = (attributes: object) => (
+    <select {...attributes} value={value} onChange={({ currentTarget }) => onChange(currentTarget.value as T)}>
+      {options.map((one) => {
+        const [own, text] = typeof one === "string" ? [one, one] : one;
+        return (
+          <option key={own} value={own}>
+            {text}
+          </option>
+        );
+      })}
+    </select>
   );
+  return isBare ? select({ "aria-label": label }) : <Field {...{ label, hint, children: select }} />;
 }

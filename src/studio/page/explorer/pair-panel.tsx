@@ -2,6 +2,7 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Analysis } from "../../protocol/index.ts";
 import { Segments, Tip } from "../components/basics.tsx";
+import { Select } from "../components/inputs.tsx";
 import { decimalText, percentText } from "../format.ts";
 import { colourAt, mix, type Palette, ramp } from "./colour.ts";
 import { jaccard, type Place, pairOf, type Steps, shareOf, totalJaccard } from "./figures.ts";
@@ -36,7 +37,7 @@ export function PairPanel({ data, names, steps, most, palette, accentOf, cursor,
     () => (pair?.cells.flat() ?? []).reduce((most, cell) => Math.max(most, cell?.conflict ?? 0), 0.01),
     [pair],
   );
-  const [x, y] = [a, b].map((expert) => palette.experts[accentOf(expert)] ?? palette.paper) as [Rgb, Rgb];
+  const [x, y] = [a, b].map((expert) => palette.experts[accentOf(expert)] ?? palette.paper) as [string, string];
   // For shares of changed rows between all of the first expert's and all of the second's.
   const blends = useMemo(
     () => Array.from({ length: 17 }, (_, i) => ramp(palette.empty, mix(x, y, i / 16))),
@@ -75,6 +76,12 @@ export function PairPanel({ data, names, steps, most, palette, accentOf, cursor,
       `overlap ${percentText(jaccard(data, [a, b], place, steps))}, conflict ${percentText(cell?.conflict ?? null)}, cosine ${decimalText(cell?.cosine ?? null)}`,
     ];
   };
+  const select = (label: string, value: number, choose: (expert: number) => void) => (
+    <Select
+      {...{ label, isBare: true, value: String(value), onChange: (to) => choose(Number(to)) }}
+      options={names.map((name, expert): [string, string] => [String(expert), name])}
+    />
+  );
   return (
     <section class="card panel">
       <header class="row apart">
@@ -83,9 +90,9 @@ export function PairPanel({ data, names, steps, most, palette, accentOf, cursor,
             `${names[0]} and ${names[1]}`
           ) : (
             <>
-              <PairSelect label="First expert" names={names} value={a} not={b} onChange={(to) => setPair([to, b])} />
+              {select("First expert", a, (to) => setPair([to, to === b ? a : b]))}
               and
-              <PairSelect label="Second expert" names={names} value={b} not={a} onChange={(to) => setPair([a, to])} />
+              {select("Second expert", b, (to) => setPair([to === a ? b : a, to]))}
             </>
           )}
         </h2>
@@ -116,28 +123,5 @@ export function PairPanel({ data, names, steps, most, palette, accentOf, cursor,
         </span>
       </footer>
     </section>
-  );
-}
-
-type Rgb = readonly [number, number, number];
-
-interface SelectProps {
-  readonly label: string;
-  readonly names: readonly string[];
-  readonly value: number;
-  /** The other expert of the pair. */
-  readonly not: number;
-  readonly onChange: (expert: number) => void;
-}
-
-function PairSelect({ label, names, value, not, onChange }: SelectProps) {
-  return (
-    <select aria-label={label} value={value} onChange={({ currentTarget }) => onChange(Number(currentTarget.value))}>
-      {names.map((name, expert) => (
-        <option key={name} value={expert} disabled={expert === not}>
-          {name}
-        </option>
-      ))}
-    </select>
   );
 }

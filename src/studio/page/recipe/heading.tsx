@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { name as recipeName } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Button, Dialog } from "../components/basics.tsx";
+import { Select } from "../components/inputs.tsx";
 import { NameDialog } from "../components/name-dialog.tsx";
 import { nameFor } from "../names.ts";
 import { change, project } from "../store.ts";
@@ -30,16 +31,11 @@ export function Heading({ towers }: { towers: readonly Tower[] }) {
       </div>
       <div class="row">
         {names.length > 0 ? (
-          <select
-            aria-label="Open a recipe"
-            value={shown ?? ""}
-            onChange={({ currentTarget }) => change(() => ({ recipe: currentTarget.value || null }))}
-          >
-            {shown === null ? <option value="">Open a recipe</option> : null}
-            {names.map((one) => (
-              <option key={one}>{one}</option>
-            ))}
-          </select>
+          <Select
+            {...{ label: "Open a recipe", isBare: true, value: shown ?? "" }}
+            options={[...(shown === null ? [["", "Open a recipe"] as const] : []), ...names]}
+            onChange={(name) => change(() => ({ recipe: name || null }))}
+          />
         ) : null}
         {shown === null ? null : (
           <>

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { Button, Cautions, Notice, ownClass } from "../components/basics.tsx";
+import { Button, Cautions, Notice } from "../components/basics.tsx";
 import { KeysDialog } from "../components/keys-dialog.tsx";
 import { lazy } from "../components/lazy.tsx";
 import { actionOf } from "../keys.ts";
@@ -85,7 +85,7 @@ export function App() {
       <Button text="Skip to the content" class="skip" onClick={() => document.getElementById("main")?.focus()} />
       <header class="bar">
         <a class="brand" href="#/models">
-          <Logo />
+          <img src="/icon.svg" alt="" width={22} height={22} />
           <span>
             layergraft <span class="soft">studio</span>
           </span>
@@ -138,22 +138,5 @@ export function App() {
         ) : null}
       </main>
     </>
-  );
-}
-
-/** Two towers of layers, some of which have changed places. */
-function Logo() {
-  const bars = [0, 1, 2, 3].flatMap((row) => [0, 1].map((side) => ({ row, side, isSwapped: row === 1 || row === 2 })));
-  return (
-    <svg viewBox="0 0 22 22" aria-hidden="true">
-      {bars.map(({ row, side, isSwapped }) => (
-        <rect
-          key={`${row} ${side}`}
-          {...{ x: 1 + 11 * side, y: 1.5 + 5 * row, width: 9, height: 3.6, rx: 1.2 }}
-          class={ownClass(isSwapped === (side === 0) ? 1 : 0)}
-          fill="var(--own)"
-        />
-      ))}
-    </svg>
   );
 }
