@@ -43,22 +43,33 @@ export async function answerAll(
   prompts: readonly (readonly number[])[],
   { seed = 0, batch: _, signal, onToken, onDone, ...request }: GenerateTokensOptions,
 ): Promise<TokenAnswer[]> {
-  // An error in one answer ends the others.
+  return together(signal, (either) =>
+    prompts.map(async (prompt, index) => {
+      const answer = await batch.generate({
+        ...request,
+        prompt,
+        random: typeof seed === "number" ? Random.of(seed, `answer ${index}`) : Random.of(seed[index] ?? 0, "answer"),
+        signal: either,
+        onToken: (id) => onToken?.(index, id),
+      });
+      onDone?.(index, answer);
+      return answer;
+    }),
+  );
+}
+
+/** Results of what is started together; an error in one ends the others. */
+export async function together<T>(
+  signal: AbortSignal | undefined,
+  start: (signal: AbortSignal) => readonly Promise<T>[],
+): Promise<T[]> {
   const failure = new AbortController();
-  const either = signal ? AbortSignal.any([signal, failure.signal]) : failure.signal;
-  const answers = prompts.map(async (prompt, index) => {
-    const answer = await batch.generate({
-      ...request,
-      prompt,
-      random: typeof seed === "number" ? Random.of(seed, `answer ${index}`) : Random.of(seed[index] ?? 0, "answer"),
-      signal: either,
-      onToken: (id) => onToken?.(index, id),
-    });
-    onDone?.(index, answer);
-    return answer;
-  });
-  return Promise.all(answers).catch((error: unknown) => {
+  const results = start(signal ? AbortSignal.any([signal, failure.signal]) : failure.signal);
+  try {
+    return await Promise.all(results);
+  } catch (error) {
     failure.abort();
+    await Promise.allSettled(results);
     throw error;
-  });
+  }
 }

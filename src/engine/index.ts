@@ -10,7 +10,7 @@ export {
   openEngine,
 } from "./engine.js";
 export { measureGates } from "./gates.js";
-export { answerAll } from "./generate.js";
+export { answerAll, together } from "./generate.js";
 export { gradients, reachable, splitRows } from "./graph/gradients.js";
 export { Graph } from "./graph/graph.js";
 export type { Node } from "./graph/node.js";

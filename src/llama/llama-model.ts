@@ -2,7 +2,7 @@
 
 import { availableParallelism } from "node:os";
 import { LayergraftError } from "../core/index.js";
-import { answerAll, type TokenModel } from "../engine/index.js";
+import { answerAll, type TokenModel, together } from "../engine/index.js";
 import type { Llama, LlamaContext, LlamaFile } from "./library.js";
 import { READ_TOKENS, Sequences } from "./sequences.js";
 
@@ -57,15 +57,14 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
   ): Promise<T[]> =>
     inTurn(async () => {
       const sequences = await sequencesFor(Math.min(batch, texts.length), longest(texts));
-      const failure = new AbortController();
-      const either = signal ? AbortSignal.any([signal, failure.signal]) : failure.signal;
       let done = 0;
-      const results = texts.map(async (_, index) => {
-        const result = await work(sequences, index, either);
-        onProgress?.(++done, texts.length);
-        return result;
-      });
-      return settled(results, failure);
+      return together(signal, (either) =>
+        texts.map(async (_, index) => {
+          const result = await work(sequences, index, either);
+          onProgress?.(++done, texts.length);
+          return result;
+        }),
+      );
     });
   return {
     backend: "llama",
@@ -101,17 +100,6 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
       await file.dispose();
     },
   };
-}
-
-/** Results of all, or the first error, after all have ended. */
-async function settled<T>(results: readonly Promise<T>[], failure: AbortController): Promise<T[]> {
-  try {
-    return await Promise.all(results);
-  } catch (error) {
-    failure.abort();
-    await Promise.allSettled(results);
-    throw error;
-  }
 }
 
 async function openContext(

@@ -3,7 +3,7 @@
 import { randomInt } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { CancelledError, plural } from "../core/index.js";
-import { StoppedText, type TokenScores } from "../engine/index.js";
+import { StoppedText, type TokenScores, together } from "../engine/index.js";
 import { ApiError, badRequest } from "./api-error.js";
 import type { ChatRequest, CompletionRequest } from "./requests.js";
 import type { ServedModel } from "./served-model.js";
@@ -119,48 +119,43 @@ export async function answerAll(
   { signal, onPart }: AnswerOptions,
 ): Promise<Usage> {
   const seed = request.seed ?? randomInt(SEEDS);
-  // An error in one answer ends the others.
-  const failure = new AbortController();
-  const either = AbortSignal.any([signal, failure.signal]);
-  const counts = prompts.flatMap((prompt, p) =>
-    Array.from({ length: request.n }, async (_, choice) => {
-      const index = p * request.n + choice;
-      const given = request.kind === "completion" && request.echo ? request.prompts[p] : undefined;
-      // A completion continues its prompt's text; a reply has its own.
-      const before = request.kind === "chat" ? [] : prompt.slice(-CONTEXT_TOKENS);
-      const text = new StoppedText(model.tokenizer, request.stop, before);
-      const writer = new ChoiceWriter(model, texts, text, index, onPart);
-      const { maxTokens, temperature, topP, topK, top } = request;
-      const scoresPrompt = given !== undefined && top !== undefined;
-      if (given !== undefined) writer.echo(typeof given === "string" ? given : undefined, prompt, scoresPrompt);
-      const finish = await model.generate({
-        prompt,
-        temperature,
-        topP,
-        topK,
-        top,
-        seed,
-        choice,
-        signal: either,
-        maxNewTokens: Math.min(maxTokens ?? Number.POSITIVE_INFINITY, model.contextLength - prompt.length),
-        onPrompt: scoresPrompt ? (scores) => writer.scorePrompt(scores) : undefined,
-        onToken: (id, scores) => writer.add(id, scores),
-        onEnd: (id, scores) => writer.addEnd(id, scores),
-      });
-      if (finish === "invalid") {
-        throw new ApiError(
-          500,
-          "The model computed NaN or infinite scores. Find the broken weights with layergraft analyze.",
-        );
-      }
-      writer.finish(finish === "length" ? "length" : "stop");
-      return writer.count;
-    }),
-  );
-  const newTokens = await Promise.all(counts).catch((error: unknown) => {
-    failure.abort();
-    throw error;
-  });
+  const start = (either: AbortSignal) =>
+    prompts.flatMap((prompt, p) =>
+      Array.from({ length: request.n }, async (_, choice) => {
+        const index = p * request.n + choice;
+        const given = request.kind === "completion" && request.echo ? request.prompts[p] : undefined;
+        // A completion continues its prompt's text; a reply has its own.
+        const before = request.kind === "chat" ? [] : prompt.slice(-CONTEXT_TOKENS);
+        const text = new StoppedText(model.tokenizer, request.stop, before);
+        const writer = new ChoiceWriter(model, texts, text, index, onPart);
+        const { maxTokens, temperature, topP, topK, top } = request;
+        const scoresPrompt = given !== undefined && top !== undefined;
+        if (given !== undefined) writer.echo(typeof given === "string" ? given : undefined, prompt, scoresPrompt);
+        const finish = await model.generate({
+          prompt,
+          temperature,
+          topP,
+          topK,
+          top,
+          seed,
+          choice,
+          signal: either,
+          maxNewTokens: Math.min(maxTokens ?? Number.POSITIVE_INFINITY, model.contextLength - prompt.length),
+          onPrompt: scoresPrompt ? (scores) => writer.scorePrompt(scores) : undefined,
+          onToken: (id, scores) => writer.add(id, scores),
+          onEnd: (id, scores) => writer.addEnd(id, scores),
+        });
+        if (finish === "invalid") {
+          throw new ApiError(
+            500,
+            "The model computed NaN or infinite scores. Find the broken weights with layergraft analyze.",
+          );
+        }
+        writer.finish(finish === "length" ? "length" : "stop");
+        return writer.count;
+      }),
+    );
+  const newTokens = await together(signal, start);
   return {
     promptTokens: prompts.reduce((sum, { length }) => sum + length, 0),
     newTokens: newTokens.reduce((sum, one) => sum + one, 0),

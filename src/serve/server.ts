@@ -43,10 +43,6 @@ export interface ServerLimits {
   readonly headerSeconds: number;
   /** Seconds to send a whole request. Default: 60. */
   readonly bodySeconds: number;
-  /** Seconds without reading while there is something to read. Default: 30. */
-  readonly stallSeconds: number;
-  /** Bytes of a reply that wait to be read. Default: 4 MiB. */
-  readonly unreadBytes: number;
   /** Connections at a time. Default: 1024. */
   readonly connections: number;
 }
@@ -55,8 +51,6 @@ const LIMITS: ServerLimits = {
   bodyBytes: 2 ** 22,
   headerSeconds: 10,
   bodySeconds: 60,
-  stallSeconds: 30,
-  unreadBytes: 2 ** 22,
   connections: 1024,
 };
 
@@ -86,8 +80,6 @@ export interface RunningServer {
 const QUEUE = 256;
 const GRACE_SECONDS = 10;
 const POLL_MILLISECONDS = 20;
-/** Events after which nothing waits to be read. */
-const READ_EVENTS = ["drain", "finish", "close"];
 /** Status of a request whose client left, as nginx logs it. */
 const LEFT = 499;
 /** Seconds after which a client may try again where the queue is full, at most. */
@@ -114,8 +106,6 @@ class ApiServer {
   /** Mean seconds of recent answers. */
   #pace = 1;
   readonly #open = new Set<AbortController>();
-  /** Replies that wait to be read. */
-  readonly #watched = new WeakSet<ServerResponse>();
   #isClosing = false;
   #closing: Promise<void> | undefined;
 
@@ -182,7 +172,10 @@ class ApiServer {
       if (told.status >= 500 && !controller.signal.aborted) facts.error = error;
       fail(response, told);
     }
-    await this.#sent(response);
+    // Until it is sent, or its connection is gone.
+    if (!response.writableFinished && !response.destroyed) {
+      await new Promise((resolve) => response.once("finish", resolve).once("close", resolve));
+    }
     this.#open.delete(controller);
     const hasLeft = controller.signal.aborted && !this.#isClosing;
     this.#options.onRequest?.({
@@ -312,40 +305,13 @@ class ApiServer {
     compute: (onPart: AnswerOptions["onPart"]) => Promise<Usage>,
   ): Promise<Usage> {
     response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" });
-    const write = (data: string) => {
-      const isFull = !response.write(`data: ${data}\n\n`);
-      if (response.writableLength > this.#limits.unreadBytes) response.destroy();
-      else if (isFull) this.#watch(response);
-    };
+    const write = (data: string) => response.write(`data: ${data}\n\n`);
     for (const opening of replies.opening(n)) write(JSON.stringify(opening));
     const usage = await compute((part) => write(JSON.stringify(replies.chunk(part))));
     if (includeUsage) write(JSON.stringify(replies.usage(usage)));
     write("[DONE]");
     response.end();
     return usage;
-  }
-
-  /** Ends a connection whose client does not read. */
-  #watch(response: ServerResponse): void {
-    if (this.#watched.has(response)) return;
-    this.#watched.add(response);
-    const timer = setTimeout(() => response.destroy(), this.#limits.stallSeconds * 1000);
-    const stop = () => {
-      clearTimeout(timer);
-      this.#watched.delete(response);
-      for (const event of READ_EVENTS) response.removeListener(event, stop);
-    };
-    for (const event of READ_EVENTS) response.on(event, stop);
-  }
-
-  /** Waits until a reply is sent, or its connection is gone. */
-  async #sent(response: ServerResponse): Promise<void> {
-    if (response.writableFinished || response.destroyed || response.closed) return;
-    this.#watch(response);
-    await new Promise<void>((resolve) => {
-      response.once("finish", resolve);
-      response.once("close", resolve);
-    });
   }
 
   /** @throws ApiError if too many answers wait */
