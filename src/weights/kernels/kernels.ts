@@ -10,36 +10,18 @@ export type KernelDType = Exclude<FloatDType, "F64">;
 
 type Scale = (src: number, acc: number, n: number, weight: number) => void;
 type Encode = (acc: number, dst: number, n: number) => number | undefined;
-type MatrixStatistics = (a: number, b: number, rows: number, columns: number, sums: number, totals: number) => void;
-type PairStatistics = (x: number, y: number, b: number, n: number, totals: number) => void;
 
-/** Exports of the WebAssembly module. Buffer arguments are addresses; `n` counts elements. */
+/** Exports of the WebAssembly module, which `assembly/` describes. Buffer arguments are addresses; `n` counts elements. */
 interface Exports
-  // acc[i] = weight * src[i] in float32; exact for weight 1.
   extends Record<`scale${KernelDType}`, Scale>,
-    // out[i] = a[i] - b[i] in float32.
     Record<`difference${KernelDType}`, (a: number, b: number, out: number, n: number) => void>,
-    // acc[i] += weight * src[i] in float32: the product is rounded, then the sum.
     Record<`addScaled${KernelDType}`, Scale>,
-    // Rounds; float16 returns how many finite values became infinite. bfloat16 has the range of float32.
     Record<`encode${KernelDType}`, Encode>,
-    // Adds to `sums` [columns] the sums of |a - b| down each column of two stored matrices, and to `totals` [sum of
-    // (a - b)^2, sum of b^2, elements where a equals b, largest |a - b|], all float64. Values must be finite; a
-    // non-finite sum means that some were not.
-    Record<`columns${KernelDType}`, MatrixStatistics>,
-    // As columns, with `sums` [rows] along each stored row; a vector is a matrix of one row.
-    Record<`rows${KernelDType}`, MatrixStatistics>,
-    // Adds to `totals` [sum of (x - b)(y - b), elements where these differences have opposite signs], float64.
-    Record<`pair${KernelDType}`, PairStatistics>,
-    // Encodes blocks of finite float32; returns how many of them have no finite scale.
     Record<`quantize${BlockEncoding}`, (x: number, dst: number, blocks: number) => number>,
-    // Blocks to float32.
     Record<`dequantize${StoredBlocks}`, (src: number, x: number, blocks: number) => void> {
   readonly memory: WebAssembly.Memory;
   heapBase(): number;
-  /** acc[i] /= divisor in float32. */
   divide(acc: number, n: number, divisor: number): void;
-  /** acc[i, j] += scale * sum_k left[i, k] right[k, j], all float32, row-major and without padding between rows. */
   addLowRank(
     acc: number,
     left: number,
@@ -49,18 +31,16 @@ interface Exports
     rank: number,
     scale: number,
   ): void;
-  /** c [m, n] += a [m, k] times b [n, k] transposed, all float64, row-major and dense. */
   addDots(c: number, a: number, b: number, m: number, n: number, k: number): void;
-  /** c [m, n] += a [m, k] times b [k, n], all float64, row-major and dense. */
   addRows(c: number, a: number, b: number, m: number, n: number, k: number): void;
-  /** Copies columns of float32 rows, `stride` elements apart, to float64: dst [rows, columns]. */
   widen(src: number, dst: number, rows: number, columns: number, stride: number): void;
   deltaStatistics(a: number, b: number, n: number, out: number): void;
-  /** a = a - b in float32. */
+  columnStatistics(a: number, b: number, rows: number, columns: number, sums: number, totals: number): void;
+  rowStatistics(a: number, b: number, rows: number, columns: number, sums: number, totals: number): void;
+  pairStatistics(x: number, y: number, b: number, n: number, totals: number): void;
   subtract(a: number, b: number, n: number): void;
   trimBy(a: number, by: number, n: number, low: number, high: number): void;
   drop(a: number, n: number, index: number, seed0: number, seed1: number, bound: number, scale: number): void;
-  /** Over buffers whose addresses (u32) are in `table` and weights (float32) in `weights`; into the first buffer. */
   consensus(
     table: number,
     weights: number,
@@ -70,20 +50,13 @@ interface Exports
     weighted: boolean,
     normalize: boolean,
   ): void;
-  /** Adds to `total`, a float64, the sum of a[i] b[i]; what follows the last element must be zero. */
   addProducts(a: number, b: number, n: number, total: number): void;
-  /** Over buffers whose addresses (u32) are in `table`; into the first buffer. */
   variance(table: number, count: number, n: number): void;
   approach(a: number, b: number, n: number, step: number): void;
-  /** `mask` has an int32 per column, -1 or 0. */
   selectColumns(a: number, b: number, rows: number, columns: number, mask: number): void;
-  /** Adds to `counts` [1 + bins] u32 how many magnitudes have bits below `from`, and in each range of 2^shift from there on. */
   countKeys(a: number, n: number, from: number, shift: number, bins: number, counts: number): void;
-  /** Writes index and count of counters that are not zero to `pairs` [n, 2] u32 and clears them; returns how many. */
   takeCounts(counts: number, n: number, pairs: number): number;
-  /** Adds to `totals`, two float64, how many elements are positive and how many negative. */
   countSigns(a: number, n: number, totals: number): void;
-  /** One row of `n`; `scratch` has 4 n + 32 u32, `counts` 4096. */
   dropByMagnitude(
     a: number,
     n: number,

@@ -2,7 +2,7 @@
 // the program's largest block.
 import { bytesPerElement, type FloatDType, isDType } from "../../core/index.js";
 import type { Encoding } from "../kernels/encodings.js";
-import { type KernelDType, Kernels } from "../kernels/kernels.js";
+import { Kernels } from "../kernels/kernels.js";
 import type { Inputs } from "./files.js";
 import { lowRankBytes } from "./low-rank.js";
 import {
@@ -21,7 +21,6 @@ import {
   type Program,
   pursuitOf,
   rangeOf,
-  requireFloat,
   rowsMatter,
   type StoredTerm,
   storedTerms,
@@ -182,7 +181,6 @@ type Compute = (part: Block, target: number) => void;
 
 export class Evaluator {
   readonly kernels = new Kernels();
-  readonly #files: Inputs;
   readonly #stored: StoredValues;
   readonly #at: Buffers;
   readonly #workspace: Workspace;
@@ -199,7 +197,6 @@ export class Evaluator {
 
   /** @param onStep called now and then in long computations, to stop by throwing */
   constructor(program: Program, files: Inputs, onStep: () => void = () => undefined) {
-    this.#files = files;
     const sizes = largestBlock(program);
     const { block, step, slots, shared, pool, inputs, operation } = sizes;
     const allocate = (bytes: number) => this.kernels.allocate(bytes);
@@ -257,26 +254,6 @@ export class Evaluator {
     }
     const { bytes, broken } = this.kernels.quantize(encoding, sum, rounded, end - begin);
     return { bytes: this.kernels.bytes(rounded, bytes), broken };
-  }
-
-  /**
-   * Elements [begin, end) of several evaluations, in one dtype, each in its own slot. If each is one stored tensor and
-   * all have the same dtype, they keep it; else they are float32.
-   */
-  load(evaluations: readonly Evaluation[], begin: number, end: number): { dtype: KernelDType; addresses: number[] } {
-    const stored = evaluations.map(storedDType);
-    const [dtype] = stored;
-    if (dtype === undefined || stored.some((other) => other !== dtype)) {
-      return { dtype: "F32", addresses: this.sums(evaluations, begin, end) };
-    }
-    const width = bytesPerElement(dtype);
-    const addresses = evaluations.map(({ terms: [term] }, slot) => {
-      const address = this.#at.sums[slot] ?? 0;
-      const { file, offset } = term as StoredTerm;
-      this.#files.read(file, offset + begin * width, this.kernels.bytes(address, (end - begin) * width));
-      return address;
-    });
-    return { dtype, addresses };
   }
 
   /** Elements [begin, end) in float32; returns the address, valid until the next call. */
@@ -432,10 +409,4 @@ function plainTerm({ terms: [term, ...more], divisor }: Combination): StoredTerm
 /** Whether kernels can read a term's elements where they are stored. */
 function isDirect({ dtype, plus }: StoredTerm): boolean {
   return isDType(dtype) && dtype !== "F64" && !plus;
-}
-
-/** The dtype of an evaluation that is one stored tensor, if kernels can read it as stored. */
-function storedDType(evaluation: Evaluation): KernelDType | undefined {
-  const term = plainTerm(evaluation);
-  return term && isDirect(term) && !term.gathered ? (requireFloat(term.dtype) as KernelDType) : undefined;
 }

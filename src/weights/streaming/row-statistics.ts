@@ -60,21 +60,20 @@ export class Analyzer {
 
     eachBlock(job, begin, end, (from, to) => {
       const n = to - from;
-      const { dtype, addresses } = this.#evaluator.load([job.base, ...job.experts], from, to);
-      const [base = 0, ...experts] = addresses;
+      const [base = 0, ...experts] = this.#evaluator.sums([job.base, ...job.experts], from, to);
       experts.forEach((expert, index) => {
         const at = sums + index * rows * 8;
         if (job.axis === "columns") {
-          kernels.wasm[`columns${dtype}`](expert, base, n / columns, columns, at, totalsOf(index));
+          kernels.wasm.columnStatistics(expert, base, n / columns, columns, at, totalsOf(index));
         } else if (job.axis === "rows") {
           const first = (from - begin) / columns;
-          kernels.wasm[`rows${dtype}`](expert, base, n / columns, columns, at + first * 8, totalsOf(index));
+          kernels.wasm.rowStatistics(expert, base, n / columns, columns, at + first * 8, totalsOf(index));
         } else {
-          kernels.wasm[`rows${dtype}`](expert, base, 1, n, at, totalsOf(index));
+          kernels.wasm.rowStatistics(expert, base, 1, n, at, totalsOf(index));
         }
       });
       pairs.forEach(([i, j], index) => {
-        kernels.wasm[`pair${dtype}`](experts[i] ?? 0, experts[j] ?? 0, base, n, pairAt(index));
+        kernels.wasm.pairStatistics(experts[i] ?? 0, experts[j] ?? 0, base, n, pairAt(index));
       });
     });
 

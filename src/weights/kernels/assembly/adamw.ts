@@ -1,4 +1,5 @@
 // One step of AdamW in place, sums of squares, and accumulation of gradients.
+import { addLanes } from "./lanes";
 
 /**
  * w, m and v after one step on the gradient g, all float32. The order of the operations is PyTorch's, so results differ
@@ -63,8 +64,7 @@ export function sumSquares(a: usize, n: i32): f64 {
     sum3 = f64x2.add(sum3, f64x2.mul(y1, y1));
     a += 32;
   }
-  const sum = f64x2.add(f64x2.add(sum0, sum1), f64x2.add(sum2, sum3));
-  return f64x2.extract_lane(sum, 0) + f64x2.extract_lane(sum, 1);
+  return addLanes(f64x2.add(f64x2.add(sum0, sum1), f64x2.add(sum2, sum3)));
 }
 
 /** a = a + b in float32 */

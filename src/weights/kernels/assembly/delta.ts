@@ -1,4 +1,5 @@
 // The difference of two float32 arrays, summed up in one pass. Differences are float32, sums are float64.
+import { addLanes, countLanes, largestLane } from "./lanes";
 
 /**
  * Writes six float64 to `out`: sum of |a - b|, sum of (a - b)^2, sum of b^2, largest |a - b|, how many differ, and how
@@ -43,31 +44,7 @@ export function deltaStatistics(a: usize, b: usize, n: i32, out: usize): void {
   store<f64>(out, addLanes(f64x2.add(sumLow, sumHigh)));
   store<f64>(out, addLanes(f64x2.add(squareLow, squareHigh)), 8);
   store<f64>(out, addLanes(f64x2.add(baseLow, baseHigh)), 16);
-  store<f64>(
-    out,
-    <f64>max(
-      max(f32x4.extract_lane(largest, 0), f32x4.extract_lane(largest, 1)),
-      max(f32x4.extract_lane(largest, 2), f32x4.extract_lane(largest, 3)),
-    ),
-    24,
-  );
+  store<f64>(out, <f64>largestLane(largest), 24);
   store<f64>(out, <f64>countLanes(differing), 32);
   store<f64>(out, <f64>countLanes(broken), 40);
-}
-
-// @ts-ignore: decorator
-@inline
-function addLanes(sum: v128): f64 {
-  return f64x2.extract_lane(sum, 0) + f64x2.extract_lane(sum, 1);
-}
-
-// @ts-ignore: decorator
-@inline
-function countLanes(counts: v128): i32 {
-  return -(
-    i32x4.extract_lane(counts, 0) +
-    i32x4.extract_lane(counts, 1) +
-    i32x4.extract_lane(counts, 2) +
-    i32x4.extract_lane(counts, 3)
-  );
 }

@@ -1,5 +1,5 @@
 // Elements dropped at random: each element's number is a function of its index and a seed.
-import { increment } from "./operations";
+import { increment } from "./lanes";
 
 /**
  * Four uniform 32-bit numbers for four indices under a seed: an integer hash of three rounds (the constants of "triple32",
@@ -48,7 +48,7 @@ let base: i32 = 0;
 
 /**
  * Keeps each magnitude of a row with a probability that grows with its rank, ties by position, and divides it by that.
- * `scratch` has 4 n + 32 u32, `counts` `BINS`.
+ * `scratch` has 4 n + 32 u32, `counts` as many as `BINS`.
  */
 export function dropByMagnitude(
   a: usize,

@@ -1,6 +1,7 @@
 // float32 to the stored dtype with one rounding, to nearest, ties to even. Every NaN becomes the one canonical quiet
 // NaN of the dtype: WebAssembly leaves a NaN's sign and payload to the machine, and the same inputs must give the
 // same bytes on all of them.
+import { countLanes } from "./lanes";
 
 // @ts-ignore: decorator
 @inline
@@ -64,12 +65,7 @@ export function encodeF16(acc: usize, dst: usize, n: i32): i32 {
     acc += 32;
     dst += 16;
   }
-  return -(
-    i32x4.extract_lane(counts, 0) +
-    i32x4.extract_lane(counts, 1) +
-    i32x4.extract_lane(counts, 2) +
-    i32x4.extract_lane(counts, 3)
-  );
+  return countLanes(counts);
 }
 
 export function encodeF32(acc: usize, dst: usize, n: i32): void {

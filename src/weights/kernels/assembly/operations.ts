@@ -1,4 +1,5 @@
 // Element-wise operations of merge methods, over float32 buffers, four elements at a time.
+import { countLanes, increment } from "./lanes";
 
 /** a = a - b */
 export function subtract(a: usize, b: usize, n: i32): void {
@@ -195,12 +196,7 @@ export function countKeys(a: usize, n: i32, from: u32, shift: u32, bins: u32, co
     }
     a += 32;
   }
-  let sum: u32 = -(
-    i32x4.extract_lane(below, 0) +
-    i32x4.extract_lane(below, 1) +
-    i32x4.extract_lane(below, 2) +
-    i32x4.extract_lane(below, 3)
-  );
+  let sum: u32 = countLanes(below);
   for (; i < n; i++) {
     const key = load<u32>(a) & 0x7fffffff;
     if (key < from) sum++;
@@ -248,11 +244,4 @@ export function countSigns(a: usize, n: i32, totals: usize): void {
   }
   store<f64>(totals, load<f64>(totals) + <f64>positive);
   store<f64>(totals, load<f64>(totals, 8) + <f64>negative, 8);
-}
-
-// @ts-ignore: decorator
-@inline
-export function increment(counts: usize, key: u32): void {
-  const at = counts + (<usize>key << 2);
-  store<u32>(at, load<u32>(at) + 1);
 }

@@ -1,10 +1,5 @@
 // Products of dense row-major matrices in float64. Each element is a sum in an order that depends on the sizes alone.
-
-// @ts-ignore: decorator
-@inline
-function lanes(sum: v128): f64 {
-  return f64x2.extract_lane(sum, 0) + f64x2.extract_lane(sum, 1);
-}
+import { addLanes } from "./lanes";
 
 // @ts-ignore: decorator
 @inline
@@ -27,7 +22,7 @@ function dot(a: usize, b: usize, k: i32): f64 {
     a += 16;
     b += 16;
   }
-  return i < k ? lanes(sum) + load<f64>(a) * load<f64>(b) : lanes(sum);
+  return i < k ? addLanes(sum) + load<f64>(a) * load<f64>(b) : addLanes(sum);
 }
 
 /** c [m, n] += a [m, k] times b [n, k] transposed. */
@@ -82,14 +77,14 @@ export function addDots(c: usize, a: usize, b: usize, m: i32, n: i32, k: i32): v
         s30 = f64x2.add(s30, f64x2.mul(v128.load64_zero(x + 3 * nextA), y0));
         s31 = f64x2.add(s31, f64x2.mul(v128.load64_zero(x + 3 * nextA), y1));
       }
-      increase(out, lanes(s00));
-      increase(out + 8, lanes(s01));
-      increase(out + nextC, lanes(s10));
-      increase(out + nextC + 8, lanes(s11));
-      increase(out + 2 * nextC, lanes(s20));
-      increase(out + 2 * nextC + 8, lanes(s21));
-      increase(out + 3 * nextC, lanes(s30));
-      increase(out + 3 * nextC + 8, lanes(s31));
+      increase(out, addLanes(s00));
+      increase(out + 8, addLanes(s01));
+      increase(out + nextC, addLanes(s10));
+      increase(out + nextC + 8, addLanes(s11));
+      increase(out + 2 * nextC, addLanes(s20));
+      increase(out + 2 * nextC + 8, addLanes(s21));
+      increase(out + 3 * nextC, addLanes(s30));
+      increase(out + 3 * nextC + 8, addLanes(s31));
       out += 16;
       column += 2 * nextB;
     }
@@ -168,24 +163,7 @@ export function addRows(c: usize, a: usize, b: usize, m: i32, n: i32, k: i32): v
     c += 4 * nextC;
   }
   for (; i < m; i++) {
-    let j = 0;
-    for (; j + 4 <= n; j += 4) {
-      let s0 = f64x2.splat(0);
-      let s1 = f64x2.splat(0);
-      let x = a;
-      let y = b + ((<usize>j) << 3);
-      for (let l = 0; l < k; l++) {
-        const x0 = v128.load64_splat(x);
-        s0 = f64x2.add(s0, f64x2.mul(x0, v128.load(y)));
-        s1 = f64x2.add(s1, f64x2.mul(x0, v128.load(y, 16)));
-        x += 8;
-        y += nextB;
-      }
-      const out = c + ((<usize>j) << 3);
-      increasePair(out, s0);
-      increasePair(out + 16, s1);
-    }
-    for (; j < n; j++) increase(c + ((<usize>j) << 3), along(a, b + ((<usize>j) << 3), k, nextB));
+    for (let j = 0; j < n; j++) increase(c + ((<usize>j) << 3), along(a, b + ((<usize>j) << 3), k, nextB));
     a += nextA;
     c += nextC;
   }

@@ -1,16 +1,7 @@
-// How an expert's matrix differs from its base's, per row and as a whole, in one pass over the stored elements.
+// How an expert's matrix differs from its base's, per row and as a whole, in one pass over float32 elements.
 // A "row" of the method is an input feature (a column of the stored [out, in] matrix) or an output feature; there is a
 // kernel for each. Differences are float32; sums of up to eight of them are float32 and are then added up in float64.
-import { high, low, lowBF16, lowF16 } from "./decode";
-
-/** One element, for the columns after the last whole group of eight. */
-// @ts-ignore: decorator
-@inline
-function single<T>(address: usize): f32 {
-  if (isFloat<T>()) return load<f32>(address);
-  const x = i16x8.replace_lane(i16x8.splat(0), 0, load<i16>(address));
-  return f32x4.extract_lane(isSigned<T>() ? lowF16(x) : lowBF16(x), 0);
-}
+import { addLanes, countLanes, largestLane } from "./lanes";
 
 // @ts-ignore: decorator
 @inline
@@ -26,12 +17,6 @@ function promotedSum(x: v128): v128 {
   return f64x2.add(f64x2.promote_low_f32x4(x), f64x2.promote_low_f32x4(v128.shuffle<i64>(x, x, 1, 0)));
 }
 
-// @ts-ignore: decorator
-@inline
-function addLanes(sum: v128): f64 {
-  return f64x2.extract_lane(sum, 0) + f64x2.extract_lane(sum, 1);
-}
-
 // Stored rows whose differences are summed in float32 before they enter a column's float64 sum.
 const GROUP: i32 = 4;
 
@@ -39,11 +24,8 @@ const GROUP: i32 = 4;
  * Adds to `sums` [columns] the |a - b| of each column, and to `totals` [sum of (a - b)^2, sum of b^2, elements where
  * a equals b]; raises totals[3] to the largest |a - b|. Float64 throughout.
  */
-// @ts-ignore: decorator
-@inline
-function columnsOf<T>(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
-  const width = sizeof<T>();
-  const stride = <usize>columns * width;
+export function columnStatistics(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
+  const stride = <usize>columns << 2;
   const whole = columns & ~7;
   const sign = i32x4.splat(0x7fffffff);
   const zero = f32x4.splat(0);
@@ -55,17 +37,17 @@ function columnsOf<T>(a: usize, b: usize, rows: i32, columns: i32, sums: usize, 
     const group = min(GROUP, rows - row);
     let same = i32x4.splat(0); // a true lane is -1
     for (let column = 0; column < whole; column += 8) {
-      let pa = a + <usize>column * width;
-      let pb = b + <usize>column * width;
+      let pa = a + (<usize>column << 2);
+      let pb = b + (<usize>column << 2);
       let s0 = zero;
       let s1 = zero;
       let q = zero;
       let o = zero;
       for (let r = 0; r < group; r++) {
-        const b0 = low<T>(pb);
-        const b1 = high<T>(pb);
-        const d0 = v128.and(f32x4.sub(low<T>(pa), b0), sign);
-        const d1 = v128.and(f32x4.sub(high<T>(pa), b1), sign);
+        const b0 = v128.load(pb);
+        const b1 = v128.load(pb, 16);
+        const d0 = v128.and(f32x4.sub(v128.load(pa), b0), sign);
+        const d1 = v128.and(f32x4.sub(v128.load(pa, 16), b1), sign);
         s0 = f32x4.add(s0, d0);
         s1 = f32x4.add(s1, d1);
         q = f32x4.add(q, f32x4.add(f32x4.mul(d0, d0), f32x4.mul(d1, d1)));
@@ -81,12 +63,12 @@ function columnsOf<T>(a: usize, b: usize, rows: i32, columns: i32, sums: usize, 
       squares = f64x2.add(squares, promotedSum(q));
       own = f64x2.add(own, promotedSum(o));
     }
-    equal -= laneSum(same);
+    equal += countLanes(same);
     for (let column = whole; column < columns; column++) {
       for (let r = 0; r < group; r++) {
-        const at = <usize>r * stride + <usize>column * width;
-        const base = single<T>(b + at);
-        const d = abs(single<T>(a + at) - base);
+        const at = <usize>r * stride + (<usize>column << 2);
+        const base = load<f32>(b + at);
+        const d = abs(load<f32>(a + at) - base);
         const sum = sums + (<usize>column << 3);
         store<f64>(sum, load<f64>(sum) + <f64>d);
         squares = f64x2.add(squares, f64x2(<f64>d * <f64>d, 0));
@@ -101,11 +83,8 @@ function columnsOf<T>(a: usize, b: usize, rows: i32, columns: i32, sums: usize, 
   addTotals(totals, addLanes(squares), addLanes(own), <f64>equal, <f64>largestLane(largest));
 }
 
-/** As `columnsOf`, but adds to `sums` [rows] the |a - b| of each stored row; a vector is a matrix of one row. */
-// @ts-ignore: decorator
-@inline
-function rowsOf<T>(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
-  const width = sizeof<T>();
+/** As `columnStatistics`, but adds to `sums` [rows] the |a - b| of each stored row; a vector is a matrix of one row. */
+export function rowStatistics(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
   const whole = columns & ~7;
   const sign = i32x4.splat(0x7fffffff);
   const zero = f32x4.splat(0);
@@ -118,50 +97,35 @@ function rowsOf<T>(a: usize, b: usize, rows: i32, columns: i32, sums: usize, tot
     let top = zero;
     let same = i32x4.splat(0);
     for (let column = 0; column < whole; column += 8) {
-      const b0 = low<T>(b);
-      const b1 = high<T>(b);
-      const d0 = v128.and(f32x4.sub(low<T>(a), b0), sign);
-      const d1 = v128.and(f32x4.sub(high<T>(a), b1), sign);
+      const b0 = v128.load(b);
+      const b1 = v128.load(b, 16);
+      const d0 = v128.and(f32x4.sub(v128.load(a), b0), sign);
+      const d1 = v128.and(f32x4.sub(v128.load(a, 16), b1), sign);
       sum = f64x2.add(sum, promotedSum(f32x4.add(d0, d1)));
       squares = f64x2.add(squares, promotedSum(f32x4.add(f32x4.mul(d0, d0), f32x4.mul(d1, d1))));
       own = f64x2.add(own, promotedSum(f32x4.add(f32x4.mul(b0, b0), f32x4.mul(b1, b1))));
       top = f32x4.pmax(top, f32x4.pmax(d0, d1));
       same = i32x4.add(same, i32x4.add(f32x4.eq(d0, zero), f32x4.eq(d1, zero)));
-      a += 8 * width;
-      b += 8 * width;
+      a += 32;
+      b += 32;
     }
     for (let column = whole; column < columns; column++) {
-      const base = single<T>(b);
-      const d = abs(single<T>(a) - base);
+      const base = load<f32>(b);
+      const d = abs(load<f32>(a) - base);
       sum = f64x2.add(sum, f64x2(<f64>d, 0));
       squares = f64x2.add(squares, f64x2(<f64>d * <f64>d, 0));
       own = f64x2.add(own, f64x2(<f64>base * <f64>base, 0));
       top = f32x4.pmax(top, f32x4.splat(d));
       if (d == 0) equal++;
-      a += width;
-      b += width;
+      a += 4;
+      b += 4;
     }
-    equal -= laneSum(same);
+    equal += countLanes(same);
     largest = max(largest, <f64>largestLane(top));
     store<f64>(sums, load<f64>(sums) + addLanes(sum));
     sums += 8;
   }
   addTotals(totals, addLanes(squares), addLanes(own), <f64>equal, largest);
-}
-
-// @ts-ignore: decorator
-@inline
-function laneSum(x: v128): i32 {
-  return i32x4.extract_lane(x, 0) + i32x4.extract_lane(x, 1) + i32x4.extract_lane(x, 2) + i32x4.extract_lane(x, 3);
-}
-
-// @ts-ignore: decorator
-@inline
-function largestLane(x: v128): f32 {
-  return max(
-    max(f32x4.extract_lane(x, 0), f32x4.extract_lane(x, 1)),
-    max(f32x4.extract_lane(x, 2), f32x4.extract_lane(x, 3)),
-  );
 }
 
 // @ts-ignore: decorator
@@ -174,70 +138,31 @@ function addTotals(totals: usize, squares: f64, own: f64, equal: f64, largest: f
 }
 
 /** Adds to `totals` [sum of (x - b)(y - b), elements where the two differences have opposite signs], float64. */
-// @ts-ignore: decorator
-@inline
-function pairOf<T>(x: usize, y: usize, b: usize, n: i32, totals: usize): void {
-  const width = sizeof<T>();
+export function pairStatistics(x: usize, y: usize, b: usize, n: i32, totals: usize): void {
   const zero = f32x4.splat(0);
   let dot = f64x2.splat(0);
   let opposed: i64 = 0;
   const whole = n & ~7;
   for (let i = 0; i < whole; i += 8) {
-    const b0 = low<T>(b);
-    const b1 = high<T>(b);
-    const p0 = f32x4.mul(f32x4.sub(low<T>(x), b0), f32x4.sub(low<T>(y), b0));
-    const p1 = f32x4.mul(f32x4.sub(high<T>(x), b1), f32x4.sub(high<T>(y), b1));
+    const b0 = v128.load(b);
+    const b1 = v128.load(b, 16);
+    const p0 = f32x4.mul(f32x4.sub(v128.load(x), b0), f32x4.sub(v128.load(y), b0));
+    const p1 = f32x4.mul(f32x4.sub(v128.load(x, 16), b1), f32x4.sub(v128.load(y, 16), b1));
     dot = f64x2.add(dot, promotedSum(f32x4.add(p0, p1)));
     opposed += popcnt(i32x4.bitmask(f32x4.lt(p0, zero)) | (i32x4.bitmask(f32x4.lt(p1, zero)) << 4));
-    x += 8 * width;
-    y += 8 * width;
-    b += 8 * width;
+    x += 32;
+    y += 32;
+    b += 32;
   }
   for (let i = whole; i < n; i++) {
-    const base = single<T>(b);
-    const p = (single<T>(x) - base) * (single<T>(y) - base);
+    const base = load<f32>(b);
+    const p = (load<f32>(x) - base) * (load<f32>(y) - base);
     dot = f64x2.add(dot, f64x2(<f64>p, 0));
     if (p < 0) opposed++;
-    x += width;
-    y += width;
-    b += width;
+    x += 4;
+    y += 4;
+    b += 4;
   }
   store<f64>(totals, load<f64>(totals) + addLanes(dot));
   store<f64>(totals, load<f64>(totals, 8) + <f64>opposed, 8);
-}
-
-export function columnsBF16(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
-  columnsOf<u16>(a, b, rows, columns, sums, totals);
-}
-
-export function columnsF16(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
-  columnsOf<i16>(a, b, rows, columns, sums, totals);
-}
-
-export function columnsF32(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
-  columnsOf<f32>(a, b, rows, columns, sums, totals);
-}
-
-export function rowsBF16(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
-  rowsOf<u16>(a, b, rows, columns, sums, totals);
-}
-
-export function rowsF16(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
-  rowsOf<i16>(a, b, rows, columns, sums, totals);
-}
-
-export function rowsF32(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
-  rowsOf<f32>(a, b, rows, columns, sums, totals);
-}
-
-export function pairBF16(x: usize, y: usize, b: usize, n: i32, totals: usize): void {
-  pairOf<u16>(x, y, b, n, totals);
-}
-
-export function pairF16(x: usize, y: usize, b: usize, n: i32, totals: usize): void {
-  pairOf<i16>(x, y, b, n, totals);
-}
-
-export function pairF32(x: usize, y: usize, b: usize, n: i32, totals: usize): void {
-  pairOf<f32>(x, y, b, n, totals);
 }
