@@ -34,7 +34,7 @@ export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspecti
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./checkpoint/locate.js";
 export { transplant } from "./checkpoint/transplant.js";
 export { type AddedToken, BYTE_OF, textFoldersOf } from "./checkpoint/vocabulary.js";
-export { readGgufHeader } from "./gguf/header.js";
+export { ggufTypeNumber, readGgufHeader } from "./gguf/header.js";
 export { findPreTokenizer, SPLIT_PATTERNS } from "./gguf/pre-tokenizers.js";
 export { addRows } from "./kernels/adamw.js";
 export { Converter } from "./kernels/convert.js";

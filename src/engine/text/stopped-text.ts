@@ -1,4 +1,5 @@
 // The text of an answer as it grows, up to the first stop text.
+import { overlap } from "./text-stages.js";
 import type { IncrementalDecoder, Tokenizer } from "./tokenizer.js";
 
 /** The final text of an answer: characters are whole, and no stop text begins in it. */
@@ -63,12 +64,6 @@ export class StoppedText {
 
   /** Number of characters at the end that may begin a stop text. */
   #heldBack(): number {
-    let held = 0;
-    for (const stop of this.#stop) {
-      for (let length = Math.min(stop.length - 1, this.#text.length); length > held; length--) {
-        if (this.#text.endsWith(stop.slice(0, length))) held = length;
-      }
-    }
-    return held;
+    return Math.max(0, ...this.#stop.map((stop) => overlap(this.#text, stop)));
   }
 }

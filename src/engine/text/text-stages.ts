@@ -40,7 +40,7 @@ export function replaceText(from: string, to: string): TextStage {
 }
 
 /** The length of the longest suffix of a text that is a proper prefix of a pattern. */
-function overlap(text: string, pattern: string): number {
+export function overlap(text: string, pattern: string): number {
   for (let length = Math.min(text.length, pattern.length - 1); length > 0; length--) {
     if (text.endsWith(pattern.slice(0, length))) return length;
   }

@@ -1,7 +1,7 @@
 // The layout of a GGUF file, version 3: metadata, the places of the tensors, then their bytes.
 // Format: docs/gguf.md of ggml-org/ggml.
 import { elementCount } from "../../core/index.js";
-import { type Encoding, encodedBytes } from "../../weights/index.js";
+import { type Encoding, encodedBytes, ggufTypeNumber } from "../../weights/index.js";
 
 const VERSION = 3;
 /** Tensors begin at multiples of this, the format's default. */
@@ -9,20 +9,6 @@ const ALIGNMENT = 32;
 
 /** Numbers of value types in metadata that files are written with. */
 const VALUE_TYPES = { u8: 0, i32: 5, u32: 4, f32: 6, bool: 7, string: 8, array: 9 } as const;
-
-/** Numbers of `ggml_type`. */
-const TENSOR_TYPES: Readonly<Record<Encoding, number>> = {
-  F32: 0,
-  F16: 1,
-  Q4_0: 2,
-  Q5_0: 6,
-  Q5_1: 7,
-  Q8_0: 8,
-  Q4_K: 12,
-  Q5_K: 13,
-  Q6_K: 14,
-  BF16: 30,
-};
 
 type Scalar = "u32" | "f32" | "bool" | "string";
 
@@ -78,7 +64,7 @@ export function layOutGguf(metadata: ReadonlyMap<string, MetadataValue>, tensors
     writer.string(name);
     writer.u32(shape.length);
     for (const extent of shape.toReversed()) writer.u64(extent);
-    writer.u32(TENSOR_TYPES[encoding]);
+    writer.u32(ggufTypeNumber(encoding));
     writer.u64(start);
     return start;
   });

@@ -23,6 +23,11 @@ const TENSOR_TYPES: ReadonlyMap<number, string> = new Map([
   [39, "MXFP4"],
 ]);
 
+/** The number of a type. */
+export function ggufTypeNumber(name: string): number {
+  return [...TENSOR_TYPES].find(([, type]) => type === name)?.[0] as number;
+}
+
 /** A type of tensors whose values are read. */
 export type GgufType = keyof typeof BLOCKS;
 

@@ -110,27 +110,25 @@ export function pursue(
   return made;
 }
 
-/** Rows from `first` on as float32 at an address. @param raw space for them as stored */
-function readRows(
+/** Elements of a stored matrix from `first` on as float32 at an address. @param raw space for them as stored */
+export function readFloats(
   kernels: Kernels,
   files: Inputs,
-  table: Table,
-  first: number,
-  count: number,
+  { file, offset, dtype }: Omit<Table, "columns">,
+  [first, count]: readonly [number, number],
   raw: number,
   into: number,
-) {
-  const { file, offset, dtype, columns } = table;
-  const [n, width] = [count * columns, bytesPerElement(dtype)];
-  files.read(file, offset + first * columns * width, kernels.bytes(raw, n * width));
-  kernels.clearPadding(raw, n * width);
-  kernels.wasm[`scale${dtype}`](raw, into, n, 1);
+): void {
+  const width = bytesPerElement(dtype);
+  files.read(file, offset + first * width, kernels.bytes(raw, count * width));
+  kernels.clearPadding(raw, count * width);
+  kernels.wasm[`scale${dtype}`](raw, into, count, 1);
 }
 
 function readRow(kernels: Kernels, files: Inputs, table: Table, index: number): Float64Array {
   return kernels.borrow(() => {
     const [raw, into] = [kernels.allocate(4 * table.columns), kernels.allocate(4 * table.columns)];
-    readRows(kernels, files, table, index, 1, raw, into);
+    readFloats(kernels, files, table, [index * table.columns, table.columns], raw, into);
     return Float64Array.from(kernels.floats(into, table.columns));
   });
 }
@@ -153,7 +151,7 @@ function largest(kernels: Kernels, files: Inputs, { donor, atoms }: Pursuit, row
     // Atoms are read in runs of neighbors.
     const first = atoms[from] as number;
     for (count = 1; count < most && atoms[from + count] === first + count; ) count++;
-    readRows(kernels, files, donor, first, count, raw, some);
+    readFloats(kernels, files, donor, [first * columns, count * columns], raw, some);
     const products = kernels.floats(into, count * width).fill(0);
     kernels.wasm.addLowRank(into, some, left, count, width, columns, 1);
     for (let a = 0; a < count; a++) {

@@ -2,8 +2,8 @@
 import { bytesPerElement, isDType } from "../../core/index.js";
 import type { KernelDType, Kernels } from "../kernels/kernels.js";
 import type { Inputs } from "./files.js";
-import { bytesPerValue, type LowRankTerm, rangeOf, requireFloat, type StoredTerm } from "./program.js";
-import { PURSUED, pursue } from "./pursuit.js";
+import { bytesPerValue, type LowRankTerm, rangeOf, requireFloat, type Stored, type StoredTerm } from "./program.js";
+import { PURSUED, pursue, readFloats } from "./pursuit.js";
 import type { Block } from "./value-operation.js";
 
 /** Sizes of buffers: `window` in bytes, the others in elements. */
@@ -167,51 +167,28 @@ export class StoredValues {
     if (this.#loaded !== lowRank) {
       // The factor that every row needs: A, or B transposed.
       if (lowRank.transposed) this.#readTransposed(lowRank.b, lowRank.output, lowRank.rank, right);
-      else this.#readRows(lowRank.a, lowRank.input, 0, lowRank.rank, right);
+      else this.#readFloats(lowRank.a, [0, lowRank.rank * lowRank.input], right);
       this.#loaded = lowRank;
     }
     // The rows' own factor: rows of B, or columns of A.
     if (lowRank.transposed) this.#readColumns(lowRank.a, lowRank.input, lowRank.rank, firstRow, rows, left);
-    else this.#readRows(lowRank.b, lowRank.rank, firstRow, rows, left);
+    else this.#readFloats(lowRank.b, [firstRow * lowRank.rank, rows * lowRank.rank], left);
     this.#kernels.wasm[`scale${this.dtypeOf(term)}`](this.locate(term, block), target, n, 1);
     this.#kernels.wasm.addLowRank(target, left, right, rows, columns, lowRank.rank, lowRank.scale);
     this.#kernels.clearPadding(target, n * 4);
   }
 
-  /** Rows [first, first + count) of a stored matrix, as float32, to `target`. */
-  #readRows(
-    stored: { file: number; offset: number; dtype: StoredTerm["dtype"] },
-    width: number,
-    first: number,
-    count: number,
-    target: number,
-  ): void {
-    const dtype = requireFloat(stored.dtype) as KernelDType;
-    const element = bytesPerElement(dtype);
-    const n = width * count;
-    const buffer = this.#at.factor;
-    this.#files.read(stored.file, stored.offset + first * width * element, this.#kernels.bytes(buffer, n * element));
-    this.#kernels.clearPadding(buffer, n * element);
-    this.#kernels.wasm[`scale${dtype}`](buffer, target, n, 1);
+  /** Elements of a stored matrix, as float32, to `target`. */
+  #readFloats(stored: Stored, range: readonly [first: number, count: number], target: number): void {
+    const table = { ...stored, dtype: requireFloat(stored.dtype) as KernelDType };
+    readFloats(this.#kernels, this.#files, table, range, this.#at.factor, target);
   }
 
   /** Columns [first, first + count) of a stored [height, width] matrix, as rows: [count, height] float32. */
-  #readColumns(
-    stored: LowRankTerm["a"],
-    width: number,
-    height: number,
-    first: number,
-    count: number,
-    target: number,
-  ): void {
-    const dtype = requireFloat(stored.dtype) as KernelDType;
-    const element = bytesPerElement(dtype);
+  #readColumns(stored: Stored, width: number, height: number, first: number, count: number, target: number): void {
     const column = new Float32Array(count);
     for (let row = 0; row < height; row++) {
-      const at = stored.offset + (row * width + first) * element;
-      this.#files.read(stored.file, at, this.#kernels.bytes(this.#at.factor, count * element));
-      this.#kernels.clearPadding(this.#at.factor, count * element);
-      this.#kernels.wasm[`scale${dtype}`](this.#at.factor, this.#at.column, count, 1);
+      this.#readFloats(stored, [row * width + first, count], this.#at.column);
       column.set(this.#kernels.floats(this.#at.column, count));
       const out = this.#kernels.floats(target, count * height);
       for (let i = 0; i < count; i++) out[i * height + row] = column[i] ?? 0;
@@ -219,8 +196,8 @@ export class StoredValues {
   }
 
   /** All of a stored [height, width] matrix, transposed: [width, height] float32. */
-  #readTransposed(stored: LowRankTerm["b"], height: number, width: number, target: number): void {
-    this.#readRows(stored, width, 0, height, target);
+  #readTransposed(stored: Stored, height: number, width: number, target: number): void {
+    this.#readFloats(stored, [0, height * width], target);
     const rows = this.#kernels.floats(target, height * width).slice();
     const out = this.#kernels.floats(target, height * width);
     for (let row = 0; row < height; row++) {
