@@ -130,7 +130,10 @@ function templateOf(declared: string, chat: ChatTemplate | undefined, map?: Mapp
   });
 }
 
-export type HeldOut = { readonly share: number } | { readonly samples: number };
+export interface HeldOut {
+  readonly share?: number | undefined;
+  readonly samples?: number | undefined;
+}
 
 /**
  * Holds out examples by the hashes of their rows: those below a share, or a number of the smallest. Examples of equal rows
@@ -142,7 +145,8 @@ export function splitSets(
   heldOut: HeldOut | undefined,
 ): { readonly train: Kept[][]; readonly heldOut: Kept[][] } {
   if (!heldOut) return { train: sets.map((kept) => [...kept]), heldOut: sets.map(() => []) };
-  const bound = "share" in heldOut ? heldOut.share : boundOf(sets.flat(), heldOut.samples);
+  const { share, samples = 0 } = heldOut;
+  const bound = share ?? boundOf(sets.flat(), samples);
   return {
     train: sets.map((kept) => kept.filter(({ split }) => split >= bound)),
     heldOut: sets.map((kept) => kept.filter(({ split }) => split < bound)),

@@ -1,12 +1,10 @@
 import { plural, VERSION } from "../core/index.js";
-import { compareItems, type JudgedItem } from "../evaluate/index.js";
 import {
   describeRunner,
   describeTraining,
   type Experiment,
   type ExperimentPlan,
   type ExperimentStatus,
-  type ItemResult,
   statusOfVariant,
   tasksOfAverage,
 } from "../experiment/index.js";
@@ -16,7 +14,7 @@ import { overlapFigures, overlapTable } from "./overlaps.js";
 import { AVERAGE_PROTOCOL, overviews } from "./overview.js";
 import { reportRecipes } from "./recipes.js";
 import type { CostRow, ExperimentReport, Flips, ReportTable, ReportVariant, ScoreRow } from "./report-data.js";
-import { type Answers, Sheet, scoreOf } from "./score-sheet.js";
+import { type Answers, compareValues, Sheet, scoreOf } from "./score-sheet.js";
 import { searchRow } from "./searches.js";
 import { publishedTable, selectionTable } from "./selections.js";
 import {
@@ -171,24 +169,16 @@ function flips(sheet: Sheet): Flips[] {
     if (!sheet.isReported(model) || model.merge.controlOf !== undefined) return [];
     return sheet.tasksOf(model.name).flatMap(({ request: { task }, facts }) =>
       ["base", ...model.members].flatMap((against): Flips[] => {
-        const [own, other] = [sheet.items(model.name, task), sheet.items(against, task)];
-        if (!own || !other || !facts.isMean || !haveCommon(own, other)) return [];
-        const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
-        const { difference, interval, gained, lost, pValue } = compareItems(metric, other.map(judged), own.map(judged));
-        const bounds = interval && { low: interval.low, high: interval.high };
+        const [own, other] = [model.name, against].map((name) => sheet.itemMeans([name], task));
+        const found = own && other && compareValues(other, own);
+        if (!found) return [];
+        const { difference, interval, gained, lost, pValue } = found;
         const { title, scale } = facts;
-        return [{ model: model.name, against, task: title, scale, difference, interval: bounds, gained, lost, pValue }];
+        return [{ model: model.name, against, task: title, scale, difference, interval, gained, lost, pValue }];
       }),
     );
   });
 }
-
-function haveCommon(own: readonly ItemResult[], other: readonly ItemResult[]): boolean {
-  const ids = new Set(own.filter(({ value }) => value !== null).map(({ id }) => id));
-  return other.some(({ id, value }) => value !== null && ids.has(id));
-}
-
-const judged = ({ id, value }: ItemResult): JudgedItem => ({ id, verdict: value === null ? null : { value } });
 
 type AnyModel = Sheet["models"][number];
 

@@ -1,14 +1,8 @@
 // How far the highest row of a task is above the others, over items and, where rows have several, over experts.
-import {
-  type CrossedModel,
-  compareItems,
-  crossedDifference,
-  detectableDifference,
-  holmAdjust,
-} from "../evaluate/index.js";
+import { type CrossedModel, crossedDifference, detectableDifference, holmAdjust } from "../evaluate/index.js";
 import type { MergeModel } from "../experiment/index.js";
 import type { Lead } from "./report-data.js";
-import type { Sheet } from "./score-sheet.js";
+import { compareValues, type Sheet, spanOf } from "./score-sheet.js";
 
 export interface LeadRow {
   readonly label: string;
@@ -38,8 +32,6 @@ export function leadsOf(first: LeadRow, others: readonly LeadRow[], task: string
 /** Shares differ by at most 1. */
 const withinScale = (value: number | undefined) => (value !== undefined && value <= 1 ? value : undefined);
 
-const VALUE = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
-
 function leadOver(other: readonly CrossedModel[], own: readonly CrossedModel[]) {
   const crossed = crossedDifference(other, own);
   if (crossed.over.items === 0) return undefined;
@@ -48,28 +40,24 @@ function leadOver(other: readonly CrossedModel[], own: readonly CrossedModel[]) 
     const detectableIn = interval && { standardError: interval.deviation, degrees };
     return { difference, interval: spanOf(interval), pValue: pValue ?? 1, resampled: over, detectableIn };
   }
-  const [before, after] = [other, own].map((models) =>
-    [...(models[0]?.values.keys() ?? [])]
-      .filter((id) => models.every(({ values }) => values.has(id)))
-      .map((id) => ({
-        id,
-        verdict: { value: models.reduce((sum, { values }) => sum + (values.get(id) ?? 0), 0) / models.length },
-      })),
-  );
-  const found = compareItems(VALUE, before ?? [], after ?? []);
-  const byItems = found.interval && { standardError: found.interval.deviation };
-  const { discordance, items } = found;
+  const [before, after] = [other, own].map((models) => {
+    const ids = [...(models[0]?.values.keys() ?? [])].filter((id) => models.every(({ values }) => values.has(id)));
+    return new Map(
+      ids.map((id) => [id, models.reduce((sum, { values }) => sum + (values.get(id) ?? 0), 0) / models.length]),
+    );
+  });
+  const found = before && after && compareValues(before, after);
+  if (!found) return undefined;
+  const { difference: byItems, discordance, items, deviation: standardError } = found;
+  const byError = standardError === undefined ? undefined : { standardError };
   return {
-    difference: found.difference,
-    interval: spanOf(found.interval),
+    difference: byItems,
+    interval: found.interval,
     pValue: found.pValue,
     resampled: over,
-    detectableIn: discordance === undefined ? byItems : { items, discordance },
+    detectableIn: discordance === undefined ? byError : { items, discordance },
   };
 }
-
-const spanOf = (interval: { readonly low: number; readonly high: number } | undefined) =>
-  interval && { low: interval.low, high: interval.high };
 
 /**
  * The models of a row with the experts that they are made of, and their values; none of tasks that are not a mean over

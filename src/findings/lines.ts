@@ -1,11 +1,11 @@
 import { groupBy, plural } from "../core/index.js";
-import { compareItems, holmAdjust } from "../evaluate/index.js";
+import { holmAdjust } from "../evaluate/index.js";
 import type { ExperimentPlan, Merge, MergeModel } from "../experiment/index.js";
 import { familyInRound, lineField, mergeInRound, repeatedIn } from "../experiment/index.js";
 import { type Cell, count, type NumberCell } from "../report/index.js";
 import { languageName, tasksIn } from "./overview.js";
 import type { LinePoint, ReportLines, ReportTable } from "./report-data.js";
-import { type Sheet, scoreIn } from "./score-sheet.js";
+import { compareValues, type Sheet, scoreIn } from "./score-sheet.js";
 import { DIFFERENCES } from "./tables.js";
 
 /** A figure for each merge with `figure: line`, each of its tasks and each language. */
@@ -153,12 +153,8 @@ function differenceOf(
   sheet: Sheet,
 ): Pick<LinePoint, "difference" | "between" | "pValue"> {
   const [own, other] = [models, against].map((some) => sheet.itemMeans(some, task));
-  if (!own || !other || ![...own.keys()].some((id) => other.has(id))) return {};
-  const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
-  const judged = (means: ReadonlyMap<string, number>) => [...means].map(([id, value]) => ({ id, verdict: { value } }));
-  const { difference, interval, pValue } = compareItems(metric, judged(other), judged(own));
-  const between = interval && { low: interval.low, high: interval.high };
-  return { difference, between, pValue };
+  const found = own && other && compareValues(other, own);
+  return found ? { difference: found.difference, between: found.interval, pValue: found.pValue } : {};
 }
 
 /** P values adjusted for all comparisons of a figure. */

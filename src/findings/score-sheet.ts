@@ -1,6 +1,6 @@
 // The results of an experiment by model and task, from which every table is made.
 import { groupBy } from "../core/index.js";
-import { averageScore, type ScoredItems, scoreItems, wilsonInterval } from "../evaluate/index.js";
+import { averageScore, compareItems, type ScoredItems, scoreItems, wilsonInterval } from "../evaluate/index.js";
 import type {
   EvaluatedModel,
   EvaluationResult,
@@ -203,8 +203,7 @@ export class Sheet {
     );
     const known = scored.filter((one) => one !== undefined);
     if (known.length === 0 || known.length < scored.length) return undefined;
-    const { interval } = averageScore(known);
-    return interval && { low: interval.low, high: interval.high };
+    return spanOf(averageScore(known).interval);
   }
 
   /** What a model is worth on each item; undefined if the task could not be read, or an item is missing. */
@@ -264,6 +263,19 @@ export class Sheet {
 
 const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
+const VALUE = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
+
+const judged = (values: ReadonlyMap<string, number>) => [...values].map(([id, value]) => ({ id, verdict: { value } }));
+
+export const spanOf = (interval: Span | undefined) => interval && { low: interval.low, high: interval.high };
+
+/** Compares values of items by their ids (`compareItems`); undefined if they have no item in common. */
+export function compareValues(first: ReadonlyMap<string, number>, second: ReadonlyMap<string, number>) {
+  if (![...first.keys()].some((id) => second.has(id))) return undefined;
+  const { interval, ...found } = compareItems(VALUE, judged(first), judged(second));
+  return { ...found, interval: spanOf(interval), deviation: interval?.deviation };
+}
+
 function asidesOf(parts: readonly Aside[]): Aside[] {
   return [...groupBy(parts, ({ metric }) => metric).values()].flatMap((same) => {
     const items = same.reduce((sum, one) => sum + one.items, 0);
@@ -282,7 +294,7 @@ export function scoreIn({ value, range, interval }: NumberCell): (Score & { read
 export function scoreOf({ facts, items, whole }: Answers): number | undefined {
   if (!facts.isMean) return whole !== undefined && facts.scale === "points" ? 100 * whole : whole;
   const values = items.flatMap(({ value }) => (typeof value === "number" ? [value] : []));
-  return values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0) / values.length;
+  return values.length === 0 ? undefined : mean(values);
 }
 
 /**
@@ -292,10 +304,9 @@ export function scoreOf({ facts, items, whole }: Answers): number | undefined {
 function intervalOf(means: ReadonlyMap<string, number>): Span | undefined {
   if (means.size === 0) return undefined;
   const values = [...means.values()];
-  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-  const items = [...means].map(([id, value]) => ({ id, verdict: { value } }));
-  const [score] = scoreItems([{ name: "value", title: "", of: "value", by: "mean", scale: "share" }], items);
-  const { low, high } = score?.interval ?? { low: mean, high: mean };
+  const whole = mean(values);
+  const [score] = scoreItems([VALUE], judged(means));
+  const { low, high } = score?.interval ?? { low: whole, high: whole };
   if (low < high) return { low, high };
-  return values.every((value) => value >= 0 && value <= 1) ? wilsonInterval(mean, values.length) : undefined;
+  return values.every((value) => value >= 0 && value <= 1) ? wilsonInterval(whole, values.length) : undefined;
 }

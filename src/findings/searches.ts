@@ -103,12 +103,9 @@ function describeSearch(
 function lastRounds({ rounds, chosen }: SearchOutcome, standard: string | undefined): SearchedConfiguration[] {
   const inRounds = rounds.map(({ ranked, kept }, i) => {
     const rows = ranked.map(
-      ({ configuration: label, mean, behind, margin, items }): SearchedConfiguration => ({
+      ({ configuration: label, ...found }): SearchedConfiguration => ({
         label,
-        mean,
-        behind,
-        margin,
-        items,
+        ...found,
         round: i + 1,
         isChosen: label === chosen,
         isDefault: label === standard,

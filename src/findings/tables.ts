@@ -62,18 +62,12 @@ export function controlTables({ id, title, scale, controls }: Overview): ReportT
   );
 }
 
-function leadTable({
-  id,
-  title,
-  note,
-  scale,
-  leads,
-}: Pick<ReportTable, "id" | "title" | "note"> & Pick<Overview, "scale" | "leads">): ReportTable {
+type LeadTable = Pick<ReportTable, "id" | "title" | "note"> & Pick<Overview, "scale" | "leads">;
+
+function leadTable({ scale, leads, ...head }: LeadTable): ReportTable {
   return {
-    id,
+    ...head,
     kind: "lead",
-    title,
-    note,
     columns: ["over", "difference", "95% from", "95% to", "p (Holm)", "detectable", "resampled"],
     rows: leads.map(({ over, difference, interval, pValue, detectable, resampled }): Cell[] => [
       over,

@@ -198,7 +198,7 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
         seed: run.seed,
         loss: run.loss_on,
         folder: dataFolder,
-        heldOut: heldOutOf(run),
+        heldOut: run.holdout,
         onProgress: onPrepare,
       });
       const openAt = (from?: BatchPosition) => streamOf(prepared, run, { sequenceLength, pad: tokenizer.pad, from });
@@ -234,11 +234,6 @@ function requireKnownTokens({ train, heldOut }: PreparedData, tokenizer: Tokeniz
       }
     }
   }
-}
-
-function heldOutOf({ holdout }: Run): { share: number } | { samples: number } | undefined {
-  if (holdout?.share !== undefined) return { share: holdout.share };
-  return holdout?.samples === undefined ? undefined : { samples: holdout.samples };
 }
 
 function streamOf(

@@ -1,5 +1,6 @@
 // How configurations are chosen: which items each is evaluated on, and how results rank them.
 import { groupBy, Random } from "../../core/index.js";
+import { meanWithError } from "../../evaluate/index.js";
 import type { ItemResult } from "../steps/result.js";
 import type { Search } from "./plan-schema.js";
 
@@ -57,8 +58,8 @@ export function rankConfigurations(candidates: readonly Candidate[], preferred?:
       items.flatMap(({ id, value }) => (typeof value === "number" ? [{ key: `${task} ${id}`, value }] : [])),
     );
     const byItem = groupBy(results, ({ key }) => key);
-    const values = new Map([...byItem].map(([key, of]) => [key, average(of.map(({ value }) => value))]));
-    return { configuration, values, mean: average([...values.values()]) };
+    const values = new Map([...byItem].map(([key, of]) => [key, meanWithError(of.map(({ value }) => value)).mean]));
+    return { configuration, values, mean: meanWithError([...values.values()]).mean };
   });
   const isPreferred = ({ configuration }: { configuration: string }) => Number(configuration === preferred);
   const ranked = means.sort((a, b) => {
@@ -71,19 +72,10 @@ export function rankConfigurations(candidates: readonly Candidate[], preferred?:
       const other = best?.values.get(key);
       return other === undefined ? [] : [value - other];
     });
-    const behind = average(differences);
-    return { configuration, mean, behind, margin: NORMAL_95 * errorOf(differences, behind), items: values.size };
+    const { mean: behind, standardError } = meanWithError(differences);
+    const margin = NORMAL_95 * (differences.length < 2 ? Number.POSITIVE_INFINITY : standardError);
+    return { configuration, mean, behind, margin, items: values.size };
   });
-}
-
-function average(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
-}
-
-function errorOf(values: readonly number[], mean: number): number {
-  if (values.length < 2) return Number.POSITIVE_INFINITY;
-  const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
-  return Math.sqrt(squares / (values.length - 1) / values.length);
 }
 
 /**

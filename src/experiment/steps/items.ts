@@ -17,21 +17,19 @@ import type { EvaluateStep, TaskRequest } from "./step.js";
  * @throws RecipeError if it does not exist, or its settings do not fit
  */
 export async function openTask(request: TaskRequest, folder: string): Promise<Task> {
-  const {
-    task,
-    protocol,
-    shots,
-    max_new_tokens: maxNewTokens,
+  const { task, protocol, shots, temperature, repeats } = request;
+  const answers = {
+    maxNewTokens: request.max_new_tokens,
     temperature,
-    top_p: topP,
-    top_k: topK,
+    topP: request.top_p,
+    topK: request.top_k,
     repeats,
-  } = request;
+  };
   const name = /\.ya?ml$/i.test(task) ? resolve(folder, task) : task;
   const opened = await openTasks([name], {
-    ...(protocol === undefined ? {} : { protocols: [protocol] }),
-    ...(shots === undefined ? {} : { shots }),
-    answers: { maxNewTokens, temperature, topP, topK, repeats },
+    protocols: protocol === undefined ? undefined : [protocol],
+    shots,
+    answers,
   });
   const [only, another] = opened;
   // All models of a plan are asked in the same way, whatever template one of them has.

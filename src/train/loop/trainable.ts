@@ -201,13 +201,16 @@ export class TrainableDecoder {
       ]),
     );
     // The gradients of the first batch of a step are written in place; those of others are added.
-    const targets = new Map(wanted.map(([name, list]) => [name, placesOf(list, optimizer.target(name))]));
-    const into = Object.fromEntries([...targets.values()].flat());
+    const targets = wanted.map(([name, list]) => {
+      const own = list.some(({ dense }) => dense !== undefined) ? optimizer.target(name) : new Float32Array();
+      const gradient = own ?? new Float32Array(optimizer.parameters.get(name)?.weights.length ?? 0);
+      return { name, list, isInPlace: own !== undefined, gradient, places: placesOf(list, gradient) };
+    });
+    const into = Object.fromEntries(targets.flatMap(({ places }) => places));
     const results = await this.#parts.sessions.run(feeds, [LOSS, ...new Set(fetches)], into);
-    for (const [name, list] of wanted) {
-      const isInPlace = (targets.get(name) ?? []).length > 0;
-      if (isInPlace) optimizer.wrote(name);
-      else collectDense(name, list, results, optimizer);
+    for (const { name, list, isInPlace, gradient, places } of targets) {
+      if (places.length > 0 && isInPlace) optimizer.wrote(name);
+      else if (places.length > 0) optimizer.accumulate(name, gradient);
       for (const { ids, values } of list.flatMap(({ scattered }) => scattered)) {
         const rows = Array.from(results[ids]?.data as BigInt64Array, Number);
         optimizer.accumulateRows(name, rows, results[values]?.data as Float32Array);
@@ -310,35 +313,13 @@ function declareOutputs(
 }
 
 /** By output, the memory in the gradient of a parameter that it is written to. */
-function placesOf(list: readonly GradientOutputs[], gradient: Float32Array | undefined): [string, TensorValue][] {
-  if (!gradient) return [];
+function placesOf(list: readonly GradientOutputs[], gradient: Float32Array): [string, TensorValue][] {
   return list.flatMap(({ dense, rows, shape }): [string, TensorValue][] => {
     if (dense === undefined) return [];
     const from = rows ? (gradient.length / rows.of) * rows.from : 0;
     const length = shape.reduce((product, extent) => product * extent, 1);
     return [[dense, { dtype: "f32", shape, data: gradient.subarray(from, from + length) }]];
   });
-}
-
-/** Adds the dense parts of a gradient to those of earlier batches. */
-function collectDense(
-  name: string,
-  list: readonly GradientOutputs[],
-  results: Readonly<Record<string, TensorValue>>,
-  optimizer: Optimizer,
-): void {
-  const parts = list.flatMap(({ dense, rows }) => (dense === undefined ? [] : [{ dense, rows }]));
-  const floats = (dense: string) => results[dense]?.data as Float32Array;
-  const [first] = parts;
-  if (!first) return;
-  if (!first.rows) {
-    optimizer.accumulate(name, floats(first.dense));
-    return;
-  }
-  // Rows of one stored tensor have separate gradients.
-  const whole = new Float32Array(optimizer.parameters.get(name)?.weights.length ?? 0);
-  for (const { dense, rows } of parts) if (rows) whole.set(floats(dense), (whole.length / rows.of) * rows.from);
-  optimizer.accumulate(name, whole);
 }
 
 /** Adds s B A x to projections (Hu et al., arXiv 2106.09685, section 4.1). A and B are inputs of the graph. */

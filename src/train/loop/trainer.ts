@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppendLog, CancelledError, exists, formatSome, LayergraftError, Random } from "../../core/index.js";
 import { learningRateFactor } from "../run/schedule.js";
-import { writeCheckpoint } from "./checkpoint-writer.js";
+import { type CheckpointToWrite, writeCheckpoint } from "./checkpoint-writer.js";
 import { EventFile } from "./event-file.js";
 import { Optimizer } from "./optimizer.js";
 import { keptOf, largestMasks, type Masks } from "./sparse.js";
@@ -192,11 +192,8 @@ class Trainer {
     const loss = losses.reduce((sum, one) => sum + one.loss, 0) / labels;
     const learningRate = settings.learningRate * learningRateFactor(settings.schedule, step, settings.steps);
     if (!Number.isFinite(loss)) this.#diverged(`the loss is ${loss}`, batches, losses);
-    const { gradientNorm, applied } = this.#parts.optimizer.step({
-      learningRate,
-      scale: 1 / labels,
-      masks: this.#masks,
-    });
+    const masks = this.#masks;
+    const { gradientNorm, applied } = this.#parts.optimizer.step({ learningRate, scale: 1 / labels, masks });
     if (!applied) this.#diverged(`the loss is ${loss}, and the norm of its gradient ${gradientNorm}`, batches);
     const tokens = batches.reduce((sum, batch) => sum + batch.tokens, 0);
     this.#tokensHere += tokens;
@@ -208,19 +205,11 @@ class Trainer {
       tokens: this.#progress.tokens + tokens,
       position: streams.map(({ batches: list }) => list.position()),
     };
-    const { samples } = this.#progress;
+    const { samples, tokens: total } = this.#progress;
     const name = streams.length > 1 ? { stream: stream.batches.name } : {};
     const phase = this.#progress.phase === "selection" ? { phase: "selection" } : {};
-    this.#parts.log.add({
-      step: step + 1,
-      samples,
-      tokens: this.#progress.tokens,
-      ...name,
-      ...phase,
-      loss,
-      learningRate,
-      gradientNorm,
-    });
+    const measured = { loss, learningRate, gradientNorm };
+    this.#parts.log.add({ step: step + 1, samples, tokens: total, ...name, ...phase, ...measured });
     const done = this.#steps();
     this.#parts.events?.scalars(done.step, {
       "train/loss": loss,
@@ -228,7 +217,7 @@ class Trainer {
       "train/gradient_norm": gradientNorm,
       "train/tokens_per_second": this.#rates().tokensPerSecond,
     });
-    return { ...done, samples, loss, learningRate, gradientNorm };
+    return { ...done, samples, ...measured };
   }
 
   #rates(): Rates {
@@ -300,27 +289,21 @@ class Trainer {
   }
 
   async #writeCheckpoint(): Promise<void> {
-    const { run, base, baseName, lora } = this.#parts.options;
-    const { step, samples, tokens } = this.#progress;
+    const { samples } = this.#progress;
     if (this.#written === samples) return;
     const holdoutLoss = this.#measured?.samples === samples ? this.#measured.loss : null;
-    await writeCheckpoint(this.#parts.folder.checkpoint(samples), {
-      base,
-      baseName,
-      lora,
-      dtype: run.save_dtype,
-      parameters: this.#parts.optimizer.parameters,
-      provenance: {
-        step,
-        samples,
-        tokens,
-        loss: finite(this.#loss),
-        holdoutLoss,
-        ...(this.#masks ? { sparse: keptOf(this.#masks, this.#parts.optimizer.parameters) } : {}),
-        configuration: run,
-      },
-    });
+    const sparse = this.#masks && keptOf(this.#masks, this.#parts.optimizer.parameters);
+    const found = { loss: finite(this.#loss), holdoutLoss, ...(sparse ? { sparse } : {}) };
+    await this.#write(this.#parts.folder.checkpoint(samples), { lora: this.#parts.options.lora }, found);
     this.#written = samples;
+  }
+
+  async #write(path: string, what: Pick<CheckpointToWrite, "lora" | "reverted">, found: object): Promise<void> {
+    const { run, base, baseName } = this.#parts.options;
+    const { parameters } = this.#parts.optimizer;
+    const { step, samples, tokens } = this.#progress;
+    const provenance = { step, samples, tokens, ...found, configuration: run };
+    await writeCheckpoint(path, { ...what, base, baseName, dtype: run.save_dtype, parameters, provenance });
   }
 
   async #saveWhenDue(): Promise<void> {
@@ -365,19 +348,10 @@ class Trainer {
   }
 
   async #result(stoppedEarly: boolean): Promise<TrainResult> {
-    const { run, out, revert, base, baseName } = this.#parts.options;
+    const { out, revert } = this.#parts.options;
     const { step, samples, tokens } = this.#progress;
     const reverted = revert ? join(out, RUN_FILES.reverted) : null;
-    if (reverted && revert) {
-      await writeCheckpoint(reverted, {
-        base,
-        baseName,
-        dtype: run.save_dtype,
-        parameters: this.#parts.optimizer.parameters,
-        reverted: revert,
-        provenance: { step, samples, tokens, reverted: [...revert], configuration: run },
-      });
-    }
+    if (reverted && revert) await this.#write(reverted, { reverted: revert }, { reverted: [...revert] });
     const best = await this.#best();
     return {
       steps: step,
