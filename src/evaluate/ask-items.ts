@@ -82,10 +82,8 @@ async function generate(asked: readonly Asked<GenerateItem>[], { backend, onAnsw
   await backend.generate(requests, {
     signal,
     onResult: (i, answer) => {
-      const index = asked[i]?.index ?? 0;
-      const by = "generation";
-      if (isError(answer)) onAnswer(index, { by, output: undefined, error: answer.error });
-      else onAnswer(index, { by, output: answer.text, finish: answer.finish });
+      const found = isError(answer) ? answer : { output: answer.text, finish: answer.finish };
+      onAnswer(asked[i]?.index ?? 0, { by: "generation", output: undefined, ...found });
     },
   });
 }
@@ -113,8 +111,7 @@ async function choose(asked: readonly Asked<ChooseItem>[], asking: Asking): Prom
         const index = asked[i]?.index ?? 0;
         const isKnown = !isError(answer) && answer.logprobs.every((logprob) => logprob !== null);
         if (!isKnown && canScore && !isExact) unknown.add(index);
-        else if (isError(answer)) onAnswer(index, { by, output: undefined, error: answer.error });
-        else onAnswer(index, { by, output: answer.logprobs });
+        else onAnswer(index, { by, output: undefined, ...(isError(answer) ? answer : { output: answer.logprobs }) });
       },
     },
   );
@@ -140,9 +137,8 @@ async function score(asked: readonly Asked<ChooseItem>[], { backend, onAnswer, s
         logprobs.set(choice, isError(answer) ? Number.NaN : answer.logprob);
         if (logprobs.size < item.choices.length) return;
         const error = errors.get(i);
-        const by = "log-likelihood";
-        if (error !== undefined) onAnswer(index, { by, output: undefined, error });
-        else onAnswer(index, { by, output: item.choices.map((_, at) => logprobs.get(at) ?? null) });
+        const output = error === undefined ? item.choices.map((_, at) => logprobs.get(at) ?? null) : undefined;
+        onAnswer(index, { by: "log-likelihood", output, ...(error === undefined ? {} : { error }) });
       },
     },
   );

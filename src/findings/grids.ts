@@ -13,7 +13,7 @@ export function gridFigures(sheet: Sheet, search: SearchOutcome): ReportHeatmap[
   if (!first) return [];
   const [rowField, columnField] = axesOf(models);
   if (rowField === undefined) return [];
-  const items = itemsOfAll(search);
+  const items = [...search.splits.values()].flatMap(({ rounds }) => rounds[0] ?? []).length;
   const pairs = new Set(models.map(({ members }) => members.join(" "))).size;
   const tasks = [...search.splits.keys()].map((task) => sheet.titleOf(task)).join(" and ");
   const note = `Percent right${pairs > 1 ? `, mean over ${pairs} pairs` : ""}, on the ${items} items of ${tasks} that every configuration was asked.`;
@@ -96,11 +96,6 @@ function fixedLayers({ merge, configuration }: MergeModel, axes: readonly (strin
       ? []
       : [`${field} ${value}`];
   });
-}
-
-/** Items of the first round, on which every configuration is evaluated. */
-function itemsOfAll({ splits }: SearchOutcome): number {
-  return [...splits.values()].reduce((sum, { rounds }) => sum + (rounds[0]?.length ?? 0), 0);
 }
 
 /** What models of a cell got on the items of the first round, as in the table of the search. */

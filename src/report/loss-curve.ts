@@ -201,7 +201,8 @@ function inStretches(points: readonly Point[], most: number): Point[] {
   const size = Math.max(1, Math.ceil(points.length / most));
   return Array.from({ length: Math.ceil(points.length / size) }, (_, i) => {
     const part = points.slice(i * size, (i + 1) * size);
-    return { samples: part.at(-1)?.samples ?? 0, loss: meanOf(part) };
+    const loss = part.reduce((sum, point) => sum + point.loss, 0) / part.length;
+    return { samples: part.at(-1)?.samples ?? 0, loss };
   });
 }
 
@@ -229,8 +230,4 @@ function logTicks(low: number, high: number): number[] {
   return decades
     .flatMap((decade) => steps.map((step) => Number(`${step}e${decade}`)))
     .filter((tick) => tick >= low && tick <= high);
-}
-
-function meanOf(points: readonly Point[]): number {
-  return points.reduce((sum, { loss }) => sum + loss, 0) / points.length;
 }

@@ -1,10 +1,10 @@
 // Reading answers: the exemplars' own, every gold number in each language's writing, and what must not be read.
+
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { toAsciiNumbers } from "./digits.js";
 import { MGSM_LANGUAGES, type MgsmLanguage, parseDecimal, sameNumber } from "./numbers.js";
-import { readMgsmAnswer } from "./read-mgsm-answer.js";
+import { readMgsmAnswer, toAsciiNumbers } from "./read-mgsm-answer.js";
 
 const FIXTURES = new URL("../../../test/fixtures/evaluation/mgsm/", import.meta.url);
 const read = <T>(name: string): T => JSON.parse(readFileSync(new URL(name, FIXTURES), "utf8")) as T;

@@ -124,7 +124,7 @@ async function readSamples(
         const asked = askedIn(row);
         const known = samples.get(key);
         const sample = known ?? { group: parts.length > 1 ? task : undefined, asked, verdict: {} };
-        if (known && !agree(known.asked, asked)) {
+        if (known && Object.entries(known.asked).some(([key, value]) => own(asked, key) !== value)) {
           const message = `${where} has another document or prompt than the line before of doc_id ${id}`;
           throw RecipeError.at({ file: path }, message);
         }
@@ -159,8 +159,6 @@ function logLikelihoodsIn({ filtered_resps: answers }: Row): number[] | null {
   if (!Array.isArray(answers) || !answers.every((answer) => Array.isArray(answer) && answer.length === 2)) return null;
   return answers.map(([value]: unknown[]) => Number(value));
 }
-
-const agree = (one: Fields, other: Fields) => Object.entries(one).every(([key, value]) => own(other, key) === value);
 
 /** lm-eval's own digests, or of files that have none, digests of the same. */
 function askedIn(row: Row): Record<string, string> {

@@ -180,7 +180,9 @@ function openQuestions(
           const found = plural(chosen.length, `${shotSplit} question`);
           throw dataError(`${named.title}: ${subject} has ${found} here, too few for ${shots} shots`);
         }
-        const shared = headingOf(subject, protocol) + chosen.map((one) => solved(one, subject, protocol)).join("");
+        const about = `The following are multiple choice questions (with answers) about ${spoken(subject)}.\n\n`;
+        const heading = protocol.hasHeading === false ? "" : about;
+        const shared = heading + chosen.map((one) => solved(one, subject, protocol)).join("");
         return questions.map((question, i) => {
           const prompt = { form: "text", shared, own: asked(question, subject, protocol) } as const;
           return itemOf(question, { id: `${subject}/${i + 1}`, group: subject, prompt }, protocol);
@@ -195,10 +197,6 @@ interface Question {
   readonly question: string;
   readonly choices: readonly string[];
   readonly correct: number;
-}
-
-function headingOf(subject: string, { hasHeading = true }: MmluProtocol): string {
-  return hasHeading ? `The following are multiple choice questions (with answers) about ${spoken(subject)}.\n\n` : "";
 }
 
 const spoken = (subject: string) => subject.replaceAll("_", " ");

@@ -10,15 +10,13 @@ export interface CommandOptions {
   readonly signal?: AbortSignal;
 }
 
-const defaultSeconds = (program: string) => (program === "scancel" ? 10 : 60);
-
 /** Enough for all jobs of a user. */
 const MAX_BYTES = 2 ** 26;
 
 /** @throws LayergraftError code `slurm` if the command is missing or times out */
-export function commandRunner({ seconds = defaultSeconds, signal }: CommandOptions = {}): RunCommand {
+export function commandRunner({ seconds, signal }: CommandOptions = {}): RunCommand {
   return async (program, args) => {
-    const limit = seconds(program);
+    const limit = seconds?.(program) ?? (program === "scancel" ? 10 : 60);
     try {
       const options = { maxBuffer: MAX_BYTES, timeout: 1000 * limit, killSignal: "SIGKILL", signal } as const;
       return (await promisify(execFile)(program, [...args], options)).stdout;

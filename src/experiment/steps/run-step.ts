@@ -4,12 +4,11 @@ import { exists, LayergraftError, LOCK_FILE, takeLock, waitWhileLocked } from ".
 import { analyzeExperts, overlapOf, suggestRecipes } from "../../merge/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
 import { StepInputs } from "./check-inputs.js";
-import type { ModelPool } from "./model-pool.js";
+import { type ModelPool, writeModel } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
 import { EVALUATION, runEvaluation } from "./run-evaluation.js";
 import { type AnalyzeStep, type MergeStep, type Step, type TrainStep, WRITTEN_MODEL } from "./step.js";
 import { STEP_FILES, type StepOrder, type StepSettings, withFolders } from "./step-state.js";
-import { writeModel } from "./write-model.js";
 
 export interface RunStepOptions {
   /** Models that stay open for the next step. Default: the step closes its own. */
