@@ -236,15 +236,12 @@ export interface SetCounts {
   readonly lossTokens: number;
 }
 
-export type GrowingCounts = { -readonly [K in keyof SetCounts]: SetCounts[K] } & {
-  filteredRows: Record<string, number>;
-  filtered: Record<string, number>;
-  contaminated: Record<string, number>;
-  badExamples: BadRow[];
-};
+export type GrowingCounts = ReturnType<typeof emptyCounts>;
 
 /** Mappings inherit nothing, as filters and files may have any name. */
-export function emptyCounts(name: string, files: readonly string[]): GrowingCounts {
+const noCounts = (): Record<string, number> => Object.create(null);
+
+export function emptyCounts(name: string, files: readonly string[]) {
   return {
     name,
     files,
@@ -252,14 +249,14 @@ export function emptyCounts(name: string, files: readonly string[]): GrowingCoun
     template: "",
     rows: 0,
     badRows: 0,
-    badExamples: [],
-    filteredRows: Object.create(null),
+    badExamples: [] as BadRow[],
+    filteredRows: noCounts(),
     emptyRows: 0,
     mapped: 0,
     examples: 0,
-    filtered: Object.create(null),
+    filtered: noCounts(),
     duplicates: 0,
-    contaminated: Object.create(null),
+    contaminated: noCounts(),
     notSampled: 0,
     refused: 0,
     tooLong: 0,

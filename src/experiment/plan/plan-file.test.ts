@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { RecipeError } from "../../core/errors.js";
-import { checkPlan, inspectPlan, parsePlan } from "./plan-file.js";
+import { inspectPlan, parsePlan } from "./plan-file.js";
 
 const problemsOf = (text: string): readonly string[] => {
   try {
@@ -45,7 +45,7 @@ describe("plans", () => {
     });
     expect(plan.executor).toMatchObject({ kind: "local", attempts: 3 });
     expect(plan.merges[1]?.pairs).toBe("all");
-    expect(checkPlan({ name: "one", base: "b", evaluate: { tasks: ["mgsm_en"] } }).merges).toEqual([]);
+    expect(parsePlan("{ name: one, base: b, evaluate: { tasks: [mgsm_en] } }").merges).toEqual([]);
   });
 
   it("report unknown fields, with what was meant", () => {
@@ -320,10 +320,10 @@ evaluate: { tasks: [mgsm_en] }
     expect(problemsOf(`${first}search: { by: "mgsm_{language}" }\n`)).toEqual([]);
   });
 
-  it("refuse a value that contains itself", () => {
+  it("refuse a value that contains itself", async () => {
     const endless: Record<string, unknown> = { name: "x", base: "b", evaluate: { tasks: ["t"] } };
     endless.notes = endless;
-    expect(() => checkPlan(endless)).toThrow("nests more than 100 levels deep");
+    await expect(inspectPlan(endless as never)).rejects.toThrow("nests more than 100 levels deep");
   });
 
   it("refuse a file of aliases of aliases", async () => {

@@ -108,11 +108,6 @@ export function parseVariants(text: string, file = "plan"): readonly Variant[] {
   return parseSettings(text, file, KIND);
 }
 
-/** Checks a plan given as a value. @throws RecipeError with every problem */
-export function checkPlan(value: unknown): ExperimentPlan {
-  return whole(checkSettings(value, KIND)).plan;
-}
-
 const KIND: SettingsKind<readonly Variant[]> = {
   kind: "plan",
   check: (value) => {

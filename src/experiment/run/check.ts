@@ -38,11 +38,6 @@ export interface CheckedWorld extends CheckedBase {
   readonly bases: readonly CheckedBase[];
 }
 
-interface CheckedVariant extends CheckedBase {
-  readonly problems: readonly Problem[];
-  readonly notes: readonly string[];
-}
-
 export interface CheckOptions {
   /** Absolute folder of the experiment, which has the cache of digests. */
   readonly out: string;
@@ -58,7 +53,7 @@ export async function checkWorld(inspected: InspectedPlan, options: CheckOptions
   // A plan with problems does not run, so its models need not be identified.
   const readsBytes = inspected.problems.flat().length === 0;
   const facts = new ReadFacts({ folder, cache: out, data, signal, readsBytes });
-  const checked: CheckedVariant[] = [];
+  const checked: Awaited<ReturnType<typeof checkVariant>>[] = [];
   for (const [i, variant] of inspected.variants.entries()) {
     checked.push(await checkVariant(variant.plan, inspected.problems[i] ?? [], facts, folder));
   }
@@ -98,12 +93,7 @@ function chatNotes(written: ExperimentPlan, asked: ExperimentPlan): string[] {
 }
 
 /** @param before problems across its fields */
-async function checkVariant(
-  written: ExperimentPlan,
-  before: readonly Problem[],
-  facts: ReadFacts,
-  folder: string,
-): Promise<CheckedVariant> {
+async function checkVariant(written: ExperimentPlan, before: readonly Problem[], facts: ReadFacts, folder: string) {
   await facts.readModel(written.base, ["base"]);
   const plan = await withChats(written, facts);
   for (const { source, path } of foldersOf(plan)) await facts.readModel(source, path);
