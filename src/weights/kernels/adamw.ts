@@ -1,4 +1,4 @@
-// One step of AdamW in plain TypeScript, bit-identical to the SIMD kernel.
+// Coefficients of a step of AdamW, and sums of rows.
 //
 // Loshchilov & Hutter, arXiv 1711.05101, algorithm 2, in the order of operations of torch.optim.AdamW (2.x, CPU, one
 // tensor at a time): decay first, then
@@ -56,29 +56,8 @@ export interface AdamWArrays {
   readonly second: Float32Array;
 }
 
-/** One step in place on the elements from `begin`; the gradient stays as it is. */
-export function adamw(arrays: AdamWArrays, coefficients: AdamWCoefficients, begin = 0): void {
-  const { weights, gradient, first, second } = arrays;
-  const { scale, keep, mixM, keepV, mixV, correctV, epsilon, rate } = coefficients;
-  for (let i = begin; i < weights.length; i++) {
-    const g = f((gradient[i] ?? 0) * scale);
-    const oldM = first[i] ?? 0;
-    const m = f(oldM + f(mixM * f(g - oldM)));
-    const v = f(f((second[i] ?? 0) * keepV) + f(f(mixV * g) * g));
-    const root = f(f(f(Math.sqrt(v)) * correctV) + epsilon);
-    first[i] = m;
-    second[i] = v;
-    weights[i] = f(f((weights[i] ?? 0) * keep) - f(f(rate * m) / root));
-  }
-}
-
 /** Elements per partial sum; fixed, so the order of a sum does not depend on memory. */
 export const SUM_BLOCK = 32_768;
-
-/** a = a + b in float32, from `begin`. */
-export function add(a: Float32Array, b: Float32Array, begin = 0): void {
-  for (let i = begin; i < a.length; i++) a[i] = (a[i] ?? 0) + (b[i] ?? 0);
-}
 
 /**
  * Adds rows [N, D] to the rows `ids` of a matrix [V, D], in order; ids may repeat. Plain loops suffice: a batch has few

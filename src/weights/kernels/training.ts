@@ -84,31 +84,22 @@ export class TrainingKernels {
     const { weights, gradient, first, second } = arrays;
     const coefficients = plain.adamwCoefficients(settings);
     const { scale, keep, mixM, keepV, mixV, correctV, epsilon, rate } = coefficients;
-    this.#run(
-      [weights, gradient, first, second],
-      [true, false, true, true],
-      ([w = 0, g = 0, m = 0, v = 0], n) =>
-        this.#wasm.adamw(w, g, m, v, n, scale, keep, mixM, keepV, mixV, correctV, epsilon, rate),
-      (begin) => plain.adamw(arrays, coefficients, begin),
+    this.#run([weights, gradient, first, second], [true, false, true, true], ([w = 0, g = 0, m = 0, v = 0], n) =>
+      this.#wasm.adamw(w, g, m, v, n, scale, keep, mixM, keepV, mixV, correctV, epsilon, rate),
     );
   }
 
   /** The sum of a[i]^2 in float64, in an order that depends only on the length. */
   sumSquares(a: Float32Array): number {
+    const whole = a.length - (a.length % LANES);
     let total = 0;
-    for (let begin = 0; begin < a.length; begin += BLOCK) {
-      const block = a.subarray(begin, begin + BLOCK);
-      this.#run(
-        [block],
-        [false],
-        ([address = 0], n) => {
-          total += this.#wasm.sumSquares(address, n);
-        },
-        (rest) => {
-          for (const x of block.subarray(rest)) total += x * x;
-        },
-      );
+    for (let begin = 0; begin < whole; begin += BLOCK) {
+      const block = a.subarray(begin, Math.min(begin + BLOCK, whole));
+      this.#run([block], [false], ([address = 0], n) => {
+        total += this.#wasm.sumSquares(address, n);
+      });
     }
+    for (const x of a.subarray(whole)) total += x * x;
     return total;
   }
 
@@ -117,41 +108,34 @@ export class TrainingKernels {
    * @throws RangeError if the arrays differ in length
    */
   add(a: Float32Array, b: Float32Array): void {
-    this.#run(
-      [a, b],
-      [true, false],
-      ([to = 0, from = 0], n) => this.#wasm.add(to, from, n),
-      (begin) => plain.add(a, b, begin),
-    );
+    this.#run([a, b], [true, false], ([to = 0, from = 0], n) => this.#wasm.add(to, from, n));
   }
 
-  /** Runs a kernel over whole vectors, at once if all arrays are in this memory, and plain code over the rest. */
+  /** Runs a kernel over arrays: over whole vectors at once if all are in this memory, and over the rest with zeros behind. */
   #run(
     arrays: readonly Float32Array[],
     writes: readonly boolean[],
     kernel: (addresses: readonly number[], n: number) => void,
-    rest: (begin: number) => void,
   ): void {
     const length = arrays[0]?.length ?? 0;
     if (arrays.some((array) => array.length !== length)) throw new RangeError("the arrays differ in length");
     const whole = length - (length % LANES);
-    const here = arrays.map((array) => this.holds(array));
-    const step = here.every(Boolean) ? whole : BLOCK;
-    for (let begin = 0; begin < whole; begin += step) {
-      const end = Math.min(begin + step, whole);
-      const addresses = arrays.map((array, i) => {
+    const step = arrays.every((array) => this.holds(array)) ? whole : BLOCK;
+    for (let begin = 0, end = 0; begin < length; begin = end) {
+      end = begin < whole ? Math.min(begin + step, whole) : length;
+      const staged = arrays.map((array, i) => {
         const stage = this.#stages[i];
-        if (here[i] || !stage) return array.byteOffset + begin * 4;
+        if (!stage || (begin < whole && this.holds(array))) return undefined;
+        stage.view.fill(0, 0, LANES);
         stage.view.set(array.subarray(begin, end));
-        return stage.address;
+        return stage;
       });
-      kernel(addresses, end - begin);
+      const addresses = arrays.map((array, i) => staged[i]?.address ?? array.byteOffset + begin * 4);
+      kernel(addresses, Math.max(end - begin, LANES));
       arrays.forEach((array, i) => {
-        const stage = this.#stages[i];
-        if (writes[i] && !here[i] && stage) array.set(stage.view.subarray(0, end - begin), begin);
+        if (writes[i]) array.set(staged[i]?.view.subarray(0, end - begin) ?? [], begin);
       });
     }
-    if (whole < length) rest(whole);
   }
 }
 

@@ -97,7 +97,7 @@ function sameSign(x: v128, vote: v128): v128 {
   );
 }
 
-/** Adds to `total` (float64) the sum of a[i] b[i], each product exact in float64. */
+/** Adds to `total` (float64) the sum of a[i] b[i], each product exact in float64; what follows the last element is zero. */
 export function addProducts(a: usize, b: usize, n: i32, total: usize): void {
   let low = f64x2.splat(0);
   let high = f64x2.splat(0);

@@ -22,7 +22,8 @@ const GROUP: i32 = 4;
 
 /**
  * Adds to `sums` [columns] the |a - b| of each column, and to `totals` [sum of (a - b)^2, sum of b^2, elements where
- * a equals b]; raises totals[3] to the largest |a - b|. Float64 throughout.
+ * a equals b]; raises totals[3] to the largest |a - b|. Float64 throughout. Values must be finite; a sum that is not shows
+ * that some were not.
  */
 export function columnStatistics(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
   const stride = <usize>columns << 2;
