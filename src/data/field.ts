@@ -1,6 +1,6 @@
 // A value of a row: a column, a template such as "{question}", or a constant.
 import { z } from "zod";
-import { parseTemplate, scalarText, templateSchema, valueAt } from "../settings/index.js";
+import { fillTemplate, parseTemplate, scalarText, templateSchema, valueAt } from "../settings/index.js";
 import type { Row } from "./read/row.js";
 
 export const fieldSchema = z.union([
@@ -34,16 +34,11 @@ function columnField(column: string): Field {
 function templateField(template: string): Field {
   const parts = parseTemplate(template);
   const columns = [...new Set(parts.flatMap((part) => (typeof part === "string" ? [] : [part.name])))];
-  const textOfRow = (row: Row) => {
-    let text = "";
-    for (const part of parts) {
-      const value = typeof part === "string" ? part : scalarText(valueAt(row, part.name));
-      if (value === undefined) return undefined;
-      text += value;
-    }
-    return text;
+  const textOf = (row: Row) => {
+    const texts = new Map(columns.map((column) => [column, scalarText(valueAt(row, column))]));
+    return [...texts.values()].includes(undefined) ? undefined : fillTemplate(parts, (name) => texts.get(name) ?? "");
   };
-  return { columns, textOf: textOfRow };
+  return { columns, textOf };
 }
 
 /** Whether a column of this name exists, or one that the path begins in. */

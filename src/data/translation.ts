@@ -45,9 +45,10 @@ export function mapTranslation(declaration: TranslationDeclaration, clean: (text
       ["target", toEnglish ? "English" : language],
       ["text", from],
     ]);
+    const content = fillTemplate(template, (name) => names.get(name) ?? `{${name}}`);
     return {
       messages: [
-        { role: "user", content: fillTemplate(template, (name) => names.get(name) ?? `{${name}}`) },
+        { role: "user", content },
         { role: "assistant", content: to },
       ],
     } as Example;

@@ -1,7 +1,7 @@
 // The files of a configuration and split: as README.md lists them, or by their names, as in the `datasets` library.
 import { parseDocument } from "yaml";
 import { formatSome, groupBy } from "../../core/index.js";
-import { byName, type Format, formatOfName, isDataName, matcherOf } from "../read/files.js";
+import { byName, formatOfName, isDataName, matcherOf } from "../read/files.js";
 import { DataError } from "../read/row.js";
 
 export interface Choice {
@@ -166,10 +166,8 @@ function byNames(name: string, paths: readonly string[], choice: Choice): string
 
 /** A data set has one format; files of others are not part of it. */
 function mostCommonFormat(paths: readonly string[]): string[] {
-  const counts = new Map<Format | undefined, number>();
-  for (const path of paths) counts.set(formatOfName(path), (counts.get(formatOfName(path)) ?? 0) + 1);
-  const [best] = [...counts].sort((a, b) => b[1] - a[1]);
-  return paths.filter((path) => formatOfName(path) === best?.[0]);
+  const byFormat = [...groupBy(paths, (path) => formatOfName(path)).values()];
+  return byFormat.sort((a, b) => b.length - a.length)[0] ?? [];
 }
 
 /** Missing parts of numbered files (`x-00000-of-00002`), one line for each set of parts. */
