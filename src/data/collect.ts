@@ -6,10 +6,9 @@ import type { SetPlan } from "./declaration.js";
 import type { Encoder, EncodingResult } from "./encode.js";
 import { type Example, keyOf } from "./example.js";
 import { compileFilters } from "./filter.js";
-import { compileMapping, type Mapping, type MappingDeclaration } from "./mapping.js";
-import { readRows } from "./read/index.js";
+import type { Mapping, MappingDeclaration } from "./mapping.js";
 import { type BadRow, badRowError, type Row } from "./read/row.js";
-import { describeMapping, KNOWN_COLUMNS, mappingOf, requireColumns } from "./recognize-columns.js";
+import { describeMapping, mappedRows } from "./recognize-columns.js";
 import { Sample } from "./sample.js";
 import type { ExampleStore } from "./store.js";
 
@@ -134,33 +133,22 @@ export async function collectSet(
     }
   };
 
-  const { format, header, quotes, allow_short: allowShort, field, limit = Number.POSITIVE_INFINITY } = plan;
-  const mapped = plan.map === undefined ? KNOWN_COLUMNS : compileMapping(plan.map).columns.flat();
-  const columns = [...mapped, ...filters.columns];
+  const { limit = Number.POSITIVE_INFINITY } = plan;
   const onBad = (row: BadRow) => {
     counts.rows++;
     skip("badRows", row);
   };
-  let mapping: Mapping | undefined;
   let encoder: Encoder | undefined;
-  let checked: string | undefined;
-  const options = { format, header, quotes, allowShort, field, columns, onBadRow, onBad, signal };
-  for await (const batch of readRows(files, options)) {
-    const { file } = batch;
-    if (!mapping || !encoder) {
-      const map = mappingOf(plan.map, batch);
-      mapping = compileMapping(map);
+  for await (const { batch, map, mapping } of mappedRows(plan, files, { onBadRow, onBad, signal })) {
+    if (!encoder) {
       const chosen = context.encoderFor(map);
       encoder = chosen.encoder;
       Object.assign(counts, { fields: describeMapping(map), template: chosen.template });
     }
-    if (file !== checked)
-      requireColumns(plan.name, batch, [...mapping.columns, ...filters.columns.map((one) => [one])]);
-    checked = file;
     for (const [i, row] of batch.rows.entries()) {
       if (counts.rows >= limit) break;
       counts.rows++;
-      await addRow(row, mapping, encoder, { file, line: batch.lines[i] ?? 0 });
+      await addRow(row, mapping, encoder, { file: batch.file, line: batch.lines[i] ?? 0 });
     }
     counts.kept = sample.size;
     context.onProgress?.(counts);

@@ -4,9 +4,8 @@ export { type DataInput, dataFields, dataSchema, planSet } from "./declaration.j
 export { previewOf } from "./encode.js";
 export { compileFilters } from "./filter.js";
 export { type HubDatasetOptions, hubDataset } from "./hub/index.js";
-export { compileMapping } from "./mapping.js";
 export { checkData, type PreparedData, type PrepareProgress, prepareData } from "./prepare.js";
 export { formatOfName, type ReadOptions, type Row, readRows } from "./read/index.js";
 export { DataError } from "./read/row.js";
-export { KNOWN_COLUMNS, mappingOf, requireColumns } from "./recognize-columns.js";
+export { mappedRows } from "./recognize-columns.js";
 export { bytesToDownload, findSource } from "./source.js";

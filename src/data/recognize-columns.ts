@@ -1,8 +1,11 @@
 // The mapping of a set that declares none, by common names of columns.
 import { formatSome } from "../core/index.js";
 import { valueAt } from "../settings/index.js";
+import type { SetPlan } from "./declaration.js";
 import { isPresent } from "./field.js";
-import { type MappingDeclaration, mappingSchema } from "./mapping.js";
+import { compileFilters } from "./filter.js";
+import { compileMapping, type Mapping, type MappingDeclaration, mappingSchema } from "./mapping.js";
+import { type ReadOptions, readRows } from "./read/index.js";
 import { DataError, type RowBatch } from "./read/row.js";
 
 const CONVERSATIONS = ["messages", "conversations", "conversation"] as const;
@@ -19,9 +22,32 @@ const PAIRS = [
 const SYSTEMS = ["system", "system_prompt"] as const;
 const TEXT = "text";
 
-export const KNOWN_COLUMNS: readonly string[] = [
+const KNOWN_COLUMNS: readonly string[] = [
   ...new Set([...CONVERSATIONS, ...PAIRS.flatMap((pair) => Object.values(pair)), ...SYSTEMS, TEXT]),
 ];
+
+/**
+ * The rows of a set, batch by batch, with the mapping that reads them: the same for all of its files.
+ * @throws DataError if a file has none of the columns that are read, or cannot be read
+ */
+export async function* mappedRows(
+  { name, map: declared, filter, format, header, quotes, allow_short: allowShort, field }: SetPlan,
+  files: readonly string[],
+  options: Pick<ReadOptions, "onBadRow" | "onBad" | "signal">,
+) {
+  const filtered = compileFilters(filter).columns;
+  const columns = [...(declared ? compileMapping(declared).columns.flat() : KNOWN_COLUMNS), ...filtered];
+  let map = declared;
+  let mapping: Mapping | undefined;
+  let checked: string | undefined;
+  for await (const batch of readRows(files, { format, header, quotes, allowShort, field, columns, ...options })) {
+    map ??= mappingOf(declared, batch);
+    mapping ??= compileMapping(map);
+    if (batch.file !== checked) requireColumns(name, batch, [...mapping.columns, ...filtered.map((one) => [one])]);
+    checked = batch.file;
+    yield { batch, map, mapping };
+  }
+}
 
 /**
  * The declared mapping, otherwise one by the names of the columns.
@@ -58,7 +84,7 @@ function columnsOf({ columns, rows }: RowBatch): ReadonlySet<string> {
  * @param wanted columns that are read, each as a list of alternatives
  * @throws DataError if the rows have none of the alternatives
  */
-export function requireColumns(set: string, batch: RowBatch, wanted: readonly (readonly string[])[]): void {
+function requireColumns(set: string, batch: RowBatch, wanted: readonly (readonly string[])[]): void {
   const present = columnsOf(batch);
   const missing = wanted.filter((alternatives) => !alternatives.some((column) => isPresent(column, present)));
   if (missing.length === 0) return;

@@ -143,23 +143,16 @@ async function compareTask(
   methods: readonly (readonly ComparableTask[])[],
   options: CompareResultsOptions,
 ): Promise<TaskComparison | string> {
-  const read: Awaited<ReturnType<ComparableTask["read"]>>[][] = [];
-  for (const runs of methods) {
-    const found: (typeof read)[number] = [];
-    for (const run of runs) found.push(await run.read());
-    read.push(found);
-  }
+  const read = await Promise.all(methods.map((runs) => Promise.all(runs.map((run) => run.read()))));
   const [reference = [], ...others] = read;
-  const [[first] = [], ...rest] = read;
-  const [
-    { task, title, protocol, shots, answers } = { task: "", title: "", protocol: "", shots: 0, answers: undefined },
-  ] = methods[0] ?? [];
-  if (!first) return "has no samples";
-  for (const { samples } of [...reference.slice(1), ...rest.flat()]) {
+  const [[asked] = []] = methods;
+  const runs = read.flat();
+  const [first, ...rest] = runs;
+  if (!first || !asked) return "has no samples";
+  for (const { samples } of rest) {
     const changed = changedQuestions(first.samples, samples);
     if (changed !== undefined) return changed;
   }
-  const runs = read.flat();
   const shared = first.metrics.filter(
     (metric) =>
       runs.every((run) => run.metrics.some(({ name, by }) => name === metric.name && by === metric.by)) &&
@@ -181,6 +174,7 @@ async function compareTask(
     );
   });
   const tied = Math.max(...runs.map(({ tied = 0 }) => tied));
+  const { task, title, protocol, shots, answers } = asked;
   return { task, title, protocol, shots, answers, tied, comparisons };
 }
 
@@ -202,15 +196,10 @@ function compareMethods(
   second: readonly Run[],
   { seed = 0, resamples = 1000 }: CompareResultsOptions,
 ): Comparison & { readonly degrees?: number } {
-  const [before, after] = [first, second].map((runs) => runs.map(({ samples }) => samples)) as [
-    ComparableSample[][],
-    ComparableSample[][],
-  ];
-  const [one, other] = [before[0], after[0]];
-  if (before.length === 1 && after.length === 1 && one && other) {
-    return compareItems(metric, one, other, { seed, resamples });
-  }
-  return compareRuns(metric, before, after, { seed, resamples });
+  const samplesOf = (runs: readonly Run[]) => runs.map(({ samples }) => samples);
+  const [[one, ...before], [other, ...after]] = [samplesOf(first), samplesOf(second)];
+  if (before.length + after.length === 0 && one && other) return compareItems(metric, one, other, { seed, resamples });
+  return compareRuns(metric, samplesOf(first), samplesOf(second), { seed, resamples });
 }
 
 function detectableIn(

@@ -1,7 +1,8 @@
 // Data sets with made rows in the layouts of the real ones: what tasks and training runs read, in a folder or on the fake hub.
 import { gzipSync } from "node:zlib";
 import { LANGUAGES as ALL_LANGUAGES } from "../../src/core/index.js";
-import { checkData, compileFilters, compileMapping, planSet } from "../../src/data/index.js";
+import { checkData, compileFilters, planSet } from "../../src/data/index.js";
+import { compileMapping } from "../../src/data/mapping.js";
 import { MMLU_SUBJECTS } from "../../src/evaluate/tasks/mmlu.js";
 
 /** Contents by path. */

@@ -79,11 +79,8 @@ export function mostEvaluated(merge: Merge, { budget }: Pick<Search, "budget">):
 
 /** A recipe with fields set. A name with dots is the path of an inner field, such as `models.0.weight`. */
 export function withFields<T>(recipe: Readonly<Record<string, T>>, fields: Fields): Record<string, T | Json> {
-  let all: Record<string, T | Json> = { ...recipe };
-  for (const [name, value] of Object.entries(fields)) {
-    all = name.includes(".") ? (withValue(all, name.split("."), value) as typeof all) : { ...all, [name]: value };
-  }
-  return all;
+  const set = (all: unknown, [name, value]: [string, Json]) => withValue(all, name.split("."), value);
+  return Object.entries(fields).reduce(set, recipe) as Record<string, T | Json>;
 }
 
 function withValue(inside: unknown, [first = "", ...rest]: readonly string[], value: Json): unknown {

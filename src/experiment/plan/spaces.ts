@@ -1,7 +1,7 @@
 // Spaces of merges: which fields are whole numbers, and the configurations that are known before any result.
 import { Random } from "../../core/index.js";
 import { recipeProblems } from "../../merge/index.js";
-import type { Problem } from "../../settings/index.js";
+import { type Problem, valueAt } from "../../settings/index.js";
 import { cellsOf, type Fields, fieldsAt, pointOf, type Space, sizeOf, type Variable } from "../search/space.js";
 import { type Configuration, configurationsOf, identityOf, nameConfigurations, withFields } from "./configurations.js";
 import { bindingsOf, bindRecipe, type Member, nameProblems, placesOf } from "./expert-names.js";
@@ -142,18 +142,6 @@ function valueProblems(merge: Merge, path: string, value: Fields[string], member
     .filter((problem) => at.every((part, i) => i >= problem.path.length || String(problem.path[i]) === part))
     .filter((problem) => problem.path.length > 0)
     .map(({ message }) => message);
-}
-
-function valueAt(recipe: unknown, path: string): unknown {
-  return path
-    .split(".")
-    .reduce<unknown>(
-      (inside, part) =>
-        typeof inside === "object" && inside !== null && Object.hasOwn(inside, part)
-          ? (inside as Record<string, unknown>)[part]
-          : undefined,
-      recipe,
-    );
 }
 
 /** Whether a field takes both ends of a range, but no number between whole ones. */

@@ -1,17 +1,6 @@
 import { resolve } from "node:path";
 import { exists } from "../../core/index.js";
-import {
-  checkData,
-  compileFilters,
-  compileMapping,
-  DataError,
-  findSource,
-  KNOWN_COLUMNS,
-  mappingOf,
-  planSet,
-  readRows,
-  requireColumns,
-} from "../../data/index.js";
+import { checkData, compileFilters, DataError, findSource, mappedRows, planSet } from "../../data/index.js";
 
 const ROWS = 20;
 
@@ -56,20 +45,13 @@ async function checkFile(
   isStrict: boolean,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  const { format, header, quotes, allow_short: allowShort, field } = plan;
   const filters = compileFilters(plan.filter);
-  const mapped = plan.map === undefined ? KNOWN_COLUMNS : compileMapping(plan.map).columns.flat();
-  const columns = [...mapped, ...filters.columns];
-  const options = { format, header, quotes, allowShort, field, columns, onBadRow: "skip", signal } as const;
-  for await (const batch of readRows([file], options)) {
-    const { rows, lines } = batch;
-    const mapping = compileMapping(mappingOf(plan.map, batch));
-    requireColumns(plan.name, batch, [...mapping.columns, ...filters.columns.map((column) => [column])]);
-    for (const [i, row] of rows.slice(0, isStrict ? ROWS : 0).entries()) {
+  for await (const { batch, mapping } of mappedRows(plan, [file], { onBadRow: "skip", signal })) {
+    for (const [i, row] of batch.rows.slice(0, isStrict ? ROWS : 0).entries()) {
       if (filters.ofRows.some(({ passes }) => !passes(row))) continue;
       const mapped = mapping.map(row);
       if (mapped === "empty" || !("problem" in mapped)) continue;
-      throw new DataError(`${plan.name}: ${file}, line ${lines[i]}: ${mapped.problem}`, { file });
+      throw new DataError(`${plan.name}: ${file}, line ${batch.lines[i]}: ${mapped.problem}`, { file });
     }
     return;
   }
