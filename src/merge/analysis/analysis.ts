@@ -1,6 +1,6 @@
 // Measures where experts changed from their base (Bandarkar et al., arXiv 2410.01335, section 3.2).
 
-import { elementCount, groupBy, plural, RecipeError, type Shape } from "../../core/index.js";
+import { elementCount, groupBy, plural, RecipeError } from "../../core/index.js";
 import {
   analyzeTensors,
   type ExpertDelta,
@@ -75,12 +75,7 @@ export interface Figures {
   readonly pairs: readonly PairFigures[];
 }
 
-export interface TensorAnalysis extends Figures {
-  readonly tensor: string;
-  readonly shape: Shape;
-  readonly layer: number | null;
-  readonly part: Part;
-}
+export interface TensorAnalysis extends Figures, Pick<TensorDelta, "tensor" | "shape" | "layer" | "part"> {}
 
 /** Where experts changed, by tensor, part, layer and model. The content of analysis.json. */
 export interface Analysis {
@@ -198,13 +193,10 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     rowAxis,
     experts: names,
     thresholds: resolved,
-    tensors: counted.map((delta) => ({
-      tensor: delta.tensor,
-      shape: delta.shape,
-      layer: delta.layer,
-      part: delta.part,
-      ...figures([delta], names),
-    })),
+    tensors: counted.map((delta) => {
+      const { tensor, shape, layer, part } = delta;
+      return { tensor, shape, layer, part, ...figures([delta], names) };
+    }),
     parts: grouped(counted.filter(isNotBias), ({ layer, part }) => `${layer} ${part}`).sort(
       (a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers) || compareParts(a.part, b.part),
     ),

@@ -1,6 +1,6 @@
 import { formatRanges, groupBy, RecipeError } from "../../core/index.js";
 import { blockOf, pairsOf } from "../../weights/index.js";
-import { defaultSwapLayers, ownerOfLayer, PAPER_DEPTH } from "../methods/swap.js";
+import { defaultSwapLayers, ownerOfLayer, PAPER_DEPTH, type SwapLayers } from "../methods/swap.js";
 import { sharesOf, shareWeights } from "../methods/weights-by-owner.js";
 import type { RecipeInput } from "../plan/recipe.js";
 import type { Analysis } from "./analysis.js";
@@ -115,29 +115,17 @@ function isFirstOfItsKind({ recipe }: Draft, index: number, all: readonly Draft[
   return all.findIndex((other) => JSON.stringify(other.recipe) === same) === index;
 }
 
-interface Counts {
-  readonly bottom: number;
-  readonly top: number;
-  readonly bottom_transition: number;
-  readonly top_transition: number;
-}
-
 /** Configurations the paper found effective at 32 layers, scaled to the depth. */
 function paperRange(depth: number, { sources }: SuggestOptions): Draft[] {
   const scaled = (count: number) => Math.round((count * depth) / PAPER_DEPTH);
-  const fitting = (counts: Counts): Counts | undefined => {
-    const { bottom, top, bottom_transition, top_transition } = counts;
-    return bottom + top + bottom_transition + top_transition < depth ? counts : undefined;
-  };
-  const of = (bottom: number, top: number, transitions = 0) =>
-    fitting({
-      bottom: Math.max(1, scaled(bottom)),
-      top: scaled(top),
-      bottom_transition: scaled(transitions),
-      top_transition: scaled(transitions),
-    });
-  const swap = (name: string, counts: Counts | undefined, reason: string, weights?: "magnitude"): Draft[] => {
-    if (!counts) return [];
+  const of = (bottom: number, top: number, transitions = 0): SwapLayers => ({
+    bottom: Math.max(1, scaled(bottom)),
+    top: scaled(top),
+    bottom_transition: scaled(transitions),
+    top_transition: scaled(transitions),
+  });
+  const swap = (name: string, counts: SwapLayers, reason: string, weights?: "magnitude"): Draft[] => {
+    if (Object.values(counts).reduce((sum, count) => sum + count, 0) >= depth) return [];
     const { task, language, base } = sources;
     const recipe = { method: "swap" as const, task, language, ...counts };
     return [
@@ -170,14 +158,8 @@ function paperRange(depth: number, { sources }: SuggestOptions): Draft[] {
   ];
 }
 
-function ownersOf(counts: Counts, depth: number): Owner[] {
-  const swap = {
-    bottom: counts.bottom,
-    top: counts.top,
-    bottomTransition: counts.bottom_transition,
-    topTransition: counts.top_transition,
-  };
-  return Array.from({ length: depth }, (_, layer) => ownerOfLayer(layer, depth, swap));
+function ownersOf(counts: SwapLayers, depth: number): Owner[] {
+  return Array.from({ length: depth }, (_, layer) => ownerOfLayer(layer, depth, counts));
 }
 
 /** `language 0-4, 30-31; task 5-29` */

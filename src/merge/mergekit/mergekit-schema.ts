@@ -39,10 +39,10 @@ const setting = z.union(
 export type Spread = z.output<typeof spread>;
 export type Setting = z.output<typeof setting>;
 
-const parameters = z
-  .record(z.string(), setting, { error: "must be a mapping of parameters" })
-  .nullish()
-  .transform((value) => value ?? undefined);
+/** A field that may be null, which is as if it were not there. */
+export const optional = <T extends z.ZodType>(of: T) => of.nullish().transform((value) => value ?? undefined);
+
+const parameters = optional(z.record(z.string(), setting, { error: "must be a mapping of parameters" }));
 
 export type Parameters = z.output<typeof parameters>;
 
@@ -74,8 +74,6 @@ function nameOf(place: z.output<typeof located>, problem: (message: string) => v
   return source;
 }
 
-const optionalReference = reference.nullish().transform((value) => value ?? undefined);
-
 const layerRange = z
   .tuple([z.int().min(0), z.int().min(0)], { error: "must be [first, last + 1], such as [0, 16]" })
   .refine(([first, end]) => first < end, "must have at least one layer: [first, last + 1]");
@@ -91,7 +89,7 @@ const source = z.object(
 const slice = z.object(
   {
     sources: listed(source, "sources"),
-    base_model: optionalReference,
+    base_model: optional(reference),
     parameters,
   },
   { error: "must be { sources }" },
@@ -104,10 +102,9 @@ const module = z.object(
   { error: "must have models or slices" },
 );
 
-const tokenizerSource = z
-  .union([z.literal("base"), z.literal("union"), reference], { error: "must be base, union, or one of the models" })
-  .nullish()
-  .transform((value) => value ?? undefined);
+const tokenizerSource = optional(
+  z.union([z.literal("base"), z.literal("union"), reference], { error: "must be base, union, or one of the models" }),
+);
 
 const TOKEN_ROW = "must be one of the models, { kind: model_token, model, token }, or { kind: zero }";
 
@@ -137,15 +134,13 @@ const tokenizer = z.object({
   pad_to_multiple_of: z.int().min(1).nullish(),
 });
 
-export type TokenRowEntry = z.output<typeof tokenRow>;
-
 const DTYPES = ["bfloat16", "float16", "float32"] as const;
-export const dtype = z
-  .string()
-  .transform((name) => name.replace(/^torch\./, ""))
-  .pipe(z.enum(DTYPES, { error: `is not supported; it must be one of ${DTYPES.join(", ")}` }))
-  .nullish()
-  .transform((value) => value ?? undefined);
+export const dtype = optional(
+  z
+    .string()
+    .transform((name) => name.replace(/^torch\./, ""))
+    .pipe(z.enum(DTYPES, { error: `is not supported; it must be one of ${DTYPES.join(", ")}` })),
+);
 
 export const configuration = z.object({
   name: z.string().nullish(),
@@ -153,7 +148,7 @@ export const configuration = z.object({
   models: listed(model, "models").nullish(),
   slices: listed(slice, "slices").nullish(),
   modules: recordOf(module).nullish(),
-  base_model: optionalReference,
+  base_model: optional(reference),
   parameters,
   dtype,
   out_dtype: dtype,

@@ -5,23 +5,16 @@ import { checkSchema, type Problem } from "../../settings/index.js";
 import { GATE_MODES } from "../../values/index.js";
 import { mixtureProblems } from "../methods/moe.js";
 import type { RecipeInput } from "../plan/recipe.js";
-import { dtype, listed, reference, unknownProblems } from "./mergekit-schema.js";
+import { dtype, listed, optional, reference, unknownProblems } from "./mergekit-schema.js";
 import type { MergekitRecipe } from "./translate.js";
 
-const optional = <T extends z.ZodType>(of: T) => of.nullish().transform((value) => value ?? undefined);
-const prompts = z
-  .array(z.string(), { error: "must be a list of texts" })
-  .nullish()
-  .transform((value) => value ?? []);
+const prompts = optional(z.array(z.string(), { error: "must be a list of texts" })).transform((value) => value ?? []);
 
 const expert = z.object({
   source_model: reference,
   positive_prompts: prompts,
   negative_prompts: prompts,
-  residual_scale: z
-    .number()
-    .nullish()
-    .transform((value) => value ?? 1),
+  residual_scale: optional(z.number()).transform((value) => value ?? 1),
   noise_scale: z
     .union([z.null(), z.literal(0)], { error: "is not supported: its noise has no seed. Remove it." })
     .optional(),

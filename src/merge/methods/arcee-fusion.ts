@@ -3,7 +3,7 @@ import { elementCount } from "../../core/index.js";
 import type { Value } from "../../values/index.js";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
-import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
+import { addedToBase } from "./operand.js";
 
 export const arceeFusion = defineMethod({
   name: "arcee_fusion",
@@ -19,22 +19,18 @@ export const arceeFusion = defineMethod({
   example: { method: "arcee_fusion", expert: "math-expert", base: "base" },
   tensors: (_, sources, context) => {
     const expert = sources.get("expert");
-    const base = requireBase(sources.base, "Arcee fusion needs");
-    return computed(expert, [expert, base], context, (name, tensor) => {
-      const from = tensorOf(base, name).value;
-      if (isEmpty(tensor)) return from;
-      const delta = deltaOf(name, expert, base);
+    return addedToBase([expert], sources.base, "Arcee fusion needs", context, (name, tensor, [change], from) => {
       const importance: Value = { op: "importance", of: [tensor.value, from] };
       const last = elementCount(tensor.shape) - 1;
       const low = context.measure({
-        id: `importance of ${name} of ${expert.label} against ${base.label}`,
+        id: `importance of ${name} of ${expert.label} against ${sources.base?.label}`,
         kind: "order",
         label: "importance of changes",
         values: [importance],
         ranks: [0.25, 0.5, 0.75].map((share) => Math.floor(share * last)),
         combine: ([q1 = 0, median = 0, q3 = 0]) => [median + 1.5 * (q3 - q1)],
       });
-      return plus(from, [{ weight: 1, value: { op: "trim-by", of: [delta, importance], low } }]);
+      return [{ weight: 1, value: { op: "trim-by", of: [change as Value, importance], low } }];
     });
   },
 });

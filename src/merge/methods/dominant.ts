@@ -4,7 +4,7 @@ import { z } from "zod";
 import { expertFields } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, copyTensor, requireBase } from "./operand.js";
-import { dominantWeights, measureOwners } from "./weights-by-owner.js";
+import { dominantWeights, mergeByOwner, unitField } from "./weights-by-owner.js";
 
 export const dominant = defineMethod({
   name: "dominant",
@@ -17,10 +17,7 @@ export const dominant = defineMethod({
   tag: "layer-swap",
   fields: () => ({
     ...expertFields({}),
-    by: z
-      .enum(["layer", "module"])
-      .default("layer")
-      .describe("unit to decide on: a whole layer, or its attention and its feed-forward separately"),
+    by: unitField("layer"),
     margin: z
       .number()
       .min(0, "must be at least 0")
@@ -46,15 +43,15 @@ export const dominant = defineMethod({
     const labels = models.map(({ label }) => label).join(", ");
     const id = `dominant of ${labels} against ${root.label} by ${by} with margin ${margin}, otherwise ${otherwise}`;
     const weigh = (sizes: readonly (readonly number[])[]) => dominantWeights(sizes, margin, otherwise);
-    const weightsOf = measureOwners(owners, root, { id, by, sum: "root", weigh }, context);
-    return new Map(
-      [...lead.tensors].map(([name, tensor]) => {
-        const weights = weightsOf(tensor);
-        if (!weights && outside !== "average") return [name, copyTensor(name, outside === "first" ? lead : root)];
-        const terms = (weights ? owners : models).map((operand, i) => ({ operand, weight: weights?.[i] ?? 1 }));
-        return [name, average(name, terms, context)];
-      }),
-    );
+    const atAll = (name: string) => {
+      if (outside !== "average") return copyTensor(name, outside === "first" ? lead : root);
+      return average(
+        name,
+        models.map((operand) => ({ operand, weight: 1 })),
+        context,
+      );
+    };
+    return mergeByOwner(owners, root, { id, by, sum: "root", weigh }, atAll, context);
   },
   weighting: () => "by shares of change (measured first)",
 });

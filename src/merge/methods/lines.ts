@@ -1,8 +1,9 @@
 // LiNeS: scales the change of a model or of a merge by depth, small at the input and whole at the output.
 import { z } from "zod";
+import type { Value } from "../../values/index.js";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
-import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
+import { addedToBase } from "./operand.js";
 
 export const lines = defineMethod({
   name: "lines",
@@ -19,12 +20,9 @@ export const lines = defineMethod({
   example: { method: "lines", expert: "math-expert", base: "base", alpha: 0.3 },
   tensors: ({ alpha, beta = 1 - alpha }, sources, context) => {
     const expert = sources.get("expert");
-    const base = requireBase(sources.base, "LiNeS needs");
-    return computed(expert, [expert, base], context, (name, tensor) => {
-      const from = tensorOf(base, name).value;
-      if (isEmpty(tensor)) return from;
-      const depth = tensor.layer === null || expert.layers < 2 ? 0 : tensor.layer / (expert.layers - 1);
-      return plus(from, [{ weight: alpha + beta * depth, value: deltaOf(name, expert, base) }]);
+    return addedToBase([expert], sources.base, "LiNeS needs", context, (_, { layer }, [change]) => {
+      const depth = layer === null || expert.layers < 2 ? 0 : layer / (expert.layers - 1);
+      return [{ weight: alpha + beta * depth, value: change as Value }];
     });
   },
 });

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { stockRatio } from "../../weights/index.js";
 import { expertFields } from "./fields.js";
 import { defineMethod } from "./method.js";
-import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
+import { addedToBase } from "./operand.js";
 
 export const modelStock = defineMethod({
   name: "model_stock",
@@ -22,14 +22,9 @@ export const modelStock = defineMethod({
       .describe("take the angles of each stored row instead of the flattened tensor; default false"),
   }),
   example: { method: "model_stock", models: ["math-expert", "swahili-expert", "base+swahili-adapter"], base: "base" },
-  tensors: ({ rows }, { models, base }, context) => {
-    const root = requireBase(base, "Model Stock needs");
-    return computed(models[0] ?? root, [...models, root], context, (name, tensor) => {
-      if (isEmpty(tensor)) return tensorOf(root, name).value;
-      const values = models.map((model) => deltaOf(name, model, root));
-      if (rows) {
-        return plus(tensorOf(root, name).value, [{ weight: 1, value: { op: "stock-rows", of: values } }]);
-      }
+  tensors: ({ rows }, { models, base }, context) =>
+    addedToBase(models, base, "Model Stock needs", context, (name, _, values) => {
+      if (rows) return [{ weight: 1, value: { op: "stock-rows", of: values } }];
       const { measured } = context.measure({
         id: `angles of ${name} of ${models.map(({ label }) => label).join(", ")}`,
         kind: "gram",
@@ -37,8 +32,6 @@ export const modelStock = defineMethod({
         values,
         combine: (gram) => [stockRatio(gram)],
       });
-      const mean = { blend: values.map((value) => ({ weight: 1, value })) };
-      return plus(tensorOf(root, name).value, [{ weight: { measured }, value: mean }]);
-    });
-  },
+      return [{ weight: { measured }, value: { blend: values.map((value) => ({ weight: 1, value })) } }];
+    }),
 });

@@ -11,19 +11,12 @@ import {
   type Shape,
   sameShape,
 } from "../../core/index.js";
-import type { Measurement, Value, Weight, WeightedValue } from "../../values/index.js";
-import type { Checkpoint, Part, Seed } from "../../weights/index.js";
+import type { Measurement, Step, Value, Weight, WeightedValue } from "../../values/index.js";
+import type { Checkpoint, Seed } from "../../weights/index.js";
 
-export interface OperandTensor {
-  readonly dtype: DType;
-  readonly shape: Shape;
-  readonly layer: number | null;
-  readonly part: Part;
+export interface OperandTensor extends Omit<Step, "tensor"> {
   /** Stored [in, out]. */
   readonly transposed?: true;
-  /** Names of the sources it comes from. */
-  readonly origin: readonly string[];
-  readonly value: Value;
 }
 
 export interface Operand {
@@ -184,6 +177,27 @@ export function isEmpty({ shape }: OperandTensor): boolean {
 /** expert - base. */
 export function deltaOf(name: string, expert: Operand, base: Operand): Value {
   return { op: "subtract", of: [tensorOf(expert, name).value, tensorOf(base, name).value] };
+}
+
+/**
+ * The base plus what is made of the experts' changes, tensor by tensor.
+ * @param needs who needs the base, such as "SCE needs"
+ * @param make weighted values, of the changes in a tensor and the base's value of it
+ */
+export function addedToBase(
+  experts: readonly Operand[],
+  base: Operand | undefined,
+  needs: string,
+  context: PlanContext,
+  make: (name: string, tensor: OperandTensor, changes: readonly Value[], from: Value) => readonly WeightedValue[],
+): Map<string, OperandTensor> {
+  const root = requireBase(base, needs);
+  return computed(experts[0] ?? root, [...experts, root], context, (name, tensor) => {
+    const from = tensorOf(root, name).value;
+    if (isEmpty(tensor)) return from;
+    const changes = experts.map((expert) => deltaOf(name, expert, root));
+    return plus(from, make(name, tensor, changes, from));
+  });
 }
 
 /** base + sum(weight * change). */

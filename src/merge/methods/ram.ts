@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Value, Weight } from "../../values/index.js";
 import { expertFields, lambdaField } from "./fields.js";
 import { defineMethod, type Method } from "./method.js";
-import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
+import { addedToBase, requireBase } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 
 const common = () => ({
@@ -59,15 +59,12 @@ function united(
   context: Parameters<Method["tensors"]>[2],
   scaled?: { readonly r: number; readonly alpha: number },
 ) {
-  const root = requireBase(base, "RAM needs");
-  const [lead = root] = models;
+  const [lead = requireBase(base, "RAM needs")] = models;
   const lambda = resolveParameter(factor, 1, "lambda", lead);
   const labels = models.map(({ label }) => label).join(", ");
-  return computed(lead, [...models, root], context, (name, tensor) => {
-    const from = tensorOf(root, name).value;
-    if (isEmpty(tensor)) return from;
-    const active = models.map((model): Value => {
-      return { op: "trim", of: [deltaOf(name, model, root)], low: above(threshold), high: Number.MAX_VALUE };
+  return addedToBase(models, base, "RAM needs", context, (name, _, changes) => {
+    const active = changes.map((change): Value => {
+      return { op: "trim", of: [change], low: above(threshold), high: Number.MAX_VALUE };
     });
     const unite = (alone: readonly Weight[], shared: number): Value => ({ op: "unite", of: active, alone, shared });
     let scales: readonly Weight[] = active.map(() => 1);
@@ -96,6 +93,6 @@ function united(
       });
       scales = models.map((_, at) => ({ measured, at }));
     }
-    return plus(from, [{ weight: lambda(name), value: unite(scales, 1) }]);
+    return [{ weight: lambda(name), value: unite(scales, 1) }];
   });
 }

@@ -3,7 +3,7 @@
 import type { Value } from "../../values/index.js";
 import { expertFields, lambdaField } from "./fields.js";
 import { defineMethod } from "./method.js";
-import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
+import { addedToBase, requireBase } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 import { shareField } from "./task-vectors.js";
 
@@ -22,17 +22,13 @@ export const sce = defineMethod({
   }),
   example: { method: "sce", models: ["math-expert", "swahili-expert"], base: "base", select: 0.1 },
   tensors: (recipe, { models, base }, context) => {
-    const root = requireBase(base, "SCE needs");
-    const [lead = root] = models;
+    const [lead = requireBase(base, "SCE needs")] = models;
     const select = resolveParameter(recipe.select, 1, "select", lead);
     const lambda = resolveParameter(recipe.lambda, 1, "lambda", lead);
-    return computed(lead, [...models, root], context, (name, tensor) => {
-      const from = tensorOf(root, name).value;
-      if (isEmpty(tensor)) return from;
-      const deltas = models.map((model) => deltaOf(name, model, root));
+    return addedToBase(models, base, "SCE needs", context, (name, _, deltas) => {
       const who = `${name} of ${models.map(({ label }) => label).join(", ")}`;
       const share = select(name);
-      let selected: Value[] = deltas;
+      let selected = deltas;
       if (share < 1) {
         const variance: Value = { op: "variance", of: deltas };
         const threshold = context.measure({
@@ -42,7 +38,7 @@ export const sce = defineMethod({
           values: [variance],
           share,
         });
-        selected = deltas.map((delta) => ({ op: "trim-by", of: [delta, variance], low: threshold }));
+        selected = deltas.map((delta): Value => ({ op: "trim-by", of: [delta, variance], low: threshold }));
       }
       const { measured } = context.measure({
         id: `sizes of ${who}, select ${share}`,
@@ -60,7 +56,7 @@ export const sce = defineMethod({
         normalize: true,
         tie: 1,
       };
-      return plus(from, [{ weight: lambda(name), value: merged }]);
+      return [{ weight: lambda(name), value: merged }];
     });
   },
 });

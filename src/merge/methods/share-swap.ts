@@ -4,7 +4,7 @@ import { z } from "zod";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, copyTensor, requireBase } from "./operand.js";
-import { measureOwners, shareWeights } from "./weights-by-owner.js";
+import { mergeByOwner, shareWeights, unitField } from "./weights-by-owner.js";
 
 export const shareSwap = defineMethod({
   name: "share_swap",
@@ -18,10 +18,7 @@ export const shareSwap = defineMethod({
     task: sourceField("the task expert"),
     language: sourceField("the language expert"),
     base: sourceField("model that both were fine-tuned from"),
-    by: z
-      .enum(["layer", "module"])
-      .default("module")
-      .describe("unit to decide on: a whole layer, or its attention and its feed-forward separately"),
+    by: unitField("module"),
     tau: z.number().min(0).default(0.001).describe("difference of shares above which one expert gives the whole unit"),
     alpha: z
       .number()
@@ -41,19 +38,13 @@ export const shareSwap = defineMethod({
     const id = `shares of ${task.label} and ${language.label} against ${base.label} by ${by}, tau ${tau}, alpha ${alpha}`;
     const weigh = (sizes: readonly (readonly number[])[]) => shareWeights(sizes, tau, alpha);
     const sum = by === "layer" ? "sum" : "root";
-    const weightsOf = measureOwners([task, language], base, { id, by, sum, weigh }, context);
-    return new Map(
-      [...task.tensors].map(([name, tensor]) => {
-        const weights = weightsOf(tensor);
-        if (!weights && outside !== "average") return [name, copyTensor(name, sources.get(outside))];
-        const [ofTask = 0, ofLanguage = 0] = weights ?? [alpha, 1 - alpha];
-        const terms = [
-          { operand: task, weight: ofTask },
-          { operand: language, weight: ofLanguage },
-        ];
-        return [name, average(name, terms, context)];
-      }),
-    );
+    const terms = [
+      { operand: task, weight: alpha },
+      { operand: language, weight: 1 - alpha },
+    ];
+    const atAll = (name: string) =>
+      outside === "average" ? average(name, terms, context) : copyTensor(name, sources.get(outside));
+    return mergeByOwner([task, language], base, { id, by, sum, weigh }, atAll, context);
   },
   weighting: () => "by shares of change (measured first)",
 });

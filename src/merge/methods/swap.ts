@@ -107,12 +107,7 @@ function describeLayers({ language, average: averaged }: NonNullable<SwapRecipe[
 }
 
 /** Numbers of layers from the input to the output; the rest in the middle is the task expert's. */
-export interface SwapLayers {
-  readonly bottom: number;
-  readonly top: number;
-  readonly bottomTransition: number;
-  readonly topTransition: number;
-}
+export type SwapLayers = Readonly<Record<"bottom" | "top" | "bottom_transition" | "top_transition", number>>;
 
 // The configuration found effective (arXiv 2410.01335, section 4.2), for a depth of 32.
 export const PAPER_DEPTH = 32;
@@ -130,29 +125,25 @@ export function defaultSwapLayers(layers: number): { bottom: number; top: number
 }
 
 /** Fills in the defaults for a depth. @throws RecipeError if the counts exceed the depth */
-function swapLayers(
-  recipe: Pick<SwapRecipe, "bottom" | "top" | "bottom_transition" | "top_transition">,
-  layers: number,
-): SwapLayers {
+function swapLayers(recipe: SwapRecipe, layers: number): SwapLayers {
   const defaults = defaultSwapLayers(layers);
-  const { bottom = defaults.bottom, top = defaults.top } = recipe;
-  const result = { bottom, top, bottomTransition: recipe.bottom_transition, topTransition: recipe.top_transition };
-  const sum = bottom + recipe.bottom_transition + recipe.top_transition + top;
+  const { bottom = defaults.bottom, top = defaults.top, bottom_transition, top_transition } = recipe;
+  const sum = bottom + bottom_transition + top_transition + top;
   if (sum > layers) {
     throw RecipeError.at(
       { field: "bottom", expected: `at most ${layers}`, actual: String(sum) },
-      `bottom ${bottom} + bottom_transition ${recipe.bottom_transition} + top_transition ${recipe.top_transition} + top ${top} ` +
+      `bottom ${bottom} + bottom_transition ${bottom_transition} + top_transition ${top_transition} + top ${top} ` +
         `is ${sum}, more than the ${layers} layers of the model; choose fewer`,
     );
   }
-  return result;
+  return { bottom, top, bottom_transition, top_transition };
 }
 
 /** Which expert a layer comes from. */
 export function ownerOfLayer(layer: number, layers: number, counts: SwapLayers): "task" | "language" | "average" {
-  const { bottom, top, bottomTransition, topTransition } = counts;
+  const { bottom, top, bottom_transition, top_transition } = counts;
   if (layer < bottom || layer > layers - 1 - top) return "language";
-  if (layer >= bottom + bottomTransition && layer <= layers - 1 - top - topTransition) return "task";
+  if (layer >= bottom + bottom_transition && layer <= layers - 1 - top - top_transition) return "task";
   return "average";
 }
 

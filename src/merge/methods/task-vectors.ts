@@ -7,16 +7,7 @@ import { factorOf } from "../../weights/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { expertFields, lambdaField, parametersOf, weightField } from "./fields.js";
 import { defineMethod, type Sources } from "./method.js";
-import {
-  computed,
-  deltaOf,
-  isEmpty,
-  type Operand,
-  type OperandTensor,
-  type PlanContext,
-  plus,
-  requireBase,
-} from "./operand.js";
+import { addedToBase, type Operand, type OperandTensor, type PlanContext, requireBase } from "./operand.js";
 import {
   boundedParameter,
   type Parameter,
@@ -187,15 +178,12 @@ export function mergeTaskVectors(
   const lambda = resolveParameter(recipe.lambda, 1, "lambda", lead);
   const weigh = context.isOnFactors ? rootOf : (_: string, weight: number) => weight;
   const normalizes = resolveSwitch(recipe.normalize ?? isNormalized, isNormalized, "normalize", lead);
-  return computed(lead, [...models, root], context, (name, tensor) => {
-    const from = root.tensors.get(name)?.value as Value;
-    if (isEmpty(tensor)) return from;
+  return addedToBase(models, root, "", context, (name, tensor, changes) => {
     const terms = models.map((expert, model) => {
-      const delta = deltaOf(name, expert, root);
       const weight = weigh(name, weights[model]?.(name) ?? 1);
-      return { weight, value: sparsify({ name, tensor, model, expert, delta }) };
+      return { weight, value: sparsify({ name, tensor, model, expert, delta: changes[model] as Value }) };
     });
-    return plus(from, [{ weight: weigh(name, lambda(name)), value: join(terms, normalizes(name), name) }]);
+    return [{ weight: weigh(name, lambda(name)), value: join(terms, normalizes(name), name) }];
   });
 }
 

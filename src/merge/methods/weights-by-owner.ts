@@ -1,8 +1,8 @@
 // Measures which expert owns each layer or module, by its change relative to the base, as weights of the experts.
+import { z } from "zod";
 import { groupBy } from "../../core/index.js";
-import type { Weight } from "../../values/index.js";
 import { blockOf } from "../../weights/index.js";
-import { isMeasurable, type Operand, type OperandTensor, type PlanContext, tensorOf } from "./operand.js";
+import { average, isMeasurable, type Operand, type OperandTensor, type PlanContext, tensorOf } from "./operand.js";
 
 interface OwnershipOptions {
   /** Names all that the weights depend on. */
@@ -15,16 +15,25 @@ interface OwnershipOptions {
   readonly weigh: (sizes: readonly (readonly number[])[]) => readonly number[];
 }
 
+/** The unit that owners are found of. */
+export const unitField = (usual: "layer" | "module") =>
+  z
+    .enum(["layer", "module"])
+    .default(usual)
+    .describe("unit to decide on: a whole layer, or its attention and its feed-forward separately");
+
 /**
- * Measures owners.
- * @returns the experts' weights in a tensor's layer or module; undefined for tensors in no layer
+ * A model in which each layer or module is averaged over the experts by measured weights, mostly 0 and 1.
+ * @param experts the first says which tensors there are
+ * @param outside makes the tensors in no layer
  */
-export function measureOwners(
+export function mergeByOwner(
   experts: readonly Operand[],
   base: Operand,
   { id, by, sum, weigh }: OwnershipOptions,
+  outside: (name: string) => OperandTensor,
   context: PlanContext,
-): (tensor: OperandTensor) => Weight[] | undefined {
+): Map<string, OperandTensor> {
   const groupOf = ({ layer, part }: OperandTensor) => (by === "layer" ? `${layer}` : `${layer} ${blockOf(part)}`);
   const inLayers = [...base.tensors].filter(([, tensor]) => tensor.layer !== null && isMeasurable(tensor));
   const groups = groupBy(inLayers, ([, tensor]) => groupOf(tensor));
@@ -55,10 +64,21 @@ export function measureOwners(
     },
   });
   const order = [...groups.keys()];
-  return (tensor) => {
-    const group = tensor.layer === null ? -1 : order.indexOf(groupOf(tensor));
-    return group < 0 ? undefined : experts.map((_, i) => ({ measured, at: group * experts.length + i }));
-  };
+  return new Map(
+    [...(experts[0] as Operand).tensors].map(([name, tensor]) => {
+      const group = tensor.layer === null ? -1 : order.indexOf(groupOf(tensor));
+      if (group < 0) return [name, outside(name)];
+      const weightOf = (i: number) => ({ measured, at: group * experts.length + i });
+      return [
+        name,
+        average(
+          name,
+          experts.map((operand, i) => ({ operand, weight: weightOf(i) })),
+          context,
+        ),
+      ];
+    }),
+  );
 }
 
 /** Each expert's sizes as shares of their sum. `sizes[group][expert]` */

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { elementCount } from "../../core/index.js";
 import { modelsField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
-import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
+import { addedToBase, tensorOf } from "./operand.js";
 
 export const widen = defineMethod({
   name: "widen",
@@ -24,14 +24,10 @@ export const widen = defineMethod({
     score: z.number().min(-1e3).max(1e3).default(1).describe("factor of the columns that count fully"),
   }),
   example: { method: "widen", models: ["math-expert", "swahili-expert"], base: "base" },
-  tensors: ({ ratio, score }, { models, base }, context) => {
-    const root = requireBase(base, "WIDEN needs");
-    return computed(models[0] ?? root, [...models, root], context, (name, tensor) => {
-      const from = tensorOf(root, name).value;
-      if (isEmpty(tensor)) return from;
+  tensors: ({ ratio, score }, { models, base }, context) =>
+    addedToBase(models, base, "WIDEN needs", context, (name, tensor, changes, from) => {
       const { shape, part, transposed = false } = tensor;
       const isVector = shape.length < 2;
-      const changes = models.map((model) => deltaOf(name, model, root));
       // A column has the weights of one input; of an embedding, those of one token.
       const axis = !isVector && (part === "embed_tokens") !== transposed ? "rows" : "columns";
       const { measured } = context.measure({
@@ -55,9 +51,8 @@ export const widen = defineMethod({
         },
       });
       const matrix = elementCount(shape.slice(-2));
-      return plus(from, [{ weight: 1, value: { op: "scale-lines", of: changes, factors: measured, axis, matrix } }]);
-    });
-  },
+      return [{ weight: 1, value: { op: "scale-lines", of: changes, factors: measured, axis, matrix } }];
+    }),
 });
 
 /** Ranks from 0, ascending, divided by their number; equal values in order. */

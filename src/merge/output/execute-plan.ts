@@ -144,7 +144,7 @@ class Execution {
 
   async run(): Promise<ExecuteResult> {
     const { earlier, isComplete } = await this.check();
-    if (isComplete) return this.#result([], 0, 0, new Map(), false, true);
+    if (isComplete) return this.#result(new Map(), { alreadyComplete: true });
 
     // Times at which headers were read: files may have changed since planning.
     const inputs = this.#plannedTimes();
@@ -170,7 +170,7 @@ class Execution {
       const { factors = [] } = this.#adapter ?? {};
       const bytesRead = factors.reduce((sum, step) => sum + factorBytes(step), outcome.bytesRead);
       const bytesWritten = factors.reduce((sum, step) => sum + tensorBytes(step), outcome.bytesWritten);
-      return this.#result(warnings, bytesRead, bytesWritten, measured, earlier !== undefined, false);
+      return this.#result(measured, { warnings, bytesRead, bytesWritten, resumed: earlier !== undefined });
     } catch (error) {
       throw await this.#folder.abandon(error);
     }
@@ -285,36 +285,20 @@ class Execution {
     return warnings;
   }
 
-  #result(
-    warnings: string[],
-    bytesRead: number,
-    bytesWritten: number,
-    found: Measured,
-    resumed: boolean,
-    alreadyComplete: boolean,
-  ): ExecuteResult {
-    const files = this.#layout.shards.map(({ name }) => name);
-    const measured = Object.fromEntries(
-      [...found].map(([id, result]) => {
-        if (result instanceof Float32Array) return [id, [result.length]];
-        const marked = result instanceof Uint8Array ? result.reduce((sum, mark) => sum + mark, 0) : undefined;
-        return [id, marked === undefined ? (result as readonly number[]) : [marked, result.length]];
-      }),
-    );
-    const share = changedShare(this.#plan, found);
-    const { path: out } = this.#folder;
-    const bytesFetched = this.#fetched() - this.#fetchedBefore;
+  #result(found: Measured, of: Partial<ExecuteResult>): ExecuteResult {
+    const measured = [...found].map(([id, result]): [string, readonly number[]] => {
+      if (result instanceof Float32Array) return [id, [result.length]];
+      if (result instanceof Uint8Array) return [id, [result.reduce((sum, mark) => sum + mark, 0), result.length]];
+      return [id, result];
+    });
     return {
-      out,
-      files,
-      bytesRead,
-      bytesWritten,
-      bytesFetched,
-      measured,
-      changedShare: share,
-      resumed,
-      alreadyComplete,
-      warnings,
+      out: this.#folder.path,
+      files: this.#layout.shards.map(({ name }) => name),
+      ...{ bytesRead: 0, bytesWritten: 0, bytesFetched: this.#fetched() - this.#fetchedBefore },
+      measured: Object.fromEntries(measured),
+      changedShare: changedShare(this.#plan, found),
+      ...{ resumed: false, alreadyComplete: false, warnings: [] },
+      ...of,
     };
   }
 }

@@ -2,15 +2,11 @@
 import { z } from "zod";
 import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../settings/index.js";
 import { METHODS } from "../methods/index.js";
+import type { Method } from "../methods/method.js";
 import { outputFields } from "./recipe.js";
 
 /** A method and its fields. */
-export interface MethodReference {
-  readonly name: string;
-  readonly title: string;
-  readonly summary: string;
-  readonly formula: string;
-  readonly reference: string;
+export interface MethodReference extends Pick<Method, "name" | "title" | "summary" | "formula" | "reference"> {
   readonly fields: readonly SchemaField[];
   /** Fields of an entry of `models` or `slices`, where the method has such a list. */
   readonly entryFields: readonly SchemaField[];

@@ -1,7 +1,7 @@
 // Measurements that a method defines: numbers that it calculates from products, sums or signs of values.
 import { type DeltaStatistics, type Job, totalStatistics } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
-import { added, type Binding, type Labelled, type Measuring, notFinite, products } from "./measurement.js";
+import { added, type Binding, type Labelled, type Measuring, notFinite } from "./measurement.js";
 
 /** Numbers from the dot products of values. The id names everything that `combine` depends on. */
 export interface GramMeasurement extends Labelled {
@@ -31,7 +31,24 @@ export interface SignsMeasurement extends Labelled {
 }
 
 export function* measureGram({ id, values, combine }: GramMeasurement, binding: Binding): Measuring<readonly number[]> {
-  return combine(yield* products(id, values, binding));
+  let packed: Float64Array = new Float64Array();
+  yield {
+    jobs: [{ kind: "gram", name: id, values: values.map(binding.evaluation) }],
+    onTotal: (_, total) => {
+      packed = total as Float64Array;
+    },
+  };
+  if (!packed.every(Number.isFinite)) throw notFinite(id);
+  const matrix = values.map(() => values.map(() => 0));
+  let at = 0;
+  for (let i = 0; i < values.length; i++) {
+    for (let j = i; j < values.length; j++) {
+      const product = packed[at++] ?? 0;
+      (matrix[i] as number[])[j] = product;
+      (matrix[j] as number[])[i] = product;
+    }
+  }
+  return combine(matrix);
 }
 
 export function* measureTotals(

@@ -45,27 +45,25 @@ export type Measurement =
   | LinesMeasurement
   | GatesMeasurement;
 
-function begin(measurement: Exclude<Measurement, GatesMeasurement>, binding: Binding): Measuring<MeasuredResult> {
-  switch (measurement.kind) {
-    case "order":
-      return measureOrder(measurement, binding);
-    case "largest":
-      return measureLargest(measurement, binding);
-    case "gram":
-      return measureGram(measurement, binding);
-    case "totals":
-    case "magnitude":
-    case "ownership":
-      return measureTotals(measurement, binding);
-    case "signs":
-      return measureSigns(measurement, binding);
-    case "rows":
-      return measureRows(measurement, binding);
-    case "row-cut":
-      return measureRowCut(measurement, binding);
-    case "lines":
-      return measureLines(measurement, binding);
-  }
+type Streamed = Exclude<Measurement, GatesMeasurement>;
+
+/** How each kind of measurement is made. */
+const MEASURE: { readonly [Kind in Streamed["kind"]]: unknown } = {
+  order: measureOrder,
+  largest: measureLargest,
+  gram: measureGram,
+  totals: measureTotals,
+  magnitude: measureTotals,
+  ownership: measureTotals,
+  signs: measureSigns,
+  rows: measureRows,
+  "row-cut": measureRowCut,
+  lines: measureLines,
+};
+
+function begin(measurement: Streamed, binding: Binding): Measuring<MeasuredResult> {
+  const measure = MEASURE[measurement.kind] as (one: Streamed, binding: Binding) => Measuring<MeasuredResult>;
+  return measure(measurement, binding);
 }
 
 function valuesOf(measurement: Measurement): readonly Value[] {
@@ -134,7 +132,7 @@ export async function measureAll(
 
 /** Runs independent measurements, one program per round of passes. */
 async function measureTogether(
-  measurements: readonly Exclude<Measurement, GatesMeasurement>[],
+  measurements: readonly Streamed[],
   sources: Sources,
   measured: Measured,
   run: Omit<RunOptions, "phase">,

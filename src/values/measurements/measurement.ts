@@ -32,28 +32,6 @@ export interface Pass {
 /** Yields passes and returns the numbers found, or a mask. */
 export type Measuring<Result> = Generator<Pass, Result, void>;
 
-/** Matrix of dot products between values. */
-export function* products(name: string, values: readonly Value[], binding: Binding): Measuring<number[][]> {
-  let packed: Float64Array = new Float64Array();
-  yield {
-    jobs: [{ kind: "gram", name, values: values.map(binding.evaluation) }],
-    onTotal: (_, total) => {
-      packed = total as Float64Array;
-    },
-  };
-  if (!packed.every(Number.isFinite)) throw notFinite(name);
-  const matrix = values.map(() => values.map(() => 0));
-  let at = 0;
-  for (let i = 0; i < values.length; i++) {
-    for (let j = i; j < values.length; j++) {
-      const product = packed[at++] ?? 0;
-      (matrix[i] as number[])[j] = product;
-      (matrix[j] as number[])[i] = product;
-    }
-  }
-  return matrix;
-}
-
 /** Error for a quantity that is undefined because a source is not finite. @param value where */
 export function notFinite(what: string, value?: Value): CheckpointError {
   const [leaf] = value ? leavesOf(value) : [];

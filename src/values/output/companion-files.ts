@@ -6,6 +6,7 @@ import {
   digestOf,
   exists,
   isFile,
+  isObject,
   readJsonObject,
   rewriteJson,
   staysIn,
@@ -173,41 +174,33 @@ export function outputConfig(
   let { json } = config;
   if (fields) json = { ...json, ...fields };
   if (layerOrder) json = withLayers(json, config.layers, layerOrder);
-  if (vocabulary) json = withVocabulary(json, vocabulary.rows);
+  if (vocabulary) json = mapFields(json, (key, value) => (key === "vocab_size" ? vocabulary.rows : value));
   return recipe.dtype === "keep" ? json : withDType(json, recipe.dtype);
 }
 
 /** Names of the layer count in different families. */
 const LAYER_COUNTS = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 
+type Json = Readonly<Record<string, unknown>>;
+
+/** A configuration with each field as `to` makes it, those of its text towers too. */
+function mapFields(json: Json, to: (key: string, value: unknown) => unknown): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(json).map(([key, value]) => [key, isTower(key, value) ? mapFields(value, to) : to(key, value)]),
+  );
+}
+
+function isTower(key: string, value: unknown): value is Json {
+  return (key === "text_config" || key === "llm_config") && isObject(value);
+}
+
 /** Adapts the layer count and every per-layer list of a configuration. */
-function withLayers(
-  json: Readonly<Record<string, unknown>>,
-  layers: number,
-  order: readonly number[],
-): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(json).map(([key, value]): [string, unknown] => {
-      if (LAYER_COUNTS.includes(key) && Number(value) === layers) return [key, order.length];
-      if (Array.isArray(value) && value.length === layers && key !== "architectures") {
-        return [key, order.map((layer) => value[layer])];
-      }
-      return [key, isTextTower(key, value) ? withLayers(value as Record<string, unknown>, layers, order) : value];
-    }),
-  );
-}
-
-function isTextTower(key: string, value: unknown): boolean {
-  return (key === "text_config" || key === "llm_config") && typeof value === "object" && value !== null;
-}
-
-function withVocabulary(json: Readonly<Record<string, unknown>>, rows: number): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(json).map(([key, value]): [string, unknown] => {
-      if (key === "vocab_size") return [key, rows];
-      return [key, isTextTower(key, value) ? withVocabulary(value as Record<string, unknown>, rows) : value];
-    }),
-  );
+function withLayers(json: Json, layers: number, order: readonly number[]): Record<string, unknown> {
+  return mapFields(json, (key, value) => {
+    if (LAYER_COUNTS.includes(key) && Number(value) === layers) return order.length;
+    const isPerLayer = Array.isArray(value) && value.length === layers && key !== "architectures";
+    return isPerLayer ? order.map((layer) => value[layer] as unknown) : value;
+  });
 }
 
 /** Adds tokens to the tokenizer files of a folder, at their rows in the weights. */
@@ -231,10 +224,10 @@ async function addTokens(folder: string, added: readonly AddedToken[]): Promise<
 }
 
 /** transformers 4 calls the field torch_dtype, 5 dtype; text towers may repeat it. */
-function withDType(json: Readonly<Record<string, unknown>>, dtype: TorchDTypeName): Record<string, unknown> {
+function withDType(json: Json, dtype: TorchDTypeName): Record<string, unknown> {
   const changed = Object.entries(json).map(([key, value]): [string, unknown] => {
     if (key === "torch_dtype" || key === "dtype") return [key, dtype];
-    return [key, isTextTower(key, value) ? withDType(value as Record<string, unknown>, dtype) : value];
+    return [key, isTower(key, value) ? withDType(value, dtype) : value];
   });
   const named = changed.some(([key]) => key === "torch_dtype" || key === "dtype");
   return Object.fromEntries(named || !("model_type" in json) ? changed : [...changed, ["torch_dtype", dtype]]);

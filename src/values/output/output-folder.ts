@@ -88,46 +88,37 @@ export class OutputFolder extends RunFolder {
    *   has no parent folder
    */
   async check(inputs: readonly string[], force: boolean): Promise<void> {
-    const parent = dirname(this.path);
-    if (!(await exists(parent))) {
-      throw new OutputError(`${parent} does not exist, so ${this.path} cannot be created. Create it first.`, {
-        file: this.path,
-      });
-    }
+    const { path } = this;
+    const parent = dirname(path);
+    const refusal = (text: string, file = path) => new OutputError(text, { file });
+    if (!(await exists(parent)))
+      throw refusal(`${parent} does not exist, so ${path} cannot be created. Create it first.`);
     if (!(await stat(parent)).isDirectory()) {
-      throw new OutputError(`${parent} is a file, so ${this.path} cannot be created in it. Choose another --out.`, {
-        file: this.path,
-      });
+      throw refusal(`${parent} is a file, so ${path} cannot be created in it. Choose another --out.`);
     }
     // The partial folder becomes the output, and --force would empty it.
-    for (const output of [this.path, this.partial]) {
+    for (const output of [path, this.partial]) {
       const target = join(await realpath(parent), basename(output));
       for (const input of inputs) {
         const source = await realpath(input);
-        if (source === target) {
-          throw new OutputError(`the output ${output} is one of the inputs. Choose another --out.`, { file: output });
-        }
+        if (source === target)
+          throw refusal(`the output ${output} is one of the inputs. Choose another --out.`, output);
         if (source.startsWith(join(target, sep))) {
-          throw new OutputError(`the input ${input} is inside the output ${output}. Choose another --out.`, {
-            file: output,
-          });
+          throw refusal(`the input ${input} is inside the output ${output}. Choose another --out.`, output);
         }
       }
     }
-    if (!(await exists(this.path, { link: true }))) return;
-    const names = await readdir(this.path).catch((error: unknown) => {
-      if (isSystemError(error, "ENOTDIR") || isSystemError(error, "ENOENT"))
-        throw new OutputError(`${this.path} already exists and is not a folder. Choose another --out.`, {
-          file: this.path,
-        });
-      throw error;
+    if (!(await exists(path, { link: true }))) return;
+    const names = await readdir(path).catch((error: unknown) => {
+      const isFile = isSystemError(error, "ENOTDIR") || isSystemError(error, "ENOENT");
+      throw isFile ? refusal(`${path} already exists and is not a folder. Choose another --out.`) : error;
     });
     const isOurs = names.length === 0 || names.includes(PROVENANCE_FILE);
     if (force && isOurs) return;
     const what = isOurs
       ? "already exists. Pass --force to replace it, or choose another --out."
       : `already exists and was not made by layergraft (it has no ${PROVENANCE_FILE}), so --force does not replace it. Choose another --out.`;
-    throw new OutputError(`${this.path} ${what}`, { file: this.path, ...(isOurs ? { option: "force" } : {}) });
+    throw new OutputError(`${path} ${what}`, { file: path, ...(isOurs ? { option: "force" } : {}) });
   }
 
   /** State of an interrupted run, if readable. */
