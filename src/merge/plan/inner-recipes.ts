@@ -6,7 +6,7 @@ import { exists, RecipeError } from "../../core/index.js";
 import { parseHubName } from "../../weights/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import { isOwnMethod } from "./own-methods.js";
-import { mapSources, outputFields, sourcesOf } from "./recipe.js";
+import { mapSourcesAsync, outputFields } from "./recipe.js";
 import { checkRecipe, readRecipe } from "./recipe-file.js";
 
 /** Recipe files in one recipe, repetitions included. It also bounds how deep they nest. */
@@ -67,11 +67,9 @@ class InnerRecipes {
   }
 
   async resolveAll<R extends object>(recipe: R, folder: string, trail: readonly string[]): Promise<R> {
-    const resolved = new Map<string, SourceRecipe>();
-    for (const [label, source] of sourcesOf(recipe)) resolved.set(label, await this.resolve(source, folder, trail));
     const { method } = recipe as { readonly method?: unknown };
     const own = isOwnMethod(method) ? { ...recipe, method: resolve(folder, method) } : recipe;
-    return mapSources(own, (_, label) => resolved.get(label));
+    return mapSourcesAsync(own, (source) => this.resolve(source, folder, trail));
   }
 
   async #read(file: string, trail: readonly string[]): Promise<SourceRecipe> {

@@ -12,7 +12,7 @@ import * as operands from "../methods/operand.js";
 import * as parameters from "../methods/parameter.js";
 import { modelParameter } from "../methods/task-vectors.js";
 import type { OwnCode } from "./plan.js";
-import { addMethod, mapSources, outputFields } from "./recipe.js";
+import { addMethod, mapSourcesAsync, outputFields } from "./recipe.js";
 
 /** What a user's method is made of: the same as a built-in one. */
 const KIT = {
@@ -70,18 +70,13 @@ export async function loadOwnMethods<R extends { readonly method: string }>(
     if (!value) throw new RecipeError(`The recipe does not fit ${file.file}:`, problems.map(formatProblem));
     own = value as unknown as R;
   }
-  const inner = new Map<string, unknown>();
-  const sources: [string, R][] = [];
-  mapSources(own, (source, label) => {
-    if (typeof source !== "string") sources.push([label, source as unknown as R]);
-    return source;
+  const loaded = await mapSourcesAsync(own, async (source) => {
+    if (typeof source === "string") return source;
+    const inner = await loadOwnMethods(source, allowCode, false);
+    code.push(...inner.code);
+    return inner.recipe;
   });
-  for (const [label, source] of sources) {
-    const loaded = await loadOwnMethods(source, allowCode, false);
-    inner.set(label, loaded.recipe);
-    code.push(...loaded.code);
-  }
-  return { recipe: mapSources(own, (source, label) => inner.get(label) ?? source), code };
+  return { recipe: loaded, code };
 }
 
 /** Loads the files of a plan that was made before. @throws LayergraftError code "changed" if one is another now */

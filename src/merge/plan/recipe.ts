@@ -159,3 +159,13 @@ export function mapSources<R extends object>(recipe: R, to: (source: SourceRecip
   }
   return replaced as R;
 }
+
+/** The same with replacements that take time, one after the other. */
+export async function mapSourcesAsync<R extends object>(
+  recipe: R,
+  to: (source: SourceRecipe, label: string) => Promise<unknown>,
+): Promise<R> {
+  const made = new Map<string, unknown>();
+  for (const [label, source] of sourcesOf(recipe)) made.set(label, await to(source, label));
+  return mapSources(recipe, (_, label) => made.get(label));
+}
