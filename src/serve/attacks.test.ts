@@ -8,8 +8,8 @@ import { temporaryFolder } from "../../test/support/checkpoints.js";
 import { writeScripted } from "../../test/support/engine.js";
 import { Random } from "../core/index.js";
 import { openEngine } from "../engine/index.js";
-import { servedModel } from "./engine-model.js";
 import type { ServedModel } from "./served-model.js";
+import { servedModel } from "./served-model.js";
 import { type RequestRecord, type RunningServer, type ServeOptions, startApiServer } from "./server.js";
 
 let model: ServedModel;

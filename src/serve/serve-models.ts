@@ -1,16 +1,10 @@
-import type { Engine } from "../engine/index.js";
+import { BlendCache, type Engine, type OpenEngineOptions } from "../engine/index.js";
 import { requireAddress } from "./address.js";
-import {
-  type EngineModelOptions,
-  type HeldWeights,
-  type OpenedEngineModel,
-  servedModel,
-  weightsOf,
-} from "./engine-model.js";
+import { type EngineModelOptions, type OpenedEngineModel, servedModel } from "./served-model.js";
 import { type RunningServer, type ServeOptions, startApiServer } from "./server.js";
 
-/** How `serveModels` has a model opened. */
-export interface Holding extends HeldWeights, Pick<EngineModelOptions, "context"> {}
+/** How `serveModels` has a model opened. Several models share the weights that they have in common. */
+export interface Holding extends Pick<OpenEngineOptions, "asFloats" | "cache">, Pick<EngineModelOptions, "context"> {}
 
 /**
  * Opens models and serves them; closing the server closes them.
@@ -27,7 +21,8 @@ export async function serveModels(
     for (const model of models.values()) await model.close();
   };
   try {
-    const holding = { context, ...weightsOf(names.length) };
+    const shared = { asFloats: true, cache: new BlendCache(Number.POSITIVE_INFINITY) };
+    const holding: Holding = { context, ...(names.length > 1 ? shared : {}) };
     for (const name of names) models.set(name, await servedModel(await open(name, holding), { parallel, context }));
     const server = await startApiServer({ ...options, models });
     const close = (graceSeconds?: number) => server.close(graceSeconds).finally(closeAll);

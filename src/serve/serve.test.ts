@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../test/support/checkpoints.js";
 import { idOf, writeScripted } from "../../test/support/engine.js";
 import { BlendCache, type Engine, openEngine } from "../engine/index.js";
-import { servedModel } from "./engine-model.js";
 import type { ServedModel } from "./served-model.js";
+import { servedModel } from "./served-model.js";
 import { type RunningServer, startApiServer } from "./server.js";
 
 const folder = join(temporaryFolder(), "model");
