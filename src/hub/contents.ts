@@ -137,6 +137,7 @@ export class Contents {
     let url = `${root}/${file.path.split("/").map(encodeURIComponent).join("/")}`;
     for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
       const response = await fetch(url, { ...init, redirect: "manual" });
+      this.#checkListed(file, response.headers);
       const location = response.headers.get("location");
       if (response.status < 300 || response.status >= 400 || location === null) {
         const storage = new URL(url).origin === new URL(root).origin ? undefined : url;
@@ -147,6 +148,16 @@ export class Contents {
       url = new URL(location, url).href;
     }
     throw new HubError(`${file.path} of ${name}: the hub redirects more than ${MAX_REDIRECTS} times`);
+  }
+
+  /** @throws HubError if a file has another size or hash than in the listing of its commit, as a mirror may have */
+  #checkListed({ path, size, hash }: HubFile, headers: Headers): void {
+    const actual = [headers.get("x-linked-size"), headers.get("x-linked-etag")?.replace(/^W\/|"/g, "")];
+    if ([String(size), hash].every((expected, i) => (actual[i] ?? expected) === expected)) return;
+    throw new HubError(
+      `${path} of ${this.#options.name} is another file than the hub lists for its commit (${actual.join(", ")} in place of ${size}, ${hash}). Try again, or another HF_ENDPOINT.`,
+      { file: path },
+    );
   }
 }
 
