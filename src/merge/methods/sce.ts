@@ -45,6 +45,7 @@ export const sce = defineMethod({
         kind: "gram",
         label: "sizes of changes",
         values: selected,
+        diagonal: true,
         combine: sharesOfSquares,
       });
       const weights = selected.map((_, at) => ({ measured, at }));

@@ -7,6 +7,8 @@ import { added, type Binding, type Labelled, type Measuring, notFinite } from ".
 export interface GramMeasurement extends Labelled {
   readonly kind: "gram";
   readonly values: readonly Value[];
+  /** Whether only the diagonal is needed; the other products are 0. Default: false. */
+  readonly diagonal?: boolean;
   /** @param gram symmetric, [values, values], float64 */
   readonly combine: (gram: readonly (readonly number[])[]) => readonly number[];
 }
@@ -30,10 +32,11 @@ export interface SignsMeasurement extends Labelled {
   readonly combine: (counts: readonly { readonly positive: number; readonly negative: number }[]) => readonly number[];
 }
 
-export function* measureGram({ id, values, combine }: GramMeasurement, binding: Binding): Measuring<readonly number[]> {
+export function* measureGram(measurement: GramMeasurement, binding: Binding): Measuring<readonly number[]> {
+  const { id, values, diagonal = false, combine } = measurement;
   let packed: Float64Array = new Float64Array();
   yield {
-    jobs: [{ kind: "gram", name: id, values: values.map(binding.evaluation) }],
+    jobs: [{ kind: "gram", name: id, values: values.map(binding.evaluation), diagonal }],
     onTotal: (_, total) => {
       packed = total as Float64Array;
     },

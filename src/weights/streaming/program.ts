@@ -232,6 +232,8 @@ export interface GramJob {
   readonly kind: "gram";
   readonly name: string;
   readonly values: readonly Evaluation[];
+  /** Only of each value with itself; the others are 0. Default: all. */
+  readonly diagonal?: boolean;
   /** Products within each row (of the piece) or column, [lines, pairs]; default within the whole tensor. */
   readonly axis?: "rows" | "columns";
 }

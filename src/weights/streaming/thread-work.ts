@@ -327,11 +327,11 @@ export class Worker {
       const values = evaluator.sums(job.values, from, to);
       let at = 0;
       for (let i = 0; i < count; i++) {
-        for (let j = i; j < count; j++) {
+        for (let j = i; j < count; j++, at++) {
+          if (job.diagonal && i !== j) continue;
           kernels.doubles(sums, 1).fill(0);
           kernels.wasm.addProducts(values[i] ?? 0, values[j] ?? 0, to - from, sums);
           products[at] = (products[at] ?? 0) + (kernels.doubles(sums, 1)[0] ?? 0);
-          at++;
         }
       }
     });
