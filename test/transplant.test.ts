@@ -216,7 +216,7 @@ describe("layergraft transplant", () => {
     });
     expect(outcome).toMatchObject({ status: 0 });
     expect(outcome.stderr).toMatch(/task: 33 rows of tokens that both have, 37 rows approximated by up to 4 of these/);
-    expect(readFileSync(at("cli", "README.md"), "utf8")).toMatch(/model with the tokenizer of donor/);
+    expect(readFileSync(at("cli", "README.md"), "utf8")).toMatch(/model, of 4 layers, with the tokenizer of donor/);
   });
 
   it("refuses what has no tokens or rows in common", async () => {

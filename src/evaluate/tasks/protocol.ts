@@ -24,8 +24,8 @@ export interface Protocol {
 }
 
 /** The protocols of a family; the first is the default. */
-export const protocolsOf = <P extends Protocol>(family: keyof typeof TABLE) =>
-  TABLE[family] as readonly unknown[] as readonly P[];
+export const protocolsOf = <P extends Protocol>(family: string) =>
+  (TABLE as Readonly<Record<string, readonly unknown[]>>)[family] as readonly P[];
 
 /** `layergraft/mgsm-native-cot@1`. */
 export function protocolId({ name, version }: Protocol): string {

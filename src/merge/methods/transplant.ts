@@ -20,6 +20,9 @@ export const transplant = defineMethod({
   }),
   layersOnly: true,
   example: { method: "transplant", task: "math-expert", tokenizer: "base", k: 32 },
+  describe: (_, name, layers) => {
+    return `${name("task")}, of ${layers} layers, with the tokenizer of ${name("tokenizer")}.`;
+  },
   tensors: (_, sources) => {
     const task = sources.get("task");
     return new Map([...task.tensors.keys()].map((name) => [name, copyTensor(name, task)]));
