@@ -228,7 +228,11 @@ describe("damaged weight files", () => {
       (file) => editBytes(file, (b) => Buffer.concat([Buffer.from("0000000000002000", "hex"), b.subarray(8)])),
       /declares a header of 9007199254740992 bytes/,
     ],
-    ["no JSON", (file) => editBytes(file, (b) => b.fill("}", 9, 10)), /header is not valid: it is not JSON; the file is damaged/],
+    [
+      "no JSON",
+      (file) => editBytes(file, (b) => b.fill("}", 9, 10)),
+      /header is not valid: it is not JSON; the file is damaged/,
+    ],
     [
       "overlapping tensors",
       (file) =>
