@@ -188,6 +188,13 @@ export interface Comparison {
   readonly leftOut: number;
 }
 
+/** The same comparison with the first and the second in each other's place. */
+export function turned<C extends Comparison>(one: C): C {
+  const interval = one.interval && { ...one.interval, low: -one.interval.high, high: -one.interval.low };
+  const values = { first: one.second, second: one.first, difference: -one.difference };
+  return { ...one, ...values, interval, gained: one.lost, lost: one.gained };
+}
+
 /**
  * Compares two models on the same items of a task.
  * @throws RecipeError where they have no item in common, or an id stands twice

@@ -45,12 +45,9 @@ export class Jobs {
   static async open(options: JobsOptions): Promise<Jobs> {
     await mkdir(options.folder, { recursive: true });
     const jobs = new Jobs(options);
-    for (const id of (await readdir(options.folder)).sort()) {
-      const kept = await readJsonObject(join(options.folder, id, FILE)).catch(() => null);
-      const { data: found } = jobSchema.safeParse(kept);
-      if (found?.id !== id) continue;
+    for (const found of await readJobs(options.folder)) {
       if (found.state === "running") await jobs.#keep({ ...found, state: "interrupted", ended: Date.now() });
-      else jobs.#jobs.set(id, found);
+      else jobs.#jobs.set(found.id, found);
     }
     return jobs;
   }
@@ -157,6 +154,14 @@ export class Jobs {
     this.#jobs.set(job.id, job);
     this.#options.onEvent({ type: "job", job });
   }
+}
+
+/** Jobs as their folders have them, the earliest first; none where there is no folder. */
+export async function readJobs(folder: string): Promise<Job[]> {
+  const ids = (await readdir(folder).catch(() => [])).sort();
+  const kept = await Promise.all(ids.map((id) => readJsonObject(join(folder, id, FILE)).catch(() => null)));
+  const found = kept.map((one) => jobSchema.safeParse(one).data);
+  return found.filter((one, i) => one?.id === ids[i]) as Job[];
 }
 
 function failureOf(error: Error): Partial<Job> {

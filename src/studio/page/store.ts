@@ -1,6 +1,14 @@
 // What all views share: the project, models, jobs, and the problem that is shown. Views keep the rest to themselves.
 import { computed, signal } from "@preact/signals";
-import type { Job, Model, Output, Project, Settings, StudioEvent } from "../protocol/index.ts";
+import {
+  haveChanged,
+  type Job,
+  type Model,
+  type Output,
+  type Project,
+  type Settings,
+  type StudioEvent,
+} from "../protocol/index.ts";
 import { call, followEvents, StudioError } from "./client.ts";
 import { nameFor } from "./names.ts";
 
@@ -111,9 +119,8 @@ const sourcesOf = ({ base, experts }: Settings) => [
   ...experts.map(({ source }) => source),
 ];
 
-/** Whether files of models have changed since a job started; those that cannot be opened now have not. */
-export const isStale = ({ fingerprints: then = {} }: Job, now = fingerprints.value): boolean =>
-  Object.entries(then).some(([source, one]) => one !== (now[source] ?? one));
+/** Whether files of models have changed since a job started. */
+export const isStale = (job: Job, now = fingerprints.value) => haveChanged(job.fingerprints, now);
 
 /** Looks at the files of all models: cards of those that changed are opened again. */
 export async function refresh(): Promise<void> {

@@ -74,6 +74,11 @@ export const evaluation = z.strictObject({
   ),
 });
 export type Evaluation = z.infer<typeof evaluation>;
+type TaskScore = Evaluation["tasks"][number];
+
+/** Whether two scores are of the same questions, by the same metric. */
+export const askSame = (a: TaskScore, b: TaskScore) =>
+  a.task === b.task && a.protocol === b.protocol && a.prompts === b.prompts && a.metric === b.metric;
 
 const comparison = z.strictObject({
   tasks: z.array(

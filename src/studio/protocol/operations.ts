@@ -100,6 +100,11 @@ export type Progress = z.infer<typeof progress>;
 /** A digest of each source as it is now: of a model's description and the stamps of its files. null: it cannot be opened. */
 const fingerprints = z.record(z.string(), z.string().nullable());
 
+type Fingerprints = z.infer<typeof fingerprints>;
+/** Whether sources have changed since; those that cannot be opened now have not. */
+export const haveChanged = (then: Fingerprints = {}, now: Fingerprints) =>
+  Object.entries(then).some(([source, one]) => one !== (now[source] ?? one));
+
 const models = list(z.strictObject({ name: z.string().max(200), source }))
   .min(1)
   .max(8);

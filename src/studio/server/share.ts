@@ -1,17 +1,18 @@
 // The page of a recipe for other people: one file without paths of this machine, which opens anywhere.
-import { mkdir, readdir, readFile } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, join } from "node:path";
 import { inspect } from "../../api/index.js";
-import { type LayergraftError, readJsonObject, VERSION, writeFileAtomically } from "../../core/index.js";
-import { compareResults, comparisonVerdict } from "../../evaluate/index.js";
+import { type LayergraftError, VERSION, writeFileAtomically } from "../../core/index.js";
+import { compareResults, comparisonVerdict, turned } from "../../evaluate/index.js";
 import { flipsFigure } from "../../findings/index.js";
 import { type AnalysisPage, methodReferences } from "../../merge/index.js";
 import { type Bars, type Figure, layerGrid, type Page, reportPage, right, type Section } from "../../report/index.js";
 import { loadYaml } from "../../settings/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
+import { readJobs } from "../jobs/jobs.js";
 import { fileOf, PRIVATE_FOLDER, readRecipe, readSettings } from "../project/project.js";
-import { type Evaluation, type Job, job, jobInputs, type Settings } from "../protocol/index.js";
+import { askSame, type Evaluation, haveChanged, jobInputs, type Settings } from "../protocol/index.js";
 import { type Board, boardOfRecipe, describeBoard, isWhole, type RecipeValue } from "../recipe/board.js";
 import { checkRecipeText } from "./check-recipe.js";
 import { fingerprintsOf, listEvaluations } from "./evaluations.js";
@@ -204,19 +205,15 @@ async function scoresOf(project: string, name: string, models: readonly Named[])
       if ((byTask.get(task.task)?.task.items ?? -1) < task.items) byTask.set(task.task, { result, task });
     }
   }
-  const isSame = (a: TaskScore, b: TaskScore) =>
-    a.task === b.task && a.protocol === b.protocol && a.prompts === b.prompts && a.metric === b.metric;
   return Promise.all(
     [...byTask.values()].slice(0, MAX_TASKS).map(async ({ result, task }): Promise<Scored> => {
       const others = models.flatMap((model) => {
-        const found = current.find(
-          (one) =>
-            one.source === model.source &&
-            one.runner === result.runner &&
-            one.tasks.some((other) => isSame(other, task)),
-        );
-        const score = found?.tasks.find((other) => isSame(other, task));
-        return found && score ? [{ ...model, folder: found.name, score }] : [];
+        const own = current.filter(({ source: one, runner }) => one === model.source && runner === result.runner);
+        const found = own.flatMap(({ name: folder, tasks }) => {
+          const score = tasks.find((other) => askSame(other, task));
+          return score ? { ...model, folder, score } : [];
+        });
+        return found.slice(0, 1);
       });
       const absent = models
         .filter((one) => !others.some(({ source: other }) => other === one.source))
@@ -233,17 +230,14 @@ async function scoresOf(project: string, name: string, models: readonly Named[])
               .find((one) => one.task === task.task)
               ?.comparisons.filter(({ title }) => title === task.metric);
       // The merge is the first of the comparison, and the second of what is said.
-      const pairs = (compared ?? []).map((one, i) => ({
-        ...one,
-        against: others[i]?.name ?? "",
-        value: others[i]?.score.value ?? 0,
-        ...{ first: one.second, second: one.first, difference: -one.difference, gained: one.lost, lost: one.gained },
-        interval: one.interval && { ...one.interval, low: -one.interval.high, high: -one.interval.low },
-      }));
+      const pairs = (compared ?? []).map((one, i) => {
+        const { name: against = "", score } = others[i] ?? {};
+        return { ...turned(one), against, value: score?.value ?? 0 };
+      });
       const [strongest] = pairs.toSorted((a, b) => b.value - a.value);
       const versions = new Set(
         all.flatMap((one) =>
-          one.source === source && one.tasks.some((other) => isSame(other, task)) ? (one.recipe ?? []) : [],
+          one.source === source && one.tasks.some((other) => askSame(other, task)) ? (one.recipe ?? []) : [],
         ),
       ).size;
       return {
@@ -287,17 +281,15 @@ async function scoresOf(project: string, name: string, models: readonly Named[])
     }),
   );
 }
-type TaskScore = Evaluation["tasks"][number];
 
 /** Grids of the latest analysis of the models as they are; none if there is no such analysis. */
 async function changesOf(project: string, { base, experts }: Settings) {
   const folder = join(project, PRIVATE_FOLDER, "jobs");
-  const ids = (await readdir(folder).catch(() => [])).filter((id) => id.includes("-analyze-")).sort();
-  for (const id of ids.reverse()) {
-    const { data: found } = job.safeParse(await readJsonObject(join(folder, id, "job.json")).catch(() => null));
-    const { data: input } = jobInputs.analyze.safeParse(found?.input);
-    if (found?.state !== "done" || input?.base !== base || !(await isCurrent(found, project))) continue;
-    const page = JSON.parse(await readFile(join(folder, id, "result.json"), "utf8")) as AnalysisPage;
+  for (const found of (await readJobs(folder)).reverse()) {
+    const { data: input } = jobInputs.analyze.safeParse(found.kind === "analyze" ? found.input : undefined);
+    if (found.state !== "done" || input?.base !== base) continue;
+    if (haveChanged(found.fingerprints, await fingerprintsOf(Object.keys(found.fingerprints ?? {}), project))) continue;
+    const page = JSON.parse(await readFile(join(folder, found.id, "result.json"), "utf8")) as AnalysisPage;
     return input.experts.flatMap(({ source, name }) => {
       const at = experts.findIndex((one) => one.source === source);
       const measured = page.experts.indexOf(name);
@@ -309,11 +301,6 @@ async function changesOf(project: string, { base, experts }: Settings) {
     });
   }
   return [];
-}
-
-async function isCurrent({ fingerprints = {} }: Job, project: string): Promise<boolean> {
-  const now = await fingerprintsOf(Object.keys(fingerprints), project);
-  return Object.entries(fingerprints).every(([source, one]) => one === now[source]);
 }
 
 /** Sentences of a plan may name files. */

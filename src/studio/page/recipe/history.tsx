@@ -1,7 +1,7 @@
 // Versions of the open recipe that were scored: each can be opened again, and two of them compared.
 
 import { useState } from "preact/hooks";
-import type { Evaluation } from "../../protocol/index.ts";
+import { askSame, type Evaluation } from "../../protocol/index.ts";
 import { differenceOf } from "../../recipe/board.ts";
 import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
@@ -100,7 +100,7 @@ function Compared({ later, earlier, boardOf }: ComparedProps) {
   const differing = before && after && differenceOf(before, after);
   const pairs = earlier.results.flatMap((first) =>
     first.tasks.flatMap((task) => {
-      const isSame = (other: typeof task) => other.task === task.task && other.prompts === task.prompts;
+      const isSame = (other: typeof task) => askSame(other, task);
       const second = later.results.find(({ runner, tasks }) => runner === first.runner && tasks.some(isSame));
       const score = second?.tasks.find(isSame);
       return second && score ? [{ first, second, task, score }] : [];
