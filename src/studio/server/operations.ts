@@ -23,7 +23,7 @@ import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
 import { experimentOf } from "../project/experiment-plan.js";
 import { type ProjectFolder, recipeFile } from "../project/project.js";
-import type { Input, JobInput, JobKind, Model, OperationName, Output, StudioEvent } from "../protocol/index.js";
+import type { Input, JobInput, JobKind, Model, OperationName, Output } from "../protocol/index.js";
 import type { Asker } from "./asker.js";
 import { checkRecipeText } from "./check-recipe.js";
 import {
@@ -45,7 +45,6 @@ export interface Context {
   readonly experiments: Asker;
   readonly scores: Asker;
   readonly reports: Reports;
-  readonly onEvent: (event: StudioEvent) => void;
 }
 
 type Handlers = {
@@ -59,28 +58,24 @@ const TIME_TO_SCORE = 1800;
 /** Rows of each expert that the detail of a matrix shows. */
 const TOP_ROWS = 8;
 
+/** Operations after which all pages read the project again. */
+export const CHANGING: ReadonlySet<OperationName> = new Set([
+  "project.change",
+  "recipe.write",
+  "recipe.remove",
+  "take",
+]);
+
 export const HANDLERS: Handlers = {
   "project.read": (_, { project }) => project.read(),
-  async "project.change"({ revision, change }, { project, onEvent }) {
-    const changed = await project.change(revision, change);
-    onEvent({ type: "project" });
-    return changed;
-  },
+  "project.change": ({ revision, change }, { project }) => project.change(revision, change),
   browse: ({ folder }, { project }) => browse(folder ?? dirname(project.folder)),
   inspect: ({ source, base }, { project }) => card(source, base, project.folder),
   fingerprints: ({ sources }, { project }) => fingerprintsOf(sources, project.folder),
   methods: () => ({ methods: methodReferences() }),
   "recipe.read": ({ name }, { project }) => project.readRecipe(name),
-  async "recipe.write"({ name, text, version }, { project, onEvent }) {
-    const written = await project.writeRecipe(name, text, version);
-    onEvent({ type: "project" });
-    return written;
-  },
-  async "recipe.remove"({ name }, { project, onEvent }) {
-    await project.removeRecipe(name);
-    onEvent({ type: "project" });
-    return {};
-  },
+  "recipe.write": ({ name, text, version }, { project }) => project.writeRecipe(name, text, version),
+  "recipe.remove": ({ name }, { project }) => project.removeRecipe(name).then(() => ({})),
   async "recipe.experiment"({ name, task, force, grid }, { project }) {
     const { settings } = await project.read();
     const { text } = await project.readRecipe(name);
@@ -102,11 +97,7 @@ export const HANDLERS: Handlers = {
     if (!found) throw usageError("This is not a mergekit configuration: it has no merge_method.");
     return { recipe: JSON.parse(JSON.stringify(found.recipe)), notes: [...found.notes] };
   },
-  async take(input, { project, onEvent }) {
-    const taken = await takeFiles(project.folder, input);
-    onEvent({ type: "project" });
-    return taken;
-  },
+  take: (input, { project }) => takeFiles(project.folder, input),
   async "recipe.share"({ name }, { project, reports }) {
     const file = await shareRecipe(project.folder, name);
     return { file, url: reports.urlOf(file) };

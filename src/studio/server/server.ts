@@ -9,7 +9,7 @@ import { Jobs } from "../jobs/jobs.js";
 import { ProjectFolder } from "../project/project.js";
 import { type OperationName, operations, type StudioEvent } from "../protocol/index.js";
 import { Asker } from "./asker.js";
-import { type Context, HANDLERS } from "./operations.js";
+import { CHANGING, type Context, HANDLERS } from "./operations.js";
 import { servePage } from "./page-files.js";
 import { REPORTS, Reports } from "./reports.js";
 
@@ -59,7 +59,7 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
   const token = await project.token();
   const [experiments, scores] = [new Asker(project.folder), new Asker(project.folder)];
   const reports = new Reports();
-  const context: Context = { project, jobs, experiments, scores, reports, onEvent };
+  const context: Context = { project, jobs, experiments, scores, reports };
   const guard = { isLoopback: true, apiKey: token, origins: [] as string[] };
   const server = createServer({ requestTimeout: 60_000, headersTimeout: 10_000 }, (request, response) => {
     answer(request, response).catch((error: unknown) => {
@@ -92,7 +92,9 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
     const { input } = operations[name];
     const { data, error } = input.safeParse(body);
     if (error) throw usageError(problemsOf(error.issues));
-    return HANDLERS[name](data as never, context);
+    const value = await HANDLERS[name](data as never, context);
+    if (CHANGING.has(name)) onEvent({ type: "project" });
+    return value;
   }
 
   function follow(request: IncomingMessage, response: ServerResponse): void {

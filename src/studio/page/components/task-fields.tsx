@@ -21,24 +21,37 @@ export const useTasks = () =>
   }, [project.value]);
 
 /** The choice of a task that is not listed. */
-export const OTHER = "";
+const OTHER = "";
 
 const problemOf = (choice: string) => known.value?.files.find(({ file }) => file === choice)?.problem ?? null;
 
-export function firstTask(): string {
+function firstTask(): string {
   const { files = [], families = [] } = known.value ?? {};
   return files.find(({ problem }) => problem === null)?.file ?? families[0]?.tasks[0] ?? OTHER;
 }
 
-export function isListed(task: string): boolean {
+function isListed(task: string): boolean {
   const { files = [], families = [] } = known.value ?? {};
   return files.some(({ file }) => file === task) || families.some(({ tasks }) => tasks.includes(task));
 }
 
 /** The task of a choice and what is typed; null if there is none, or if its file has a problem. */
-export function taskOf(choice: string, typed: string): string | null {
+function taskOf(choice: string, typed: string): string | null {
   const task = (choice === OTHER ? typed : choice).trim();
   return task === "" || problemOf(choice) !== null ? null : task;
+}
+
+/**
+ * The choice of a task: its fields, and the task, null while there is none.
+ * @param before the task that is chosen at first, if it is listed
+ */
+export function useTask(before?: string) {
+  const [picked, pick] = useState<string | null>(null);
+  const [typed, setTyped] = useState("");
+  useTasks();
+  const choice = picked ?? (before !== undefined && isListed(before) ? before : firstTask());
+  const name = choice === OTHER ? <TaskName value={typed} onChange={setTyped} /> : null;
+  return { task: taskOf(choice, typed), pick, choice: <TaskChoice value={choice} onChange={pick} />, name };
 }
 
 interface ChoiceProps {
@@ -46,7 +59,7 @@ interface ChoiceProps {
   readonly onChange: (value: string) => void;
 }
 
-export function TaskChoice({ value, onChange }: ChoiceProps) {
+function TaskChoice({ value, onChange }: ChoiceProps) {
   const { files = [], families = [] } = known.value ?? {};
   const summary = families.find(({ tasks }) => tasks.includes(value))?.summary;
   return (
@@ -96,7 +109,7 @@ export function NewTask({ onChange }: Pick<ChoiceProps, "onChange">) {
 }
 
 /** The name of a task that is not listed. */
-export function TaskName({ value, onChange }: ChoiceProps) {
+function TaskName({ value, onChange }: ChoiceProps) {
   return (
     <TextField
       label="Name or file"

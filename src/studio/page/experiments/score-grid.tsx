@@ -5,9 +5,8 @@ import { call } from "../client.ts";
 import { Button, ownClass } from "../components/basics.tsx";
 import { Grid, Own } from "../components/grid.tsx";
 import { Interval } from "../components/interval.tsx";
-import { nameFor } from "../names.ts";
 import { create } from "../recipe/recipe-store.ts";
-import { attempt, project, settings } from "../store.ts";
+import { attempt, settings } from "../store.ts";
 
 type Row = Experiment["rows"][number];
 
@@ -112,8 +111,7 @@ function Open({ plan, row }: { plan: string; row: Row }) {
   const open = () =>
     attempt(async () => {
       const { text } = await call("experiment.recipe", { plan, id: row.recipe ?? "" });
-      await create(nameFor(row.label, project.value?.recipes ?? []), text);
-      location.hash = "#/recipe";
+      await create(row.label, text);
     });
   return <Button text="Open recipe" class="quiet" aria-label={`Open recipe of ${row.label}`} onClick={open} />;
 }

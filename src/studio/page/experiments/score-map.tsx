@@ -5,7 +5,6 @@ import type { Experiment } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Button } from "../components/basics.tsx";
 import { Grid } from "../components/grid.tsx";
-import { nameFor } from "../names.ts";
 import { create } from "../recipe/recipe-store.ts";
 import { attempt, project } from "../store.ts";
 
@@ -23,8 +22,7 @@ export function ScoreMap({ map }: { map: Map }) {
         if (field !== "") document.set(field.replaceAll(" ", "_"), Number(value));
       }
       const called = `${recipe} ${fields.map((field, i) => (field === "" ? "" : `${field} ${[row, column][i]}`)).join(" ")}`;
-      await create(nameFor(called.trim(), project.value?.recipes ?? []), document.toString());
-      location.hash = "#/recipe";
+      await create(called.trim(), document.toString());
     });
   return (
     <section class="card stack" aria-label={`Map of ${title}`}>

@@ -19,7 +19,7 @@ export function Heading({ towers }: { towers: readonly Tower[] }) {
   const names = project.value?.recipes ?? [];
   const shown = recipe.name.value;
   const experts = towers.filter(({ own }) => own !== "base");
-  const make = (text: string) => recipe.create(nameFor("recipe", names), text);
+  const make = (text: string) => recipe.create("recipe", text);
   const close = () => setAsked(null);
   const button = (text: string, onClick: () => void, isDisabled = false) => (
     <Button text={text} class="quiet" disabled={isDisabled} onClick={onClick} />

@@ -7,7 +7,7 @@ import { call, StudioError } from "../client.ts";
 import { Button, Notice } from "../components/basics.tsx";
 import { NumberField } from "../components/inputs.tsx";
 import { Interval } from "../components/interval.tsx";
-import { firstTask, NewTask, OTHER, TaskChoice, TaskName, taskOf, useTasks } from "../components/task-fields.tsx";
+import { NewTask, useTask } from "../components/task-fields.tsx";
 import { change, settings } from "../store.ts";
 import * as store from "./recipe-store.ts";
 
@@ -96,28 +96,24 @@ async function flipsOf(before: Evaluation, after: Evaluation): Promise<string> {
 }
 
 function Choose() {
-  const [picked, setPicked] = useState<string | null>(null);
-  const [typed, setTyped] = useState("");
+  const { task, pick, choice, name } = useTask();
   const [limit, setLimit] = useState(ITEMS);
-  useTasks();
-  const choice = picked ?? firstTask();
-  const task = taskOf(choice, typed);
   return (
     <section class="card stack" aria-label="Live score">
       <h2>Live score</h2>
       <p class="soft">Scores each version of this recipe on the same few items while you choose layers.</p>
       <div class="task-fields">
-        <TaskChoice value={choice} onChange={setPicked} />
+        {choice}
         <NumberField {...{ label: "Items", value: limit, min: 20, max: 100 }} onChange={setLimit} />
       </div>
-      {choice === OTHER ? <TaskName value={typed} onChange={setTyped} /> : null}
+      {name}
       <div class="row">
         <Button
           text="Score every version"
           disabled={task === null}
           onClick={() => task && change(() => ({ live: { task, limit } }))}
         />
-        <NewTask onChange={setPicked} />
+        <NewTask onChange={pick} />
       </div>
     </section>
   );

@@ -5,7 +5,8 @@ import { Document, parseDocument } from "yaml";
 import type { Check, Input, Job, Method } from "../../protocol/index.ts";
 import { OUTPUT_FIELDS, type RecipeValue, SWAP_WEIGHTS } from "../../recipe/board.ts";
 import { call, StudioError } from "../client.ts";
-import { attempt, cardOf, change, inBackground, onEvent, settings, trouble } from "../store.ts";
+import { nameFor } from "../names.ts";
+import { attempt, cardOf, change, inBackground, onEvent, project, settings, trouble } from "../store.ts";
 
 /** Milliseconds without typing after which a text is checked and saved. */
 const PAUSE = 350;
@@ -112,10 +113,13 @@ function show(content: string, of: string | null): void {
 
 const isOf = (error: unknown, code: string) => error instanceof StudioError && error.code === code;
 
-export async function create(wanted: string, content: string): Promise<void> {
+/** Makes a recipe and opens it. @param called its name, unless another recipe has that */
+export async function create(called: string, content: string): Promise<void> {
+  const wanted = nameFor(called, project.peek()?.recipes ?? []);
   await attempt(async () => {
     await call("recipe.write", { name: wanted, text: content, version: null });
     await change(() => ({ recipe: wanted }));
+    location.hash = "#/recipe";
   });
 }
 

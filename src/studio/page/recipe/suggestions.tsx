@@ -9,8 +9,7 @@ import { type Board, describeBoard, differenceOf } from "../../recipe/board.ts";
 import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
 import { Button } from "../components/basics.tsx";
-import { nameFor } from "../names.ts";
-import { attempt, isStale, jobs, project, settings } from "../store.ts";
+import { attempt, isStale, jobs, settings } from "../store.ts";
 import { recipeOfText } from "./board-of-text.ts";
 import { BoardView, type ShareOf, type Tower } from "./board-view.tsx";
 import { JobOutcome } from "./outcome.tsx";
@@ -123,7 +122,7 @@ export function Preview({ towers, board, shareOf }: PreviewProps) {
   const differing = board && differenceOf(board, owners);
   const use = () => {
     back();
-    void create(nameFor(name, project.value?.recipes ?? []), stringify(recipe));
+    void create(name, stringify(recipe));
   };
   return (
     <section class="stack" aria-label={`Preview of ${name}`}>

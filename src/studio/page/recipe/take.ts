@@ -3,7 +3,6 @@ import { parse } from "yaml";
 import type { Input } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { nameFor } from "../names.ts";
-import { project } from "../store.ts";
 import { create, recipeOfMergekit } from "./recipe-store.ts";
 
 const MAX_BYTES = 60_000_000;
@@ -21,19 +20,14 @@ export async function take(entries: readonly FileSystemEntry[]): Promise<void> {
   for (const file of declarations) {
     const name = nameFor(file.name.replace(/\.ya?ml$/i, ""), []);
     const value = Object(parse(file.text, { maxAliasCount: 0 })) as Record<string, unknown>;
-    if ("merge_method" in value) await open(name, await recipeOfMergekit(file.text));
-    else if ("method" in value) await open(name, file.text);
+    if ("merge_method" in value) await create(name, await recipeOfMergekit(file.text));
+    else if ("method" in value) await create(name, file.text);
     else if ("task" in value) {
       await call("take", { kind: "task", name, files: [file, ...others] });
       location.hash = "#/try";
     } else throw new Error(`${file.name} is something else. Drop ${KINDS}.`);
   }
 }
-
-const open = async (name: string, text: string) => {
-  await create(nameFor(name, project.value?.recipes ?? []), text);
-  location.hash = "#/recipe";
-};
 
 async function takeResults(folder: FileSystemDirectoryEntry, depth = 0): Promise<void> {
   const inside = await entriesOf(folder);

@@ -8,16 +8,13 @@ import { useAnswer } from "../components/answer.ts";
 import { Button, Form, Notice } from "../components/basics.tsx";
 import { NumberField, TextField } from "../components/inputs.tsx";
 import { JobProgress } from "../components/progress.tsx";
-import { firstTask, isListed, NewTask, OTHER, TaskChoice, TaskName, taskOf } from "../components/task-fields.tsx";
+import { NewTask, useTask } from "../components/task-fields.tsx";
 import { JobOutcome } from "../recipe/outcome.tsx";
 import { startSaved } from "../recipe/recipe-store.ts";
 import { jobs } from "../store.ts";
 import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.tsx";
 import { Results } from "./results.tsx";
 
-/** Null until one is chosen: until then that of the latest evaluation, or the first. */
-const picked = signal<string | null>(null);
-const typed = signal("");
 const data = signal("");
 const limit = signal<number | null>(100);
 
@@ -26,8 +23,7 @@ export function Evaluate() {
   // Another one may have been refused while it runs.
   const latest = all.find(({ state }) => state === "running") ?? all[0];
   const { data: before } = jobInputs.evaluate.safeParse(latest?.input);
-  const choice = picked.value ?? (before && isListed(before.task) ? before.task : firstTask());
-  const task = taskOf(choice, typed.value);
+  const { task, pick, choice, name } = useTask(before?.task);
   const count = chosen.value.length;
   const canStart = latest?.state !== "running" && count > 0 && task !== null;
   const start = () =>
@@ -43,15 +39,15 @@ export function Evaluate() {
       <Form class="ask" onSubmit={() => void start()}>
         <div class="stack">
           <div class="task-fields">
-            <TaskChoice value={choice} onChange={(value) => (picked.value = value)} />
+            {choice}
             <NumberField
               {...{ label: "Items, at most", value: limit.value, min: 1, max: 10_000_000, placeholder: "all" }}
               onChange={(value) => (limit.value = value)}
             />
           </div>
-          {choice === OTHER ? <TaskName value={typed.value} onChange={(value) => (typed.value = value)} /> : null}
+          {name}
           <div>
-            <NewTask onChange={(value) => (picked.value = value)} />
+            <NewTask onChange={pick} />
           </div>
           <details>
             <summary>

@@ -1,4 +1,5 @@
 // Watch: experiments of the project, their scores as they arrive, what runs, and what it costs.
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Experiment, Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
@@ -218,68 +219,63 @@ function Steps({ experiment }: { experiment: Experiment }) {
   const job = jobOf(plan);
   const parts = job?.state === "running" ? (job.progress?.parts ?? []) : [];
   const labels = [...new Set([...parts.map(({ label }) => label), ...running.map(({ label }) => label)])];
-  if (labels.length + failed.length + next.length + later.length === 0) return null;
+  const now = labels.map((label): Listed => {
+    const part = parts.find((one) => one.label === label);
+    const since = running.find((one) => one.label === label)?.since;
+    const about = part ? [`${Math.floor(100 * part.share)}%`, part.what].filter(Boolean).join(", ") : sinceText(since);
+    return { label, about, share: part?.share ?? null };
+  });
+  const waiting = [
+    ...next.map(({ label, reason }): Listed => ({ label, about: reason === null ? "" : `stopped: ${reason}` })),
+    ...(moreNext > 0 ? [{ label: `${moreNext} more`, about: "" }] : []),
+    ...later.map(({ what, steps }): Listed => {
+      return { label: what, about: `about ${steps} ${steps === 1 ? "step" : "steps"}, depending on results` };
+    }),
+  ];
   return (
     <div class="step-lists">
-      {labels.length > 0 ? (
-        <section class="card stack" aria-label="Running now">
-          <h2>Running now</h2>
-          <ul class="steps">
-            {labels.map((label) => {
-              const part = parts.find((one) => one.label === label);
-              const since = running.find((one) => one.label === label)?.since;
-              return (
-                <li key={label} class="progress">
-                  <span>{label}</span>
-                  <progress max={1} {...(part ? { value: part.share } : {})} aria-label={label} />
-                  <span class="about">
-                    {part
-                      ? [`${Math.floor(100 * part.share)}%`, part.what].filter(Boolean).join(", ")
-                      : sinceText(since)}
-                  </span>
-                </li>
-              );
-            })}
-          </ul>
-        </section>
-      ) : null}
-      {failed.length > 0 ? (
-        <section class="card stack" aria-label="Failed">
-          <h2>Failed</h2>
-          <ul class="steps">
-            {failed.map(({ label, reason }) => (
-              <li key={label}>
-                <span>{label}</span>
-                <span class="problem about">{reason}</span>
-              </li>
-            ))}
-          </ul>
-          <p class="soft">Fix the cause, then run it again. Steps that are done are kept.</p>
-        </section>
-      ) : null}
-      {next.length + later.length > 0 ? (
-        <section class="card stack" aria-label="Waiting">
-          <h2>Waiting</h2>
-          <ul class="steps columns">
-            {next.map(({ label, reason }) => (
-              <li key={label}>
-                <span>{label}</span>
-                {reason === null ? null : <span class="about">stopped: {reason}</span>}
-              </li>
-            ))}
-            {moreNext > 0 ? <li class="soft">{moreNext} more</li> : null}
-            {later.map(({ what, steps }) => (
-              <li key={what}>
-                <span>{what}</span>
-                <span class="about">
-                  about {steps} {steps === 1 ? "step" : "steps"}, depending on results
-                </span>
-              </li>
-            ))}
-          </ul>
-        </section>
-      ) : null}
+      <StepList title="Running now" steps={now} />
+      <StepList title="Failed" steps={failed.map(({ label, reason }) => ({ label, about: reason }))}>
+        <p class="soft">Fix the cause, then run it again. Steps that are done are kept.</p>
+      </StepList>
+      <StepList title="Waiting" steps={waiting} />
     </div>
+  );
+}
+
+interface Listed {
+  readonly label: string;
+  readonly about: string;
+  /** How far it is, from 0 to 1; null where that is not known, undefined of a step that does not run. */
+  readonly share?: number | null;
+}
+
+function StepList({
+  title,
+  steps,
+  children,
+}: {
+  title: string;
+  steps: readonly Listed[];
+  children?: ComponentChildren;
+}) {
+  if (steps.length === 0) return null;
+  return (
+    <section class="card stack" aria-label={title}>
+      <h2>{title}</h2>
+      <ul class="steps">
+        {steps.map(({ label, about, share }) => (
+          <li key={label} class={share === undefined ? "" : "progress"}>
+            <span>{label}</span>
+            {share === undefined ? null : (
+              <progress max={1} {...(share === null ? {} : { value: share })} aria-label={label} />
+            )}
+            {about === "" ? null : <span class="about">{about}</span>}
+          </li>
+        ))}
+      </ul>
+      {children}
+    </section>
   );
 }
 

@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import type { Output } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Button, Form } from "../components/basics.tsx";
-import { firstTask, OTHER, TaskChoice, TaskName, taskOf, useTasks } from "../components/task-fields.tsx";
+import { useTask } from "../components/task-fields.tsx";
 import { pathField, Way } from "../components/way.tsx";
 import { choose } from "../experiments/experiment-store.ts";
 import { whenSaved } from "../recipe/recipe-store.ts";
@@ -18,14 +18,10 @@ const AXES: readonly Axis[] = ["bottom", "top"].map((field) => ({ field, values:
 const numbersOf = (text: string) => text.split(/[\s,]+/).flatMap((word) => (word === "" ? [] : Number(word)));
 
 export function Experiment({ recipe }: { recipe: string }) {
-  const [picked, setPicked] = useState<string | null>(null);
-  const [typed, setTyped] = useState("");
+  const { task, choice, name } = useTask();
   const [made, setMade] = useState<Output<"recipe.experiment"> | null>(null);
   const [isMap, setMap] = useState(false);
   const [axes, setAxes] = useState(AXES);
-  useTasks();
-  const choice = picked ?? firstTask();
-  const task = taskOf(choice, typed);
   const make = (force: boolean) =>
     whenSaved(async () => {
       setMade(null);
@@ -41,8 +37,8 @@ export function Experiment({ recipe }: { recipe: string }) {
       command={["experiment", `${recipe}.plan.yaml`, "run"]}
     >
       <Form class="stack" onSubmit={() => void make(false)}>
-        <TaskChoice value={choice} onChange={setPicked} />
-        {choice === OTHER ? <TaskName value={typed} onChange={setTyped} /> : null}
+        {choice}
+        {name}
         <label class="row">
           <input {...{ type: "checkbox", checked: isMap, onChange: () => setMap(!isMap) }} />
           Map the scores over two fields of the recipe
