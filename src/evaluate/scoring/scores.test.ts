@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { bleuStatistics, corpusBleu } from "../metrics/bleu.js";
 import { bleuMetric } from "../tasks/flores.js";
 import type { Metric } from "../tasks/index.js";
-import { compareItems, type JudgedItem, scoreItems } from "./scores.js";
+import { compareItems, type JudgedItem, scoreItems, turned } from "./scores.js";
 import { wilsonInterval } from "./statistics.js";
 
 const accuracy: Metric = { name: "accuracy", title: "accuracy", of: "accuracy", by: "mean", scale: "share" };
@@ -74,6 +74,16 @@ describe("compareItems", () => {
     expect(found.pValue).toBeCloseTo((2 * (1 + 7)) / 2 ** 7, 12);
     expect(found.interval?.low).toBeGreaterThan(-0.1);
     expect(found.interval?.high).toBeLessThanOrEqual(1);
+  });
+
+  it("is the comparison of the other with the one, turned around", () => {
+    const [first, second] = [items("1100000000110"), items("0111111100111")];
+    const { interval, ...found } = turned(compareItems(accuracy, first, second));
+    const { interval: wanted, ...other } = compareItems(accuracy, second, first);
+    expect(found).toEqual({ ...other, difference: expect.closeTo(other.difference, 12) });
+    expect([interval?.low, interval?.high]).toEqual(
+      [wanted?.low, wanted?.high].map((end) => expect.closeTo(end ?? 9, 12)),
+    );
   });
 
   it("has an interval with 0 where the test does not reject it, of few items that are right, wrong or graded", () => {

@@ -1,33 +1,19 @@
 // Plans in a project, and the folders of their experiments, without opening models or data.
-import { readdir } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 import { exists, LayergraftError, lockHolder, readBounded } from "../../core/index.js";
 import { readPlan } from "../../experiment/index.js";
+import { yamlFiles } from "../project/project.js";
 import type { PlanEntry } from "../protocol/index.js";
 
-const MAX_FOLDERS = 100;
-const MAX_FILES = 500;
 const MAX_PLANS = 100;
 /** Bytes of a file that may be a plan. */
 const MAX_BYTES = 1_000_000;
 const MAX_STEPS = 5000;
-/** What the project has of its own. */
-const OWN = new Set(["recipes", "models", "node_modules"]);
 
 /** Plans in a folder and in the folders directly inside it, by their paths from there. */
 export async function findPlans(folder: string): Promise<string[]> {
-  const inside = await readdir(folder, { withFileTypes: true });
-  const folders = inside
-    .filter((entry) => entry.isDirectory() && !/^\.|\.experiment$/.test(entry.name) && !OWN.has(entry.name))
-    .slice(0, MAX_FOLDERS);
-  const files = inside.filter((entry) => entry.isFile()).map(({ name }) => join(folder, name));
-  for (const { name } of folders) {
-    const deeper = await readdir(join(folder, name), { withFileTypes: true }).catch(() => []);
-    files.push(...deeper.filter((entry) => entry.isFile()).map((entry) => join(folder, name, entry.name)));
-    if (files.length > MAX_FILES) break;
-  }
   const plans: string[] = [];
-  for (const file of files.filter((name) => /\.ya?ml$/.test(name)).slice(0, MAX_FILES)) {
+  for (const file of await yamlFiles(folder)) {
     if (plans.length < MAX_PLANS && (await looksLikePlan(file))) plans.push(relative(folder, file));
   }
   return plans.sort();

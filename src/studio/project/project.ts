@@ -1,5 +1,5 @@
 // The folder of a project: studio.json, recipes/NAME.yaml, and what jobs made. The files are the state; nothing else is.
-import { createHash, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { type FSWatcher, watch } from "node:fs";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
@@ -189,6 +189,23 @@ export class ProjectFolder {
   }
 }
 
+const MAX_FOLDERS = 100;
+const MAX_FILES = 500;
+/** Folders of a project that have no plans and no tasks. */
+const OTHER = /^\.|\.experiment$|^(recipes|models|evaluations|node_modules)$/;
+
+/** YAML files of a folder, and of the folders directly inside it, such as plans and tasks. */
+export async function yamlFiles(folder: string): Promise<string[]> {
+  const inside = await readdir(folder, { withFileTypes: true });
+  const folders = inside.filter((entry) => entry.isDirectory() && !OTHER.test(entry.name)).slice(0, MAX_FOLDERS);
+  const deeper = folders.map(async ({ name }) => {
+    const names = await readdir(join(folder, name)).catch(() => []);
+    return names.map((one) => join(folder, name, one));
+  });
+  const files = [...inside.map(({ name }) => join(folder, name)), ...(await Promise.all(deeper)).flat()];
+  return files.filter((file) => /\.ya?ml$/i.test(file)).slice(0, MAX_FILES);
+}
+
 /** @param name checked by the protocol: without separators */
 export function recipeFile(project: string, name: string): Promise<string> {
   return fileOf(project, "recipes", `${name}.yaml`);
@@ -228,6 +245,4 @@ async function readSaved(file: string): Promise<Saved> {
   }
 }
 
-function versionOf(text: string): string {
-  return createHash("sha256").update(text).digest("hex").slice(0, 16);
-}
+const versionOf = (text: string) => digestOf(text).slice(0, 16);

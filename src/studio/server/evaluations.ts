@@ -25,6 +25,7 @@ import {
 } from "../../evaluate/index.js";
 import { loadLibrary } from "../../llama/index.js";
 import { EVALUATIONS, versionOf } from "../jobs/evaluate.js";
+import { yamlFiles } from "../project/project.js";
 import {
   type Choices,
   type ComparedItem,
@@ -37,12 +38,9 @@ import {
   type ResultComparison,
 } from "../protocol/index.js";
 
-const MAX_FILES = 200;
 const MAX_RESULTS = 500;
 /** Characters of a prompt or an answer that the page shows. */
 const MAX_TEXT = 20_000;
-/** Folders of a project without tasks. */
-const OTHER_FOLDERS = ["recipes", "models", EVALUATIONS];
 
 export async function choicesOf(project: string): Promise<Choices> {
   const files = await taskFiles(project);
@@ -58,19 +56,8 @@ export async function choicesOf(project: string): Promise<Choices> {
 }
 
 async function taskFiles(project: string): Promise<Choices["files"]> {
-  const found = [...(await yamlFiles(project))];
-  const folders = await readdir(project, { withFileTypes: true });
-  for (const entry of folders) {
-    if (!entry.isDirectory() || entry.name.startsWith(".") || OTHER_FOLDERS.includes(entry.name)) continue;
-    found.push(...(await yamlFiles(join(project, entry.name))));
-  }
-  const files = await Promise.all(found.slice(0, MAX_FILES).map((path) => taskFile(project, path)));
+  const files = await Promise.all((await yamlFiles(project)).map((path) => taskFile(project, path)));
   return files.filter((file) => file !== undefined).sort((a, b) => (a.file < b.file ? -1 : 1));
-}
-
-async function yamlFiles(folder: string): Promise<string[]> {
-  const names = await readdir(folder).catch(() => []);
-  return names.filter((name) => /\.ya?ml$/i.test(name)).map((name) => join(folder, name));
 }
 
 /** Bytes of a file that may be a task with a problem. */

@@ -82,7 +82,7 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
     },
     {
       id: "recipe",
-      title: "Recipe and plan",
+      title: "Recipe",
       figures: [
         {
           kind: "commands",
@@ -100,23 +100,6 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
             },
           ],
         },
-        ...(check.plan
-          ? [
-              {
-                kind: "table" as const,
-                title: "The plan",
-                what: "row",
-                columns: ["tensors", right("parameters"), right("copied bit for bit")],
-                rows: [
-                  [
-                    String(check.plan.tensors),
-                    check.plan.parameters.toLocaleString("en-US"),
-                    `${check.plan.copied} of ${check.plan.tensors}`,
-                  ],
-                ],
-              },
-            ]
-          : []),
       ],
     },
   ];

@@ -42,3 +42,22 @@ export function Own({ name, own = "" }: { name: string; own?: string }) {
     </span>
   );
 }
+
+interface CheckProps {
+  readonly name: string;
+  readonly own: string;
+  readonly isChecked: boolean;
+  /** Why it cannot be chosen. */
+  readonly problem: string | undefined;
+  readonly onChange: () => void;
+}
+
+/** A model to choose among others. */
+export const ModelCheck = ({ name, own, isChecked, problem, onChange }: CheckProps) => (
+  <label class={`row ${own}`}>
+    <input {...{ type: "checkbox", checked: isChecked, disabled: !isChecked && problem !== undefined, onChange }} />
+    <span class="mark" aria-hidden="true" />
+    {name}
+    {problem === undefined ? null : <span class="about">{problem}</span>}
+  </label>
+);

@@ -3,6 +3,7 @@ import { parse, stringify } from "yaml";
 import type { Method, Field as RecipeField } from "../../protocol/index.ts";
 import type { RecipeValue } from "../../recipe/board.ts";
 import { Field, ownClass } from "../components/basics.tsx";
+import { ModelCheck } from "../components/grid.tsx";
 import { Select } from "../components/inputs.tsx";
 import { misfitOf } from "../store.ts";
 import type { Tower } from "./board-view.tsx";
@@ -104,18 +105,12 @@ function ModelList({ method, models, value, set }: ListProps) {
       {models.map(({ source, name, own }) => {
         const entry = entries.find(({ model }) => model === source);
         const others = entries.filter((one) => one !== entry);
-        const problem = misfitOf(source);
         return (
           <div key={source} class="row">
-            <label class={`row ${ownClass(own)}`}>
-              <input
-                {...{ type: "checkbox", checked: entry !== undefined, disabled: !entry && problem !== undefined }}
-                onChange={() => write(entry ? others : [...entries, { model: source }])}
-              />
-              <span class="mark" aria-hidden="true" />
-              {name}
-            </label>
-            {problem === undefined ? null : <span class="about">{problem}</span>}
+            <ModelCheck
+              {...{ name, own: ownClass(own), isChecked: entry !== undefined, problem: misfitOf(source) }}
+              onChange={() => write(entry ? others : [...entries, { model: source }])}
+            />
             {entry
               ? method.entryFields.map((field) => (
                   <input

@@ -3,6 +3,7 @@
 import { computed, signal } from "@preact/signals";
 import { GGUF_TYPES, type Runner, WEIGHTS } from "../../protocol/index.ts";
 import { ownClass } from "../components/basics.tsx";
+import { ModelCheck } from "../components/grid.tsx";
 import { Select } from "../components/inputs.tsx";
 import { known } from "../components/task-fields.tsx";
 import { cardOf, project, settings } from "../store.ts";
@@ -38,11 +39,11 @@ function recipeLabel(name: string, experts: readonly { readonly name: string }[]
 /** Choices against the default, which is the models and the open recipe. */
 const changed = signal<ReadonlySet<string>>(new Set());
 const isDefault = ({ source, own }: Choice) => own !== undefined || source === sourceOf(settings.value?.recipe ?? "");
-const isChosen = (one: Choice) => problemOf(one) === null && isDefault(one) !== changed.value.has(one.name);
+const isChosen = (one: Choice) => problemOf(one) === undefined && isDefault(one) !== changed.value.has(one.name);
 /** Why a model cannot be run. */
-function problemOf({ source }: Choice): string | null {
+function problemOf({ source }: Choice): string | undefined {
   const card = cardOf(source);
-  return typeof card === "string" ? card : null;
+  return typeof card === "string" ? card : undefined;
 }
 export const chosen = computed(() => choices.value.filter(isChosen));
 
@@ -58,19 +59,13 @@ export function ModelList() {
   return (
     <fieldset class="model-list">
       <legend class="label">Models</legend>
-      {choices.value.map((one) => {
-        const problem = problemOf(one);
-        return (
-          <label key={one.name} class={`row ${choiceClass(one.own)}`}>
-            <input
-              {...{ type: "checkbox", checked: isChosen(one), disabled: problem !== null, onChange: () => toggle(one) }}
-            />
-            <span class="mark" aria-hidden="true" />
-            {one.name}
-            {problem === null ? null : <span class="about">{problem}</span>}
-          </label>
-        );
-      })}
+      {choices.value.map((one) => (
+        <ModelCheck
+          key={one.name}
+          {...{ name: one.name, own: choiceClass(one.own), isChecked: isChosen(one), problem: problemOf(one) }}
+          onChange={() => toggle(one)}
+        />
+      ))}
     </fieldset>
   );
 }
