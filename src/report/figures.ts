@@ -84,6 +84,8 @@ export interface Grid extends Captioned {
   /** Digits after the point, in percent. Default: 1. */
   readonly digits?: number;
   readonly isDense?: boolean;
+  /** Whose shares they are, as a class of colours: `own-1` of the first expert. Default: the report's own colour. */
+  readonly own?: string;
 }
 
 /** Scores over a number, with bands of their intervals. */

@@ -81,7 +81,7 @@ function drawnBars({ id, note = "", verdict: conclusion, scale, rows }: Bars) {
 }
 
 function drawnGrid(grid: Grid) {
-  const { rowTitle, columnTitle, columns, rows, cells, digits, isDense } = grid;
+  const { rowTitle, columnTitle, columns, rows, cells, digits, isDense, own } = grid;
   const values = cells.flat().filter((value) => typeof value === "number");
   const { low, high } = grid.span ?? { low: Math.min(...values), high: Math.max(...values) };
   const cellAt = (row: number, column: number) => {
@@ -96,6 +96,7 @@ function drawnGrid(grid: Grid) {
     columns,
     rows: rows.map((label, row) => ({ label, cells: columns.map((_, column) => cellAt(row, column)) })),
     isDense,
+    own,
   };
 }
 

@@ -125,10 +125,13 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
   return withoutPaths(page, project, models);
 }
 
+/** Class of an expert's colour, the same as on the studio's page. */
+const ownOf = (expert: number) => `own-${(expert % 6) + 1}`;
+
 function modelsOf({ base, experts }: Settings): Named[] {
   return [
     ...(base === null ? [] : [{ source: base, name: "base", kind: "own-base" }]),
-    ...experts.map(({ name, source }, i) => ({ source, name, kind: `own-${(i % 6) + 1}` })),
+    ...experts.map(({ name, source }, i) => ({ source, name, kind: ownOf(i) })),
   ];
 }
 
@@ -280,7 +283,9 @@ async function changesOf(project: string, { base, experts }: Settings) {
       const cells = (page.cells[measured] ?? []).map((layer) =>
         layer.map((cell) => (cell && cell.rows > 0 ? (cell.above[step] ?? 0) / cell.rows : null)),
       );
-      return at < 0 ? [] : [{ title: experts[at]?.name ?? name, digits: 0, ...layerGrid(page.columns, cells) }];
+      return at < 0
+        ? []
+        : [{ title: experts[at]?.name ?? name, digits: 0, own: ownOf(at), ...layerGrid(page.columns, cells) }];
     });
   }
   return [];

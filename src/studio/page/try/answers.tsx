@@ -3,11 +3,11 @@ import { z } from "zod";
 import { type Job, jobInputs } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
-import { Notice } from "../components/basics.tsx";
+import { Notice, ownClass } from "../components/basics.tsx";
 import { Different } from "../components/different.tsx";
 import { JobOutcome } from "../recipe/outcome.tsx";
 import { isStale, models, onEvent, project } from "../store.ts";
-import { type Choice, choiceClass } from "./choices.tsx";
+import type { Choice } from "./choices.tsx";
 
 const answer = z.object({ text: z.string(), finish: z.string(), tokens: z.number() });
 const answers = z.record(z.string(), z.union([answer, z.object({ problem: z.string() })]));
@@ -58,7 +58,7 @@ export function AnswersOf({ job, choices }: { job: Job; choices: readonly Choice
           return (
             <article
               key={name}
-              class={`card ${choiceClass(choices.find((one) => one.name === name)?.own)}`}
+              class={`card ${ownClass(choices.find((one) => one.name === name)?.own ?? "base")}`}
               aria-label={name}
             >
               <h2 class="row">

@@ -11,19 +11,18 @@ import { cardOf, project, settings } from "../store.ts";
 export interface Choice {
   readonly name: string;
   readonly source: string;
-  /** Its colour; undefined for recipes. */
-  readonly own: number | "base" | undefined;
+  /** Its colour: recipes have those after the experts'. */
+  readonly own: number | "base";
+  readonly isRecipe: boolean;
 }
-
-export const choiceClass = (own: Choice["own"]) => (own === undefined ? "own-merge" : ownClass(own));
 
 export const choices = computed<readonly Choice[]>(() => {
   const { base = null, experts = [] } = settings.value ?? {};
   return [
-    ...(base === null ? [] : [{ name: "base", source: base, own: "base" as const }]),
-    ...experts.map(({ name, source }, own) => ({ name, source, own })),
-    ...(project.value?.recipes ?? []).map((name) => ({
-      ...{ name: recipeLabel(name, experts), source: sourceOf(name), own: undefined },
+    ...(base === null ? [] : [{ name: "base", source: base, own: "base" as const, isRecipe: false }]),
+    ...experts.map(({ name, source }, own) => ({ name, source, own, isRecipe: false })),
+    ...(project.value?.recipes ?? []).map((name, i) => ({
+      ...{ name: recipeLabel(name, experts), source: sourceOf(name), own: experts.length + i, isRecipe: true },
     })),
   ];
 });
@@ -38,7 +37,7 @@ function recipeLabel(name: string, experts: readonly { readonly name: string }[]
 
 /** Choices against the default, which is the models and the open recipe. */
 const changed = signal<ReadonlySet<string>>(new Set());
-const isDefault = ({ source, own }: Choice) => own !== undefined || source === sourceOf(settings.value?.recipe ?? "");
+const isDefault = ({ source, isRecipe }: Choice) => !isRecipe || source === sourceOf(settings.value?.recipe ?? "");
 const isChosen = (one: Choice) => problemOf(one) === undefined && isDefault(one) !== changed.value.has(one.name);
 /** Why a model cannot be run. */
 function problemOf({ source }: Choice): string | undefined {
@@ -62,7 +61,7 @@ export function ModelList() {
       {choices.value.map((one) => (
         <ModelCheck
           key={one.name}
-          {...{ name: one.name, own: choiceClass(one.own), isChecked: isChosen(one), problem: problemOf(one) }}
+          {...{ name: one.name, own: ownClass(one.own), isChecked: isChosen(one), problem: problemOf(one) }}
           onChange={() => toggle(one)}
         />
       ))}

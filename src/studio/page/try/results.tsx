@@ -5,13 +5,13 @@ import { scoreAxis } from "../../../report/scores.ts";
 import type { Evaluation } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
-import { Button, Form } from "../components/basics.tsx";
+import { Button, Form, ownClass } from "../components/basics.tsx";
 import { Grid, Own } from "../components/grid.tsx";
 import { Select } from "../components/inputs.tsx";
 import { Interval } from "../components/interval.tsx";
 import { timeText } from "../format.ts";
 import { project } from "../store.ts";
-import { choiceClass, choices } from "./choices.tsx";
+import { choices } from "./choices.tsx";
 import { Comparison } from "./comparison.tsx";
 import { ItemsByModels } from "./matrix.tsx";
 
@@ -22,6 +22,7 @@ export interface Row extends Evaluation {
   /** What the model is called in the project, else its source. */
   readonly label: string;
   readonly accent: string;
+  readonly isRecipe: boolean;
 }
 
 /** Results of the same questions. */
@@ -40,7 +41,7 @@ function groupsOf(all: readonly Evaluation[]): Group[] {
     for (const score of one.tasks) {
       const key = JSON.stringify([score.task, score.protocol, score.prompts, score.metric]);
       const label = `${known?.name ?? one.source}${one.isEarlier ? " (earlier version)" : ""}`;
-      const row = { ...one, score, label, accent: choiceClass(known?.own) };
+      const row = { ...one, score, label, accent: ownClass(known?.own ?? "base"), isRecipe: known?.isRecipe ?? false };
       groups.set(key, [...(groups.get(key) ?? []), row]);
     }
   }
@@ -85,8 +86,7 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
   const one = rows.find(({ name }) => name === first) ?? rows[0];
   const rest = rows.filter((row) => row !== one);
   // A recipe by the same runner, where there is one: it is what one wants to know about.
-  const closeness = (row: Row) =>
-    Number(row.accent === "own-merge") + Number(row.runner === one?.runner) - 2 * Number(row.isEarlier);
+  const closeness = (row: Row) => Number(row.isRecipe) + Number(row.runner === one?.runner) - 2 * Number(row.isEarlier);
   const best = rest.reduce<Row | undefined>(
     (found, row) => (found && closeness(found) >= closeness(row) ? found : row),
     undefined,
