@@ -111,7 +111,10 @@ export function PairPanel({ data, names, steps, most, palette, accentOf, cursor,
       />
       <footer class="row apart small soft numeric">
         {measure === "overlay" ? (
-          <Legend low={`only ${names[a]}`} high={`only ${names[b]}`} colours={ramp(x, mix(x, y, 0.5), y)} />
+          <span class="row">
+            <Legend low={`only ${names[a]}`} high={`only ${names[b]}`} colours={ramp(x, mix(x, y, 0.5), y)} />
+            stronger where more rows changed, up to {percentText(most)}
+          </span>
         ) : measure === "cosine" ? (
           <Legend low="−1" high="1" colours={scale.cosine} />
         ) : (
