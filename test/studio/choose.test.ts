@@ -5,14 +5,14 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { parse } from "yaml";
 import { analyze, suggest } from "../../src/index.js";
-import { type Studio, startStudio } from "../../src/studio/index.js";
+import type { Studio } from "../../src/studio/index.js";
 import { layersOf } from "../../src/studio/recipe/board.js";
-import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
+import { describeInBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
+import { openStudio, takePicture } from "../support/studio-page.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
-const PICTURES = process.env.LAYERGRAFT_TEST_PICTURES;
 
 describeInBrowser("choosing layers", () => {
   let browser: Browser;
@@ -27,14 +27,10 @@ describeInBrowser("choosing layers", () => {
     const experts = ["math", "swahili"].map((name) => ({ name, source: at(name) }));
     const settings = { base: at("base"), experts, recipe: null, prompts: [] };
     writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
-    studio = await startStudio({ folder: at("project"), port: 0, onBug: (error) => bugs.push(error) });
-    browser = await openBrowser();
-    page = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
-    page.on("pageerror", (error) => bugs.push(error));
+    ({ studio, browser, page } = await openStudio(at("project"), bugs));
     page.on("console", (message) => {
       if (message.type() === "error") bugs.push(message.text());
     });
-    await page.goto(studio.url);
     await page.getByRole("link", { name: "Recipe" }).click();
   });
 
@@ -43,9 +39,7 @@ describeInBrowser("choosing layers", () => {
     await studio?.close();
   });
 
-  const picture = async (name: string) => {
-    if (PICTURES) await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
-  };
+  const picture = (name: string) => takePicture(page, name);
   const recipe = () => parse(readFileSync(at("project", "recipes", "recipe.yaml"), "utf8")) as Record<string, unknown>;
   const cell = (layer: number, name: string) => page.getByRole("gridcell", { name: `Layer ${layer} of ${name}:` });
   const saved = async (wanted: Record<string, unknown>) => {

@@ -4,8 +4,9 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Studio, startStudio } from "../../src/studio/index.js";
-import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
+import { describeInBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
+import { openPage } from "../support/studio-page.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
@@ -29,10 +30,7 @@ describeInBrowser("what is on the disk", () => {
     writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
     writeFileSync(FILE, swap(1));
     studio = await serve(0);
-    browser = await openBrowser();
-    page = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
-    page.on("pageerror", (error) => bugs.push(error));
-    await page.goto(studio.url);
+    ({ browser, page } = await openPage(studio.url, bugs));
     await show("Recipe");
   });
 

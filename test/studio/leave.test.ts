@@ -6,15 +6,15 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { exportModel, openModel, planMerge } from "../../src/index.js";
 import { type Studio, startStudio } from "../../src/studio/index.js";
-import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
+import { describeInBrowser, seriousViolations } from "../support/browser.js";
 import { writeByteModel, writeWordLevelModel } from "../support/byte-model.js";
 import { temporaryFolder } from "../support/checkpoints.js";
 import { FakeHub } from "../support/fake-hub.js";
+import { openPage, takePicture } from "../support/studio-page.js";
 import { writeProjectOfWorld } from "../support/studio-project.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
-const PICTURES = process.env.LAYERGRAFT_TEST_PICTURES;
 const QUESTION = "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa?";
 
 describeInBrowser("leaving with a result", () => {
@@ -29,10 +29,7 @@ describeInBrowser("leaving with a result", () => {
   beforeAll(async () => {
     await writeProjectOfWorld(root);
     await open();
-    browser = await openBrowser();
-    page = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
-    page.on("pageerror", (error) => bugs.push(error));
-    await page.goto(studio.url);
+    ({ browser, page } = await openPage(studio.url, bugs));
   });
 
   afterAll(async () => {
@@ -40,9 +37,7 @@ describeInBrowser("leaving with a result", () => {
     await studio?.close();
   });
 
-  const picture = async (name: string) => {
-    if (PICTURES) await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
-  };
+  const picture = (name: string) => takePicture(page, name);
   const filesOf = (folder: string) =>
     Object.fromEntries(
       readdirSync(folder)

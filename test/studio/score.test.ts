@@ -4,10 +4,11 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { ExperimentReport } from "../../src/findings/index.js";
-import { type Studio, startStudio } from "../../src/studio/index.js";
-import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
+import type { Studio } from "../../src/studio/index.js";
+import { describeInBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder } from "../support/checkpoints.js";
 import { layergraft } from "../support/command.js";
+import { openStudio, takePicture } from "../support/studio-page.js";
 import { writeProjectOfWorld } from "../support/studio-project.js";
 
 const root = temporaryFolder();
@@ -23,11 +24,7 @@ describeInBrowser("scoring while choosing", () => {
   beforeAll(async () => {
     await writeProjectOfWorld(root);
     for (const name of ["quiz.yaml", "rows.jsonl"]) copyFileSync(at("world", name), at("project", name));
-    studio = await startStudio({ folder: at("project"), port: 0, onBug: (error) => bugs.push(error) });
-    browser = await openBrowser();
-    page = await (await browser.newContext({ viewport: { width: 1440, height: 900 } })).newPage();
-    page.on("pageerror", (error) => bugs.push(error));
-    await page.goto(studio.url);
+    ({ studio, browser, page } = await openStudio(at("project"), bugs));
     await page.getByRole("link", { name: "Recipe" }).click();
   });
 
@@ -37,9 +34,7 @@ describeInBrowser("scoring while choosing", () => {
     expect(bugs).toEqual([]);
   });
 
-  const picture = async (name: string) => {
-    if (PICTURES) await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
-  };
+  const picture = (name: string) => takePicture(page, name);
   const live = () => page.getByRole("region", { name: "Live score" });
   const score = () => live().locator(".value").innerText();
   const settled = () => live().locator("[aria-busy=false] .value").waitFor();

@@ -6,10 +6,11 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { formatPercent } from "../../src/core/index.js";
 import { analyze } from "../../src/index.js";
-import { type Studio, startStudio } from "../../src/studio/index.js";
-import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
+import type { Studio } from "../../src/studio/index.js";
+import { describeInBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
 import { layergraft } from "../support/command.js";
+import { openStudio } from "../support/studio-page.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
@@ -25,11 +26,7 @@ describeInBrowser("the studio in a browser", () => {
     await writeTiny(at("models", "math"), { seed: 2 });
     await writeTiny(at("models", "swahili"), { seed: 3 });
     await writeTiny(at("models", "other-tokens"), { seed: 4, vocabulary: 30 });
-    studio = await startStudio({ folder: at("project"), port: 0, onBug: (error) => bugs.push(error) });
-    browser = await openBrowser();
-    const context = await browser.newContext({ viewport: { width: 1400, height: 900 } });
-    page = await context.newPage();
-    page.on("pageerror", (error) => bugs.push(error));
+    ({ studio, browser, page } = await openStudio(at("project"), bugs));
     page.on("console", (message) => {
       if (message.type() === "error") bugs.push(message.text());
     });
@@ -37,7 +34,7 @@ describeInBrowser("the studio in a browser", () => {
       // The page's console names no request.
       if (response.status() >= 400) bugs.push(`${response.request().postData()}: ${await response.text()}`);
     });
-    await page.goto(studio.url);
+    await page.reload();
   });
 
   afterAll(async () => {

@@ -4,9 +4,10 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { planMerge } from "../../src/index.js";
-import { describeInBrowser, openBrowser } from "../support/browser.js";
+import { describeInBrowser } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
 import { preload, type RunOptions, slow, snapshot, start } from "../support/command.js";
+import { openPage } from "../support/studio-page.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
@@ -46,10 +47,7 @@ describeInBrowser("the studio while work runs", () => {
     writeFileSync(at("project", "recipes", "mine.yaml"), `method: soup\nmodels: [${at("math")}, ${at("swahili")}]\n`);
     address = await serve(SLOW);
     port = Number(new URL(address).port);
-    browser = await openBrowser();
-    page = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
-    page.on("pageerror", (error) => bugs.push(error));
-    await page.goto(address);
+    ({ browser, page } = await openPage(address, bugs));
   });
 
   afterAll(async () => {

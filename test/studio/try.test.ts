@@ -5,10 +5,11 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type Studio, startStudio } from "../../src/studio/index.js";
-import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
+import type { Studio } from "../../src/studio/index.js";
+import { describeInBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder } from "../support/checkpoints.js";
 import { layergraft } from "../support/command.js";
+import { openStudio } from "../support/studio-page.js";
 import { writeProjectOfWorld } from "../support/studio-project.js";
 
 const root = temporaryFolder();
@@ -42,11 +43,7 @@ describeInBrowser("evaluating", () => {
       4,
     );
     writeFileSync(at("project", "broken.yaml"), "task: broken\nanswer: generate\nprompt: x\n");
-    studio = await startStudio({ folder: at("project"), port: 0, onBug: (error) => bugs.push(error) });
-    browser = await openBrowser();
-    page = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
-    page.on("pageerror", (error) => bugs.push(error));
-    await page.goto(studio.url);
+    ({ studio, browser, page } = await openStudio(at("project"), bugs));
     await page.getByRole("link", { name: "Try" }).click();
     await page.getByRole("button", { name: "Evaluate", exact: true }).click();
   });

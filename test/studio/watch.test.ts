@@ -4,14 +4,14 @@ import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
+import { describeInBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder } from "../support/checkpoints.js";
 import { layergraft, start } from "../support/command.js";
+import { openPage, takePicture } from "../support/studio-page.js";
 import { writeProjectOfWorld } from "../support/studio-project.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
-const PICTURES = process.env.LAYERGRAFT_TEST_PICTURES;
 
 describeInBrowser("watching", () => {
   let browser: Browser;
@@ -36,10 +36,7 @@ describeInBrowser("watching", () => {
     // Long enough to be watched and killed.
     const rows = readFileSync(at("world", "rows.jsonl"), "utf8");
     writeFileSync(at("world", "rows.jsonl"), rows.repeat(2));
-    browser = await openBrowser();
-    page = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
-    page.on("pageerror", (error) => bugs.push(error));
-    await page.goto(await open());
+    ({ browser, page } = await openPage(await open(), bugs));
   });
 
   afterAll(async () => {
@@ -48,9 +45,7 @@ describeInBrowser("watching", () => {
     expect(bugs).toEqual([]);
   });
 
-  const picture = async (name: string) => {
-    if (PICTURES) await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
-  };
+  const picture = (name: string) => takePicture(page, name);
   const state = () => page.locator(".experiment-state");
   const values = () => page.locator(".score .value");
 
