@@ -5,7 +5,7 @@ import { attempt, project } from "../store.ts";
 import { Button } from "./basics.tsx";
 
 /** How far a job that runs is, and a way to cancel it. */
-export function JobProgress({ job, isBare = false }: { job: Job; isBare?: boolean }) {
+export function JobProgress({ job }: { job: Job }) {
   const { progress } = job;
   if (job.state !== "running") return null;
   const share = progress && progress.total > 0 ? progress.done / progress.total : undefined;
@@ -18,7 +18,7 @@ export function JobProgress({ job, isBare = false }: { job: Job; isBare?: boolea
           {progress?.phase ?? "starting"}
           {share === undefined ? "" : `, ${Math.floor(100 * share)}%`}
         </span>
-        {isBare ? null : <CancelButton job={job} />}
+        <CancelButton job={job} />
       </div>
     </div>
   );

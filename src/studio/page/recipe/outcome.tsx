@@ -8,7 +8,7 @@ export function JobOutcome({ job }: { job: Job }) {
   if (job.state === "running") return <JobProgress job={job} />;
   if (job.state === "done") return null;
   const { kind, error, state } = job;
-  const keeps = kind === "evaluate" || kind === "merge" || kind === "export";
+  const keeps = ["evaluate", "merge", "export", "experiment"].includes(kind);
   const text = error ?? `${STATES[state]}.${kind === "evaluate" ? " Answers so far are kept." : ""}`;
   return (
     <Notice kind={error === null ? "caution" : "problem"} text={text}>

@@ -226,14 +226,11 @@ export async function whenSaved<T>(work: () => Promise<T>): Promise<T | undefine
 
 export const startSaved = (job: Input<"job.start">) => whenSaved(() => call("job.start", job));
 
-/** Resumes a job, or starts it again where it keeps nothing. */
+/** Resumes a job. */
 export function again({ kind, input }: Job): void {
   const more = kind === "merge" || kind === "export" ? { resume: true } : {};
   void startSaved({ kind, input: { ...Object(input), ...more } } as Input<"job.start">);
 }
-/** What a button for it says. */
-export const againText = ({ kind }: Job) =>
-  kind === "merge" || kind === "export" || kind === "evaluate" || kind === "experiment" ? "Resume" : "Start again";
 
 let checks = 0;
 async function runCheck(): Promise<void> {

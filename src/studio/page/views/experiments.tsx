@@ -1,13 +1,13 @@
 // Watch: experiments of the project, their scores as they arrive, what runs, and what it costs.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { Experiment, Job } from "../../protocol/index.ts";
+import type { Experiment, Job, PlanEntry } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.tsx";
 import { Grid } from "../components/grid.tsx";
+import { Select } from "../components/inputs.tsx";
 import { CancelButton, Command } from "../components/progress.tsx";
 import * as store from "../experiments/experiment-store.ts";
-import { Plans } from "../experiments/plans.tsx";
 import { ScoreGrid } from "../experiments/score-grid.tsx";
 import { ScoreMap } from "../experiments/score-map.tsx";
 import { durationText, timeText } from "../format.ts";
@@ -38,14 +38,24 @@ export function Experiments() {
           New experiment
         </a>
       </header>
-      <div class={plans && plans.length > 1 ? "experiments has-list" : "experiments"}>
-        {plans && plans.length > 1 ? <Plans plans={plans} /> : null}
-        <div class="stack">
-          <Shown />
-        </div>
+      {plans && plans.length > 1 ? (
+        <Select
+          {...{ label: "Experiment", value: store.shown.value ?? "", onChange: store.choose }}
+          options={plans.map((one) => [one.plan, `${one.name}: ${stateOf(one)}`])}
+        />
+      ) : null}
+      <div class="experiments">
+        <Shown />
       </div>
     </section>
   );
+}
+
+function stateOf({ problem, runner, steps }: PlanEntry): string {
+  if (problem !== null) return "Cannot be read";
+  if (runner) return runner.isStudio ? "Running here" : `Running in process ${runner.pid}`;
+  if (steps === null) return "Not begun";
+  return steps.done >= steps.known ? "Done" : `${steps.done} of ${steps.known} known steps done`;
 }
 
 function Shown() {

@@ -1,8 +1,8 @@
 import type { Job } from "../../protocol/index.ts";
-import { Button, EmptyView, Notice } from "../components/basics.tsx";
-import { CancelButton, JobProgress, STATES } from "../components/progress.tsx";
+import { EmptyView } from "../components/basics.tsx";
+import { STATES } from "../components/progress.tsx";
 import { durationText, timeText } from "../format.ts";
-import { again, againText } from "../recipe/recipe-store.ts";
+import { JobOutcome } from "../recipe/outcome.tsx";
 import { jobs } from "../store.ts";
 
 /** Where what a job made is shown. */
@@ -43,15 +43,9 @@ export function Jobs() {
                 {job.ended === null ? "" : ` after ${durationText(job.ended - job.started)}`}, started{" "}
                 <time dateTime={new Date(job.started).toISOString()}>{timeText(job.started)}</time>
               </p>
-              <JobProgress job={job} isBare />
-              {job.error === null ? null : <Notice kind="problem" text={job.error} />}
+              <JobOutcome job={job} />
             </div>
-            {job.state === "interrupted" || job.state === "cancelled" ? (
-              <Button text={againText(job)} aria-label={`${againText(job)}: ${job.title}`} onClick={() => again(job)} />
-            ) : null}
-            {job.state === "running" ? (
-              <CancelButton job={job} />
-            ) : (
+            {job.state === "running" ? null : (
               <a class="button quiet" href={`#/${VIEWS[job.kind]}`} aria-label={`Open ${job.title}`}>
                 Open
               </a>
