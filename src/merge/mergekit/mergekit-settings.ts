@@ -135,19 +135,3 @@ function checkFilter(filter: string, shift: number, problem: (message: string) =
 export function hasGradient(name: string, levels: readonly Level[]): boolean {
   return rulesOf(name, levels).rules.some(({ value }) => Array.isArray(value) && value.length > 1);
 }
-
-/** A setting that must be one number for all tensors, such as `normalize`; undefined, with a problem, if it is not. */
-export function flagOf(
-  name: string,
-  fallback: boolean,
-  levels: readonly Level[],
-  problem: (problem: Problem) => void,
-): boolean {
-  const { rules } = rulesOf(name, levels);
-  const [first] = rules;
-  if (!first) return fallback;
-  const [value, ...others] = [first.value].flat();
-  if (first.filter === undefined && others.length === 0) return value !== 0;
-  problem({ path: first.path, message: `${name} must be true or false, the same for all tensors` });
-  return fallback;
-}

@@ -22,8 +22,6 @@ export interface SliceMerge {
   readonly common: (wanted: Wanted) => Parameter;
   /** A parameter of a model. */
   readonly own: (operand: Operand, wanted: Wanted) => Parameter;
-  /** A parameter of the merge that is true or false. */
-  readonly flag: (name: string, fallback: boolean) => boolean;
   /** Reports a problem; `parameter` is the one that causes it. */
   readonly problem: (message: string, parameter?: string) => undefined;
   readonly note: (text: string) => void;
@@ -56,27 +54,13 @@ export const TRANSLATIONS: Readonly<Record<string, Translation>> = {
     make: nuslerp,
   },
   task_arithmetic: taskVectors("task_arithmetic", {}),
-  ties: taskVectors("ties", {
-    own: { density: 1 },
-    normalize: true,
-    fixed: { trim: "tensor" },
-    rescale: rescaled(false),
-  }),
-  dare_linear: taskVectors("dare_linear", { own: { density: 1 }, rescale: rescaled(true), isRandom: true }),
-  dare_ties: taskVectors("dare_ties", { own: { density: 1 }, rescale: rescaled(true), isRandom: true }),
-  breadcrumbs: taskVectors("breadcrumbs", { own: { density: 1, gamma: 0.01 }, rescale: rescaled(false) }),
-  breadcrumbs_ties: taskVectors("breadcrumbs_ties", { own: { density: 1, gamma: 0.01 }, rescale: rescaled(false) }),
-  della: taskVectors("della", {
-    own: { density: 1, epsilon: 0.15 },
-    normalize: true,
-    rescale: rescaled(true),
-    isRandom: true,
-  }),
-  della_linear: taskVectors("della_linear", {
-    own: { density: 1, epsilon: 0.15 },
-    rescale: rescaled(true),
-    isRandom: true,
-  }),
+  ties: taskVectors("ties", { own: { density: 1 }, normalize: true, fixed: { trim: "tensor" }, rescale: false }),
+  dare_linear: taskVectors("dare_linear", { own: { density: 1 }, rescale: true }),
+  dare_ties: taskVectors("dare_ties", { own: { density: 1 }, rescale: true }),
+  breadcrumbs: taskVectors("breadcrumbs", { own: { density: 1, gamma: 0.01 }, rescale: false }),
+  breadcrumbs_ties: taskVectors("breadcrumbs_ties", { own: { density: 1, gamma: 0.01 }, rescale: false }),
+  della: taskVectors("della", { own: { density: 1, epsilon: 0.15 }, normalize: true, rescale: true }),
+  della_linear: taskVectors("della_linear", { own: { density: 1, epsilon: 0.15 }, rescale: true }),
   model_stock: { own: [], common: ["filter_wise"], isRounded: true, make: modelStock },
   sce: { own: [], common: ["select_topk", "int8_mask"], isRounded: true, make: sce },
   multislerp: { own: ["weight"], common: ["normalize_weights", "eps"], isRounded: true, make: multislerp },
@@ -106,6 +90,14 @@ function switched({ common }: SliceMerge, name: string, fallback: boolean): bool
   return typeof value === "number" ? value !== 0 : value;
 }
 
+/** One value for all tensors, as some parameters of mergekit's methods are; true is 1. */
+function oneValue(slice: SliceMerge, name: string, fallback: number): number {
+  const value = slice.common({ name, fallback, range: SIZE });
+  return typeof value === "number"
+    ? value
+    : (slice.problem(`${name} must be one value for all tensors`, name) ?? fallback);
+}
+
 function linear(slice: SliceMerge): SourceRecipe {
   const { models, own } = slice;
   const normalize = switched(slice, "normalize", true);
@@ -130,9 +122,9 @@ function slerp(slice: SliceMerge): SourceRecipe | undefined {
 
 function nuslerp(slice: SliceMerge): SourceRecipe | undefined {
   const { models, base, others, own } = slice;
-  const isFlat = slice.flag("nuslerp_flatten", true);
+  const isFlat = oneValue(slice, "nuslerp_flatten", 1) !== 0;
   // mergekit's row-wise mode interpolates along the first dimension: each column of the stored matrix.
-  const lines = slice.flag("nuslerp_row_wise", false) ? "columns" : "rows";
+  const lines = oneValue(slice, "nuslerp_row_wise", 0) !== 0 ? "columns" : "rows";
   const weights = others.map((model) => own(model, WEIGHT));
   const [only] = models;
   if (only && models.length === 1) return only.recipe;
@@ -155,20 +147,19 @@ interface TaskVectorMethod {
   readonly normalize?: boolean;
   /** Fields that are always set. */
   readonly fixed?: object;
-  /** Translates `rescale`. */
-  readonly rescale?: (slice: SliceMerge) => object;
-  readonly isRandom?: true;
+  /** Default of `rescale`; true for methods that drop at random. */
+  readonly rescale?: boolean;
 }
 
 function taskVectors(
   method: string,
-  { own = {}, normalize = false, fixed = {}, rescale, isRandom }: TaskVectorMethod,
+  { own = {}, normalize = false, fixed = {}, rescale }: TaskVectorMethod,
 ): Translation {
   return {
     own: ["weight", ...Object.keys(own)],
-    common: ["normalize", "lambda", "int8_mask", ...(rescale ? ["rescale"] : [])],
+    common: ["normalize", "lambda", "int8_mask", ...(rescale === undefined ? [] : ["rescale"])],
     isRounded: true,
-    ...(isRandom ? { isRandom } : {}),
+    ...(rescale ? { isRandom: true } : {}),
     make: (slice) => {
       const { base, others } = slice;
       if (!base) return slice.problem(`${method} needs base_model, among the sources of every slice`);
@@ -178,7 +169,7 @@ function taskVectors(
         const range: Range = name === "density" ? { ...SHARE, clamps: true } : SHARE;
         return [name, others.map((model) => slice.own(model, { name, fallback, range }))];
       });
-      const rescaled = rescale?.(slice) ?? {};
+      const scaled = rescale === undefined ? {} : rescaled(slice, rescale);
       const lambda = slice.common({ name: "lambda", fallback: 1, range: SIZE });
       const isNormalized = switched(slice, "normalize", normalize);
       if (others.length === 0) return base.recipe;
@@ -194,7 +185,7 @@ function taskVectors(
         base: base.recipe,
         ...Object.fromEntries(shared.map(([name, values]) => [name, values[0]])),
         ...fixed,
-        ...rescaled,
+        ...scaled,
         normalize: isNormalized,
         ...(lambda === 1 ? {} : { lambda }),
       };
@@ -206,34 +197,29 @@ function areSame(values: readonly Parameter[]): boolean {
   return new Set(values.map((value) => JSON.stringify(value))).size === 1;
 }
 
-/** `rescale` of mergekit restores L1 norms. It is true by default for methods that drop at random, which have another default here. */
-function rescaled(fallback: boolean) {
-  return (slice: SliceMerge): object => {
-    const isRescaled = switched(slice, "rescale", fallback);
-    if (typeof isRescaled !== "boolean") return { rescale: isRescaled };
-    return isRescaled || fallback ? { rescale: isRescaled ? "norm" : "none" } : {};
-  };
+/** `rescale` of mergekit restores L1 norms. Methods that drop at random have another default here. */
+function rescaled(slice: SliceMerge, fallback: boolean): object {
+  const isRescaled = switched(slice, "rescale", fallback);
+  if (typeof isRescaled !== "boolean") return { rescale: isRescaled };
+  return isRescaled || fallback ? { rescale: isRescaled ? "norm" : "none" } : {};
+}
+
+/** A method that takes other models than base_model, two at least, without parameters of their own. */
+function onBase(slice: SliceMerge, method: string, fields: object): SourceRecipe | undefined {
+  const { models, base, others } = slice;
+  if (base && models.length === 1) return base.recipe;
+  if (!base || others.length < 2)
+    return slice.problem(`${method} needs base_model and at least two other models in every slice`);
+  return { method, models: others.map(({ recipe }) => recipe), base: base.recipe, ...fields };
 }
 
 function modelStock(slice: SliceMerge): SourceRecipe | undefined {
-  const { models, base, others } = slice;
-  const rows = slice.flag("filter_wise", false);
-  if (base && models.length === 1) return base.recipe;
-  if (!base || others.length < 2)
-    return slice.problem("model_stock needs base_model and at least two other models in every slice");
-  const experts = others.map(({ recipe }) => recipe);
-  return { method: "model_stock", models: experts, base: base.recipe, ...(rows ? { rows } : {}) };
-}
-
-/** One number for all tensors, as some parameters of mergekit's methods are. */
-function numberOf(slice: SliceMerge, name: string, fallback: number): number {
-  const value = slice.common({ name, fallback, range: SIZE });
-  return typeof value === "number" ? value : (slice.problem(`${name} must be one number`, name) ?? fallback);
+  return onBase(slice, "model_stock", oneValue(slice, "filter_wise", 0) !== 0 ? { rows: true } : {});
 }
 
 function multislerp(slice: SliceMerge): SourceRecipe | undefined {
   const { models, base, others, own } = slice;
-  const normalize = slice.flag("normalize_weights", true);
+  const normalize = oneValue(slice, "normalize_weights", 1) !== 0;
   const weights = others.map((model) => own(model, WEIGHT));
   const [only] = others.length > 0 ? others : models;
   if (only && others.length < 2) return only.recipe;
@@ -247,19 +233,16 @@ function multislerp(slice: SliceMerge): SourceRecipe | undefined {
 
 function karcher(slice: SliceMerge): SourceRecipe | undefined {
   const [only] = slice.models;
-  const [iterations, tolerance] = [numberOf(slice, "max_iter", 10), numberOf(slice, "tol", 1e-5)];
+  const [iterations, tolerance] = [oneValue(slice, "max_iter", 10), oneValue(slice, "tol", 1e-5)];
   if (only && slice.models.length === 1) return only.recipe;
   return { method: "karcher", models: slice.models.map(({ recipe }) => recipe), iterations, tolerance };
 }
 
 function ram(method: "ram" | "ramplus_tl") {
   return (slice: SliceMerge): SourceRecipe | undefined => {
-    const { base, others } = slice;
-    const threshold = numberOf(slice, "epsilon", 1e-5);
-    const plus = method === "ram" ? {} : { r: numberOf(slice, "r", 0.1), alpha: numberOf(slice, "alpha", 0.2) };
-    if (base && others.length === 0) return base.recipe;
-    if (!base || others.length < 2) return slice.problem(`${method} needs base_model and at least two other models`);
-    return { method, models: others.map(({ recipe }) => recipe), base: base.recipe, threshold, ...plus };
+    const threshold = oneValue(slice, "epsilon", 1e-5);
+    const plus = method === "ram" ? {} : { r: oneValue(slice, "r", 0.1), alpha: oneValue(slice, "alpha", 0.2) };
+    return onBase(slice, method, { threshold, ...plus });
   };
 }
 
@@ -270,12 +253,8 @@ function arceeFusion({ base, others, problem }: SliceMerge): SourceRecipe | unde
 }
 
 function sce(slice: SliceMerge): SourceRecipe | undefined {
-  const { models, base, others, common } = slice;
-  const select = common({ name: "select_topk", fallback: 1, range: { ...SHARE, clamps: true } });
-  if (base && models.length === 1) return base.recipe;
-  if (!base || others.length < 2)
-    return slice.problem("sce needs base_model and at least two other models in every slice");
-  return { method: "sce", models: others.map(({ recipe }) => recipe), base: base.recipe, select };
+  const select = slice.common({ name: "select_topk", fallback: 1, range: { ...SHARE, clamps: true } });
+  return onBase(slice, "sce", { select });
 }
 
 function nearswap(slice: SliceMerge): SourceRecipe | undefined {

@@ -6,7 +6,7 @@ import type { Parameter } from "../methods/parameter.js";
 import { type RecipeInput, sourcesOf } from "../plan/recipe.js";
 import { TEMPLATES } from "./chat-templates.js";
 import type { Configuration, Path } from "./mergekit-schema.js";
-import { flagOf, type LayerSpan, type Level, parameterOf } from "./mergekit-settings.js";
+import { type LayerSpan, type Level, parameterOf } from "./mergekit-settings.js";
 import { type Operand, PARAMETERS, type SliceMerge, TRANSLATIONS, type Translation } from "./method-translations.js";
 import { type OutputSlice, type SliceSource, slicesOf } from "./slices.js";
 
@@ -201,7 +201,6 @@ class Translator {
         const { level, range } = levelOf.get(operand) as SliceSource;
         return resolve(wanted, [level, ...levels], { layers, shift: range?.[0] ?? 0 });
       },
-      flag: (name, fallback) => flagOf(name, fallback, levels, this.#problem),
       problem: (message, parameter) => {
         const level = levels.find(({ parameters }) => parameter !== undefined && parameter in (parameters ?? {}));
         const at = level && parameter !== undefined ? [...level.path, "parameters", parameter] : path;
