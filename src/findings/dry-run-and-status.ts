@@ -1,4 +1,4 @@
-import { formatBytes, formatDuration, groupBy, plural } from "../core/index.js";
+import { formatBytes, formatDuration, formatSome, groupBy, plural } from "../core/index.js";
 import type { ExperimentStatus, Outlook, StepState } from "../experiment/index.js";
 import { KINDS, lineField, type StepKind } from "../experiment/index.js";
 import { right, terminalLines } from "../report/index.js";
@@ -80,7 +80,7 @@ function knownLines({ models }: Outlook["expansion"], what: string): string[] {
   const lines: (readonly [string, string])[] = [];
   for (const [family, of] of groupBy(models, ({ model }) => ("family" in model ? model.family : ""))) {
     const names = of.map(({ model }) => model.name);
-    if (family !== "") lines.push([family, namesOf(names)]);
+    if (family !== "") lines.push([family, formatSome(names, MAX_LISTED)]);
   }
   const merges = models.flatMap(({ model }) => ("group" in model ? [model] : []));
   for (const [group, of] of groupBy(merges, (model) => model.group)) {
@@ -93,11 +93,6 @@ function knownLines({ models }: Outlook["expansion"], what: string): string[] {
   }
   const first = lines.length === 0 ? `${what}: base` : `${what}: base, and`;
   return [first, ...terminalLines({ columns: ["", ""], rows: lines }).slice(1)];
-}
-
-function namesOf(names: readonly string[]): string {
-  const more = names.length - MAX_LISTED;
-  return more > 0 ? `${names.slice(0, MAX_LISTED).join(", ")} and ${more} more` : names.join(", ");
 }
 
 function countLines({ steps }: Outlook): string[] {
@@ -124,16 +119,16 @@ function stepLines({ steps, expansion }: Outlook): string[] {
       tasks.set(request.task, of.set(who, (of.get(who) ?? 0) + count));
     }
   }
-  const asked = [...tasks].map(
-    ([task, of]) =>
-      `  evaluate on ${task}: ${namesOf([...of].map(([who, count]) => (count > 1 ? `${count} times ${who}` : who)))}`,
-  );
+  const asked = [...tasks].map(([task, of]) => {
+    const names = [...of].map(([who, count]) => (count > 1 ? `${count} times ${who}` : who));
+    return `  evaluate on ${task}: ${formatSome(names, MAX_LISTED)}`;
+  });
   const trained = steps.flatMap(({ step }) => (step.kind === "train" && left.has(step.key) ? [step.name] : []));
   const written = steps.flatMap(({ step }) => (step.kind === "merge" && left.has(step.key) ? [step.label] : []));
   const analyzed = steps.filter(({ step }) => step.kind === "analyze" && left.has(step.key)).length;
   return [
-    ...(trained.length > 0 ? [`  train ${namesOf(trained)}`] : []),
-    ...(written.length > 0 ? [`  ${namesOf(written)}`] : []),
+    ...(trained.length > 0 ? [`  train ${formatSome(trained, MAX_LISTED)}`] : []),
+    ...(written.length > 0 ? [`  ${formatSome(written, MAX_LISTED)}`] : []),
     ...(analyzed > 0 ? [`  analyze ${plural(analyzed, "pair")}`] : []),
     ...asked.slice(0, MAX_LISTED),
     ...(asked.length > MAX_LISTED ? [`  evaluate on ${plural(asked.length - MAX_LISTED, "more task")}`] : []),

@@ -76,9 +76,8 @@ export interface StateToWrite {
 }
 
 /** A complete state, whose tensors are not read yet. */
-export interface SavedState extends Omit<Page, "version" | "parameterSteps"> {
+export interface SavedState extends Omit<Page, "version"> {
   readonly folder: string;
-  readonly parameterSteps: Readonly<Record<string, number>>;
   readonly file: SafetensorsFile;
 }
 

@@ -8,6 +8,7 @@ import {
   CancelledError,
   DTYPE_BY_TORCH_NAME,
   exists,
+  groupBy,
   OutputError,
   RecipeError,
   writeFolder,
@@ -250,16 +251,13 @@ function groupsOf({ run, source, trained, lora, streams }: TrlRun): object[] {
   const parameters = lora
     ? lora.modules.flatMap((module) => Object.values(factorsOf(module, lora.settings.rank)))
     : [...source.tensors].flatMap(([name, { shape }]) => (trained.has(name) ? [{ name, shape }] : []));
-  const groups = new Map<string, { decay: number; streams: number[]; names: string[] }>();
-  for (const { name, shape } of parameters) {
-    const decay = decayAll || shape.length > 1 ? rate : 0;
+  const keyOf = ({ name, shape }: (typeof parameters)[number]) => {
     const own = streams.flatMap((stream, i) => ((stream.trained?.has(name) ?? true) ? [i] : []));
-    const key = JSON.stringify([decay, own]);
-    const group = groups.get(key) ?? { decay, streams: own, names: [] };
-    group.names.push(name);
-    groups.set(key, group);
-  }
-  return [...groups.values()];
+    return JSON.stringify({ decay: decayAll || shape.length > 1 ? rate : 0, streams: own });
+  };
+  return [...groupBy(parameters, keyOf)].map(([key, some]) => {
+    return { ...JSON.parse(key), names: some.map(({ name }) => name) };
+  });
 }
 
 /** Machines and settings of a run for TRL. */
