@@ -149,6 +149,7 @@ describeInBrowser("choosing layers", () => {
       else expect([value, messages]).toEqual([value, []]);
     }
     await method.selectOption("ties");
+    await expect.poll(recipe).toMatchObject({ method: "ties" });
     await page.getByLabel("density", { exact: true }).fill("0.4");
     await page.keyboard.press("Tab");
     await expect.poll(recipe).toMatchObject({ method: "ties", density: 0.4 });
@@ -233,6 +234,7 @@ describeInBrowser("choosing layers", () => {
     await page.getByRole("heading", { level: 1 }).click();
     await page.keyboard.press("?");
     const list = page.getByRole("dialog", { name: "Keys" });
+    await list.waitFor();
     const keys = await list.getByRole("region", { name: "Board" }).locator("kbd").allInnerTexts();
     expect(keys).toEqual(expect.arrayContaining(["↑", "Shift+↓", "Ctrl+Enter", "Space", "Esc"]));
     expect(await seriousViolations(page)).toEqual([]);
