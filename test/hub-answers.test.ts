@@ -2,7 +2,7 @@
 import { mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type HubSettings, openRepository, uploadFiles } from "../src/hub/index.js";
+import { HubError, type HubSettings, openRepository, uploadFiles } from "../src/hub/index.js";
 import { temporaryFolder } from "./support/checkpoints.js";
 import { FakeHub } from "./support/fake-hub.js";
 
@@ -107,16 +107,26 @@ describe("a hub that does not answer", () => {
 describe("an answer that is not the hub's", () => {
   const html = "<html><title>Welcome to our network</title></html>";
 
-  it.each([html, ""].flatMap((body) => [[body, /revision/] as const, [body, /tree/] as const]))(
-    "%j for %s is reported",
-    async (body, path) => {
-      hub.refusals = [{ status: 200, body, path }];
-      await expect(open()).rejects.toThrow(notTheHub());
-    },
-  );
+  it.each(
+    [html, "", "null", "[null]", '{"a":1}', "5"].flatMap((body) => [
+      [body, /revision/] as const,
+      [body, /tree/] as const,
+    ]),
+  )("%j for %s is reported", async (body, path) => {
+    hub.refusals = [{ status: 200, body, path }];
+    await expect(open()).rejects.toThrow(notTheHub());
+  });
 
-  it.each([/whoami/, /revision/, /tree/, /preupload/, /batch/, /commit/])("for %s stops a push", async (path) => {
-    hub.refusals = [{ status: 200, body: html, path }];
+  it.each([
+    ...[/whoami/, /revision/, /tree/, /preupload/, /batch/, /commit/].flatMap((path) =>
+      [html, "null", "[null]", '{"a":1}'].map((body) => [body, path] as const),
+    ),
+    ['{"auth":{},"type":"user","name":"tester","orgs":[null]}', /whoami/] as const,
+    ['{"files":[null]}', /preupload/] as const,
+    ['{"files":[]}', /preupload/] as const,
+    ['{"objects":[]}', /batch/] as const,
+  ])("%j for %s stops a push", async (body, path) => {
+    hub.refusals = [{ status: 200, body, path }];
     await expect(push()).rejects.toThrow(notTheHub());
   });
 
@@ -136,5 +146,63 @@ describe("an answer that is not the hub's", () => {
   it("to the creation of a repository stops a push", async () => {
     hub.refusals = [{ status: 200, body: html, path: /create/ }];
     await expect(push("org/other")).rejects.toThrow(notTheHub());
+  });
+});
+
+describe("a status line", () => {
+  it.each([
+    [403, "\u0001Forbidden\u001b[2J", /The token may not write to org\/model\..*The Hub says: /s],
+    [500, "\u0001\u001b]0;x\u0007", /org\/model could not be pushed to .*\. Push again/s],
+    [600, "Odd", /sent an answer that is not the hub's/],
+    [999, "\u0001", /sent an answer that is not the hub's/],
+  ])("of %i with %j is reported in a sentence", async (status, reason, message) => {
+    hub.refusals = Array(9).fill({ status, reason, path: /preupload/ });
+    const error = await push().catch((one: unknown) => one);
+    expect(error).toBeInstanceOf(HubError);
+    expect((error as Error).message).toMatch(message);
+    hub.refusals = Array(9).fill({ status, reason, path: /tree/ });
+    await expect(open()).rejects.toThrow(HubError);
+  });
+
+  it("of a right answer may say anything", async () => {
+    hub.refusals = [{ status: 205, reason: "\u0001", body: "[]", path: /tree/ }];
+    await expect(open()).rejects.toThrow(notTheHub());
+    hub.refusals = [{ status: 203, reason: "\u0001\u001b[2J", body: "[]", path: /tree/ }];
+    expect((await open()).files.size).toBe(0);
+  });
+});
+
+describe("a listing", () => {
+  it("that repeats a page is not followed", async () => {
+    const link = `${hub.endpoint}/api/models/${NAME}/tree/main?cursor=1`;
+    hub.refusals = Array(9).fill({ status: 200, body: "[]", link, path: /tree/ });
+    await expect(open()).rejects.toThrow(`The listing of ${NAME} repeats a page without end.`);
+    expect(hub.requests.filter(({ path }) => path.includes("/tree/"))).toHaveLength(2);
+  });
+
+  it("of too many pages is not followed", async () => {
+    hub.refusals = Array.from({ length: 201 }, (_, cursor) => ({
+      ...{ status: 200, body: "[]", path: /tree/ },
+      link: `${hub.endpoint}/api/models/${NAME}/tree/main?cursor=${cursor}`,
+    }));
+    await expect(push()).rejects.toThrow(`${NAME} has more than 100,000 files, or its listing has more than 200 pages`);
+    expect(hub.refusals).toHaveLength(1);
+  });
+
+  it("of too many files is not read", async () => {
+    const oid = "0".repeat(40);
+    const entries = Array.from({ length: 100_001 }, (_, i) => ({ type: "file", path: `${i}`, size: 1, oid }));
+    hub.refusals = [{ status: 200, body: JSON.stringify(entries), path: /tree/ }];
+    await expect(open()).rejects.toThrow(/more than 100,000 files/);
+  });
+});
+
+describe("a redirect", () => {
+  it.each(["file:///etc/hostname", "ftp://example.org/file", "http://"])("to %s is refused", async (link) => {
+    const repository = await open();
+    const file = repository.files.get("model.safetensors");
+    if (!file) throw new Error("no file");
+    hub.refusals = [{ status: 302, link, path: /resolve/ }];
+    await expect(repository.read(file, 0, 7)).rejects.toThrow("the hub redirects to an address that is not http");
   });
 });

@@ -313,6 +313,13 @@ describe("a hub with strange answers", () => {
   const push = () => pushFolder(at("merged"), { name, retryDelay: 1 });
 
   it.each([
+    ["an address that is none", () => batch({ href: "http://[" }), /answer that is not the hub's/],
+    ["no address", () => batch({}), /answer that is not the hub's/],
+    ["an address with a login", () => batch({ href: "http://a:b@127.0.0.1/" }), /answer that is not the hub's/],
+    ["an address of a file", () => batch({ href: "file:///etc/passwd" }), /answer that is not the hub's/],
+    ["too few parts", () => batch({ href: hub.storage, header: { chunk_size: "1" } }), /answer that is not the hub's/],
+    ["parts of no bytes", () => batch({ href: hub.storage, header: { chunk_size: "0", "1": "x" } }), /not the hub's/],
+    ["an object of another", () => '{"objects":[{"oid":"x","size":1,"actions":{}}]}', /answer that is not the hub's/],
     ["a refusal", () => batch({}).replace('"actions":{"upload":{}}', '"error":{"message":"quota"}'), /upload: quota$/],
     [
       "an address without a server",
@@ -342,7 +349,7 @@ describe("a hub with strange answers", () => {
   it("for what is to be uploaded is not a push without weights", async () => {
     const files = [...weights(), "config.json"].map((path) => ({ path, uploadMode: "teleport" }));
     hub.refusals = [{ status: 200, body: JSON.stringify({ files }), path: /preupload/ }];
-    await expect(push()).rejects.toThrow("The Hub asks for an upload of the mode teleport. Update layergraft.");
+    await expect(push()).rejects.toThrow("sent an answer that is not the hub's");
     expect(commits()).toEqual([]);
   });
 
@@ -359,6 +366,12 @@ describe("a hub with strange answers", () => {
       { status: 200, body: commit(sha), path: /revision/ },
     ];
     await expect(push()).rejects.toThrow(`the Hub does not name the commit of ${name} (main)`);
+  });
+
+  it.each(["http://[", "http://localhost:1/steal"])("for the next page: %s", async (link) => {
+    hub.push(name, at("task"));
+    hub.refusals = [{ status: 200, body: "[]", link, path: /tree/ }];
+    await expect(push()).rejects.toThrow(`The listing of ${name} continues elsewhere than on the hub.`);
   });
 
   it("for the account is shortened", async () => {

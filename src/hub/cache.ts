@@ -1,9 +1,10 @@
 // The cache of huggingface_hub: blobs by their hash, snapshots of links to them, and refs with the commits of branches and
 // tags.
+
 import { copyFile, mkdir, readdir, readFile, stat, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { exists, isSystemError, writeFileAtomically } from "../core/index.js";
-import { HubError } from "./settings.js";
+import { HubError } from "./hub-error.js";
 
 const COMMIT = /^[0-9a-f]{40}$/;
 

@@ -1,5 +1,7 @@
 // The bytes of a repository's files, by range requests. A broken connection resumes where it ended.
+
 import { createHash, type Hash } from "node:crypto";
+import { HubError } from "./hub-error.js";
 import { LEAST_PROGRESS, Pace } from "./pace.js";
 import {
   isBrokenStream,
@@ -11,7 +13,6 @@ import {
   SILENT_MS,
   StatusError,
 } from "./requests.js";
-import { HubError } from "./settings.js";
 
 export interface HubFile {
   readonly path: string;
@@ -145,15 +146,23 @@ export class Contents {
         return { response, storage };
       }
       await response.body?.cancel();
-      url = new URL(location, url).href;
+      const next = URL.canParse(location, url) ? new URL(location, url) : undefined;
+      if (next?.protocol !== "https:" && next?.protocol !== "http:") {
+        throw new HubError(
+          `${file.path} of ${name}: the hub redirects to an address that is not http. Try again, or another HF_ENDPOINT.`,
+          { file: file.path },
+        );
+      }
+      url = next.href;
     }
     throw new HubError(`${file.path} of ${name}: the hub redirects more than ${MAX_REDIRECTS} times`);
   }
 
-  /** @throws HubError if a file has another size or hash than in the listing of its commit, as a mirror may have */
+  /** @throws HubError if a file has another size or hash than in the listing of its commit */
   #checkListed({ path, size, hash }: HubFile, headers: Headers): void {
     const actual = [headers.get("x-linked-size"), headers.get("x-linked-etag")?.replace(/^W\/|"/g, "")];
-    if ([String(size), hash].every((expected, i) => (actual[i] ?? expected) === expected)) return;
+    const isListed = [String(size), hash].every((expected, i) => (actual[i] ?? expected) === expected);
+    if (isListed) return;
     throw new HubError(
       `${path} of ${this.#options.name} is another file than the hub lists for its commit (${actual.join(", ")} in place of ${size}, ${hash}). Try again, or another HF_ENDPOINT.`,
       { file: path },

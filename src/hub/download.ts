@@ -1,5 +1,6 @@
 // Downloads files of a repository into the cache. An interrupted download resumes, and a file gets its name only when its size
 // and hash are right.
+
 import type { Hash } from "node:crypto";
 import { constants, createReadStream } from "node:fs";
 import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
@@ -16,7 +17,7 @@ import {
 } from "../core/index.js";
 import { type RepositoryCache, sizeOf } from "./cache.js";
 import { beginHash, type HubFile } from "./contents.js";
-import { HubError } from "./settings.js";
+import { HubError } from "./hub-error.js";
 
 export interface DownloadOptions {
   readonly cache: RepositoryCache;

@@ -1,10 +1,13 @@
 // A repository of the hub at one commit: its files, and their content.
+
 import { CancelledError, type Progress } from "../core/index.js";
 import { checkedPath, isCommit, RepositoryCache } from "./cache.js";
 import { Contents, type HubFile } from "./contents.js";
 import { downloadFiles } from "./download.js";
+import { HubError } from "./hub-error.js";
+import { listRepository } from "./listing.js";
 import { EXPLAINED, explain, hubFetch, type RequestOptions, StatusError } from "./requests.js";
-import { HubError, type HubSettings } from "./settings.js";
+import type { HubSettings } from "./settings.js";
 
 export interface RepositoryOptions extends RequestOptions {
   readonly type: "model" | "dataset";
@@ -36,22 +39,6 @@ const NAME = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*$/;
 /** Whether a name can be that of a repository on the hub. */
 export function isHubName(name: string): boolean {
   return NAME.test(name) && !name.includes("..");
-}
-
-/** Lists the files at any depth by path. What the hub says of them is not checked. */
-export async function listRepository(listed: {
-  readonly hubUrl: string;
-  readonly fetch: typeof fetch;
-  readonly repo: { readonly type: "model" | "dataset"; readonly name: string };
-  readonly revision: string;
-}): Promise<Map<string, HubFile>> {
-  const { listFiles } = await import("@huggingface/hub");
-  const files = new Map<string, HubFile>();
-  for await (const { type, path, lfs, size, oid } of listFiles({ ...listed, recursive: true })) {
-    if (type !== "file") continue;
-    files.set(path, { path, size: lfs?.size ?? size, hash: String(lfs?.oid ?? oid ?? "") });
-  }
-  return files;
 }
 
 /** Requests about a repository, whose errors name it and say what to do. */

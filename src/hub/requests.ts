@@ -1,67 +1,12 @@
 // Requests to the hub: the token, retries, and what a refusal means.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { formatDuration, isObject, LayergraftError, readRetryAfter, redactor, shorten } from "../core/index.js";
+import { formatDuration, isObject, LayergraftError, readRetryAfter, redactor } from "../core/index.js";
+import { boundedAnswer, checkedAnswer } from "./answers.js";
+import { HubError } from "./hub-error.js";
 import { Pace } from "./pace.js";
-import { HubError, type HubSettings } from "./settings.js";
+import type { HubSettings } from "./settings.js";
 import { countedBody } from "./upload-progress.js";
-
-/** Lists of answers whose entries are looked at, by the end of the path. */
-const LISTS: readonly (readonly [path: RegExp, field: string])[] = [
-  [/\/preupload\//, "files"],
-  [/\/info\/lfs\/objects\/batch$/, "objects"],
-];
-
-/** Whether an answer at this path, below the endpoint, is JSON. */
-const isOfApi = (path: string) => path.startsWith("/api/") || LISTS.some(([pattern]) => pattern.test(path));
-
-/** The answer with its whole body. @param onBytes called with the bytes of each part of it */
-async function wholeAnswer(response: Response, onBytes: (bytes: number) => void): Promise<Response> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of response.body ?? []) {
-    onBytes(chunk.length);
-    chunks.push(chunk);
-  }
-  const { url, status, statusText, headers } = response;
-  const body = chunks.length > 0 ? Buffer.concat(chunks) : null;
-  return Object.defineProperty(new Response(body, { status, statusText, headers }), "url", { value: url });
-}
-
-/**
- * Reads the whole answer to a request to the API, in whose place a login page or a proxy may send something else; other
- * answers are left as they are.
- * @param path of the request, below the endpoint
- * @param server address for messages
- * @throws HubError if the answer is not JSON, or the hub refuses an upload
- */
-async function checkedAnswer(
-  path: string,
-  response: Response,
-  server: string,
-  onBytes: (bytes: number) => void,
-): Promise<Response> {
-  if (!isOfApi(path)) return response;
-  const answer = await wholeAnswer(response, onBytes);
-  if (answer.status >= 400) return answer;
-  const value: unknown = await answer
-    .clone()
-    .json()
-    .catch((error: unknown) => {
-      const message = `${server} sent an answer that is not the hub's. A proxy or login page may be in between.`;
-      throw new HubError(message, {}, error);
-    });
-  const [, field = ""] = LISTS.find(([pattern]) => pattern.test(path)) ?? [];
-  const list = isObject(value) ? value[field] : undefined;
-  for (const entry of Array.isArray(list) ? (list as unknown[]) : []) {
-    if (!isObject(entry)) continue;
-    // @huggingface/hub takes no notice of these, and reports the commit without the file as a success.
-    if (isObject(entry.error)) throw new HubError(`The Hub refuses an upload: ${shorten(String(entry.error.message))}`);
-    if (entry.uploadMode !== undefined && !["lfs", "regular"].includes(String(entry.uploadMode))) {
-      throw new HubError(`The Hub asks for an upload of the mode ${String(entry.uploadMode)}. Update layergraft.`);
-    }
-  }
-  return answer;
-}
 
 /** Retries in a row after a server error or a broken connection. */
 export const MAX_RETRIES = 4;
@@ -138,8 +83,8 @@ export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptio
         const signals = eitherSignal(either.signal, silent.signal);
         const response = await fetch(input, { ...init, ...body, headers, ...signals });
         onBytes(Number.POSITIVE_INFINITY);
-        if (!upload) return await checkedAnswer(path, response, server, onBytes);
-        const answer = await wholeAnswer(response, onBytes);
+        if (!upload) return await checkedAnswer(path, response, server, init?.body, onBytes);
+        const answer = await boundedAnswer(response);
         // A server that refuses may not read the rest of the body, and would be waited for.
         if (answer.status >= 400) silent.abort();
         return answer;

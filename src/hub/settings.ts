@@ -1,15 +1,10 @@
 // The environment variables of huggingface_hub, as in huggingface_hub 1.33 (constants.py, utils/_auth.py).
+
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { type ErrorWhere, isSystemError, LayergraftError } from "../core/index.js";
-
-/** A repository of the Hugging Face hub that cannot be read. */
-export class HubError extends LayergraftError {
-  constructor(message: string, where: ErrorWhere = {}, cause?: unknown) {
-    super("hub", message, where, cause);
-  }
-}
+import { isSystemError } from "../core/index.js";
+import { HubError } from "./hub-error.js";
 
 export interface HubSettings {
   /** Without a trailing slash. */

@@ -1,4 +1,5 @@
 // Uploads files to a repository of the hub as one commit. What is there already is not sent again.
+
 import { createReadStream } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
@@ -6,9 +7,10 @@ import type { commitIter } from "@huggingface/hub";
 import { CancelledError, formatSome, isAnySystemError, LayergraftError, shorten, stampOf } from "../core/index.js";
 import { isCommit } from "./cache.js";
 import { beginHash, type HubFile } from "./contents.js";
-import { listRepository } from "./repository.js";
+import { HubError } from "./hub-error.js";
+import { listRepository } from "./listing.js";
 import { hubFetch, networkReason, type RequestOptions, reasonOf, statusOf } from "./requests.js";
-import { HubError, type HubSettings } from "./settings.js";
+import type { HubSettings } from "./settings.js";
 import { type OnUpload, seldom, UploadProgress } from "./upload-progress.js";
 
 export interface UploadFile {
