@@ -150,9 +150,13 @@ describeInBrowser("choosing layers", () => {
     }
     await method.selectOption("ties");
     await expect.poll(recipe).toMatchObject({ method: "ties" });
-    await page.getByLabel("density", { exact: true }).fill("0.4");
-    await page.keyboard.press("Tab");
-    await expect.poll(recipe).toMatchObject({ method: "ties", density: 0.4 });
+    const typed = async () => {
+      // Again where the form was drawn anew meanwhile.
+      await page.getByLabel("density", { exact: true }).fill("0.4");
+      await page.keyboard.press("Tab");
+      return recipe();
+    };
+    await expect.poll(typed, { interval: 500, timeout: 20_000 }).toMatchObject({ method: "ties", density: 0.4 });
     await picture("ties");
   });
 

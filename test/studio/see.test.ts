@@ -133,12 +133,9 @@ describeInBrowser("the studio in a browser", () => {
     const inSvg = [...svg.matchAll(/<title>layer \d+, \w+: (\d+)%<\/title>/g)].map(([, cell]) => Number(cell));
     const tables = async (of: Page) => {
       await of.getByText("Shares as tables").click();
-      return (
-        await of
-          .getByRole("region", { name: /^Shares of/ })
-          .locator("td")
-          .allInnerTexts()
-      ).map(Number.parseFloat);
+      const cells = of.getByRole("region", { name: /^Shares of/ }).locator("td");
+      await cells.first().waitFor();
+      return (await cells.allInnerTexts()).map(Number.parseFloat);
     };
     const studioCells = await tables(page);
     const file = await page.context().newPage();
