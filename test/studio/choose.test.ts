@@ -192,12 +192,12 @@ describeInBrowser("choosing layers", () => {
     const wanted = owners.rows.flatMap(({ mlp }, layer) =>
       mlp[0] === at("swahili") ? [`Layer ${layer} of swahili: taken`] : [],
     );
-    expect(await owned()).toEqual(["Outside the layers of swahili: taken", ...wanted]);
+    await expect.poll(owned).toEqual(["Outside the layers of swahili: taken", ...wanted]);
     await cell(3, "swahili").click();
     await picture("preview");
     expect(await seriousViolations(page)).toEqual([]);
     await page.getByRole("button", { name: "Back" }).click();
-    expect([recipe(), await owned()]).toEqual([text, before]);
+    await expect.poll(async () => [recipe(), await owned()]).toEqual([text, before]);
     await page.getByRole("button", { name: "Preview paper-default" }).click();
     await page.getByRole("button", { name: "Use", exact: true }).click();
     await expect.poll(() => page.getByLabel("Open a recipe").inputValue()).toBe("paper-default");
@@ -262,7 +262,7 @@ describeInBrowser("choosing layers", () => {
       ["See all runs", "Experiments"],
     ] as const) {
       await next.getByText(text).click();
-      expect(await page.locator(".views [aria-current]").innerText()).toBe(view);
+      await expect.poll(() => page.locator(".views [aria-current]").innerText()).toBe(view);
     }
     await page.getByRole("link", { name: "Recipe", exact: true }).click();
   });
