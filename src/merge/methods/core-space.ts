@@ -12,7 +12,7 @@ export const coreSpace = sparsifyingMethod("added", {
     "tau_i = U M_i V^T, M_i = U^T B_i A_i V with the left singular vectors U of [B_1 ... B_N] and the right ones V of [A_1; ...; A_N], and rule(M_1, ..., M_N) of each matrix in the place of the sum",
   reference: "Panariello et al., NeurIPS 2025, arXiv 2509.17786",
   tag: "core-space",
-  onlyAdapter: true,
+  core: ({ rule, density }) => ({ rule, density }),
   shares: {},
   fields: () => ({
     rule: z

@@ -245,7 +245,7 @@ function assemble(
   modules: readonly Module[],
   whole: readonly Step[],
 ): AdapterPlan {
-  const core = coreOf(plan.recipe);
+  const core = methodOf(plan.recipe).core?.(plan.recipe);
   const kept = modules.filter(({ rank }) => rank > 0);
   const scale = commonScale(kept);
   const asked = { keep: undefined, float32: "F32", float16: "F16", bfloat16: "BF16" } as const;
@@ -277,10 +277,6 @@ function assemble(
     ranks: kept.map(({ rank }) => rank),
     config: configOf(kept, whole, scale, base, baseName(base, sources)),
   };
-}
-
-function coreOf(recipe: Plan["recipe"]): CoreMerge | undefined {
-  return recipe.method === "core_space" ? { rule: recipe.rule, density: recipe.density } : undefined;
 }
 
 /**

@@ -14,7 +14,7 @@ export function isOnFactors(recipe: Recipe): boolean {
 
 /** Whether a recipe makes an adapter that no merge of the experts' weights equals. */
 export function mergesFactors(recipe: Recipe): boolean {
-  return isOnFactors(recipe) || methodOf(recipe).onlyAdapter === true;
+  return isOnFactors(recipe) || methodOf(recipe).core !== undefined;
 }
 
 /** The changed modules, by the name of the base's tensor, each with the factors of the first model that changes it. */

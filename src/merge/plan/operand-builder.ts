@@ -220,7 +220,7 @@ export class OperandBuilder implements PlanContext {
   #mergeGroup(recipe: AnyRecipe, operands: ReadonlyMap<string, Operand>): Merged {
     // Slices are stacked; all other sources are combined layer by layer.
     const method = methodOf(recipe);
-    if (method.onlyAdapter && (recipe as Recipe).as !== "adapter") {
+    if (method.core && (recipe as Recipe).as !== "adapter") {
       throw RecipeError.at(
         { field: "as" },
         `${method.title} merges the factors of adapters. Add as: adapter (--as adapter) at the top of the recipe; the result is used as BASE+OUT.`,
