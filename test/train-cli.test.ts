@@ -96,15 +96,15 @@ async function until(condition: () => boolean): Promise<void> {
   }
 }
 
-it("leaves checkpoints, log and loss curve", () => {
+it("leaves checkpoints, log and the page of losses", () => {
   const names = Object.keys(whole).filter((name) => !name.includes("/"));
   const checkpoints = [104, 208, 312, 400].map((samples) => `checkpoint-${samples}`);
-  expect(names.sort()).toEqual([...checkpoints, "best", "last", "log.jsonl", "loss.svg"].sort());
+  expect(names.sort()).toEqual([...checkpoints, "best", "last", "log.jsonl", "loss.html"].sort());
   expect([whole.last, whole.best]).toEqual(["checkpoint-400", "checkpoint-400"]);
   for (const name of ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"])
     expect(readFileSync(join(root, "whole", "last", name)), name).toEqual(readFileSync(join(root, "base", name)));
-  const svg = readFileSync(join(root, "whole", "loss.svg"), "utf8");
-  for (const text of ["Loss of out", "training", "held out", "best held out"]) expect(svg).toContain(text);
+  const page = readFileSync(join(root, "whole", "loss.html"), "utf8");
+  for (const text of ["Loss of out", "training", "held out", "Best held out"]) expect(page).toContain(text);
 });
 
 /** Kills the process as it gives something a name for the second time, so that there is an earlier one. */

@@ -91,8 +91,11 @@ export interface Grid extends Captioned {
 /** Scores over a number, with bands of their intervals. */
 export interface Lines extends Captioned {
   readonly verdict: string;
-  readonly scale: Scale;
+  /** `setting`: numbers as they are. */
+  readonly scale: Scale | "setting";
   readonly xTitle: string;
+  /** Default: what the scale's scores are. */
+  readonly yTitle?: string;
   readonly lines: readonly {
     /** Empty if there is one line. */
     readonly label: string;

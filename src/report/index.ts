@@ -11,7 +11,7 @@ export {
   type TableFigure,
 } from "./figures.js";
 export { type Heatmap, heatmapLines, heatmapSvg } from "./heatmap.js";
-export { type LogEntry, lossCurveSvg } from "./loss-curve.js";
+export { type LogEntry, lossPage } from "./loss-page.js";
 export { formatTick, pageWithData, reportPage } from "./page.js";
 export { type ProgressDisplay, type ShownProgress, SILENT, showProgress } from "./progress.js";
 export { csvLines, escapeMarkdown, latexText, markdownLines, terminalLines } from "./render.js";

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { type Bars, type Figure, type Grid, type Lines, marksOf, type Page, type TableFigure } from "./figures.js";
-import { axisAround, axisWithin, placeOn, type Scale, type Span, scoreAxis } from "./scores.js";
+import { axisAround, axisWithin, placeOn, type Span, scoreAxis } from "./scores.js";
 import { type Cell, columnsOf, formatNumber, formatSpan, isNumber } from "./table.js";
 
 export function reportPage(page: Page): Promise<string> {
@@ -122,15 +122,16 @@ export async function pageWithData(template: string, data: unknown): Promise<str
   return text.replace("/* __TOKENS__ */", () => styles.join("\n")).replace('"__DATA__"', () => json);
 }
 
-export const formatTick = (value: number, scale: Scale) => formatNumber({ value, scale }).replace(/\.0$/, "");
+export const formatTick = (value: number, scale: Lines["scale"]) => formatNumber({ value, scale }).replace(/\.0$/, "");
 
 /** Lines with positions as shares of the axes, from 0 at the left and at the bottom to 1. */
 export function placeLines({
   xTitle,
   scale,
+  yTitle = scale === "share" ? "percent right" : "score",
   lines,
   references,
-}: Pick<Lines, "xTitle" | "scale" | "lines" | "references">) {
+}: Pick<Lines, "xTitle" | "yTitle" | "scale" | "lines" | "references">) {
   const points = lines.flatMap((line) => line.points);
   const xs = points.map((point) => point.x);
   // Such as rounds, which have nothing in between.
@@ -141,7 +142,7 @@ export function placeLines({
   ]);
   return {
     xTitle,
-    yTitle: scale === "share" ? "percent right" : "score",
+    yTitle,
     xTicks: x.ticks.map((tick) => ({ at: placeOn(x, tick), text: String(tick) })),
     yTicks: y.ticks.map((tick) => ({ at: placeOn(y, tick), text: formatTick(tick, scale) })),
     references: references.map(({ label, mean }) => ({

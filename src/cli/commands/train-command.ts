@@ -6,9 +6,10 @@ import { previewOf, type SetCounts } from "../../data/index.js";
 import { loadSourceTokenizer } from "../../engine/index.js";
 import {
   type LogEntry,
-  lossCurveSvg,
+  lossPage,
   previewLegend,
   renderPreview,
+  reportPage,
   right,
   type ShownProgress,
   SILENT,
@@ -327,8 +328,8 @@ async function drawLoss(out: string, log: string): Promise<string[]> {
     .map((line) => JSON.parse(line) as LogEntry & { readonly phase?: string })
     .filter(({ phase }) => phase !== "selection");
   if (entries.length < 2) return [];
-  const file = join(out, "loss.svg");
-  await writeFileAtomically(file, lossCurveSvg(entries, `Loss of ${basename(out)}`));
+  const file = join(out, "loss.html");
+  await writeFileAtomically(file, await reportPage(lossPage(entries, `Loss of ${basename(out)}`)));
   return [file];
 }
 
