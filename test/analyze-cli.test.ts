@@ -199,12 +199,12 @@ describe("what it refuses", () => {
   it.each<[string, string[], RegExp]>([
     ["no base", math, /error: Missing --base <source>/],
     ["no expert", base, /error: Missing --expert <name=source>/],
-    ["two of one name", [...base, ...math, "--expert", "math=swahili"], /Two experts are named math/],
+    ["two of one name", [...base, ...math, "--expert", "math=swahili"], /math is given twice/],
     ["no name", [...base, "--expert", "math"], /It must be NAME=SOURCE/],
     ["an empty name", [...base, "--expert", "=math"], /It must be NAME=SOURCE/],
     ["no source", [...base, "--expert", "math="], /It must be NAME=SOURCE/],
-    ["a name that is none", [...base, "--expert", "a/b=math"], /a\/b is not a valid expert name/],
-    ["the name of the base", [...base, "--expert", "base=math"], /base is not a valid expert name/],
+    ["a name that is none", [...base, "--expert", "a/b=math"], /a\/b is not a valid name/],
+    ["the name of the base", [...base, "--expert", "base=math"], /base is not a valid name/],
     [
       "a threshold of words",
       [...base, ...math, "--threshold", "often"],

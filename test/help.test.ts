@@ -43,7 +43,7 @@ test("the overview groups the commands and shows two examples", () => {
       "push",
       "methods",
     ],
-    Look: ["studio", "inspect", "diff", "explain", "analyze", "measure", "suggest"],
+    Look: ["studio", "inspect", "diff", "explain", "analyze", "measure", "neurons", "suggest"],
     Train: ["train"],
     Run: ["generate", "chat", "serve", "score"],
     Evaluate: ["eval", "compare"],

@@ -38,6 +38,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
     explain: ["find the recipe that a merged model was made with", () => import("./commands/explain-command.js")],
     analyze: ["show which layers each expert changed", () => import("./commands/analyze-command.js")],
     measure: ["measure a model on texts, for merges that need it", () => import("./commands/measure-command.js")],
+    neurons: ["find neurons that fire for few languages", () => import("./commands/neurons-command.js")],
     suggest: ["write recipes to try for two experts", () => import("./commands/suggest-command.js")],
   },
   Train: {

@@ -21,7 +21,7 @@ const FILES: ExampleFolder["files"] = [
   { names: ["swahili-expert"], about: "the base, fine-tuned on Swahili without math, in embeddings and layers 0-2" },
   { names: ["math-adapter", "swahili-adapter"], about: `the experts' changes as LoRA adapters of rank ${RANK}` },
   { names: ["recipe.yaml", "mergekit.yml", "mixture.yml", "fisher.yaml"], about: "merges" },
-  { names: ["prompts.txt", "texts.txt", "tokens.json"], about: "prompts and texts" },
+  { names: ["prompts.txt", "texts.txt", "texts-english.txt", "tokens.json"], about: "prompts and texts" },
   { names: ["problems.jsonl", "run.yaml"], about: "training data and a training run" },
   { names: ["problems.yaml", "swahili.jsonl"], about: "held-out word problems in Swahili, as a task" },
   { names: ["quiz.yaml", "rows.jsonl"], about: "some of them with four choices, in English and Swahili" },

@@ -14,7 +14,15 @@ import {
 import type { StatisticsKind } from "../merge/index.js";
 import { type SourceOptions, writeSharded } from "../weights/index.js";
 import { gradients, inputsOf, type Node } from "./graph/index.js";
-import { buildDecoder, FEEDS, locateWeights, readSpec, type StoredWeight } from "./model/index.js";
+import {
+  buildDecoder,
+  FEEDS,
+  type LinearWeights,
+  locateWeights,
+  readSpec,
+  type StoredWeight,
+  weightName,
+} from "./model/index.js";
 import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
 import { feedsOf, integers, RopeTables } from "./rope-tables.js";
 import { lowerGraph, openSession, type TensorValue } from "./runtime/index.js";
@@ -68,7 +76,9 @@ const [STREAM, NEXT] = ["stream", "next"] as const;
  * Measures statistics of a model on texts and writes them as float32 tensors of the model's names. `fisher`: of each weight,
  * the mean over texts of the squared derivative of the text's log-likelihood, the empirical diagonal Fisher information
  * (Matena and Raffel, arXiv 2111.09832, section 3), in the weight's shape. Of the inputs x of each matrix [out, in] in the
- * layers, over all tokens: `gram`, the mean of x x^T, [in, in]; `inputs`, the mean of |x|, [in].
+ * layers, over all tokens: `gram`, the mean of x x^T, [in, in]; `inputs`, the mean of |x|, [in]. `activations`: of each neuron
+ * of the feed-forward networks, the share of tokens at which its gate is positive before the activation function (Tang et al.,
+ * arXiv 2402.16438, section 2.1), [F], by the name of the gate's matrix, or of the first matrix where there is no gate.
  * @throws RecipeError if no text has two tokens; OutputError if `out` exists or is the model
  * @throws CheckpointError if the model has no tokenizer or cannot be used
  * @throws LayergraftError code `broken-model` if a statistic is not finite
@@ -87,7 +97,7 @@ export async function measureStatistics(model: EngineSource, options: Statistics
   const ids = drawn.map((text) => tokenizer.encode(begin + text).slice(0, length)).filter((one) => one.length > 1);
   if (ids.length === 0) throw new RecipeError("the texts have no two tokens together. Give longer texts.");
   const tokens = ids.reduce((sum, one) => sum + one.length, 0);
-  const parts = await (kind === "fisher" ? fisherParts : inputParts)(source, ids, options);
+  const parts = await (kind === "fisher" ? fisherParts : tokenParts)(source, ids, options);
   let current: { readonly part: Part; readonly values: ReadonlyMap<string, Float32Array> } | undefined;
   const bytesOf = async (part: Part, name: string): Promise<Uint8Array> => {
     if (current?.part !== part) {
@@ -214,21 +224,29 @@ function add(into: Float32Array, values: Float32Array, factor: number): void {
   for (let i = 0; i < values.length; i++) into[i] = (into[i] as number) + factor * (values[i] as number);
 }
 
-/** One part per layer, which reads the states that the one before it made. */
-async function inputParts(
+/** One part per layer, which reads the states that the one before it made. Its tensors are means over tokens. */
+async function tokenParts(
   source: ModelSource,
   texts: readonly (readonly number[])[],
   options: StatisticsOptions,
 ): Promise<Part[]> {
-  const inputs = new Map<string, Node>();
+  const projections = new Map<StoredWeight, { readonly x: Node; readonly y: Node }>();
   const { spec, names, graph, streams, bound, ropes } = await openDecoder(source, options, {
-    adapt: (_, { name }, x, y) => {
-      inputs.set(name, x);
+    adapt: (_, weight, x, y) => {
+      projections.set(weight, { x, y });
       return y;
     },
   });
+  /** The sum over the rows of a pack. */
+  const statisticOf = ({ weight, bias }: LinearWeights): Node => {
+    const { x, y } = projections.get(weight) as { x: Node; y: Node };
+    if (options.kind === "gram") return graph.matmul(x, x, { transA: true });
+    if (options.kind === "inputs")
+      return graph.sum(graph.where(graph.less(x, graph.constant(0)), graph.neg(x), x), [0]);
+    const gate = bias ? graph.add(y, graph.input(weightName(bias), "f32", bias.shape)) : y;
+    return graph.sum(graph.cast(graph.less(graph.constant(0), gate), "f32"), [0]);
+  };
   const packs = grouped(texts, (text) => text.length, PACK_TOKENS);
-  const isGram = options.kind === "gram";
   const tokens = texts.reduce((sum, text) => sum + text.length, 0);
   const states: Float32Array[] = [];
   const next = counted(options, packs.length * (spec.layers.length + 1));
@@ -253,42 +271,26 @@ async function inputParts(
       await session.close();
     }
   };
-  return spec.layers.map((layer, index): Part => {
-    const { q, k, v, o, gate, up, down } = layer.weights;
-    const used = [...new Set([q, k, v, o, ...(gate ? [gate] : []), up, down].map(({ weight }) => weight.name))];
-    const nodes = [...new Set(used.map((name) => inputs.get(name) as Node))];
-    const tensors = used.map((name): Tensor => {
-      const width = (inputs.get(name) as Node).shape[1] as number;
-      return { name: names.get(name) as string, shape: isGram ? [width, width] : [width] };
-    });
+  return spec.layers.map(({ weights: { q, k, v, o, gate, up, down } }, index): Part => {
+    const measured = options.kind === "activations" ? [gate ?? up] : [q, k, v, o, ...(gate ? [gate] : []), up, down];
+    // Matrices that are rows of one stored matrix have the same inputs.
+    const statistics = new Map(
+      measured.map((linear) => [names.get(linear.weight.name) as string, statisticOf(linear)]),
+    );
+    const nodes = [...new Set(statistics.values())];
+    const tensors = [...statistics].map(([name, { shape }]): Tensor => ({ name, shape: shape as readonly number[] }));
     const compute = async () => {
       if (index === 0) await run({ [NEXT]: streams[0] as Node }, undefined, () => undefined);
       const outputs: Record<string, Node> = { [NEXT]: streams[index + 1] as Node };
-      for (const [i, x] of nodes.entries()) outputs[`${i}`] = isGram ? graph.matmul(x, x, { transA: true }) : x;
-      const sums = nodes.map(({ shape }) => new Float32Array((shape[1] as number) ** (isGram ? 2 : 1)));
+      for (const [i, node] of nodes.entries()) outputs[`${i}`] = node;
+      const sums = nodes.map(({ shape }) => new Float32Array(elementCount(shape as readonly number[])));
       await run(outputs, streams[index], (results) => {
-        for (const [i, sum] of sums.entries()) {
-          const values = results[`${i}`]?.data as Float32Array;
-          if (isGram) add(sum, values, 1 / tokens);
-          else addSizes(sum, values, 1 / tokens);
-        }
+        for (const [i, sum] of sums.entries()) add(sum, results[`${i}`]?.data as Float32Array, 1 / tokens);
       });
-      return new Map(
-        used.map((name) => [names.get(name) as string, sums[nodes.indexOf(inputs.get(name) as Node)] as Float32Array]),
-      );
+      return new Map([...statistics].map(([name, node]) => [name, sums[nodes.indexOf(node)] as Float32Array]));
     };
     return { tensors, compute };
   });
 }
 
 type Results = Readonly<Record<string, TensorValue>>;
-
-/** Adds the sizes of the rows of values. */
-function addSizes(into: Float32Array, values: Float32Array, factor: number): void {
-  const sums = new Float64Array(into.length);
-  for (let i = 0; i < values.length; i++) {
-    const column = i % sums.length;
-    sums[column] = (sums[column] as number) + Math.abs(values[i] as number);
-  }
-  for (const [i, sum] of sums.entries()) into[i] = (into[i] as number) + factor * sum;
-}

@@ -9,6 +9,12 @@ export {
 } from "./analysis/analysis.js";
 export { columnName, heatmapOf, overlapOf } from "./analysis/analysis-views.js";
 export { type ExplainedTensor, type Explanation, explainMerge } from "./analysis/explain.js";
+export {
+  findLanguageNeurons,
+  type LanguageNeuron,
+  type LanguageNeurons,
+  type NeuronOptions,
+} from "./analysis/language-neurons.js";
 export { type AnalysisPage, type PageCell, type PagePairCell, pageData } from "./analysis/page-data.js";
 export { type ChangedRow, mostChangedRows, readAnalysis } from "./analysis/read-analysis.js";
 export { type LayerOwners, type Suggestion, type SuggestOptions, suggestRecipes } from "./analysis/suggest.js";

@@ -1,5 +1,5 @@
 /**
- * Models at the level of tokens, tokenizers and chat templates.
+ * Models at the level of tokens, tokenizers, chat templates, and statistics of models on texts.
  * @module layergraft/engine
  */
 export {
@@ -10,6 +10,9 @@ export {
   type Generation,
   loadChatTemplate,
   loadTokenizer,
+  measureStatistics,
   openEngine,
+  type StatisticsOptions,
+  type StatisticsSummary,
   type Tokenizer,
 } from "../../engine/index.js";

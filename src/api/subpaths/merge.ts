@@ -1,12 +1,16 @@
 /**
- * Recipe types and files, and the types of plans and analyses.
+ * Recipe types and files, the types of plans and analyses, and language-specific neurons.
  * @module layergraft/merge
  */
 export {
   type Analysis,
+  findLanguageNeurons,
+  type LanguageNeuron,
+  type LanguageNeurons,
   type MethodKit,
   type MethodReference,
   methodReferences,
+  type NeuronOptions,
   type OwnMethod,
   type Plan,
   parseRecipe,

@@ -16,21 +16,8 @@ import { heatmapLines, right, terminalLines } from "../../report/index.js";
 import { pairsOf } from "../../weights/index.js";
 import { align, ON_HELP } from "../shared/alignment.js";
 import { runWithHub } from "../shared/hub-access.js";
-import { elapsed, hasColors, info, print, printJson, warn, withWorkOptions } from "../shared/output.js";
+import { elapsed, hasColors, info, parseNamed, print, printJson, warn, withWorkOptions } from "../shared/output.js";
 import { type Command, Option } from "../shared/typed.js";
-
-function parseExpert(text: string, earlier: ReadonlyMap<string, string> = new Map()): ReadonlyMap<string, string> {
-  const equals = text.indexOf("=");
-  const name = text.slice(0, equals);
-  if (equals < 1 || equals === text.length - 1)
-    throw new InvalidArgumentError("It must be NAME=SOURCE, such as math=./math-expert.");
-  if (!/^[\w.-]+$/.test(name) || name === "base")
-    throw new InvalidArgumentError(
-      `${name} is not a valid expert name. Use letters, digits, '.', '_' and '-'; base is reserved.`,
-    );
-  if (earlier.has(name)) throw new InvalidArgumentError(`Two experts are named ${name}.`);
-  return new Map([...earlier, [name, text.slice(equals + 1)]]);
-}
 
 function parseThresholds(text: string, earlier: readonly ThresholdSpec[] = []): readonly ThresholdSpec[] {
   try {
@@ -52,7 +39,7 @@ export function add(program: Command): void {
     )
     .optionsGroup("Models:")
     .requiredOption("--base <source>", "model that the experts were fine-tuned from")
-    .requiredOption("--expert <name=source>", "expert: a model or a recipe file (.yaml); repeatable", parseExpert)
+    .requiredOption("--expert <name=source>", "expert: a model or a recipe file (.yaml); repeatable", parseNamed)
     .addOption(
       new Option("--rows <axis>", "feature that makes a row").choices(["input", "output"]).default(undefined, "input"),
     )

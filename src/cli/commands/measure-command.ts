@@ -18,7 +18,8 @@ export function add(program: Command): void {
     .command("measure")
     .description(
       "Measure a model on texts, and write what merges weigh by: the Fisher information of each weight (fisher, for the " +
-        "method fisher), products of the inputs of each matrix (gram, for regmean), or their mean size (inputs, for aim).",
+        "method fisher), products of the inputs of each matrix (gram, for regmean), or their mean size (inputs, for aim); " +
+        "or how often each neuron fires (activations, for the command neurons).",
     )
     .argument("<model>", "model, or a recipe file (.yaml)")
     .addOption(new Option("--kind <kind>", "statistics to measure").choices(STATISTICS).makeOptionMandatory())

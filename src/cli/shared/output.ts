@@ -123,6 +123,23 @@ export const parseNumber =
 
 export const parseShare = parseNumber((value) => value >= 0 && value <= 1, "It must be a number from 0 to 1.");
 
+/** Parses a repeatable NAME=SOURCE into sources by name. */
+export function parseNamed(
+  text: string,
+  earlier: ReadonlyMap<string, string> = new Map(),
+): ReadonlyMap<string, string> {
+  const equals = text.indexOf("=");
+  const name = text.slice(0, equals);
+  if (equals < 1 || equals === text.length - 1)
+    throw new InvalidArgumentError("It must be NAME=SOURCE, such as math=./math-expert.");
+  if (!/^[\w.-]+$/.test(name) || name === "base")
+    throw new InvalidArgumentError(
+      `${name} is not a valid name. Use letters, digits, '.', '_' and '-'; base is reserved.`,
+    );
+  if (earlier.has(name)) throw new InvalidArgumentError(`${name} is given twice.`);
+  return new Map([...earlier, [name, text.slice(equals + 1)]]);
+}
+
 export function parseCount(text: string): number {
   const value = Number(text);
   if (!/^\d+$/.test(text) || !Number.isSafeInteger(value)) throw new InvalidArgumentError("It must be a whole number.");

@@ -6,7 +6,8 @@ export {
   pastValue,
   ropeCos,
   ropeSin,
+  weightName,
 } from "./decoder-graph.js";
-export type { DecoderSpec, RopeSpec, StoredWeight } from "./families/spec.js";
+export type { DecoderSpec, LinearWeights, RopeSpec, StoredWeight } from "./families/spec.js";
 export { readSpec } from "./read-spec.js";
 export { locateWeights } from "./weight-names.js";

@@ -22,8 +22,8 @@ export interface Merged {
   readonly config?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** What `layergraft measure` writes. */
-export const STATISTICS = ["fisher", "gram", "inputs"] as const;
+/** What `layergraft measure` writes; merges weigh by all but activations. */
+export const STATISTICS = ["fisher", "gram", "inputs", "activations"] as const;
 export type StatisticsKind = (typeof STATISTICS)[number];
 
 export interface Method<Schema extends z.ZodObject = z.ZodObject> {
