@@ -1,13 +1,10 @@
-// Samples, stores, mixtures, packing and batches: what holds for all of them, whatever the sizes and seeds.
-import { readdirSync } from "node:fs";
-import { tmpdir } from "node:os";
+// Samples, mixtures, packing and batches: what holds for all of them, whatever the sizes and seeds.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Batch, type BatchOptions, BatchStream, type ExampleList, pack } from "./batches.js";
 import type { Encoded } from "./encode.js";
 import { Mixture } from "./mixture.js";
 import { Sample } from "./sample.js";
-import { ExampleStore } from "./store.js";
 
 /** Example number n of set s: its ids say which it is; all but the first token is learned, but for every third. */
 function exampleOf(set: number, index: number, length: number): Encoded {
@@ -19,10 +16,12 @@ function exampleOf(set: number, index: number, length: number): Encoded {
 
 function listOf(lengths: readonly (readonly number[])[], weights: readonly (number | undefined)[] = []): ExampleList {
   return {
-    sets: lengths.map((set, i) => ({ name: `set ${i}`, size: set.length, weight: weights[i] })),
+    sets: lengths.map((set, i) => ({
+      name: `set ${i}`,
+      weight: weights[i],
+      examples: set.map((length, n) => exampleOf(i, n, length)),
+    })),
     digest: JSON.stringify(lengths),
-    tokensOf: (set, index) => lengths[set]?.[index] ?? -1,
-    get: (set, index) => exampleOf(set, index, lengths[set]?.[index] ?? 0),
   };
 }
 
@@ -312,24 +311,5 @@ describe("a sample", () => {
         expect(dropped).toBe(keys.length - expected.length);
       }),
     );
-  });
-});
-
-describe("a store", () => {
-  it.each([1e9, 4e6])("gives back what it was given, with %i bytes of memory", async (memory) => {
-    const before = readdirSync(tmpdir()).filter((name) => name.startsWith("layergraft-data-"));
-    const store = new ExampleStore(memory);
-    const lengths = Array.from({ length: 600 }, (_, i) => 1 + ((i * 7919) % 3100));
-    for (const [i, length] of lengths.entries()) expect(await store.add(exampleOf(0, i, length))).toBe(i);
-    expect(store.isSpilled).toBe(memory < 1e9);
-    for (const i of [0, 1, 300, 599, 7, 598]) {
-      expect(store.tokensOf(i)).toBe(lengths[i]);
-      expect(store.get(i)).toEqual(exampleOf(0, i, lengths[i] ?? 0));
-    }
-    const large = await store.add(exampleOf(1, 0, 900_000));
-    expect(store.get(large).ids.at(-1)).toBe(1_899_999);
-    expect(() => store.get(601)).toThrow(/no example 601/);
-    store.close();
-    expect(readdirSync(tmpdir()).filter((name) => name.startsWith("layergraft-data-"))).toEqual(before);
   });
 });

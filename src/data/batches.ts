@@ -6,11 +6,13 @@ import { DataError } from "./read/row.js";
 
 /** Examples of one or several sets, encoded. */
 export interface ExampleList {
-  readonly sets: readonly { readonly name: string; readonly size: number; readonly weight?: number | undefined }[];
+  readonly sets: readonly {
+    readonly name: string;
+    readonly weight?: number | undefined;
+    readonly examples: readonly Encoded[];
+  }[];
   /** Hash of all of them in their order. */
   readonly digest: string;
-  readonly tokensOf: (set: number, index: number) => number;
-  readonly get: (set: number, index: number) => Encoded;
 }
 
 export interface BatchOptions extends Omit<MixtureOptions, "sets"> {
@@ -89,11 +91,12 @@ export class BatchStream implements Iterable<Batch> {
   constructor(options: BatchOptions) {
     const { examples, seed, repeat, shuffle, passes, from } = options;
     this.#options = options;
-    this.mixture = new Mixture({ sets: examples.sets, seed, repeat, shuffle });
+    const sizes = examples.sets.map(({ examples, ...set }) => ({ ...set, size: examples.length }));
+    this.mixture = new Mixture({ sets: sizes, seed, repeat, shuffle });
     this.#total = passes === undefined ? Number.POSITIVE_INFINITY : passes * this.mixture.size;
     const { batch, sequenceLength, packing = false, bucketing = false } = options;
     const settings = { batch, sequenceLength, packing, bucketing, seed };
-    const sets = examples.sets.map(({ size, weight }) => [size, weight ?? null]);
+    const sets = sizes.map(({ size, weight }) => [size, weight ?? null]);
     const order = { ...settings, repeat: repeat ?? false, shuffle: shuffle ?? true };
     this.#digest = digestOfJson([examples.digest, sets, order]).slice(0, 32);
     if (!from) return;
@@ -159,7 +162,7 @@ export class BatchStream implements Iterable<Batch> {
     const random = Random.of(seed, `batches from ${start}`);
     if (packing) {
       const packed = (some: readonly number[]) => {
-        const lengths = some.map((position) => this.#tokensAt(position));
+        const lengths = some.map((position) => this.exampleAt(position).encoded.ids.length);
         return pack(lengths, sequenceLength).map((items) => items.map((item) => some[item] ?? 0));
       };
       const next = packed(positions);
@@ -174,7 +177,9 @@ export class BatchStream implements Iterable<Batch> {
         .sort((a, b) => a - b);
       return { batches: inGroups(rows.slice(0, whole), batch), end, waiting: left };
     }
-    const byLength = new Map(positions.map((position) => [position, bucketing ? this.#tokensAt(position) : 0]));
+    const byLength = new Map(
+      positions.map((position) => [position, bucketing ? this.exampleAt(position).encoded.ids.length : 0]),
+    );
     const rows = positions
       .toSorted((a, b) => (byLength.get(a) ?? 0) - (byLength.get(b) ?? 0) || a - b)
       .map((one) => [one]);
@@ -184,19 +189,16 @@ export class BatchStream implements Iterable<Batch> {
     return { batches: [...batches, ...inGroups(rows.slice(batches.length * batch), batch)], end, waiting: [] };
   }
 
-  #tokensAt(position: number): number {
+  /** The example at a position, which counts through all passes, and the name of its set. */
+  exampleAt(position: number): { readonly set: string; readonly encoded: Encoded } {
     const { set, index } = this.mixture.placeOf(this.mixture.at(position));
-    return this.#options.examples.tokensOf(set, index);
+    const { name, examples } = this.#options.examples.sets[set] as ExampleList["sets"][number];
+    return { set: name, encoded: examples[index] as Encoded };
   }
 
   #fill(rows: readonly (readonly number[])[]): Batch {
-    const { sequenceLength, packing = false, pad = 0, examples } = this.#options;
-    const texts = rows.map((row) =>
-      row.map((position) => {
-        const { set, index } = this.mixture.placeOf(this.mixture.at(position));
-        return examples.get(set, index);
-      }),
-    );
+    const { sequenceLength, packing = false, pad = 0 } = this.#options;
+    const texts = rows.map((row) => row.map((position) => this.exampleAt(position).encoded));
     const longest = Math.max(...texts.map((row) => row.reduce((sum, { ids }) => sum + ids.length, 0)));
     if (longest > sequenceLength) throw new RangeError(`an example is longer than ${sequenceLength} tokens`);
     const time = packing ? sequenceLength : longest;

@@ -3,20 +3,18 @@ import { createHash } from "node:crypto";
 import { LayergraftError } from "../core/index.js";
 import type { ContaminationIndex } from "./contamination.js";
 import type { SetPlan } from "./declaration.js";
-import type { Encoder, EncodingResult } from "./encode.js";
+import type { Encoded, Encoder, EncodingResult } from "./encode.js";
 import { type Example, keyOf } from "./example.js";
 import { compileFilters } from "./filter.js";
 import type { Mapping, MappingDeclaration } from "./mapping.js";
 import { type BadRow, badRowError, type Row } from "./read/row.js";
 import { describeMapping, mappedRows } from "./recognize-columns.js";
 import { Sample } from "./sample.js";
-import type { ExampleStore } from "./store.js";
 
 /** Shared by all sets. */
 export interface CollectContext {
   /** The encoder for a mapping, with the name of its template. */
   readonly encoderFor: (map: MappingDeclaration) => { readonly encoder: Encoder; readonly template: string };
-  readonly store: ExampleStore;
   /** Hashes of the examples so far, if duplicates are left out. */
   readonly seen: Set<string> | undefined;
   readonly contamination: ContaminationIndex | undefined;
@@ -28,8 +26,7 @@ export interface CollectContext {
 }
 
 export interface Kept {
-  /** Its number in the store. */
-  readonly index: number;
+  readonly encoded: Encoded;
   /** A hash of its row's texts in [0, 1), which decides whether it is held out. */
   readonly split: number;
   readonly lossTokens: number;
@@ -57,9 +54,9 @@ export async function collectSet(
   files: readonly string[],
   context: CollectContext,
 ): Promise<CollectedSet> {
-  const { seen, contamination, seed, store, onBadRow, signal } = context;
+  const { seen, contamination, seed, onBadRow, signal } = context;
   const filters = compileFilters(plan.filter);
-  const counts = emptyCounts(plan.name, files);
+  const counts = new GrowingCounts(plan.name, files);
   const sample = new Sample<Kept>(plan.cap ?? Number.POSITIVE_INFINITY);
   const isHashed = seen !== undefined || plan.cap !== undefined;
   const skip = (count: "badRows" | "refused", row: BadRow) => {
@@ -87,7 +84,7 @@ export async function collectSet(
   };
 
   /** Expensive steps come last, so that a small sample of a large set is drawn fast. */
-  const addExample = async (example: Example, rowKey: string, encoder: Encoder, place: Omit<BadRow, "reason">) => {
+  const addExample = (example: Example, rowKey: string, encoder: Encoder, place: Omit<BadRow, "reason">) => {
     const filter = filters.ofExamples.find(({ passes }) => !passes(example));
     if (filter) return countUnder(counts.filtered, filter.name);
     const digest = isHashed ? sha256(`${seed}\0${keyOf(example.messages)}`) : undefined;
@@ -110,14 +107,14 @@ export async function collectSet(
     const result = encode(example, encoder, place);
     if (!result) return;
     const { encoded, cutTokens } = result;
-    const index = await store.add(encoded);
     const lossTokens = encoded.loss.reduce((sum, learned) => sum + learned, 0);
     const content = createHash("sha256").update(new Uint8Array(encoded.ids.buffer)).update(encoded.loss);
     const split = fractionOf(sha256(rowKey));
-    if (sample.add(key, { index, lossTokens, split, cutTokens, digest: content.digest("base64") })) counts.notSampled++;
+    if (sample.add(key, { encoded, lossTokens, split, cutTokens, digest: content.digest("base64") }))
+      counts.notSampled++;
   };
 
-  const addRow = async (row: Row, mapping: Mapping, encoder: Encoder, place: Omit<BadRow, "reason">) => {
+  const addRow = (row: Row, mapping: Mapping, encoder: Encoder, place: Omit<BadRow, "reason">) => {
     const filter = filters.ofRows.find(({ passes }) => !passes(row));
     if (filter) return countUnder(counts.filteredRows, filter.name);
     const result = mapping.map(row);
@@ -129,7 +126,7 @@ export async function collectSet(
     counts.mapped++;
     for (const example of result.examples) {
       counts.examples++;
-      await addExample(example, result.key, encoder, place);
+      addExample(example, result.key, encoder, place);
     }
   };
 
@@ -148,7 +145,7 @@ export async function collectSet(
     for (const [i, row] of batch.rows.entries()) {
       if (counts.rows >= limit) break;
       counts.rows++;
-      await addRow(row, mapping, encoder, { file: batch.file, line: batch.lines[i] ?? 0 });
+      addRow(row, mapping, encoder, { file: batch.file, line: batch.lines[i] ?? 0 });
     }
     counts.kept = sample.size;
     context.onProgress?.(counts);
@@ -157,8 +154,8 @@ export async function collectSet(
 
   const kept = sample.values();
   counts.kept = kept.length;
-  for (const { index, lossTokens, cutTokens } of kept) {
-    counts.tokens += store.tokensOf(index);
+  for (const { encoded, lossTokens, cutTokens } of kept) {
+    counts.tokens += encoded.ids.length;
     counts.lossTokens += lossTokens;
     counts.cutTokens += cutTokens;
     if (cutTokens > 0) counts.cut++;
@@ -175,88 +172,64 @@ function fractionOf(digest: Buffer): number {
   return digest.readUIntBE(0, 6) / 2 ** 48;
 }
 
+/** Mappings inherit nothing, as filters and files may have any name. */
+const noCounts = (): Record<string, number> => Object.create(null);
+
 /**
  * Every row and example is in exactly one count: `rows = badRows + filteredRows + emptyRows + mapped`, and `examples =
  * filtered + duplicates + contaminated + notSampled + refused + tooLong + nothingToLearn + kept`.
  */
-export interface SetCounts {
+export class GrowingCounts {
   readonly name: string;
   readonly files: readonly string[];
   /** The columns that are read, such as "conversations from messages". */
-  readonly fields: string;
+  fields = "";
   /** The template: "the model's chat template", "plain", or the text of a turn. */
-  readonly template: string;
-  readonly rows: number;
+  template = "";
+  rows = 0;
   /** Skipped rows (on_bad_row: skip). */
-  readonly badRows: number;
+  badRows = 0;
   /** The first bad rows, and rows whose examples were refused. */
-  readonly badExamples: readonly BadRow[];
+  readonly badExamples: BadRow[] = [];
   /** Rows that a filter of a column removed, by the filter. */
-  readonly filteredRows: Readonly<Record<string, number>>;
+  readonly filteredRows = noCounts();
   /** Rows without a prompt or a response. */
-  readonly emptyRows: number;
+  emptyRows = 0;
   /** Rows with examples. */
-  readonly mapped: number;
-  readonly examples: number;
+  mapped = 0;
+  examples = 0;
   /** Examples that a filter of length removed, by the filter. */
-  readonly filtered: Readonly<Record<string, number>>;
+  readonly filtered = noCounts();
   /** Examples that occurred before, in this set or another. */
-  readonly duplicates: number;
+  duplicates = 0;
   /** Examples that share a passage with an evaluation file, by the file. */
-  readonly contaminated: Readonly<Record<string, number>>;
+  readonly contaminated = noCounts();
   /** Examples over the cap, which are not checked further. */
-  readonly notSampled: number;
+  notSampled = 0;
   /** Examples that the chat template or the tokenizer refused (on_bad_row: skip). */
-  readonly refused: number;
+  refused = 0;
   /** Examples longer than a sequence (too_long: drop). */
-  readonly tooLong: number;
+  tooLong = 0;
   /** Examples without a token to learn, such as a prompt that fills the sequence. */
-  readonly nothingToLearn: number;
+  nothingToLearn = 0;
   /** Examples to train on or hold out. */
-  readonly kept: number;
+  kept = 0;
   /** Kept examples whose end is cut off, and their cut tokens. */
-  readonly cut: number;
-  readonly cutTokens: number;
+  cut = 0;
+  cutTokens = 0;
   /** Kept examples that are held out. */
-  readonly heldOut: number;
+  heldOut = 0;
   /** Tokens of the kept examples, and those that are learned. */
-  readonly tokens: number;
-  readonly lossTokens: number;
+  tokens = 0;
+  lossTokens = 0;
+
+  constructor(name: string, files: readonly string[]) {
+    this.name = name;
+    this.files = files;
+  }
 }
 
-export type GrowingCounts = ReturnType<typeof emptyCounts>;
-
-/** Mappings inherit nothing, as filters and files may have any name. */
-const noCounts = (): Record<string, number> => Object.create(null);
-
-export function emptyCounts(name: string, files: readonly string[]) {
-  return {
-    name,
-    files,
-    fields: "",
-    template: "",
-    rows: 0,
-    badRows: 0,
-    badExamples: [] as BadRow[],
-    filteredRows: noCounts(),
-    emptyRows: 0,
-    mapped: 0,
-    examples: 0,
-    filtered: noCounts(),
-    duplicates: 0,
-    contaminated: noCounts(),
-    notSampled: 0,
-    refused: 0,
-    tooLong: 0,
-    nothingToLearn: 0,
-    kept: 0,
-    cut: 0,
-    cutTokens: 0,
-    heldOut: 0,
-    tokens: 0,
-    lossTokens: 0,
-  };
-}
+export type SetCounts = Readonly<GrowingCounts>;
 
 export function countUnder(counts: Record<string, number>, name: string): void {
   counts[name] = (counts[name] ?? 0) + 1;

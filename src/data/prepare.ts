@@ -12,7 +12,6 @@ import type { MappingDeclaration } from "./mapping.js";
 import { DataError } from "./read/row.js";
 import type { LossOn, PromptTemplate } from "./row-template.js";
 import { findSource } from "./source.js";
-import { ExampleStore } from "./store.js";
 
 export type PrepareProgress =
   | { readonly phase: "fetching"; readonly set: string; readonly done: number; readonly total: number }
@@ -33,8 +32,6 @@ export interface PrepareOptions {
   readonly seed?: number | undefined;
   /** Folder that relative paths start from. Default: the working folder. */
   readonly folder?: string | undefined;
-  /** Bytes of memory for encoded examples, before they go to a temporary file. Default 512 MiB. */
-  readonly memory?: number | undefined;
   /** Default: that of the process. */
   readonly environment?: Environment | undefined;
   readonly onProgress?: ((progress: PrepareProgress) => void) | undefined;
@@ -51,7 +48,6 @@ export interface PreparedData {
   readonly repeat: boolean;
   /** Commits of the sets that came from the hub, by name. */
   readonly commits: Readonly<Record<string, string>>;
-  readonly close: () => void;
 }
 
 /**
@@ -73,44 +69,37 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
   };
   // Finds problems of the template before anything is downloaded.
   for (const { map } of plans) encoderFor(map);
-  const store = new ExampleStore(options.memory);
-  try {
-    const index = contamination
-      ? await readEvaluationFiles(contamination, { folder: options.folder, signal })
-      : undefined;
-    const seen = declaration.deduplicate ? new Set<string>() : undefined;
-    const sets: CollectedSet[] = [];
-    const commits = new Map<string, string>();
-    for (const plan of plans) {
-      const { files, commit } = await findSource(plan, {
-        folder: options.folder,
-        environment: options.environment,
-        signal,
-        onProgress: (state) => onProgress?.({ phase: "fetching", set: plan.name, ...state }),
-      });
-      if (commit !== undefined) commits.set(plan.name, commit);
-      const context = { encoderFor, store, seen, contamination: index, seed, onBadRow: declaration.on_bad_row, signal };
-      const report = ({ rows, kept }: SetCounts) => onProgress?.({ phase: "reading", set: plan.name, rows, kept });
-      sets.push(await collectSet(plan, files, { ...context, onProgress: report }));
-    }
-    const kept = sets.map((set) => set.kept);
-    const split = splitSets(kept, options.heldOut);
-    for (const [i, { counts }] of sets.entries()) counts.heldOut = split.heldOut[i]?.length ?? 0;
-    const named = (side: typeof split.train) =>
-      plans.map(({ name, weight }, i) => ({ name, weight, kept: side[i] ?? [] }));
-    const heldOut = named(split.heldOut).filter(({ kept }) => kept.length > 0);
-    return {
-      counts: sets.map(({ counts }) => counts),
-      train: listOf(store, named(split.train)),
-      heldOut: heldOut.length > 0 ? listOf(store, heldOut) : undefined,
-      repeat: declaration.repeat,
-      commits: Object.fromEntries(commits),
-      close: () => store.close(),
-    };
-  } catch (error) {
-    store.close();
-    throw error;
+  const index = contamination
+    ? await readEvaluationFiles(contamination, { folder: options.folder, signal })
+    : undefined;
+  const seen = declaration.deduplicate ? new Set<string>() : undefined;
+  const sets: CollectedSet[] = [];
+  const commits = new Map<string, string>();
+  for (const plan of plans) {
+    const { files, commit } = await findSource(plan, {
+      folder: options.folder,
+      environment: options.environment,
+      signal,
+      onProgress: (state) => onProgress?.({ phase: "fetching", set: plan.name, ...state }),
+    });
+    if (commit !== undefined) commits.set(plan.name, commit);
+    const context = { encoderFor, seen, contamination: index, seed, onBadRow: declaration.on_bad_row, signal };
+    const report = ({ rows, kept }: SetCounts) => onProgress?.({ phase: "reading", set: plan.name, rows, kept });
+    sets.push(await collectSet(plan, files, { ...context, onProgress: report }));
   }
+  const kept = sets.map((set) => set.kept);
+  const split = splitSets(kept, options.heldOut);
+  for (const [i, { counts }] of sets.entries()) counts.heldOut = split.heldOut[i]?.length ?? 0;
+  const named = (side: typeof split.train) =>
+    plans.map(({ name, weight }, i) => ({ name, weight, kept: side[i] ?? [] }));
+  const heldOut = named(split.heldOut).filter(({ kept }) => kept.length > 0);
+  return {
+    counts: sets.map(({ counts }) => counts),
+    train: listOf(named(split.train)),
+    heldOut: heldOut.length > 0 ? listOf(heldOut) : undefined,
+    repeat: declaration.repeat,
+    commits: Object.fromEntries(commits),
+  };
 }
 
 /** Checks a declaration given as a value. @throws RecipeError with every problem */
@@ -164,19 +153,14 @@ function boundOf(kept: readonly Kept[], samples: number): number {
   });
 }
 
-/** Examples of the store, set by set. */
+/** Examples set by set. */
 export function listOf(
-  store: ExampleStore,
   sets: readonly { readonly name: string; readonly weight?: number | undefined; readonly kept: readonly Kept[] }[],
 ): ExampleList {
   const digest = createHash("sha256");
-  const indices = sets.map(({ kept }) => Uint32Array.from(kept, ({ index }) => index));
   for (const { kept } of sets) for (const { digest: one } of kept) digest.update(one);
-  const indexOf = (set: number, index: number) => indices[set]?.[index] ?? -1;
   return {
-    sets: sets.map(({ name, weight, kept }) => ({ name, weight, size: kept.length })),
+    sets: sets.map(({ name, weight, kept }) => ({ name, weight, examples: kept.map(({ encoded }) => encoded) })),
     digest: digest.digest("hex"),
-    tokensOf: (set, index) => store.tokensOf(indexOf(set, index)),
-    get: (set, index) => store.get(indexOf(set, index)),
   };
 }

@@ -32,12 +32,7 @@ const runOf = (fields: Fields & { base?: string }) =>
 const go = (fields: Fields & { base?: string }): Promise<RunResult> => trainRun({ run: runOf(fields), folder: root });
 
 async function prepared<T>(fields: Fields & { base?: string }, look: (run: PreparedRun) => T): Promise<T> {
-  const opened = await prepareRun({ run: runOf(fields), folder: root });
-  try {
-    return look(opened);
-  } finally {
-    opened.close();
-  }
+  return look(await prepareRun({ run: runOf(fields), folder: root }));
 }
 
 const logOf = ({ log }: RunResult) =>
@@ -90,9 +85,9 @@ it("a Llama that knows nothing learns to follow instructions that it never saw",
   const heldOut = await prepared(fields, ({ streams: [stream], settings }) => {
     expect(settings.steps).toBe(105); // 2 x 840 / 16
     const { heldOut: list } = stream?.data ?? {};
-    const words = (index: number) => [...(list?.get(0, index).ids ?? [])].map((id) => WORDS[id]);
-    return Array.from({ length: list?.sets[0]?.size ?? 0 }, (_, i): Item => {
-      const [prompt = "", response = ""] = words(i).slice(1, -1).join(" ").split(" > ");
+    return (list?.sets[0]?.examples ?? []).map(({ ids }): Item => {
+      const words = [...ids].map((id) => WORDS[id]);
+      const [prompt = "", response = ""] = words.slice(1, -1).join(" ").split(" > ");
       return { prompt: `${prompt} >`, response };
     });
   });

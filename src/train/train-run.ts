@@ -48,7 +48,6 @@ export interface RunOptions
 export interface PreparedRun extends Pick<TrainOptions, "base" | "source" | "settings" | "trained" | "lora"> {
   readonly streams: readonly PreparedStream[];
   readonly notes: readonly string[];
-  close(): void;
 }
 
 export interface PreparedStream {
@@ -82,20 +81,16 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
   // Fails here if it is missing, before base and data are read.
   await loadRuntime();
   const prepared = await prepareRun(options);
-  try {
-    onReady?.(prepared);
-    const mergeBase = run.lora?.merge ? baseToMerge(prepared.base) : undefined;
-    const settings = { signal, resume, force, eventFile, onProgress, onCheckpoint };
-    const result = await train({ ...(await trainOptions(prepared, options)), ...settings });
-    return {
-      ...result,
-      merged: mergeBase === undefined ? null : await mergeAdapter(run, mergeBase, result.last, signal),
-      counts: Object.fromEntries(prepared.streams.map(({ name, counts }) => [name, counts])),
-      notes: prepared.notes,
-    };
-  } finally {
-    prepared.close();
-  }
+  onReady?.(prepared);
+  const mergeBase = run.lora?.merge ? baseToMerge(prepared.base) : undefined;
+  const settings = { signal, resume, force, eventFile, onProgress, onCheckpoint };
+  const result = await train({ ...(await trainOptions(prepared, options)), ...settings });
+  return {
+    ...result,
+    merged: mergeBase === undefined ? null : await mergeAdapter(run, mergeBase, result.last, signal),
+    counts: Object.fromEntries(prepared.streams.map(({ name, counts }) => [name, counts])),
+    notes: prepared.notes,
+  };
 }
 
 export interface HandOverOptions extends Omit<RunOptions, "resume" | "force" | "onProgress" | "onCheckpoint"> {
@@ -116,20 +111,16 @@ export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> 
     throw RecipeError.at({ field: "lora.merge" }, message);
   }
   const prepared = await prepareRun(options);
-  try {
-    onReady?.(prepared);
-    const tokenizer = await loadSourceTokenizer(prepared.source);
-    return await writeTrlRun({
-      folder: run.out,
-      training: await trainOptions(prepared, options),
-      pad: tokenizer.pad,
-      cluster,
-      signal,
-      onProgress: ({ done, of }) => onWritten?.(done, of),
-    });
-  } finally {
-    prepared.close();
-  }
+  onReady?.(prepared);
+  const tokenizer = await loadSourceTokenizer(prepared.source);
+  return await writeTrlRun({
+    folder: run.out,
+    training: await trainOptions(prepared, options),
+    pad: tokenizer.pad,
+    cluster,
+    signal,
+    onProgress: ({ done, of }) => onWritten?.(done, of),
+  });
 }
 
 async function trainOptions(prepared: PreparedRun, { run, folder }: RunOptions): Promise<TrainOptions> {
@@ -184,48 +175,40 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
     ? run.partition.map(({ name, train: part, data }, i) => ({ name, data, part, field: `partition[${i}].train` }))
     : [{ name: "data", data: run.data, part: undefined, field: "train" }];
   const streams: PreparedStream[] = [];
-  const close = () => {
-    for (const { data } of streams) data.close();
-  };
-  try {
-    for (const { name, data, part, field } of declared) {
-      const prepared = await prepareData({
-        data: data as DataInput,
-        tokenizer,
-        chatTemplate,
-        sequenceLength,
-        signal,
-        seed: run.seed,
-        loss: run.loss_on,
-        folder: dataFolder,
-        heldOut: run.holdout,
-        onProgress: onPrepare,
-      });
-      const openAt = (from?: BatchPosition) => streamOf(prepared, run, { sequenceLength, pad: tokenizer.pad, from });
-      const trained = part === undefined ? undefined : select(part, field);
-      const describe = (batch: Batch) => beginningsOf(batch, tokenizer);
-      streams.push({ name, counts: prepared.counts, data: prepared, batches: openAt(), openAt, describe, trained });
-      requireKnownTokens(prepared, tokenizer, spec.vocabularySize);
-    }
-    const whole = trainedSelection(run);
-    const trained =
-      whole === undefined ? new Set(streams.flatMap((stream) => [...(stream.trained ?? [])])) : select(whole, "train");
-    const settings = settleRun(run, model, sizeOf(streams));
-    const lora = run.method === "lora" ? planLora(trained, source.tensors, run.lora ?? LORA_DEFAULTS) : undefined;
-    return { base, source, settings, trained, lora, streams, notes: [...notes, ...settings.notes], close };
-  } catch (error) {
-    close();
-    throw error;
+  for (const { name, data, part, field } of declared) {
+    const prepared = await prepareData({
+      data: data as DataInput,
+      tokenizer,
+      chatTemplate,
+      sequenceLength,
+      signal,
+      seed: run.seed,
+      loss: run.loss_on,
+      folder: dataFolder,
+      heldOut: run.holdout,
+      onProgress: onPrepare,
+    });
+    const openAt = (from?: BatchPosition) => streamOf(prepared, run, { sequenceLength, pad: tokenizer.pad, from });
+    const trained = part === undefined ? undefined : select(part, field);
+    const describe = (batch: Batch) => beginningsOf(batch, tokenizer);
+    streams.push({ name, counts: prepared.counts, data: prepared, batches: openAt(), openAt, describe, trained });
+    requireKnownTokens(prepared, tokenizer, spec.vocabularySize);
   }
+  const whole = trainedSelection(run);
+  const trained =
+    whole === undefined ? new Set(streams.flatMap((stream) => [...(stream.trained ?? [])])) : select(whole, "train");
+  const settings = settleRun(run, model, sizeOf(streams));
+  const lora = run.method === "lora" ? planLora(trained, source.tensors, run.lora ?? LORA_DEFAULTS) : undefined;
+  return { base, source, settings, trained, lora, streams, notes: [...notes, ...settings.notes] };
 }
 
 /** A tokenizer may have more tokens than its model, if the data has none of them. */
 function requireKnownTokens({ train, heldOut }: PreparedData, tokenizer: Tokenizer, size: number): void {
   if (tokenizer.vocabularySize <= size) return;
   for (const list of heldOut ? [train, heldOut] : [train]) {
-    for (const [set, { name, size: count }] of list.sets.entries()) {
-      for (let index = 0; index < count; index++) {
-        const unknown = list.get(set, index).ids.find((id) => id >= size);
+    for (const { name, examples } of list.sets) {
+      for (const { ids } of examples) {
+        const unknown = ids.find((id) => id >= size);
         if (unknown === undefined) continue;
         throw new CheckpointError(
           `${name} has the token ${unknown} (${JSON.stringify(tokenizer.tokenOf(unknown) ?? "")}), but the model has embeddings for 0 to ${size - 1}. Use the tokenizer of the model, or a base whose vocabulary was extended.`,

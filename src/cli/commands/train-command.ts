@@ -109,13 +109,9 @@ export function add(program: Command): void {
     const palette = paletteFor(process.stderr);
     if (flags.dryRun || flags.preview !== undefined) {
       const prepared = await prepareRun({ run, ...folders, signal, hub: { fetch: "plan", signal } });
-      try {
-        if (flags.preview !== undefined) await printPreview(prepared, flags.preview);
-        else if (flags.json) printJson(summaryOf(run, prepared));
-        else print(describeRun(run, prepared));
-      } finally {
-        prepared.close();
-      }
+      if (flags.preview !== undefined) await printPreview(prepared, flags.preview);
+      else if (flags.json) printJson(summaryOf(run, prepared));
+      else print(describeRun(run, prepared));
       return;
     }
     if (flags.engine === "trl") {
@@ -306,14 +302,13 @@ async function printPreview({ source, streams }: PreparedRun, count: number): Pr
   const palette = paletteFor(process.stdout);
   const tokenizer = await loadSourceTokenizer(source);
   print(previewLegend(palette));
-  for (const { name, batches, data } of streams) {
+  for (const { name, batches } of streams) {
     for (let i = 0; i < Math.min(count, batches.mixture.size); i++) {
-      const { set, index } = batches.mixture.placeOf(batches.mixture.at(i));
-      const encoded = data.train.get(set, index);
+      const { set, encoded } = batches.exampleAt(i);
       print("");
       print(
         palette.bold(
-          `${streams.length > 1 ? `${name}, ` : ""}example ${i + 1} of ${data.train.sets[set]?.name}, ${plural(encoded.ids.length, "token")}`,
+          `${streams.length > 1 ? `${name}, ` : ""}example ${i + 1} of ${set}, ${plural(encoded.ids.length, "token")}`,
         ),
       );
       print(renderPreview(previewOf(encoded, tokenizer), palette));
