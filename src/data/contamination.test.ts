@@ -109,14 +109,6 @@ describe("evaluation files", () => {
       index.find(text),
     );
     expect(found).toEqual([files[0], files[0], files[1], files[2], undefined]);
-    const csv = write("mmlu.csv", `question,answer\n${words(300, 315)},${words(400, 415)}\n`);
-    const one = await readEvaluationFiles(contaminationSchema.parse({ files: ["mmlu.csv"], columns: ["question"] }), {
-      folder,
-    });
-    expect([one.find(words(300, 313)), one.find(words(400, 413))]).toEqual([csv, undefined]);
-    await expect(readEvaluationFiles(contaminationSchema.parse({ files: [csv], columns: ["text"] }))).rejects.toThrow(
-      /no column text; it has question, answer/,
-    );
     await expect(readEvaluationFiles(contaminationSchema.parse({ files: [join(folder, "absent")] }))).rejects.toThrow(
       /does not exist/,
     );

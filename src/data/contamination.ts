@@ -1,14 +1,12 @@
 // A passage is 13 words, as for GPT-3 (arXiv 2005.14165, appendix C), or 26 characters of scripts without spaces.
 import { isAbsolute, join } from "node:path";
 import { z } from "zod";
-import { own } from "../core/index.js";
 import type { Example } from "./example.js";
 import { formatOfName, localFiles, readRows } from "./read/index.js";
 import { DataError } from "./read/row.js";
 
 export const contaminationSchema = z.strictObject({
   files: z.array(z.string().min(1)).min(1).describe("evaluation files, folders or patterns; any format, else lines"),
-  columns: z.array(z.string()).optional().describe("columns to compare with; default: all texts in a row"),
   words: z
     .int()
     .min(4)
@@ -135,21 +133,9 @@ export async function readEvaluationFiles(
     if (!files)
       throw new DataError(`${path} does not exist. Contamination is checked against local files.`, { file: path });
     for (const file of files) {
-      const { columns } = declaration;
       // Some sets have no header (MGSM). A header is compared like any text, which does no harm.
-      const options = { format: formatOfName(file) ?? "text", header: columns !== undefined, allowShort: true, signal };
-      for await (const { rows } of readRows([file], options)) {
-        if (columns && !columns.some((column) => rows.some((row) => Object.hasOwn(row, column)))) {
-          throw new DataError(
-            `${file} has no column ${columns.join(" or ")}; it has ${Object.keys(rows[0] ?? {}).join(", ")}`,
-            { file },
-          );
-        }
-        index.add(
-          file,
-          rows.flatMap((row) => textsOf(columns ? columns.map((column) => own(row, column)) : row)),
-        );
-      }
+      const options = { format: formatOfName(file) ?? "text", header: false, allowShort: true, signal };
+      for await (const { rows } of readRows([file], options)) index.add(file, rows.flatMap(textsOf));
     }
   }
   if (index.size > 0) return index;

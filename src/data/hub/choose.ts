@@ -1,7 +1,7 @@
 // The files of a configuration and split: as README.md lists them, or by their names, as in the `datasets` library.
 import { parseDocument } from "yaml";
 import { formatSome, groupBy } from "../../core/index.js";
-import { byName, formatOfName, isDataName, matcherOf } from "../read/files.js";
+import { formatOfName, isDataName, matcherOf } from "../read/files.js";
 import { DataError } from "../read/row.js";
 
 export interface Choice {
@@ -37,7 +37,7 @@ export function chooseFiles(
   choice: Choice,
 ): string[] {
   const excluded = (choice.exclude ?? []).map(matcherOf);
-  const present = paths.filter((path) => !excluded.some((matches) => matches(path))).sort(byName);
+  const present = paths.filter((path) => !excluded.some((matches) => matches(path))).sort();
   const configs = card === undefined ? [] : cardConfigs(card);
   const chosen = choice.files
     ? present.filter(anyOf(choice.files))

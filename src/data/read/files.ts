@@ -33,11 +33,6 @@ export function isDataName(path: string): boolean {
   return formatOfName(name) !== undefined && !NOT_DATA.test(name) && !name.startsWith(".") && !/^readme/i.test(name);
 }
 
-/** Sorts names by UTF-16 code units, the same in every locale. */
-export function byName(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
-}
-
 /**
  * The files of a path: itself, all data files below a folder, or those that a pattern matches, sorted by name. Hidden
  * files and folders are skipped.
@@ -49,7 +44,7 @@ export async function localFiles(path: string): Promise<string[] | undefined> {
     const stats = await stat(path);
     if (stats.isFile()) return [path];
     if (stats.isDirectory()) {
-      const files = (await filesBelow(path)).filter(isDataName).sort(byName);
+      const files = (await filesBelow(path)).filter(isDataName).sort();
       if (files.length > 0) return files.map((file) => join(path, file));
       const known = Object.keys(FORMAT_OF_EXTENSION).map((extension) => `.${extension}`);
       throw new DataError(`${path} has no data file (${known.join(", ")}, also with .gz)`, { file: path });
@@ -73,10 +68,10 @@ async function filesLike(pattern: string): Promise<string[]> {
       throw new DataError(`${pattern}: the folder ${root} does not exist`, { file: root });
     throw error;
   }
-  const files = below.filter(matches).sort(byName);
+  const files = below.filter(matches).sort();
   if (files.length > 0) return files.map((file) => join(root, file));
   throw new DataError(
-    `${pattern} matches no file${below.length > 0 ? `; ${root} has ${formatSome(below.sort(byName), 5)}` : ""}`,
+    `${pattern} matches no file${below.length > 0 ? `; ${root} has ${formatSome(below.sort(), 5)}` : ""}`,
     { file: pattern },
   );
 }
