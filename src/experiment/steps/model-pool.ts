@@ -7,7 +7,6 @@ import type { FileType } from "../../export/index.js";
 import { openLlama } from "../../llama/index.js";
 import { type ExecuteOptions, executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
 import { openCheckpoint, parameterCount } from "../../weights/index.js";
-import type { StepInputs } from "./check-inputs.js";
 import { LLAMA, type ModelSource, WRITTEN_MODEL } from "./step.js";
 
 export interface OpenModelOptions {
@@ -20,8 +19,6 @@ export interface OpenModelOptions {
   /** The step's folder, for a server's log and merged model. */
   readonly folder: string;
   readonly threads?: number | undefined;
-  /** The model's files when the step began. */
-  readonly inputs?: StepInputs | undefined;
   /** The source with identities in place of folders, so that saved answers stay valid when a model moves. */
   readonly identity?: ModelSource | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -57,9 +54,8 @@ export class ModelPool {
    * @param source a folder, FOLDER+ADAPTER, or a recipe of such
    */
   async get(source: ModelSource, options: OpenModelOptions): Promise<OpenedModel> {
-    // With the stamps of its files: if one was written to, the open model is another one.
-    const { backend, type, weights, threads, inputs } = options;
-    const key = canonicalJson([source, backend, type, weights, threads, inputs?.stamps]);
+    const { backend, type, weights, threads } = options;
+    const key = canonicalJson([source, backend, type, weights, threads]);
     const known = this.#open.get(key);
     this.#open.delete(key);
     if (!known && isServer(options)) await this.close();

@@ -21,7 +21,7 @@ export const EVALUATION = "evaluation";
 
 /** @throws whatever the evaluation throws; finished answers are kept for the next attempt */
 export async function runEvaluation(step: EvaluateStep, context: StepContext): Promise<EvaluationResult> {
-  const { folder, folders, settings, inputs, models, signal, onProgress } = context;
+  const { folder, folders, settings, checkInputs, models, signal, onProgress } = context;
   const { request, items: indexes } = step;
   const data = dataAccess(settings.data);
   const opened = await openTask(request, settings.folder);
@@ -30,7 +30,6 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
     ? await openSandbox({ allowCode: settings.allowCode, unsafeCode: settings.unsafeCode, signal })
     : undefined;
   const out = join(folder, EVALUATION);
-  await inputs.begin(folder, () => rm(out, { recursive: true, force: true }));
   const pool = models ?? new ModelPool();
   const { backend, openSeconds, mergeSeconds } = await pool.get(withFolders(step.model, folders), {
     backend: step.backend,
@@ -40,7 +39,6 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
     signal,
     onProgress: (what) => onProgress?.(0, what),
     threads: settings.threads,
-    inputs,
     identity: step.model,
   });
   const began = performance.now();
@@ -62,7 +60,7 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
         onProgress?.(done / total, refused === 0 ? soFar : `${soFar}, ${refused} unanswered`);
       },
     });
-    await inputs.check();
+    await checkInputs();
     const [metric] = task.metrics;
     const items = averageRepeats(samples.get(task.name) ?? []).map(({ id, verdict, output }, i) => ({
       index: indexes?.[i] ?? i,
@@ -93,7 +91,11 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
       answerSeconds: (performance.now() - began) / 1000,
     };
   } catch (error) {
-    if (error instanceof LayergraftError && error.code === "changed") await rm(out, { recursive: true, force: true });
+    if (error instanceof LayergraftError && error.code === "changed") {
+      await rm(out, { recursive: true, force: true });
+      // The model that is open may be the one that was there meanwhile.
+      await pool.close();
+    }
     throw error;
   } finally {
     if (!models) await pool.close();

@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { exists, LayergraftError, LOCK_FILE, takeLock, waitWhileLocked } from "../../core/index.js";
 import { analyzeExperts, overlapOf, suggestRecipes } from "../../merge/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
-import { StepInputs } from "./check-inputs.js";
+import { checkInputs } from "./check-inputs.js";
 import { type ModelPool, writeModel } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
 import { EVALUATION, runEvaluation } from "./run-evaluation.js";
@@ -24,7 +24,8 @@ export interface StepContext extends RunStepOptions {
   /** Folders of the models that the step names by identity. */
   readonly folders: Readonly<Record<string, string>>;
   readonly settings: StepSettings;
-  readonly inputs: StepInputs;
+  /** @throws LayergraftError code `changed` if the models or the data are no longer those that were identified */
+  readonly checkInputs: () => Promise<void>;
 }
 
 /**
@@ -47,11 +48,11 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
     await rm(join(folder, EVALUATION, LOCK_FILE), { force: true });
     const known = await readResult(folder, step.kind); // of the process that held the lock
     if (known) return known;
-    const inputs = await StepInputs.open(
-      { folders, ...(step.kind === "train" ? { run: step.run, data: step.data } : {}) },
-      { folder: settings.folder, cache: resolve(folder, "..", "..") },
-    );
-    const context: StepContext = { ...options, folder: resolve(folder), folders, settings, inputs };
+    const watched = { folders, ...(step.kind === "train" ? { run: step.run, data: step.data } : {}) };
+    const places = { folder: settings.folder, cache: resolve(folder, "..", "..") };
+    await checkInputs(watched, places, "before");
+    const checkAfter = () => checkInputs(watched, places, "after");
+    const context: StepContext = { ...options, folder: resolve(folder), folders, settings, checkInputs: checkAfter };
     const began = performance.now();
     const result = { ...(await runKind(step, context)), seconds: (performance.now() - began) / 1000 };
     await writeResult(folder, result);
@@ -67,13 +68,17 @@ function runKind(step: Step, context: StepContext): Promise<StepResult> {
   return step.kind === "analyze" ? runAnalysis(step, context) : runEvaluation(step, context);
 }
 
+/** Removes what a step made if its models or its data changed meanwhile. @throws LayergraftError code `changed` */
+async function keepIfUnchanged({ checkInputs }: StepContext, out: string): Promise<void> {
+  await checkInputs().catch(async (error: unknown) => {
+    if (error instanceof LayergraftError && error.code === "changed") await rm(out, { recursive: true, force: true });
+    throw error;
+  });
+}
+
 async function runMerge(step: MergeStep, context: StepContext): Promise<StepResult> {
-  const { folder, folders, settings, inputs, signal, onProgress } = context;
+  const { folder, folders, settings, signal, onProgress } = context;
   const out = join(folder, WRITTEN_MODEL);
-  const clear = async () => {
-    for (const path of [out, `${out}.partial`]) await rm(path, { recursive: true, force: true });
-  };
-  await inputs.begin(folder, clear);
   await writeModel(withFolders(step.model, folders), {
     out,
     resume: true,
@@ -81,17 +86,12 @@ async function runMerge(step: MergeStep, context: StepContext): Promise<StepResu
     signal,
     onProgress: ({ done, total, phase }) => onProgress?.(done / Math.max(1, total), phase),
   });
-  try {
-    await inputs.check();
-  } catch (error) {
-    await clear();
-    throw error;
-  }
+  await keepIfUnchanged(context, out);
   return { kind: "merge" };
 }
 
 async function runTraining(step: TrainStep, context: StepContext): Promise<StepResult> {
-  const { folder, folders, settings, inputs, signal, onProgress } = context;
+  const { folder, folders, settings, signal, onProgress } = context;
   const out = join(folder, "run");
   const run = checkRun({
     ...(withFolders(step.run as never, folders) as unknown as Record<string, unknown>),
@@ -114,13 +114,7 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
       },
     });
   }
-  // By contents: a new time on a file must not discard hours of training.
-  try {
-    await inputs.checkContents();
-  } catch (error) {
-    if (error instanceof LayergraftError && error.code === "changed") await rm(out, { recursive: true, force: true });
-    throw error;
-  }
+  await keepIfUnchanged(context, out);
   const isAdapter = run.method === "lora" && !run.lora?.merge;
   const made = step.trl ? TRL_FILES.out : "";
   const checkpoints = await checkpointsIn(join(out, made), join("run", made));
@@ -173,7 +167,7 @@ async function checkpointsIn(out: string, name: string): Promise<{ path: string;
 }
 
 async function runAnalysis(step: AnalyzeStep, context: StepContext): Promise<StepResult> {
-  const { folders, settings, inputs, signal, onProgress } = context;
+  const { folders, settings, signal, onProgress } = context;
   const at = (identity: string) => folders[identity] ?? identity;
   const { analysis } = await analyzeExperts({
     base: at(step.base),
@@ -182,7 +176,7 @@ async function runAnalysis(step: AnalyzeStep, context: StepContext): Promise<Ste
     ...(signal ? { signal } : {}),
     onProgress: ({ done, total, phase }) => onProgress?.(done / Math.max(1, total), phase),
   });
-  await inputs.check();
+  await context.checkInputs();
   const suggested = suggestRecipes({ analysis, sources: { base: "base", task: "task", language: "language" } });
   return {
     kind: "analyze",
