@@ -1,9 +1,9 @@
 export { readMgsmAnswer } from "./answers/read-mgsm-answer.js";
 export { choiceNotes } from "./ask-items.js";
 export type { Backend } from "./backends/backend.js";
-export { modelBackend, rendererOf } from "./backends/engine-backend.js";
+export { modelBackend } from "./backends/engine-backend.js";
 export { plainAddress, withoutLogin } from "./backends/http.js";
-export { openOpenAI, type ServerOptions } from "./backends/openai.js";
+export { openOpenAI, openServed, readTexts, type ServerOptions } from "./backends/openai.js";
 export { startServer } from "./backends/serve.js";
 export { compareResults, type ResultsComparison } from "./compare-results.js";
 export { type EvaluateOptions, type Evaluation, evaluate } from "./evaluate.js";
@@ -35,7 +35,6 @@ export {
   type Interval,
   mcnemarExact,
   meanWithError,
-  passAtK,
   signFlipTest,
   wilsonInterval,
 } from "./scoring/statistics.js";

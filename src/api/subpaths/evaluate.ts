@@ -16,7 +16,6 @@ export {
   type Interval,
   mcnemarExact,
   openOpenAI,
-  passAtK,
   type Results,
   readMgsmAnswer,
   readResults,

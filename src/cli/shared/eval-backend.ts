@@ -2,16 +2,15 @@ import { mkdir, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { CancelledError, exists, formatDuration, usageError } from "../../core/index.js";
-import { loadChatTemplate, loadTokenizer } from "../../engine/index.js";
 import {
   type Backend,
   modelBackend,
   openOpenAI,
+  openServed,
   plainAddress,
-  rendererOf,
+  readTexts,
   SERVER_LOG,
   type ServerOptions,
-  startServer,
   withoutLogin,
 } from "../../evaluate/index.js";
 import { openCheckpoint } from "../../weights/index.js";
@@ -67,7 +66,7 @@ export async function openBackend(
   const isFolder = await isDirectory(source);
   const folder = flags.tokenizer ?? (isFolder ? source : undefined);
   const options = { ...(await serverOptions(flags, folder)), signal };
-  if (kind === "serve") return openServed(rest, source, isFolder, options, flags, signal, note);
+  if (kind === "serve") return openServer(rest, source, options, flags, note);
   const backend = await openOpenAI({ ...options, url: rest, model: flags.model ?? (isFolder ? undefined : source) });
   return { backend, url: plainAddress(new URL(rest)), close: () => backend.close() };
 }
@@ -87,78 +86,55 @@ async function openOwn(
   return { backend, url: undefined, close: () => backend.close() };
 }
 
-/** Starts the user's server, opens it, and stops it when the backend is closed, or cannot be opened. */
-async function openServed(
+/** Starts the user's server. */
+async function openServer(
   command: string,
   source: string,
-  isFolder: boolean,
   options: Omit<ServerOptions, "url">,
   flags: BackendFlags,
-  signal: AbortSignal,
   note: (text: string) => void,
 ): Promise<OpenedBackend> {
-  const model = isFolder ? resolve(source) : source;
-  const digest = isFolder ? (await openCheckpoint(source)).digest : undefined;
+  const isFolder = await isDirectory(source);
   const temporary = flags.out === undefined ? await mkdtemp(join(tmpdir(), "layergraft-eval-")) : undefined;
-  const logFolder = flags.out ?? temporary ?? "";
-  await mkdir(logFolder, { recursive: true });
-  const log = join(logFolder, SERVER_LOG);
   const removeTemporary = async () => {
     if (temporary !== undefined) await rm(temporary, { recursive: true, force: true });
   };
+  const logFolder = flags.out ?? temporary ?? "";
+  await mkdir(logFolder, { recursive: true });
+  const log = join(logFolder, SERVER_LOG);
   note(`starting the server; its output goes to ${log}`);
   let notedAt = 0;
-  const server = await startServer({
-    command,
-    model,
-    log,
-    apiKey: options.apiKey,
-    timeout: flags.startTimeout,
-    signal,
-    onProgress: ({ seconds, lastLine }) => {
-      if (seconds - notedAt < 10) return;
-      notedAt = seconds;
-      note(`waiting for the server, ${formatDuration(seconds)} so far${lastLine ? `: ${lastLine.slice(0, 120)}` : ""}`);
+  const { backend, url } = await openServed(
+    {
+      command,
+      model: isFolder ? resolve(source) : source,
+      log,
+      apiKey: options.apiKey,
+      timeout: flags.startTimeout,
+      signal: options.signal,
+      onProgress: ({ seconds, lastLine }) => {
+        if (seconds - notedAt < 10) return;
+        notedAt = seconds;
+        const said = lastLine ? `: ${lastLine.slice(0, 120)}` : "";
+        note(`waiting for the server, ${formatDuration(seconds)} so far${said}`);
+      },
     },
-  }).catch(async (error: unknown) => {
+    { ...options, model: flags.model, digest: isFolder ? (await openCheckpoint(source)).digest : undefined },
+  ).catch(async (error: unknown) => {
     // Other errors name the log, so it is kept.
     if (error instanceof CancelledError) await removeTemporary();
     throw error;
   });
-  const stop = async () => {
-    await server.stop();
-    await removeTemporary();
-  };
-  try {
-    const backend = await openOpenAI({ ...options, url: server.url, served: flags.model ?? model, digest });
-    return {
-      backend,
-      url: server.url,
-      close: async () => {
-        await backend.close();
-        await stop();
-      },
-    };
-  } catch (error) {
-    await stop();
-    throw error;
-  }
+  return { backend, url, close: () => backend.close().finally(removeTemporary) };
 }
 
 async function serverOptions(flags: BackendFlags, folder: string | undefined): Promise<Omit<ServerOptions, "url">> {
-  const hasTokenizer = folder !== undefined && (await exists(join(folder, "tokenizer.json")));
-  if (flags.tokenizer !== undefined && !hasTokenizer) {
+  const { concurrency, timeout, retries, apiKeyEnv } = flags;
+  const texts = folder === undefined ? {} : await readTexts(folder);
+  if (flags.tokenizer !== undefined && !texts.tokenizer) {
     throw usageError(`--tokenizer ${flags.tokenizer} has no tokenizer.json`);
   }
-  const template = hasTokenizer ? await loadChatTemplate(folder) : undefined;
-  return {
-    concurrency: flags.concurrency,
-    timeout: flags.timeout,
-    retries: flags.retries,
-    apiKey: readKey(flags.apiKeyEnv),
-    tokenizer: hasTokenizer ? await loadTokenizer(folder) : undefined,
-    renderChat: rendererOf(template),
-  };
+  return { concurrency, timeout, retries, apiKey: readKey(apiKeyEnv), ...texts };
 }
 
 async function isDirectory(path: string): Promise<boolean> {

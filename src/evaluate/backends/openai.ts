@@ -1,5 +1,7 @@
 // A server with OpenAI's completions endpoint. Its abilities are tested when it is opened.
-import { didYouMean, formatSome, LayergraftError, usageError } from "../../core/index.js";
+import { join } from "node:path";
+import { didYouMean, formatSome, isFile, LayergraftError, usageError } from "../../core/index.js";
+import { loadChatTemplate, loadTokenizer } from "../../engine/index.js";
 import { type Answerer, answerAll, idsOf, listAt, numberAt, objectAt, stringAt } from "./answering.js";
 import {
   type Answer,
@@ -10,7 +12,9 @@ import {
   type Incapacities,
 } from "./backend.js";
 import { CompletionServer } from "./completions.js";
+import { rendererOf } from "./engine-backend.js";
 import { HttpClient, type HttpOptions } from "./http.js";
+import { type ServeOptions, startServer } from "./serve.js";
 
 export interface ServerOptions extends HttpOptions {
   /** The server's name for the model. Default: the only one it has. */
@@ -77,6 +81,31 @@ export async function openOpenAI(options: ServerOptions): Promise<Backend> {
     http.close();
     throw error;
   }
+}
+
+/**
+ * Starts the user's server and opens it. Closing the backend stops the server, which is also stopped if this fails.
+ * @throws as `startServer` and `openOpenAI`
+ */
+export async function openServed(
+  server: ServeOptions,
+  options: Omit<ServerOptions, "url" | "served"> = {},
+): Promise<{ readonly backend: Backend; readonly url: string }> {
+  const { url, stop } = await startServer(server);
+  try {
+    const served = options.model ?? server.model;
+    const opened = await openOpenAI({ ...options, model: undefined, url, served, signal: server.signal });
+    return { backend: { ...opened, close: () => opened.close().finally(stop) }, url };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** The tokenizer and the chat template in a model's folder; neither without a tokenizer.json. */
+export async function readTexts(folder: string): Promise<Pick<ServerOptions, "tokenizer" | "renderChat">> {
+  if (!(await isFile(join(folder, "tokenizer.json")))) return {};
+  return { tokenizer: await loadTokenizer(folder), renderChat: rendererOf(await loadChatTemplate(folder)) };
 }
 
 /** @param reason why it cannot, if it cannot */

@@ -1,5 +1,4 @@
 // Statistics against values by hand, by enumeration, or of the normal distribution.
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Random } from "../../core/random.js";
 import {
@@ -7,7 +6,6 @@ import {
   mcnemarExact,
   meanWithError,
   pairedInterval,
-  passAtK,
   signFlipTest,
   wilsonInterval,
 } from "./statistics.js";
@@ -196,34 +194,5 @@ describe("signFlipTest", () => {
     ];
     // Independent signs of 200 ones and 200 twos have the variance 1000, and even sums: P(|z| >= 61 / sqrt(1000)).
     expect(signFlipTest([...signs(131, 69, 1), ...signs(100, 100, 2)])).toBeCloseTo(0.0537, 2);
-  });
-});
-
-describe("passAtK", () => {
-  it("is the share of choices of k samples that hold a right one", () => {
-    fc.assert(
-      fc.property(fc.integer({ min: 1, max: 9 }), fc.nat(), fc.nat(), (n, a, b) => {
-        const [correct, k] = [a % (n + 1), 1 + (b % n)];
-        let [all, hits] = [0, 0];
-        for (let chosen = 0; chosen < 2 ** n; chosen++) {
-          const bits = Array.from({ length: n }, (_, i) => (chosen >> i) & 1);
-          if (bits.reduce((sum, bit) => sum + bit, 0) !== k) continue;
-          all++;
-          if (bits.slice(0, correct).includes(1)) hits++;
-        }
-        expect(passAtK(n, correct, k)).toBeCloseTo(hits / all, 12);
-      }),
-      { numRuns: 100, seed: 1 },
-    );
-  });
-
-  it.each([
-    [10, 11, 1],
-    [10, -1, 1],
-    [10, 1, 0],
-    [10, 1, 11],
-    [10, 0.5, 1],
-  ])("is not defined for %d, %d, %d", (samples, correct, k) => {
-    expect(() => passAtK(samples, correct, k)).toThrow(/not defined/);
   });
 });

@@ -222,19 +222,3 @@ export function mcnemarExact(gained: number, lost: number): number {
   }
   return Math.min(1, 2 * tail);
 }
-
-/**
- * Unbiased estimate of pass@k: 1 - C(n - c, k) / C(n, k). Chen et al. 2021, arXiv 2107.03374, section 2.1.
- * @param samples n, generated for one problem
- * @param correct c, of them
- * @throws RecipeError unless 0 <= c <= n and 1 <= k <= n
- */
-export function passAtK(samples: number, correct: number, k: number): number {
-  const areWhole = [samples, correct, k].every(Number.isInteger);
-  if (!areWhole || correct < 0 || correct > samples || k < 1 || k > samples) {
-    throw new RecipeError(`pass@${k} of ${samples} samples, ${correct} of them right, is not defined`);
-  }
-  let none = 1;
-  for (let i = samples - correct + 1; i <= samples; i++) none *= Math.max(0, 1 - k / i);
-  return 1 - none;
-}

@@ -1,8 +1,8 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { canonicalJson, DiskFullError, digestOfValue, elementCount, exists, OutputError } from "../../core/index.js";
-import { loadChatTemplate, loadTokenizer, openEngine, type WeightType } from "../../engine/index.js";
-import { type Backend, modelBackend, openOpenAI, rendererOf, startServer } from "../../evaluate/index.js";
+import { canonicalJson, DiskFullError, digestOfValue, elementCount, OutputError } from "../../core/index.js";
+import { openEngine, type WeightType } from "../../engine/index.js";
+import { type Backend, modelBackend, openServed, readTexts } from "../../evaluate/index.js";
 import type { FileType } from "../../export/index.js";
 import { openLlama } from "../../llama/index.js";
 import { type ExecuteOptions, executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
@@ -143,26 +143,13 @@ async function openBehindServer(source: ModelSource, options: OpenModelOptions):
   const model = isFolder ? source : await writeModel(source, { out: join(folder, WRITTEN_MODEL), threads, signal });
   const mergeSeconds = typeof source === "string" ? 0 : (performance.now() - began) / 1000;
   const command = backend.slice("serve:".length);
-  const server = await startServer({ command, model, log: join(folder, "server.log"), signal });
-  try {
-    const hasTokenizer = await exists(join(model, "tokenizer.json"));
-    const opened = await openOpenAI({
-      url: server.url,
-      served: model,
-      signal,
-      ...(hasTokenizer ? { tokenizer: await loadTokenizer(model) } : {}),
-      renderChat: rendererOf(await loadChatTemplate(model)),
-    });
-    const close = async () => {
-      await opened.close();
-      await server.stop();
-      if (model !== source) await rm(model, { recursive: true, force: true });
-    };
-    return { backend: opened, mergeSeconds, bytes: Number.POSITIVE_INFINITY, close };
-  } catch (error) {
-    await server.stop();
-    throw error;
-  }
+  const log = join(folder, "server.log");
+  const { backend: opened } = await openServed({ command, model, log, signal }, await readTexts(model));
+  const close = async () => {
+    await opened.close();
+    if (model !== source) await rm(model, { recursive: true, force: true });
+  };
+  return { backend: opened, mergeSeconds, bytes: Number.POSITIVE_INFINITY, close };
 }
 
 export interface WriteModelOptions extends Pick<ExecuteOptions, "threads" | "signal" | "onProgress"> {

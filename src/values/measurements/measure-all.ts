@@ -121,7 +121,7 @@ export async function measureAll(
     for (const one of ready) {
       if (one.kind !== "gates") continue;
       if (!gates)
-        throw usageError("A mixture of experts must be written before it is used. Write it with layergraft moe.");
+        throw usageError("A mixture of experts must be written before it is used. Write it with layergraft merge.");
       measured.set(one.id, await gates(one, sources, run));
     }
     const others = ready.filter((one) => one.kind !== "gates");
