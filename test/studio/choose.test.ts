@@ -150,13 +150,15 @@ describeInBrowser("choosing layers", () => {
     }
     await method.selectOption("ties");
     await expect.poll(recipe).toMatchObject({ method: "ties" });
-    const typed = async () => {
-      // Again where the form was drawn anew meanwhile.
-      await page.getByLabel("density", { exact: true }).fill("0.4");
-      await page.keyboard.press("Tab");
-      return recipe();
-    };
-    await expect.poll(typed, { interval: 500, timeout: 20_000 }).toMatchObject({ method: "ties", density: 0.4 });
+    // Typed while the form is drawn again, after another program changed another field.
+    const density = page.getByLabel("density", { exact: true });
+    await density.pressSequentially("0.");
+    const file = at("project", "recipes", "recipe.yaml");
+    writeFileSync(file, `${readFileSync(file, "utf8")}normalize: false\n`);
+    await expect.poll(() => page.getByLabel("normalize", { exact: true }).inputValue()).toBe("false");
+    await density.pressSequentially("4");
+    await page.keyboard.press("Tab");
+    await expect.poll(recipe).toMatchObject({ method: "ties", density: 0.4, normalize: false });
     await picture("ties");
   });
 

@@ -1,5 +1,30 @@
 // Labelled inputs: a number, a line of text, one of several.
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
 import { Field } from "./basics.tsx";
+
+interface TypedProps extends Omit<JSX.IntrinsicElements["input"], "value" | "onInput" | "onChange" | "onBlur"> {
+  readonly value: string | number;
+  /** Called while it is typed. */
+  readonly onType?: (input: HTMLInputElement) => void;
+  /** Called when what was typed is left. */
+  readonly onDone?: (text: string) => void;
+}
+
+/** An input that shows what is typed until it is left, even where the page is drawn again from an older value. */
+export function Typed({ value, onType, onDone, ...rest }: TypedProps) {
+  const [draft, setDraft] = useState<string>();
+  return (
+    <input
+      {...{ ...rest, value: draft ?? value, onBlur: () => setDraft(undefined) }}
+      onInput={({ currentTarget }) => {
+        setDraft(currentTarget.value);
+        onType?.(currentTarget);
+      }}
+      onChange={({ currentTarget }) => onDone?.(currentTarget.value.trim())}
+    />
+  );
+}
 
 interface NumberProps<T extends number | null> {
   readonly label: string;
@@ -20,10 +45,9 @@ export function NumberField<T extends number | null>(props: NumberProps<T>) {
   return (
     <Field label={label} hint={hint}>
       {(attributes) => (
-        <input
+        <Typed
           {...{ ...attributes, type: "number", value: value ?? "", min, max, step, placeholder }}
-          onInput={({ currentTarget }) => {
-            const { validity, value: text, valueAsNumber } = currentTarget;
+          onType={({ validity, value: text, valueAsNumber }) => {
             if (!validity.valid) return;
             if (text !== "") onChange(valueAsNumber as T);
             else if (placeholder !== undefined) onChange(null as T);
@@ -49,10 +73,10 @@ export function TextField({ label, hint, error, value, onChange, isCode = false,
   return (
     <Field label={label} hint={hint} error={error}>
       {(attributes) => (
-        <input
+        <Typed
           {...{ ...attributes, type: "text", value, required, maxLength: 4096 }}
           {...(isCode ? { class: "code", spellcheck: false } : {})}
-          onInput={({ currentTarget }) => onChange(currentTarget.value)}
+          onType={({ value: text }) => onChange(text)}
         />
       )}
     </Field>

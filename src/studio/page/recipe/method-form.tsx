@@ -4,7 +4,7 @@ import type { Method, Field as RecipeField } from "../../protocol/index.ts";
 import type { RecipeValue } from "../../recipe/board.ts";
 import { Field, ownClass } from "../components/basics.tsx";
 import { ModelCheck } from "../components/grid.tsx";
-import { Select } from "../components/inputs.tsx";
+import { Select, Typed } from "../components/inputs.tsx";
 import { misfitOf } from "../store.ts";
 import type { Tower } from "./board-view.tsx";
 import { setFields } from "./recipe-store.ts";
@@ -36,6 +36,16 @@ interface InputProps {
 const lineOf = (value: unknown): string =>
   value === undefined ? "" : stringify(value, { collectionStyle: "flow", lineWidth: 0 }).trim();
 
+/** What a person wrote into one line: text that is not YAML is a text. */
+function readLine(given: string): unknown {
+  if (given === "") return undefined;
+  try {
+    return parse(given, { maxAliasCount: 0 }) as unknown;
+  } catch {
+    return given;
+  }
+}
+
 function FieldInput({ field, method, models, value }: InputProps) {
   const set = (given: unknown) => setFields({ [field.name]: given });
   const hint = field.description.replaceAll("`", "");
@@ -66,19 +76,9 @@ function FieldInput({ field, method, models, value }: InputProps) {
   return (
     <Field label={label} hint={hint}>
       {(attributes) => (
-        <input
+        <Typed
           {...{ ...attributes, type: "text", class: "code", value: lineOf(value), placeholder: preset }}
-          onChange={({ currentTarget }) => {
-            const given = currentTarget.value.trim();
-            if (given === "") set(undefined);
-            else {
-              try {
-                set(parse(given, { maxAliasCount: 0 }) as unknown);
-              } catch {
-                set(given);
-              }
-            }
-          }}
+          onDone={(given) => set(readLine(given))}
         />
       )}
     </Field>
@@ -113,14 +113,13 @@ function ModelList({ method, models, value, set }: ListProps) {
             />
             {entry
               ? method.entryFields.map((field) => (
-                  <input
+                  <Typed
                     key={field.name}
                     {...{ type: "text", class: "code", "aria-label": `${field.name} of ${name}` }}
                     {...{ title: field.description, placeholder: field.name, value: lineOf(entry[field.name]) }}
-                    onChange={({ currentTarget }) => {
-                      const given = currentTarget.value.trim();
+                    onDone={(given) => {
                       const { [field.name]: _, ...rest } = entry;
-                      const changed = given === "" ? rest : { ...rest, [field.name]: parse(given) as unknown };
+                      const changed = given === "" ? rest : { ...rest, [field.name]: readLine(given) };
                       write(entries.map((one) => (one === entry ? changed : one)));
                     }}
                   />
