@@ -93,6 +93,17 @@ describeInBrowser("scoring while choosing", () => {
     await versions.last().getByRole("button", { name: "Restore" }).click();
     await expect.poll(file).toBe(text);
     await expect.poll(score, { timeout: 10_000 }).toBe(first);
+    // Another name keeps the versions.
+    const ofVersions = await versions.allInnerTexts();
+    for (const name of ["renamed", "mine"]) {
+      await page.getByRole("button", { name: "Rename" }).click();
+      await page.getByLabel("Name", { exact: true }).fill(name);
+      await page.getByRole("dialog").getByRole("button", { name: "Rename" }).click();
+      await expect.poll(() => page.getByLabel("Open a recipe").inputValue()).toBe(name);
+      await page.getByText(/scored versions/).click();
+      const words = (texts: readonly string[]) => texts.map((one) => one.split("\n")[0]).sort();
+      await expect.poll(async () => words(await versions.allInnerTexts())).toEqual(words(ofVersions));
+    }
   });
 
   it("maps the scores over two fields by an experiment, and opens a cell's recipe", { timeout: 240_000 }, async () => {

@@ -1,6 +1,7 @@
 // Evaluates models one after another, so that the memory is that of the largest. Results are folders of `layergraft eval`.
 import { readFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
+import { z } from "zod";
 import { type EvaluateProgress, evaluate, type Model, openModel, type Progress } from "../../api/index.js";
 import {
   digestOfJson,
@@ -15,29 +16,28 @@ import {
 } from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
 import { type DataAccess, hubLoader, judgingDigest, openTasks, promptsDigest } from "../../evaluate/index.js";
-import type { Input, JobInput, Runner } from "../protocol/index.js";
+import { type Input, type JobInput, type Runner, recipeSource } from "../protocol/index.js";
 import type { JobControls, JobPlace } from "./kinds.js";
 
 /** Folder of all results within a project. */
 export const EVALUATIONS = "evaluations";
 /** Written when an evaluation is complete. */
 const RESULTS = "results.json";
-/** Has the digest of the model, and the text of a recipe. */
 const MODEL = "model.json";
 
+const note = z.object({ digest: z.string(), recipe: z.string().optional(), source: z.string().optional() });
+
 /**
- * Whether a result is of another version of its model than the source has now, of a recipe that was edited or of weights
- * that were replaced; and the recipe as it was.
- * @param folder of the result
- * @param digest of the model now; undefined if it cannot be opened, which says nothing about the result
+ * What the studio noted of a result's model: its digest, a recipe as it was then, and the source that has the result now, where
+ * a recipe was renamed. Undefined for results that the studio did not make.
  */
-export async function versionOf(
-  folder: string,
-  digest: string | undefined,
-): Promise<{ readonly isEarlier: boolean; readonly recipe: string | null }> {
-  const model: Readonly<Record<string, unknown>> = await readJsonObject(join(folder, MODEL)).catch(() => ({ digest }));
-  const recipe = typeof model.recipe === "string" ? model.recipe : null;
-  return { isEarlier: digest !== undefined && model.digest !== digest, recipe };
+export async function noteOf(folder: string): Promise<z.infer<typeof note> | undefined> {
+  return note.safeParse(await readJsonObject(join(folder, MODEL)).catch(() => undefined)).data;
+}
+
+/** Gives the result in a folder to another source. */
+export async function giveResult(folder: string, source: string): Promise<void> {
+  await writeFileAtomically(join(folder, MODEL), JSON.stringify({ ...(await noteOf(folder)), source }));
 }
 
 export interface Evaluated {
@@ -135,7 +135,7 @@ export async function scoreVersion(
   { folder, name, task, limit }: Input<"recipe.score"> & { readonly folder: string },
   { signal }: { readonly signal: AbortSignal },
 ): Promise<string> {
-  const models = [{ name, source: `recipes/${name}.yaml` }];
+  const models = [{ name, source: recipeSource(name) }];
   const order = { models, task, data: null, limit, runner: { backend: "engine", weights: "float32" } } as const;
   const controls = { signal, onProgress() {} };
   const [found] = await evaluateModels({ ...order, models }, { project: folder }, controls, async (model) => {

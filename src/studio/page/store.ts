@@ -70,6 +70,10 @@ async function load(): Promise<void> {
   });
 }
 
+function tell(event: StudioEvent): void {
+  for (const listener of listeners) listener(event);
+}
+
 function receive(event: StudioEvent): void {
   if (event.type === "job") {
     const others = jobs.value.filter(({ id }) => id !== event.job.id);
@@ -79,10 +83,12 @@ function receive(event: StudioEvent): void {
   } else if (event.type === "project") {
     void inBackground(async () => {
       project.value = await call("project.read", {});
+      tell(event);
       await loadModels();
     });
+    return;
   }
-  for (const listener of listeners) listener(event);
+  tell(event);
 }
 
 let changes: Promise<void> = Promise.resolve();

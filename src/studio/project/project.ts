@@ -1,7 +1,7 @@
 // The folder of a project: studio.json, recipes/NAME.yaml, and what jobs made. The files are the state; nothing else is.
 import { randomBytes } from "node:crypto";
 import { type FSWatcher, watch } from "node:fs";
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
 import {
@@ -165,6 +165,18 @@ export class ProjectFolder {
       if (now !== version) throw conflict(`The recipe ${name}`);
       await writeFileAtomically(file, text);
       return { version: versionOf(text) };
+    });
+  }
+
+  /** @throws LayergraftError code `conflict` if there is one of the other name */
+  renameRecipe(name: string, to: string): Promise<void> {
+    return this.#inTurn(async () => {
+      const [before, after] = [await recipeFile(this.folder, name), await recipeFile(this.folder, to)];
+      if (await exists(after)) throw conflict(`The recipe ${to}`);
+      await rename(before, after);
+      const { settings: now, ...rest } = await this.#load();
+      if (now.recipe !== name) return;
+      await this.#save({ ...rest, revision: rest.revision + 1, settings: { ...now, recipe: to } });
     });
   }
 

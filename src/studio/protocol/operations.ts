@@ -28,6 +28,8 @@ export const name = z
   .string()
   .max(100)
   .regex(/^[\p{L}\p{N}][\p{L}\p{N} _.-]*$/u, "must begin with a letter or digit, and have no / or other signs");
+/** A recipe of the project as a source. */
+export const recipeSource = (recipe: string) => `recipes/${recipe}.yaml`;
 /** Path of a plan inside the project. */
 const planPath = z
   .string()
@@ -208,6 +210,8 @@ export const operations = {
     input: z.strictObject({ name, text, version: z.string().nullable() }),
     output: z.strictObject({ version: z.string() }),
   },
+  /** Its results stay its own; the project then shows the new name where it showed the old one. */
+  "recipe.rename": { input: z.strictObject({ name, to: name }), output: z.strictObject({}) },
   "recipe.remove": { input: z.strictObject({ name }), output: z.strictObject({}) },
   /** Writes the plan of an experiment: a recipe against its models and their soup, on a task. */
   "recipe.experiment": {

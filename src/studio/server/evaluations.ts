@@ -24,7 +24,7 @@ import {
   TASK_FAMILIES,
 } from "../../evaluate/index.js";
 import { loadLibrary } from "../../llama/index.js";
-import { EVALUATIONS, versionOf } from "../jobs/evaluate.js";
+import { EVALUATIONS, giveResult, noteOf } from "../jobs/evaluate.js";
 import { yamlFiles } from "../project/project.js";
 import {
   type Choices,
@@ -36,6 +36,7 @@ import {
   type Matrix,
   type Output,
   type ResultComparison,
+  recipeSource,
 } from "../protocol/index.js";
 
 const MAX_RESULTS = 500;
@@ -82,17 +83,29 @@ async function taskFile(project: string, path: string): Promise<Choices["files"]
 export async function listEvaluations(project: string): Promise<Evaluation[]> {
   const folder = join(project, EVALUATIONS);
   const names = (await readdir(folder).catch(() => [])).filter((name) => evaluationName.safeParse(name).success);
-  const found = await Promise.all(names.slice(0, MAX_RESULTS).map((name) => evaluationOf(folder, name)));
-  const results = found.filter((one) => one !== undefined);
-  const sources = [...new Set(results.map(({ source }) => source))];
-  const digests = await fingerprintsOf(sources, project);
-  const dated = await Promise.all(
-    results.map(async (one) => ({
-      ...one,
-      ...(await versionOf(join(folder, one.name), digests[one.source] ?? undefined)),
-    })),
+  const found = await Promise.all(
+    names.slice(0, MAX_RESULTS).map(async (name) => {
+      const one = await evaluationOf(folder, name);
+      const note = await noteOf(join(folder, name));
+      return one ? [{ ...one, source: note?.source ?? one.source, note }] : [];
+    }),
   );
+  const results = found.flat();
+  const digests = await fingerprintsOf([...new Set(results.map(({ source }) => source))], project);
+  const dated = results.map(({ note, ...one }) => {
+    const isEarlier = note !== undefined && (digests[one.source] ?? note.digest) !== note.digest;
+    return { ...one, isEarlier, recipe: note?.recipe ?? null };
+  });
   return dated.sort((a, b) => b.ended - a.ended || (a.name < b.name ? -1 : 1));
+}
+
+/** Keeps the results of a recipe that has another name now. */
+export async function renameInEvaluations(project: string, from: string, to: string): Promise<void> {
+  for (const { name, source, recipe } of await listEvaluations(project)) {
+    if (source === recipeSource(from) && recipe !== null) {
+      await giveResult(join(project, EVALUATIONS, name), recipeSource(to));
+    }
+  }
 }
 
 /** Of models as they are now; null for those that this machine cannot open without the hub. */

@@ -34,6 +34,7 @@ import {
   itemsOf,
   listEvaluations,
   matrixOf,
+  renameInEvaluations,
 } from "./evaluations.js";
 import type { Reports } from "./reports.js";
 import { shareRecipe } from "./share.js";
@@ -62,6 +63,7 @@ const TOP_ROWS = 8;
 export const CHANGING: ReadonlySet<OperationName> = new Set([
   "project.change",
   "recipe.write",
+  "recipe.rename",
   "recipe.remove",
   "take",
 ]);
@@ -75,6 +77,11 @@ export const HANDLERS: Handlers = {
   methods: () => ({ methods: methodReferences() }),
   "recipe.read": ({ name }, { project }) => project.readRecipe(name),
   "recipe.write": ({ name, text, version }, { project }) => project.writeRecipe(name, text, version),
+  async "recipe.rename"({ name, to }, { project }) {
+    await project.renameRecipe(name, to);
+    await renameInEvaluations(project.folder, name, to);
+    return {};
+  },
   "recipe.remove": ({ name }, { project }) => project.removeRecipe(name).then(() => ({})),
   async "recipe.experiment"({ name, task, force, grid }, { project }) {
     const { settings } = await project.read();

@@ -12,7 +12,7 @@ import { loadYaml } from "../../settings/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import { readJobs } from "../jobs/jobs.js";
 import { fileOf, PRIVATE_FOLDER, readRecipe, readSettings } from "../project/project.js";
-import { askSame, type Evaluation, haveChanged, jobInputs, type Settings } from "../protocol/index.js";
+import { askSame, type Evaluation, haveChanged, jobInputs, recipeSource, type Settings } from "../protocol/index.js";
 import { type Board, boardOfRecipe, describeBoard, isWhole, type RecipeValue } from "../recipe/board.js";
 import { checkRecipeText } from "./check-recipe.js";
 import { fingerprintsOf, listEvaluations } from "./evaluations.js";
@@ -182,7 +182,7 @@ interface Scored {
 
 /** Of each task, the scores on most items, against every other model of the project that was asked the same. */
 async function scoresOf(project: string, name: string, models: readonly Named[]): Promise<Scored[]> {
-  const source = `recipes/${name}.yaml`;
+  const source = recipeSource(name);
   const all = await listEvaluations(project);
   const current = all.filter(({ isEarlier }) => !isEarlier);
   const byTask = new Map<string, { readonly result: Evaluation; readonly task: Evaluation["tasks"][number] }>();

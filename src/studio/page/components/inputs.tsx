@@ -1,9 +1,10 @@
 // Labelled inputs: a number, a line of text, one of several.
-import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Field } from "./basics.tsx";
 
-interface TypedProps extends Omit<JSX.IntrinsicElements["input"], "value" | "onInput" | "onChange" | "onBlur"> {
+interface TypedProps {
+  /** Of the input. */
+  readonly attributes: object;
   readonly value: string | number;
   /** Called while it is typed. */
   readonly onType?: (input: HTMLInputElement) => void;
@@ -12,11 +13,13 @@ interface TypedProps extends Omit<JSX.IntrinsicElements["input"], "value" | "onI
 }
 
 /** An input that shows what is typed until it is left, even where the page is drawn again from an older value. */
-export function Typed({ value, onType, onDone, ...rest }: TypedProps) {
+export function Typed({ attributes, value, onType, onDone }: TypedProps) {
   const [draft, setDraft] = useState<string>();
   return (
     <input
-      {...{ ...rest, value: draft ?? value, onBlur: () => setDraft(undefined) }}
+      {...attributes}
+      value={draft ?? value}
+      onBlur={() => setDraft(undefined)}
       onInput={({ currentTarget }) => {
         setDraft(currentTarget.value);
         onType?.(currentTarget);
@@ -46,7 +49,8 @@ export function NumberField<T extends number | null>(props: NumberProps<T>) {
     <Field label={label} hint={hint}>
       {(attributes) => (
         <Typed
-          {...{ ...attributes, type: "number", value: value ?? "", min, max, step, placeholder }}
+          attributes={{ ...attributes, type: "number", min, max, step, placeholder }}
+          value={value ?? ""}
           onType={({ validity, value: text, valueAsNumber }) => {
             if (!validity.valid) return;
             if (text !== "") onChange(valueAsNumber as T);
@@ -74,8 +78,15 @@ export function TextField({ label, hint, error, value, onChange, isCode = false,
     <Field label={label} hint={hint} error={error}>
       {(attributes) => (
         <Typed
-          {...{ ...attributes, type: "text", value, required, maxLength: 4096 }}
-          {...(isCode ? { class: "code", spellcheck: false } : {})}
+          attributes={{
+            ...attributes,
+            type: "text",
+            required,
+            maxLength: 4096,
+            class: isCode ? "code" : "",
+            spellcheck: !isCode,
+          }}
+          value={value}
           onType={({ value: text }) => onChange(text)}
         />
       )}

@@ -48,7 +48,7 @@ export function ScoreMap({ map }: { map: Map }) {
                     title={`${cell.score}, ${cell.about}`}
                     aria-label={`${fields[0]} ${row}, ${fields[1]} ${column}: ${cell.score}, ${cell.about}`}
                     disabled={recipe === undefined}
-                    style={{ "--shade": `${Math.round(55 * cell.shade)}%` }}
+                    style={{ "--shade": `${Math.round(100 * cell.shade)}%` }}
                     onClick={() => void open(row, column)}
                   />
                 </td>

@@ -106,9 +106,9 @@ function Name({ what, from, taken, onClose }: NameProps) {
   };
   const write = (name: string) =>
     recipe.whenSaved(async () => {
+      if (what === "Rename") return void (await call("recipe.rename", { name: from, to: name }));
       await call("recipe.write", { name, text: recipe.text.peek(), version: null });
       await change(() => ({ recipe: name }));
-      if (what === "Rename") await call("recipe.remove", { name: from });
     });
   const start = what === "Rename" ? from : nameFor(from, taken);
   return <NameDialog verb={what} onDone={(name) => void write(name)} {...{ from, start, problemOf, onClose }} />;

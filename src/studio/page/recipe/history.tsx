@@ -1,7 +1,7 @@
 // Versions of the open recipe that were scored: each can be opened again, and two of them compared.
 
 import { useState } from "preact/hooks";
-import { askSame, type Evaluation } from "../../protocol/index.ts";
+import { askSame, type Evaluation, recipeSource } from "../../protocol/index.ts";
 import { differenceOf } from "../../recipe/board.ts";
 import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
@@ -9,6 +9,7 @@ import { Button } from "../components/basics.tsx";
 import { Versions } from "../components/different.tsx";
 import { Grid } from "../components/grid.tsx";
 import { timeText } from "../format.ts";
+import { project } from "../store.ts";
 import { boardOfText, type Defaults, recipeOfText } from "./board-of-text.ts";
 import type { Tower } from "./board-view.tsx";
 import { scored } from "./live-score.tsx";
@@ -32,8 +33,8 @@ interface Version {
 
 export function History({ recipe, layers, defaults, towers }: Props) {
   const [chosen, setChosen] = useState<readonly string[]>([]);
-  const all = useAnswer(() => call("evaluation.list", {}), [recipe, scored.value]) ?? [];
-  const own = all.filter(({ source, recipe: text }) => source === `recipes/${recipe}.yaml` && text !== null);
+  const all = useAnswer(() => call("evaluation.list", {}), [recipe, scored.value, project.value]) ?? [];
+  const own = all.filter(({ source, recipe: text }) => source === recipeSource(recipe) && text !== null);
   const versions = [...new Set(own.map(({ recipe: text }) => text ?? ""))].map((text) => ({
     text,
     results: own.filter((one) => one.recipe === text),

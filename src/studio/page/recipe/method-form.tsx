@@ -77,7 +77,8 @@ function FieldInput({ field, method, models, value }: InputProps) {
     <Field label={label} hint={hint}>
       {(attributes) => (
         <Typed
-          {...{ ...attributes, type: "text", class: "code", value: lineOf(value), placeholder: preset }}
+          attributes={{ ...attributes, type: "text", class: "code", placeholder: preset }}
+          value={lineOf(value)}
           onDone={(given) => set(readLine(given))}
         />
       )}
@@ -115,8 +116,11 @@ function ModelList({ method, models, value, set }: ListProps) {
               ? method.entryFields.map((field) => (
                   <Typed
                     key={field.name}
-                    {...{ type: "text", class: "code", "aria-label": `${field.name} of ${name}` }}
-                    {...{ title: field.description, placeholder: field.name, value: lineOf(entry[field.name]) }}
+                    attributes={{
+                      ...{ type: "text", class: "code", "aria-label": `${field.name} of ${name}` },
+                      ...{ title: field.description, placeholder: field.name },
+                    }}
+                    value={lineOf(entry[field.name])}
                     onDone={(given) => {
                       const { [field.name]: _, ...rest } = entry;
                       const changed = given === "" ? rest : { ...rest, [field.name]: readLine(given) };

@@ -67,15 +67,16 @@ export function follow(): () => void {
 
 /** Reads what is on the disk, or tries again to save what is not. What is being typed is saved by its own timer. */
 async function look(): Promise<void> {
-  if (text.peek() === saved) await reread();
-  else if (unsaved.peek() !== null) await settle();
+  if (unsaved.peek() !== null) await settle();
+  else if (text.peek() === saved && settings.peek()?.recipe === name.peek()) await reread();
 }
 
 async function open(wanted: string | null): Promise<void> {
   await settle();
   if (unsaved.peek() !== null) return;
   isLoaded.value = false;
-  name.value = wanted;
+  // Another recipe may have the same text.
+  [name.value, version] = [wanted, null];
   [past.value, future.value, check.value] = [[], [], null];
   if (wanted === null) show("", null);
   else await reread();
@@ -98,8 +99,8 @@ async function reread(): Promise<void> {
     show(found.text, found.version);
     await runCheck();
   } catch (error) {
-    // Removed in another tab.
-    if (isOf(error, "not-found")) await change(() => ({ recipe: null }));
+    // Removed in another tab, or renamed.
+    if (isOf(error, "not-found")) await change(({ recipe }) => (recipe === wanted ? { recipe: null } : {}));
     else if (!isOf(error, "offline")) trouble.value = (error as Error).message;
   }
 }

@@ -1,7 +1,7 @@
 // What Try runs, in prompts and evaluations alike: models, and what runs them.
 
 import { computed, signal } from "@preact/signals";
-import { GGUF_TYPES, type Runner, WEIGHTS } from "../../protocol/index.ts";
+import { GGUF_TYPES, type Runner, recipeSource, WEIGHTS } from "../../protocol/index.ts";
 import { ownClass } from "../components/basics.tsx";
 import { ModelCheck } from "../components/grid.tsx";
 import { Select } from "../components/inputs.tsx";
@@ -22,12 +22,10 @@ export const choices = computed<readonly Choice[]>(() => {
     ...(base === null ? [] : [{ name: "base", source: base, own: "base" as const, isRecipe: false }]),
     ...experts.map(({ name, source }, own) => ({ name, source, own, isRecipe: false })),
     ...(project.value?.recipes ?? []).map((name, i) => ({
-      ...{ name: recipeLabel(name, experts), source: sourceOf(name), own: experts.length + i, isRecipe: true },
+      ...{ name: recipeLabel(name, experts), source: recipeSource(name), own: experts.length + i, isRecipe: true },
     })),
   ];
 });
-
-const sourceOf = (recipe: string) => `recipes/${recipe}.yaml`;
 
 /** `recipe mine`; not `recipe recipe-2`, unless an expert has that name. */
 function recipeLabel(name: string, experts: readonly { readonly name: string }[]): string {
@@ -37,7 +35,7 @@ function recipeLabel(name: string, experts: readonly { readonly name: string }[]
 
 /** Choices against the default, which is the models and the open recipe. */
 const changed = signal<ReadonlySet<string>>(new Set());
-const isDefault = ({ source, isRecipe }: Choice) => !isRecipe || source === sourceOf(settings.value?.recipe ?? "");
+const isDefault = ({ source, isRecipe }: Choice) => !isRecipe || source === recipeSource(settings.value?.recipe ?? "");
 const isChosen = (one: Choice) => problemOf(one) === undefined && isDefault(one) !== changed.value.has(one.name);
 /** Why a model cannot be run. */
 function problemOf({ source }: Choice): string | undefined {

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { type Input, type Job, type JobInput, jobInputs, type Output } from "../../protocol/index.ts";
+import { type Input, type Job, type JobInput, jobInputs, type Output, recipeSource } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
 import { Button, Cautions, EmptyView, Form, Notice } from "../components/basics.tsx";
@@ -123,7 +123,7 @@ function Merge({ recipe }: { recipe: string }) {
     <Way
       title="Merged model"
       text="A folder that transformers, vLLM and layergraft open."
-      command={["merge", `recipes/${recipe}.yaml`, "--out", out]}
+      command={["merge", recipeSource(recipe), "--out", out]}
     >
       <Form class="stack" onSubmit={() => void start(input({}))}>
         {pathField("Folder", out, setOut, "Relative to the project.")}
@@ -152,7 +152,7 @@ function Export({ recipe }: { recipe: string }) {
     <Way
       title="GGUF file"
       text="One file for llama.cpp, merged and quantised in one pass."
-      command={["export", `recipes/${recipe}.yaml`, "--type", type, "--out", out]}
+      command={["export", recipeSource(recipe), "--type", type, "--out", out]}
     >
       <Form class="stack" onSubmit={() => void start(input({}))}>
         {pathField("File", out, setOut, "Relative to the project.")}
