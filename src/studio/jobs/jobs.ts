@@ -17,8 +17,6 @@ import type { JobOrder } from "./kinds.js";
 
 const FILE = "job.json";
 const RESULT = "result.json";
-/** Milliseconds a cancelled job has to end by itself: more than the steps of an experiment have. */
-const GRACE = 20_000;
 
 interface Running {
   readonly thread: Thread;
@@ -106,10 +104,8 @@ export class Jobs {
   async cancel(id: string): Promise<Job> {
     const running = this.#running.get(this.get(id).id);
     if (!running) return this.get(id);
-    running.thread.cancel();
-    const timer = setTimeout(() => running.thread.end(), GRACE);
+    await running.thread.stop();
     await running.ended;
-    clearTimeout(timer);
     return this.get(id);
   }
 

@@ -45,8 +45,8 @@ export class Asker {
     if (this.#thread?.isIdle === false) this.#thread.cancel();
   }
 
-  close(): void {
+  async close(): Promise<void> {
     clearTimeout(this.#idle);
-    this.#thread?.end();
+    await this.#thread?.stop();
   }
 }

@@ -109,9 +109,7 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
   }
 
   const close = async () => {
-    experiments.close();
-    scores.close();
-    await jobs.close();
+    await Promise.all([experiments, scores, jobs].map((one) => one.close()));
     for (const stream of streams) stream.end();
     server.close();
     server.closeAllConnections();

@@ -16,6 +16,8 @@ interface Question {
 }
 
 const CANCEL = "cancel";
+/** Milliseconds to end by itself: more than the steps of an experiment have. */
+const GRACE = 20_000;
 
 /** An error without a code is a bug. */
 type PlainError = { readonly message: string; readonly code?: string; readonly where?: ErrorWhere };
@@ -33,6 +35,8 @@ export class Thread {
   readonly #worker = new Worker(createRequire(import.meta.url).resolve("#studio-thread"));
   readonly #pending = new Map<number, Pending>();
   #last = 0;
+  /** When all questions so far are answered. */
+  #answered: Promise<unknown> = Promise.resolve();
   hasEnded = false;
 
   constructor() {
@@ -49,12 +53,23 @@ export class Thread {
   ask(kind: string, input: unknown, onEvent?: (event: ThreadEvent) => void): Promise<unknown> {
     const id = ++this.#last;
     this.#worker.postMessage({ id, kind, input } satisfies Question);
-    return new Promise((resolve, reject) => void this.#pending.set(id, { resolve, reject, onEvent }));
+    const answer = new Promise((resolve, reject) => void this.#pending.set(id, { resolve, reject, onEvent }));
+    this.#answered = Promise.allSettled([this.#answered, answer]).then(() => undefined);
+    return answer;
   }
 
   /** Asks the thread to stop what it does. Its answers to that are then errors of code `cancelled`. */
   cancel(): void {
     this.#worker.postMessage(CANCEL);
+  }
+
+  /** Ends the thread once it has stopped, or after a while: ONNX Runtime aborts the process where a thread ends in the middle. */
+  async stop(): Promise<void> {
+    this.cancel();
+    const timer = setTimeout(() => this.end(), GRACE);
+    await this.#answered;
+    clearTimeout(timer);
+    this.end();
   }
 
   /** Ends the thread. @param error answers the questions that are open */
