@@ -5,11 +5,9 @@ import { stringify } from "yaml";
 import {
   canonicalJson,
   exists,
-  formatShare,
   isFile,
   isObject,
   OutputError,
-  plural,
   usageError,
   writeFileAtomically,
 } from "../../core/index.js";
@@ -29,11 +27,11 @@ import {
   type ExperimentReport,
   gatherReport,
   outlookLines,
+  overviewLines,
   RECIPES,
   REPORT,
   writeReport,
 } from "../../findings/index.js";
-import { formatSpan } from "../../report/index.js";
 import { openSettings } from "../../settings/index.js";
 import { locateOrFetch, readConfig } from "../../weights/index.js";
 import { hubAccess } from "../shared/hub-access.js";
@@ -114,9 +112,9 @@ async function tune(flags: TuneFlags): Promise<void> {
   const report = gatherReport(experiment, await statusOf(experiment));
   const folder = join(experiment.out, REPORT);
   await writeReport(folder, report);
-  const found = bestOf(report, file, relative(process.cwd(), folder));
-  if (flags.json) return printJson({ plan: file, report: folder, ...found });
-  if (found) print(describe(found));
+  const best = bestOf(report, file, relative(process.cwd(), folder));
+  if (flags.json) return printJson({ plan: file, report: folder, ...best });
+  print(describe(report, best));
   info(flags, `Wrote the report; open ${relative(process.cwd(), join(folder, "index.html"))}`);
 }
 
@@ -168,63 +166,31 @@ function isSameSearch(file: string, before: string, now: string): boolean {
   return one !== undefined && one === other;
 }
 
+/** The chosen configuration: its score on the items that the search did not see, from 0 to 1, and its recipe. */
 interface Best {
   readonly configuration: string;
-  /** Configurations that scored the same on the items of the search, and all that it compared last. */
-  readonly tied: number;
-  readonly compared: number;
-  /** From 0 to 1, on the items that the search did not see. */
   readonly score: number;
-  readonly interval: { readonly low: number; readonly high: number } | null;
-  readonly items: string;
-  readonly verdict: string;
   /** Path of its file. */
   readonly recipe: string;
+  /** Command that writes it. */
   readonly command: string;
 }
 
 /** The chosen recipe; undefined if the search did not end. */
 function bestOf({ searches, overviews, recipes }: ExperimentReport, file: string, folder: string): Best | undefined {
-  const [search] = searches;
-  const [overview] = overviews;
-  const bar = overview?.bars.find(({ detail, isSummary }) => detail === search?.chosen && !isSummary);
+  const chosen = searches[0]?.chosen;
+  const bar = overviews[0]?.bars.find(({ detail, isSummary }) => detail === chosen && !isSummary);
   const recipe = recipes.find(({ model }) => bar?.models.includes(model));
-  if (search?.chosen === undefined || !overview || !recipe || !bar) return undefined;
+  if (chosen === undefined || !recipe || !bar) return undefined;
   const command = `layergraft experiment ${file} export ${recipe.id} --out best`;
-  return {
-    ...{ configuration: search.chosen, tied: search.ties.length, compared: comparedIn(search) },
-    ...{ score: bar.mean, interval: bar.interval ?? null, items: overview.items },
-    // There is one merge here, however it was chosen.
-    verdict: overview.verdict.replaceAll(`“${bar.label}”`, TUNED).replaceAll(bar.label, TUNED),
-    recipe: join(folder, RECIPES, `${recipe.id}.yaml`),
-    command,
-  };
+  return { configuration: chosen, score: bar.mean, recipe: join(folder, RECIPES, `${recipe.id}.yaml`), command };
 }
 
-/** Configurations that were on the items that decided. */
-function comparedIn({ configurations }: ExperimentReport["searches"][number]): number {
-  const last = Math.max(...configurations.map(({ round }) => round));
-  return configurations.filter(({ round }) => round === last).length;
-}
-
-function describe(best: Best): string[] {
-  const { recipe, score, interval, items, verdict, command } = best;
-  const bounds = interval ? `, 95%: ${formatSpan(interval, { scale: "share" })}` : "";
+/** How the search went, the table of the experts and the merge, and the recipe. */
+function describe({ searches, overviews }: ExperimentReport, best: Best | undefined): string[] {
   return [
-    ...headline(best),
-    `Recipe: ${recipe}`,
-    `Score: ${formatShare(score)}${bounds}, on ${items}. ${verdict}`.trimEnd(),
-    `Write it: ${command}`,
-  ];
-}
-
-/** The best configuration; of a tie, that it is one of several. */
-function headline({ configuration, tied, compared }: Best): string[] {
-  if (tied < 2) return [`Best: ${configuration}`];
-  const who =
-    tied === compared ? `all ${plural(tied, "configuration")}` : `${tied} of ${plural(compared, "configuration")}`;
-  return [
-    `Tied: ${who} scored the same on the items of the search, so the choice among them is arbitrary.`,
-    `Taken: ${configuration}`,
+    ...overviews.flatMap((overview) => [...overviewLines(overview), ""]),
+    ...searches.map(({ summary }) => summary),
+    ...(best ? [`Recipe: ${best.recipe}`, `Write it: ${best.command}`] : []),
   ];
 }
