@@ -1,6 +1,7 @@
-// The paper's heatmap of an expert's change, layers by projections (arXiv 2410.01335, figures 4 to 9).
+// The paper's heatmap of an expert's change, layers by projections (arXiv 2410.01335, figures 4 to 9). As SVG it needs nothing
+// else: system fonts, light and dark colours, and a description for those who cannot see it.
+import { visible } from "../core/index.js";
 import { ticksWithin } from "./scores.js";
-import { type Colour, fill, INK, LINE, type Shape, shape, stroke, svgOf, text, textWidth } from "./svg.js";
 
 export interface HeatmapPanel {
   readonly title: string;
@@ -23,6 +24,18 @@ export interface Heatmap {
 const GREENS = ["#ffffff", "#e3f4df", "#bfe5b9", "#8fd08f", "#57b567", "#238b45", "#00441b"] as const;
 /** The same on dark paper, where more is brighter. */
 const DARK_GREENS = ["#171b20", "#1c2f27", "#20452f", "#2a663f", "#3b9154", "#6cc47c", "#c9f2c4"] as const;
+
+/** A colour on light pages and on dark ones. */
+type Colour = readonly [light: string, dark: string];
+
+const PAPER: Colour = ["#ffffff", "#171b20"];
+const INK: Colour = ["#1b1f24", "#e8ecf1"];
+const SOFT: Colour = ["#5c6673", "#a3aebb"];
+const LINE: Colour = ["#e3e6ea", "#303841"];
+
+const FONT = "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+// Attributes have the light colours, as editors and LaTeX read no media queries.
+const STYLE = "@media (prefers-color-scheme: dark) { .fill { fill: var(--dark) } .stroke { stroke: var(--dark) } }";
 
 const PADDING = 20;
 /** Between panels. */
@@ -70,25 +83,58 @@ export function heatmapSvg(heatmap: Heatmap): string {
   const height = HEADINGS + cells.height;
   const rows = Math.ceil(panels.length / PER_ROW);
   const across = LAYERS + Math.min(PER_ROW, panels.length) * (width + GAP) - GAP;
-  return svgOf({
-    title,
-    description: [`Layers by projections. Cells: ${legend}.`, ...panels.map((panel) => inWords(panel, columns))].join(
-      " ",
-    ),
+  const size = {
     width: Math.ceil(2 * PADDING + Math.max(across, RAMP.width, textWidth(title, 16), textWidth(legend, 11))),
     height: PANELS + rows * (height + GAP) - GAP + PADDING,
-    shapes: [
-      text(PADDING, PADDING + 14, title, { size: 16, weight: 600, colour: INK }),
-      ...legendShapes(legend, maximum),
-      ...panels.flatMap((panel, i) => {
-        const [row, column] = [Math.floor(i / PER_ROW), i % PER_ROW];
-        const x = PADDING + LAYERS + column * (width + GAP) + (width - cells.width) / 2;
-        const y = PANELS + HEADINGS + row * (height + GAP);
-        return panelShapes(panel, { x, y, columns, maximum, hasLayers: column === 0 });
-      }),
-    ],
-  });
+  };
+  const words = [`Layers by projections. Cells: ${legend}.`, ...panels.map((panel) => inWords(panel, columns))];
+  const head = {
+    xmlns: "http://www.w3.org/2000/svg",
+    role: "img",
+    ...size,
+    viewBox: `0 0 ${size.width} ${size.height}`,
+  };
+  const shapes = [
+    element("title", {}, escaped(title)),
+    element("desc", {}, escaped(words.join(" "))),
+    element("style", {}, STYLE),
+    element("rect", { width: "100%", height: "100%", ...fill(PAPER) }),
+    text(PADDING, PADDING + 14, title, { "font-size": 16, "font-weight": 600 }, INK),
+    ...legendShapes(legend, maximum),
+    ...panels.flatMap((panel, i) => {
+      const [row, column] = [Math.floor(i / PER_ROW), i % PER_ROW];
+      const x = PADDING + LAYERS + column * (width + GAP) + (width - cells.width) / 2;
+      const y = PANELS + HEADINGS + row * (height + GAP);
+      return panelShapes(panel, { x, y, columns, maximum, hasLayers: column === 0 });
+    }),
+  ];
+  return `${element("svg", { ...head, "font-family": FONT }, shapes.join("\n"))}\n`;
 }
+
+type Attributes = Readonly<Record<string, string | number>>;
+
+/** @param inside SVG */
+function element(tag: string, attributes: Attributes, inside = ""): string {
+  const shown = (value: string | number) => (typeof value === "number" ? Math.round(100 * value) / 100 : value);
+  const list = Object.entries(attributes).map(([name, value]) => ` ${name}="${shown(value)}"`);
+  return `<${tag}${list.join("")}${inside === "" ? "/>" : `>${inside}</${tag}>`}`;
+}
+
+const fill = ([light, dark]: Colour) => ({ class: "fill", fill: light, style: `--dark:${dark}` });
+const OUTLINE = { class: "stroke", stroke: LINE[0], fill: "none", style: `--dark:${LINE[1]}` };
+
+/** A line of text whose baseline is at `y`. */
+function text(x: number, y: number, content: string, style: Attributes = {}, colour = SOFT): string {
+  const common = { "font-size": 10, "font-weight": 400, "text-anchor": "start", ...style };
+  return element("text", { x, y, ...common, ...fill(colour) }, escaped(content));
+}
+
+/** Rough width of a text, as its font is not known here; rather too wide than too narrow. */
+const textWidth = (content: string, size: number) => 0.6 * size * content.length;
+
+const ESCAPES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+// XML has no control characters, not even escaped.
+const escaped = (value: string) => visible(value).replace(/[&<>"]/g, (char) => ESCAPES[char] ?? "");
 
 const layersOf = (panels: readonly HeatmapPanel[]) => Math.max(0, ...panels.map(({ cells }) => cells.length));
 
@@ -102,25 +148,27 @@ function inWords({ title, cells }: HeatmapPanel, columns: readonly string[]): st
   return `${title}: at most ${percent(largest.value)} (${largest.at}).`;
 }
 
-function legendShapes(legend: string, maximum: number): Shape[] {
+function legendShapes(legend: string, maximum: number): string[] {
   const [top, bottom] = [PADDING + 46, PADDING + 46 + RAMP.height];
   const step = RAMP.width / RAMP.steps;
   return [
-    text(PADDING, top - 7, legend, { size: 11 }),
+    text(PADDING, top - 7, legend, { "font-size": 11 }),
     ...Array.from({ length: RAMP.steps }, (_, i) => {
       // The next one covers the half: edges that only touch let the paper shine through.
       const width = i < RAMP.steps - 1 ? 1.5 * step : step;
       const box = { x: PADDING + i * step, y: top, width, height: RAMP.height };
-      return shape("rect", { ...box, ...fill(colourOf((i + 0.5) / RAMP.steps)) });
+      return element("rect", { ...box, ...fill(colourOf((i + 0.5) / RAMP.steps)) });
     }),
-    shape("rect", { x: PADDING, y: top, width: RAMP.width, height: RAMP.height, "stroke-width": 0.5, ...stroke(LINE) }),
+    element("rect", { x: PADDING, y: top, width: RAMP.width, height: RAMP.height, "stroke-width": 0.5, ...OUTLINE }),
     ...ticksWithin(0, maximum, 0.01, 5).map((tick) =>
       text(PADDING + (RAMP.width * tick) / maximum, bottom + 12, percent(tick), {
-        anchor: tick === 0 ? "start" : "middle",
+        "text-anchor": tick === 0 ? "start" : "middle",
       }),
     ),
   ];
 }
+
+const MIDDLE = { "text-anchor": "middle" };
 
 interface PanelPlace {
   /** Of the upper left corner of the cells. */
@@ -131,7 +179,7 @@ interface PanelPlace {
   readonly hasLayers: boolean;
 }
 
-function panelShapes({ title, subtitle, cells }: HeatmapPanel, place: PanelPlace): Shape[] {
+function panelShapes({ title, subtitle, cells }: HeatmapPanel, place: PanelPlace): string[] {
   const { x, y, columns, maximum, hasLayers } = place;
   const middle = x + (CELL.width * columns.length) / 2;
   const rowAt = (layer: number) => y + (cells.length - 1 - layer) * CELL.height;
@@ -140,19 +188,19 @@ function panelShapes({ title, subtitle, cells }: HeatmapPanel, place: PanelPlace
       if (value === null) return [];
       const box = { x: x + column * CELL.width, y: rowAt(layer), ...CELL, ...fill(colourOf(value / maximum)) };
       const tooltip = `layer ${layer}, ${columns[column]}: ${percent(value)}`;
-      return [shape("rect", box, shape("title", {}, tooltip))];
+      return [element("rect", box, element("title", {}, escaped(tooltip)))];
     }),
   );
   return [
-    text(middle, y - 38, title, { size: 13, weight: 600, colour: INK, anchor: "middle" }),
-    ...(subtitle === undefined ? [] : [text(middle, y - 24, subtitle, { anchor: "middle" })]),
-    ...columns.map((name, column) => text(x + (column + 0.5) * CELL.width, y - 6, name, { anchor: "middle" })),
+    text(middle, y - 38, title, { "font-size": 13, "font-weight": 600, ...MIDDLE }, INK),
+    ...(subtitle === undefined ? [] : [text(middle, y - 24, subtitle, MIDDLE)]),
+    ...columns.map((name, column) => text(x + (column + 0.5) * CELL.width, y - 6, name, MIDDLE)),
     ...(hasLayers
       ? ["layer", ...cells.keys()].map((label) =>
-          text(x - 7, typeof label === "string" ? y - 6 : rowAt(label) + 11, String(label), { anchor: "end" }),
+          text(x - 7, typeof label === "string" ? y - 6 : rowAt(label) + 11, String(label), { "text-anchor": "end" }),
         )
       : []),
-    shape("g", { ...stroke(LINE), "stroke-width": 0.5 }, ...drawn),
+    element("g", { ...OUTLINE, "stroke-width": 0.5 }, drawn.join("")),
   ];
 }
 
