@@ -157,39 +157,25 @@ export class Sheet {
    * average, the mean over its tasks; null if none of the models is asked one of them.
    */
   cell(models: readonly string[], task: string, which: Items = "reported"): NumberCell & { readonly scale: Scale } {
-    if (this.averages.has(task)) return this.#averageCell(models, task, which);
-    const asked = models.filter((model) => this.isEvaluated(model, task));
-    const scale = asked.map((model) => this.answers(model, task)?.facts.scale)[0] ?? "share";
-    if (models.includes(UNKNOWN_MODEL)) return { value: undefined, scale };
-    if (asked.length === 0) return { value: null, scale };
-    const each = asked.map((model) => this.#valueOf(model, task, which));
-    const known = each.filter((value) => value !== undefined);
-    if (known.length < each.length) return { value: undefined, scale };
-    const value = known.reduce((sum, one) => sum + one, 0) / known.length;
-    const range = { low: Math.min(...known), high: Math.max(...known), count: known.length };
-    // Over items, each averaged over models first, because models are not independent samples of the items.
-    const means = this.itemMeans(asked, task, which);
-    const interval = means ? intervalOf(means) : this.#interval([{ task, models: asked }], which);
-    return { value, scale, ...(known.length > 1 ? { range } : {}), ...(interval ? { interval } : {}) };
-  }
-
-  #averageCell(models: readonly string[], name: string, which: Items): NumberCell & { readonly scale: Scale } {
-    const parts = this.partsOf(name);
-    const cells = parts.map((task) => this.cell(models, task, which));
-    const scale = cells[0]?.scale ?? "share";
-    if (cells.some(({ value }) => value === null)) return { value: null, scale };
-    const values = cells.flatMap(({ value }) => value ?? []);
-    if (values.length < cells.length) return { value: undefined, scale };
-    const asked = parts.map((task) => models.filter((model) => this.isEvaluated(model, task)));
-    const interval = this.#interval(
-      parts.map((task, i) => ({ task, models: asked[i] ?? [] })),
-      which,
-    );
-    const whole = models.filter((model) => asked.every((some) => some.includes(model)));
-    const own = whole.map((model) => mean(parts.map((task) => this.#valueOf(model, task, which) ?? Number.NaN)));
+    const parts = this.partsOf(task).map((part) => {
+      const asked = models.filter((model) => this.isEvaluated(model, part));
+      return { task: part, models: asked, values: asked.map((model) => this.#valueOf(model, part, which)) };
+    });
+    const scales = parts.flatMap((part) => part.models.map((model) => this.answers(model, part.task)?.facts.scale));
+    const scale = scales[0] ?? "share";
+    const isOpen = models.includes(UNKNOWN_MODEL);
+    if (parts.some((part) => part.models.length === 0)) return { value: isOpen ? undefined : null, scale };
+    if (isOpen || parts.some(({ values }) => values.includes(undefined))) return { value: undefined, scale };
+    const value = mean(parts.map(({ values }) => mean(values.map(Number))));
+    // Of the models that are asked all tasks of an average.
+    const whole = models.filter((model) => parts.every((part) => part.models.includes(model)));
+    const own = whole.map((model) => mean(parts.map((part) => Number(part.values[part.models.indexOf(model)]))));
     const range = { low: Math.min(...own), high: Math.max(...own), count: own.length };
-    const isRange = own.length > 1 && whole.length === new Set(asked.flat()).size;
-    return { value: mean(values), scale, ...(isRange ? { range } : {}), ...(interval ? { interval } : {}) };
+    const isRange = own.length > 1 && own.length === new Set(parts.flatMap((part) => part.models)).size;
+    // Over items, each averaged over models first, because models are not independent samples of the items.
+    const means = this.averages.has(task) ? undefined : this.itemMeans(models, task, which);
+    const interval = means ? intervalOf(means) : this.#interval(parts, which);
+    return { value, scale, ...(isRange ? { range } : {}), ...(interval ? { interval } : {}) };
   }
 
   /** Interval of the mean over tasks of the mean over models. */
@@ -219,30 +205,19 @@ export class Sheet {
     return { metric, items: judged, weight };
   }
 
-  /** Mean over models of each item, by its id; undefined if the score is not a mean over items. */
+  /**
+   * Mean over models of each item, by its id; undefined if the score is not a mean over items. Of an average, the values
+   * whose mean it is; an item of several tasks is one.
+   */
   itemMeans(
     models: readonly string[],
-    task: string,
+    name: string,
     which: Items = "reported",
   ): ReadonlyMap<string, number> | undefined {
-    if (this.averages.has(task)) return this.#averageItems(models, task, which);
-    const sums = new Map<string, { sum: number; count: number }>();
-    for (const model of models) {
-      if (!this.answers(model, task)?.facts.isMean) return undefined;
-      for (const { id, value } of this.items(model, task, which) ?? []) {
-        if (typeof value !== "number") continue;
-        const { sum, count } = sums.get(id) ?? { sum: 0, count: 0 };
-        sums.set(id, { sum: sum + value, count: count + 1 });
-      }
-    }
-    return new Map([...sums].map(([id, { sum, count }]) => [id, sum / count]));
-  }
-
-  /** Values of items by id whose mean is the average of tasks; an item of several tasks is one. */
-  #averageItems(models: readonly string[], name: string, which: Items): ReadonlyMap<string, number> | undefined {
     const parts = this.partsOf(name).map((task) => {
       const asked = models.filter((model) => this.isEvaluated(model, task));
-      return asked.length === 0 ? undefined : this.itemMeans(asked, task, which);
+      const isMean = asked.length > 0 && asked.every((model) => this.answers(model, task)?.facts.isMean);
+      return isMean ? this.#itemsOf(asked, task, which) : undefined;
     });
     const known = parts.filter((items) => items !== undefined);
     if (known.length < parts.length) return undefined;
@@ -251,6 +226,12 @@ export class Sheet {
     return new Map(
       [...ids].map((id) => [id, known.reduce((sum, items, i) => sum + (items.get(id) ?? 0) * (weights[i] ?? 0), 0)]),
     );
+  }
+
+  #itemsOf(models: readonly string[], task: string, which: Items): ReadonlyMap<string, number> {
+    const items = models.flatMap((model) => this.items(model, task, which) ?? []);
+    const judged = items.flatMap(({ id, value }) => (typeof value === "number" ? [{ id, value }] : []));
+    return new Map([...groupBy(judged, ({ id }) => id)].map(([id, of]) => [id, mean(of.map(({ value }) => value))]));
   }
 
   #valueOf(model: string, task: string, which: Items): number | undefined {
