@@ -18,7 +18,6 @@ const SEARCHES = [
 /** Code that may do so: its file, what is found there, and the reason. */
 const EXCEPTIONS: readonly (readonly [file: string, search: string, reason: string])[] = [
   ["cli/command-line.ts", "/^error: /", "commander's errors begin with it"],
-  ["cli/commands/tune-command.ts", "replaceAll(bar.label, TUNED)", "the verdict of a report names the rows of a table"],
   ["engine/runtime/load-runtime.ts", 'split("\\n")[0]', "an error of Node.js lists the importing files in more lines"],
   ["engine/runtime/load-runtime.ts", "onnxruntime_binding.node", "Node.js names a missing library only in the text"],
   ["engine/runtime/session.ts", 'split("\\n")[0]', "an error of ONNX Runtime has a stack trace in more lines"],
