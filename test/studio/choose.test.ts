@@ -260,7 +260,7 @@ describeInBrowser("choosing layers", () => {
     const next = page.getByRole("navigation", { name: "Next step" }).getByRole("link");
     for (const [text, view] of [
       ["Ask and score it", "Try"],
-      ["Make the model, or share it", "Write"],
+      ["Make a model, an experiment or a page", "Write"],
       ["See all runs", "Experiments"],
     ] as const) {
       await next.getByText(text).click();

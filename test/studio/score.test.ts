@@ -107,6 +107,9 @@ describeInBrowser("scoring while choosing", () => {
   });
 
   it("maps the scores over two fields by an experiment, and opens a cell's recipe", { timeout: 240_000 }, async () => {
+    // Layers that are listed give way to the numbers of the map.
+    await page.getByRole("gridcell", { name: "Layer 4 of swahili-expert:" }).click();
+    await expect.poll(file).toContain("layers:");
     await page.getByRole("link", { name: "Write" }).click();
     const way = page.getByRole("article", { name: "Experiment" });
     await way.getByLabel("Task").selectOption("quiz.yaml");

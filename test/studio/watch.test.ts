@@ -52,8 +52,8 @@ describeInBrowser("watching", () => {
   it("makes the plan and opens it", async () => {
     await page.getByRole("link", { name: "Write" }).click();
     const way = page.getByRole("article", { name: "Experiment" });
-    await way.getByLabel("Task").selectOption("Another task or file");
-    await way.getByLabel("Name or file").fill(at("world", "quiz.yaml"));
+    // Beside the models.
+    await way.getByLabel("Task").selectOption("../world/quiz.yaml");
     await way.getByRole("button", { name: "Make the plan" }).click();
     await way.getByText("Wrote the plan.").waitFor();
     const other = JSON.stringify(at("world", "translate.yaml"));

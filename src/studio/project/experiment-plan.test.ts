@@ -21,6 +21,17 @@ it.each([
   expect(Object.values(families).map(({ folders }) => folders)).toEqual([["/models/0"], ["/models/1"]]);
 });
 
+it("maps numbers of layers in place of a list of them", () => {
+  const layers = { language: "0,4" };
+  const recipe = { method: "swap", task: "/models/0", language: "/models/1", layers };
+  const mapped = (grid?: Record<string, number[]>) => {
+    const plan = experimentOf({ name: "x", recipe, settings: settings("a", "b"), task: "quiz", grid });
+    return parsePlan(stringify(plan)).merges[0]?.recipe as { layers?: unknown };
+  };
+  expect(mapped({ top: [0, 1] }).layers).toBeUndefined();
+  expect(mapped().layers).toEqual(layers);
+});
+
 it("refuses a recipe with a model that the project has not", () => {
   const recipe = { method: "soup", models: ["/models/0", "/elsewhere"] };
   expect(() => experimentOf({ name: "x", recipe, settings: settings("a", "b"), task: "quiz" })).toThrow(

@@ -2,6 +2,7 @@
 import { LayergraftError } from "../../core/index.js";
 import { checkRecipe, mapSources } from "../../merge/index.js";
 import type { Settings } from "../protocol/index.js";
+import { LAYER_COUNTS, type RecipeValue } from "../recipe/board.js";
 
 export interface ExperimentRequest {
   readonly name: string;
@@ -9,7 +10,7 @@ export interface ExperimentRequest {
   readonly recipe: unknown;
   readonly settings: Settings;
   readonly task: string;
-  /** Values of fields of the recipe; all combinations are scored. */
+  /** Values of fields of the recipe; all combinations are scored. Numbers of layers take the place of a list of them. */
   readonly grid?: Readonly<Record<string, readonly number[]>> | undefined;
 }
 
@@ -29,7 +30,9 @@ export function experimentOf({ name, recipe, settings: { base, experts }, task, 
       }
       return own;
     });
-  const named = rename(checkRecipe(recipe));
+  const { layers, ...rest } = rename(checkRecipe(recipe)) as RecipeValue;
+  const isCounted = LAYER_COUNTS.some((field) => Object.hasOwn(grid ?? {}, field));
+  const named = { ...rest, ...(layers === undefined || isCounted ? {} : { layers }) };
   // Other roles need to know more, such as a language.
   const families = experts.map((expert) => [idOf(expert.name), { role: "other", folders: [expert.source] }]);
   const soup = {

@@ -206,10 +206,12 @@ const MAX_FILES = 500;
 /** Folders of a project that have no plans and no tasks. */
 const OTHER = /^\.|\.experiment$|^(recipes|models|evaluations|node_modules)$/;
 
-/** YAML files of a folder, and of the folders directly inside it, such as plans and tasks. */
-export async function yamlFiles(folder: string): Promise<string[]> {
+/** YAML files of a folder, such as plans and tasks. @param isDeep whether also of the folders directly inside it */
+export async function yamlFiles(folder: string, isDeep = true): Promise<string[]> {
   const inside = await readdir(folder, { withFileTypes: true });
-  const folders = inside.filter((entry) => entry.isDirectory() && !OTHER.test(entry.name)).slice(0, MAX_FOLDERS);
+  const folders = inside
+    .filter((entry) => isDeep && entry.isDirectory() && !OTHER.test(entry.name))
+    .slice(0, MAX_FOLDERS);
   const deeper = folders.map(async ({ name }) => {
     const names = await readdir(join(folder, name)).catch(() => []);
     return names.map((one) => join(folder, name, one));

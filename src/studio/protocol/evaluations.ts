@@ -27,7 +27,7 @@ const itemId = z.string();
 
 /** What evaluations can be made of. */
 const choices = z.strictObject({
-  /** Task files of the project. */
+  /** Task files of the project, and of the folders that it and its models are in: these begin with `..`. */
   files: z.array(z.strictObject({ file: z.string(), title: z.string(), problem: z.string().nullable() })),
   families: z.array(z.strictObject({ name: z.string(), summary: z.string(), tasks: z.array(z.string()) })),
   /** Why llama.cpp cannot run models; null if it can. */

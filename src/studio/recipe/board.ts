@@ -211,6 +211,8 @@ export function boardOfRecipe(
   return typeof model === "string" && Object.keys(more).length === 0 ? boardOfOne(model, layers) : undefined;
 }
 
+/** Numbers of layers of a swap, in place of a list of them. */
+export const LAYER_COUNTS = ["bottom", "top", "bottom_transition", "top_transition"];
 /** Fields of every recipe. */
 export const OUTPUT_FIELDS = ["dtype", "as", "shard_size", "vocabulary", "tensors", "tokenizer_from"];
 /** Fields of a swap that say how averages are weighted, not of what. */
@@ -220,7 +222,7 @@ const hasOnly = (recipe: RecipeValue, fields: readonly string[]) =>
 
 function boardOfSwap(recipe: RecipeValue, count: number): Board | undefined {
   const { task, language, layers, outside = "average", parts = "all" } = recipe;
-  const known = ["method", "task", "language", "bottom", "top", "bottom_transition", "top_transition"];
+  const known = ["method", "task", "language", ...LAYER_COUNTS];
   if (!hasOnly(recipe, [...known, "layers", "outside", "parts", ...SWAP_WEIGHTS]) || parts !== "all") return undefined;
   if (typeof task !== "string" || typeof language !== "string") return undefined;
   const owners = { task: [task], language: [language], average: [task, language].sort() };

@@ -1,6 +1,6 @@
 // Evaluations of a project: what can be evaluated, what was, and two results item by item.
 import { readdir, stat } from "node:fs/promises";
-import { join, relative, resolve } from "node:path";
+import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import {
   isAnySystemError,
   isFile,
@@ -25,7 +25,7 @@ import {
 } from "../../evaluate/index.js";
 import { loadLibrary } from "../../llama/index.js";
 import { EVALUATIONS, giveResult, noteOf } from "../jobs/evaluate.js";
-import { yamlFiles } from "../project/project.js";
+import { readSettings, yamlFiles } from "../project/project.js";
 import {
   type Choices,
   type ComparedItem,
@@ -56,8 +56,14 @@ export async function choicesOf(project: string): Promise<Choices> {
   return { files, families, llama };
 }
 
+/** Of the project, and of the folders that it and its models are in. */
 async function taskFiles(project: string): Promise<Choices["files"]> {
-  const files = await Promise.all((await yamlFiles(project)).map((path) => taskFile(project, path)));
+  const { base, experts } = await readSettings(project);
+  const models = [base ?? "", ...experts.map(({ source }) => source)].filter(isAbsolute);
+  const folders = new Set([project, ...models].map((path) => dirname(path)).filter((folder) => folder !== project));
+  const beside = await Promise.all([...folders].map((folder) => yamlFiles(folder, false).catch(() => [])));
+  const paths = [...(await yamlFiles(project)), ...beside.flat()];
+  const files = await Promise.all(paths.map((path) => taskFile(project, path)));
   return files.filter((file) => file !== undefined).sort((a, b) => (a.file < b.file ? -1 : 1));
 }
 
@@ -67,7 +73,11 @@ const MAX_BYTES = 1_000_000;
 async function taskFile(project: string, path: string): Promise<Choices["files"][number] | undefined> {
   const file = relative(project, path);
   // A read of a pipe would wait for its other end.
-  if (!(await isFile(path).catch(() => false)) || !(await staysIn(path, project))) return undefined;
+  if (
+    !(await isFile(path).catch(() => false)) ||
+    !(await staysIn(path, file.startsWith("..") ? dirname(path) : project))
+  )
+    return undefined;
   try {
     const { task, title = task } = await readDeclaration(path);
     return { file, title, problem: null };

@@ -62,19 +62,24 @@ interface ChoiceProps {
 function TaskChoice({ value, onChange }: ChoiceProps) {
   const { files = [], families = [] } = known.value ?? {};
   const summary = families.find(({ tasks }) => tasks.includes(value))?.summary;
+  const isBeside = (file: string) => file.startsWith("..");
+  const places = {
+    "Task files of this project": files.filter(({ file }) => !isBeside(file)),
+    "Task files beside this project and its models": files.filter(({ file }) => isBeside(file)),
+  };
   return (
     <Field label="Task" hint={summary} error={problemOf(value) ?? undefined}>
       {(attributes) => (
         <select {...attributes} value={value} onChange={({ currentTarget }) => onChange(currentTarget.value)}>
-          {files.length > 0 ? (
-            <optgroup label="Task files of this project">
-              {files.map(({ file, title }) => (
+          {Object.entries(places).map(([label, listed]) => (
+            <optgroup key={label} label={label} hidden={listed.length === 0}>
+              {listed.map(({ file, title }) => (
                 <option key={file} value={file}>
                   {title === file ? file : `${title} (${file})`}
                 </option>
               ))}
             </optgroup>
-          ) : null}
+          ))}
           {families.map(({ name, tasks }) => (
             <optgroup key={name} label={name}>
               {tasks.map((one) => (
@@ -103,6 +108,7 @@ export function NewTask({ onChange }: Pick<ChoiceProps, "onChange">) {
   return (
     <>
       <Button text="Write a small task" class="quiet" onClick={() => setOpen(true)} />
+      <span class="about">Or drop a task file of yours, with its data, onto this window.</span>
       {isOpen ? <LazyWriteTask {...{ onMade, onClose: () => setOpen(false) }} /> : null}
     </>
   );

@@ -2,6 +2,7 @@
 
 import { parseDocument } from "yaml";
 import type { Experiment } from "../../protocol/index.ts";
+import { LAYER_COUNTS } from "../../recipe/board.ts";
 import { call } from "../client.ts";
 import { Button } from "../components/basics.tsx";
 import { Grid } from "../components/grid.tsx";
@@ -19,7 +20,9 @@ export function ScoreMap({ map }: { map: Map }) {
       const { text } = await call("recipe.read", { name: recipe ?? "" });
       const document = parseDocument(text);
       for (const [field, value] of [[fields[0], row] as const, [fields[1], column] as const]) {
-        if (field !== "") document.set(field.replaceAll(" ", "_"), Number(value));
+        const key = field.replaceAll(" ", "_");
+        if (field !== "") document.set(key, Number(value));
+        if (LAYER_COUNTS.includes(key)) document.delete("layers");
       }
       const called = `${recipe} ${fields.map((field, i) => (field === "" ? "" : `${field} ${[row, column][i]}`)).join(" ")}`;
       await create(called.trim(), document.toString());

@@ -22,7 +22,7 @@ const VIEWS = {
   models: { label: "Models", view: Models, next: ["changes", "See what changed"] },
   changes: { label: "Changes", view: Changes, next: ["recipe", "Choose layers"] },
   recipe: { label: "Recipe", view: Recipe, next: ["try", "Ask and score it"] },
-  try: { label: "Try", view: Try, next: ["write", "Make the model, or share it"] },
+  try: { label: "Try", view: Try, next: ["write", "Make a model, an experiment or a page"] },
   write: { label: "Write", view: Write, next: ["experiments", "See all runs"] },
   experiments: { label: "Experiments", view: Experiments, next: null },
   jobs: { label: "Activity", view: Jobs, next: null },
