@@ -11,7 +11,7 @@ const { bin, dependencies, exports, imports, optionalDependencies, version } = J
 const BUNDLED = ["commander", "picocolors", "yaml", "zod"];
 
 // What Vite bundles into the pages of dist/studio.
-const IN_PAGES = ["preact", "@preact/signals", "@preact/signals-core", "@fontsource-variable/inter"];
+const IN_PAGES = ["preact", "@preact/signals", "@preact/signals-core"];
 
 const targets = [...Object.values(exports), ...Object.values(imports), ...Object.values(bin)];
 const modules = targets.flatMap((target) => /^\.\/dist\/(.*)\.js$/.exec(target.default ?? target)?.[1] ?? []);

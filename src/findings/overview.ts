@@ -51,13 +51,13 @@ const ROLES: Readonly<Record<Role, string>> = {
 };
 
 function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan): Row[] {
-  const experts = Object.entries(plan.experts).flatMap(([family, { role, language }]): Row[] => {
+  const experts = Object.entries(plan.experts).flatMap(([family, { role, language }], own): Row[] => {
     const models = sheet.experts
       .filter((expert) => expert.family === family && sheet.isEvaluated(expert.name, task))
       .map(({ name }) => name);
     if (models.length === 0) return [];
     const detail = role === "language" && language !== undefined ? `${ROLES[role]}, ${language}` : ROLES[role];
-    return [{ label: family, detail, kind: role === "joint" ? "joint" : "expert", models, isChosen: false }];
+    return [{ label: family, detail, own, kind: role === "joint" ? "joint" : "expert", models, isChosen: false }];
   });
   const merges = [...new Map(sheet.merges.map(({ merge }) => [merge.name, merge])).values()].flatMap((merge) => {
     const models = sheet.merges.filter(
@@ -185,9 +185,9 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
     rows: cells
       .filter(({ cell }) => cell.value !== null)
-      .map(({ row: { label, kind, detail } }) => ({ label, kind, detail })),
+      .map(({ row: { label, kind, own, detail } }) => ({ label, kind, detail, ...(own === undefined ? {} : { own }) })),
     bars: known.map(({ row, mean, ...score }): OverviewBar => {
-      const { label, labels, kind, detail, models, isSummary, isPoint } = row;
+      const { label, labels, kind, own, detail, models, isSummary, isPoint } = row;
       return {
         label,
         kind,
@@ -196,6 +196,7 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
         ...score,
         models,
         isBest: label === best?.label && detail === best.detail,
+        ...(own === undefined ? {} : { own }),
         ...(isSummary ? { isSummary } : {}),
         ...(isPoint ? { isPoint } : {}),
         ...(labels ? { labels } : {}),

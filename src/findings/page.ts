@@ -3,6 +3,7 @@ import {
   type Figure,
   formatNumber,
   formatSpan,
+  ownClass,
   type Page,
   right,
   type Section,
@@ -199,10 +200,9 @@ function millions(parameters: number): string {
   return parameters >= 1e6 ? `${(parameters / 1e6).toFixed(1)} million` : `${Math.round(parameters / 1000)} thousand`;
 }
 
-const KINDS: Readonly<Record<OverviewBar["kind"], string>> = {
+/** Experts have colours of their own. */
+const KINDS: Readonly<Partial<Record<OverviewBar["kind"], string>>> = {
   base: "base",
-  expert: "expert",
-  joint: "trained on both",
   average: "soup",
   merge: "other merge",
   swap: "layer swap",
@@ -225,7 +225,11 @@ export function barFigure(overview: Overview, recipes: readonly ReportRecipe[] =
     note: `${scale === "share" ? "Percent right" : "Score"}, on ${items}; ${protocol}.`,
     verdict: [choice, verdict, missing].filter((sentence) => sentence !== "").join(" "),
     scale,
-    rows: bars.map((bar) => ({ ...bar, target: bar.isSummary ? undefined : anchors.get(bar.models[0] ?? "") })),
+    rows: bars.map(({ own, ...bar }) => ({
+      ...bar,
+      kind: own === undefined ? bar.kind : ownClass(own),
+      target: bar.isSummary ? undefined : anchors.get(bar.models[0] ?? ""),
+    })),
   };
 }
 

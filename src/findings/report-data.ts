@@ -21,6 +21,8 @@ export interface OverviewRow {
   /** Of a row that stands for two, such as the default that was also chosen: the labels of both. */
   readonly labels?: readonly string[];
   readonly kind: "base" | "expert" | "average" | "merge" | "swap" | "joint" | "control";
+  /** Of an expert: its position in the plan, which has its colour. */
+  readonly own?: number;
   /** The configuration, or the role of experts. */
   readonly detail: string;
   readonly models: readonly string[];
@@ -67,7 +69,7 @@ export interface Overview {
   /** Rows without results yet, in a sentence; empty if there are none. */
   readonly missing: string;
   /** Every row, with or without results; `bars` has those with results, in the same order. */
-  readonly rows: readonly Pick<OverviewRow, "label" | "kind" | "detail">[];
+  readonly rows: readonly Pick<OverviewRow, "label" | "kind" | "own" | "detail">[];
   readonly bars: readonly OverviewBar[];
   /** The lead of the highest row; empty if it is tied, or was chosen on these items. */
   readonly leads: readonly Lead[];

@@ -33,7 +33,7 @@ const INK: Colour = ["#1b1f24", "#e8ecf1"];
 const SOFT: Colour = ["#5c6673", "#a3aebb"];
 const LINE: Colour = ["#e3e6ea", "#303841"];
 
-const FONT = "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 // Attributes have the light colours, as editors and LaTeX read no media queries.
 const STYLE = "@media (prefers-color-scheme: dark) { .fill { fill: var(--dark) } .stroke { stroke: var(--dark) } }";
 

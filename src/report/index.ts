@@ -15,7 +15,7 @@ export { type LogEntry, lossPage } from "./loss-page.js";
 export { formatTick, pageWithData, reportPage } from "./page.js";
 export { type ProgressDisplay, type ShownProgress, SILENT, showProgress } from "./progress.js";
 export { csvLines, escapeMarkdown, latexText, markdownLines, terminalLines } from "./render.js";
-export { type Scale, type Score, type Span, scoreAxis } from "./scores.js";
+export { ownClass, type Scale, type Score, type Span, scoreAxis } from "./scores.js";
 export { layerStrip, type Palette, previewLegend, renderPreview } from "./strip.js";
 export {
   type Cell,

@@ -1,4 +1,7 @@
-// Scores, and the axes that they are drawn on. Nothing is imported, as the studio's page has this file too.
+// Scores, and the axes and colours that they are drawn with. Nothing is imported, as the studio's page has this file too.
+
+/** Class of the colours of an expert, by its position from 0. */
+export const ownClass = (expert: number) => `own-${(expert % 6) + 1}`;
 
 export interface Span {
   readonly low: number;

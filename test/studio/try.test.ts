@@ -196,7 +196,7 @@ describeInBrowser("evaluating", () => {
     if (process.env.LAYERGRAFT_TEST_PICTURES) {
       await page.screenshot({ path: join(process.env.LAYERGRAFT_TEST_PICTURES, "matrix.png"), fullPage: true });
     }
-    await matrix.getByRole("button", { name: `recipe mine on item ${first}`, exact: true }).click();
+    await matrix.getByRole("button", { name: `recipe mine on item ${first}:` }).click();
     const dialog = page.getByRole("dialog", { name: `Item ${first}` });
     await expect
       .poll(() => dialog.locator(".given dd").allInnerTexts())

@@ -72,12 +72,12 @@ export function clip(text: string): string {
 }
 
 function taskOf({ title, items, protocol, verdict, choice, scale, bars }: Overview): Shown["tasks"][number] {
-  const { low, high } = scoreAxis(bars, scale);
+  const { low, high, ticks } = scoreAxis(bars, scale);
   return {
     title: clip(title),
     about: clip(`${items}; ${protocol}`),
     sentences: [verdict, choice].filter((sentence) => sentence !== "").map(clip),
-    axis: { low, high, text: `${formatTick(low, scale)} to ${formatTick(high, scale)}` },
+    axis: { low, high, ticks: ticks.map((tick) => formatTick(tick, scale)) },
   };
 }
 
@@ -117,7 +117,7 @@ function rowsOf(overviews: readonly Overview[], report: ExperimentReport): Shown
   const rows = new Map(overviews.flatMap(({ rows: own }) => own.map((row) => [keyOf(row), row] as const)));
   const cells = overviews.map(cellsOf);
   const recipes = new Map(report.recipes.map(({ id, model }) => [model, id]));
-  return [...rows].map(([key, { label, detail, kind }]) => {
+  return [...rows].map(([key, { label, detail, kind, own = null }]) => {
     const models = new Set(
       overviews.flatMap(({ bars }) => bars.filter((bar) => keyOf(bar) === key)).flatMap((bar) => bar.models),
     );
@@ -125,7 +125,7 @@ function rowsOf(overviews: readonly Overview[], report: ExperimentReport): Shown
     return {
       label: clip(label),
       detail: clip(detail),
-      kind,
+      ...{ kind, own },
       recipe: (models.size === 1 && recipes.get(model)) || null,
       cells: cells.map((own) => own.get(key) ?? null),
     };

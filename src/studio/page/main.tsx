@@ -1,7 +1,6 @@
 import { render } from "preact";
 import { start } from "./store.ts";
 import { App } from "./views/app.tsx";
-import "./styles/font.css";
 import "../../../assets/tokens.css";
 import "../../../assets/components.css";
 import "./styles/controls.css";

@@ -53,8 +53,8 @@ export const experiment = z.strictObject({
       title: z.string(),
       about: z.string(),
       sentences: z.array(z.string()),
-      /** Of the scores of its column. */
-      axis: z.strictObject({ low: z.number(), high: z.number(), text: z.string() }),
+      /** Of the scores of its column, with the texts of its ticks. */
+      axis: z.strictObject({ low: z.number(), high: z.number(), ticks: z.array(z.string()) }),
     }),
   ),
   /** Rows of the grid. A cell is null where the row has no such task. */
@@ -62,6 +62,8 @@ export const experiment = z.strictObject({
     z.strictObject({
       label: z.string(),
       detail: z.string(),
+      /** Of an expert: its position in the plan. */
+      own: count.nullable(),
       kind: z.enum(["base", "expert", "average", "merge", "swap", "joint", "control"]),
       /** Recipe of the row's only model. */
       recipe: z.string().nullable(),

@@ -11,7 +11,6 @@ const TYPES: Readonly<Record<string, string>> = {
   ".js": "text/javascript; charset=utf-8",
   ".css": "text/css; charset=utf-8",
   ".svg": "image/svg+xml",
-  ".woff2": "font/woff2",
 };
 
 let names: ReadonlyMap<string, string> | undefined;

@@ -136,7 +136,7 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
  */
 function setSafeHeaders(response: ServerResponse): void {
   const policy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
+    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; " +
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
   response.setHeader("content-security-policy", policy);
   response.setHeader("x-content-type-options", "nosniff");

@@ -7,7 +7,16 @@ import { type LayergraftError, VERSION, writeFileAtomically } from "../../core/i
 import { compareResults, comparisonVerdict, turned } from "../../evaluate/index.js";
 import { flipsFigure } from "../../findings/index.js";
 import { type AnalysisPage, methodReferences } from "../../merge/index.js";
-import { type Bars, type Figure, layerGrid, type Page, reportPage, right, type Section } from "../../report/index.js";
+import {
+  type Bars,
+  type Figure,
+  layerGrid,
+  ownClass,
+  type Page,
+  reportPage,
+  right,
+  type Section,
+} from "../../report/index.js";
 import { loadYaml } from "../../settings/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import { readJobs } from "../jobs/jobs.js";
@@ -125,13 +134,10 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
   return withoutPaths(page, project, models);
 }
 
-/** Class of an expert's colour, the same as on the studio's page. */
-const ownOf = (expert: number) => `own-${(expert % 6) + 1}`;
-
 function modelsOf({ base, experts }: Settings): Named[] {
   return [
     ...(base === null ? [] : [{ source: base, name: "base", kind: "own-base" }]),
-    ...experts.map(({ name, source }, i) => ({ source, name, kind: ownOf(i) })),
+    ...experts.map(({ name, source }, i) => ({ source, name, kind: ownClass(i) })),
   ];
 }
 
@@ -285,7 +291,7 @@ async function changesOf(project: string, { base, experts }: Settings) {
       );
       return at < 0
         ? []
-        : [{ title: experts[at]?.name ?? name, digits: 0, own: ownOf(at), ...layerGrid(page.columns, cells) }];
+        : [{ title: experts[at]?.name ?? name, digits: 0, own: ownClass(at), ...layerGrid(page.columns, cells) }];
     });
   }
   return [];

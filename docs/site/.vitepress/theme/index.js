@@ -1,6 +1,5 @@
 // The default theme of VitePress in the colours and type of layergraft's pages.
 import "../../../../assets/tokens.css";
-import "../../../../src/studio/page/styles/font.css";
 import DefaultTheme from "vitepress/theme-without-fonts";
 import "./theme.css";
 

@@ -1,9 +1,10 @@
 // Components of all views. Buttons are plain <button>s with the classes of assets/components.css.
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
+import { ownClass as ownOfExpert } from "../../../report/scores.ts";
 
 /** Class that sets the accent: that of the base, or of the expert at this position from 0. */
-export const ownClass = (expert: number | "base") => (expert === "base" ? "own-base" : `own-${(expert % 6) + 1}`);
+export const ownClass = (expert: number | "base") => (expert === "base" ? "own-base" : ownOfExpert(expert));
 
 interface FieldProps {
   readonly label: string;
@@ -98,7 +99,9 @@ export function Dialog({ title, onClose, children, footer }: DialogProps) {
           <Icon name="close" />
         </button>
       </header>
-      <div class="content">{children}</div>
+      <div class="content" tabIndex={0}>
+        {children}
+      </div>
       {footer ? <footer>{footer}</footer> : null}
     </dialog>
   );
@@ -139,7 +142,7 @@ interface PagerProps {
 export function Pager({ page, pages, onPage }: PagerProps) {
   if (pages < 2) return null;
   return (
-    <nav class="row pager" aria-label="Pages of items">
+    <div class="row pager">
       <button type="button" disabled={page === 0} onClick={() => onPage(page - 1)}>
         Previous
       </button>
@@ -149,7 +152,7 @@ export function Pager({ page, pages, onPage }: PagerProps) {
       <button type="button" disabled={page + 1 >= pages} onClick={() => onPage(page + 1)}>
         Next
       </button>
-    </nav>
+    </div>
   );
 }
 

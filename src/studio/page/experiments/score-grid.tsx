@@ -1,10 +1,9 @@
 // Scores of an experiment: models by tasks, each with its interval on the axis of its task.
-import type { Span } from "../../../report/scores.ts";
 import type { Experiment } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Button, ownClass } from "../components/basics.tsx";
 import { Grid, Own } from "../components/grid.tsx";
-import { Interval } from "../components/interval.tsx";
+import { Interval, type Scale, Ticks } from "../components/interval.tsx";
 import { create } from "../recipe/recipe-store.ts";
 import { attempt, settings } from "../store.ts";
 
@@ -34,9 +33,11 @@ export function ScoreGrid({ experiment }: { experiment: Experiment }) {
         foot={
           <tfoot>
             <tr>
-              <th scope="row">Axis</th>
+              <td />
               {tasks.map(({ title, axis }) => (
-                <td key={title}>{axis.text}</td>
+                <td key={title}>
+                  <Ticks axis={axis} />
+                </td>
               ))}
               {hasRecipes ? <td /> : null}
             </tr>
@@ -64,10 +65,11 @@ export function ScoreGrid({ experiment }: { experiment: Experiment }) {
   );
 }
 
-/** An expert of the project has its colour in every view; other rows have that of their kind. */
-function ownOf({ kind, label }: Row): string {
-  const at = (settings.value?.experts ?? []).findIndex(({ name }) => kind === "expert" && name === label);
-  return at < 0 ? `kind-${kind}` : ownClass(at);
+/** An expert of the project has its colour in every view, others that of the report; other rows have that of their kind. */
+function ownOf({ kind, label, own }: Row): string {
+  if (own === null) return `kind-${kind}`;
+  const at = (settings.value?.experts ?? []).findIndex(({ name }) => name === label);
+  return ownClass(at < 0 ? own : at);
 }
 
 /** What the report says of each task. */
@@ -86,7 +88,7 @@ function Verdicts({ tasks }: Pick<Experiment, "tasks">) {
   );
 }
 
-function Cell({ cell, axis }: { cell: Row["cells"][number]; axis: Span }) {
+function Cell({ cell, axis }: { cell: Row["cells"][number]; axis: Scale }) {
   if (cell === null) return <td class="soft">not asked</td>;
   if (cell === "waits") return <td class="soft waits">waits</td>;
   const below = [cell.low !== null && cell.interval, cell.range && `over models ${cell.range}`]

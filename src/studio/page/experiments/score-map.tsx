@@ -34,7 +34,7 @@ export function ScoreMap({ map }: { map: Map }) {
         <p class="soft">{about} Outlined: the best, and all that cannot be told from it on these items.</p>
       </div>
       <Grid
-        label="Scores"
+        label={`Scores of ${title}`}
         name="score-map"
         head={[fields[0] === "" ? fields[1] : `${fields[0]} down, ${fields[1]} across`, ...columns]}
       >

@@ -67,7 +67,7 @@ export function LiveScore({ recipe }: { recipe: string }) {
           <>
             <strong class="value">{score.score}</strong>
             <span class="soft numeric">{score.interval}</span>
-            <Interval score={score} axis={{ low: 0, high: 1 }} />
+            <Interval score={score} axis={{ low: 0, high: 1, ticks: ["0", "50", "100"] }} />
           </>
         ) : null}
         <span class="soft">

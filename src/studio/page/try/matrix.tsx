@@ -59,7 +59,10 @@ export function ItemsByModels({ rows, task }: { rows: readonly Row[]; task: stri
             <th scope="row">{id}</th>
             {rows.map(({ name, label }, i) => (
               <td key={name}>
-                <button type="button" class="quiet" aria-label={`${label} on item ${id}`} onClick={() => show(id)}>
+                <button type="button" class="quiet" onClick={() => show(id)}>
+                  <span class="visually-hidden">
+                    {label} on item {id}:{" "}
+                  </span>
                   {values[i] == null ? "none" : <Verdict value={values[i]} />}
                 </button>
               </td>

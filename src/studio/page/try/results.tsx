@@ -8,7 +8,7 @@ import { useAnswer } from "../components/answer.ts";
 import { Button, Form, ownClass } from "../components/basics.tsx";
 import { Grid, Own } from "../components/grid.tsx";
 import { Select } from "../components/inputs.tsx";
-import { Interval } from "../components/interval.tsx";
+import { Interval, Ticks } from "../components/interval.tsx";
 import { timeText } from "../format.ts";
 import { project } from "../store.ts";
 import { choices } from "./choices.tsx";
@@ -106,7 +106,7 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
           {score.items} items, {score.metric}, {score.protocol}
         </p>
       </header>
-      <ScoreTable label={`Scores on ${score.title}`} rows={rows} />
+      <ScoreTable label={`Scores on ${score.title}, ${score.items} items, ${score.protocol}`} rows={rows} />
       {now.length > 1 ? (
         <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
           <summary>Items by models</summary>
@@ -134,23 +134,27 @@ function differenceOf(row: Row, rows: readonly Row[]): string {
 
 function ScoreTable({ label, rows }: { label: string; rows: readonly Row[] }) {
   const ends = rows.flatMap(({ score: { value, low, high } }) => [value, low, high].filter((one) => one !== null));
-  const axis = scoreAxis(
+  const { low, high, ticks } = scoreAxis(
     ends.map((mean) => ({ mean })),
     "share",
   );
-  const percent = (value: number) => Math.round(100 * value);
+  const axis = { low, high, ticks: ticks.map((tick) => (100 * tick).toFixed(1).replace(/\.0$/, "")) };
   return (
     <Grid
       label={label}
       name="numbers scores"
-      head={[
-        ...["Model", "Score", "95% interval"],
-        <span class="row apart" key="axis">
-          <span>{percent(axis.low)}</span>
-          <span>{percent(axis.high)}</span>
-        </span>,
-        ...["Run by", "Finished"],
-      ]}
+      head={["Model", "Score", "95% interval", "On an axis", "Run by", "Finished"]}
+      foot={
+        <tfoot>
+          <tr>
+            <td colSpan={3} />
+            <td>
+              <Ticks axis={axis} />
+            </td>
+            <td colSpan={2} />
+          </tr>
+        </tfoot>
+      }
     >
       {rows.map((row) => (
         <tr key={row.name}>
