@@ -9,29 +9,62 @@ import { isDeeperThan } from "./json.js";
 
 /** Flushes the entries of a folder to disk. Does nothing on Windows, which cannot. */
 export async function syncFolder(path: string): Promise<void> {
-  if (process.platform === "win32") return;
-  const handle = await open(path, "r");
+  if (process.platform !== "win32") await syncFile(path, "r");
+}
+
+/** Flushes the content of a file to disk. */
+export function syncFile(path: string, flags = "r+"): Promise<void> {
+  return withFile(path, flags, (handle) => handle.sync());
+}
+
+/** Works on an open file, and closes it however that ends. */
+export async function withFile<T>(
+  path: string,
+  flags: string | number,
+  work: (handle: FileHandle) => Promise<T>,
+  mode?: number,
+): Promise<T> {
+  const handle = await open(path, flags, mode);
   try {
-    await handle.sync();
+    return await work(handle);
   } finally {
     await handle.close();
   }
 }
 
+/** The bytes of a view of memory, which they share. */
+export function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView<ArrayBufferLike>): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
+// A single write takes at most 2 GiB less a page on Linux, and less than asked for when the disk fills up.
+const MAX_WRITE_BYTES = 2 ** 30;
+
+/** Writes all bytes into a file, from a position on. */
+export async function writeFully(handle: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
+  for (let at = 0; at < bytes.byteLength; ) {
+    const length = Math.min(bytes.byteLength - at, MAX_WRITE_BYTES);
+    at += (await handle.write(bytes, at, length, position + at)).bytesWritten;
+  }
+}
+
 /**
- * Writes a small file so that a crash at any moment leaves either the old or the new content.
+ * Writes a file so that a crash at any moment leaves either the old or the new content.
+ * @param content what it has, or what writes that
  * @param mode permissions. Default: those of the process
  */
-export async function writeFileAtomically(path: string, content: string | Uint8Array, mode?: number): Promise<void> {
+export async function writeFileAtomically(
+  path: string,
+  content: string | Uint8Array | ((handle: FileHandle) => Promise<void>),
+  mode?: number,
+): Promise<void> {
   const temporary = `${path}.${randomBytes(4).toString("hex")}.tmp`;
+  const write = async (handle: FileHandle) => {
+    await (typeof content === "function" ? content(handle) : handle.writeFile(content));
+    await handle.sync();
+  };
   try {
-    const handle = await open(temporary, "wx", mode);
-    try {
-      await handle.writeFile(content);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
+    await withFile(temporary, "wx", write, mode);
     await rename(temporary, path);
     await syncFolder(dirname(path));
   } catch (error) {

@@ -31,6 +31,7 @@ export {
 } from "./errors.js";
 export {
   beginsHere,
+  bytesOf,
   exists,
   isFile,
   readBounded,
@@ -39,8 +40,11 @@ export {
   rewrittenJson,
   stampOf,
   staysIn,
+  syncFile,
   syncFolder,
+  withFile,
   writeFileAtomically,
+  writeFully,
 } from "./files.js";
 export {
   formatBytes,

@@ -1,8 +1,8 @@
 // Writes folders atomically: next to their final place, then synced and renamed.
-import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { DiskFullError, isSystemError, OutputError } from "./errors.js";
-import { exists, syncFolder } from "./files.js";
+import { exists, syncFile, syncFolder } from "./files.js";
 import { formatSome } from "./format.js";
 import { LOCK_FILE, type Lock, requireUnlocked, takeLock } from "./lock.js";
 
@@ -64,8 +64,7 @@ export class RunFolder {
     if (isTaken && !options.replace) throw this.#taken();
     for (const entry of await readdir(this.partial, { recursive: true, withFileTypes: true })) {
       if (entry.isDirectory()) continue;
-      const handle = await open(join(entry.parentPath, entry.name), "r");
-      await handle.sync().finally(() => handle.close());
+      await syncFile(join(entry.parentPath, entry.name), "r");
     }
     for (const name of await readdir(this.partial)) {
       if (PRIVATE.test(name)) await rm(join(this.partial, name), { force: true });
@@ -89,8 +88,7 @@ export class RunFolder {
   async commitFile(name: string, options: { readonly replace?: boolean } = {}): Promise<void> {
     if (!options.replace && (await exists(this.path, { link: true }))) throw this.#taken();
     const file = join(this.partial, name);
-    const handle = await open(file, "r");
-    await handle.sync().finally(() => handle.close());
+    await syncFile(file, "r");
     await rename(file, this.path);
     await syncFolder(dirname(this.path));
     await this.discard();

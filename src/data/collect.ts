@@ -3,13 +3,15 @@ import { createHash } from "node:crypto";
 import { LayergraftError } from "../core/index.js";
 import type { ContaminationIndex } from "./contamination.js";
 import type { SetPlan } from "./declaration.js";
-import type { Encoded, Encoder, EncodingResult } from "./encode.js";
+import type { Encoded, EncodingResult, encoderOf } from "./encode.js";
 import { type Example, keyOf } from "./example.js";
 import { compileFilters } from "./filter.js";
 import type { Mapping, MappingDeclaration } from "./mapping.js";
 import { type BadRow, badRowError, type Row } from "./read/row.js";
 import { describeMapping, mappedRows } from "./recognize-columns.js";
 import { Sample } from "./sample.js";
+
+type Encoder = ReturnType<typeof encoderOf>;
 
 /** Shared by all sets. */
 export interface CollectContext {
@@ -69,7 +71,7 @@ export async function collectSet(
   const encode = (example: Example, encoder: Encoder, place: Omit<BadRow, "reason">) => {
     let result: EncodingResult;
     try {
-      result = encoder.encode(example);
+      result = encoder(example);
     } catch (error) {
       // Chat templates refuse some conversations, and tokenizers some texts.
       if (!(error instanceof LayergraftError)) throw error;

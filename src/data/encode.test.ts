@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { fixture } from "../engine/text/fixtures.test-util.js";
 import { type ChatTemplate, makeChatTemplate, type Tokenizer } from "../engine/text/index.js";
 import { previewLegend, renderPreview } from "../report/strip.js";
-import { Encoder, type EncodingOptions, previewOf } from "./encode.js";
+import { type EncodingOptions, encoderOf, previewOf } from "./encode.js";
 import type { Message, Role } from "./example.js";
 import { BOS, EOS, toyTokenizer } from "./toy-tokenizer.test-util.js";
 
@@ -18,7 +18,7 @@ const system = (content: string): Message => ({ role: "system", content });
 /** Text of an example, what is learned in brackets. */
 function shown(example: { messages: readonly Message[] }, options: Partial<EncodingOptions> = {}): string {
   const used = { tokenizer, sequenceLength: 1000, ...options };
-  const { encoded } = new Encoder(used).encode(example);
+  const { encoded } = encoderOf(used)(example);
   if (!encoded) return "(none)";
   return previewOf(encoded, used.tokenizer)
     .map(({ text, loss }) => (loss ? `[${text}]` : text))
@@ -42,13 +42,13 @@ describe("plain", () => {
     expect(shown(say("<bos>a", "b<eos>"))).toBe("<bos>a\n\n[b<eos>]");
     const bare = toyTokenizer([], false);
     expect(shown(say("a", "b"), { tokenizer: bare, eos: false })).toBe("a\n\n[b]");
-    expect(() => new Encoder({ tokenizer: bare, sequenceLength: 9 })).toThrow(/no token that ends a text.*eos: false/);
-    expect(() => new Encoder({ tokenizer: bare, sequenceLength: 9, bos: true, eos: false })).toThrow(/bos: false/);
+    expect(() => encoderOf({ tokenizer: bare, sequenceLength: 9 })).toThrow(/no token that ends a text.*eos: false/);
+    expect(() => encoderOf({ tokenizer: bare, sequenceLength: 9, bos: true, eos: false })).toThrow(/bos: false/);
   });
 
   it("never learns the first token, for nothing is before it", () => {
     const encode = (bos: boolean) =>
-      new Encoder({ tokenizer, sequenceLength: 99, bos, loss: "all" }).encode(say("ab", "c")).encoded;
+      encoderOf({ tokenizer, sequenceLength: 99, bos, loss: "all" })(say("ab", "c")).encoded;
     expect([...(encode(true)?.loss ?? [])]).toEqual([0, 1, 1, 1, 1, 1]);
     expect([...(encode(false)?.loss ?? [])]).toEqual([0, 1, 1, 1, 1]);
   });
@@ -88,7 +88,7 @@ describe("the text of a turn", () => {
   });
 
   it.each(["{prompt}", "{response}", "{response}{prompt}", "{prompt}{response}{response}"])("cannot be %j", (bad) => {
-    expect(() => new Encoder({ tokenizer, sequenceLength: 9, template: { turn: bad } })).toThrow(
+    expect(() => encoderOf({ tokenizer, sequenceLength: 9, template: { turn: bad } })).toThrow(
       /must have \{prompt\}, and \{response\} once after it/,
     );
   });
@@ -136,7 +136,7 @@ describe("real tokenizers", () => {
 
   /** The text that is learned, reply by reply. */
   function responses(real: Tokenizer): string[] {
-    const { encoded } = new Encoder({ tokenizer: real, template: { chat }, sequenceLength: 1000 }).encode(conversation);
+    const { encoded } = encoderOf({ tokenizer: real, template: { chat }, sequenceLength: 1000 })(conversation);
     const runs: number[][] = [];
     encoded?.ids.forEach((id, i) => {
       if (encoded.loss[i] && !encoded.loss[i - 1]) runs.push([]);
@@ -148,7 +148,7 @@ describe("real tokenizers", () => {
 
 describe("length", () => {
   const encode = (sequenceLength: number, tooLong?: "cut" | "drop") =>
-    new Encoder({ tokenizer, sequenceLength, tooLong }).encode(say("abc", "de"));
+    encoderOf({ tokenizer, sequenceLength, tooLong })(say("abc", "de"));
 
   it("is cut at the end, or the example dropped", () => {
     // <bos> a b c \n\n d e <eos>
@@ -158,7 +158,7 @@ describe("length", () => {
     expect(tokenizer.decode([...(encoded?.ids ?? [])])).toBe("<bos>abc\n\nde");
     expect(encode(7, "drop")).toEqual({ encoded: undefined, fate: "too long", length: 8 });
     expect(encode(5)).toEqual({ encoded: undefined, fate: "nothing to learn", length: 8 });
-    expect(new Encoder({ tokenizer, sequenceLength: 9 }).encode(say("a")).fate).toBe("nothing to learn");
+    expect(encoderOf({ tokenizer, sequenceLength: 9 })(say("a")).fate).toBe("nothing to learn");
   });
 });
 
@@ -170,8 +170,8 @@ describe("any conversation", () => {
   it("is encoded as its text is, and learned where the assistant speaks", () => {
     fc.assert(
       fc.property(messages, fc.integer({ min: 2, max: 60 }), (all, sequenceLength) => {
-        const { encoded, length, fate } = new Encoder({ tokenizer, sequenceLength }).encode({ messages: all });
-        const whole = new Encoder({ tokenizer, sequenceLength: 10_000 }).encode({ messages: all }).encoded;
+        const { encoded, length, fate } = encoderOf({ tokenizer, sequenceLength })({ messages: all });
+        const whole = encoderOf({ tokenizer, sequenceLength: 10_000 })({ messages: all }).encoded;
         expect(encoded === undefined).toBe(fate === "nothing to learn" || fate === "too long");
         if (!encoded || !whole) return;
         expect(length).toBe(whole.ids.length);
@@ -202,7 +202,7 @@ describe("previews", () => {
   };
 
   it("join to the text that the model sees", () => {
-    const { encoded } = new Encoder({ tokenizer, sequenceLength: 99 }).encode(say("a\nb", "c"));
+    const { encoded } = encoderOf({ tokenizer, sequenceLength: 99 })(say("a\nb", "c"));
     const pieces = encoded ? previewOf(encoded, tokenizer) : [];
     expect(pieces).toEqual([
       { text: "<bos>a\nb\n\n", loss: false, tokens: 5 },

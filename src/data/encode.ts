@@ -2,7 +2,7 @@ import { z } from "zod";
 import { RecipeError } from "../core/index.js";
 import type { Tokenizer } from "../engine/index.js";
 import type { Example } from "./example.js";
-import { compileTemplate, type LossOn, type Part, type PromptTemplate, type Span } from "./row-template.js";
+import { compileTemplate, type LossOn, type PromptTemplate, type Span } from "./row-template.js";
 
 export const encodingFields = {
   template: z
@@ -52,72 +52,54 @@ export interface EncodingResult {
   readonly fate: "whole" | "cut" | "too long" | "nothing to learn";
 }
 
-export class Encoder {
-  readonly #tokenizer: Tokenizer;
-  readonly #write: (example: Example) => Part[];
-  readonly #sequenceLength: number;
-  readonly #loss: LossOn;
-  readonly #cuts: boolean;
-  readonly #bos: number | undefined;
-  readonly #eos: number | undefined;
-
-  /** @throws RecipeError if the tokenizer lacks BOS or EOS, or the template is not valid */
-  constructor(options: EncodingOptions) {
-    const { tokenizer, template = "plain", sequenceLength, loss = "responses", tooLong = "cut" } = options;
-    const writer = compileTemplate(template, loss);
-    this.#tokenizer = tokenizer;
-    this.#write = writer.write;
-    this.#sequenceLength = sequenceLength;
-    this.#loss = loss;
-    this.#cuts = tooLong === "cut";
-    const bos = options.bos ?? (!writer.hasOwnMarks && tokenizer.bos !== undefined);
-    const eos = options.eos ?? !writer.hasOwnMarks;
-    this.#bos = bos ? required(tokenizer.bos, "bos", "begins a text") : undefined;
-    this.#eos = eos ? required(tokenizer.eos, "eos", "ends a text, so the model cannot learn to stop") : undefined;
-  }
-
-  /** A token across the border of a prompt and a response is learned. */
-  encode(example: Example): EncodingResult {
+/**
+ * How examples become tokens. A token across the border of a prompt and a response is learned.
+ * @throws RecipeError if the tokenizer lacks BOS or EOS, or the template is not valid
+ */
+export function encoderOf(options: EncodingOptions): (example: Example) => EncodingResult {
+  const { tokenizer, template = "plain", sequenceLength, loss: lossOn = "responses", tooLong = "cut" } = options;
+  const { write, hasOwnMarks } = compileTemplate(template, lossOn);
+  const hasBos = options.bos ?? (!hasOwnMarks && tokenizer.bos !== undefined);
+  const bos = hasBos ? required(tokenizer.bos, "bos", "begins a text") : undefined;
+  const hasEos = options.eos ?? !hasOwnMarks;
+  const eos = hasEos ? required(tokenizer.eos, "eos", "ends a text, so the model cannot learn to stop") : undefined;
+  return (example) => {
     const ids: number[] = [];
     const loss: number[] = [];
     const push = (id: number, learned: boolean) => {
-      loss.push(ids.length > 0 && (learned || this.#loss === "all") ? 1 : 0);
+      loss.push(ids.length > 0 && (learned || lossOn === "all") ? 1 : 0);
       ids.push(id);
     };
-    if (this.#bos !== undefined) push(this.#bos, false);
-    for (const { spans, endsWithResponse } of this.#write(example)) {
-      const part = this.#encodeSpans(spans);
-      const from = part.ids[0] === this.#bos && ids.length === 1 ? 1 : 0;
+    if (bos !== undefined) push(bos, false);
+    for (const { spans, endsWithResponse } of write(example)) {
+      const part = encodeSpans(spans, tokenizer);
+      const from = part.ids[0] === bos && ids.length === 1 ? 1 : 0;
       for (let i = from; i < part.ids.length; i++) push(part.ids[i] ?? 0, part.learned[i] ?? false);
-      if (endsWithResponse && this.#eos !== undefined && part.ids.at(-1) !== this.#eos) push(this.#eos, true);
+      if (endsWithResponse && eos !== undefined && part.ids.at(-1) !== eos) push(eos, true);
     }
-    return this.#fit(ids, loss);
-  }
-
-  #encodeSpans(spans: readonly Span[]): { ids: number[]; learned: boolean[] } {
-    const text = spans.map((span) => span.text).join("");
-    const ids = this.#tokenizer.encode(text);
-    const learned = new Array<boolean>(ids.length).fill(false);
-    let end = 0;
-    let from = 0; // token that the span begins in
-    for (const span of spans) {
-      end += span.text.length;
-      const to = end === text.length ? ids.length : commonPrefix(ids, this.#tokenizer.encode(text.slice(0, end)));
-      if (span.isResponse) learned.fill(true, from, to);
-      from = to;
-    }
-    return { ids, learned };
-  }
-
-  #fit(ids: readonly number[], loss: readonly number[]): EncodingResult {
     const { length } = ids;
-    const isCut = length > this.#sequenceLength;
-    if (isCut && !this.#cuts) return { encoded: undefined, length, fate: "too long" };
-    const most = Math.min(length, this.#sequenceLength);
-    const mask = Uint8Array.from(loss.slice(0, most));
+    const isCut = length > sequenceLength;
+    if (isCut && tooLong === "drop") return { encoded: undefined, length, fate: "too long" };
+    const mask = Uint8Array.from(loss.slice(0, sequenceLength));
     if (!mask.includes(1)) return { encoded: undefined, length, fate: "nothing to learn" };
-    return { encoded: { ids: Int32Array.from(ids.slice(0, most)), loss: mask }, length, fate: isCut ? "cut" : "whole" };
+    const encoded = { ids: Int32Array.from(ids.slice(0, sequenceLength)), loss: mask };
+    return { encoded, length, fate: isCut ? "cut" : "whole" };
+  };
+}
+
+function encodeSpans(spans: readonly Span[], tokenizer: Tokenizer): { ids: number[]; learned: boolean[] } {
+  const text = spans.map((span) => span.text).join("");
+  const ids = tokenizer.encode(text);
+  const learned = new Array<boolean>(ids.length).fill(false);
+  let end = 0;
+  let from = 0; // token that the span begins in
+  for (const span of spans) {
+    end += span.text.length;
+    const to = end === text.length ? ids.length : commonPrefix(ids, tokenizer.encode(text.slice(0, end)));
+    if (span.isResponse) learned.fill(true, from, to);
+    from = to;
   }
+  return { ids, learned };
 }
 
 function required(id: number | undefined, field: string, what: string): number {

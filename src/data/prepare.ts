@@ -7,7 +7,7 @@ import type { ExampleList } from "./batches.js";
 import { type CollectedSet, collectSet, type Kept, type SetCounts } from "./collect.js";
 import { readEvaluationFiles } from "./contamination.js";
 import { type DataDeclaration, type DataInput, dataSchema, planSet } from "./declaration.js";
-import { Encoder } from "./encode.js";
+import { encoderOf } from "./encode.js";
 import type { MappingDeclaration } from "./mapping.js";
 import { DataError } from "./read/row.js";
 import type { LossOn, PromptTemplate } from "./row-template.js";
@@ -63,7 +63,7 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
   const { too_long: tooLong, bos, eos, contamination } = declaration;
   const encoderFor = (map?: MappingDeclaration) => {
     const template = templateOf(declaration.template, options.chatTemplate, map);
-    const encoder = new Encoder({ tokenizer, template, sequenceLength, loss, tooLong, bos, eos });
+    const encoder = encoderOf({ tokenizer, template, sequenceLength, loss, tooLong, bos, eos });
     if (template === "plain") return { encoder, template };
     return { encoder, template: "chat" in template ? "the model's chat template" : JSON.stringify(template.turn) };
   };

@@ -2,7 +2,7 @@
 // models, so that configurations of one pair share equal tensors.
 
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { bytesPerElement, CancelledError, digestOf, type Progress, stampOf } from "../core/index.js";
+import { bytesOf, bytesPerElement, CancelledError, digestOf, type Progress, stampOf } from "../core/index.js";
 import { type Measured, Resolver, type Sources, type Step } from "../values/index.js";
 import {
   Converter,
@@ -130,7 +130,7 @@ export function keyOf(value: Evaluation, versions: readonly (readonly string[])[
   const text = JSON.stringify(value, (field, part: unknown) => {
     if (field === "file" && typeof part === "number") return versions[part];
     if (part instanceof Uint8Array) return digestOf(part);
-    return part instanceof Int32Array ? digestOf(new Uint8Array(part.buffer, part.byteOffset, part.byteLength)) : part;
+    return part instanceof Int32Array ? digestOf(bytesOf(part)) : part;
   });
   return digestOf(text);
 }

@@ -44,7 +44,7 @@ export { BLOCK_COLUMNS, splitBytes } from "./kernels/split-blocks.js";
 export { TrainingKernels } from "./kernels/training.js";
 export type { TensorInfo } from "./safetensors/header.js";
 export { type FolderLayout, layoutFolder, lengthenHeader, type ShardLayout } from "./safetensors/layout.js";
-export { MAX_READ_BYTES, openSafetensors, readRange, type SafetensorsFile } from "./safetensors/reader.js";
+export { openSafetensors, readRange, type SafetensorsFile } from "./safetensors/reader.js";
 export { INDEX_FILE, openShards } from "./safetensors/sharded.js";
 export { readTensor, type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
 export { CORE_RULES, type CoreMerge, mergeInCoreSpace } from "./streaming/core-space.js";

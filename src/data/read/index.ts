@@ -1,8 +1,7 @@
 import { createReadStream } from "node:fs";
-import { open } from "node:fs/promises";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
-import { CancelledError, isAnySystemError } from "../../core/index.js";
+import { CancelledError, isAnySystemError, withFile } from "../../core/index.js";
 import { readDelimited } from "./delimited.js";
 import { type Format, formatOfName } from "./files.js";
 import { readJson, readJsonLines, readText } from "./json-array.js";
@@ -131,12 +130,9 @@ async function* readBytes(file: string): AsyncGenerator<Buffer> {
   }
 }
 
-async function readHead(file: string, length: number): Promise<Buffer> {
-  const handle = await open(file, "r");
-  try {
+function readHead(file: string, length: number): Promise<Buffer> {
+  return withFile(file, "r", async (handle) => {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, 0);
     return buffer.subarray(0, bytesRead);
-  } finally {
-    await handle.close();
-  }
+  });
 }

@@ -1,20 +1,14 @@
 // Every operation and its derivative as ONNX Runtime computes them, against the reference in float64: on symbolic shapes
 // that are bound to several sizes in one session. And what graphs and weights cannot be written.
+
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { bytesOf } from "../../core/index.js";
 import { Random } from "../../core/random.js";
 import { CASES, casesOf, draw, dtypeOf, type Operand, TABLE } from "../graph/cases.test-util.js";
 import { Graph, gradients, type Node, OPERATIONS, reachable } from "../graph/index.js";
 import { EVALUATIONS, evaluate, type Value } from "../graph/reference.test-util.js";
-import {
-  bytesOf,
-  lowerGraph,
-  openSession,
-  RuntimeError,
-  type Session,
-  type TensorValue,
-  type Weight,
-} from "./index.js";
+import { lowerGraph, openSession, RuntimeError, type Session, type TensorValue, type Weight } from "./index.js";
 import { LOWERINGS } from "./lowerings.js";
 
 const thread = { threads: 1 };

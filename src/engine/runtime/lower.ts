@@ -1,8 +1,9 @@
 // Lowers a graph to an ONNX model. Shapes that are known only at run time are computed from the shapes of the feeds.
+import { bytesOf } from "../../core/index.js";
 import { type Dim, multiplyDims, type Node, reachable, symbolsOf, termsOf } from "../graph/index.js";
 import { RuntimeError } from "./errors.js";
 import { LOWERINGS } from "./lowerings.js";
-import { bytesOf, type ExternalData, type OnnxDType, OnnxModel } from "./onnx.js";
+import { type ExternalData, type OnnxDType, OnnxModel } from "./onnx.js";
 
 /** Values of an input that is not fed, in a file or in memory. */
 export interface Weight {

@@ -157,10 +157,6 @@ export class OnnxModel {
 }
 
 /** The bytes of a typed array, without a copy. */
-export function bytesOf(values: Float32Array | BigInt64Array | Uint16Array | Uint8Array): Uint8Array {
-  return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
-}
-
 function encodeAttribute(name: string, value: OnnxAttribute, node: string): ProtoWriter {
   const attribute = new ProtoWriter();
   attribute.string(1, name);

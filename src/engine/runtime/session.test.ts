@@ -1,13 +1,14 @@
 // Graphs that ONNX Runtime reads and runs, against values computed by hand; feeds, errors, and weights left in their files.
+
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LayergraftError } from "../../core/errors.js";
+import { bytesOf } from "../../core/index.js";
 import { externalLocation, externalRoot } from "./external-paths.js";
 import {
-  bytesOf,
   MICROSOFT,
   OnnxModel,
   openSession,

@@ -76,44 +76,35 @@ export async function openSession(model: Uint8Array, options: SessionOptions = {
   } catch (error) {
     throw refusal(ort, error, providers);
   }
-  return new LoadedSession(ort, native);
+  return loadedSession(ort, native);
 }
 
-class LoadedSession implements Session {
-  readonly #ort: Ort;
-  #native: NativeSession | undefined;
-
-  constructor(ort: Ort, native: NativeSession) {
-    this.#ort = ort;
-    this.#native = native;
-  }
-
-  async run(feeds: Tensors, fetches: readonly string[], into: Tensors = {}): Promise<Record<string, TensorValue>> {
-    const native = this.#native;
-    if (!native) throw new RuntimeError("the session is closed; a run needs an open one");
-    const tensor = ({ dtype, data, shape }: TensorValue) => new this.#ort.Tensor(TYPES[dtype], data, shape);
-    let results: Readonly<Record<string, OrtTensor>>;
-    try {
+function loadedSession(ort: Ort, opened: NativeSession): Session {
+  let native: NativeSession | undefined = opened;
+  const tensor = ({ dtype, data, shape }: TensorValue) => new ort.Tensor(TYPES[dtype], data, shape);
+  return {
+    run: async (feeds, fetches, into = {}) => {
+      if (!native) throw new RuntimeError("the session is closed; a run needs an open one");
       const fed = native.inputNames.flatMap((name) => {
         const value = feeds[name];
-        return value ? [[name, tensor(value)] as const] : [];
+        return value ? [[name, value] as const] : [];
       });
-      const targets = fetches.map((name) => {
-        const value = into[name];
-        return [name, value ? tensor(value) : null] as const;
-      });
-      results = await native.run(Object.fromEntries(fed), Object.fromEntries(targets));
-    } catch (error) {
-      throw explain(error, "the run failed");
-    }
-    return Object.fromEntries(fetches.map((name) => [name, readValue(name, results[name])]));
-  }
-
-  async close(): Promise<void> {
-    const native = this.#native;
-    this.#native = undefined;
-    await native?.release();
-  }
+      let results: Readonly<Record<string, OrtTensor>>;
+      try {
+        const inputs = fed.map(([name, value]) => [name, tensor(value)]);
+        const targets = fetches.map((name) => [name, into[name] ? tensor(into[name]) : null]);
+        results = await native.run(Object.fromEntries(inputs), Object.fromEntries(targets));
+      } catch (error) {
+        throw explain(error, "the run failed");
+      }
+      return Object.fromEntries(fetches.map((name) => [name, readValue(name, results[name])]));
+    },
+    close: async () => {
+      const closing = native;
+      native = undefined;
+      await closing?.release();
+    },
+  };
 }
 
 function readValue(name: string, tensor: OrtTensor | undefined): TensorValue {

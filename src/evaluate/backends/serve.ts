@@ -1,7 +1,7 @@
 // Starts the user's server for one evaluation, and stops its whole process group afterwards, even if layergraft is killed.
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
-import { open, readdir, readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
@@ -12,6 +12,7 @@ import {
   redactor,
   shellQuote,
   usageError,
+  withFile,
   writeFileAtomically,
 } from "../../core/index.js";
 import { HttpClient } from "./http.js";
@@ -199,9 +200,8 @@ function freePort(): Promise<number> {
   });
 }
 
-async function readTail(path: string): Promise<string[]> {
-  const handle = await open(path, "r");
-  try {
+function readTail(path: string): Promise<string[]> {
+  return withFile(path, "r", async (handle) => {
     const { size } = await handle.stat();
     const length = Math.min(size, TAIL_BYTES);
     const { buffer } = await handle.read(Buffer.alloc(length), 0, length, size - length);
@@ -210,9 +210,7 @@ async function readTail(path: string): Promise<string[]> {
       .split("\n")
       .map((line) => line.trimEnd());
     return lines.filter((line) => line !== "").slice(-TAIL_LINES);
-  } finally {
-    await handle.close();
-  }
+  });
 }
 
 function stopped(): CancelledError {

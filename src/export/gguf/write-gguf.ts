@@ -1,7 +1,7 @@
 // Writes a planned GGUF file: blends and encodes tensors in one streaming pass, with the journal of merges.
-import { open, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { exists, OutputError } from "../../core/index.js";
+import { bytesOf, exists, OutputError, withFile, writeFully } from "../../core/index.js";
 import {
   type Measured,
   OutputFolder,
@@ -108,15 +108,11 @@ async function fill(
     tensors: [],
   });
   const program = compile(plan, measured, path);
-  const handle = await open(path, "r+");
-  try {
+  await withFile(path, "r+", async (handle) => {
     for (const [i, { values }] of computed.entries()) {
-      const bytes = Buffer.from(values.buffer, values.byteOffset, values.byteLength);
-      await handle.write(bytes, 0, bytes.byteLength, layout.offsets[i]);
+      await writeFully(handle, bytesOf(values), layout.offsets[i] as number);
     }
-  } finally {
-    await handle.close();
-  }
+  });
   const done = (wasThere && earlier?.done) || "";
   const outcome = await folder.run(program, { ...state, measured: packMeasured(measured), done }, bounds);
   await requireUnchanged(source.sources.values(), "the file would mix old and new. Run it again.");

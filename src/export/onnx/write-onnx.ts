@@ -1,14 +1,17 @@
 // Writes a planned ONNX folder: streams weights into data files, then graph, configuration and tokenizer.
-import { mkdir, open, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
+  bytesOf,
   CheckpointError,
   checkFolderOutput,
   exists,
   readBounded,
   readJsonObject,
   rewriteJson,
+  withFile,
   writeFolder,
+  writeFully,
 } from "../../core/index.js";
 import { type ExternalData, jobsOf, RopeTables, readSpec, type TensorValue } from "../../engine/index.js";
 import {
@@ -78,8 +81,7 @@ async function writeWeights(plan: OnnxPlan, folder: string, options: WriteOnnxOp
   const bounds = { threads, memory, signal, onProgress };
   const outputs = data.map(({ name }) => join(folder, name));
   for (const [i, path] of outputs.entries()) {
-    const handle = await open(path, "wx");
-    await handle.truncate(data[i]?.bytes ?? 0).finally(() => handle.close());
+    await withFile(path, "wx", (handle) => handle.truncate(data[i]?.bytes ?? 0));
   }
   await writeTables(plan, folder);
   const measured = await measureAll(source.measurements, source.sources, bounds);
@@ -110,18 +112,14 @@ async function writeTables({ source, tables }: OnnxPlan, folder: string): Promis
       [`rope.${rope}.cos`, cos],
       [`rope.${rope}.sin`, sin],
     ] as const) {
-      const handle = await open(join(folder, location), "r+");
-      try {
+      await withFile(join(folder, location), "r+", async (handle) => {
         let at = offset;
         for (const { table, count } of parts) {
-          const { buffer, byteOffset } = (table[name] as TensorValue).data;
-          const bytes = Buffer.from(buffer as ArrayBuffer, byteOffset, count * half * 4);
-          await handle.write(bytes, 0, bytes.byteLength, at);
+          const bytes = bytesOf((table[name] as TensorValue).data).subarray(0, count * half * 4);
+          await writeFully(handle, bytes, at);
           at += bytes.byteLength;
         }
-      } finally {
-        await handle.close();
-      }
+      });
     }
   }
 }

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { checkFolderOutput, writeFolder } from "../../core/index.js";
+import { bytesOf, checkFolderOutput, writeFolder } from "../../core/index.js";
 import { heatmapSvg, pageWithData } from "../../report/index.js";
 import { writeSafetensors } from "../../weights/index.js";
 import type { AnalysisWithRows } from "./analysis.js";
@@ -34,7 +34,7 @@ export async function writeAnalysis({ out, force }: AnalysisOutput, result: Anal
     await writeFile(join(partial, "report.html"), await pageWithData("#analysis-page", pageData(result)));
     await writeFile(join(partial, "heatmap.svg"), heatmapSvg(heatmapOf(result.analysis)));
     const tensors = [...result.rows].map(([name, rows]) => {
-      const data = new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength);
+      const data = bytesOf(rows);
       return { name, dtype: "F32" as const, shape: [rows.length], data };
     });
     await writeSafetensors(join(partial, "rows.safetensors"), tensors);

@@ -1,7 +1,7 @@
 // Computes the factors of changed weights on threads, and keeps them in a file until their places are known.
 
-import { type FileHandle, open } from "node:fs/promises";
-import { CheckpointError, elementCount } from "../../core/index.js";
+import { open } from "node:fs/promises";
+import { CheckpointError, elementCount, writeFully } from "../../core/index.js";
 import type { Resolver } from "../../values/index.js";
 import {
   type Job,
@@ -92,7 +92,7 @@ export async function decompose(
     end += bytes.byteLength;
     stored[at] = { rank: factors.rank, offset, gains: factors.gains };
     writing = writing
-      .then(() => writeAt(handle, bytes, offset))
+      .then(() => writeFully(handle, bytes, offset))
       .catch((error: unknown) => {
         failure ??= { error };
         stop.abort();
@@ -118,12 +118,6 @@ export async function decompose(
 }
 
 const elementsOf = (pair: Pair | undefined) => elementCount(pair?.shape ?? []);
-
-async function writeAt(handle: FileHandle, bytes: Uint8Array, offset: number): Promise<void> {
-  for (let at = 0; at < bytes.byteLength; ) {
-    at += (await handle.write(bytes, at, bytes.byteLength - at, offset + at)).bytesWritten;
-  }
-}
 
 /** A [rank, in], then B [out, rank]. A matrix that is stored [in, out] is (B A)^T. */
 function bytesForPeft({ rank, left, right }: LowRankFactors, { shape, transposed }: Pair): Uint8Array {

@@ -1,8 +1,15 @@
 // Extracts a LoRA adapter from a model and its base: the best low-rank approximation of each linear weight's change.
 
-import { open, rm, writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { CheckpointError, checkFolderOutput, elementCount, MismatchError, writeFolder } from "../../core/index.js";
+import {
+  CheckpointError,
+  checkFolderOutput,
+  elementCount,
+  MismatchError,
+  withFile,
+  writeFolder,
+} from "../../core/index.js";
 import { heatmapSvg } from "../../report/index.js";
 import { compileWrite, type Measured, measureAll, Resolver } from "../../values/index.js";
 import {
@@ -183,8 +190,7 @@ async function writeWeights(
   const [file] = layout.shards;
   if (!file) throw new Error("an adapter has one file");
   const path = join(folder, ADAPTER_WEIGHTS);
-  const handle = await open(path, "wx");
-  try {
+  await withFile(path, "wx", async (handle) => {
     await handle.write(file.header);
     await handle.truncate(file.bytes);
     const written = compileWrite(whole, builder.sources, measured, layout, [path]);
@@ -200,8 +206,6 @@ async function writeWeights(
     const inputs = [...written.inputs, { path: scratch, bytes: 0 }];
     await runProgram({ ...written, inputs, jobs: [...copies, ...written.jobs] }, { ...controls, phase: "writing" });
     await handle.datasync();
-  } finally {
-    await handle.close();
-  }
+  });
   return layout.totalSize;
 }

@@ -1,7 +1,6 @@
 // Computes the factors of an adapter, one at a time: those of the experts, scaled and joined along the rank.
 
-import { open } from "node:fs/promises";
-import { CancelledError, DTYPE_BITS, elementCount } from "../../core/index.js";
+import { CancelledError, DTYPE_BITS, elementCount, withFile, writeFully } from "../../core/index.js";
 import {
   Converter,
   type KernelDType,
@@ -42,24 +41,18 @@ export async function writeFactors(
   const places = new Map(placed.map((tensor) => [tensor.name, tensor]));
   const overflows = new Map<string, number>();
   const converter = new Converter();
-  const handle = await open(path, "r+");
-  try {
+  await withFile(path, "r+", async (handle) => {
     for (const step of factors) {
       if (signal?.aborted) throw new CancelledError("stopped before the end");
       onProgress?.({ phase: "writing factors", done, total, unit: "bytes" });
       const { bytes, overflowed } = await compute(step, converter);
       if (overflowed > 0) overflows.set(step.tensor, overflowed);
-      const offset = places.get(step.tensor)?.offset ?? 0;
-      for (let at = 0; at < bytes.byteLength; ) {
-        at += (await handle.write(bytes, at, bytes.byteLength - at, offset + at)).bytesWritten;
-      }
+      await writeFully(handle, bytes, places.get(step.tensor)?.offset ?? 0);
       done += bytes.byteLength;
     }
     await handle.datasync();
     if (factors.length > 0) onProgress?.({ phase: "writing factors", done, total, unit: "bytes" });
-  } finally {
-    await handle.close();
-  }
+  });
   return overflows;
 }
 

@@ -1,4 +1,3 @@
-import { closeSync, openSync, readSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DTYPE_BY_TORCH_NAME, isFloatDType, writeFolder } from "../../core/index.js";
@@ -6,11 +5,11 @@ import { computeBlends } from "../../engine/index.js";
 import type { OpenedPlan } from "../../merge/index.js";
 import { Resolver, type Step, writeCompanions } from "../../values/index.js";
 import {
+  type CheckpointTensor,
   Converter,
   factorNames,
   type KernelDType,
-  MAX_READ_BYTES,
-  type TensorData,
+  readTensor,
   writeSharded,
 } from "../../weights/index.js";
 import type { Run } from "../run/run-schema.js";
@@ -70,7 +69,7 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
     },
   });
   const converter = new Converter();
-  const tensors = asked.map((step): TensorData => {
+  const tensors = asked.map((step) => {
     const { tensor: name, shape } = step;
     // Computed when it is written, as all of them would be another copy of the model.
     return {
@@ -80,7 +79,10 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
       get data() {
         const weights = isTrained(step) ? parameters.get(name)?.weights : undefined;
         if (weights) return encodeValues(converter, name, step.dtype as KernelDType, weights);
-        return blends.get(name) ?? readStored(step, resolver);
+        const blend = blends.get(name);
+        if (blend) return blend;
+        const stored = resolver.stored(step.value) as CheckpointTensor;
+        return readTensor(stored.file, stored);
       },
     };
   });
@@ -94,21 +96,4 @@ function withDType(step: Step, dtype: CheckpointToWrite["dtype"]): Step {
   if (!isFloatDType(step.dtype)) return step;
   if (dtype !== "keep") return { ...step, dtype: DTYPE_BY_TORCH_NAME[dtype] };
   return step.dtype === "F64" ? { ...step, dtype: "F32" } : step;
-}
-
-function readStored(step: Step, resolver: Resolver): Uint8Array {
-  const stored = resolver.stored(step.value);
-  if (!stored) throw new TypeError(`${step.tensor} is not stored`);
-  const data = new Uint8Array(stored.bytes);
-  const descriptor = openSync(stored.file.path, "r");
-  try {
-    for (let at = 0; at < data.length; ) {
-      const read = readSync(descriptor, data, at, Math.min(data.length - at, MAX_READ_BYTES), stored.offset + at);
-      if (read === 0) throw new RangeError(`${stored.file.path} was cut short while it was read`);
-      at += read;
-    }
-  } finally {
-    closeSync(descriptor);
-  }
-  return data;
 }

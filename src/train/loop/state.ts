@@ -3,6 +3,7 @@ import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import {
+  bytesOf,
   CheckpointError,
   canonicalJson,
   type Difference,
@@ -133,10 +134,6 @@ export async function writeState(states: string, state: StateToWrite): Promise<s
   await writeFolder(final, `the state of step ${progress.step}`, fill, { retry: "resume" });
   for (const number of former) await rm(join(states, folderName(number)), { recursive: true, force: true });
   return final;
-}
-
-function bytesOf(values: Float32Array): Uint8Array {
-  return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 }
 
 /**

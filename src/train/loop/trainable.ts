@@ -23,7 +23,7 @@ import { measureAll } from "../../values/index.js";
 import { factorNames } from "../../weights/index.js";
 import { factorsOf, initialFactors, type LoraModule, type LoraPlan } from "./lora.js";
 import type { Optimizer, ParameterShape } from "./optimizer.js";
-import { Sessions } from "./sessions.js";
+import { sessionsOf } from "./sessions.js";
 
 /** Tokens of a batch of B rows and T positions, all [B T] row-major. A text (segment) attends to itself only. */
 export type TokenBatch = Pick<Batch, "rows" | "time" | "ids" | "positions" | "segments" | "labels">;
@@ -58,7 +58,7 @@ const maskName = (module: LoraModule) => `dropout.${module.module}`;
 interface DecoderParts {
   readonly source: ModelSource;
   readonly spec: DecoderSpec;
-  readonly sessions: Sessions;
+  readonly sessions: ReturnType<typeof sessionsOf>;
   readonly parameters: readonly ParameterShape[];
   readonly lora: LoraPlan | undefined;
   readonly outputs: ReadonlyMap<string, readonly GradientOutputs[]>;
@@ -124,7 +124,7 @@ export class TrainableDecoder {
     }
     const frozen = new Map([...decoder.weights].filter(([input]) => !trained.has(input)));
     const bound = await bindWeights({ spec, weights: frozen }, source, { signal });
-    const sessions = new Sessions(outputs, bound.weights, threads);
+    const sessions = sessionsOf(outputs, bound.weights, threads);
     const parameters = lora
       ? lora.modules.flatMap((module) => Object.values(factorsOf(module, lora.settings.rank)))
       : [...new Set([...trained.values()].map(({ parameter }) => parameter))].map((name) => ({

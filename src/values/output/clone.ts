@@ -1,6 +1,7 @@
 // Output files that begin as clones: a file system that shares blocks then writes only what differs from one source.
-import { chmod, constants, copyFile, open, stat } from "node:fs/promises";
+import { chmod, constants, copyFile, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { syncFile } from "../../core/index.js";
 import {
   cutIntoPieces,
   type FolderLayout,
@@ -48,12 +49,7 @@ export async function cloneFile(source: string, path: string): Promise<boolean> 
   }
   // The clone has the permissions of its source, which may be read-only; it gets those of any new file.
   await chmod(path, (await stat(dirname(path))).mode & 0o666);
-  const handle = await open(path, "r+");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await syncFile(path);
   return true;
 }
 

@@ -14,7 +14,9 @@ import {
   OutputError,
   RunFolder,
   readJsonObject,
+  withFile,
   writeFileAtomically,
+  writeFully,
 } from "../../core/index.js";
 import {
   cutIntoPieces,
@@ -246,14 +248,11 @@ export class OutputFolder extends RunFolder {
       await rm(path, { force: true });
       if (cloneOf !== undefined && (await cloneFile(cloneOf, path))) this.#clones.set(path, cloneOf);
     }
-    const handle = await open(path, wasThere || this.#clones.has(path) ? "r+" : "wx+");
-    try {
-      await handle.write(header, 0, header.byteLength, 0);
+    await withFile(path, wasThere || this.#clones.has(path) ? "r+" : "wx+", async (handle) => {
+      await writeFully(handle, header, 0);
       await handle.truncate(bytes);
-      return { path, wasThere };
-    } finally {
-      await handle.close();
-    }
+    });
+    return { path, wasThere };
   }
 }
 

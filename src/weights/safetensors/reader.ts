@@ -1,8 +1,8 @@
 // Opens safetensors files: reads and checks headers.
 
 import { createHash, type Hash } from "node:crypto";
-import { constants, type FileHandle, open } from "node:fs/promises";
-import { FormatError, isSystemError, stampOf } from "../../core/index.js";
+import { constants, type FileHandle } from "node:fs/promises";
+import { FormatError, isSystemError, stampOf, withFile } from "../../core/index.js";
 import { parseHeader, parseHeaderLength, type TensorInfo } from "./header.js";
 
 /** An opened safetensors file: its header, checked. */
@@ -47,12 +47,7 @@ const READ = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
  * @throws FormatError if the file is missing, not a file, or breaks the format in any way
  */
 export async function openSafetensors(path: string): Promise<SafetensorsFile> {
-  const handle = await open(path, READ).catch((error: unknown) => {
-    if (isSystemError(error, "ENOENT")) throw new FormatError(`${path} does not exist`, { file: path }, error);
-    if (isSystemError(error, "EACCES")) throw new FormatError(`${path} may not be read`, { file: path }, error);
-    throw error;
-  });
-  try {
+  return withFile(path, READ, async (handle) => {
     const stats = await handle.stat();
     if (!stats.isFile()) throw new FormatError(`${path} is not a file`, { file: path });
     const read = async (start: number, end: number) => {
@@ -62,9 +57,11 @@ export async function openSafetensors(path: string): Promise<SafetensorsFile> {
     };
     const header = await readHeader(path, stats.size, read);
     return { path, bytes: stats.size, modified: stats.mtimeMs, stamp: await stampOf(handle), ...header };
-  } finally {
-    await handle.close();
-  }
+  }).catch((error: unknown) => {
+    if (isSystemError(error, "ENOENT")) throw new FormatError(`${path} does not exist`, { file: path }, error);
+    if (isSystemError(error, "EACCES")) throw new FormatError(`${path} may not be read`, { file: path }, error);
+    throw error;
+  });
 }
 
 /**
@@ -103,17 +100,12 @@ export async function readRange(
     }
     return bytes;
   }
-  const handle = await open(file.path, "r");
-  try {
-    await readFully(handle, file.path, bytes, start);
-  } finally {
-    await handle.close();
-  }
+  await withFile(file.path, "r", (handle) => readFully(handle, file.path, bytes, start));
   return bytes;
 }
 
 /** Node reads less than 2 GiB at once. */
-export const MAX_READ_BYTES = 2 ** 30;
+const MAX_READ_BYTES = 2 ** 30;
 
 async function readFully(handle: FileHandle, path: string, into: Uint8Array, start: number): Promise<void> {
   for (let at = 0; at < into.length; ) {

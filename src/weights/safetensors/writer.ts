@@ -1,8 +1,8 @@
 // Writes small checkpoints from memory and reads single tensors.
 
-import { type FileHandle, open, rename, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import { FormatError, syncFolder } from "../../core/index.js";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { FormatError, writeFileAtomically, writeFully } from "../../core/index.js";
 import { serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
 import { layoutFolder } from "./layout.js";
 import { readRange, type SafetensorsFile } from "./reader.js";
@@ -30,38 +30,18 @@ export async function writeSafetensors(
   metadata: Readonly<Record<string, string>> = { format: "pt" },
 ): Promise<void> {
   const { bytes: header, tensors: placed } = serializeHeader(tensors, metadata);
-  const temporary = `${path}.tmp`;
-  const handle = await open(temporary, "w");
-  try {
-    await writeAll(handle, header);
-    for (const [i, { name, bytes }] of placed.entries()) {
+  await writeFileAtomically(path, async (handle) => {
+    await writeFully(handle, header, 0);
+    for (const [i, { name, bytes, offset }] of placed.entries()) {
       const data = (await tensors[i]?.data) ?? new Uint8Array();
       if (data.byteLength !== bytes) {
         throw new FormatError(`tensor ${JSON.stringify(name)} needs ${bytes} bytes, but has ${data.byteLength}`, {
           tensor: name,
         });
       }
-      await writeAll(handle, data);
+      await writeFully(handle, data, offset);
     }
-    await handle.sync();
-    await handle.close();
-    await rename(temporary, path);
-  } catch (error) {
-    await handle.close().catch(() => undefined);
-    await rm(temporary, { force: true });
-    throw error;
-  }
-  await syncFolder(dirname(path));
-}
-
-// A single write takes at most 2 GiB less a page on Linux, and less than asked for when the disk fills up.
-const MAX_WRITE_BYTES = 2 ** 30;
-
-async function writeAll(handle: FileHandle, data: Uint8Array): Promise<void> {
-  for (let at = 0; at < data.byteLength; ) {
-    const { bytesWritten } = await handle.write(data, at, Math.min(data.byteLength - at, MAX_WRITE_BYTES));
-    at += bytesWritten;
-  }
+  });
 }
 
 /**
