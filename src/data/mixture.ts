@@ -83,17 +83,13 @@ export class Mixture {
       for (let place = pass * share; place < (pass + 1) * share; place++) {
         if (Math.floor(place / size) !== cycle) {
           cycle = Math.floor(place / size);
-          permutation = this.#permutation(size, `examples of set ${set}, cycle ${cycle}`);
+          permutation = Uint32Array.from({ length: size }, (_, i) => i);
+          if (this.#shuffle) Random.of(this.#seed, `examples of set ${set}, cycle ${cycle}`).shuffle(permutation);
         }
         order[at++] = (this.#offsets[set] ?? 0) + (permutation[place % size] ?? 0);
       }
     }
     return this.#shuffle ? Random.of(this.#seed, `examples of pass ${pass}`).shuffle(order) : order;
-  }
-
-  #permutation(size: number, label: string): Uint32Array<ArrayBuffer> {
-    const numbers = Uint32Array.from({ length: size }, (_, i) => i);
-    return this.#shuffle ? Random.of(this.#seed, label).shuffle(numbers) : numbers;
   }
 }
 

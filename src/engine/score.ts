@@ -49,7 +49,10 @@ export async function scoreTexts(
           texts.flatMap((tokens, row): Wanted[] => {
             const from = Math.max(start, (requests[batch[row] as number]?.from ?? 1) - 1 - shared);
             const to = Math.min(end, inputs[row]?.length ?? 0);
-            return range(from, to).map((at) => ({ row, at: at - start, next: tokens[shared + at + 1] ?? 0 }));
+            const count = Math.max(0, to - from);
+            return Array.from({ length: count }, (_, i) => {
+              return { row, at: from + i - start, next: tokens[shared + from + i + 1] ?? 0 };
+            });
           }),
         onPass: ({ logprobs, best }, wanted) => {
           for (const [i, { row, next }] of wanted.entries()) {
@@ -95,10 +98,6 @@ export async function topNext(
 /** The last tokens of texts that end in a pass. */
 export function lastOf(texts: readonly (readonly number[])[], start: number, end: number): Wanted[] {
   return texts.flatMap(({ length }, row) => (length > start && length <= end ? [{ row, at: length - 1 - start }] : []));
-}
-
-function range(from: number, to: number): number[] {
-  return Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i);
 }
 
 const DEFAULT_BATCH = 8;

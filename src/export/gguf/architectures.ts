@@ -124,7 +124,7 @@ function windowProblems({ layers }: DecoderSpec, { windows }: Architecture): str
 function ropeProblems({ ropes }: DecoderSpec, { ropeDivisors = [] }: Architecture): string[] {
   return ropes.flatMap(({ scaling, long }) => {
     if (scaling === null || scaling.type === "linear") return [];
-    if (scaling.type !== "proportional" && ropeDivisors.includes(long ? "two" : "one")) return [];
+    if (ropeDivisors.includes(long ? "two" : "one")) return [];
     // Without divisors, llama.cpp computes YaRN from two parameters alone.
     const { type } = scaling;
     const isPlain = type === "yarn" && scaling.truncate && scaling.fast === 32 && scaling.slow === 1;

@@ -98,34 +98,42 @@ function oneValue(slice: SliceMerge, name: string, fallback: number): number {
     : (slice.problem(`${name} must be one value for all tensors`, name) ?? fallback);
 }
 
+/** Models with their weights. */
+function weighted(models: readonly Operand[], { own }: SliceMerge) {
+  return models.map((model) => ({ model: model.recipe, weight: own(model, WEIGHT) }));
+}
+
 function linear(slice: SliceMerge): SourceRecipe {
-  const { models, own } = slice;
   const normalize = switched(slice, "normalize", true);
-  const weights = models.map((model) => own(model, WEIGHT));
+  const models = weighted(slice.models, slice);
   const [first] = models;
-  if (normalize === true && first && models.length === 1) return first.recipe;
-  return {
-    method: "soup",
-    models: models.map(({ recipe }, i) => ({ model: recipe, weight: weights[i] })),
-    ...(normalize === true ? {} : { normalize }),
-  };
+  if (normalize === true && first && models.length === 1) return first.model;
+  return { method: "soup", models, ...(normalize === true ? {} : { normalize }) };
+}
+
+/** A method that takes base_model and another one. @param make its fields, besides its name */
+function onPair(
+  { models, base, others: [other, another], problem }: SliceMerge,
+  method: string,
+  make: (base: SourceRecipe, other: SourceRecipe) => object,
+): SourceRecipe | undefined {
+  const [only] = models;
+  if (only && models.length === 1) return only.recipe;
+  if (!base || !other || another) return problem(`${method} takes two models, of which one is base_model`);
+  return { method, ...make(base.recipe, other.recipe) };
 }
 
 function slerp(slice: SliceMerge): SourceRecipe | undefined {
-  const { models, base, others, common } = slice;
-  const t = common({ name: "t", range: SHARE });
-  const [only, other] = [models[0], others[0]];
-  if (only && models.length === 1) return only.recipe;
-  if (!base || !other || others.length > 1) return slice.problem("slerp takes two models, of which one is base_model");
-  return { method: "slerp", models: [base.recipe, other.recipe], t };
+  const t = slice.common({ name: "t", range: SHARE });
+  return onPair(slice, "slerp", (base, other) => ({ models: [base, other], t }));
 }
 
 function nuslerp(slice: SliceMerge): SourceRecipe | undefined {
-  const { models, base, others, own } = slice;
+  const { models, base, others } = slice;
   const isFlat = oneValue(slice, "nuslerp_flatten", 1) !== 0;
   // mergekit's row-wise mode interpolates along the first dimension: each column of the stored matrix.
   const lines = oneValue(slice, "nuslerp_row_wise", 0) !== 0 ? "columns" : "rows";
-  const weights = others.map((model) => own(model, WEIGHT));
+  const merged = weighted(others, slice);
   const [only] = models;
   if (only && models.length === 1) return only.recipe;
   if (others.length !== 2 || slice.lacksBase)
@@ -134,7 +142,7 @@ function nuslerp(slice: SliceMerge): SourceRecipe | undefined {
     );
   return {
     method: "nuslerp",
-    models: others.map(({ recipe }, i) => ({ model: recipe, weight: weights[i] })),
+    models: merged,
     ...(base ? { base: base.recipe } : {}),
     ...(isFlat ? {} : { [lines]: true }),
   };
@@ -218,17 +226,12 @@ function modelStock(slice: SliceMerge): SourceRecipe | undefined {
 }
 
 function multislerp(slice: SliceMerge): SourceRecipe | undefined {
-  const { models, base, others, own } = slice;
+  const { models, base, others } = slice;
   const normalize = oneValue(slice, "normalize_weights", 1) !== 0;
-  const weights = others.map((model) => own(model, WEIGHT));
+  const merged = weighted(others, slice);
   const [only] = others.length > 0 ? others : models;
   if (only && others.length < 2) return only.recipe;
-  return {
-    method: "multislerp",
-    models: others.map(({ recipe }, i) => ({ model: recipe, weight: weights[i] })),
-    ...(base ? { base: base.recipe } : {}),
-    normalize,
-  };
+  return { method: "multislerp", models: merged, ...(base ? { base: base.recipe } : {}), normalize };
 }
 
 function karcher(slice: SliceMerge): SourceRecipe | undefined {
@@ -246,10 +249,8 @@ function ram(method: "ram" | "ramplus_tl") {
   };
 }
 
-function arceeFusion({ base, others, problem }: SliceMerge): SourceRecipe | undefined {
-  const [expert, another] = others;
-  if (!base || !expert || another) return problem("arcee_fusion takes two models, of which one is base_model");
-  return { method: "arcee_fusion", expert: expert.recipe, base: base.recipe };
+function arceeFusion(slice: SliceMerge): SourceRecipe | undefined {
+  return onPair(slice, "arcee_fusion", (base, expert) => ({ expert, base }));
 }
 
 function sce(slice: SliceMerge): SourceRecipe | undefined {
@@ -258,13 +259,8 @@ function sce(slice: SliceMerge): SourceRecipe | undefined {
 }
 
 function nearswap(slice: SliceMerge): SourceRecipe | undefined {
-  const { models, base, others, common } = slice;
-  const t = common({ name: "t", range: { low: 0, high: 1e9 } });
-  const [other] = others;
-  if (base && models.length === 1) return base.recipe;
-  if (!base || !other || others.length > 1)
-    return slice.problem("nearswap takes two models, of which one is base_model");
-  return { method: "nearswap", task: base.recipe, language: other.recipe, t };
+  const t = slice.common({ name: "t", range: { low: 0, high: 1e9 } });
+  return onPair(slice, "nearswap", (task, language) => ({ task, language, t }));
 }
 
 function passthrough(slice: SliceMerge): SourceRecipe | undefined {

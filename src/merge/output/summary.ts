@@ -182,7 +182,8 @@ function ownershipOf(plan: Plan): Ownership[] {
     return {
       layer,
       ...(combined ? { combined } : {}),
-      origins: [...distinct.values()].sort((a, b) => a.length - b.length || compare(a[0], b[0])),
+      // By the number of sources, then by the first.
+      origins: [...distinct.values()].sort().sort((a, b) => a.length - b.length),
     };
   });
 }
@@ -194,10 +195,6 @@ function isAverage(value: Value): boolean {
   return value.blend.every(
     ({ weight, value: inner }) => (typeof weight === "number" || weight.inverse === true) && isAverage(inner),
   );
-}
-
-function compare(a = "", b = ""): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** Share of the parameters that stay the expert's in a revert. Null for other methods, and before rows are measured. */

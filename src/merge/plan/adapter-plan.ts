@@ -284,12 +284,10 @@ function assemble(
  * servers such as vLLM read `lora_alpha / r` and not `alpha_pattern`.
  */
 function commonScale(modules: readonly Module[]): number {
-  const copied = modules.find(({ changes: [only, ...others] }) => others.length === 0 && isWhole(only));
+  const copied = modules.find(
+    ({ changes: [only, ...others] }) => others.length === 0 && only?.factor === only?.delta.scale,
+  );
   return (copied ?? modules[0])?.changes[0]?.delta.scale ?? 1;
-}
-
-function isWhole(change: Change | undefined): boolean {
-  return change?.factor === change?.delta.scale;
 }
 
 /** The dtype of a single factor that is copied; float32 for what is computed. */

@@ -1,9 +1,9 @@
 // Opens checkpoints: configuration, and the place of every tensor in the model and on disk. Reads headers only.
-import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { basename } from "node:path";
 import {
   type DType,
+  digestOf,
   elementCount,
   formatBytes,
   formatSome,
@@ -168,7 +168,9 @@ export async function openCheckpoint(
     ...(revision === undefined ? {} : { revision }),
     ...(adapterRevision === undefined ? {} : { adapterRevision }),
     moved: location.moved ?? [],
-    digest: digestOf(allFiles),
+    digest: digestOf(
+      allFiles.map(({ path, bytes, headerDigest: digest }) => `${basename(path)} ${bytes} ${digest}\n`).join(""),
+    ),
     notes,
   };
 }
@@ -231,12 +233,6 @@ function adapterNotes(
     notes.push(`the adapter ${adapter.name} changes ${adapted.size} of ${layers} layers`);
   }
   return notes;
-}
-
-function digestOf(files: readonly SafetensorsFile[]): string {
-  const hash = createHash("sha256");
-  for (const file of files) hash.update(`${basename(file.path)} ${file.bytes} ${file.headerDigest}\n`);
-  return hash.digest("hex");
 }
 
 /** Number of parameters: elements of all tensors, a tied head not counted twice. */

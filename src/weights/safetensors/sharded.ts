@@ -44,7 +44,8 @@ export interface RemoteFolder {
 export async function openShards(folder: string, remote?: RemoteFolder): Promise<SafetensorsFile[]> {
   let names: string[];
   try {
-    names = [...new Set([...(await readdir(folder)), ...topLevel(remote)])].sort();
+    const elsewhere = [...(remote?.names ?? [])].filter((name) => !name.includes("/"));
+    names = [...new Set([...(await readdir(folder)), ...elsewhere])].sort();
   } catch (error) {
     if (isSystemError(error, "ENOENT")) throw new CheckpointError(`${folder} does not exist`, { file: folder }, error);
     if (isSystemError(error, "ENOTDIR")) {
@@ -58,10 +59,6 @@ export async function openShards(folder: string, remote?: RemoteFolder): Promise
   for (const name of weightFiles(folder, names, remote?.source ?? folder))
     files.push(await openOne(folder, name, remote));
   return refuseDuplicates(files);
-}
-
-function topLevel(remote: RemoteFolder | undefined): string[] {
-  return [...(remote?.names ?? [])].filter((name) => !name.includes("/"));
 }
 
 function openOne(folder: string, name: string, remote: RemoteFolder | undefined): Promise<SafetensorsFile> {

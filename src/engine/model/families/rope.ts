@@ -83,8 +83,6 @@ interface TypeInput {
   readonly theta: number;
   /** Rotated dimensions. */
   readonly dimensions: number;
-  /** `partial_rotary_factor`, at most 1. */
-  readonly part: number;
   readonly contextLength: number;
   /** Positions of the original training, before the context was stretched. */
   readonly original: () => number;
@@ -114,10 +112,10 @@ function makeRope(
   }
 
   const part = holder(PART)?.positive(PART) ?? 1;
-  if (part > 1 || (part < 1 && options.partial !== true && type !== "proportional")) {
+  if (part > 1 || (part < 1 && options.partial !== true)) {
     holder(PART)?.refuse(PART, `is ${part}; this family rotates whole heads`);
   }
-  const dimensions = type === "proportional" ? headDim : Math.trunc(headDim * part);
+  const dimensions = Math.trunc(headDim * part);
   const isValid = dimensions >= 2 && dimensions % 2 === 0 && dimensions <= MAX_DIMENSIONS;
   if (!isValid) {
     const expected = `an even number up to ${MAX_DIMENSIONS}`;
@@ -130,7 +128,7 @@ function makeRope(
   // A length next to the scaling overrides one in it, as in Phi-3 (standardize_rope_params).
   const original = () =>
     outer?.countOrNull(ORIGINAL_LENGTH) ?? parameters?.countOrNull(ORIGINAL_LENGTH) ?? contextLength;
-  const made = make({ fields: where, theta, dimensions, part, contextLength, original });
+  const made = make({ fields: where, theta, dimensions, contextLength, original });
   return {
     pairs,
     dimensions,
@@ -159,7 +157,6 @@ const TYPES: Readonly<Record<string, (input: TypeInput) => Frequencies>> = {
   yarn,
   longrope,
   llama3,
-  proportional,
 };
 
 /** Position interpolation: Chen et al. 2023, arXiv 2306.15595. */
@@ -237,15 +234,5 @@ function longrope(input: TypeInput): Frequencies {
     long: { above: length, frequencies: Float64Array.from(divided(long)) },
     attentionFactor: fields.positiveOrNull("attention_factor") ?? computed,
     scaling: { type: "longrope" },
-  };
-}
-
-/** The first pairs rotate with the frequencies of a whole head; the others have frequency 0. */
-function proportional(input: TypeInput): Frequencies {
-  const factor = input.fields.positiveOrNull("factor") ?? 1;
-  const turning = Math.floor((input.part * input.dimensions) / 2);
-  return {
-    frequencies: plain(input).map((frequency, i) => (i < turning ? frequency / factor : 0)),
-    scaling: { type: "proportional" },
   };
 }

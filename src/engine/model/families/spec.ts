@@ -111,7 +111,7 @@ export type RopeScaling =
       /** Whether the range of the blended pairs is rounded to whole pairs. */
       readonly truncate: boolean;
     }
-  | { readonly type: "llama3" | "longrope" | "proportional" };
+  | { readonly type: "llama3" | "longrope" };
 
 export interface LayerSpec {
   /** W: position q sees keys q - W + 1 to q. null: all keys up to q. */
