@@ -19,45 +19,46 @@ export class ProtoWriter {
   #size = 0;
 
   /** An integer field (int32, int64, enum, bool); negative values as 64-bit two's complement. */
-  integer(field: number, value: number): void {
+  integer(field: number, value: number): this {
     this.#tag(field, VARINT);
-    this.#varint(value);
+    return this.#varint(value);
   }
 
-  float(field: number, value: number): void {
+  float(field: number, value: number): this {
     this.#tag(field, FIXED_32);
-    this.#append(new Uint8Array(Float32Array.of(value).buffer));
+    return this.#append(new Uint8Array(Float32Array.of(value).buffer));
   }
 
-  double(field: number, value: number): void {
+  double(field: number, value: number): this {
     this.#tag(field, FIXED_64);
-    this.#append(new Uint8Array(Float64Array.of(value).buffer));
+    return this.#append(new Uint8Array(Float64Array.of(value).buffer));
   }
 
   /** A bytes field. The array is read in `finish` and must not change until then. */
-  bytes(field: number, value: Uint8Array): void {
+  bytes(field: number, value: Uint8Array): this {
     this.#tag(field, LENGTH_DELIMITED);
     this.#varint(value.length);
-    this.#append(value);
+    return this.#append(value);
   }
 
-  string(field: number, value: string): void {
-    this.bytes(field, utf8.encode(value));
+  string(field: number, value: string): this {
+    return this.bytes(field, utf8.encode(value));
   }
 
   /** A repeated integer field, packed; nothing is written for an empty list. */
-  integers(field: number, values: readonly number[]): void {
-    if (values.length === 0) return;
+  integers(field: number, values: readonly number[]): this {
+    if (values.length === 0) return this;
     const packed = new ProtoWriter();
     for (const value of values) packed.#varint(value);
-    this.message(field, packed);
+    return this.message(field, packed);
   }
 
   /** A message field; the message must be complete. */
-  message(field: number, message: ProtoWriter): void {
+  message(field: number, message: ProtoWriter): this {
     this.#tag(field, LENGTH_DELIMITED);
     this.#varint(message.#size);
     for (const part of message.#parts) this.#append(part);
+    return this;
   }
 
   /**
@@ -88,7 +89,7 @@ export class ProtoWriter {
     this.#varint(field * 8 + wireType);
   }
 
-  #varint(value: number): void {
+  #varint(value: number): this {
     if (!Number.isSafeInteger(value)) {
       const message = `${value} is not an integer that can be written exactly`;
       throw new LayergraftError("runtime", message, { actual: String(value) });
@@ -96,16 +97,16 @@ export class ProtoWriter {
     if (value < 0) {
       let rest = BigInt.asUintN(64, BigInt(value));
       for (; rest > 127n; rest >>= 7n) this.#append(Number(rest & 127n) | 128);
-      this.#append(Number(rest));
-      return;
+      return this.#append(Number(rest));
     }
     let rest = value;
     for (; rest > 127; rest = Math.floor(rest / 128)) this.#append((rest % 128) | 128);
-    this.#append(rest);
+    return this.#append(rest);
   }
 
-  #append(part: number | Uint8Array): void {
+  #append(part: number | Uint8Array): this {
     this.#parts.push(part);
     this.#size += typeof part === "number" ? 1 : part.length;
+    return this;
   }
 }

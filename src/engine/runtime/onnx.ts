@@ -46,11 +46,7 @@ const EXTERNAL = 1;
 
 /** A model under construction: ai.onnx operators of opset 21, com.microsoft ones of version 1, IR version 10. */
 export class OnnxModel {
-  readonly #graph = new ProtoWriter();
-
-  constructor() {
-    this.#graph.string(2, "layergraft");
-  }
+  readonly #graph = new ProtoWriter().string(2, "layergraft");
 
   /**
    * Appends a node, in the order of computation. It is named after its first output.
@@ -70,8 +66,7 @@ export class OnnxModel {
     const node = new ProtoWriter();
     for (const input of inputs) node.string(1, input);
     for (const output of outputs) node.string(2, output);
-    node.string(3, name);
-    node.string(4, opType);
+    node.string(3, name).string(4, opType);
     for (const [key, value] of Object.entries(attributes)) {
       node.message(5, encodeAttribute(key, value, `${name} (${opType})`));
     }
@@ -85,9 +80,7 @@ export class OnnxModel {
    * @throws RuntimeError if the length of the data does not match dtype and shape
    */
   initializer(name: string, dtype: OnnxDType, shape: Shape, data: Uint8Array): void {
-    const tensor = this.#tensor(name, dtype, shape, data.length);
-    tensor.bytes(9, data);
-    this.#graph.message(5, tensor);
+    this.#graph.message(5, this.#tensor(name, dtype, shape, data.length).bytes(9, data));
   }
 
   /**
@@ -97,13 +90,9 @@ export class OnnxModel {
   external(name: string, dtype: OnnxDType, shape: Shape, { location, offset, length }: ExternalData): void {
     const tensor = this.#tensor(name, dtype, shape, length);
     for (const [key, value] of Object.entries({ location, offset, length })) {
-      const entry = new ProtoWriter();
-      entry.string(1, key);
-      entry.string(2, String(value));
-      tensor.message(13, entry);
+      tensor.message(13, new ProtoWriter().string(1, key).string(2, String(value)));
     }
-    tensor.integer(14, EXTERNAL);
-    this.#graph.message(5, tensor);
+    this.#graph.message(5, tensor.integer(14, EXTERNAL));
   }
 
   /** An input of the model. Extents are numbers, or names where they are known only at run time; equal names are equal extents. */
@@ -121,20 +110,13 @@ export class OnnxModel {
    * @throws LayergraftError if they exceed 2 GiB, the limit of ONNX files
    */
   encode(): Uint8Array {
-    const model = new ProtoWriter();
-    model.integer(1, IR_VERSION);
-    model.string(2, "layergraft");
-    model.message(7, this.#graph);
-    for (const [domain, version] of [
-      ["", OPSET_VERSION],
-      [MICROSOFT, 1],
-    ] as const) {
-      const operators = new ProtoWriter();
-      operators.string(1, domain);
-      operators.integer(2, version);
-      model.message(8, operators);
-    }
-    return model.finish();
+    return new ProtoWriter()
+      .integer(1, IR_VERSION)
+      .string(2, "layergraft")
+      .message(7, this.#graph)
+      .message(8, new ProtoWriter().string(1, "").integer(2, OPSET_VERSION))
+      .message(8, new ProtoWriter().string(1, MICROSOFT).integer(2, 1))
+      .finish();
   }
 
   /** A TensorProto without its values. */
@@ -148,54 +130,29 @@ export class OnnxModel {
         actual: `${length} bytes`,
       });
     }
-    const tensor = new ProtoWriter();
-    tensor.integers(1, shape);
-    tensor.integer(2, code);
-    tensor.string(8, name);
-    return tensor;
+    return new ProtoWriter().integers(1, shape).integer(2, code).string(8, name);
   }
 }
 
-/** The bytes of a typed array, without a copy. */
 function encodeAttribute(name: string, value: OnnxAttribute, node: string): ProtoWriter {
-  const attribute = new ProtoWriter();
-  attribute.string(1, name);
+  const attribute = new ProtoWriter().string(1, name);
   const checked = (integer: number): number => {
     if (Number.isSafeInteger(integer)) return integer;
     const message = `attribute ${name} of node ${node} is ${integer}, not an integer; write floats as { float }`;
     throw new RuntimeError(message, { field: name, expected: "an integer", actual: String(integer) });
   };
-  if (typeof value === "number") {
-    attribute.integer(3, checked(value));
-    attribute.integer(20, TYPES.int);
-  } else if (typeof value === "string") {
-    attribute.string(4, value);
-    attribute.integer(20, TYPES.string);
-  } else if ("float" in value) {
-    attribute.float(2, value.float);
-    attribute.integer(20, TYPES.float);
-  } else {
-    attribute.integers(8, value.map(checked));
-    attribute.integer(20, TYPES.ints);
-  }
-  return attribute;
+  if (typeof value === "number") return attribute.integer(3, checked(value)).integer(20, TYPES.int);
+  if (typeof value === "string") return attribute.string(4, value).integer(20, TYPES.string);
+  if ("float" in value) return attribute.float(2, value.float).integer(20, TYPES.float);
+  return attribute.integers(8, value.map(checked)).integer(20, TYPES.ints);
 }
 
 function encodeValueInfo(name: string, dtype: OnnxDType, extents: readonly (number | string)[]): ProtoWriter {
   const shape = new ProtoWriter();
   for (const extent of extents) {
     const dimension = new ProtoWriter();
-    if (typeof extent === "number") dimension.integer(1, extent);
-    else dimension.string(2, extent);
-    shape.message(1, dimension);
+    shape.message(1, typeof extent === "number" ? dimension.integer(1, extent) : dimension.string(2, extent));
   }
-  const tensorType = new ProtoWriter();
-  tensorType.integer(1, ELEMENTS[dtype].code);
-  tensorType.message(2, shape);
-  const type = new ProtoWriter();
-  type.message(1, tensorType);
-  const info = new ProtoWriter();
-  info.string(1, name);
-  info.message(2, type);
-  return info;
+  const tensorType = new ProtoWriter().integer(1, ELEMENTS[dtype].code).message(2, shape);
+  return new ProtoWriter().string(1, name).message(2, new ProtoWriter().message(1, tensorType));
 }

@@ -15,35 +15,28 @@ function maskedCrc(bytes: Uint8Array): number {
 /** A name that TensorBoard recognizes, and reads in the order of the first part. */
 export const eventFileName = (part: string): string => `events.out.tfevents.${part}.layergraft`;
 
+const eventNow = () => new ProtoWriter().double(1, Date.now() / 1000);
+
 /** An event file of TensorBoard (`event.proto`, `summary.proto`): scalars by step. */
 export class EventFile extends AppendFile {
   /** @param bytes length to keep; 0 starts a new file, and makes its folder */
   constructor(path: string, bytes: number) {
     mkdirSync(dirname(path), { recursive: true });
     super(path, bytes);
-    if (bytes === 0) this.#add((event) => event.string(3, "brain.Event:2"));
+    if (bytes === 0) this.#add(eventNow().string(3, "brain.Event:2"));
   }
 
   /** Adds scalars by their tags, such as `train/loss`. @throws DiskFullError if there is no room */
   scalars(step: number, values: Readonly<Record<string, number>>): void {
     const summary = new ProtoWriter();
     for (const [tag, number] of Object.entries(values)) {
-      const value = new ProtoWriter();
-      value.string(1, tag);
-      value.float(2, number);
-      summary.message(1, value);
+      summary.message(1, new ProtoWriter().string(1, tag).float(2, number));
     }
-    this.#add((event) => {
-      event.integer(2, step);
-      event.message(5, summary);
-    });
+    this.#add(eventNow().integer(2, step).message(5, summary));
   }
 
   /** Adds a record: length, its checksum, data, its checksum; little-endian. */
-  #add(fill: (event: ProtoWriter) => void): void {
-    const event = new ProtoWriter();
-    event.double(1, Date.now() / 1000);
-    fill(event);
+  #add(event: ProtoWriter): void {
     const data = event.finish();
     const record = Buffer.alloc(data.length + 16);
     record.writeBigUInt64LE(BigInt(data.length));
