@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { CancelledError, type Random } from "../core/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
-import { longestOf, PASS_TOKENS, passes } from "./prefill.js";
+import { lastOf, longestOf, PASS_TOKENS, passes } from "./prefill.js";
 import {
   requireNumber,
   requireWhole,
@@ -14,7 +14,6 @@ import {
   type TokenScores,
   topLogprobs,
 } from "./sampling.js";
-import { lastOf } from "./score.js";
 
 /** One answer to a prompt of at least one token. */
 export interface BatchRequest extends SamplingOptions {

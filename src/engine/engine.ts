@@ -9,8 +9,8 @@ import { WEIGHT_TYPES, type WeightType } from "./layered-session.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
 import { type EngineSource, openModelSource } from "./model-source.js";
 import { loadRuntime } from "./runtime/index.js";
-import type { SamplingOptions } from "./sampling.js";
-import { type ScoreOptions, scoreTexts, topNext } from "./score.js";
+import type { SamplingOptions, TokenScores } from "./sampling.js";
+import { type ScoreOptions, scoreTexts } from "./score.js";
 import { modelTextOf } from "./source-text.js";
 import { type ChatMessage, type ChatTemplate, promptEncoder, StoppedText, type Tokenizer } from "./text/index.js";
 import type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
@@ -217,15 +217,8 @@ export class Engine {
    */
   async score(texts: readonly (readonly number[])[], options: ScoreOptions = {}): Promise<number[][]> {
     for (const [index, text] of texts.entries()) this.check(text, `text ${index + 1}`, true);
-    const scored = texts.flatMap((tokens, index) => (tokens.length > 1 ? [{ tokens, index }] : []));
-    const logprobs: number[][] = texts.map(() => []);
-    if (scored.length === 0) return logprobs;
-    const found = await this.#model.score(
-      scored.map(({ tokens }) => ({ tokens, from: 1 })),
-      options,
-    );
-    for (const [i, { index }] of scored.entries()) logprobs[index] = [...(found[i]?.logprobs ?? [])];
-    return logprobs;
+    const scored = texts.map(([first = 0, ...continuation]) => ({ context: [first], continuation }));
+    return (await this.scoreContinuations(scored, options)).map(({ tokens }) => [...tokens]);
   }
 
   /**
@@ -257,13 +250,26 @@ export class Engine {
     return scores;
   }
 
-  /** The most likely next tokens after texts, with their natural log-probabilities. */
+  /**
+   * The most likely next tokens after texts, with their natural log-probabilities.
+   * @throws LayergraftError if a text is too long
+   */
   async topNext(
     texts: readonly (readonly number[])[],
-    options: ScoreOptions & { readonly count: number },
+    { count, ...options }: Pick<ScoreOptions, "batch" | "signal"> & { readonly count: number },
   ): Promise<{ id: number; logprob: number }[][]> {
-    for (const [index, text] of texts.entries()) this.check(text, `text ${index + 1}`);
-    return texts.length === 0 ? [] : this.#model.topNext(texts, options.count, options);
+    for (const [index, text] of texts.entries()) {
+      this.check(text, `text ${index + 1}`);
+      if (text.length === this.contextLength) throw usageError(`text ${index + 1} fills the context; shorten it`);
+    }
+    const found: { id: number; logprob: number }[][] = texts.map(() => []);
+    if (texts.length === 0) return found;
+    const onToken = (text: number, _: number, scores?: TokenScores) => {
+      found[text] = [...(scores?.top ?? [])];
+      return undefined;
+    };
+    await this.#model.generate(texts, { ...options, maxNewTokens: 1, stopIds: new Set(), top: count, onToken });
+    return found;
   }
 
   /**
@@ -319,7 +325,6 @@ export function embeddedModel(decoder: LoadedDecoder, weights: WeightType): Toke
     notes: decoder.notes,
     generate: (prompts, options) => generateTokens(decoder, prompts, options),
     score: (requests, options) => scoreTexts(decoder, requests, options),
-    topNext: (texts, count, options) => topNext(decoder, texts, count, options),
     openBatch: (rows) => new DecodingBatch(decoder, { rows, eager: true }),
     close: () => decoder.close(),
   };

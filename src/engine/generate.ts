@@ -3,16 +3,16 @@ import { Random } from "../core/index.js";
 import { type BatchRequest, DecodingBatch, rowsFor, type TokenAnswer } from "./decoding-batch.js";
 import type { LoadedDecoder } from "./loaded-decoder.js";
 import { sharedBeginning, sharedLength } from "./prefill.js";
-import { requireWhole, type SamplingOptions } from "./sampling.js";
+import { requireWhole, type SamplingOptions, type TokenScores } from "./sampling.js";
 
-export interface GenerateTokensOptions extends SamplingOptions, Pick<BatchRequest, "maxNewTokens" | "stopIds"> {
+export interface GenerateTokensOptions extends SamplingOptions, Pick<BatchRequest, "maxNewTokens" | "stopIds" | "top"> {
   /** Seed of sampling, or one for each prompt; each has its own random stream. Default 0. */
   readonly seed?: number | readonly number[] | undefined;
   /** Prompts answered at once; default 8. */
   readonly batch?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Receives each new token. Returning "stop" ends the answer after it. */
-  readonly onToken?: (prompt: number, id: number) => "stop" | undefined;
+  readonly onToken?: (prompt: number, id: number, scores?: TokenScores) => "stop" | undefined;
   readonly onDone?: (prompt: number, answer: TokenAnswer) => void;
 }
 
@@ -50,7 +50,7 @@ export async function answerAll(
         prompt,
         random: typeof seed === "number" ? Random.of(seed, `answer ${index}`) : Random.of(seed[index] ?? 0, "answer"),
         signal: either,
-        onToken: (id) => onToken?.(index, id),
+        onToken: (id, scores) => onToken?.(index, id, scores),
       });
       onDone?.(index, answer);
       return answer;

@@ -40,6 +40,11 @@ export function sharedLength(texts: readonly (readonly number[])[]): number {
   return length >= LEAST_SHARED ? length : 0;
 }
 
+/** The last tokens of texts that end in a pass. */
+export function lastOf(texts: readonly (readonly number[])[], start: number, end: number): Wanted[] {
+  return texts.flatMap(({ length }, row) => (length > start && length <= end ? [{ row, at: length - 1 - start }] : []));
+}
+
 /** Lets the event loop run, which a pass blocks. @throws CancelledError if the signal fired */
 export async function yieldToEventLoop(signal: AbortSignal | undefined): Promise<void> {
   await nextTurn();

@@ -25,12 +25,6 @@ export interface TokenModel {
   generate(prompts: readonly (readonly number[])[], options: GenerateTokensOptions): Promise<TokenAnswer[]>;
   /** Scores texts, in their order. @throws CancelledError if the signal fires */
   score(requests: readonly ScoreRequest[], options: ScoreOptions): Promise<Scores[]>;
-  /** The most likely next tokens after texts, with natural log-probabilities. */
-  topNext(
-    texts: readonly (readonly number[])[],
-    count: number,
-    options: ScoreOptions,
-  ): Promise<{ id: number; logprob: number }[][]>;
   openBatch(rows: number): AnswerBatch;
   /** Frees the model's memory. */
   close(): Promise<void>;

@@ -85,10 +85,6 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
         settings,
         (sequences, index, signal) => sequences.score(requests[index] as (typeof requests)[number], signal),
       ),
-    topNext: (texts, count, settings) =>
-      forEachText(texts, settings, async (sequences, index, signal) => [
-        ...(await sequences.next(texts[index] as readonly number[], count, signal)),
-      ]),
     openBatch: (rows) => {
       const batch = open(rows, contextLength);
       batches.push(batch);

@@ -176,14 +176,6 @@ export class Sequences implements AnswerBatch {
     });
   }
 
-  /** The most likely next tokens. @throws as `generate` */
-  next(tokens: readonly number[], count: number, signal: AbortSignal | undefined): Promise<TokenScores["top"]> {
-    return this.#with(tokens, signal, async (sequence) => {
-      const last = await read(sequence, tokens, signal, { last: scoring(tokens[0] as number, count) });
-      return scoresOf(last, tokens[0] as number, count).top;
-    });
-  }
-
   async close(): Promise<void> {
     const context = await this.#context?.catch(() => undefined);
     this.#context = undefined;
