@@ -1,7 +1,7 @@
 // Measurements that a method defines: numbers that it calculates from products, sums or signs of values.
-import { type DeltaStatistics, type Job, totalStatistics } from "../../weights/index.js";
+import { addUp, type DeltaStatistics, type Job, totalStatistics } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
-import { added, type Binding, type Labelled, type Measuring, notFinite } from "./measurement.js";
+import { type Binding, type Labelled, type Measuring, notFinite } from "./measurement.js";
 
 /** Numbers from the dot products of values. The id names everything that `combine` depends on. */
 export interface GramMeasurement extends Labelled {
@@ -34,13 +34,8 @@ export interface SignsMeasurement extends Labelled {
 
 export function* measureGram(measurement: GramMeasurement, binding: Binding): Measuring<readonly number[]> {
   const { id, values, diagonal = false, combine } = measurement;
-  let packed: Float64Array = new Float64Array();
-  yield {
-    jobs: [{ kind: "gram", name: id, values: values.map(binding.evaluation), diagonal }],
-    onTotal: (_, total) => {
-      packed = total as Float64Array;
-    },
-  };
+  const [total] = yield { jobs: [{ kind: "gram", name: id, values: values.map(binding.evaluation), diagonal }] };
+  const packed = total as Float64Array;
   if (!packed.every(Number.isFinite)) throw notFinite(id);
   const matrix = values.map(() => values.map(() => 0));
   let at = 0;
@@ -58,19 +53,14 @@ export function* measureTotals(
   { id, label, values, minus, combine }: TotalsMeasurement,
   binding: Binding,
 ): Measuring<readonly number[]> {
-  const totals: DeltaStatistics[] = [];
-  yield {
-    jobs: values.map((value, i): Job => {
-      const base = minus?.[i];
-      const job = { kind: "delta" as const, name: label, value: binding.evaluation(value) };
-      return base ? { ...job, minus: binding.evaluation(base) } : job;
-    }),
-    onTotal: (job, total) => {
-      const statistics = totalStatistics(total as readonly Float64Array[]);
-      if (statistics.nonFinite > 0) throw notFinite(id, values[job]);
-      totals[job] = statistics;
-    },
-  };
+  const jobs = values.map((value, i): Job => {
+    const base = minus?.[i];
+    const job = { kind: "delta" as const, name: label, value: binding.evaluation(value) };
+    return base ? { ...job, minus: binding.evaluation(base) } : job;
+  });
+  const totals = (yield { jobs }).map((total) => totalStatistics(total as readonly Float64Array[]));
+  const broken = totals.findIndex(({ nonFinite }) => nonFinite > 0);
+  if (broken >= 0) throw notFinite(id, values[broken]);
   return combine(totals);
 }
 
@@ -78,13 +68,12 @@ export function* measureSigns(
   { label, values, combine }: SignsMeasurement,
   binding: Binding,
 ): Measuring<readonly number[]> {
-  const counts: { positive: number; negative: number }[] = [];
-  yield {
-    jobs: values.map((value): Job => ({ kind: "signs", name: label, value: binding.evaluation(value) })),
-    onTotal: (job, total) => {
-      const [positive = 0, negative = 0] = added(total, 2);
-      counts[job] = { positive, negative };
-    },
-  };
+  const jobs = values.map((value): Job => ({ kind: "signs", name: label, value: binding.evaluation(value) }));
+  const counts = (yield { jobs }).map((total) => {
+    // Sums of what each piece counted.
+    const pieces = total as readonly Float64Array[];
+    const [positive = 0, negative = 0] = pieces.reduce((sum, piece) => addUp(sum, piece), new Float64Array(2));
+    return { positive, negative };
+  });
   return combine(counts);
 }

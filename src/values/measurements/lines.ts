@@ -23,18 +23,15 @@ export function* measureLines(measurement: LinesMeasurement, binding: Binding): 
   const { id, values, shape, axis, combine } = measurement;
   const matrices = shape.slice(0, -2).reduce((product, extent) => product * extent, 1);
   const evaluations = values.map(binding.evaluation);
-  const factors: Float32Array[] = [];
-  yield {
-    jobs: Array.from({ length: matrices }, (_, i): GramJob => {
-      return { kind: "gram", name: id, values: evaluations.map((one) => partOf(one, i, matrices)), axis };
-    }),
-    onTotal: (job, total) => {
-      const products = total as Float64Array;
-      if (!products.every(Number.isFinite)) throw notFinite(id);
-      const pairs = (values.length * (values.length + 1)) / 2;
-      const first = (i: number) => i * values.length - (i * (i - 1)) / 2 - i;
-      factors[job] = combine((line, i, k) => products[line * pairs + first(i) + k] ?? 0, products.length / pairs);
-    },
-  };
+  const jobs = Array.from({ length: matrices }, (_, i): GramJob => {
+    return { kind: "gram", name: id, values: evaluations.map((one) => partOf(one, i, matrices)), axis };
+  });
+  const pairs = (values.length * (values.length + 1)) / 2;
+  const first = (i: number) => i * values.length - (i * (i - 1)) / 2 - i;
+  const factors = (yield { jobs }).map((total) => {
+    const products = total as Float64Array;
+    if (!products.every(Number.isFinite)) throw notFinite(id);
+    return combine((line, i, k) => products[line * pairs + first(i) + k] ?? 0, products.length / pairs);
+  });
   return concatenate(factors, Float32Array);
 }

@@ -28,7 +28,7 @@ import {
 } from "./combined.js";
 import type { GatesMeasurement, MeasureGates } from "./gates.js";
 import { type LinesMeasurement, measureLines } from "./lines.js";
-import type { Binding, Measuring, Pass } from "./measurement.js";
+import type { Binding, JobTotal, Measuring, Pass } from "./measurement.js";
 import { type LargestMeasurement, measureLargest, measureOrder, type OrderMeasurement } from "./order-statistics.js";
 import { concatenate, joinAnalyzed } from "./row-changes.js";
 import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";
@@ -144,15 +144,22 @@ async function measureTogether(
     tensor: (leaf) => resolver.tensor(leaf),
     numbers: (id) => (measured.get(id) ?? []) as readonly number[],
   };
-  let active = measurements.map((measurement) => ({ id: measurement.id, steps: begin(measurement, binding) }));
+  let active = measurements.map((measurement) => {
+    return { id: measurement.id, steps: begin(measurement, binding), totals: [] as JobTotal[] };
+  });
   const results = new Map<string, MeasuredResult>();
   const phase = `measuring ${nameOf(measurements)}`;
   while (active.length > 0) {
-    const passes: Pass[] = [];
-    active = active.filter(({ id, steps }) => {
-      const step = steps.next();
-      if (step.done) results.set(id, step.value);
-      else passes.push(step.value);
+    const passes: Required<Pass>[] = [];
+    active = active.filter((one) => {
+      const step = one.steps.next(one.totals.splice(0));
+      if (step.done) results.set(one.id, step.value);
+      else {
+        const keep = (job: number, total: JobTotal) => {
+          one.totals[job] = total;
+        };
+        passes.push({ onTotal: keep, ...step.value });
+      }
       return !step.done;
     });
     await runPasses(passes, resolver, { ...run, phase });
@@ -174,7 +181,7 @@ function memoized(bind: (value: Value) => Evaluation): (value: Value) => Evaluat
   };
 }
 
-async function runPasses(passes: readonly Pass[], resolver: Resolver, options: RunOptions): Promise<void> {
+async function runPasses(passes: readonly Required<Pass>[], resolver: Resolver, options: RunOptions): Promise<void> {
   const owners = passes.flatMap((pass) => pass.jobs.map((_, job) => ({ pass, job })));
   const jobs: Job[] = passes.flatMap((pass) => pass.jobs);
   const collector = new Collector<Payload>(

@@ -1,7 +1,7 @@
 // A measurement: passes over the weights whose results it combines into numbers or a mask.
 
 import { CheckpointError } from "../../core/index.js";
-import { addUp, type CheckpointTensor, type Evaluation, type Job, type Payload } from "../../weights/index.js";
+import type { CheckpointTensor, Evaluation, Job, Payload } from "../../weights/index.js";
 import { type Leaf, leavesOf, type Value } from "../expressions/expression.js";
 
 export interface Labelled {
@@ -25,12 +25,12 @@ export type JobTotal = readonly Float64Array[] | Payload;
 /** One pass over weights. */
 export interface Pass {
   readonly jobs: readonly Job[];
-  /** Called with the total of each job; jobs end in any order. */
-  readonly onTotal: (job: number, total: JobTotal) => void;
+  /** Called with the total of each job; jobs end in any order. Without it, the totals are kept until the pass ends. */
+  readonly onTotal?: (job: number, total: JobTotal) => void;
 }
 
-/** Yields passes and returns the numbers found, or a mask. */
-export type Measuring<Result> = Generator<Pass, Result, void>;
+/** Yields passes, gets their totals, and returns the numbers found, or a mask. */
+export type Measuring<Result> = Generator<Pass, Result, readonly JobTotal[]>;
 
 /** Error for a quantity that is undefined because a source is not finite. @param value where */
 export function notFinite(what: string, value?: Value): CheckpointError {
@@ -39,9 +39,4 @@ export function notFinite(what: string, value?: Value): CheckpointError {
     `${what} cannot be measured, as a source has infinite or NaN values ${leaf ? `in ${leaf.tensor}` : "there"}. Find them with layergraft analyze.`,
     leaf ? { tensor: leaf.tensor } : {},
   );
-}
-
-/** Sums the per-piece numbers of a job. */
-export function added(total: JobTotal, count: number): Float64Array {
-  return (total as readonly Float64Array[]).reduce((sum, piece) => addUp(sum, piece), new Float64Array(count));
 }

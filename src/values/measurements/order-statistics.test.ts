@@ -44,7 +44,7 @@ function run(
     const step = steps.next();
     if (step.done) return { found: step.value, passes };
     const [job] = step.value.jobs as CountJob[];
-    if (job) step.value.onTotal(0, job.every ? countsOf(job, sample, 512) : countsOf(job, all, TIMES));
+    if (job) step.value.onTotal?.(0, job.every ? countsOf(job, sample, 512) : countsOf(job, all, TIMES));
   }
 }
 

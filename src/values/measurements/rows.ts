@@ -65,13 +65,7 @@ function* measureChanges(
     const transposed = leavesOf(base).some((leaf: Leaf) => binding.tensor(leaf).transposed === true);
     return analyzeJobs({ tensor, shape, transposed }, binding.evaluation(base), [binding.evaluation(value)], axis);
   });
-  const totals: AnalyzedPiece[] = [];
-  yield {
-    jobs: jobsOf.flat(),
-    onTotal: (job, total) => {
-      totals[job] = total as AnalyzedPiece;
-    },
-  };
+  const totals = (yield { jobs: jobsOf.flat() }) as readonly AnalyzedPiece[];
   let at = 0;
   return jobsOf.map((jobs) => {
     const own = totals.slice(at, at + jobs.length);
