@@ -112,7 +112,7 @@ describeInBrowser("evaluating", () => {
     await way.getByRole("button", { name: "Write the page" }).click();
     const opened = page.waitForEvent("popup");
     await way.getByRole("link", { name: "Open the page" }).click();
-    await (await opened).getByText("Embeddings, last norm").waitFor();
+    await (await opened).getByText("Embeddings, last norm").first().waitFor();
     await (await opened).close();
     expect(readFileSync(file, "utf8")).toBe(byCommand);
     for (const secret of [root, homedir(), new URL(studio.url).hash.slice("#token=".length)]) {
@@ -122,7 +122,7 @@ describeInBrowser("evaluating", () => {
     await shared.goto(pathToFileURL(file).href);
     const verdicts = await shared.locator(".verdicts p").allInnerTexts();
     expect(verdicts[0]).toBe(
-      "Layers 0, 7: swahili-expert. Layers 1-6: math-expert. Embeddings, last norm and output head: the average of math-expert and swahili-expert.",
+      "The task expert is math-expert. The language expert is swahili-expert. Layers 0, 7: swahili-expert. Layers 1-6: math-expert. Embeddings, last norm and output head: the average of math-expert and swahili-expert.",
     );
     const results = [folderOf("quiz", "base"), folderOf("quiz", "mine")];
     const compared = await layergraft(["compare", ...results, "--json"], { cwd: at("project") });
@@ -132,6 +132,7 @@ describeInBrowser("evaluating", () => {
     expect(await shared.locator(".note").allInnerTexts()).toEqual([
       "quiz: not compared with math-expert, swahili-expert, which did not answer these items.",
     ]);
+    expect(await shared.getByText("on 100 items").innerText()).toContain("Such as: “");
     expect(await shared.locator(".bars tbody th").allInnerTexts()).toEqual(["base", "mine"]);
     for (const width of [1440, 900, 390]) {
       await shared.setViewportSize({ width, height: 900 });
@@ -191,7 +192,7 @@ describeInBrowser("evaluating", () => {
     const first = differ[0]?.id ?? "";
     await expect.poll(() => matrix.locator("tbody th").first().innerText()).toBe(first);
     await matrix.getByRole("button", { name: "In order" }).click();
-    const shown = (await matrix.locator("tbody tr").first().locator("td").allInnerTexts()).map((text) => text.trim());
+    const shown = await matrix.locator("tbody tr").first().locator(".worth").allInnerTexts();
     expect(shown).toEqual([base[0], mine[0]].map((one) => (one?.gold === one?.reading.label ? "right" : "wrong")));
     if (process.env.LAYERGRAFT_TEST_PICTURES) {
       await page.screenshot({ path: join(process.env.LAYERGRAFT_TEST_PICTURES, "matrix.png"), fullPage: true });

@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { basename, join } from "node:path";
 import { inspect } from "../../api/index.js";
 import { type LayergraftError, VERSION, writeFileAtomically } from "../../core/index.js";
-import { compareResults, comparisonVerdict, turned } from "../../evaluate/index.js";
+import { compareResults, comparisonVerdict, readVerdicts, turned } from "../../evaluate/index.js";
 import { flipsFigure } from "../../findings/index.js";
 import { type AnalysisPage, methodReferences } from "../../merge/index.js";
 import {
@@ -24,9 +24,11 @@ import { fileOf, PRIVATE_FOLDER, readRecipe, readSettings } from "../project/pro
 import { askSame, type Evaluation, haveChanged, jobInputs, recipeSource, type Settings } from "../protocol/index.js";
 import { type Board, boardOfRecipe, describeBoard, isWhole, type RecipeValue } from "../recipe/board.js";
 import { checkRecipeText } from "./check-recipe.js";
-import { fingerprintsOf, listEvaluations } from "./evaluations.js";
+import { fingerprintsOf, itemsOf, listEvaluations } from "./evaluations.js";
 
 const MAX_TASKS = 6;
+/** Characters of an example, whose question is at the end. */
+const MAX_EXAMPLE = 300;
 
 /** A model as the page calls it, with its colour. */
 interface Named {
@@ -60,8 +62,12 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
   const results = await scoresOf(project, name, models);
   const { stringify } = await import("yaml");
   const method = methodReferences().find((one) => one.name === recipe.method);
+  const roles = ["task", "language"].flatMap((role) => {
+    const source = recipe[role];
+    return typeof source === "string" ? [`The ${role} expert is ${nameOf(source)}.`] : [];
+  });
   const said = board
-    ? [describeBoard(board, nameOf)]
+    ? [...roles, describeBoard(board, nameOf)]
     : [method?.summary ?? "", ...(check.plan ? [] : check.problems.map(({ message }) => message))];
   const changes = await changesOf(project, settings);
   const sections: Section[] = [
@@ -86,7 +92,7 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
     {
       id: "changes",
       title: "Where the experts changed",
-      lead: `The share of a matrix's rows that an expert moved by more than its own threshold, from ${nameOf(settings.base ?? "")}.`,
+      lead: `The percent of a matrix's rows that an expert moved by more than its own threshold, from ${nameOf(settings.base ?? "")}: q, k, v and o are attention; gate, up and down the MLP.`,
       figures: changes.map((grid): Figure => ({ kind: "grid", isDense: true, ...grid })),
     },
     {
@@ -158,7 +164,7 @@ function boardGrid({ rows, outside }: Board, models: readonly Named[], nameOf: (
   return {
     ...grid,
     note: "The output of the model is at the top.",
-    rows: [...grid.rows, "outside"],
+    rows: [...grid.rows, "embeddings, last norm, head"],
     cells: [...grid.cells, columns.map(() => cell(outside))],
   };
 }
@@ -210,7 +216,9 @@ async function scoresOf(project: string, name: string, models: readonly Named[])
       const absent = models
         .filter((one) => !others.some(({ source: other }) => other === one.source))
         .map((one) => one.name);
-      const rows = [...others, { name, kind: "merge", folder: result.name, score: task }];
+      // The first colour that no expert has.
+      const kind = ownClass(models.filter((one) => one.kind !== "own-base").length);
+      const rows = [...others, { name, kind, folder: result.name, score: task }];
       const most = Math.max(...rows.map(({ score }) => score.value ?? 0));
       const folderOf = (folder: string) => join(project, EVALUATIONS, folder);
       const compared =
@@ -229,7 +237,7 @@ async function scoresOf(project: string, name: string, models: readonly Named[])
       const [strongest] = pairs.toSorted((a, b) => b.value - a.value);
       const versions = new Set(
         all.flatMap((one) =>
-          one.source === source && one.tasks.some((other) => askSame(other, task)) ? (one.recipe ?? []) : [],
+          one.source === source && one.tasks.some((other) => other.task === task.task) ? (one.recipe ?? []) : [],
         ),
       ).size;
       return {
@@ -244,13 +252,13 @@ async function scoresOf(project: string, name: string, models: readonly Named[])
             : []),
           ...(versions > 1
             ? [
-                `${task.title}: ${versions} versions of the recipe were scored on these items. If this one was chosen by them, its score is optimistic.`,
+                `${task.title}: ${versions} versions of the recipe were scored on items of this task. If this one was chosen by them, its score is optimistic.`,
               ]
             : []),
         ],
         bars: {
           title: task.title,
-          note: `${task.metric} in percent, on ${task.items} items; ${task.protocol}.`,
+          note: `${task.metric} in percent, on ${task.items} items; ${task.protocol}.${await exampleOf(result.name, task, project)}`,
           verdict: "",
           scale: "share",
           rows: rows.flatMap(({ name: label, kind, score: { value, low, high } }) =>
@@ -272,6 +280,15 @@ async function scoresOf(project: string, name: string, models: readonly Named[])
       };
     }),
   );
+}
+
+/** The first item, for readers who do not know the task. */
+async function exampleOf(name: string, { task }: Evaluation["tasks"][number], project: string): Promise<string> {
+  const [first] = await readVerdicts(join(project, EVALUATIONS, name), task);
+  if (!first) return "";
+  const [item] = await itemsOf({ names: [name], task, metric: "", ids: [first.id] }, project);
+  const prompt = item?.prompt.trim() ?? "";
+  return ` Such as: “${prompt.length > MAX_EXAMPLE ? `…${prompt.slice(-MAX_EXAMPLE)}` : prompt}”`;
 }
 
 /** Grids of the latest analysis of the models as they are; none if there is no such analysis. */
