@@ -30,6 +30,7 @@ import { loadSourceTokenizer } from "./source-text.js";
 import { beginOf } from "./text/prompt-tokens.js";
 import { bindWeights } from "./weights.js";
 
+/** Options of `measureStatistics`. */
 export interface StatisticsOptions extends SourceOptions, CallOptions {
   readonly kind: StatisticsKind;
   readonly texts: readonly string[];
@@ -46,6 +47,7 @@ export interface StatisticsOptions extends SourceOptions, CallOptions {
   readonly threads?: number | undefined;
 }
 
+/** What `measureStatistics` wrote. */
 export interface StatisticsSummary {
   readonly kind: StatisticsKind;
   readonly out: string;

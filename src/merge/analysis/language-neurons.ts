@@ -6,6 +6,7 @@ import { openCheckpoint, readTensor } from "../../weights/index.js";
 /** Where the probabilities of a neuron that counts as active lie above those of others: their 95th percentile. */
 const ACTIVE = 0.95;
 
+/** A neuron that was chosen. */
 export interface LanguageNeuron {
   readonly layer: number;
   /** Index in its layer. */
@@ -18,6 +19,7 @@ export interface LanguageNeuron {
   readonly languages: readonly string[];
 }
 
+/** What `findLanguageNeurons` finds. */
 export interface LanguageNeurons {
   readonly languages: readonly string[];
   readonly layers: number;
@@ -29,6 +31,7 @@ export interface LanguageNeurons {
   readonly chosen: readonly LanguageNeuron[];
 }
 
+/** Options of `findLanguageNeurons`. */
 export interface NeuronOptions {
   /** Share of all neurons to choose, 0 to 1. Default: 0.01, as in the paper. */
   readonly share?: number | undefined;
