@@ -75,6 +75,7 @@ export async function comparePeers(peers, rounds, cleanUp = () => {}) {
       spawnSync("sync"); // nobody pays for what the one before has left unwritten
       const { seconds, peakBytes } = await run();
       cleanUp(name);
+      console.error(`${round < 0 ? "warm-up" : `round ${round + 1}`}  ${name.padEnd(24)} ${seconds.toFixed(2)} s`);
       if (round < 0) continue;
       results.get(name)?.seconds.push(seconds);
       if (peakBytes !== undefined) results.get(name)?.peak.push(peakBytes / 1e6);

@@ -1,10 +1,10 @@
-// Merge methods on three 1B experts and their base, each beside the floor of the machine: reading all inputs once and
+// Merge methods on three experts of 1B (or 125M) parameters and their base, each beside the floor of the machine: reading all inputs once and
 // writing the output; and beside mergekit in the same round, with --mergekit PYTHON.
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { DATA, LLAMA_1B, writeCheckpoint } from "./checkpoints.js";
+import { DATA, LLAMA_1B, LLAMA_125M, writeCheckpoint } from "./checkpoints.js";
 import { CLI, comparePeers, describeMachine, measure } from "./measure.js";
 
 /**
@@ -38,12 +38,21 @@ const PEER = fileURLToPath(new URL("./methods_peer.py", import.meta.url));
 export async function benchmarkMethods(args) {
   const { values } = parseArgs({
     args,
-    options: { rounds: { type: "string", default: "3" }, only: { type: "string" }, mergekit: { type: "string" } },
+    options: {
+      rounds: { type: "string", default: "3" },
+      only: { type: "string" },
+      model: { type: "string", default: "1b" },
+      mergekit: { type: "string" },
+    },
   });
   console.log(`machine: ${describeMachine()}`);
-  console.log("models: Llama 3.2 1B's shape, bfloat16; three experts and their base; warm cache\n");
-  const names = ["1b-task", "1b-language", "1b-third", "1b-base"];
-  const folders = names.map((name, i) => writeCheckpoint(join(DATA, name), LLAMA_1B, { seed: [1, 2, 4, 3][i] ?? 0 }));
+  const isSmall = values.model === "125m";
+  const shape = isSmall ? "a Llama of 125M parameters" : "Llama 3.2 1B's shape";
+  console.log(`models: ${shape}, bfloat16; three experts and their base; warm cache\n`);
+  const names = ["task", "language", "third", "base"].map((name) => `${values.model}-${name}`);
+  const folders = names.map((name, i) =>
+    writeCheckpoint(join(DATA, name), isSmall ? LLAMA_125M : LLAMA_1B, { seed: [1, 2, 4, 3][i] ?? 0 }),
+  );
   const weights = folders.map((folder) => join(folder, "model.safetensors"));
   const out = (/** @type {string} */ name) => join(DATA, `out-${name.replaceAll(" ", "-")}`);
   mkdirSync(join(DATA, "recipes"), { recursive: true });

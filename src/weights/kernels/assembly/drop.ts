@@ -36,10 +36,8 @@ export function drop(a: usize, n: i32, index: i32, seed0: i32, seed1: i32, bound
   }
 }
 
-/** Ranges of keys that rows are counted in, at most: that of the largest magnitude, and those of 16 powers of two below it. */
+/** Ranges of keys that rows are counted in, at most. A row has about one for each element, over 8 powers of two. */
 const BINS = 4096;
-/** The bits of a key within its range; one fewer for rows of more elements than `BINS`. */
-const SHIFT = 16;
 
 // Of the row at hand: the number of ranges, the bits of a key within one, and how many ranges are before the first.
 let bins: i32 = 0;
@@ -80,8 +78,9 @@ export function dropByMagnitude(
   }
   const one = i32x4.max_s(largest, v128.shuffle<i32>(largest, largest, 2, 3, 0, 1));
   const top = max(i32x4.extract_lane(one, 0), i32x4.extract_lane(one, 1));
-  shift = n > BINS ? SHIFT - 1 : SHIFT;
-  bins = n > BINS ? BINS : BINS / 2;
+  const size = max(31 - clz(n), 6);
+  bins = min(1 << size, BINS);
+  shift = max(26 - size, 14);
   base = (top >> shift) - (bins - 1);
   memory.fill(counts, 0, <usize>bins << 2);
   for (let i = 0; i < n; i++) increment(counts, binOf(load<i32>(keys + (<usize>i << 2))));
