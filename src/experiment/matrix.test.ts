@@ -89,7 +89,7 @@ evaluate: { tasks: ["problems_{language}.yaml"] }
   expect(() => findRecipe("swap", report, status)).toThrow(
     "Write the variant before the row, as in long-run/ROW. There is no variant swap; there are long-run, short",
   );
-  const [table] = report.tables;
+  const [table] = report.compared;
   expect(table?.rows.map(([first]) => first)).toEqual(["long run", "short", "mean of 2 variants"]);
   expect(report.scores.map(({ values }) => values?.length)).toEqual(
     report.variants.flatMap(({ report: own, title }) => own.scores.map(() => title)),

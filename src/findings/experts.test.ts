@@ -1,8 +1,7 @@
 // What experts were trained from, and how.
 import { expect, it } from "vitest";
-import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
-import { reportOf } from "./report-of.test-util.js";
+import { markdownOf, reportOf } from "./report-of.test-util.js";
 
 const RUN = "data: { sets: [{ source: x.jsonl }] }, optimizer: { lr: 0.1 }, samples: 8";
 const plan = (from: string) => `
@@ -23,7 +22,7 @@ it("names the start and the kind of training of each expert", () => {
     ["swahili", "base", "LoRA"],
     ["again", "graft", "only layers 0-1"],
   ]);
-  expect(experimentMarkdown(report)).toContain("| again-1 | again | graft | only layers 0-1 | again-1 after ");
+  expect(markdownOf(report)).toContain("| again-1 | again | graft | only layers 0-1 | again-1 after ");
   expect(experimentPage(report).lead).toBe(
     "Experts fine-tuned from b, 1.2 billion parameters, 16 layers, and then from graft, merged and compared on quiz.",
   );

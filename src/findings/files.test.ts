@@ -31,7 +31,10 @@ it("removes tables of earlier reports and nothing else", async () => {
   expect(after).toContain("own.csv");
 
   // A file that somebody wrote to names nothing outside of the folder.
-  writeFileSync(join(folder, "report.json"), JSON.stringify({ tables: [{ id: "../own" }, { id: "own/../own" }, 3] }));
+  writeFileSync(
+    join(folder, "report.json"),
+    JSON.stringify({ files: ["../own.csv", "own/../own.csv", "recipes", "..", 3], variants: [{ id: ".." }, 3] }),
+  );
   await write(plan(""));
   writeFileSync(join(folder, "report.json"), "{");
   await write(plan(""));

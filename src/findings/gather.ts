@@ -9,24 +9,15 @@ import {
   tasksOfAverage,
 } from "../experiment/index.js";
 import { gridFigures } from "./grids.js";
-import { lineFigures, linesTable, roundFigures } from "./lines.js";
-import { overlapFigures, overlapTable } from "./overlaps.js";
+import { lineFigures, roundFigures } from "./lines.js";
+import { overlapFigures } from "./overlaps.js";
 import { AVERAGE_PROTOCOL, overviews } from "./overview.js";
 import { reportRecipes } from "./recipes.js";
-import type { CostRow, ExperimentReport, Flips, ReportTable, ReportVariant, ScoreRow } from "./report-data.js";
+import type { CostRow, ExperimentReport, Flips, ReportVariant, ScoreRow } from "./report-data.js";
 import { type Answers, compareValues, Sheet, scoreOf } from "./score-sheet.js";
 import { searchRow } from "./searches.js";
 import { publishedTable, selectionTable } from "./selections.js";
-import {
-  controlTables,
-  costTable,
-  flipsTable,
-  INTERVALS,
-  languageTable,
-  leadsTable,
-  overviewTable,
-  searchTables,
-} from "./tables.js";
+import { INTERVALS } from "./tables.js";
 import { compareVariants } from "./variants.js";
 
 /** Gathers the report of a finished or unfinished experiment. */
@@ -36,8 +27,6 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     const { plan, id, title, values } = one.variant;
     return { plan, id, title, values, report: gatherPlan(one.variant, statusOfVariant(status, one)) };
   });
-  const costs = cost(status);
-  const compared = compareVariants(variants);
   return {
     name: experiment.plan.name,
     title: titleOf(experiment),
@@ -48,12 +37,12 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     base: { name: [...new Set(variants.map(({ plan }) => plan.base))].join(", ") },
     backend: [...new Set(variants.map(({ plan }) => describeRunner(plan)))].join("; "),
     variants: variants.map(({ plan: _, ...variant }) => variant),
-    verdict: compared.verdict,
-    tables: tablesOf([...compared.tables, ...(costs.rows.length > 0 ? [costTable(costs)] : [])]),
+    ...compareVariants(variants),
+    selections: [],
     scores: variants.flatMap(({ values, report }) =>
       report.scores.map((row) => ({ ...row, values, backend: report.backend })),
     ),
-    cost: costs,
+    cost: cost(status),
     overviews: [],
     lines: [],
     overlaps: [],
@@ -89,18 +78,9 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
   const { plan, world } = experiment;
   const averages = plan.averages.map(({ name, tasks }) => [name, tasksOfAverage(tasks, plan)] as const);
   const sheet = new Sheet(status.expansion, world.facts, status.store, new Map(averages));
-  const parts = {
-    overviews: overviews(sheet, plan),
-    searches: sheet.expansion.searches.map((search) => searchRow(search, sheet, plan)),
-    flips: flips(sheet),
-    overlaps: overlapFigures(sheet.expansion, status.store),
-    lines: [roundFigures, lineFigures].flatMap((figuresOf) => figuresOf(sheet, plan)),
-    cost: cost(status),
-  };
+  const main = overviews(sheet, plan);
   const byModel = sheet.models.map((model) => scoresOf(model, sheet));
   const every = sheet.models.flatMap((model, i) => [...(byModel[i] ?? []), ...averagesOf(model, sheet)]);
-  const published = publishedTable(experiment.published, parts.overviews);
-  const selections = sheet.expansion.selections.map((selection) => selectionTable(selection, sheet));
   return {
     name: plan.name,
     title: titleOf(experiment),
@@ -110,13 +90,20 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
     backend: describeRunner(plan),
     ...progressIn(status),
     intervals: INTERVALS,
-    ...parts,
     variants: [],
+    compared: [],
     verdict: "",
-    tables: tablesOf(tablesIn(parts, [published], selections, every)),
+    overviews: main,
+    published: publishedTable(experiment.published, main),
+    selections: sheet.expansion.selections.map((selection) => selectionTable(selection, sheet)),
+    lines: [roundFigures, lineFigures].flatMap((figuresOf) => figuresOf(sheet, plan)),
+    overlaps: overlapFigures(sheet.expansion, status.store),
+    searches: sheet.expansion.searches.map((search) => searchRow(search, sheet, plan)),
+    flips: flips(sheet),
+    cost: cost(status),
     heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
     scores: every,
-    recipes: reportRecipes(sheet, parts.overviews, { place: experiment, store: status.store }),
+    recipes: reportRecipes(sheet, main, { place: experiment, store: status.store }),
     experts: trainedExperts(sheet, plan),
   };
 }
@@ -127,39 +114,6 @@ function trainedExperts({ experts, expansion }: Sheet, plan: ExperimentPlan): Ex
     const step = runs.get(needs[0] ?? "");
     if (origin === undefined || !step) return [];
     return [{ name, family, from: plan.experts[family]?.train?.from ?? "base", how: describeTraining(step), origin }];
-  });
-}
-
-type Parts = Pick<ExperimentReport, "overviews" | "lines" | "overlaps" | "searches" | "flips" | "cost">;
-
-function tablesIn(
-  { overviews, lines, overlaps, searches, flips, cost }: Parts,
-  published: readonly ReportTable[],
-  selections: readonly ReportTable[],
-  scores: readonly ScoreRow[],
-): ReportTable[] {
-  return [
-    ...overviews
-      .filter(({ bars }) => bars.length > 0)
-      .flatMap((overview) => [overviewTable(overview), leadsTable(overview) ?? [], controlTables(overview)].flat()),
-    ...published,
-    ...lines.map(linesTable),
-    ...overlaps.map(overlapTable),
-    ...selections,
-    ...searches.flatMap(searchTables),
-    ...(flips.length > 0 ? [flipsTable(flips)] : []),
-    languageTable(scores),
-    ...(cost.rows.length > 0 ? [costTable(cost)] : []),
-  ];
-}
-
-/** Tables with rows, each with an id of its own. */
-function tablesOf(every: readonly ReportTable[]): ReportTable[] {
-  const all = every.filter(({ rows }) => rows.length > 0);
-  // Each table is a file, and names that differ only in punctuation have the same id.
-  return all.map((table, i) => {
-    const before = all.slice(0, i).filter(({ id }) => id === table.id).length;
-    return before === 0 ? table : { ...table, id: `${table.id}-${before + 1}` };
   });
 }
 

@@ -1,9 +1,8 @@
 // Leads of the highest row: over experts where rows have several, over items alone where not, corrected for all rows.
 import { describe, expect, it } from "vitest";
 import type { EvaluateStep } from "../experiment/steps/step.js";
-import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
-import { reportOf } from "./report-of.test-util.js";
+import { markdownOf, reportOf, tablesIn } from "./report-of.test-util.js";
 
 const PLAN = `
 name: small
@@ -51,12 +50,12 @@ describe("leads", () => {
 
   it("say so in the verdict, the tables, the page and Markdown", () => {
     expect(overview?.verdict).toMatch(/\(tests on the same items and over experts, at 5%, with Holm's correction\)\.$/);
-    const table = report.tables.find(({ id }) => id === "lead-main-own_sw");
-    expect(table).toMatchObject({ kind: "lead", title: "The lead of swap, own_sw.yaml" });
+    const table = tablesIn(report).find(({ id }) => id === "lead-main-own_sw");
+    expect(table).toMatchObject({ title: "The lead of swap, own_sw.yaml" });
     expect(table?.rows[0]?.at(-1)).toMatch(/^3 math x 2 swahili x \d+ items$/);
-    expect(experimentMarkdown(report)).toContain("## The lead of swap, own\\_sw.yaml");
+    expect(markdownOf(report)).toContain("## The lead of swap, own\\_sw.yaml");
     // Differences and both ends of their intervals have signs.
-    expect(experimentMarkdown(report)).toMatch(/\| base \| \+60\.0 \| [+-][\d.]+ \| \+[\d.]+ \|/);
+    expect(markdownOf(report)).toMatch(/\| base \| \+60\.0 \| [+-][\d.]+ \| \+[\d.]+ \|/);
     const titles = experimentPage(report).sections[0]?.figures.map((figure) => figure.title);
     expect(titles).toEqual(["own_sw.yaml", "The lead of swap, own_sw.yaml"]);
   });
@@ -76,7 +75,7 @@ describe("leads", () => {
   it("are absent where the highest rows are tied", () => {
     const tied = reportOf(PLAN, () => 3).report;
     expect(tied.overviews[0]?.leads).toEqual([]);
-    expect(tied.tables.some(({ kind }) => kind === "lead")).toBe(false);
+    expect(tablesIn(tied).some(({ id }) => id.startsWith("lead-"))).toBe(false);
   });
 });
 
@@ -104,9 +103,9 @@ describe("a swap against its controls", () => {
       expect(interval?.low).toBeLessThan(difference);
       expect(interval?.high).toBeGreaterThan(difference);
     }
-    const table = report.tables.find(({ id }) => id === "controls-main-own_sw");
-    expect(table).toMatchObject({ kind: "lead", title: "swap against its controls, own_sw.yaml" });
-    expect(experimentMarkdown(report)).toContain("## swap against its controls, own\\_sw.yaml");
+    const table = tablesIn(report).find(({ id }) => id === "controls-main-own_sw");
+    expect(table).toMatchObject({ title: "swap against its controls, own_sw.yaml" });
+    expect(markdownOf(report)).toContain("## swap against its controls, own\\_sw.yaml");
     const titles = experimentPage(report).sections[0]?.figures.map((figure) => figure.title);
     expect(titles).toEqual(["own_sw.yaml", "swap against its controls, own_sw.yaml"]);
   });

@@ -4,10 +4,9 @@ import { parsePlan } from "../experiment/plan/plan-file.js";
 import type { EvaluateStep } from "../experiment/steps/step.js";
 import { drawnPage } from "../report/drawn-page.test-util.js";
 import { csvLines } from "../report/render.js";
-import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
-import { numbersOf, reportOf } from "./report-of.test-util.js";
-import { DIFFERENCES } from "./tables.js";
+import { markdownOf, numbersOf, reportOf, tablesIn } from "./report-of.test-util.js";
+import { DIFFERENCES, flipsTable } from "./tables.js";
 
 const plan = (merge: string, more = "") => `
 name: small
@@ -88,20 +87,19 @@ describe("a merge with figure: line", () => {
     expect(same.lines[0]?.verdict).toMatch(/^No point differs significantly from keep share 1 \(/);
     expect(same.lines[0]?.lines[0]?.points[0]).toMatchObject({ difference: 0, pValue: 1 });
     // Every table with differences says when there is no interval.
-    for (const kind of ["line", "lead", "flips"]) {
-      for (const { note } of same.tables.filter((table) => table.kind === kind)) expect(note).toContain(DIFFERENCES);
-    }
-    expect(same.tables.filter(({ note }) => note.includes(DIFFERENCES)).map(({ kind }) => kind)).toContain("line");
+    const compared = [...tablesIn(same), flipsTable(same.flips)].filter(({ id }) => /^(line|lead|gained)-/.test(id));
+    expect(compared.map(({ id }) => id)).toContain("line-kept-quiz");
+    for (const { note } of compared) expect(note).toContain(DIFFERENCES);
   });
 
   it("has one row in the main table, one recipe for each expert, and its points in a table", () => {
     expect(report.overviews[0]?.bars.filter(({ label }) => label === "kept")).toHaveLength(1);
     expect(report.recipes).toHaveLength(2);
-    const table = report.tables.find(({ id }) => id === "line-kept-quiz");
+    const table = tablesIn(report).find(({ id }) => id === "line-kept-quiz");
     expect(table?.rows).toHaveLength(6);
     expect(numbersOf(table?.rows[1])[0]).toEqual({ value: 0.5, scale: "setting" });
     expect(csvLines(table ?? { columns: [], rows: [] })[2]).toMatch(/^from smallest,0\.5,0\.45,/);
-    expect(experimentMarkdown(report)).toContain("| from smallest | 0.5 | 45.0 |");
+    expect(markdownOf(report)).toContain("| from smallest | 0.5 | 45.0 |");
   });
 
   it("is drawn with focusable points and a list", async () => {

@@ -2,11 +2,10 @@ import { groupBy, plural } from "../core/index.js";
 import { holmAdjust } from "../evaluate/index.js";
 import type { ExperimentPlan, Merge, MergeModel } from "../experiment/index.js";
 import { familyInRound, lineField, mergeInRound, repeatedIn } from "../experiment/index.js";
-import { type Cell, count, type NumberCell } from "../report/index.js";
+import { type Cell, count, type NumberCell, type Table } from "../report/index.js";
 import { languageName, tasksIn } from "./overview.js";
-import type { LinePoint, ReportLines, ReportTable } from "./report-data.js";
+import type { LinePoint, ReportLines } from "./report-data.js";
 import { compareValues, type Sheet, scoreIn } from "./score-sheet.js";
-import { DIFFERENCES } from "./tables.js";
 
 /** A figure for each merge with `figure: line`, each of its tasks and each language. */
 export function lineFigures(sheet: Sheet, plan: ExperimentPlan): ReportLines[] {
@@ -198,7 +197,7 @@ function placesOf(points: readonly LinePoint[], isMeant: (point: LinePoint) => b
   return parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
 }
 
-export function linesTable({ id, title, note, verdict, xTitle, scale, lines }: ReportLines): ReportTable {
+export function linesTable({ xTitle, scale, lines }: ReportLines): Table {
   const hasLabels = lines.some(({ label }) => label !== "");
   const points = lines.flatMap(({ points: own }) => own);
   const hasSeveral = points.some(({ models }) => models.length > 1);
@@ -209,10 +208,6 @@ export function linesTable({ id, title, note, verdict, xTitle, scale, lines }: R
     isSigned,
   });
   return {
-    id,
-    kind: "line",
-    title,
-    note: [note, isCompared ? DIFFERENCES : "", verdict].filter((part) => part !== "").join(" "),
     columns: [
       ...(hasLabels ? ["line"] : []),
       ...[xTitle, hasSeveral ? "mean" : "score", "95% from", "95% to"],

@@ -3,9 +3,8 @@ import { FakeWorld } from "../experiment/plan/fake-world.test-util.js";
 import { parsePlan } from "../experiment/plan/plan-file.js";
 import { drawnPage } from "../report/drawn-page.test-util.js";
 import { csvLines } from "../report/render.js";
-import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
-import { reportOf } from "./report-of.test-util.js";
+import { markdownOf, reportOf, tablesIn } from "./report-of.test-util.js";
 
 const plan = (overlaps: string, more = "") => `
 name: small
@@ -38,14 +37,16 @@ it("compares the changed rows of every pair, by the analysis that suggestions us
 
 it("reports the overlap as a figure, in Markdown and CSV, with what chance gives", async () => {
   const { report } = reportOf(plan("[[math-1, swahili]]"), () => 5, { overlap: OVERLAP });
-  expect(report.overlaps).toMatchObject([{ title: "math-1 and swahili-1", rows: ["1", "0"], columns: ["q", "gate"] }]);
+  expect(report.overlaps).toMatchObject([
+    { title: "Changed rows that math-1 and swahili-1 share", rows: ["1", "0"], columns: ["q", "gate"] },
+  ]);
   // 0.2 0.1 / (0.2 + 0.1 - 0.2 0.1)
   expect(report.overlaps[0]?.note).toBe(
     "Over the whole model, with embeddings and norms, 30.0%; 7.1% if the experts had changed as many rows drawn at random.",
   );
-  const table = report.tables.find(({ kind }) => kind === "overlap");
-  expect(csvLines(table ?? { columns: [], rows: [] })).toEqual(["layer,q,gate", "1,0.25,0", "0,0.5,"]);
-  expect(experimentMarkdown(report)).toContain("| 0 | 50.0 | – |");
+  const table = tablesIn(report).find(({ id }) => id.startsWith("overlap-"));
+  expect(csvLines(table ?? { columns: [], rows: [] })).toEqual(["layer \\ projection,q,gate", "1,0.25,0", "0,0.5,"]);
+  expect(markdownOf(report)).toContain("| 0 | 50.0 | – |");
   const page = await drawnPage(experimentPage(report));
   expect(page).toContain("What pairs of experts both changed");
   // Colours begin at zero, also where all cells are equal.

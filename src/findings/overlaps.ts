@@ -1,7 +1,7 @@
 import { formatPercent } from "../core/index.js";
 import type { Expansion, Overlap, Results } from "../experiment/index.js";
-import { gridTable, layerGrid } from "../report/index.js";
-import type { ReportHeatmap, ReportTable } from "./report-data.js";
+import { layerGrid } from "../report/index.js";
+import type { ReportHeatmap } from "./report-data.js";
 
 export const OVERLAPS_LEAD =
   "Of the rows (input features) that at least one of two experts changed by more than its threshold, the share that both did, in percent. The threshold is the one that an eighth of the rows of an expert's matrices exceeds. A cell has no number where neither changed a row so much.";
@@ -15,7 +15,7 @@ export function overlapFigures({ overlaps }: Pick<Expansion, "overlaps">, result
     return [
       {
         id: `overlap-${`${a}-${b}`.replace(/\W+/g, "-")}`,
-        title: `${a} and ${b}`,
+        title: `Changed rows that ${a} and ${b} share`,
         note: describeTotal(found),
         ...layerGrid(columns, cells, "projection"),
       },
@@ -27,16 +27,4 @@ function describeTotal({ total, shares: [x = 0, y = 0] }: Overlap): string {
   if (total === null) return "Neither expert changed a row by more than its threshold.";
   const chance = (x * y) / (x + y - x * y);
   return `Over the whole model, with embeddings and norms, ${formatPercent(total)}; ${formatPercent(chance)} if the experts had changed as many rows drawn at random.`;
-}
-
-export function overlapTable(overlap: ReportHeatmap): ReportTable {
-  const { id, title, note, columns, rowTitle } = overlap;
-  return {
-    id,
-    kind: "overlap",
-    title: `Changed rows that ${title} share`,
-    note: `${OVERLAPS_LEAD} ${note}`,
-    columns: [rowTitle, ...columns],
-    rows: gridTable(overlap).rows,
-  };
 }

@@ -1,3 +1,4 @@
+import { formatDuration, plural } from "../core/index.js";
 import {
   type Commands,
   type Figure,
@@ -10,7 +11,7 @@ import {
   type Table,
   type TextCell,
 } from "../report/index.js";
-import { describeBackend, describeCost, describeProgress } from "./markdown.js";
+import { linesTable } from "./lines.js";
 import { OVERLAPS_LEAD } from "./overlaps.js";
 import { moreRecipes, RECIPES_LEAD, VARIANTS } from "./recipes.js";
 import type {
@@ -25,7 +26,17 @@ import type {
   SearchRow,
 } from "./report-data.js";
 import { progressFigure } from "./searches.js";
-import { controlTables, expertsTable, leadsTable, scoreList, searchTables } from "./tables.js";
+import {
+  controlTables,
+  costTable,
+  DIFFERENCES,
+  expertsTable,
+  flipsTable,
+  languageTable,
+  leadsTable,
+  scoreList,
+  searchTables,
+} from "./tables.js";
 
 /** Limits of the page for a large report; its files have everything. */
 const MAX_COMPARISONS = 50;
@@ -39,14 +50,13 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
   const { heatmaps, flips, searches, experts, failures, progress, recipes } = report;
   const shownRecipes = recipes.slice(0, MAX_RECIPES);
   const overviews = report.overviews.filter(({ bars }) => bars.length > 0);
-  const tablesOf = (of: ReportTable["kind"]) => report.tables.filter(({ kind }) => kind === of);
-  const compared = tablesOf("variants");
-  const [cost = { columns: [], rows: [] }] = tablesOf("cost");
+  const { compared, published, selections } = report;
+  const language = languageTable(report.scores);
   const scores = scoreList(report, MAX_SCORES);
   // The same colour in each figure.
   const shares = { low: 0, high: Math.max(0, ...report.overlaps.flatMap(({ cells }) => cells.flat()).map(Number)) };
   const tasks = [...new Set(flips.map(({ task }) => task))];
-  const failed: Table = { columns: ["step", "reason"], rows: failures.map(({ label, reason }) => [label, reason]) };
+  const failed = failures.map(({ label, reason }) => [label, reason]);
   const sections: Section[] = [
     {
       id: "variants",
@@ -62,14 +72,15 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
       figures: overviews.flatMap((overview) => [barFigure(overview, shownRecipes), ...leadFigure(overview)]),
     },
     {
-      id: "published",
+      id: "published-scores",
       title: "Published scores",
-      figures: tablesOf("published").map((table) => tableFigure(table, "row", { id: table.id, note: table.note })),
+      figures: published ? [untitled(published, "row")] : [],
     },
     {
       id: "lines",
       title: "Scores along one setting",
-      figures: report.lines.map((lines) => ({ kind: "lines", ...lines })),
+      lead: report.lines.some(({ verdict }) => verdict !== "") ? DIFFERENCES : "",
+      figures: report.lines.map((lines) => ({ kind: "lines", ...lines, table: linesTable(lines) })),
     },
     {
       id: "overlaps",
@@ -93,22 +104,20 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
     {
       id: "flips",
       title: "What the merges gained and lost",
-      lead: "The same items, answered by the merge and by a model that it was made from: how many became right, and how many wrong.",
+      lead: flipsTable(flips).note,
       figures: tasks.map((task) => flipsFigure(task, flips)),
     },
     {
-      id: "language",
+      id: "answers",
       title: "The language of the answers",
-      figures: tablesOf("language").map((table) => tableFigure(table, "row", { note: table.note })),
+      figures: language.rows.length > 0 ? [untitled(language, "row")] : [],
     },
     {
       id: "experts",
       title: "The experts",
       figures: [
         ...(experts.length > 0 ? [tableFigure(expertsTable(report), "expert")] : []),
-        ...tablesOf("selection").map(
-          ({ id: _, ...table }): Figure => ({ ...table, kind: "table", what: "checkpoint" }),
-        ),
+        ...selections.map((table) => tableFigure(table, "checkpoint")),
       ],
     },
     {
@@ -121,14 +130,14 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
           : [],
     },
     {
-      id: "cost",
+      id: "costs",
       title: "What it cost",
-      figures: [tableFigure(cost, "kind", { note: describeCost(report) })],
+      figures: [untitled({ ...costTable(report.cost), note: describeCost(report) }, "kind")],
     },
     {
       id: "failures",
       title: "What failed",
-      figures: failures.length > 0 ? [tableFigure(failed, "step")] : [],
+      figures: failures.length > 0 ? [tableFigure({ columns: ["step", "reason"], rows: failed }, "step")] : [],
     },
   ];
   return {
@@ -147,14 +156,48 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
       text: [describeProgress(report), ...report.warnings, describeBackend(report)].join(" "),
       isOpen: progress.left + progress.waiting + progress.failed > 0 || report.warnings.length > 0,
     },
-    sections: sections.filter(({ figures }) => figures.length > 0),
+    sections: withOwnIds(sections.filter(({ figures }) => figures.length > 0)),
     footer: `Made by layergraft ${report.layergraft} from the experiment ${report.name}.`,
   };
 }
 
-/** A table under another title and note. */
-function tableFigure({ columns, rows }: Table, what: string, head: Pick<Table, "id" | "title" | "note"> = {}): Figure {
-  return { kind: "table", ...head, columns, rows, what };
+const tableFigure = (table: Table, what: string): Figure => ({ kind: "table", ...table, what });
+
+/** A table whose title is that of its section. */
+const untitled = ({ title: _, ...table }: Table, what: string): Figure => tableFigure(table, what);
+
+/** Each figure is a file, and names that differ only in punctuation have the same id. */
+function withOwnIds(sections: readonly Section[]): Section[] {
+  const uses = new Map<string, number>();
+  const own = ({ id, ...figure }: Figure): Figure => {
+    if (id === undefined) return figure;
+    const use = (uses.get(id) ?? 0) + 1;
+    uses.set(id, use);
+    return { ...figure, id: use === 1 ? id : `${id}-${use}` };
+  };
+  return sections.map((section) => ({ ...section, figures: section.figures.map(own) }));
+}
+
+function describeProgress({ progress: { done, failed, left, waiting } }: ExperimentReport): string {
+  if (failed + left + waiting === 0) return `Complete: ${plural(done, "step")}.`;
+  const part = (count: number, text: string) => (count > 0 ? [text.replace("#", count.toLocaleString("en-US"))] : []);
+  const parts = [
+    `${done.toLocaleString("en-US")} done`,
+    ...part(left, "# left"),
+    ...part(waiting, "about # that depend on results"),
+    ...part(failed, "# failed"),
+  ];
+  return `Incomplete. Steps: ${parts.join(", ")}. A number that is not known yet is written as …`;
+}
+
+function describeBackend({ backend }: ExperimentReport): string {
+  return `Evaluated with: ${backend}.`;
+}
+
+function describeCost({ cost: { mergeSeconds, seconds } }: ExperimentReport): string {
+  if (seconds === 0) return "Nothing has been timed yet.";
+  const share = (100 * mergeSeconds) / seconds;
+  return `Making the merges took ${formatDuration(mergeSeconds)} of ${formatDuration(seconds)} (${share < 0.1 ? "under 0.1" : share.toFixed(1)}%).`;
 }
 
 function variantsFigure(table: ReportTable, variants: ExperimentReport["variants"]): Figure {
@@ -242,8 +285,7 @@ function recipeCommand({ id, model, rows, text, command }: ReportRecipe): Comman
 }
 
 function leadFigure(overview: Overview): Figure[] {
-  const tables = [leadsTable(overview) ?? [], controlTables(overview)].flat();
-  return tables.map((table) => ({ ...table, kind: "table", what: "row" }));
+  return [leadsTable(overview) ?? [], controlTables(overview)].flat().map((table) => tableFigure(table, "row"));
 }
 
 function gridsLead(heatmaps: readonly ReportHeatmap[]): string {
@@ -254,9 +296,7 @@ function gridsLead(heatmaps: readonly ReportHeatmap[]): string {
 }
 
 function searchFigures(search: SearchRow): Figure[] {
-  const tables = searchTables(search).map((table, i) =>
-    tableFigure(table, "configuration", i === 0 ? { title: search.group, note: search.summary } : {}),
-  );
+  const tables = searchTables(search).map((table) => tableFigure(table, "configuration"));
   return search.evaluated.length > 1 ? [...tables, { kind: "lines", ...progressFigure(search) }] : tables;
 }
 

@@ -24,7 +24,7 @@ function read(text: string) {
 it("puts published scores beside those of the main tables", async () => {
   const published = await read("task,row,score,min,max\nmgsm_sw,base,24.8,,\nmgsm_sw,math,29.5,27.2,32.8\n");
   const { report } = reportOf(PLAN, ({ model }) => (model === "id:m2" ? 4 : 3), { place: { published } });
-  const table = report.tables.find(({ kind }) => kind === "published");
+  const table = report.published;
   expect(table?.rows.map((row) => row.slice(0, 2))).toEqual([
     ["mgsm_sw", "base"],
     ["mgsm_sw", "math"],
@@ -39,10 +39,10 @@ it("puts published scores beside those of the main tables", async () => {
 it("names the rows that the main tables do not have", async () => {
   const published = await read("task,row,score\nmgsm_sw,base,24.8\nmgsm_sw,maths,29.5\nmgsm_te,base,12\n");
   const { report } = reportOf(PLAN, () => 3, { place: { published } });
-  const table = report.tables.find(({ kind }) => kind === "published");
+  const table = report.published;
   expect(table?.rows).toHaveLength(1);
   expect(table?.note).toContain("Not in the main tables: maths of mgsm_sw, base of mgsm_te.");
-  expect(reportOf(PLAN, () => 3).report.tables.map(({ kind }) => kind)).not.toContain("published");
+  expect(reportOf(PLAN, () => 3).report.published).toBeUndefined();
 });
 
 it("reads no file where there is none, and refuses one that is not valid", async () => {
@@ -61,7 +61,7 @@ it("has a row for every score of the paper in the example plan", { tags: ["slow"
     place: { published: real },
     checkpoints: [{ path: "c5000", samples: 5000 }],
   });
-  const table = report.tables.find(({ kind }) => kind === "published");
+  const table = report.published;
   expect(table?.note).not.toContain("Not in the main tables");
   expect(table?.rows).toHaveLength(published.length);
 });

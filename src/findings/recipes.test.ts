@@ -1,10 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { drawnPage } from "../report/drawn-page.test-util.js";
-import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
 import { findRecipe } from "./recipes.js";
-import { type ReportOfOptions, reportOf } from "./report-of.test-util.js";
+import { markdownOf, type ReportOfOptions, reportOf } from "./report-of.test-util.js";
 
 const PLAN = `
 name: small
@@ -53,7 +52,7 @@ describe("recipes", () => {
   });
 
   it("are in Markdown and on the page, where rows link to them", async () => {
-    expect(experimentMarkdown(report)).toContain(`\`\`\`yaml\n${report.recipes[1]?.text}\`\`\`\n`);
+    expect(markdownOf(report)).toContain(`\`\`\`yaml\n${report.recipes[1]?.text}\`\`\`\n`);
     const html = await drawnPage(experimentPage(report));
     expect(html).toContain(`<code>${report.recipes[3]?.command}</code>`);
     expect(html).toContain('<a href="#recipe-layer-swap-math-1-x-swahili-1-bottom-2">layer swap, default');

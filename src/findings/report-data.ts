@@ -1,19 +1,7 @@
 import type { Grid, Lines, NumberCell, Scale, Score, Span, Table } from "../report/index.js";
 
-export interface ReportTable extends Required<Table> {
-  readonly kind:
-    | "variants"
-    | "scores"
-    | "lead"
-    | "published"
-    | "search"
-    | "line"
-    | "overlap"
-    | "selection"
-    | "flips"
-    | "language"
-    | "cost";
-}
+/** A table with files of its own. */
+export type ReportTable = Required<Table>;
 
 /** The models of a family or merge, which are averaged. */
 export interface OverviewRow {
@@ -257,12 +245,16 @@ export interface ExperimentReport {
   /** What its 95% intervals are, in a sentence. */
   readonly intervals: string;
   readonly overviews: readonly Overview[];
-  /** With a matrix: each variant with its report. Then this report has the tables that compare them, scores and cost. */
+  /** With a matrix: each variant with its report. Then this report compares them, and has scores and cost. */
   readonly variants: readonly ReportVariant[];
   /** With a matrix: which row is highest in how many variants, in a sentence. */
   readonly verdict: string;
-  /** Every table, in the order of the report. */
-  readonly tables: readonly ReportTable[];
+  /** With a matrix: a table for each task, with a row for each variant. */
+  readonly compared: readonly ReportTable[];
+  /** Scores that somebody published beside those of the same rows; undefined if there are none. */
+  readonly published?: ReportTable | undefined;
+  /** The checkpoints of each family that chose among them. */
+  readonly selections: readonly ReportTable[];
   readonly heatmaps: readonly ReportHeatmap[];
   /** Rounds, then merges with `figure: line`. */
   readonly lines: readonly ReportLines[];

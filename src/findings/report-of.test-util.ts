@@ -10,8 +10,12 @@ import { Store } from "../experiment/run/store.js";
 import type { Facts, Results } from "../experiment/steps/facts.js";
 import type { EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "../experiment/steps/result.js";
 import type { EvaluateStep } from "../experiment/steps/step.js";
+import { tablesOf } from "../report/figures.js";
+import { pageMarkdown } from "../report/page-markdown.js";
 import { type Cell, isNumber, type Table } from "../report/table.js";
 import { gatherReport } from "./gather.js";
+import { experimentPage } from "./page.js";
+import type { ExperimentReport } from "./report-data.js";
 
 /** The cells of a row that are numbers. */
 export const numbersOf = (row: readonly Cell[] = []) => row.filter(isNumber);
@@ -19,6 +23,12 @@ export const numbersOf = (row: readonly Cell[] = []) => row.filter(isNumber);
 /** The numbers of the row with a label. */
 export const rowOf = (table: Table | undefined, label: string) =>
   numbersOf(table?.rows.find(([first]) => first === label));
+
+/** A report in Markdown. */
+export const markdownOf = (report: ExperimentReport) => pageMarkdown(experimentPage(report));
+
+/** The tables of a report that have files. */
+export const tablesIn = (report: ExperimentReport) => tablesOf(experimentPage(report));
 
 /** Results of a fake world, and the places of its models. */
 class FakeStore extends Store {

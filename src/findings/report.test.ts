@@ -4,9 +4,8 @@ import type { EvaluateStep } from "../experiment/steps/step.js";
 import { drawnPage } from "../report/drawn-page.test-util.js";
 import { drawnFigure, reportPage } from "../report/page.js";
 import { csvLines, latexText } from "../report/render.js";
-import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
-import { reportOf, rowOf } from "./report-of.test-util.js";
+import { markdownOf, reportOf, rowOf, tablesIn } from "./report-of.test-util.js";
 import { scoresTable } from "./tables.js";
 
 const PLAN = `
@@ -103,32 +102,32 @@ describe("the data of a report", () => {
   });
 
   it("has the language of the answers, weighted by items where a search asked in parts", () => {
-    expect(report.tables.some(({ id }) => id === "language")).toBe(false);
+    expect(tablesIn(report).some(({ id }) => id === "language")).toBe(false);
     const asides = [{ metric: "in_language", title: "in the asked language", value: 0.25, items: 3 }];
     const { report: measured } = reportOf(PLAN, strength, { asides });
-    const table = measured.tables.find(({ id }) => id === "language");
+    const table = tablesIn(measured).find(({ id }) => id === "language");
     expect(table?.columns).toEqual(["model", "task", "in the asked language", "of answers"]);
     // Three answers in one part; the rows of a task are together.
     expect(rowOf(table, "base").map(({ value }) => value)).toEqual([0.25, 3]);
     const tasks = table?.rows.map(([, task]) => task) ?? [];
     expect(tasks.filter((task, i) => task !== tasks[i - 1])).toEqual([...new Set(tasks)]);
     expect(table?.rows).toHaveLength(measured.scores.filter(({ isReported }) => isReported).length);
-    expect(experimentMarkdown(measured)).toContain("## The language of the answers");
+    expect(markdownOf(measured)).toContain("## The language of the answers");
   });
 
   it("exists before any step is done", async () => {
     const { report: early } = reportOf(PLAN, strength, { isFinished: false });
-    expect(experimentMarkdown(early)).toContain("Incomplete. Steps: 0 done");
+    expect(markdownOf(early)).toContain("Incomplete. Steps: 0 done");
     expect(await drawnPage(experimentPage(early))).toContain("no &lt;memory&gt;");
   });
 });
 
 describe("formats", () => {
-  const table = report.tables.find(({ id }) => id === "main-mgsm_sw");
+  const table = tablesIn(report).find(({ id }) => id === "main-mgsm_sw");
   if (!table) throw new Error("no table");
 
   it("are Markdown", () => {
-    const text = experimentMarkdown(report);
+    const text = markdownOf(report);
     const value = (right: number) => (100 * heldShare(right)).toFixed(1);
     expect(text).toContain("# A \\<small\\> experiment & more");
     expect(text).toContain("Not \\| real");
@@ -148,7 +147,7 @@ describe("formats", () => {
     expect(csvLines(scoresTable(silent)).find((line) => line.startsWith("math-1,"))).toMatch(
       /,20,20,3,"engine, float32"$/,
     );
-    expect(experimentMarkdown(silent)).toMatch(/\| math-1 \|.*\| 20, 3 unanswered \|/);
+    expect(markdownOf(silent)).toMatch(/\| math-1 \|.*\| 20, 3 unanswered \|/);
     expect(silent.notes).toContain(
       '6 items in 2 scores had no answer that could be judged, and are left out of means; see "Every score".',
     );
@@ -158,7 +157,7 @@ describe("formats", () => {
   it("say what ran the models", () => {
     const backendOf = (evaluate: string) => {
       const { report } = reportOf(PLAN.replace(/^evaluate: \{/m, `evaluate: { ${evaluate},`), strength);
-      for (const text of [experimentMarkdown(report).replaceAll("\\", ""), experimentPage(report).state?.text]) {
+      for (const text of [markdownOf(report).replaceAll("\\", ""), experimentPage(report).state?.text]) {
         expect(text).toContain(`Evaluated with: ${report.backend}.`);
       }
       return report.backend;
@@ -186,7 +185,7 @@ describe("formats", () => {
     expect(whole).toContain("prefers-color-scheme: dark");
     const page = await drawnPage(experimentPage(report));
     expect(page).toContain("<h1>A &lt;small&gt; experiment &amp; more</h1>");
-    for (const id of ["overview", "grids", "search", "flips", "scores", "cost"]) {
+    for (const id of ["overview", "grids", "search", "flips", "scores", "costs"]) {
       expect(page).toContain(`href="#${id}"`);
       expect(page).toContain(`id="${id}"`);
     }

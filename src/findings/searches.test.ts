@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import type { EvaluateStep } from "../experiment/steps/step.js";
 import { drawnPage } from "../report/drawn-page.test-util.js";
 import { csvLines, latexText } from "../report/render.js";
-import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
-import { numbersOf, reportOf } from "./report-of.test-util.js";
+import { markdownOf, numbersOf, reportOf, tablesIn } from "./report-of.test-util.js";
+import { flipsTable } from "./tables.js";
 
 const plan = (grid: string, search = "", recipe = "") => `
 name: small
@@ -27,8 +27,8 @@ function strength({ model }: EvaluateStep): number {
 }
 
 describe("halving", () => {
-  const { searches, tables } = reportOf(plan(GRID, ", how: halving"), strength).report;
-  const [search] = searches;
+  const { report } = reportOf(plan(GRID, ", how: halving"), strength);
+  const [search] = report.searches;
 
   it("is reported round by round", () => {
     // 16 of 20 items are the search's: 4, 8, 16 in three rounds, in which half of 9, rounded up, stay at most.
@@ -49,7 +49,7 @@ describe("halving", () => {
   it("lists every configuration, the chosen one first", () => {
     expect(search?.configurations).toHaveLength(9);
     expect(search?.configurations[0]).toMatchObject({ label: search?.chosen, isChosen: true, round: 3, items: 16 });
-    const rounds = tables.find(({ id }) => id === "search-graft-of-math-and-swahili-rounds");
+    const rounds = tablesIn(report).find(({ id }) => id === "search-graft-of-math-and-swahili-rounds");
     expect(rounds?.rows[0]).toMatchObject(["1", { value: 9 }, { value: 4 }, { value: expect.any(Number) }]);
   });
 });
@@ -61,8 +61,8 @@ it("reports an unfinished search", () => {
     /^Successive halving of 9 configurations in 3 rounds \(none of them done\)/,
   );
   expect(none.searches[0]?.summary).toContain("Nothing is chosen yet.");
-  expect(none.tables.filter(({ kind }) => kind === "search")).toEqual([]);
-  expect(experimentMarkdown(none)).toContain("graft of math and swahili: Successive halving of 9");
+  expect(tablesIn(none).filter(({ id }) => id.startsWith("search-"))).toEqual([]);
+  expect(markdownOf(none)).toContain("### Configurations of graft of math and swahili\n\nSuccessive halving of 9");
   const [one] = after(1).searches;
   expect(one?.rounds).toHaveLength(1);
   expect(one?.configurations).toHaveLength(9);
@@ -70,12 +70,10 @@ it("reports an unfinished search", () => {
 });
 
 it("reports a tie with the default", () => {
-  const { searches, tables } = reportOf(plan(GRID), ({ model }) =>
-    typeof model === "object" && model.top === 0 ? 5 : 1,
-  ).report;
-  const [search] = searches;
+  const { report } = reportOf(plan(GRID), ({ model }) => (typeof model === "object" && model.top === 0 ? 5 : 1));
+  const [search] = report.searches;
   // Tied on every item, which is not certainty; the others lack four of ten items.
-  const table = tables.find(({ id }) => id === search?.id);
+  const table = tablesIn(report).find(({ id }) => id === search?.id);
   const shown = table?.rows.map((row) => numbersOf(row).slice(1, 3)) ?? [];
   expect(shown).toHaveLength(9);
   for (const [behind, margin] of shown.slice(0, 3)) {
@@ -133,26 +131,27 @@ describe("every table", () => {
   const { report } = reportOf(plan(GRID), strength);
 
   it("is written as CSV and LaTeX", () => {
-    expect(report.tables.map(({ id, kind }) => [id, kind])).toEqual([
-      ["main-mgsm_sw", "scores"],
-      ["search-graft-of-math-and-swahili", "search"],
-      ["gained-lost", "flips"],
-      ["cost", "cost"],
+    const tables = tablesIn(report);
+    expect(tables.map(({ id }) => id)).toEqual([
+      "main-mgsm_sw",
+      "grid-graft-of-math-and-swahili-1",
+      "search-graft-of-math-and-swahili",
+      "cost",
     ]);
-    for (const table of report.tables) {
+    for (const table of [...tables, flipsTable(report.flips)]) {
       const lines = csvLines(table);
       expect(lines).toHaveLength(1 + table.rows.length);
       expect(latexText(table)).toContain("\\begin{tabular}{l");
     }
-    const cost = report.tables.at(-1) as (typeof report.tables)[number];
+    const cost = tables.at(-1) as (typeof tables)[number];
     expect(csvLines(cost).join("\n")).toMatch(/^,steps,time\nevaluations,3,6\nevaluations of merges,\d+,\d+$/);
-    const main = report.tables[0] as (typeof report.tables)[number];
+    const main = tables[0] as (typeof tables)[number];
     expect(csvLines(main)[1]).toMatch(/^base,,0,0,0\.489\d+$/);
     expect(latexText(main)).toContain("\\begin{tabular}{llrrr}");
   });
 
   it("aligns words left in Markdown and explains its intervals", () => {
-    const text = experimentMarkdown(report);
+    const text = markdownOf(report);
     expect(text).toContain(
       "| model | task | protocol | score | 95% interval | items |\n| --- | --- | --- | ---: | ---: | ---: |",
     );

@@ -3,10 +3,9 @@ import { FakeWorld } from "../experiment/plan/fake-world.test-util.js";
 import type { EvaluateStep } from "../experiment/steps/step.js";
 import { csvLines } from "../report/render.js";
 import { statusLines } from "./dry-run-and-status.js";
-import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
 import { findRecipe } from "./recipes.js";
-import { reportOf } from "./report-of.test-util.js";
+import { markdownOf, reportOf } from "./report-of.test-util.js";
 
 const plan = (select: string) => `
 name: small
@@ -65,7 +64,7 @@ it("refuses checkpoints that lost more than a guard allows", () => {
   // There is no third, and nothing waits for it.
   expect([waiting, report.warnings]).toEqual([[], []]);
   expect(souped?.source).toMatchObject({ models: [expect.any(String), expect.any(String)] });
-  const table = report.tables.find(({ kind }) => kind === "selection");
+  const table = report.selections[0];
   expect(table?.note).toBe(
     "2 of 6 checkpoints kept; 3 wanted. Best first by gsm; tied ones in the order of the plan. Guards: mmlu: at most 10 below the base's 80.0. They refused 4.",
   );
@@ -74,7 +73,7 @@ it("refuses checkpoints that lost more than a guard allows", () => {
   expect(lines[1]).toMatch(/^run-a after 8 samples,0\.9,-0\.2\d*,refused by mmlu$/);
   expect(lines[5]).toMatch(/^run-b after 4 samples,0\.6,-0\.1\d*,kept as math-1$/);
   expect(lines[6]).toMatch(/^run-a after 4 samples,0\.5,0,kept as math-2$/);
-  expect(experimentMarkdown(report)).toContain("| refused by mmlu |");
+  expect(markdownOf(report)).toContain("| refused by mmlu |");
 });
 
 it("merges nothing where guards leave no expert, and says so", () => {
@@ -88,7 +87,7 @@ it("merges nothing where guards leave no expert, and says so", () => {
     "Without these checkpoints, there is no model of souped.",
   ];
   expect(report.warnings).toEqual(warnings);
-  expect(experimentMarkdown(report).split("\n")[5]).toBe(`**${warnings.join(" ")}**`);
+  expect(markdownOf(report)).toMatch(/^\*\*.*Guards refused all 6 checkpoints.*\*\*$/m);
   expect(experimentPage(report).state).toMatchObject({ isOpen: true });
   expect(experimentPage(report).state?.text).toContain(warnings.join(" "));
   expect(statusLines({ ...status, seconds: 0 })).toContain(`warning  ${warnings[0]}`);
@@ -103,7 +102,7 @@ it("merges nothing where guards leave no expert, and says so", () => {
 it("keeps one checkpoint of all runs with the same data", () => {
   const { selection, report } = run("top: 2, by: gsm, one_per: data");
   expect(names(selection)).toEqual(["math-1: run-a after 8 samples", "math-2: run-c after 8 samples"]);
-  const table = report.tables.find(({ kind }) => kind === "selection");
+  const table = report.selections[0];
   expect(table?.rows.map(([origin, , outcome]) => `${origin}: ${outcome}`)).toEqual([
     "run-a after 8 samples: kept as math-1",
     "run-b after 8 samples: same data as math-1",
@@ -112,9 +111,7 @@ it("keeps one checkpoint of all runs with the same data", () => {
     "run-b after 4 samples: same data as math-1",
     "run-a after 4 samples: same run as math-1",
   ]);
-  expect(
-    run("top: 1, by: gsm, one_per: data").report.tables.find(({ kind }) => kind === "selection")?.rows[2]?.[2],
-  ).toBe("below the best 1");
+  expect(run("top: 1, by: gsm, one_per: data").report.selections[0]?.rows[2]?.[2]).toBe("below the best 1");
 });
 
 it("keeps the keys of plans without guards", () => {

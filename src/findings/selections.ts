@@ -16,7 +16,6 @@ export function selectionTable({ family, top, by, guards, checkpoints }: Selecti
   const decided = by.map((task) => sheet.titleOf(task)).join(" and ");
   return {
     id: `checkpoints-${family}`,
-    kind: "selection",
     title: `Checkpoints of ${family}`,
     note: [
       `${kept} of ${plural(checkpoints.length, "checkpoint")} kept; ${top} wanted. Best first by ${decided}${by.length > 1 ? ", on average" : ""}; tied ones in the order of the plan.`,
@@ -52,8 +51,11 @@ function points(value: number | undefined, scale: "share" | "points"): number | 
   return value !== undefined && scale === "points" ? 100 * value : value;
 }
 
-/** A row for each published score whose task and row the main tables have. */
-export function publishedTable(published: readonly PublishedScore[], overviews: readonly Overview[]): ReportTable {
+/** A row for each published score whose task and row the main tables have; undefined if none are. */
+export function publishedTable(
+  published: readonly PublishedScore[],
+  overviews: readonly Overview[],
+): ReportTable | undefined {
   const rows: Cell[][] = [];
   const missing: string[] = [];
   for (const { task, row, score, min, max } of published) {
@@ -69,10 +71,10 @@ export function publishedTable(published: readonly PublishedScore[], overviews: 
     const printed = [score, min, max].map((value) => ({ value: onScale(value, scale), scale, digits: 1 }));
     rows.push([overview.title, row, own, ...range.map((value) => ({ value, scale })), ...printed]);
   }
+  if (rows.length === 0) return undefined;
   const absent = missing.length === 0 ? "" : ` Not in the main tables: ${formatSome(missing)}.`;
   return {
     id: "published",
-    kind: "published",
     title: "Published scores",
     note: `Means over the models of a row, with their minimum and maximum. Other prompts give other absolute numbers.${absent}`,
     columns: ["task", "row", "score", "min", "max", "published", "published min", "published max"],

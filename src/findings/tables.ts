@@ -16,30 +16,6 @@ const number = (value: number | null | undefined, scale: NumberCell["scale"]): N
 
 const signed = (value: number | undefined, scale: NumberCell["scale"]) => ({ ...number(value, scale), isSigned: true });
 
-export function overviewTable(overview: Overview): ReportTable {
-  const { id, title, protocol, items, choice, verdict, missing, scale, bars } = overview;
-  const hasSeveral = bars.some((bar) => bar.count > 1);
-  const hasDetail = bars.some(({ detail }) => detail !== "");
-  return {
-    id,
-    kind: "scores",
-    title,
-    note: [`On ${items}; ${protocol}.`, INTERVALS, choice, verdict, missing].filter((part) => part !== "").join(" "),
-    columns: [
-      ...["", ...(hasDetail ? ["what it is"] : []), hasSeveral ? "mean" : "score", "95% from", "95% to"],
-      ...(hasSeveral ? ["min", "max", "models"] : []),
-    ],
-    rows: bars.map(({ label, detail, mean, isBest, interval, low, high, ...bar }): Cell[] => [
-      label,
-      ...(hasDetail ? [detail] : []),
-      { ...number(mean, scale), isBest },
-      ...[interval?.low, interval?.high].map((value) => number(value, scale)),
-      ...(hasSeveral ? [low, high].map((value) => number(bar.count > 1 ? value : null, scale)) : []),
-      ...(hasSeveral ? [count(bar.count)] : []),
-    ]),
-  };
-}
-
 /** How far the highest row is above the others; undefined if nothing is known. */
 export function leadsTable({ id, title, scale, bars, leads }: Overview): ReportTable | undefined {
   const first = bars
@@ -67,7 +43,6 @@ type LeadTable = Pick<ReportTable, "id" | "title" | "note"> & Pick<Overview, "sc
 function leadTable({ scale, leads, ...head }: LeadTable): ReportTable {
   return {
     ...head,
-    kind: "lead",
     columns: ["over", "difference", "95% from", "95% to", "p (Holm)", "detectable", "resampled"],
     rows: leads.map(({ over, difference, interval, pValue, detectable, resampled }): Cell[] => [
       over,
@@ -95,7 +70,6 @@ export function searchTables(search: SearchRow): ReportTable[] {
 function configurationsTable({ id, group, configurations, rounds, summary }: SearchRow): ReportTable {
   return {
     id,
-    kind: "search",
     title: `Configurations of ${group}`,
     note: `${summary} Differences are from the best of the same round, on the same items; ± is a 95% interval, with none where no item differs.`,
     columns: [
@@ -115,7 +89,6 @@ function configurationsTable({ id, group, configurations, rounds, summary }: Sea
 function roundsTable({ id, group, rounds }: SearchRow): ReportTable {
   return {
     id: `${id}-rounds`,
-    kind: "search",
     title: `Rounds of the search among ${group}`,
     note: "Items are those that each configuration had been asked by then. Dropped: the worse ones (of tied ones the later in the plan) and those significantly worse than the best.",
     columns: ["round", "configurations", "items", "dropped"],
@@ -133,7 +106,6 @@ function progressTable({ id, group, how, evaluated }: SearchRow): ReportTable {
     : "";
   return {
     id: `${id}-progress`,
-    kind: "search",
     title: `Progress of the search in ${group}`,
     note: `Scores on the items of the search, in the order of evaluation.${generations}`,
     columns: ["evaluation", ...(isAdaptive ? ["generation"] : []), "configuration", "score", "best so far"],
@@ -149,7 +121,6 @@ function progressTable({ id, group, how, evaluated }: SearchRow): ReportTable {
 export function flipsTable(flips: readonly Flips[]): ReportTable {
   return {
     id: "gained-lost",
-    kind: "flips",
     title: "What each merge gained and lost",
     note: `Items that became right, and that became wrong, against a model that the merge could replace, and the p of McNemar's exact test, or of sign flips where items are not just right or wrong. ${DIFFERENCES}`,
     columns: ["merge", "against", "task", "difference", "95% from", "95% to", "gained", "lost", "p"],
@@ -169,7 +140,6 @@ export function languageTable(scores: readonly ScoreRow[]): ReportTable {
   const titles = [...new Set(rows.flatMap(({ asides }) => asides.map(({ title }) => title)))];
   return {
     id: "language",
-    kind: "language",
     title: "The language of the answers",
     note: "Mean over answers of the share of their letters in passages of the asked language (franc's trigrams) and in its script. Reasoning between think tags is measured apart. Answers without letters, or too short to tell, are left out.",
     columns: ["model", "task", ...titles.flatMap((title) => [title, "of answers"])],
@@ -186,7 +156,6 @@ export function languageTable(scores: readonly ScoreRow[]): ReportTable {
 export function costTable({ rows }: ExperimentReport["cost"]): ReportTable {
   return {
     id: "cost",
-    kind: "cost",
     title: "What it cost",
     note: "Seconds of all steps of a kind together.",
     columns: ["", "steps", "time"],

@@ -6,9 +6,8 @@ import { wilsonInterval } from "../evaluate/index.js";
 import type { EvaluateStep } from "../experiment/steps/step.js";
 import { isNumber } from "../report/table.js";
 import { writeReport } from "./files.js";
-import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
-import { reportOf } from "./report-of.test-util.js";
+import { markdownOf, reportOf, tablesIn } from "./report-of.test-util.js";
 
 const PLAN = `
 name: ways
@@ -40,12 +39,8 @@ const { report } = reportOf(PLAN, strength);
 
 describe("the report of a matrix", () => {
   it("compares the variants on each task as the plan writes it, the deciding one first", () => {
-    expect(report.tables.map(({ id, kind }) => [id, kind])).toEqual([
-      ["variants-mgsm_language", "variants"],
-      ["variants-mgsm_en", "variants"],
-      ["cost", "cost"],
-    ]);
-    const [table] = report.tables;
+    expect(tablesIn(report).map(({ id }) => id)).toEqual(["variants-mgsm_language", "variants-mgsm_en", "cost"]);
+    const [table] = report.compared;
     expect(table?.title).toBe("mgsm_sw, mgsm_te");
     // A control is no row, and the variant without a search has one row for its only configuration.
     const chosen = "swap, chosen on these items";
@@ -68,7 +63,7 @@ describe("the report of a matrix", () => {
     const best = reportOf(PLAN.replace(/, merges: \[.*\]/, ""), (step) =>
       step.request.task === "mgsm_te" ? 5 : strength(step),
     );
-    const [table] = best.report.tables;
+    const [table] = best.report.compared;
     expect(table?.columns.slice(5)).toEqual(["swap, default", "swap, chosen on these items"]);
     expect(table?.rows[1]?.slice(5)).toMatchObject([{ value: 0.5 }, { value: 0.5 }]);
     expect(table?.rows[2]?.slice(5)).toMatchObject([{ value: 0.4 }, { value: 0.45 }]);
@@ -101,7 +96,7 @@ describe("the report of a matrix", () => {
     const own = report.variants[0]?.report;
     expect(own && experimentPage(own, true).up).toEqual({ text: "All variants", href: "../../index.html" });
     expect(own && experimentPage(own).up).toBeUndefined();
-    expect(experimentMarkdown(report)).toContain("- [Telugu](<variants/Telugu/report.md>)");
+    expect(markdownOf(report)).toContain("| [Telugu](<variants/Telugu/report.md>) | 10.0 |");
   });
 
   it("says which variants are incomplete", () => {

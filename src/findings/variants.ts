@@ -15,7 +15,7 @@ interface Placed {
 
 /** The tables that compare the variants, that of the deciding task first; and which row is highest how often. */
 export function compareVariants(variants: readonly PlannedVariant[]): {
-  readonly tables: readonly ReportTable[];
+  readonly compared: readonly ReportTable[];
   readonly verdict: string;
 } {
   const placed = variants.flatMap((variant) =>
@@ -27,7 +27,7 @@ export function compareVariants(variants: readonly PlannedVariant[]): {
     group.some(({ task, variant }) => task === decidingTask(variant.plan));
   const groups = [...groupBy(placed, ({ task }) => task).values()];
   const sorted = groups.toSorted((a, b) => Number(isDeciding(b)) - Number(isDeciding(a)));
-  return { tables: sorted.map((group) => variantsTable(group, variants)), verdict: describeHighest(sorted[0] ?? []) };
+  return { compared: sorted.map((group) => variantsTable(group, variants)), verdict: describeHighest(sorted[0] ?? []) };
 }
 
 /** `mgsm_{language}` of `mgsm_sw`, where the variant has no other language. */
@@ -62,7 +62,6 @@ function variantsTable(group: readonly Placed[], variants: readonly PlannedVaria
   const name = first.task.replace(/\.ya?ml$|[{}]/g, "").replace(/\W+/g, "-");
   return {
     id: `variants-${name}`,
-    kind: "variants",
     title: titles.join(", "),
     note: `${scale === "share" ? "Percent right" : "Scores"}; a row for each variant. In bold: significantly above every other row of the variant's own table. A mean is of all variants, where all have it. ${describeHighest(group)}`.trim(),
     columns: ["variant", ...labels],

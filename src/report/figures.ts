@@ -1,6 +1,6 @@
 // A report as plain values: sections of figures. Renderers round numbers and place them on axes.
 import type { Scale, Score, Span } from "./scores.js";
-import { type Cell, formatNumber, right, type Table } from "./table.js";
+import { type Cell, count, formatNumber, type NumberCell, right, type Table } from "./table.js";
 
 interface Verdict {
   readonly title: string;
@@ -39,6 +39,7 @@ export type Figure =
   | (Commands & { readonly kind: "commands" });
 
 interface Captioned {
+  /** Link target, and name of the files that have its numbers as a table. Default: neither. */
   readonly id?: string;
   readonly title?: string;
   readonly note?: string;
@@ -104,6 +105,8 @@ export interface Lines extends Captioned {
   }[];
   /** Dashed lines across the figure. */
   readonly references: readonly { readonly label: string; readonly mean: number }[];
+  /** Its numbers. Default: they are in a table beside it. */
+  readonly table?: Table;
 }
 
 export interface Commands extends Captioned {
@@ -144,4 +147,54 @@ export function gridTable(grid: Grid): Table {
     columns: [rowTitle === "" ? columnTitle : `${rowTitle} \\ ${columnTitle}`, ...columns.map(right)],
     rows: rows.map((label, row) => [label, ...columns.map((_, column) => cellAt(row, column))]),
   };
+}
+
+/** The numbers of bars, over one model or several. */
+function barsTable({ scale, rows }: Bars): Table {
+  const hasSeveral = rows.some((row) => row.count > 1);
+  const hasDetail = rows.some(({ detail }) => detail !== "");
+  const number = (value: number | null | undefined): NumberCell => ({ value: value ?? null, scale });
+  return {
+    columns: [
+      ...["", ...(hasDetail ? ["what it is"] : []), hasSeveral ? "mean" : "score", "95% from", "95% to"],
+      ...(hasSeveral ? ["min", "max", "models"] : []),
+    ],
+    rows: rows.map(({ label, detail, mean, isBest, interval, low, high, ...row }): Cell[] => [
+      label,
+      ...(hasDetail ? [detail] : []),
+      { ...number(mean), isBest },
+      ...[interval?.low, interval?.high].map(number),
+      ...(hasSeveral ? [low, high].map((value) => number(row.count > 1 ? value : null)) : []),
+      ...(hasSeveral ? [count(row.count)] : []),
+    ]),
+  };
+}
+
+function numbersOf(figure: Exclude<Figure, { kind: "commands" }>): Table | undefined {
+  if (figure.kind === "bars") return barsTable(figure);
+  if (figure.kind === "grid") return gridTable(figure);
+  return figure.kind === "lines" ? figure.table : figure;
+}
+
+/**
+ * The numbers of a figure, under its title and all that is said about it, which may be empty. Undefined if another figure
+ * has them.
+ */
+export function tableOf(figure: Figure): Required<Table> | undefined {
+  if (figure.kind === "commands") return undefined;
+  const table = numbersOf(figure);
+  const { id = "", title = "", note = "" } = figure;
+  const verdict = "verdict" in figure ? figure.verdict : "";
+  const said = [note, verdict].filter((text) => text !== "").join(" ");
+  return table && { id, title, note: said, columns: table.columns, rows: table.rows };
+}
+
+/** The tables of a page that have files, each with what its section says. */
+export function tablesOf({ sections }: Pick<Page, "sections">): Required<Table>[] {
+  return sections.flatMap(({ title, lead = "", figures }) => {
+    const tables = figures.flatMap((figure) => tableOf(figure) ?? []);
+    return tables
+      .filter(({ id, rows }) => id !== "" && rows.length > 0)
+      .map((table) => ({ ...table, title: table.title || title, note: `${lead} ${table.note}`.trim() }));
+  });
 }

@@ -3,16 +3,17 @@ export {
   type Commands,
   type Figure,
   type Grid,
-  gridTable,
   type Lines,
   layerGrid,
   type Page,
   type Section,
   type TableFigure,
+  tablesOf,
 } from "./figures.js";
 export { type Heatmap, heatmapLines, heatmapSvg } from "./heatmap.js";
 export { type LogEntry, lossPage } from "./loss-page.js";
 export { formatTick, pageWithData, reportPage } from "./page.js";
+export { pageMarkdown } from "./page-markdown.js";
 export { type ProgressDisplay, type ShownProgress, SILENT, showProgress } from "./progress.js";
 export { csvLines, escapeMarkdown, latexText, markdownLines, terminalLines } from "./render.js";
 export { ownClass, type Scale, type Score, type Span, scoreAxis } from "./scores.js";

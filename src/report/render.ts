@@ -38,7 +38,13 @@ export function markdownLines(table: Table): string[] {
   const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
   const text = (cell: Cell) => {
     const own = escapeMarkdown(formatCell(cell));
-    return isBest(cell) ? `**${own}**` : own;
+    if (typeof cell === "string" || isNumber(cell)) return isBest(cell) ? `**${own}**` : own;
+    const { small, href, lists } = cell;
+    // It would unfold them.
+    if (lists) return "";
+    // A page that is linked to has its Markdown beside it.
+    const linked = href === undefined ? own : `[${own}](<${href.replace(/index\.html$/, "report.md")}>)`;
+    return small === undefined ? linked : `${linked} (${escapeMarkdown(small)})`;
   };
   return [
     line(columns.map(({ label }) => escapeMarkdown(label))),

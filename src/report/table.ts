@@ -17,7 +17,7 @@ export interface NumberCell {
   readonly range?: (Span & { readonly count: number }) | undefined;
 }
 
-/** Words with more than their text. A table that is not on a page has only the text. */
+/** Words with more than their text. A table that is not on a page has the text or counts only. */
 export interface TextCell {
   readonly text: string;
   /** A smaller line below. */
@@ -89,5 +89,6 @@ export function formatSpan(span: Span | undefined, cell: Omit<NumberCell, "value
 /** A cell as text, without marks. */
 export function formatCell(cell: Cell): string {
   if (typeof cell === "string") return cell;
-  return isNumber(cell) ? formatNumber(cell) : cell.text;
+  if (isNumber(cell)) return formatNumber(cell);
+  return cell.balance ? `${cell.balance.lost} | ${cell.balance.gained}` : cell.text;
 }

@@ -212,7 +212,7 @@ async function report(
   const folder = join(experiment.out, REPORT);
   await writeReport(folder, data);
   if (flags.json) return printJson(data);
-  const [compared] = data.tables.filter(({ kind }) => kind === "variants");
+  const [compared] = data.compared;
   if (compared) print([compared.title, "", ...terminalLines(compared), "", data.verdict]);
   print(data.overviews.filter(({ bars }) => bars.length > 0).flatMap((overview) => [...overviewLines(overview), ""]));
   for (const text of data.warnings) warn(text);
