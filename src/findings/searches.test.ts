@@ -167,3 +167,15 @@ describe("every table", () => {
     expect(page).not.toContain("1 more comparisons");
   });
 });
+
+it("draws the progress of a search in a space, with its configurations in a table", async () => {
+  const space = "space: { bottom: { from: 1, to: 3 }, top: { from: 0, to: 2 } }";
+  const { report } = reportOf(plan(space, ", how: cma-es, budget: 9"), strength);
+  const evaluated = report.searches[0]?.evaluated ?? [];
+  expect(evaluated.length).toBeGreaterThan(1);
+  const table = tablesIn(report).find(({ id }) => id === "search-graft-of-math-and-swahili-progress");
+  expect(table?.columns).toEqual(["evaluation", "generation", "configuration", "score", "best so far"]);
+  expect(table?.rows.map(([, , label]) => label)).toEqual(evaluated.map(({ label }) => label));
+  expect(markdownOf(report)).toContain("### Progress of the search in graft of math and swahili");
+  expect(await drawnPage(experimentPage(report))).toContain("best so far");
+});

@@ -49,19 +49,34 @@ function progressIn({ evaluated = [] }: SearchOutcome): SearchRow["evaluated"] {
 }
 
 /** The score of each evaluation in a space, and the best so far. */
-export function progressFigure({ group, evaluated }: Pick<SearchRow, "group" | "evaluated">): Lines {
-  const numbered = evaluated.map((one, i) => ({ ...one, x: i + 1 })).filter(({ mean }) => Number.isFinite(mean));
+export function progressFigure({ id, group, how, evaluated }: SearchRow): Lines {
+  const isAdaptive = how === "cma-es";
+  const generations = isAdaptive
+    ? " Generation 0 is what the plan names; a configuration that is proposed again is not evaluated again."
+    : "";
+  const numbered = evaluated.map((one, i) => ({ ...one, x: i + 1 }));
+  const drawn = numbered.filter(({ mean }) => Number.isFinite(mean));
   return {
+    id: `${id}-progress`,
     title: `Progress of the search in ${group}`,
-    note: "Scores on the items of the search, in the order of evaluation.",
+    note: `Scores on the items of the search, in the order of evaluation.${generations}`,
     verdict: "",
     xTitle: "evaluation",
     scale: "share",
     references: [],
     lines: [
-      { label: "best so far", points: numbered.map(({ x, best }) => ({ x, mean: best })) },
-      { label: "this evaluation", points: numbered.map(({ x, mean }) => ({ x, mean })) },
+      { label: "best so far", points: drawn.map(({ x, best }) => ({ x, mean: best })) },
+      { label: "this evaluation", points: drawn.map(({ x, mean }) => ({ x, mean })) },
     ],
+    table: {
+      columns: ["evaluation", ...(isAdaptive ? ["generation"] : []), "configuration", "score", "best so far"],
+      rows: numbered.map(({ x, label, mean, best, generation }) => [
+        String(x),
+        ...(isAdaptive ? [String(generation)] : []),
+        label,
+        ...[mean, best].map((value) => ({ value: Number.isFinite(value) ? value : null, scale: "share" }) as const),
+      ]),
+    },
   };
 }
 

@@ -60,11 +60,7 @@ const LEADS = `Differences on the same items. Where the models of both rows fill
 
 /** The rounds of a search, if there are several, and its configurations. */
 export function searchTables(search: SearchRow): ReportTable[] {
-  return [
-    ...(search.rounds.length > 1 ? [roundsTable(search)] : []),
-    configurationsTable(search),
-    ...(search.evaluated.length > 0 ? [progressTable(search)] : []),
-  ];
+  return [...(search.rounds.length > 1 ? [roundsTable(search)] : []), configurationsTable(search)];
 }
 
 function configurationsTable({ id, group, configurations, rounds, summary }: SearchRow): ReportTable {
@@ -95,25 +91,6 @@ function roundsTable({ id, group, rounds }: SearchRow): ReportTable {
     rows: rounds.map(({ configurations, items, dropped }, i) => [
       String(i + 1),
       ...[configurations, items, dropped].map(count),
-    ]),
-  };
-}
-
-function progressTable({ id, group, how, evaluated }: SearchRow): ReportTable {
-  const isAdaptive = how === "cma-es";
-  const generations = isAdaptive
-    ? " Generation 0 is what the plan names; a configuration that is proposed again is not evaluated again."
-    : "";
-  return {
-    id: `${id}-progress`,
-    title: `Progress of the search in ${group}`,
-    note: `Scores on the items of the search, in the order of evaluation.${generations}`,
-    columns: ["evaluation", ...(isAdaptive ? ["generation"] : []), "configuration", "score", "best so far"],
-    rows: evaluated.map(({ label, mean, best, generation }, i) => [
-      String(i + 1),
-      ...(isAdaptive ? [String(generation)] : []),
-      label,
-      ...[mean, best].map((value) => number(value, "share")),
     ]),
   };
 }

@@ -105,7 +105,7 @@ export interface Lines extends Captioned {
   }[];
   /** Dashed lines across the figure. */
   readonly references: readonly { readonly label: string; readonly mean: number }[];
-  /** Its numbers. Default: they are in a table beside it. */
+  /** Its numbers, for those who do not draw it. Default: none. */
   readonly table?: Table;
 }
 
@@ -177,8 +177,7 @@ function numbersOf(figure: Exclude<Figure, { kind: "commands" }>): Table | undef
 }
 
 /**
- * The numbers of a figure, under its title and all that is said about it, which may be empty. Undefined if another figure
- * has them.
+ * The numbers of a figure, under its title and all that is said about it, which may be empty. Undefined if it has none.
  */
 export function tableOf(figure: Figure): Required<Table> | undefined {
   if (figure.kind === "commands") return undefined;

@@ -29,7 +29,7 @@ function figureBlocks(figure: Figure): string[] {
   const table = tableOf(figure);
   if (!table) return [];
   const { id, title, note, rows } = table;
-  const isWhole = figure.kind !== "table" || figure.isWhole === true;
+  const isWhole = figure.kind === "table" ? figure.isWhole === true : figure.kind !== "lines";
   const shown = isWhole ? rows : rows.slice(0, MAX_ROWS);
   const more = rows.length - shown.length;
   return [
