@@ -70,9 +70,11 @@ export function variance(arrays: readonly Float32Array[]): void {
   const [first] = arrays;
   if (!first) return;
   for (let i = 0; i < first.length; i++) {
-    const shifted = arrays.map((array) => (array[i] ?? 0) - (first[i] ?? 0));
-    const mean = shifted.reduce((sum, y) => sum + y, 0) / arrays.length;
-    first[i] = shifted.reduce((sum, y) => sum + (y - mean) * (y - mean), 0) / arrays.length;
+    const shifted = arrays.slice(1).map((array) => (array[i] ?? 0) - (first[i] ?? 0));
+    const sum = shifted.reduce((total, y) => total + y, 0);
+    const squares = shifted.reduce((total, y) => total + y * y, 0);
+    const share = 1 / arrays.length;
+    first[i] = (squares - sum * sum * share) * share;
   }
 }
 

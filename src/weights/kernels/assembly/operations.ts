@@ -116,31 +116,35 @@ export function addProducts(a: usize, b: usize, n: i32, total: usize): void {
 }
 
 /**
- * The population variance of `count` buffers, element by element, into the first. Computed in float64 and rounded once,
- * so equal variances stay equal in any order of values; on differences from the first, so equal elements have variance
- * 0.
+ * The population variance of `count` buffers, element by element, into the first. Computed in float64 and rounded once, so
+ * equal variances stay equal in any order of values; on differences from the first, so equal elements have variance 0 and
+ * sum(d^2) - sum(d)^2 / count loses at most a digit: it is at least sum(d^2) / (count + 1).
  */
 export function variance(buffers: usize, count: i32, n: i32): void {
   const first = <usize>load<u32>(buffers);
   const tableEnd = buffers + (<usize>count << 2);
-  const k = f64x2.splat(<f64>count);
+  const share = f64x2.splat(1 / <f64>count);
   const end = <usize>n << 2;
-  for (let at: usize = 0; at < end; at += 8) {
-    const origin = f64x2.promote_low_f32x4(v128.load64_zero(first + at));
-    let sum = f64x2.splat(0);
-    for (let entry = buffers; entry < tableEnd; entry += 4) {
-      sum = f64x2.add(sum, f64x2.sub(f64x2.promote_low_f32x4(v128.load64_zero(<usize>load<u32>(entry) + at)), origin));
+  for (let at: usize = 0; at < end; at += 16) {
+    const origin0 = f64x2.promote_low_f32x4(v128.load64_zero(first + at));
+    const origin1 = f64x2.promote_low_f32x4(v128.load64_zero(first + at, 8));
+    let sum0 = f64x2.splat(0);
+    let sum1 = f64x2.splat(0);
+    let squares0 = f64x2.splat(0);
+    let squares1 = f64x2.splat(0);
+    for (let entry = buffers + 4; entry < tableEnd; entry += 4) {
+      const from = <usize>load<u32>(entry) + at;
+      const d0 = f64x2.sub(f64x2.promote_low_f32x4(v128.load64_zero(from)), origin0);
+      const d1 = f64x2.sub(f64x2.promote_low_f32x4(v128.load64_zero(from, 8)), origin1);
+      sum0 = f64x2.add(sum0, d0);
+      sum1 = f64x2.add(sum1, d1);
+      squares0 = f64x2.add(squares0, f64x2.mul(d0, d0));
+      squares1 = f64x2.add(squares1, f64x2.mul(d1, d1));
     }
-    const mean = f64x2.div(sum, k);
-    let squares = f64x2.splat(0);
-    for (let entry = buffers; entry < tableEnd; entry += 4) {
-      const d = f64x2.sub(
-        f64x2.sub(f64x2.promote_low_f32x4(v128.load64_zero(<usize>load<u32>(entry) + at)), origin),
-        mean,
-      );
-      squares = f64x2.add(squares, f64x2.mul(d, d));
-    }
-    v128.store64_lane(first + at, f32x4.demote_f64x2_zero(f64x2.div(squares, k)), 0);
+    const rest0 = f64x2.sub(squares0, f64x2.mul(f64x2.mul(sum0, sum0), share));
+    const rest1 = f64x2.sub(squares1, f64x2.mul(f64x2.mul(sum1, sum1), share));
+    v128.store64_lane(first + at, f32x4.demote_f64x2_zero(f64x2.mul(rest0, share)), 0);
+    v128.store64_lane(first + at, f32x4.demote_f64x2_zero(f64x2.mul(rest1, share)), 0, 8);
   }
 }
 
