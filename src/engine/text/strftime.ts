@@ -1,10 +1,6 @@
 // Dates as Python's strftime writes them in the C locale, for templates that give the date.
 
-const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-const MONTHS = [
-  ...["January", "February", "March", "April", "May", "June"],
-  ...["July", "August", "September", "October", "November", "December"],
-];
+const named = (options: Intl.DateTimeFormatOptions) => (date: Date) => date.toLocaleDateString("en-US", options);
 
 const two = (value: number) => String(value).padStart(2, "0");
 
@@ -15,10 +11,10 @@ function dayOfYear(date: Date): number {
 }
 
 const DIRECTIVES: Readonly<Record<string, (date: Date) => string>> = {
-  a: (date) => (DAYS[date.getDay()] ?? "").slice(0, 3),
-  A: (date) => DAYS[date.getDay()] ?? "",
-  b: (date) => (MONTHS[date.getMonth()] ?? "").slice(0, 3),
-  B: (date) => MONTHS[date.getMonth()] ?? "",
+  a: named({ weekday: "short" }),
+  A: named({ weekday: "long" }),
+  b: named({ month: "short" }),
+  B: named({ month: "long" }),
   d: (date) => two(date.getDate()),
   e: (date) => String(date.getDate()).padStart(2),
   F: (date) => formatTime(date, "%Y-%m-%d"),

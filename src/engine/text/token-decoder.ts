@@ -36,7 +36,8 @@ interface Plan {
 export function planDecoder(part: Part | undefined, cleanUp: boolean): () => PieceDecoder {
   const plan: Plan = { tokens: [], join: undefined, texts: [] };
   if (part) add(plan, part);
-  else plan.tokens.push(spaced);
+  // Without a decoder, tokens are separated by spaces.
+  else plan.tokens.push(() => each((token, i) => (i === 0 ? token : ` ${token}`)));
   if (cleanUp) for (const [from, to] of CLEAN_UP) plan.texts.push(() => replaceText(from, to));
   const join = plan.join ?? concatenate;
   return () =>
@@ -180,11 +181,6 @@ function replacer(part: Part): (token: string) => string {
 function each(change: (token: string, index: number) => string): TokenStage {
   let index = 0;
   return { push: (token) => [change(token, index++)], end: () => [] };
-}
-
-/** Without a decoder, tokens are separated by spaces. */
-function spaced(): TokenStage {
-  return each((token, i) => (i === 0 ? token : ` ${token}`));
 }
 
 /**

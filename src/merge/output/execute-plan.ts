@@ -22,6 +22,7 @@ import {
 import {
   ADAPTER_WEIGHTS,
   type FolderLayout,
+  foldersOf,
   layoutFolder,
   type Program,
   requireUnchanged,
@@ -180,7 +181,8 @@ class Execution {
   async check(): Promise<{ earlier: RunState | undefined; isComplete: boolean }> {
     const { resume = false, force = false, allowUnrelated = false } = this.#options;
     await this.#folder.recover();
-    const earlier = await this.#earlierRun();
+    const earlier = await this.#folder.earlierRun(this.#digest, this.#options);
+    if (earlier) await this.#checkInputs(earlier.inputs);
     if (resume && earlier === undefined) {
       const obstacle = await this.#obstacle();
       if (obstacle === undefined) return { earlier, isComplete: true };
@@ -200,19 +202,9 @@ class Execution {
         { option: "allowUnrelated" },
       );
     }
-    const folders = this.#plan.sources.flatMap(({ folder, adapter }) =>
-      adapter === undefined ? [folder] : [folder, adapter],
-    );
-    await this.#folder.check(folders, force);
+    await this.#folder.check([...this.#opened.sources.values()].flatMap(foldersOf), force);
     await this.#folder.checkSpace(this.#layout.shards.reduce((sum, shard) => sum + shard.bytes, 0));
     return { earlier, isComplete: false };
-  }
-
-  /** State of an interrupted run to resume. */
-  async #earlierRun(): Promise<RunState | undefined> {
-    const state = await this.#folder.earlierRun(this.#digest, this.#options);
-    if (state) await this.#checkInputs(state.inputs);
-    return state;
   }
 
   /** Why the output is not this plan's, complete; undefined if it is, `missing` if there is none of ours. */

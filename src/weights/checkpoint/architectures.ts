@@ -128,32 +128,17 @@ const DECODER = { stems: STEMS, layers: "layers", outside: OUTSIDE };
 
 type Family = Omit<Architecture, keyof typeof DECODER> & Partial<Architecture>;
 
+/** Families that name their tensors as Llama does. */
+const LIKE_LLAMA: Readonly<Record<string, readonly string[]>> = {
+  Llama: ["llama"], // Llama 1 to 3, Falcon 3, Yi, SmolLM, TinyLlama and others with its layout
+  Mistral: ["mistral", "ministral"],
+  "Qwen 2": ["qwen2", "qwen2_5_vl_text", "qwen2_vl_text"],
+  "Qwen 3": ["qwen3", "qwen3_vl_text"],
+  Granite: ["granite"],
+};
+
 const ARCHITECTURES: readonly Family[] = [
-  {
-    name: "Llama", // Llama 1 to 3, Falcon 3, Yi, SmolLM, TinyLlama and others with its layout
-    modelTypes: ["llama"],
-    parts: LLAMA_PARTS,
-  },
-  {
-    name: "Mistral",
-    modelTypes: ["mistral", "ministral"],
-    parts: LLAMA_PARTS,
-  },
-  {
-    name: "Qwen 2",
-    modelTypes: ["qwen2", "qwen2_5_vl_text", "qwen2_vl_text"],
-    parts: LLAMA_PARTS,
-  },
-  {
-    name: "Qwen 3",
-    modelTypes: ["qwen3", "qwen3_vl_text"],
-    parts: LLAMA_PARTS,
-  },
-  {
-    name: "Granite",
-    modelTypes: ["granite"],
-    parts: LLAMA_PARTS,
-  },
+  ...Object.entries(LIKE_LLAMA).map(([name, modelTypes]) => ({ name, modelTypes, parts: LLAMA_PARTS })),
   {
     name: "StarCoder 2",
     modelTypes: ["starcoder2"],

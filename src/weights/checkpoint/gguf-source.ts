@@ -1,5 +1,6 @@
 // A GGUF file as a checkpoint: its tensors under the names of a folder, and a folder with the configuration and the
 // tokenizer that its metadata describe.
+
 import { stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import {
@@ -20,6 +21,7 @@ import { ggufTokenizer } from "../gguf/tokenizer.js";
 import { Converter } from "../kernels/convert.js";
 import { BLOCKS, type StoredBlocks } from "../kernels/encodings.js";
 import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
+import { interleaved } from "../streaming/thread-work.js";
 import { type Architecture, findArchitecture, type LayerPart, type OutsidePart } from "./architectures.js";
 import type { GatheredRows } from "./checkpoint.js";
 
@@ -128,15 +130,10 @@ function deinterleaved(
       file: path,
     });
   }
-  const half = width / 2;
-  const placeOf = (row: number) => {
-    const inHead = row % width;
-    return row - inHead + (inHead < half ? 2 * inHead : 2 * (inHead - half) + 1);
-  };
   return {
     parts: [{ file, offset }],
     part: new Uint8Array(rows),
-    row: Int32Array.from({ length: rows }, (_, row) => placeOf(row)),
+    row: Int32Array.from({ length: rows }, (_, row) => interleaved(row, width)),
   };
 }
 

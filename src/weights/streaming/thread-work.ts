@@ -363,7 +363,7 @@ export class Worker {
 }
 
 /** Where a row goes if the halves of its group alternate. */
-function interleaved(row: number, group: number): number {
+export function interleaved(row: number, group: number): number {
   const within = row % group;
   const half = group / 2;
   return row - within + (within < half ? 2 * within : 2 * (within - half) + 1);
