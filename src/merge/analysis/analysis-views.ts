@@ -1,6 +1,6 @@
 import type { Heatmap } from "../../report/index.js";
 import { compareParts, type Part } from "../../weights/index.js";
-import { type Analysis, type DeltaFigures, isInProjection } from "./analysis.js";
+import { type Analysis, isInProjection } from "./analysis.js";
 
 /** Projections of the model, in the order of the figure; fused matrices in place of their parts. */
 export function projectionColumns({ parts }: Analysis): Part[] {
@@ -12,15 +12,11 @@ export function columnName(part: Part): string {
   return part.replace(/_proj$/, "");
 }
 
-/** One expert's figures as `cells[layer][column]`; null where the model has no such matrix. */
-function cellsOf<T>(analysis: Analysis, expert: number, pick: (figures: DeltaFigures) => T): (T | null)[][] {
-  const columns = projectionColumns(analysis);
+/** Numbers as `cells[layer][column]`; null where the model has no such matrix. */
+function cellsOf(analysis: Analysis, pick: (part: Analysis["parts"][number]) => number | null | undefined) {
+  const by = new Map(analysis.parts.map((one) => [`${one.layer} ${one.part}`, pick(one) ?? null]));
   return Array.from({ length: analysis.layers }, (_, layer) =>
-    columns.map((column) => {
-      const cell = analysis.parts.find((part) => part.layer === layer && part.part === column);
-      const figures = cell?.experts[expert];
-      return figures ? pick(figures) : null;
-    }),
+    projectionColumns(analysis).map((column) => by.get(`${layer} ${column}`) ?? null),
   );
 }
 
@@ -29,12 +25,8 @@ function cellsOf<T>(analysis: Analysis, expert: number, pick: (figures: DeltaFig
  * @param pair place in the order of `Figures.pairs`
  */
 export function overlapOf(analysis: Analysis, pair = 0): { columns: string[]; cells: (number | null)[][] } {
-  const by = new Map(analysis.parts.map((one) => [`${one.layer} ${one.part}`, one.pairs[pair]?.overlap[0]]));
-  const columns = projectionColumns(analysis);
-  const cells = Array.from({ length: analysis.layers }, (_, layer) =>
-    columns.map((column) => by.get(`${layer} ${column}`) ?? null),
-  );
-  return { columns: columns.map(columnName), cells };
+  const cells = cellsOf(analysis, ({ pairs }) => pairs[pair]?.overlap[0]);
+  return { columns: projectionColumns(analysis).map(columnName), cells };
 }
 
 /** The paper's figure of an analysis, at its first threshold. */
@@ -48,7 +40,7 @@ export function heatmapOf(analysis: Analysis): Heatmap {
     panels: analysis.experts.map((title, expert) => ({
       title,
       subtitle: `threshold ${(threshold?.values[expert] ?? 0).toExponential(2)}`,
-      cells: cellsOf(analysis, expert, (figures) => figures.shares[0] ?? 0),
+      cells: cellsOf(analysis, ({ experts }) => experts[expert]?.shares[0]),
     })),
   };
 }

@@ -34,8 +34,7 @@ export async function writeAnalysis({ out, force }: AnalysisOutput, result: Anal
     await writeFile(join(partial, "report.html"), await pageWithData("#analysis-page", pageData(result)));
     await writeFile(join(partial, "heatmap.svg"), heatmapSvg(heatmapOf(result.analysis)));
     const tensors = [...result.rows].map(([name, rows]) => {
-      const data = bytesOf(rows);
-      return { name, dtype: "F32" as const, shape: [rows.length], data };
+      return { name, dtype: "F32" as const, shape: [rows.length], data: bytesOf(rows) };
     });
     await writeSafetensors(join(partial, "rows.safetensors"), tensors);
   };

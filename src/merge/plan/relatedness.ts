@@ -56,12 +56,11 @@ export async function compareWeights(
   const unrelated: string[] = [];
   const notes: string[] = [];
   if (!reference) return { unrelated, notes };
-  const sampler = new Sampler();
   const compared = new Map<string, Comparison | undefined>();
   for (const other of labelled) {
     const path = pathOf(other[1]);
     if (path === pathOf(reference[1])) continue;
-    if (!compared.has(path)) compared.set(path, await sampler.compare(reference[1], other[1]));
+    if (!compared.has(path)) compared.set(path, await compare(reference[1], other[1]));
     const found = compared.get(path);
     if (!found) continue;
     const [a, b] = [reference, other].map(([label, { name }]) => `${label} (${name})`);
@@ -93,41 +92,39 @@ interface Comparison {
   readonly equal: boolean;
 }
 
-class Sampler {
-  readonly #converter = new Converter();
+/** Undefined if the models have nothing to compare. */
+async function compare(a: Checkpoint, b: Checkpoint): Promise<Comparison | undefined> {
+  const pairs = [...a.tensors.values()].flatMap((tensor) => {
+    const twin = b.tensors.get(tensor.name);
+    return twin && isMatrix(tensor) && isMatrix(twin) && sameShape(tensor.shape, twin.shape) ? [[tensor, twin]] : [];
+  }) as [CheckpointTensor, CheckpointTensor][];
+  const isRemote = [...a.files, ...b.files].some(({ remote }) => remote !== undefined);
+  const chosen = spread(pairs, isRemote ? REMOTE_MATRICES : MATRICES);
+  const few = summaryOf(await samplesOf(spread(chosen, FEW)));
+  const isClose = few && few.least >= FAR && !few.equal;
+  return isClose ? few : summaryOf(await samplesOf(chosen));
+}
 
-  /** Undefined if the models have nothing to compare. */
-  async compare(a: Checkpoint, b: Checkpoint): Promise<Comparison | undefined> {
-    const pairs = [...a.tensors.values()].flatMap((tensor) => {
-      const twin = b.tensors.get(tensor.name);
-      return twin && isMatrix(tensor) && isMatrix(twin) && sameShape(tensor.shape, twin.shape) ? [[tensor, twin]] : [];
-    }) as [CheckpointTensor, CheckpointTensor][];
-    const isRemote = [...a.files, ...b.files].some(({ remote }) => remote !== undefined);
-    const chosen = spread(pairs, isRemote ? REMOTE_MATRICES : MATRICES);
-    const few = summaryOf(await this.#samplesOf(spread(chosen, FEW)));
-    const isClose = few && few.least >= FAR && !few.equal;
-    return isClose ? few : summaryOf(await this.#samplesOf(chosen));
+async function samplesOf(pairs: readonly (readonly CheckpointTensor[])[]): Promise<Float32Array[][]> {
+  const converter = new Converter();
+  const sampled: Float32Array[][] = [];
+  for (let at = 0; at < pairs.length; at += READS) {
+    const group = pairs.slice(at, at + READS);
+    const read = (pair: readonly CheckpointTensor[]) => Promise.all(pair.map((one) => sample(one, converter)));
+    sampled.push(...(await Promise.all(group.map(read))));
   }
+  return sampled;
+}
 
-  async #samplesOf(pairs: readonly (readonly CheckpointTensor[])[]): Promise<Float32Array[][]> {
-    const sampled: Float32Array[][] = [];
-    for (let at = 0; at < pairs.length; at += READS) {
-      const group = pairs.slice(at, at + READS);
-      sampled.push(...(await Promise.all(group.map((pair) => Promise.all(pair.map((one) => this.#sample(one)))))));
-    }
-    return sampled;
-  }
-
-  /** The values in the middle of a tensor. */
-  async #sample({ file, offset, shape, dtype, blocks }: CheckpointTensor): Promise<Float32Array> {
-    const elements = elementCount(shape);
-    const unit = blocks ? BLOCKS[blocks].elements : 1;
-    const count = Math.min(elements, ELEMENTS);
-    const width = bytesPerValue(blocks ?? dtype);
-    const from = offset + Math.floor((elements - count) / 2 / unit) * unit * width;
-    const bytes = await readRange(file, from, from + count * width);
-    return blocks ? this.#converter.dequantize(blocks, bytes) : this.#converter.decode(dtype as KernelDType, bytes);
-  }
+/** The values in the middle of a tensor. */
+async function sample({ file, offset, shape, dtype, blocks }: CheckpointTensor, converter: Converter) {
+  const elements = elementCount(shape);
+  const unit = blocks ? BLOCKS[blocks].elements : 1;
+  const count = Math.min(elements, ELEMENTS);
+  const width = bytesPerValue(blocks ?? dtype);
+  const from = offset + Math.floor((elements - count) / 2 / unit) * unit * width;
+  const bytes = await readRange(file, from, from + count * width);
+  return blocks ? converter.dequantize(blocks, bytes) : converter.decode(dtype as KernelDType, bytes);
 }
 
 /** Undefined if there is nothing to compare. */
