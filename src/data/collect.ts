@@ -22,8 +22,6 @@ export interface CollectContext {
   readonly contamination: ContaminationIndex | undefined;
   readonly seed: number;
   readonly onBadRow: "fail" | "skip";
-  /** Called after each batch of rows. */
-  readonly onProgress?: ((counts: Readonly<GrowingCounts>) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -149,8 +147,6 @@ export async function collectSet(
       counts.rows++;
       addRow(row, mapping, encoder, { file: batch.file, line: batch.lines[i] ?? 0 });
     }
-    counts.kept = sample.size;
-    context.onProgress?.(counts);
     if (counts.rows >= limit) break;
   }
 

@@ -4,7 +4,7 @@ export { type DataInput, dataFields, dataSchema, planSet } from "./declaration.j
 export { previewOf } from "./encode.js";
 export { compileFilters } from "./filter.js";
 export { type HubDatasetOptions, hubDataset } from "./hub/index.js";
-export { checkData, type PreparedData, type PrepareProgress, prepareData } from "./prepare.js";
+export { checkData, type PreparedData, prepareData } from "./prepare.js";
 export { formatOfName, type ReadOptions, type Row, readRows } from "./read/index.js";
 export { DataError } from "./read/row.js";
 export { mappedRows } from "./recognize-columns.js";

@@ -13,10 +13,6 @@ import { DataError } from "./read/row.js";
 import type { LossOn, PromptTemplate } from "./row-template.js";
 import { findSource } from "./source.js";
 
-export type PrepareProgress =
-  | { readonly phase: "fetching"; readonly set: string; readonly done: number; readonly total: number }
-  | { readonly phase: "reading"; readonly set: string; readonly rows: number; readonly kept: number };
-
 export interface PrepareOptions {
   /** What `dataSchema` reads: a mapping with sets, a list of sets, or a set. */
   readonly data: DataInput;
@@ -34,7 +30,6 @@ export interface PrepareOptions {
   readonly folder?: string | undefined;
   /** Default: that of the process. */
   readonly environment?: Environment | undefined;
-  readonly onProgress?: ((progress: PrepareProgress) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -57,7 +52,7 @@ export interface PreparedData {
  * @throws CancelledError when the signal fires
  */
 export async function prepareData(options: PrepareOptions): Promise<PreparedData> {
-  const { tokenizer, sequenceLength, loss, seed = 0, signal, onProgress } = options;
+  const { tokenizer, sequenceLength, loss, seed = 0, signal } = options;
   const declaration = checkData(options.data);
   const plans = declaration.sets.map(planSet);
   const { too_long: tooLong, bos, eos, contamination } = declaration;
@@ -76,16 +71,11 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
   const sets: CollectedSet[] = [];
   const commits = new Map<string, string>();
   for (const plan of plans) {
-    const { files, commit } = await findSource(plan, {
-      folder: options.folder,
-      environment: options.environment,
-      signal,
-      onProgress: (state) => onProgress?.({ phase: "fetching", set: plan.name, ...state }),
-    });
+    const { folder, environment } = options;
+    const { files, commit } = await findSource(plan, { folder, environment, signal });
     if (commit !== undefined) commits.set(plan.name, commit);
     const context = { encoderFor, seen, contamination: index, seed, onBadRow: declaration.on_bad_row, signal };
-    const report = ({ rows, kept }: SetCounts) => onProgress?.({ phase: "reading", set: plan.name, rows, kept });
-    sets.push(await collectSet(plan, files, { ...context, onProgress: report }));
+    sets.push(await collectSet(plan, files, context));
   }
   const kept = sets.map((set) => set.kept);
   const split = splitSets(kept, options.heldOut);

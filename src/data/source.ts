@@ -11,7 +11,7 @@ export interface SourceDeclaration extends Choice {
   readonly revision?: string | undefined;
 }
 
-export interface SourceOptions extends Pick<HubDatasetOptions, "environment" | "onProgress" | "signal"> {
+export interface SourceOptions extends Pick<HubDatasetOptions, "environment" | "signal"> {
   /** Folder that relative paths start from. Default: the working folder. */
   readonly folder?: string | undefined;
 }
@@ -68,8 +68,8 @@ async function placeOf(
       { file: path, field: "source" },
     );
   }
-  const { environment, onProgress, signal } = options;
-  return { hub: { ...declaration, name, environment, onProgress, signal } };
+  const { environment, signal } = options;
+  return { hub: { ...declaration, name, environment, signal } };
 }
 
 async function findLocal(path: string, { files, exclude }: SourceDeclaration): Promise<string[] | undefined> {

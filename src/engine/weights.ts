@@ -13,8 +13,6 @@ const IN_PLACE = { F32: "f32", F16: "f16", BF16: "bf16" } as const;
 
 export interface BoundWeights {
   readonly weights: ReadonlyMap<string, Weight>;
-  /** Bytes that were computed into memory. */
-  readonly computedBytes: number;
   /** Such as weights that the decoder does not use; usually empty. */
   readonly notes: readonly string[];
 }
@@ -61,11 +59,7 @@ export async function bindWeights(
     locations.set(path, location);
     weights.set(name, { dtype: IN_PLACE[dtype], values: { location, offset: stored.offset + begin, length } });
   }
-  return {
-    weights,
-    computedBytes: [...blends.values()].reduce((sum, { byteLength }) => sum + byteLength, 0),
-    notes,
-  };
+  return { weights, notes };
 }
 
 /** The stored tensor of a step, if the runtime reads it in its file. */

@@ -2,7 +2,7 @@
 
 import { createHash, type Hash } from "node:crypto";
 import { HubError } from "./hub-error.js";
-import { LEAST_PROGRESS, Pace } from "./pace.js";
+import { LEAST_PROGRESS, paceOf } from "./pace.js";
 import {
   isBrokenStream,
   isUnreachable,
@@ -175,7 +175,7 @@ async function* chunksOf({ body }: Response, timeout: number): AsyncGenerator<Ui
   if (!reader) return;
   // A stream that is cancelled ends early, and is resumed.
   const cancel = () => reader.cancel().catch(() => undefined);
-  const pace = new Pace(timeout, cancel);
+  const pace = paceOf(timeout, cancel);
   try {
     for (;;) {
       pace.wait();

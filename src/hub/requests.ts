@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { formatDuration, isObject, LayergraftError, readRetryAfter, redactor } from "../core/index.js";
 import { boundedAnswer, checkedAnswer } from "./answers.js";
 import { HubError } from "./hub-error.js";
-import { Pace } from "./pace.js";
+import { paceOf } from "./pace.js";
 import type { HubSettings } from "./settings.js";
 import { countedBody } from "./upload-progress.js";
 
@@ -72,7 +72,7 @@ export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptio
         new NoAnswerError(`${server} does not answer. Check the connection or HF_ENDPOINT, then run again.`, {}, cause);
       const silent = new AbortController();
       const upload = init?.body instanceof Blob ? init.body : undefined;
-      const pace = new Pace((upload ? UPLOAD_FACTOR : 1) * timeout, () => silent.abort(noAnswer()));
+      const pace = paceOf((upload ? UPLOAD_FACTOR : 1) * timeout, () => silent.abort(noAnswer()));
       const onBytes = (bytes: number) => {
         pace.came(bytes);
         pace.wait();

@@ -8,7 +8,6 @@ import {
   type DataInput,
   type ExampleList,
   type PreparedData,
-  type PrepareProgress,
   prepareData,
   type SetCounts,
 } from "../data/index.js";
@@ -40,7 +39,6 @@ export interface RunOptions
   readonly dataFolder?: string | undefined;
   /** Access to the hub for a base that is not on this machine; none by default. */
   readonly hub?: HubAccess | undefined;
-  readonly onPrepare?: ((progress: PrepareProgress) => void) | undefined;
   /** Once, before the first step. */
   readonly onReady?: ((ready: PreparedRun) => void) | undefined;
 }
@@ -146,7 +144,7 @@ async function trainOptions(prepared: PreparedRun, { run, folder }: RunOptions):
 
 /** Opens base and data, and settles what depends on them. */
 export async function prepareRun(options: Omit<RunOptions, "resume" | "force">): Promise<PreparedRun> {
-  const { run, folder, dataFolder = folder, hub, signal, onPrepare } = options;
+  const { run, folder, dataFolder = folder, hub, signal } = options;
   const base = await planRecipe({ method: "soup", models: [run.base] }, { ...(folder ? { folder } : {}), hub });
   const source = await openModelSource(base);
   if (source.sources.size > 1) {
@@ -186,7 +184,6 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
       loss: run.loss_on,
       folder: dataFolder,
       heldOut: run.holdout,
-      onProgress: onPrepare,
     });
     const openAt = (from?: BatchPosition) => streamOf(prepared, run, { sequenceLength, pad: tokenizer.pad, from });
     const trained = part === undefined ? undefined : select(part, field);

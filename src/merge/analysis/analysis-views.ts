@@ -20,12 +20,9 @@ function cellsOf(analysis: Analysis, pick: (part: Analysis["parts"][number]) => 
   );
 }
 
-/**
- * Of the rows that at least one of two experts changed, the share that both did, by layer and column, at the first threshold.
- * @param pair place in the order of `Figures.pairs`
- */
-export function overlapOf(analysis: Analysis, pair = 0): { columns: string[]; cells: (number | null)[][] } {
-  const cells = cellsOf(analysis, ({ pairs }) => pairs[pair]?.overlap[0]);
+/** Of the rows that one of the first two experts changed, the share that both did, at the first threshold. */
+export function overlapOf(analysis: Analysis): { columns: string[]; cells: (number | null)[][] } {
+  const cells = cellsOf(analysis, ({ pairs }) => pairs[0]?.overlap[0]);
   return { columns: projectionColumns(analysis).map(columnName), cells };
 }
 
