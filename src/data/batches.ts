@@ -48,8 +48,6 @@ export interface Batch {
   readonly examples: number;
   /** Tokens without padding. */
   readonly tokens: number;
-  /** Labels that are not -1. */
-  readonly lossTokens: number;
 }
 
 /** A position in a stream of batches, in JSON. */
@@ -207,7 +205,6 @@ export class BatchStream implements Iterable<Batch> {
     const labels = new Int32Array(size).fill(-1);
     const [positions, segments] = [new Int32Array(size), new Int32Array(size)];
     let tokens = 0;
-    let lossTokens = 0;
     texts.forEach((row, r) => {
       let at = r * time;
       row.forEach((text, segment) => {
@@ -215,17 +212,14 @@ export class BatchStream implements Iterable<Batch> {
         for (let i = 0; i < text.ids.length; i++) {
           positions[at + i] = i;
           segments[at + i] = segment + 1;
-          if (i > 0 && text.loss[i] === 1) {
-            labels[at + i - 1] = text.ids[i] ?? 0;
-            lossTokens++;
-          }
+          if (i > 0 && text.loss[i] === 1) labels[at + i - 1] = text.ids[i] ?? 0;
         }
         at += text.ids.length;
         tokens += text.ids.length;
       });
     });
     const count = texts.reduce((sum, row) => sum + row.length, 0);
-    return { rows: rows.length, time, ids, positions, segments, labels, examples: count, tokens, lossTokens };
+    return { rows: rows.length, time, ids, positions, segments, labels, examples: count, tokens };
   }
 }
 

@@ -41,8 +41,6 @@ export interface PreparedData {
   readonly heldOut: ExampleList | undefined;
   /** Whether passes repeat small sets. */
   readonly repeat: boolean;
-  /** Commits of the sets that came from the hub, by name. */
-  readonly commits: Readonly<Record<string, string>>;
 }
 
 /**
@@ -69,11 +67,9 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
     : undefined;
   const seen = declaration.deduplicate ? new Set<string>() : undefined;
   const sets: CollectedSet[] = [];
-  const commits = new Map<string, string>();
   for (const plan of plans) {
     const { folder, environment } = options;
-    const { files, commit } = await findSource(plan, { folder, environment, signal });
-    if (commit !== undefined) commits.set(plan.name, commit);
+    const files = await findSource(plan, { folder, environment, signal });
     const context = { encoderFor, seen, contamination: index, seed, onBadRow: declaration.on_bad_row, signal };
     sets.push(await collectSet(plan, files, context));
   }
@@ -88,7 +84,6 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
     train: listOf(named(split.train)),
     heldOut: heldOut.length > 0 ? listOf(heldOut) : undefined,
     repeat: declaration.repeat,
-    commits: Object.fromEntries(commits),
   };
 }
 

@@ -1,7 +1,7 @@
 import { isAbsolute, join } from "node:path";
 import { beginsHere, didYouMean } from "../core/index.js";
 import { isHubName } from "../hub/index.js";
-import { type Choice, type HubDataset, type HubDatasetOptions, hubDataset, hubDatasetBytes } from "./hub/index.js";
+import { type Choice, type HubDatasetOptions, hubDataset, hubDatasetBytes } from "./hub/index.js";
 import { formatOfName, isPattern, localFiles, matcherOf } from "./read/files.js";
 import { DataError } from "./read/row.js";
 import { READY_NAMES } from "./ready-sets.js";
@@ -16,22 +16,21 @@ export interface SourceOptions extends Pick<HubDatasetOptions, "environment" | "
   readonly folder?: string | undefined;
 }
 
-/** Files sorted by name, and their commit on the Hub. */
-export interface FoundSource extends Pick<HubDataset, "files"> {
-  readonly commit: string | undefined;
-}
-
 /** A data set on the Hub, whatever exists here. */
 const HUB_PREFIX = /^(hub:|hf:\/\/datasets\/)/;
 
 /**
  * Finds the files of a source: a file or folder of that name, otherwise a pattern, otherwise a data set of the Hub
  * (`organisation/name`; `hub:organisation/name` whatever exists here).
+ * @returns their paths, sorted by name
  * @throws DataError if there is none, or local files are declared with fields for the Hub
  */
-export async function findSource(declaration: SourceDeclaration, options: SourceOptions = {}): Promise<FoundSource> {
+export async function findSource(
+  declaration: SourceDeclaration,
+  options: SourceOptions = {},
+): Promise<readonly string[]> {
   const place = await placeOf(declaration, options);
-  return "files" in place ? { files: place.files, commit: undefined } : hubDataset(place.hub);
+  return "files" in place ? place.files : (await hubDataset(place.hub)).files;
 }
 
 /**

@@ -337,22 +337,19 @@ describe("a source", () => {
     for (const name of ["a.json", "sub/b.json"]) writeFileSync(join(folder, "org/data.set", name), "[]");
     const here = (names: string[]) => names.map((name) => join(folder, "org/data.set", name));
     const options = { folder, environment: environment() };
-    expect(await findSource({ source: NAME }, options)).toEqual({
-      files: here(["a.json", "sub/b.json"]),
-      commit: undefined,
-    });
-    expect((await findSource({ source: NAME, files: ["sub/*"] }, options)).files).toEqual(here(["sub/b.json"]));
-    expect((await findSource({ source: NAME, exclude: ["sub/*"] }, options)).files).toEqual(here(["a.json"]));
+    expect(await findSource({ source: NAME }, options)).toEqual(here(["a.json", "sub/b.json"]));
+    expect(await findSource({ source: NAME, files: ["sub/*"] }, options)).toEqual(here(["sub/b.json"]));
+    expect(await findSource({ source: NAME, exclude: ["sub/*"] }, options)).toEqual(here(["a.json"]));
     await expect(findSource({ source: NAME, split: "train" }, options)).rejects.toThrow(
       /has no split\. .* hub:org\/data\.set/,
     );
-    expect((await findSource({ source: `hub:${NAME}`, split: "train" }, options)).commit).toBe(COMMIT);
-    expect((await findSource({ source: NAME }, { folder: root, environment: environment() })).commit).toBe(COMMIT);
+    expect((await findSource({ source: `hub:${NAME}`, split: "train" }, options))[0]).toContain(COMMIT);
+    expect((await findSource({ source: NAME }, { folder: root, environment: environment() }))[0]).toContain(COMMIT);
     await expect(findSource({ source: "./absent.json" }, options)).rejects.toThrow(/absent\.json does not exist/);
     await expect(findSource({ source: "folder/absent.jsonl" }, options)).rejects.toThrow(/does not exist/);
     mkdirSync(join(folder, "data"));
     writeFileSync(join(folder, "data/c.jsonl"), "{}");
-    expect((await findSource({ source: "data" }, options)).files).toEqual([join(folder, "data/c.jsonl")]);
+    expect(await findSource({ source: "data" }, options)).toEqual([join(folder, "data/c.jsonl")]);
     await expect(findSource({ source: "orca-maths" }, options)).rejects.toThrow(/did you mean orca-math\?/);
   });
 });

@@ -13,8 +13,6 @@ export interface TokenizerParts extends Pick<CheckedJson, "model" | "vocabulary"
   readonly after: readonly number[];
   /** Ids of the special tokens that the settings name. */
   readonly special: ReadonlyMap<SpecialName, number>;
-  /** `tokenizer_config.json`. */
-  readonly settings: TokenizerSettings;
 }
 
 /**
@@ -51,6 +49,5 @@ export function tokenizerParts(
     before,
     after,
     special: new Map(special),
-    settings,
   };
 }

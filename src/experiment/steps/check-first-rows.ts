@@ -19,7 +19,7 @@ export async function firstRowsErrors(data: unknown, { folder, signal }: FirstRo
   for (const plan of sets) {
     if (!(await exists(resolve(folder, plan.source)))) continue;
     try {
-      const { files } = await findSource(plan, { folder, signal });
+      const files = await findSource(plan, { folder, signal });
       for (const file of files) await checkFile(file, plan, isStrict, signal);
     } catch (error) {
       if (!(error instanceof Error)) throw error;

@@ -24,7 +24,6 @@ export interface SliceMerge {
   readonly own: (operand: Operand, wanted: Wanted) => Parameter;
   /** Reports a problem; `parameter` is the one that causes it. */
   readonly problem: (message: string, parameter?: string) => undefined;
-  readonly note: (text: string) => void;
 }
 
 export interface Translation {

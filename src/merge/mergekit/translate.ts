@@ -207,7 +207,6 @@ class Translator {
         this.#problem({ path: at, message });
         return undefined;
       },
-      note: (text) => this.#notes.add(text),
     };
   }
 }
