@@ -168,12 +168,16 @@ export class ProjectFolder {
     });
   }
 
-  /** @throws LayergraftError code `conflict` if there is one of the other name */
-  renameRecipe(name: string, to: string): Promise<void> {
+  /**
+   * @param before called when nothing is in the way: gives the other name what else the recipe has
+   * @throws LayergraftError code `conflict` if there is one of the other name
+   */
+  renameRecipe(name: string, to: string, before: () => Promise<void>): Promise<void> {
     return this.#inTurn(async () => {
-      const [before, after] = [await recipeFile(this.folder, name), await recipeFile(this.folder, to)];
+      const [from, after] = [await recipeFile(this.folder, name), await recipeFile(this.folder, to)];
       if (await exists(after)) throw conflict(`The recipe ${to}`);
-      await rename(before, after);
+      await before();
+      await rename(from, after);
       const { settings: now, ...rest } = await this.#load();
       if (now.recipe !== name) return;
       await this.#save({ ...rest, revision: rest.revision + 1, settings: { ...now, recipe: to } });

@@ -78,8 +78,7 @@ export const HANDLERS: Handlers = {
   "recipe.read": ({ name }, { project }) => project.readRecipe(name),
   "recipe.write": ({ name, text, version }, { project }) => project.writeRecipe(name, text, version),
   async "recipe.rename"({ name, to }, { project }) {
-    await project.renameRecipe(name, to);
-    await renameInEvaluations(project.folder, name, to);
+    await project.renameRecipe(name, to, () => renameInEvaluations(project.folder, name, to));
     return {};
   },
   "recipe.remove": ({ name }, { project }) => project.removeRecipe(name).then(() => ({})),

@@ -9,7 +9,6 @@ import { Button } from "../components/basics.tsx";
 import { Versions } from "../components/different.tsx";
 import { Grid } from "../components/grid.tsx";
 import { timeText } from "../format.ts";
-import { project } from "../store.ts";
 import { boardOfText, type Defaults, recipeOfText } from "./board-of-text.ts";
 import type { Tower } from "./board-view.tsx";
 import { scored } from "./live-score.tsx";
@@ -33,7 +32,7 @@ interface Version {
 
 export function History({ recipe, layers, defaults, towers }: Props) {
   const [chosen, setChosen] = useState<readonly string[]>([]);
-  const all = useAnswer(() => call("evaluation.list", {}), [recipe, scored.value, project.value]) ?? [];
+  const all = useAnswer(() => call("evaluation.list", {}), [recipe, scored.value]) ?? [];
   const own = all.filter(({ source, recipe: text }) => source === recipeSource(recipe) && text !== null);
   const versions = [...new Set(own.map(({ recipe: text }) => text ?? ""))].map((text) => ({
     text,

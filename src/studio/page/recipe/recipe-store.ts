@@ -8,8 +8,9 @@ import { call, StudioError } from "../client.ts";
 import { nameFor } from "../names.ts";
 import { attempt, cardOf, change, inBackground, onEvent, project, settings, trouble } from "../store.ts";
 
-/** Milliseconds without typing after which a text is checked and saved. */
+/** Milliseconds without typing, and without clicks, after which a text is checked and saved. */
 const PAUSE = 350;
+const PAUSE_OF_CLICKS = 80;
 const MAX_UNDO = 200;
 
 export const name = signal<string | null>(null);
@@ -148,7 +149,7 @@ function apply(content: string, isTyped = false): void {
   text.value = content;
   if (!isTyped) revision.value++;
   clearTimeout(timer);
-  timer = setTimeout(() => void settle(), PAUSE);
+  timer = setTimeout(() => void settle(), isTyped ? PAUSE : PAUSE_OF_CLICKS);
 }
 
 export function undo(): void {
