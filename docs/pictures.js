@@ -16,7 +16,7 @@ const command = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
 execFileSync(process.execPath, [command, "example", project]);
 const experts = ["math-expert", "swahili-expert"].map((name) => ({ name, source: join(project, name) }));
 const settings = { base: join(project, "base"), experts, recipe: null, prompts: [] };
-writeFileSync(join(project, "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
+writeFileSync(join(project, "studio.json"), JSON.stringify({ revision: 1, settings }));
 
 const studio = spawn(process.execPath, [command, "studio", project, "--no-open", "--port", "0"]);
 const address = await new Promise((resolve) => {

@@ -26,7 +26,7 @@ describeInBrowser("choosing layers", () => {
     mkdirSync(at("project"));
     const experts = ["math", "swahili"].map((name) => ({ name, source: at(name) }));
     const settings = { base: at("base"), experts, recipe: null, prompts: [] };
-    writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
+    writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings }));
     ({ studio, browser, page } = await openStudio(at("project"), bugs));
     page.on("console", (message) => {
       if (message.type() === "error") bugs.push(message.text());

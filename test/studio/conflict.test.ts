@@ -27,7 +27,7 @@ describeInBrowser("what is on the disk", () => {
     const experts = ["math", "swahili"].map((name) => ({ name, source: at(name) }));
     const settings = { base: at("base"), experts, recipe: "mine", prompts: [] };
     mkdirSync(at("project", "recipes"), { recursive: true });
-    writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
+    writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings }));
     writeFileSync(FILE, swap(1));
     studio = await serve(0);
     ({ browser, page } = await openPage(studio.url, bugs));

@@ -400,7 +400,7 @@ describe("models and projects by strangers", () => {
   it("with settings that someone edits are read again, and never overwritten with older ones", async () => {
     const file = at("project", "studio.json");
     const settings = { base: "by hand", experts: [], recipe: null, prompts: [] };
-    writeFileSync(file, JSON.stringify({ revision: 7, settings, recent: [] }));
+    writeFileSync(file, JSON.stringify({ revision: 7, settings }));
     expect((await call("project.change", { revision: 0, change: { recipe: "x" } })).status).toBe(409);
     expect((await call("project.change", { revision: 7, change: { recipe: "x" } })).status).toBe(200);
     expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({

@@ -43,7 +43,7 @@ describeInBrowser("the studio while work runs", () => {
     const experts = ["math", "swahili"].map((name) => ({ name, source: at(name) }));
     const settings = { base: at("base"), experts, recipe: "mine", prompts: [] };
     mkdirSync(at("project", "recipes"), { recursive: true });
-    writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
+    writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings }));
     writeFileSync(at("project", "recipes", "mine.yaml"), `method: soup\nmodels: [${at("math")}, ${at("swahili")}]\n`);
     address = await serve(SLOW);
     port = Number(new URL(address).port);

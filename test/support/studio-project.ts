@@ -10,7 +10,7 @@ export async function writeProjectOfWorld(root: string): Promise<void> {
   mkdirSync(at("project", "recipes"), { recursive: true });
   const experts = ["math-expert", "swahili-expert"].map((name) => ({ name, source: at("world", name) }));
   const settings = { base: at("world", "base"), experts, recipe: "mine", prompts: [] };
-  writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
+  writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings }));
   const [task, language] = experts.map(({ source }) => source);
   writeFileSync(at("project", "recipes", "mine.yaml"), `method: swap\ntask: ${task}\nlanguage: ${language}\n`);
 }

@@ -7,7 +7,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Analysis, expert } from "../protocol/index.ts";
 import { histogram, jaccard, totalJaccard } from "./explorer/figures.ts";
-import { bytesText, countText, decimalText, durationText, percentText } from "./format.ts";
+import { decimalText, percentText } from "./format.ts";
 import { nameFor, nameProblem } from "./names.ts";
 
 describe("names of experts", () => {
@@ -109,16 +109,8 @@ it.each([
   [percentText(0.42), "42.0%"],
   [percentText(1), "100%"],
   [percentText(null), "none"],
-  [countText(999), "999"],
-  [countText(1_235_814_400), "1.24 B"],
-  [countText(999_999), "1.00 M"],
-  [bytesText(2_471_645_608), "2.47 GB"],
-  [bytesText(0), "0 B"],
   [decimalText(-0.004), "0.00"],
   [decimalText(-0.25), "−0.25"],
-  [durationText(400), "0.4 s"],
-  [durationText(125_000), "2 min 5 s"],
-  [durationText(3_660_000), "1 h 1 min"],
 ])("%s is written %s", (text, expected) => {
   expect(text).toBe(expected);
 });

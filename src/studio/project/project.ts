@@ -17,7 +17,7 @@ import {
   usageError,
   writeFileAtomically,
 } from "../../core/index.js";
-import { name, type Project, project, type Settings, settings } from "../protocol/index.js";
+import { name, type Project, type Settings, settings } from "../protocol/index.js";
 
 const SETTINGS_FILE = "studio.json";
 /** Files of the server: its lock, token and jobs. */
@@ -25,16 +25,15 @@ export const PRIVATE_FOLDER = ".layergraft-studio";
 const MAX_BYTES = 5_000_000;
 /** Milliseconds without changes after which they are announced. */
 const QUIET = 50;
-const MAX_RECENT = 12;
 const MAX_RECIPES = 1000;
 
-const saved = z.strictObject({ revision: z.int().min(0), settings, recent: project.shape.recent });
+const saved = z.object({ revision: z.int().min(0), settings });
 type Saved = z.infer<typeof saved>;
 
 /** Fields of the settings with new values. */
 export type SettingsChange = { readonly [K in keyof Settings]?: Settings[K] | undefined };
 
-const EMPTY: Saved = { revision: 0, settings: { base: null, experts: [], recipe: null, prompts: [] }, recent: [] };
+const EMPTY: Saved = { revision: 0, settings: { base: null, experts: [], recipe: null, prompts: [] } };
 
 /** A file of a project, which need not exist. @throws LayergraftError code `usage` if a link leads out of the project */
 export async function fileOf(project: string, ...names: readonly string[]): Promise<string> {
@@ -126,11 +125,11 @@ export class ProjectFolder {
   }
 
   async read(): Promise<Project> {
-    const { revision, settings: now, recent } = await this.#load();
+    const { revision, settings: now } = await this.#load();
     const files = await readdir(join(this.folder, "recipes"));
     const names = files.filter((file) => file.endsWith(".yaml")).map((file) => basename(file, ".yaml"));
     const recipes = names.filter((one) => name.safeParse(one).success).sort();
-    return { folder: this.folder, revision, settings: now, recent, recipes: recipes.slice(0, MAX_RECIPES) };
+    return { folder: this.folder, revision, settings: now, recipes: recipes.slice(0, MAX_RECIPES) };
   }
 
   /**
@@ -142,9 +141,7 @@ export class ProjectFolder {
       const now = await this.#load();
       if (revision !== now.revision) throw conflict("The project");
       const next = settings.parse({ ...now.settings, ...change });
-      const opened = [next.base, ...next.experts.map(({ source }) => source)].filter((source) => source !== null);
-      const recent = [...new Set([...opened, ...now.recent])].slice(0, MAX_RECENT);
-      await this.#save({ revision: revision + 1, settings: next, recent });
+      await this.#save({ revision: revision + 1, settings: next });
       return this.read();
     });
   }

@@ -99,7 +99,6 @@ export const experiment = z.strictObject({
   moreNext: count,
   /** Steps that depend on results. */
   later: z.array(z.strictObject({ what: z.string(), steps: count })),
-  cost: z.array(z.strictObject({ what: z.string(), steps: count, seconds: z.number() })),
   /** Path of the written report. */
   report: z.string().nullable(),
   /** Address at which the server shows it. */

@@ -59,8 +59,6 @@ export const project = z.strictObject({
   revision: count,
   settings,
   recipes: list(name),
-  /** Sources opened before, the latest first. */
-  recent: list(source),
 });
 
 /** A model as its card shows it. */
@@ -73,8 +71,6 @@ export interface Model extends Inspection {
 export interface Check {
   /** Lines from 1; null where a problem has no place. */
   readonly problems: readonly { readonly line: number | null; readonly message: string }[];
-  /** The recipe as a value; null if the text is not YAML. */
-  readonly recipe: z.core.util.JSONType;
   readonly plan: CheckedPlan | null;
 }
 

@@ -1,5 +1,7 @@
 // The board: whose each layer is, as a table that a person changes by hand, and as the recipe that says the same.
 
+import { formatRanges } from "../../core/format.js";
+
 /** Halves of a layer, and the whole of it where they are alike; norms go with the half that they serve. */
 export const HALVES = ["attention", "mlp"] as const;
 export type Half = (typeof HALVES)[number];
@@ -60,16 +62,8 @@ function usedIn(board: Board): string[] {
   return [...counts].sort(([, a], [, b]) => b - a).map(([source]) => source);
 }
 
-/** `0-2,5` of layers in order. */
-export function rangesOf(layers: readonly number[]): string {
-  const ranges: [number, number][] = [];
-  for (const layer of layers) {
-    const last = ranges.at(-1);
-    if (last && last[1] === layer - 1) last[1] = layer;
-    else ranges.push([layer, layer]);
-  }
-  return ranges.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(",");
-}
+/** `0-2,5` of layers in order, as recipes have them. */
+export const rangesOf = (layers: readonly number[]): string => formatRanges(layers).replaceAll(" ", "");
 
 /** `Layers 0-1, 6-7: swahili. Layers 2-5: math. Embeddings, last norm and output head: the average of math and swahili.` */
 export function describeBoard({ rows, outside }: Board, nameOf: (source: string) => string): string {
@@ -85,7 +79,7 @@ export function describeBoard({ rows, outside }: Board, nameOf: (source: string)
   }
   const sentences = [...places].map(([key, layers]) => {
     const [what, owner] = key.split("\n");
-    return `${what} ${rangesOf(layers).replaceAll(",", ", ")}: ${owner}.`;
+    return `${what} ${formatRanges(layers)}: ${owner}.`;
   });
   return [...sentences, `Embeddings, last norm and output head: ${ofOwners(outside)}.`].join(" ");
 }
@@ -97,9 +91,7 @@ export function differenceOf(a: Board, b: Board): string {
     return !one || !other || !HALVES.every((half) => same(one[half], other[half]));
   });
   return [
-    ...(layers.length > 0
-      ? [`${layers.length > 1 ? "layers" : "layer"} ${rangesOf(layers).replaceAll(",", ", ")}`]
-      : []),
+    ...(layers.length > 0 ? [`${layers.length > 1 ? "layers" : "layer"} ${formatRanges(layers)}`] : []),
     ...(same(a.outside, b.outside) ? [] : ["outside the layers"]),
   ].join(", ");
 }

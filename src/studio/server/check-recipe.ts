@@ -18,27 +18,21 @@ export async function checkRecipeText(text: string, folder: string): Promise<Che
       const located = problems.map((one) => {
         return { line: document.lineOf(one.at ?? one.path) ?? null, message: formatProblem(one) };
       });
-      return { problems: located, recipe: jsonOf(document.value), plan: null };
+      return { problems: located, plan: null };
     }
-    const recipe = jsonOf(document.value);
     try {
-      return { problems: [], recipe, plan: await planOf(document.value as RecipeInput, folder) };
+      return { problems: [], plan: await planOf(document.value as RecipeInput, folder) };
     } catch (error) {
       if (!(error instanceof LayergraftError)) throw error;
       const { field } = error.where;
       const line = field === undefined ? null : (document.lineOf(pathOf(field)) ?? null);
-      return { problems: error.reasons.map((message) => ({ line, message })), recipe, plan: null };
+      return { problems: error.reasons.map((message) => ({ line, message })), plan: null };
     }
   } catch (error) {
     if (!(error instanceof RecipeError)) throw error;
     const located = error.located.length > 0 ? error.located : [{ message: error.message }];
-    return { problems: located.map(({ line = null, message }) => ({ line, message })), recipe: null, plan: null };
+    return { problems: located.map(({ line = null, message }) => ({ line, message })), plan: null };
   }
-}
-
-/** A value of YAML as JSON has it: dates as text, no NaN. */
-function jsonOf(value: unknown): Check["recipe"] {
-  return JSON.parse(JSON.stringify(value ?? null)) as Check["recipe"];
 }
 
 async function planOf(recipe: RecipeInput, folder: string): Promise<NonNullable<Check["plan"]>> {

@@ -95,9 +95,7 @@ export function Dialog({ title, onClose, children, footer }: DialogProps) {
     <dialog ref={dialog} aria-labelledby={id} onClose={onClose}>
       <header>
         <h2 id={id}>{title}</h2>
-        <button type="button" class="quiet icon-only" aria-label="Close" onClick={onClose}>
-          <Icon name="close" />
-        </button>
+        <Button icon="close" class="quiet icon-only" aria-label="Close" onClick={onClose} />
       </header>
       <div class="content" tabIndex={0}>
         {children}
@@ -143,15 +141,11 @@ export function Pager({ page, pages, onPage }: PagerProps) {
   if (pages < 2) return null;
   return (
     <div class="row pager">
-      <button type="button" disabled={page === 0} onClick={() => onPage(page - 1)}>
-        Previous
-      </button>
+      <Button text="Previous" disabled={page === 0} onClick={() => onPage(page - 1)} />
       <span class="small soft numeric">
         Page {page + 1} of {pages}
       </span>
-      <button type="button" disabled={page + 1 >= pages} onClick={() => onPage(page + 1)}>
-        Next
-      </button>
+      <Button text="Next" disabled={page + 1 >= pages} onClick={() => onPage(page + 1)} />
     </div>
   );
 }

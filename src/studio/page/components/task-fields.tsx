@@ -35,14 +35,8 @@ function isListed(task: string): boolean {
   return files.some(({ file }) => file === task) || families.some(({ tasks }) => tasks.includes(task));
 }
 
-/** The task of a choice and what is typed; null if there is none, or if its file has a problem. */
-function taskOf(choice: string, typed: string): string | null {
-  const task = (choice === OTHER ? typed : choice).trim();
-  return task === "" || problemOf(choice) !== null ? null : task;
-}
-
 /**
- * The choice of a task: its fields, and the task, null while there is none.
+ * The choice of a task: its fields, and the task, null while there is none, or if its file has a problem.
  * @param before the task that is chosen at first, if it is listed
  */
 export function useTask(before?: string) {
@@ -50,8 +44,21 @@ export function useTask(before?: string) {
   const [typed, setTyped] = useState("");
   useTasks();
   const choice = picked ?? (before !== undefined && isListed(before) ? before : firstTask());
-  const name = choice === OTHER ? <TaskName value={typed} onChange={setTyped} /> : null;
-  return { task: taskOf(choice, typed), pick, choice: <TaskChoice value={choice} onChange={pick} />, name };
+  const name =
+    choice === OTHER ? (
+      <TextField
+        label="Name or file"
+        hint="A name such as belebele_swh, or a .yaml file. Paths start from the project."
+        {...{ value: typed, onChange: setTyped, isCode: true }}
+      />
+    ) : null;
+  const task = (choice === OTHER ? typed : choice).trim();
+  return {
+    task: task === "" || problemOf(choice) !== null ? null : task,
+    pick,
+    choice: <TaskChoice value={choice} onChange={pick} />,
+    name,
+  };
 }
 
 interface ChoiceProps {
@@ -111,16 +118,5 @@ export function NewTask({ onChange }: Pick<ChoiceProps, "onChange">) {
       <span class="about">Or drop a task file of yours, with its data, onto this window.</span>
       {isOpen ? <LazyWriteTask {...{ onMade, onClose: () => setOpen(false) }} /> : null}
     </>
-  );
-}
-
-/** The name of a task that is not listed. */
-function TaskName({ value, onChange }: ChoiceProps) {
-  return (
-    <TextField
-      label="Name or file"
-      hint="A name such as belebele_swh, or a .yaml file. Paths start from the project."
-      {...{ value, onChange, isCode: true }}
-    />
   );
 }

@@ -2,38 +2,45 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Analysis } from "../../protocol/index.ts";
 import { ownClass } from "../components/basics.tsx";
-import { Own } from "../components/grid.tsx";
+import { Grid, Own } from "../components/grid.tsx";
 import { percentText, sizeText } from "../format.ts";
 import { colourAt, ramp, usePalette } from "./colour.ts";
 import { Detail, type ReadRows } from "./detail.tsx";
-import { cellOf, type Place, type Steps, scaleOf, shareOf, topPlace, totalShare } from "./figures.ts";
-import { Heatmap } from "./heatmap.tsx";
-import { LayerChart } from "./layer-chart.tsx";
+import {
+  cellOf,
+  layerShare,
+  type Place,
+  type Steps,
+  scaleOf,
+  shareOf,
+  topPlace,
+  totalShare,
+  type View,
+} from "./figures.ts";
+import { Heatmap, LayerTicks } from "./heatmap.tsx";
 import { Legend } from "./legend.tsx";
 import { PairPanel } from "./pair-panel.tsx";
-import { ShareTable } from "./share-table.tsx";
 import { Threshold } from "./threshold.tsx";
 
 interface Props {
   readonly data: Analysis;
   /** Names of the experts, where they have other ones by now. */
   readonly names?: readonly string[];
-  /** Position of an expert's accent, where it is not that of the expert. */
-  readonly accentOf?: (expert: number) => number;
+  /** Positions of the experts' accents, where they are not those of the experts. */
+  readonly accents?: readonly number[];
   readonly readRows?: ReadRows;
 }
 
-const same = (expert: number) => expert;
-
-export function Explorer({ data, names = data.experts, accentOf = same, readRows }: Props) {
+export function Explorer({ data, names = data.experts, accents, readRows }: Props) {
+  const accentOf = (expert: number) => accents?.[expert] ?? expert;
   const [steps, setSteps] = useState<Steps>(() => data.marks[0]?.steps ?? []);
   const [cursor, setCursor] = useState<Place>(() => topPlace(data, steps));
   const palette = usePalette();
-  const own = useMemo(() => (expert: number) => ownClass(accentOf(expert)), [accentOf]);
+  const own = useMemo(() => (expert: number) => ownClass(accentOf(expert)), [accents]);
   const most = useMemo(() => scaleOf(data, steps), [data, steps]);
   const ramps = useMemo(
     () => data.experts.map((_, expert) => ramp(palette.empty, palette.experts[accentOf(expert) % 6] ?? palette.empty)),
-    [data, palette, accentOf],
+    [data, palette, accents],
   );
   const describe = (expert: number) => (place: Place) => {
     const cell = cellOf(data, expert, place);
@@ -83,5 +90,83 @@ export function Explorer({ data, names = data.experts, accentOf = same, readRows
       </div>
       <Detail {...{ data, names, place: cursor, steps, own, readRows }} />
     </div>
+  );
+}
+
+interface ChartProps extends View {
+  readonly cursor: Place;
+}
+
+const CHART_HEIGHT = 96;
+
+function LayerChart({ data, names, steps, cursor, own }: ChartProps) {
+  const shares = data.experts.map((_, expert) =>
+    Array.from({ length: data.layers }, (_, layer) => layerShare(data, expert, layer, steps) ?? 0),
+  );
+  const most = Math.max(0.01, ...shares.flat());
+  const x = (layer: number) => (100 * (layer + 0.5)) / data.layers;
+  const y = (share: number) => CHART_HEIGHT - 1 - (CHART_HEIGHT - 8) * (share / most);
+  const heights = names.map((name, expert) => ({ name, most: Math.max(...(shares[expert] ?? [0])) }));
+  const label = heights
+    .map(({ name, most: top }, expert) => `${name} up to ${percentText(top)}, in layer ${shares[expert]?.indexOf(top)}`)
+    .join("; ");
+  return (
+    <section class="card panel">
+      <header class="row apart">
+        <h2>All parts, by layer</h2>
+        <span class="small soft">layer {cursor.layer}</span>
+      </header>
+      <div class="heatmap chart">
+        <div class="parts axis" aria-hidden="true">
+          <span>{percentText(most)}</span>
+          <span>0%</span>
+        </div>
+        <svg
+          viewBox={`0 0 100 ${CHART_HEIGHT}`}
+          preserveAspectRatio="none"
+          role="img"
+          aria-label={`Changed rows: ${label}`}
+        >
+          <line class="at" x1={x(cursor.layer)} x2={x(cursor.layer)} y1="0" y2={CHART_HEIGHT} />
+          {shares.map((one, expert) => (
+            <polyline
+              key={names[expert]}
+              class={`line ${own(expert)}`}
+              points={one.map((share, layer) => `${x(layer).toFixed(2)},${y(share).toFixed(1)}`).join(" ")}
+            />
+          ))}
+        </svg>
+        <LayerTicks layers={data.layers} />
+      </div>
+    </section>
+  );
+}
+
+/** The shares of the heatmaps, for those who read or copy numbers. */
+function ShareTable({ data, names, steps, own }: View) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details class="card" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+      <summary>Shares as tables</summary>
+      {isOpen
+        ? names.map((name, expert) => (
+            <Grid
+              key={name}
+              label={`Shares of ${name}`}
+              head={["Layer", ...data.columns]}
+              caption={<Own name={name} own={own(expert)} />}
+            >
+              {Array.from({ length: data.layers }, (_, layer) => (
+                <tr key={layer}>
+                  <th scope="row">{layer}</th>
+                  {data.columns.map((name, column) => (
+                    <td key={name}>{percentText(shareOf(data, expert, { layer, column }, steps))}</td>
+                  ))}
+                </tr>
+              ))}
+            </Grid>
+          ))
+        : null}
+    </details>
   );
 }

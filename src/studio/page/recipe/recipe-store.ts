@@ -1,17 +1,19 @@
 // The recipe that is open: its text is the truth, and the board and the form write text. Every change is checked, saved, and
 // can be undone.
-import { computed, effect, signal } from "@preact/signals";
+import { computed, effect, type Signal, signal } from "@preact/signals";
 import { Document, parseDocument } from "yaml";
 import type { Check, Input, Job, Method } from "../../protocol/index.ts";
 import { OUTPUT_FIELDS, type RecipeValue, SWAP_WEIGHTS } from "../../recipe/board.ts";
 import { call, StudioError } from "../client.ts";
 import { nameFor } from "../names.ts";
 import { attempt, cardOf, change, inBackground, onEvent, project, settings, trouble } from "../store.ts";
+import { recipeOfText } from "./board-of-text.ts";
 
 /** Milliseconds without typing, and without clicks, after which a text is checked and saved. */
 const PAUSE = 350;
 const PAUSE_OF_CLICKS = 80;
 const MAX_UNDO = 200;
+const WIDE = { lineWidth: 120 };
 
 export const name = signal<string | null>(null);
 export const text = signal("");
@@ -132,7 +134,7 @@ export async function recipeOfMergekit(configuration: string): Promise<string> {
   const { recipe, notes } = await call("recipe.convert", { text: configuration, layers });
   const document = new Document(recipe);
   document.commentBefore = notes.map((note) => ` ${note}`).join("\n");
-  return document.toString({ lineWidth: 120 });
+  return document.toString(WIDE);
 }
 
 /** Changes the text. @param isTyped changes in quick succession are undone together */
@@ -152,21 +154,16 @@ function apply(content: string, isTyped = false): void {
   timer = setTimeout(() => void settle(), isTyped ? PAUSE : PAUSE_OF_CLICKS);
 }
 
-export function undo(): void {
-  const before = past.peek().at(-1);
-  if (before === undefined) return;
-  past.value = past.peek().slice(0, -1);
-  future.value = [...future.peek(), text.peek()];
-  apply(before);
+/** Goes to the last text of one list, and keeps the present one in the other. */
+function step(from: Signal<readonly string[]>, to: Signal<readonly string[]>): void {
+  const found = from.peek().at(-1);
+  if (found === undefined) return;
+  from.value = from.peek().slice(0, -1);
+  to.value = [...to.peek(), text.peek()];
+  apply(found);
 }
-
-export function redo(): void {
-  const after = future.peek().at(-1);
-  if (after === undefined) return;
-  future.value = future.peek().slice(0, -1);
-  past.value = [...past.peek(), text.peek()];
-  apply(after);
-}
+export const undo = () => step(past, future);
+export const redo = () => step(future, past);
 
 let saving: Promise<void> = Promise.resolve();
 
@@ -244,28 +241,25 @@ async function runCheck(): Promise<void> {
 
 /** Writes a recipe into the text: comments and fields of the output stay. */
 export function writeRecipe(recipe: RecipeValue): void {
-  const document = parseDocument(text.peek());
-  if (document.errors.length > 0 || document.contents === null) {
-    edit(new Document(recipe).toString({ lineWidth: 120 }));
+  const before = recipeOfText(text.peek());
+  if (!before) {
+    edit(new Document(recipe).toString(WIDE));
     return;
   }
-  const before = Object(document.toJS()) as Record<string, unknown>;
   const isSwap = before.method === "swap" && recipe.method === "swap";
   const kept = [...OUTPUT_FIELDS, ...(isSwap ? SWAP_WEIGHTS : [])];
-  for (const key of Object.keys(before)) if (!(key in recipe) && !kept.includes(key)) document.delete(key);
-  for (const [key, value] of Object.entries(recipe)) {
-    if (JSON.stringify(before[key]) !== JSON.stringify(value)) document.set(key, document.createNode(value));
-  }
-  edit(document.toString({ lineWidth: 120 }));
+  const gone = Object.keys(before).filter((key) => !(key in recipe) && !kept.includes(key));
+  setFields({ ...Object.fromEntries(gone.map((key) => [key, undefined])), ...recipe });
 }
 
 /** Sets fields of the recipe; undefined removes one. */
 export function setFields(fields: Readonly<Record<string, unknown>>): void {
+  const before = recipeOfText(text.peek());
+  if (!before) return;
   const document = parseDocument(text.peek());
-  if (document.errors.length > 0) return;
   for (const [key, value] of Object.entries(fields)) {
     if (value === undefined) document.delete(key);
-    else document.set(key, document.createNode(value));
+    else if (JSON.stringify(before[key]) !== JSON.stringify(value)) document.set(key, document.createNode(value));
   }
-  edit(document.toString({ lineWidth: 120 }));
+  edit(document.toString(WIDE));
 }

@@ -5,6 +5,7 @@ import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
 import { Notice, ownClass } from "../components/basics.tsx";
 import { Different } from "../components/different.tsx";
+import { Own } from "../components/grid.tsx";
 import { JobOutcome } from "../recipe/outcome.tsx";
 import { isStale, models, onEvent, project } from "../store.ts";
 import type { Choice } from "./choices.tsx";
@@ -61,9 +62,8 @@ export function AnswersOf({ job, choices }: { job: Job; choices: readonly Choice
               class={`card ${ownClass(choices.find((one) => one.name === name)?.own ?? "base")}`}
               aria-label={name}
             >
-              <h2 class="row">
-                <span class="mark" aria-hidden="true" />
-                {name}
+              <h2>
+                <Own name={name} />
               </h2>
               {problem === undefined ? null : <Notice kind="problem" text={problem} />}
               <p class="answer" aria-live={job.state === "running" ? "polite" : "off"}>

@@ -7,7 +7,6 @@ import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
 import { Button, Form, Notice } from "../components/basics.tsx";
 import { NumberField, TextField } from "../components/inputs.tsx";
-import { JobProgress } from "../components/progress.tsx";
 import { NewTask, useTask } from "../components/task-fields.tsx";
 import { JobOutcome } from "../recipe/outcome.tsx";
 import { startSaved } from "../recipe/recipe-store.ts";
@@ -88,15 +87,13 @@ const evaluated = z.array(z.object({ name: z.string(), isKept: z.boolean() }));
 
 /** The evaluation under way, or how the latest one ended. */
 function Latest({ job }: { job: Job }) {
-  if (job.state === "running") {
-    return (
-      <section class="card stack tight" aria-label={job.title}>
-        <h2>{job.title}</h2>
-        <JobProgress job={job} />
-      </section>
-    );
-  }
-  return job.state === "done" ? <KeptResults job={job} /> : <JobOutcome job={job} />;
+  if (job.state === "done") return <KeptResults job={job} />;
+  return (
+    <section class="card stack tight" aria-label={job.title}>
+      <h2>{job.title}</h2>
+      <JobOutcome job={job} />
+    </section>
+  );
 }
 
 /** Which models were not evaluated again. */

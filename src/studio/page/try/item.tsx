@@ -2,6 +2,7 @@
 import type { ComparedItem } from "../../protocol/index.ts";
 import { Icon } from "../components/basics.tsx";
 import { Different } from "../components/different.tsx";
+import { Own } from "../components/grid.tsx";
 import type { Row } from "./results.tsx";
 
 interface ItemProps {
@@ -39,8 +40,7 @@ export function Item({ item: { id, prompt, beginning, gold, answers }, rows, cha
         {answers.map((answer, side) => (
           <div key={rows[side]?.name} class={`given ${rows[side]?.accent}`}>
             <dt class="row">
-              <span class="mark" aria-hidden="true" />
-              {rows[side]?.label}
+              <Own name={rows[side]?.label ?? ""} />
               <Verdict value={answer.value} />
             </dt>
             <dd>

@@ -1,9 +1,8 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { Button, Cautions, Notice } from "../components/basics.tsx";
-import { KeysDialog } from "../components/keys-dialog.tsx";
+import { Button, Cautions, Dialog, Notice } from "../components/basics.tsx";
 import { lazy } from "../components/lazy.tsx";
-import { actionOf } from "../keys.ts";
+import { actionOf, chordText, PLACES } from "../keys.ts";
 import { follow } from "../recipe/recipe-store.ts";
 import { Unsaved } from "../recipe/unsaved.tsx";
 import { attempt, connections, isConnected, jobs, project, settings, trouble } from "../store.ts";
@@ -138,5 +137,30 @@ export function App() {
         ) : null}
       </main>
     </>
+  );
+}
+
+/** Lists the keys. */
+function KeysDialog({ onClose }: { onClose: () => void }) {
+  return (
+    <Dialog title="Keys" onClose={onClose}>
+      {PLACES.map(([place, actions]) => (
+        <section key={place} class="stack tight" aria-label={place}>
+          <h3>{place}</h3>
+          <dl class="keys">
+            {Object.values(actions).map(({ chords, does }) => (
+              <div key={does}>
+                <dt>
+                  {chords.map((chord) => (
+                    <kbd key={chord}>{chordText(chord)}</kbd>
+                  ))}
+                </dt>
+                <dd>{does}</dd>
+              </div>
+            ))}
+          </dl>
+        </section>
+      ))}
+    </Dialog>
   );
 }

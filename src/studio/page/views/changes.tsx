@@ -1,10 +1,11 @@
 import { useEffect, useMemo } from "preact/hooks";
+import { formatBytes, formatDuration } from "../../../core/format.ts";
 import type { Analysis, Job } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Button, Cautions, Empty, EmptyView } from "../components/basics.tsx";
 import { fitting, inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
 import { Explorer } from "../explorer/explorer.tsx";
-import { bytesText, durationText, timeText } from "../format.ts";
+import { timeText } from "../format.ts";
 import { JobOutcome } from "../recipe/outcome.tsx";
 import { attempt, cardOf, inBackground, jobs, refresh, settings } from "../store.ts";
 import { bytesOf } from "./model-card.tsx";
@@ -74,7 +75,7 @@ export function Changes() {
       {shown || running ? null : (
         <Empty
           title="See where the experts changed"
-          text={`Measuring reads every weight once: ${bytesText(bytes)}. It runs in the background and can be cancelled.`}
+          text={`Measuring reads every weight once: ${formatBytes(bytes)}. It runs in the background and can be cancelled.`}
         >
           {button("Measure changes", true)}
         </Empty>
@@ -88,19 +89,19 @@ export function Changes() {
 function Found({ job, data }: { job: Job; data: Analysis }) {
   const { experts } = settings.value ?? { experts: [] };
   const input = inputOf(job);
-  /** They keep colour and name by their source. −1 where one is gone. */
-  const places = useMemo(
-    () => (input?.experts ?? []).map(({ source }) => experts.findIndex((one) => one.source === source)),
+  /** They keep colour and name by their source. */
+  const accents = useMemo(
+    () =>
+      (input?.experts ?? []).map(({ source }, i) => {
+        const at = experts.findIndex((one) => one.source === source);
+        return at < 0 ? i : at;
+      }),
     [job.id, experts],
   );
-  const names = useMemo(
-    () => data.experts.map((name, i) => experts[places[i] ?? -1]?.name ?? name),
-    [data, experts, places],
-  );
-  const accentOf = useMemo(
-    () => (expert: number) => ((places[expert] ?? -1) < 0 ? expert : (places[expert] ?? 0)),
-    [places],
-  );
+  const names = data.experts.map((name, i) => {
+    const now = experts[accents[i] ?? -1];
+    return now?.source === input?.experts[i]?.source ? (now?.name ?? name) : name;
+  });
   const readRows = useMemo(
     () => (layer: number, column: string) => call("analysis.rows", { id: job.id, layer, column }),
     [job.id],
@@ -108,9 +109,9 @@ function Found({ job, data }: { job: Job; data: Analysis }) {
   return (
     <>
       <Cautions texts={data.warnings.slice(0, 20)} />
-      <Explorer data={data} names={names} accentOf={accentOf} readRows={readRows} />
+      <Explorer data={data} names={names} accents={accents} readRows={readRows} />
       <p class="small soft">
-        Measured {timeText(job.started)} in {durationText((job.ended ?? job.started) - job.started)}.
+        Measured {timeText(job.started)} in {formatDuration(((job.ended ?? job.started) - job.started) / 1000)}.
       </p>
     </>
   );

@@ -1,16 +1,16 @@
-// Watch: experiments of the project, their scores as they arrive, what runs, and what it costs.
+// Watch: experiments of the project, their scores as they arrive, and what runs.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { formatDuration } from "../../../core/format.ts";
 import type { Experiment, Job, PlanEntry } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.tsx";
-import { Grid } from "../components/grid.tsx";
 import { Select } from "../components/inputs.tsx";
 import { CancelButton, Command } from "../components/progress.tsx";
 import * as store from "../experiments/experiment-store.ts";
 import { ScoreGrid } from "../experiments/score-grid.tsx";
 import { ScoreMap } from "../experiments/score-map.tsx";
-import { durationText, timeText } from "../format.ts";
+import { timeText } from "../format.ts";
 import { JobOutcome } from "../recipe/outcome.tsx";
 import { attempt, jobs } from "../store.ts";
 
@@ -89,7 +89,7 @@ const jobOf = (plan: string): Job | undefined =>
   jobs.value.find(({ kind, input }) => kind === "experiment" && (input as { plan?: unknown }).plan === plan);
 
 function Head({ experiment }: { experiment: Experiment }) {
-  const { plan, title, folder, counts, seconds, secondsLeft, workers, problems, notes, cost, reportUrl } = experiment;
+  const { plan, title, folder, counts, seconds, secondsLeft, workers, problems, notes, reportUrl } = experiment;
   const { done, running, failed, left, waiting } = counts;
   const total = done + running + failed + left + waiting;
   const job = jobOf(plan);
@@ -99,10 +99,10 @@ function Head({ experiment }: { experiment: Experiment }) {
   const isTrusted = experiment.programs.length === 0 || trusted === programs;
   const facts: [string, string][] = [
     ["Steps", `${done} of ${waiting > 0 ? "about " : ""}${total} done${failed > 0 ? `, ${failed} failed` : ""}`],
-    ["Work so far", seconds > 0 ? durationText(1000 * seconds) : "none"],
+    ["Work so far", seconds > 0 ? formatDuration(seconds) : "none"],
   ];
   if (done < total) {
-    facts.push(["Time left", secondsLeft === null ? "not known yet" : `about ${durationText(1000 * secondsLeft)}`]);
+    facts.push(["Time left", secondsLeft === null ? "not known yet" : `about ${formatDuration(secondsLeft)}`]);
     facts.push(["In parallel", `up to ${workers} ${workers === 1 ? "step" : "steps"}`]);
   }
   return (
@@ -164,19 +164,8 @@ function Head({ experiment }: { experiment: Experiment }) {
       {job?.state === "failed" && !experiment.runner ? <JobOutcome job={job} /> : null}
       <Cautions texts={notes} />
       <details>
-        <summary>Cost, folder and command</summary>
+        <summary>Folder and command</summary>
         <div class="stack">
-          {cost.length > 0 ? (
-            <Grid label="Cost" head={["Steps that are done", "Number", "Time"]}>
-              {cost.map(({ what, steps, seconds: each }) => (
-                <tr key={what}>
-                  <th scope="row">{what}</th>
-                  <td>{steps}</td>
-                  <td>{durationText(1000 * each)}</td>
-                </tr>
-              ))}
-            </Grid>
-          ) : null}
           <p class="path">{folder}</p>
           <Command words={["experiment", plan, "run"]} />
         </div>

@@ -1,7 +1,8 @@
+import { formatDuration } from "../../../core/format.ts";
 import type { Job } from "../../protocol/index.ts";
 import { EmptyView } from "../components/basics.tsx";
 import { STATES } from "../components/progress.tsx";
-import { durationText, timeText } from "../format.ts";
+import { timeText } from "../format.ts";
 import { JobOutcome } from "../recipe/outcome.tsx";
 import { jobs } from "../store.ts";
 
@@ -40,7 +41,7 @@ export function Jobs() {
               <h2>{job.title}</h2>
               <p class="small soft">
                 {STATES[job.state]}
-                {job.ended === null ? "" : ` after ${durationText(job.ended - job.started)}`}, started{" "}
+                {job.ended === null ? "" : ` after ${formatDuration((job.ended - job.started) / 1000)}`}, started{" "}
                 <time dateTime={new Date(job.started).toISOString()}>{timeText(job.started)}</time>
               </p>
               <JobOutcome job={job} />

@@ -1,8 +1,9 @@
 // A model: what it is, and what keeps it from fitting the base.
 import type { ComponentChildren } from "preact";
+import { formatBytes, formatCount } from "../../../core/format.ts";
 import type { Model } from "../../protocol/index.ts";
 import { Button, Facts, Notice, ownClass } from "../components/basics.tsx";
-import { bytesText, countText } from "../format.ts";
+import { Own } from "../components/grid.tsx";
 
 interface Props {
   /** Position among the experts. */
@@ -19,9 +20,8 @@ export function ModelCard({ own, title, source, card, onRetry, children }: Props
   return (
     <article class={`card owned model ${ownClass(own)}`} aria-label={title}>
       <header>
-        <h2 class="row">
-          <span class="mark" aria-hidden="true" />
-          <span>{title}</span>
+        <h2>
+          <Own name={title} />
         </h2>
         <p class="path" title={source}>
           {source}
@@ -48,8 +48,8 @@ function Known({ model }: { model: Model }) {
   const facts: (readonly [name: string, value: string])[] = [
     ["Family", architecture],
     ["Layers", `${layers}`],
-    ["Parameters", countText(parameters)],
-    ["On disk", bytesText(bytesOf(model))],
+    ["Parameters", formatCount(parameters)],
+    ["On disk", formatBytes(bytesOf(model))],
     ["Values", dtypesText(dtypes)],
     ["Hidden size", hiddenSize?.toLocaleString("en-US") ?? "unknown"],
     ["Vocabulary", vocabularySize?.toLocaleString("en-US") ?? "unknown"],

@@ -1,10 +1,10 @@
-// Chooses models: from folders of this machine, by a name on the hub, or among recent ones.
+// Chooses models: from folders of this machine, or by a name on the hub.
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { Output } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Button, Dialog, Field, Form, Icon } from "../components/basics.tsx";
-import { project, settings } from "../store.ts";
+import { settings } from "../store.ts";
 
 interface Props {
   readonly what: "base" | "experts";
@@ -17,7 +17,6 @@ const shown = signal<string | null>(null);
 
 export function PickDialog({ what, onPick, onClose }: Props) {
   const isBase = what === "base";
-  const recent = (project.value?.recent ?? []).filter((source) => source !== settings.value?.base);
   return (
     <Dialog
       title={isBase ? "Choose the base" : "Add experts"}
@@ -25,16 +24,6 @@ export function PickDialog({ what, onPick, onClose }: Props) {
       footer={isBase ? undefined : <Button text="Done" class="primary" onClick={onClose} />}
     >
       <Folders what={what} onPick={onPick} />
-      {recent.length === 0 ? null : (
-        <details>
-          <summary>Opened before</summary>
-          <ul class="entries">
-            {recent.map((source) => (
-              <Entry key={source} kind="model" label={source} {...{ source, what, onPick }} />
-            ))}
-          </ul>
-        </details>
-      )}
     </Dialog>
   );
 }

@@ -1,13 +1,13 @@
 // Choose: whose each layer is, by board, form or text; what the plan will read and write.
 
 import { useMemo, useRef } from "preact/hooks";
+import { formatBytes, formatCount } from "../../../core/format.ts";
 import { type Board, boardOfOne, type Half, recipeOfBoard } from "../../recipe/board.ts";
 import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.tsx";
 import { Select } from "../components/inputs.tsx";
 import { lazy } from "../components/lazy.tsx";
 import { inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
 import { layerShare } from "../explorer/figures.ts";
-import { bytesText, countText } from "../format.ts";
 import { actionOf } from "../keys.ts";
 import { boardOfText, recipeOfText } from "../recipe/board-of-text.ts";
 import { BoardView, type ShareOf, type Tower } from "../recipe/board-view.tsx";
@@ -17,7 +17,8 @@ import { LiveScore } from "../recipe/live-score.tsx";
 import { MethodForm } from "../recipe/method-form.tsx";
 import * as recipe from "../recipe/recipe-store.ts";
 import { Preview, previewed, Suggestions } from "../recipe/suggestions.tsx";
-import { attempt, cardOf, misfitOf, settings } from "../store.ts";
+import { attempt, cardOf, misfitOf } from "../store.ts";
+import { choices } from "../try/choices.tsx";
 
 /** The editor is half of the page's script, and only this view has it. */
 const LazyEditor = lazy(
@@ -26,14 +27,9 @@ const LazyEditor = lazy(
 );
 
 export function Recipe() {
-  const now = settings.value;
-  const { base, experts } = now ?? { base: null, experts: [] };
-  const towers: Tower[] = [
-    ...(base === null ? [] : [{ source: base, name: "base", own: "base" as const }]),
-    ...experts.map(({ name, source }, own) => ({ source, name, own })),
-  ];
+  const towers: readonly Tower[] = choices.value.filter(({ isRecipe }) => !isRecipe);
   const shareOf = useShares();
-  if (experts.length === 0) {
+  if (towers.every(({ own }) => own === "base")) {
     return (
       <EmptyView
         view="Recipe"
@@ -256,13 +252,13 @@ function PlanFigures() {
   const plan = recipe.check.value?.plan;
   if (!plan) return null;
   const facts: [string, string][] = [
-    ["Result", `${countText(plan.parameters)} parameters, ${bytesText(plan.bytesToWrite)}`],
+    ["Result", `${formatCount(plan.parameters)} parameters, ${formatBytes(plan.bytesToWrite)}`],
     [
       "Reads",
-      bytesText(plan.bytesToRead) + (plan.bytesToFetch > 0 ? `, ${bytesText(plan.bytesToFetch)} from the hub` : ""),
+      formatBytes(plan.bytesToRead) + (plan.bytesToFetch > 0 ? `, ${formatBytes(plan.bytesToFetch)} from the hub` : ""),
     ],
     ["Copied", `${plan.copied} of ${plan.tensors} tensors, bit for bit`],
-    ["Memory", `at most ${bytesText(plan.memory)} of buffers`],
+    ["Memory", `at most ${formatBytes(plan.memory)} of buffers`],
   ];
   return (
     <div class="card stack">

@@ -2,17 +2,20 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { formatDuration } from "../../../core/format.ts";
 import { type Input, type Job, type JobInput, jobInputs, type Output, recipeSource } from "../../protocol/index.ts";
+import { LAYER_COUNTS } from "../../recipe/board.ts";
 import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
 import { Button, Cautions, EmptyView, Form, Notice } from "../components/basics.tsx";
 import { Select } from "../components/inputs.tsx";
+import { useTask } from "../components/task-fields.tsx";
 import { pathField, Way } from "../components/way.tsx";
-import { durationText } from "../format.ts";
+import { choose } from "../experiments/experiment-store.ts";
+import { recipeOfText } from "../recipe/board-of-text.ts";
 import { JobOutcome } from "../recipe/outcome.tsx";
-import { startSaved as start, whenSaved } from "../recipe/recipe-store.ts";
+import { check, methods, text as recipeText, startSaved as start, whenSaved } from "../recipe/recipe-store.ts";
 import { addExpert, attempt, jobs, project, settings } from "../store.ts";
-import { Experiment } from "./write-experiment.tsx";
 
 const TYPES = jobInputs.export.shape.type.options;
 
@@ -50,7 +53,6 @@ export function Write() {
 type Started = Extract<Input<"job.start">, { kind: "merge" | "export" }>;
 
 interface Again {
-  readonly resume?: boolean;
   readonly force?: boolean;
   readonly allowUnrelated?: boolean;
 }
@@ -84,7 +86,7 @@ function Latest({ job, again, done = "Written", path, children }: LatestProps) {
   return (
     <>
       <p role="status" class="soft">
-        {done} in {durationText((ended ?? started) - started)}.
+        {done} in {formatDuration(((ended ?? started) - started) / 1000)}.
       </p>
       {path === undefined ? null : (
         <>
@@ -111,9 +113,9 @@ function Merge({ recipe }: { recipe: string }) {
   const job = latestOf("merge", isOf(recipe));
   const before = job?.input as JobInput<"merge"> | undefined;
   const [out, setOut] = useState(before?.out ?? `models/${recipe}`);
-  const input = ({ resume = false, force = false, allowUnrelated = false }: Again): Started => ({
+  const input = ({ force = false, allowUnrelated = false }: Again): Started => ({
     kind: "merge",
-    input: { recipe, out, resume, force, allowUnrelated },
+    input: { recipe, out, resume: false, force, allowUnrelated },
   });
   const path = pathOf(job);
   // One refusal may follow another, so what was allowed stays allowed.
@@ -144,9 +146,9 @@ function Export({ recipe }: { recipe: string }) {
   const [type, setType] = useState<JobInput<"export">["type"]>(before?.type ?? "q4_k_m");
   const [out, setOut] = useState(before?.out ?? `models/${recipe}.gguf`);
   const looked = useAnswer(() => call("recipe.exportable", { name: recipe }), [project.value]);
-  const input = ({ resume = false, force = false }: Again): Started => ({
+  const input = ({ force = false }: Again): Started => ({
     kind: "export",
-    input: { recipe, out, type, resume, force },
+    input: { recipe, out, type, resume: false, force },
   });
   return (
     <Way
@@ -218,6 +220,94 @@ function Share({ recipe }: { recipe: string }) {
         )}
       </div>
       {made === null ? null : <p class="path">{made.file}</p>}
+    </Way>
+  );
+}
+
+interface Axis {
+  readonly field: string;
+  readonly values: string;
+}
+
+/** Fields of the open recipe that are numbers, with values to begin with. */
+function axesOf(): Axis[] {
+  const recipe = recipeOfText(recipeText.value);
+  const half = Math.floor((check.value?.plan?.layers ?? 0) / 2);
+  const { fields = [] } = methods.value.find(({ name }) => name === recipe?.method) ?? {};
+  return fields.flatMap(({ name, type }) => {
+    if (name === "seed" || !/number$|^parameter$/.test(type)) return [];
+    const counts = [0, 1, 2, 3].filter((count) => count <= Math.max(1, half));
+    return [{ field: name, values: type === "whole number" ? counts.join(", ") : "0.25, 0.5, 0.75, 1" }];
+  });
+}
+
+const numbersOf = (text: string) => text.split(/[\s,]+/).flatMap((word) => (word === "" ? [] : Number(word)));
+
+/** The plan of an experiment around the recipe, or of a map of its scores over two fields. */
+function Experiment({ recipe }: { recipe: string }) {
+  const { task, choice, name } = useTask();
+  const [made, setMade] = useState<Output<"recipe.experiment"> | null>(null);
+  const [isMap, setMap] = useState(false);
+  const possible = axesOf();
+  const [chosen, setAxes] = useState<readonly Axis[]>();
+  const axes = chosen ?? possible.slice(0, 2);
+  const make = (force: boolean) =>
+    whenSaved(async () => {
+      setMade(null);
+      const given = isMap
+        ? { grid: Object.fromEntries(axes.map(({ field, values }) => [field, numbersOf(values)])) }
+        : {};
+      if (task !== null) setMade(await call("recipe.experiment", { name: recipe, task, force, ...given }));
+    });
+  return (
+    <Way
+      title="Experiment"
+      text="A plan that evaluates this recipe, its models and their soup, with intervals."
+      command={["experiment", `${recipe}.plan.yaml`, "run"]}
+    >
+      <Form class="stack" onSubmit={() => void make(false)}>
+        {choice}
+        {name}
+        <label class="check">
+          <input
+            {...{ type: "checkbox", checked: isMap, disabled: possible.length === 0, onChange: () => setMap(!isMap) }}
+          />
+          Map the scores over two fields of the recipe
+          {possible.length === 0 ? <span class="about">This recipe's method has no numbers to map.</span> : null}
+        </label>
+        {isMap && axes.some(({ field }) => LAYER_COUNTS.includes(field)) && recipeOfText(recipeText.value)?.layers ? (
+          <p class="soft">In the map, bottom and top take the place of the layers that this recipe lists.</p>
+        ) : null}
+        {isMap
+          ? axes.map(({ field, values }, i) => {
+              const set = (change: Partial<Axis>) => setAxes(axes.with(i, { field, values, ...change }));
+              return (
+                <div class="roles" key={i}>
+                  <Select
+                    {...{ label: "Field", value: field, options: possible.map((one) => one.field) }}
+                    onChange={(to) => set(possible.find((one) => one.field === to) ?? {})}
+                  />
+                  {pathField("Values, with commas", values, (to) => set({ values: to }), "")}
+                </div>
+              );
+            })
+          : null}
+        <Button text="Make the plan" type="submit" disabled={task === null} />
+      </Form>
+      {made === null ? null : (
+        <>
+          <p role="status">{made.isThere ? "There is already a plan at this place." : "Wrote the plan."}</p>
+          <p class="path">{made.file}</p>
+          {made.isThere ? <Button text="Replace what is there" class="danger" onClick={() => make(true)} /> : null}
+          <Button
+            text="Run and watch it"
+            onClick={() => {
+              choose(made.plan);
+              location.hash = "#/experiments";
+            }}
+          />
+        </>
+      )}
     </Way>
   );
 }
