@@ -56,14 +56,10 @@ export async function openModelSource(
   if (typeof source !== "string")
     return fromPlan("plan" in source ? source : await planRecipe(source, { folder, hub }));
   const file = isAbsolute(source) ? source : join(folder, source);
-  if (await isRecipeFile(file)) return fromFile(file, hub);
-  return sourceOf(await openCheckpoint(source, { base: folder, hub }));
-}
-
-async function fromFile(file: string, hub: HubAccess | undefined): Promise<ModelSource> {
+  if (!(await isRecipeFile(file))) return sourceOf(await openCheckpoint(source, { base: folder, hub }));
   const { opened, notes } = await planRecipeFile(file, {}, hub);
-  const source = await fromPlan(opened);
-  return { ...source, notes: [...notes, ...source.notes] };
+  const planned = await fromPlan(opened);
+  return { ...planned, notes: [...notes, ...planned.notes] };
 }
 
 // The source of a checkpoint that is run as it is.

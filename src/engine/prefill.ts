@@ -15,12 +15,6 @@ const PASS_LOGITS = 2 ** 24;
 /** A shorter common prefix is computed with each text. */
 const LEAST_SHARED = 8;
 
-/** Tokens per text in a pass over `rows` texts. */
-function passTime(decoder: LoadedDecoder, rows: number, allLogits: boolean): number {
-  const tokens = allLogits ? Math.min(PASS_TOKENS, PASS_LOGITS / decoder.spec.vocabularySize) : PASS_TOKENS;
-  return Math.max(1, Math.floor(tokens / rows));
-}
-
 /** Length of the longest text. Math.max(...) would overflow the stack for many texts. */
 export function longestOf(texts: readonly (readonly number[])[]): number {
   return texts.reduce((longest, { length }) => Math.max(longest, length), 0);
@@ -98,7 +92,8 @@ export async function* passes<W extends Wanted>(
   const { select, outputs, onPass, planned, signal, allLogits = false } = options;
   const longest = longestOf(texts);
   cache.reserve(texts.reduce((most, { length }, row) => Math.max(most, cache.length(row) + length), 0));
-  const step = passTime(decoder, texts.length, allLogits);
+  const tokens = allLogits ? Math.min(PASS_TOKENS, PASS_LOGITS / decoder.spec.vocabularySize) : PASS_TOKENS;
+  const step = Math.max(1, Math.floor(tokens / texts.length));
   for (let from = 0; from < longest; from += step) {
     await yieldToEventLoop(signal);
     const to = Math.min(from + step, longest);

@@ -1,9 +1,8 @@
 // The chat template of a checkpoint folder: from its own files, else from tokenizer_config.json. Not chat_template.json,
 // which belongs to processors of images and sound.
 
-import { readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { CheckpointError, exists, isFile, isObject } from "../../core/index.js";
+import { CheckpointError, exists, isFile, isObject, readBounded } from "../../core/index.js";
 import { type ChatTemplate, makeChatTemplate } from "./chat-template.js";
 import { readSettings } from "./load-tokenizer.js";
 import { templateVariables } from "./tokenizer-settings.js";
@@ -31,9 +30,8 @@ export async function loadChatTemplate(folder: string): Promise<ChatTemplate | u
 
 async function readTemplate(file: string): Promise<string> {
   if (!(await isFile(file))) throw new CheckpointError(`${file} is not a file`, { file });
-  const { size } = await stat(file);
-  if (size > MAX_BYTES) throw new CheckpointError(`${file} has ${size} bytes, too many for a chat template`, { file });
-  return readFile(file, "utf8");
+  const tooLarge = () => new CheckpointError(`${file} has too many bytes for a chat template`, { file });
+  return (await readBounded(file, MAX_BYTES, tooLarge)).toString("utf8");
 }
 
 function defaultTemplate(value: unknown, file: string): string | undefined {

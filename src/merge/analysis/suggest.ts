@@ -131,7 +131,7 @@ function paperRange(depth: number, { sources }: SuggestOptions): Draft[] {
     return [
       {
         ...{ name, evidence: "published", reason, reference: SWAP },
-        attention: ownersOf(counts, depth),
+        attention: Array.from({ length: depth }, (_, layer) => ownerOfLayer(layer, depth, counts)),
         recipe: weights ? { ...recipe, base, weights } : recipe,
       },
     ];
@@ -156,10 +156,6 @@ function paperRange(depth: number, { sources }: SuggestOptions): Draft[] {
       ),
     ),
   ];
-}
-
-function ownersOf(counts: SwapLayers, depth: number): Owner[] {
-  return Array.from({ length: depth }, (_, layer) => ownerOfLayer(layer, depth, counts));
 }
 
 /** `language 0-4, 30-31; task 5-29` */

@@ -8,12 +8,10 @@ import {
   hasOperation,
   isLeaf,
   type Measured,
-  type MeasuringProgram,
   measuringBytes,
   measuringPrograms,
   placeholders,
   Resolver,
-  type Sources,
   type Value,
 } from "../../values/index.js";
 import {
@@ -118,10 +116,11 @@ function bytesOfHub(
   if (remote.size === 0) return { bytesToFetch: 0, bytesOnHub: 0 };
   const adapters = remoteFiles([...sources.values()].flatMap(({ adapter }) => adapter?.file ?? []));
   const sizeOf = (files: ReadonlyMap<string, number>) => [...files.values()].reduce((sum, bytes) => sum + bytes, 0);
-  const fetched = [
-    ...measuringPrograms(plan.measurements, sources, assumed),
-    writeProgram(steps, sources, assumed),
-  ].map(({ program, times }) => {
+  // Places in the output do not matter.
+  const tensors = steps.map(({ tensor, dtype, shape }) => ({ name: tensor, dtype, shape }));
+  const program = compileWrite(steps, sources, assumed, layoutFolder(tensors), []);
+  const programs = [...measuringPrograms(plan.measurements, sources, assumed), { program, times: 1 }];
+  const fetched = programs.map(({ program, times }) => {
     const inputs = program.inputs.map(({ path, bytes, remote }) =>
       remote && !adapters.has(path) ? { path, bytes, remote } : { path, bytes },
     );
@@ -133,12 +132,6 @@ function bytesOfHub(
 /** Sizes of files on the hub by path, as several sources may have one base. */
 function remoteFiles(files: readonly SafetensorsFile[]): Map<string, number> {
   return new Map(files.flatMap(({ path, bytes, remote }) => (remote ? [[path, bytes] as const] : [])));
-}
-
-function writeProgram(steps: readonly Step[], sources: Sources, measured: Measured): MeasuringProgram {
-  // Places in the output do not matter.
-  const tensors = steps.map(({ tensor, dtype, shape }) => ({ name: tensor, dtype, shape }));
-  return { program: compileWrite(steps, sources, measured, layoutFolder(tensors), []), times: 1 };
 }
 
 /**

@@ -104,7 +104,9 @@ class Planner {
     const merged = builder.merge(this.#recipe, "");
     const recipe = withDefaults(this.#recipe, merged.layers);
     const steps = [...merged.tensors].map(([tensor, from]) => this.#step(tensor, from));
-    this.#checkArithmetic(steps);
+    // Rejects unsupported arithmetic before weights are read.
+    const problems = [...this.#mixedDTypes(steps), ...this.#uncomputable(steps)];
+    if (problems.length > 0) throw new MismatchError("This merge cannot be computed:", problems);
     this.#noteUnused(steps);
     for (const labels of builder.duplicates()) {
       builder.note(`${labels.length > 3 ? formatSome(labels) : labels.join(" and ")} are the same model`);
@@ -157,12 +159,6 @@ class Planner {
     const { dtype: asked } = this.#recipe;
     const convert = asked !== "keep" && isFloatDType(dtype);
     return { tensor, dtype: convert ? DTYPE_BY_TORCH_NAME[asked] : dtype, shape, layer, part, origin, value };
-  }
-
-  /** Rejects unsupported arithmetic before weights are read. */
-  #checkArithmetic(steps: readonly Step[]): void {
-    const problems = [...this.#mixedDTypes(steps), ...this.#uncomputable(steps)];
-    if (problems.length > 0) throw new MismatchError("This merge cannot be computed:", problems);
   }
 
   /** With `dtype: keep`, each tensor must have the same dtype in all sources. */

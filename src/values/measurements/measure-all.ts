@@ -85,10 +85,6 @@ function needsOf(measurement: Measurement): readonly string[] {
   return [...cut, ...valuesOf(measurement).flatMap(measurementsOf)];
 }
 
-function passesOf({ kind }: Measurement): number {
-  return kind === "order" || kind === "largest" ? 2 : 1;
-}
-
 export interface MeasureOptions extends Omit<RunOptions, "phase"> {
   /** Results of an interrupted run. */
   readonly known?: Measured | undefined;
@@ -227,7 +223,8 @@ export function measuringPrograms(
     const jobs = valuesOf(measurement)
       .filter((value) => leavesOf(value).every((leaf) => resolver.tensor(leaf).shape.every((extent) => extent > 0)))
       .map((value): Job => ({ kind: "delta", name: "", value: resolver.evaluation(value) }));
-    return { program: { inputs: resolver.inputs, outputs: [], jobs }, times: passesOf(measurement) };
+    const times = measurement.kind === "order" || measurement.kind === "largest" ? 2 : 1;
+    return { program: { inputs: resolver.inputs, outputs: [], jobs }, times };
   });
 }
 

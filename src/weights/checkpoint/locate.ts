@@ -95,11 +95,8 @@ async function locateFolder(
     const message = `${path} does not exist, but its folder ${path.split("/")[0]} does. For the model on the hub, write ${HUB_PREFIX}${path}`;
     throw new CheckpointError(message, { file: path });
   }
-  return { folder, notes: hub && (await isCached(path)) ? [ambiguityNote(path)] : [] };
-}
-
-function ambiguityNote(path: string): string {
-  return `${path} is read from the folder of that name; write ${HUB_PREFIX}${path} for the model on the hub`;
+  const note = `${path} is read from the folder of that name; write ${HUB_PREFIX}${path} for the model on the hub`;
+  return { folder, notes: hub && (await isCached(path)) ? [note] : [] };
 }
 
 // Folder names that training runs write; meaningless without the run's name.

@@ -91,7 +91,8 @@ function place(name: string, rule: Rule): Place {
     const dot = rest.indexOf(".");
     if (dot > 0 && /^\d+$/.test(rest.slice(0, dot))) {
       const module = moduleName(rest.slice(dot + 1));
-      const part = architecture ? (own(architecture.parts, module) ?? "other") : guessPart(module);
+      const guess = () => GUESSES.find(([pattern]) => pattern.test(module))?.[1];
+      const part = (architecture ? own(architecture.parts, module) : guess()) ?? "other";
       const isMatrix =
         architecture &&
         Object.hasOwn(architecture.parts, module) &&
@@ -146,10 +147,6 @@ const GUESSES: readonly (readonly [RegExp, LayerPart])[] = [
   [/(^|[._])(up_proj|w3|fc1|fc_in|c_fc|dense_h_to_4h|intermediate\.dense)$/, "up_proj"],
   [/(^|[._])(down_proj|w2|fc2|fc_out|c_proj|dense_4h_to_h|output\.dense|mlp\.Wo)$/, "down_proj"],
 ];
-
-function guessPart(module: string): LayerPart {
-  return GUESSES.find(([pattern]) => pattern.test(module))?.[1] ?? "other";
-}
 
 function checkLayers(places: ReadonlyMap<string, Place>, rule: Rule, config: CheckpointConfig): void {
   const found = new Set([...places.values()].map((place) => place.layer).filter((layer) => layer !== null));

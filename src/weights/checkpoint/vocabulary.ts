@@ -1,8 +1,7 @@
 // Reads a checkpoint's tokens and their embedding rows from its tokenizer files.
 
-import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { CheckpointError } from "../../core/index.js";
+import { CheckpointError, isFile, readBounded } from "../../core/index.js";
 import type { Checkpoint } from "./checkpoint.js";
 
 /** A token that was added to a tokenizer, as tokenizer.json describes it. */
@@ -31,10 +30,8 @@ export function textFoldersOf({ texts, adapter }: Checkpoint): string[] {
 export async function tokenizerBytes(checkpoint: Checkpoint): Promise<Buffer | undefined> {
   for (const home of textFoldersOf(checkpoint)) {
     const file = join(home, "tokenizer.json");
-    const found = await stat(file).catch(() => undefined);
-    if (!found?.isFile()) continue;
-    if (found.size > MAX_BYTES) throw new CheckpointError(`${file} is too large to be a tokenizer`, { file });
-    return readFile(file);
+    const tooLarge = () => new CheckpointError(`${file} is too large to be a tokenizer`, { file });
+    if (await isFile(file)) return readBounded(file, MAX_BYTES, tooLarge);
   }
   return undefined;
 }
