@@ -4,7 +4,7 @@ import { formatShape, formatSome, MismatchError, plural, sameShape } from "../co
 import { measureAll, Resolver, type Step } from "../values/index.js";
 import type { CheckpointTensor } from "../weights/index.js";
 import { type BlendOptions, computeBlends } from "./blends.js";
-import { type Decoder, type DecoderSpec, locateWeights } from "./model/index.js";
+import { type Decoder, locateWeights } from "./model/index.js";
 import type { ModelSource } from "./model-source.js";
 import { externalLocation, type Weight } from "./runtime/index.js";
 
@@ -86,11 +86,6 @@ function sizeOf(shape: readonly number[], dtype: ReadableStep["dtype"]): number 
   return shape.reduce((product, extent) => product * extent, dtype === "F32" ? 4 : 2);
 }
 
-function noteOf(unused: readonly string[], { family }: DecoderSpec): string {
-  const are = unused.length === 1 ? "is" : "are";
-  return `${plural(unused.length, "tensor")} ${are} not used by a ${family} decoder with this config.json: ${formatSome(unused)}`;
-}
-
 /**
  * The step of each weight's tensor, by the weight's input name, and notes.
  * @throws CheckpointError if weights are missing
@@ -112,7 +107,9 @@ export function findSteps(
       );
     } else steps.set(input, step);
   }
-  if (problems.length === 0) return { steps, notes: unused.length > 0 ? [noteOf(unused, spec)] : [] };
+  const are = `${plural(unused.length, "tensor")} ${unused.length === 1 ? "is" : "are"}`;
+  const note = `${are} not used by a ${spec.family} decoder with this config.json: ${formatSome(unused)}`;
+  if (problems.length === 0) return { steps, notes: unused.length > 0 ? [note] : [] };
   const shown = problems.slice(0, MAX_PROBLEMS);
   if (problems.length > shown.length) shown.push(`and ${plural(problems.length - shown.length, "other")}`);
   throw new MismatchError(`the weights of ${source.name} do not match its configuration:`, shown);

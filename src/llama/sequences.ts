@@ -29,13 +29,6 @@ export interface SequencesOptions {
   readonly contextLength: number;
 }
 
-/** The next token of an answer. */
-interface StepEntry {
-  /** Of its sequence. */
-  readonly number: number;
-  readonly start: () => Promise<void>;
-}
-
 export class Sequences implements AnswerBatch {
   readonly #options: SequencesOptions;
   #context: Promise<LlamaContext> | undefined;
@@ -44,7 +37,8 @@ export class Sequences implements AnswerBatch {
   readonly #sequences: LlamaSequence[] = [];
   /** Answers that generate; they are one token further with each step. */
   #generating = 0;
-  readonly #step: StepEntry[] = [];
+  /** The next tokens of answers, each with the number of its sequence. */
+  readonly #step: { readonly number: number; readonly start: () => Promise<void> }[] = [];
   readonly #queue: (() => void)[] = [];
 
   constructor(options: SequencesOptions) {

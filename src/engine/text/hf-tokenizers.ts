@@ -19,23 +19,13 @@ export interface Model {
   encode(words: string[]): string[];
 }
 
-interface Parts {
-  readonly model: Model;
-  readonly normalizer: Normalizer | null;
-  readonly preTokenizer: PreTokenizer | null;
-}
-
 const NO_MODEL: Part = { type: "WordPiece", vocab: {}, unk_token: "" };
 
 /**
  * Makes parts.
  * @throws CheckpointError if the package does not support a part or cannot read its pattern
  */
-export function makeParts(parts: {
-  model?: Part;
-  normalizer?: Part | undefined;
-  preTokenizer?: Part | undefined;
-}): Parts {
+export function makeParts(parts: { model?: Part; normalizer?: Part | undefined; preTokenizer?: Part | undefined }) {
   try {
     const made = new Tokenizer(
       {

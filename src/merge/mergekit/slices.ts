@@ -1,6 +1,6 @@
 // The slices of a mergekit configuration: their models, layers and parameter levels.
 import type { Problem } from "../../settings/index.js";
-import type { Configuration, ModelEntry, Path, SliceEntry } from "./mergekit-schema.js";
+import type { Configuration, ModelEntry, Path } from "./mergekit-schema.js";
 import { hasGradient, type Level } from "./mergekit-settings.js";
 
 export interface SliceSource {
@@ -20,11 +20,6 @@ export interface OutputSlice {
   readonly offset: number;
   /** Number of layers; undefined if only the model files have it. */
   readonly layers: number | undefined;
-}
-
-interface Content {
-  readonly models?: readonly ModelEntry[] | null | undefined;
-  readonly slices?: readonly SliceEntry[] | null | undefined;
 }
 
 /** The slices of a configuration. `depth` is the number of layers of its models, if known. */
@@ -57,7 +52,7 @@ export function slicesOf(
 }
 
 function contentSlices(
-  { models, slices }: Content,
+  { models, slices }: Pick<Configuration, "models" | "slices">,
   config: Configuration,
   path: Path,
   levels: readonly Level[],

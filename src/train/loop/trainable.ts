@@ -99,7 +99,10 @@ export class TrainableDecoder {
         const node = graph.inputs.get(input);
         if (options.trained.has(parameter) && node) trained.set(input, { parameter, stored, node });
       }
-      requireKnown(options.trained, new Set([...trained.values()].map(({ parameter }) => parameter)), source);
+      const known = new Set([...trained.values()].map(({ parameter }) => parameter));
+      const lost = [...options.trained].filter((name) => !known.has(name));
+      const summary = `These tensors of ${source.name} cannot be trained, because they are outside its decoder:`;
+      if (lost.length > 0) throw new RecipeError(summary, lost, { field: "train" });
     }
     const learning: (readonly [parameter: string, node: Node, stored?: StoredWeight])[] = factors
       ? [...factors.inputs]
@@ -280,13 +283,6 @@ export class TrainableDecoder {
       feeds[maskName(module)] = { dtype: "f32", shape: [tokens, module.in], data: mask };
     }
   }
-}
-
-function requireKnown(trained: ReadonlySet<string>, found: ReadonlySet<string>, source: ModelSource): void {
-  const lost = [...trained].filter((name) => !found.has(name));
-  if (lost.length === 0) return;
-  const summary = `These tensors of ${source.name} cannot be trained, because they are outside its decoder:`;
-  throw new RecipeError(summary, lost, { field: "train" });
 }
 
 function declareOutputs(

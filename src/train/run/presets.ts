@@ -19,15 +19,13 @@ interface ScaledRate {
   readonly most: number;
 }
 
-/** How a kind of expert's defaults depend on the model. The rate is the paper's median, the most what worked at 0.46 million parameters. */
-interface Scaling extends ScaledRate {
-  /** Positions, or as many as the model has. */
-  readonly length: number;
-}
-
 const LLAMA_8B = 8_030_261_248;
 
-const SCALED: Readonly<Record<"math" | "language", Scaling>> = {
+/**
+ * How a kind of expert's defaults depend on the model. The rate is the paper's median, the most what worked at 0.46 million
+ * parameters; positions are as many as the model has, if these are fewer.
+ */
+const SCALED: Readonly<Record<"math" | "language", ScaledRate & { readonly length: number }>> = {
   math: { rate: 4e-8, most: 7e-4, length: 2048 },
   language: { rate: 1e-7, most: 5e-4, length: 1024 },
 };
