@@ -185,6 +185,8 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     }));
   };
 
+  // A bias is a single row and would count as much as each of its matrix's thousands of rows.
+  const withoutBiases = counted.filter(({ tensor, shape }) => shape.length > 1 || !tensor.endsWith(".bias"));
   const analysis: Analysis = {
     format: 1,
     base: root.lead.checkpoint.name,
@@ -197,7 +199,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
       const { tensor, shape, layer, part } = delta;
       return { tensor, shape, layer, part, ...figures([delta], names) };
     }),
-    parts: grouped(counted.filter(isNotBias), ({ layer, part }) => `${layer} ${part}`).sort(
+    parts: grouped(withoutBiases, ({ layer, part }) => `${layer} ${part}`).sort(
       (a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers) || compareParts(a.part, b.part),
     ),
     byLayer: grouped(counted, ({ layer }) => `${layer}`)
@@ -240,11 +242,6 @@ function resolveThresholds(
       );
     }),
   }));
-}
-
-/** A bias is a single row and would count as much as each of its matrix's thousands of rows. */
-function isNotBias({ tensor, shape }: TensorDelta): boolean {
-  return shape.length > 1 || !tensor.endsWith(".bias");
 }
 
 /** Whether a part of a layer is a projection of attention or feed-forward. */

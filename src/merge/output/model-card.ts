@@ -39,7 +39,8 @@ To reproduce the merge, save the recipe as \`recipe.yaml\` and run \`npx layergr
 /** Where the method is from: a paper or program, or a user's file. */
 function sourceOf({ recipe, code = [] }: Plan): string {
   const { reference } = methodOf(recipe);
-  if (reference !== "") return `Method: ${withLinks(reference)}.`;
+  const linked = reference.replace(/arXiv (\d+\.\d+)/g, "[arXiv $1](https://arxiv.org/abs/$1)");
+  if (reference !== "") return `Method: ${linked}.`;
   const own = code.find(({ name }) => name === recipe.method);
   return own ? `Method: \`${basename(own.file)}\`, SHA-256 \`${own.digest}\`.` : "";
 }
@@ -130,10 +131,6 @@ async function describeModels(models: readonly Checkpoint[]): Promise<string> {
     return adapter ? `${base} with adapter ${await describe(adapter.path, [adapter.file])}` : base;
   });
   return ["Models:", "", ...[...new Set(await Promise.all(lines))].map((line) => `- ${line}`)].join("\n");
-}
-
-function withLinks(reference: string): string {
-  return reference.replace(/arXiv (\d+\.\d+)/g, "[arXiv $1](https://arxiv.org/abs/$1)");
 }
 
 function describeMethod({ recipe, layers, sources }: Plan): string {

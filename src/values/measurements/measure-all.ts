@@ -61,11 +61,6 @@ const MEASURE: { readonly [Kind in Streamed["kind"]]: unknown } = {
   lines: measureLines,
 };
 
-function begin(measurement: Streamed, binding: Binding): Measuring<MeasuredResult> {
-  const measure = MEASURE[measurement.kind] as (one: Streamed, binding: Binding) => Measuring<MeasuredResult>;
-  return measure(measurement, binding);
-}
-
 function valuesOf(measurement: Measurement): readonly Value[] {
   switch (measurement.kind) {
     case "row-cut":
@@ -141,7 +136,8 @@ async function measureTogether(
     numbers: (id) => (measured.get(id) ?? []) as readonly number[],
   };
   let active = measurements.map((measurement) => {
-    return { id: measurement.id, steps: begin(measurement, binding), totals: [] as JobTotal[] };
+    const measure = MEASURE[measurement.kind] as (one: Streamed, binding: Binding) => Measuring<MeasuredResult>;
+    return { id: measurement.id, steps: measure(measurement, binding), totals: [] as JobTotal[] };
   });
   const results = new Map<string, MeasuredResult>();
   const phase = `measuring ${nameOf(measurements)}`;
