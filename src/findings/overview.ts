@@ -185,7 +185,7 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
     rows: cells
       .filter(({ cell }) => cell.value !== null)
-      .map(({ row: { label, kind, own, detail } }) => ({ label, kind, detail, ...(own === undefined ? {} : { own }) })),
+      .map(({ row: { label, kind, own, detail } }) => ({ label, kind, own, detail })),
     bars: known.map(({ row, mean, ...score }): OverviewBar => {
       const { label, labels, kind, own, detail, models, isSummary, isPoint } = row;
       return {
@@ -196,7 +196,7 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
         ...score,
         models,
         isBest: label === best?.label && detail === best.detail,
-        ...(own === undefined ? {} : { own }),
+        own,
         ...(isSummary ? { isSummary } : {}),
         ...(isPoint ? { isPoint } : {}),
         ...(labels ? { labels } : {}),

@@ -10,7 +10,7 @@ export interface OverviewRow {
   readonly labels?: readonly string[];
   readonly kind: "base" | "expert" | "average" | "merge" | "swap" | "joint" | "control";
   /** Of an expert: its position in the plan, which has its colour. */
-  readonly own?: number;
+  readonly own?: number | undefined;
   /** The configuration, or the role of experts. */
   readonly detail: string;
   readonly models: readonly string[];

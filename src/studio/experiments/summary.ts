@@ -21,12 +21,9 @@ export function summarize(
   report: ExperimentReport,
   place: Place,
 ): Shown {
-  const { counts, steps, seconds, estimate, expansion } = status;
+  const { counts, steps, seconds, estimate } = status;
   const overviews = shownOverviews(report).slice(0, MAX_TASKS);
   const rows = rowsOf(overviews, report);
-  const pending = steps.flatMap(({ step, state }) =>
-    state.state === "pending" ? [{ label: clip(step.label), reason: state.reason ? clip(state.reason) : null }] : [],
-  );
   return {
     ...place,
     title: clip(plan.title ?? plan.name),
@@ -51,12 +48,6 @@ export function summarize(
     failed: report.failures
       .slice(0, MAX_LISTED)
       .map(({ label, reason }) => ({ label: clip(label), reason: clip(reason) })),
-    next: pending.slice(0, MAX_LISTED),
-    moreNext: Math.max(0, pending.length - MAX_LISTED),
-    later: expansion.waiting
-      .toSorted((a, b) => b.steps - a.steps)
-      .slice(0, MAX_LISTED)
-      .map(({ what, steps: many }) => ({ what: clip(what), steps: Math.round(many) })),
   };
 }
 

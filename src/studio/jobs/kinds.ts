@@ -1,13 +1,21 @@
 // What jobs do: calls of the library, by kind. This runs in the job's thread.
 import { join, resolve } from "node:path";
-import { analyze, exportModel, openModel, planMerge, push, runExperiment } from "../../api/index.js";
+import {
+  analyze,
+  type ExperimentProgress,
+  exportModel,
+  openModel,
+  planMerge,
+  push,
+  runExperiment,
+} from "../../api/index.js";
 import { usageError } from "../../core/index.js";
 import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
 import { pageData, readAnalysis, suggestRecipes } from "../../merge/index.js";
+import { clip } from "../experiments/summary.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
 import type { JobInput, JobKind, Progress } from "../protocol/index.js";
 import { evaluateModels, problemOf, runnerOptions } from "./evaluate.js";
-import { PartsInParallel } from "./parts.js";
 
 /** Folder of an analysis within that of its job. */
 export const ANALYSIS = "analysis";
@@ -117,3 +125,32 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     return { reportFolder, failures };
   },
 };
+
+type Part = NonNullable<Progress["parts"]>[number];
+
+const MAX_PARTS = 64;
+/** Milliseconds between reports of the same steps. */
+const PAUSE = 200;
+
+/** What an experiment runs at the moment, from its events. */
+class PartsInParallel {
+  readonly #parts = new Map<string, Part>();
+  #last = 0;
+
+  /** @returns whether to report it now */
+  update(event: NonNullable<ExperimentProgress["event"]>): boolean {
+    const label = clip(event.label);
+    if (event.event === "started") this.#parts.set(event.key, { label, share: 0, what: "" });
+    else if (event.event === "progress") {
+      this.#parts.set(event.key, { label, share: event.share, what: clip(event.what) });
+    } else this.#parts.delete(event.key);
+    const now = performance.now();
+    if (event.event === "progress" && now - this.#last < PAUSE) return false;
+    this.#last = now;
+    return true;
+  }
+
+  list(): Part[] {
+    return [...this.#parts.values()].slice(0, MAX_PARTS);
+  }
+}

@@ -94,11 +94,6 @@ export const experiment = z.strictObject({
   intervals: z.string(),
   running: z.array(z.strictObject({ label: z.string(), since: z.string() })),
   failed: z.array(z.strictObject({ label: z.string(), reason: z.string() })),
-  /** Steps that can run, or that wait for these. */
-  next: z.array(z.strictObject({ label: z.string(), reason: z.string().nullable() })),
-  moreNext: count,
-  /** Steps that depend on results. */
-  later: z.array(z.strictObject({ what: z.string(), steps: count })),
   /** Path of the written report. */
   report: z.string().nullable(),
   /** Address at which the server shows it. */

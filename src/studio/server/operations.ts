@@ -1,5 +1,5 @@
 // What each operation does, by the library's calls.
-import { readdir } from "node:fs/promises";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { inspect, planMerge } from "../../api/index.js";
@@ -11,9 +11,10 @@ import {
   systemMessage,
   usageError,
   writeFileAtomically,
+  writeFolder,
 } from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
-import { openTasks } from "../../evaluate/index.js";
+import { openTasks, readDeclaration } from "../../evaluate/index.js";
 import { parsePlan } from "../../experiment/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { methodReferences, mostChangedRows, parseMergekit } from "../../merge/index.js";
@@ -22,7 +23,7 @@ import { EVALUATIONS } from "../jobs/evaluate.js";
 import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
 import { experimentOf } from "../project/experiment-plan.js";
-import { type ProjectFolder, recipeFile } from "../project/project.js";
+import { fileOf, type ProjectFolder, recipeFile } from "../project/project.js";
 import type { Input, JobInput, JobKind, Model, OperationName, Output } from "../protocol/index.js";
 import type { Asker } from "./asker.js";
 import { checkRecipeText } from "./check-recipe.js";
@@ -38,7 +39,6 @@ import {
 } from "./evaluations.js";
 import type { Reports } from "./reports.js";
 import { shareRecipe } from "./share.js";
-import { takeFiles } from "./take.js";
 
 export interface Context {
   readonly project: ProjectFolder;
@@ -221,4 +221,23 @@ async function problemsWith(expert: string, base: string, folder: string): Promi
     if (error instanceof RecipeError || !(error instanceof Error)) throw error;
     return error instanceof LayergraftError ? error.reasons : [error.message];
   }
+}
+
+/**
+ * Writes a folder of the files, once they are what they should be. A task has its declaration first.
+ * @throws LayergraftError if there is a folder of that name, or the files are not a task, or not an evaluation
+ */
+async function takeFiles(project: string, { kind, name, files }: Input<"take">): Promise<Output<"take">> {
+  const folder = kind === "task" ? name : join(EVALUATIONS, name);
+  const out = await fileOf(project, folder);
+  if (await exists(out)) throw usageError(`${out} exists. Rename one of the two.`);
+  await mkdir(dirname(out), { recursive: true });
+  await writeFolder(out, `the ${kind}`, async (partial) => {
+    for (const file of files) await writeFile(join(partial, file.name), file.text);
+    if (kind === "task") await readDeclaration(join(partial, files[0]?.name ?? ""));
+    else if (!(await evaluationOf(dirname(partial), partial.slice(dirname(partial).length + 1)))) {
+      throw usageError(`${name} is not an evaluation. Choose a folder that layergraft eval wrote.`);
+    }
+  });
+  return { path: kind === "task" ? `${folder}/${files[0]?.name}` : folder };
 }

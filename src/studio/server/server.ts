@@ -1,8 +1,12 @@
 // The studio's server: the page, operations as POST /api/NAME, and events as one stream. Only this machine reaches it, and
 // only requests with the project's token are answered.
 import { once } from "node:events";
+import { readdirSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
+import { dirname, extname, join } from "node:path";
 import { isAnySystemError, isSystemError, LayergraftError, systemMessage, usageError } from "../../core/index.js";
 import { checkKey, checkOrigin, pathOf, readBody } from "../../serve/index.js";
 import { Jobs } from "../jobs/jobs.js";
@@ -10,7 +14,6 @@ import { ProjectFolder } from "../project/project.js";
 import { type OperationName, operations, type StudioEvent } from "../protocol/index.js";
 import { Asker } from "./asker.js";
 import { CHANGING, type Context, HANDLERS } from "./operations.js";
-import { servePage } from "./page-files.js";
 import { REPORTS, Reports } from "./reports.js";
 
 const HOST = "127.0.0.1";
@@ -169,4 +172,36 @@ function problemsOf(issues: readonly { readonly path: readonly PropertyKey[]; re
     .slice(0, 5)
     .map(({ path, message }) => `${path.map(String).join(".") || "input"}: ${message}`)
     .join("; ");
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
+
+/** Files of the page, which the build makes. */
+let names: ReadonlyMap<string, string> | undefined;
+
+/** Paths of addresses; a path of a request is only ever looked up, so it cannot leave the folder. */
+function filesOfPage(): ReadonlyMap<string, string> {
+  if (names) return names;
+  const index = createRequire(import.meta.url).resolve("#studio-page");
+  const folder = dirname(index);
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).map((file) => file.replaceAll("\\", "/"));
+  names = new Map([...files.map((file): [string, string] => [`/${file}`, join(folder, file)]), ["/", index]]);
+  return names;
+}
+
+/** Sends a file of the page. @throws LayergraftError code `not-found` */
+async function servePage(pathname: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const file = filesOfPage().get(pathname);
+  const type = file && TYPES[extname(file)];
+  if (!type || request.method !== "GET") throw new LayergraftError("not-found", "There is no such page.");
+  // Names under assets/ change with what is inside.
+  const isFixed = pathname.startsWith("/assets/");
+  response.setHeader("cache-control", isFixed ? "private, max-age=31536000, immutable" : "no-cache");
+  response.setHeader("content-type", type);
+  response.end(await readFile(file));
 }

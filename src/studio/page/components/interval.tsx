@@ -7,7 +7,7 @@ export interface Scale extends Span {
 }
 
 /** Places of ticks from 0 to 1. */
-const placesOf = ({ ticks }: Scale) => ticks.map((_, i) => i / (ticks.length - 1));
+export const placesOf = ({ ticks }: Scale) => ticks.map((_, i) => i / (ticks.length - 1));
 
 /** A score and its interval on an axis; the numbers beside it say the same. */
 export function Interval({ score: { value, low, high }, axis }: { readonly score: Score; readonly axis: Scale }) {
@@ -24,12 +24,19 @@ export function Interval({ score: { value, low, high }, axis }: { readonly score
   );
 }
 
-export function Ticks({ axis }: { readonly axis: Scale }) {
+interface TicksProps {
+  /** Places from 0 to 1. */
+  readonly places: readonly number[];
+  readonly texts: readonly (string | number)[];
+}
+
+/** Texts along an axis. */
+export function Ticks({ places, texts }: TicksProps) {
   return (
     <div class="ticks" aria-hidden="true">
-      {placesOf(axis).map((place, i) => (
+      {places.map((place, i) => (
         <span key={place} style={{ left: `${100 * place}%` }}>
-          {axis.ticks[i]}
+          {texts[i]}
         </span>
       ))}
     </div>

@@ -3,7 +3,7 @@ import type { Experiment } from "../../protocol/index.ts";
 import { call } from "../client.ts";
 import { Button, ownClass } from "../components/basics.tsx";
 import { Grid, Own } from "../components/grid.tsx";
-import { Interval, type Scale, Ticks } from "../components/interval.tsx";
+import { Interval, placesOf, type Scale, Ticks } from "../components/interval.tsx";
 import { create } from "../recipe/recipe-store.ts";
 import { attempt, settings } from "../store.ts";
 
@@ -36,7 +36,7 @@ export function ScoreGrid({ experiment }: { experiment: Experiment }) {
               <td />
               {tasks.map(({ title, axis }) => (
                 <td key={title}>
-                  <Ticks axis={axis} />
+                  <Ticks places={placesOf(axis)} texts={axis.ticks} />
                 </td>
               ))}
               {hasRecipes ? <td /> : null}

@@ -1,6 +1,7 @@
 // Layers across, parts down, on a canvas. Arrow keys move the cursor, and what is there is said.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { placeBeside } from "../components/basics.tsx";
+import { Ticks } from "../components/interval.tsx";
 import { actionOf } from "../keys.ts";
 import type { Place } from "./figures.ts";
 
@@ -143,13 +144,5 @@ export function Heatmap({ label, layers, columns, colour, ink, cursor, onCursor,
 export function LayerTicks({ layers }: { layers: number }) {
   const step = [1, 2, 4, 5, 10, 20, 50, 100, 500, 1000].find((one) => layers / one <= 16) ?? layers;
   const ticks = Array.from({ length: Math.ceil(layers / step) }, (_, i) => i * step);
-  return (
-    <div class="ticks" aria-hidden="true">
-      {ticks.map((layer) => (
-        <span key={layer} style={{ left: `${(100 * (layer + 0.5)) / layers}%` }}>
-          {layer}
-        </span>
-      ))}
-    </div>
-  );
+  return <Ticks places={ticks.map((layer) => (layer + 0.5) / layers)} texts={ticks} />;
 }

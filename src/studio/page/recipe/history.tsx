@@ -7,7 +7,6 @@ import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
 import { Button } from "../components/basics.tsx";
 import { Versions } from "../components/different.tsx";
-import { Grid } from "../components/grid.tsx";
 import { timeText } from "../format.ts";
 import { boardOfText, type Defaults, recipeOfText } from "./board-of-text.ts";
 import type { Tower } from "./board-view.tsx";
@@ -102,8 +101,7 @@ function Compared({ later, earlier, boardOf }: ComparedProps) {
     first.tasks.flatMap((task) => {
       const isSame = (other: typeof task) => askSame(other, task);
       const second = later.results.find(({ runner, tasks }) => runner === first.runner && tasks.some(isSame));
-      const score = second?.tasks.find(isSame);
-      return second && score ? [{ first, second, task, score }] : [];
+      return second ? [{ first, second, task }] : [];
     }),
   );
   const verdicts = useAnswer(
@@ -121,27 +119,10 @@ function Compared({ later, earlier, boardOf }: ComparedProps) {
       {differing === undefined ? null : (
         <p>{differing === "" ? "Both have the same layers." : `They differ in ${differing}.`}</p>
       )}
-      {pairs.length === 0 ? (
-        <p class="soft">They were not scored on the same items.</p>
-      ) : (
-        <Grid label="Scores of both" head={["Task", "Earlier", "Later"]}>
-          {pairs.map(({ task, score }) => (
-            <tr key={task.prompts}>
-              <th scope="row">
-                {task.title}, {task.items} items
-              </th>
-              {[task, score].map((one, i) => (
-                <td key={i}>
-                  {one.score} <span class="about">{one.interval}</span>
-                </td>
-              ))}
-            </tr>
-          ))}
-        </Grid>
-      )}
+      {pairs.length === 0 ? <p class="soft">They were not scored on the same items.</p> : null}
       {verdicts?.map((verdict, i) => (
         <p class="verdict" key={i}>
-          {verdict}
+          {pairs[i]?.task.title}: {verdict}
         </p>
       ))}
       <Versions first={["Earlier", earlier.text]} second={["Later", later.text]} />

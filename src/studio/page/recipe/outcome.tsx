@@ -1,6 +1,6 @@
 import type { Job } from "../../protocol/index.ts";
 import { Button, Notice } from "../components/basics.tsx";
-import { JobProgress, STATES } from "../components/progress.tsx";
+import { CancelButton } from "../components/progress.tsx";
 import { again } from "./recipe-store.ts";
 
 /** A job that runs, or why it ended without a result. What keeps its work can be resumed. */
@@ -16,3 +16,31 @@ export function JobOutcome({ job }: { job: Job }) {
     </Notice>
   );
 }
+
+/** How far a job that runs is, and a way to cancel it. */
+function JobProgress({ job }: { job: Job }) {
+  const { progress } = job;
+  const share = progress && progress.total > 0 ? progress.done / progress.total : undefined;
+  return (
+    <div class="progress">
+      <progress max={1} {...(share === undefined ? {} : { value: share })} aria-label={job.title} />
+      <div class="row">
+        <span class="soft">
+          {progress?.model === undefined ? "" : `${progress.model}: `}
+          {progress?.phase ?? "starting"}
+          {share === undefined ? "" : `, ${Math.floor(100 * share)}%`}
+        </span>
+        <CancelButton job={job} />
+      </div>
+    </div>
+  );
+}
+
+/** How jobs of each state end. */
+export const STATES: Readonly<Record<Job["state"], string>> = {
+  running: "Running",
+  done: "Done",
+  failed: "Failed",
+  cancelled: "Cancelled",
+  interrupted: "Interrupted when the studio ended",
+};

@@ -8,7 +8,7 @@ import { useAnswer } from "../components/answer.ts";
 import { Button, Form, ownClass } from "../components/basics.tsx";
 import { Grid, Own } from "../components/grid.tsx";
 import { Select } from "../components/inputs.tsx";
-import { Interval, Ticks } from "../components/interval.tsx";
+import { Interval, placesOf, Ticks } from "../components/interval.tsx";
 import { timeText } from "../format.ts";
 import { project } from "../store.ts";
 import { choices } from "./choices.tsx";
@@ -23,6 +23,8 @@ export interface Row extends Evaluation {
   readonly label: string;
   readonly accent: string;
   readonly isRecipe: boolean;
+  /** Among the models of the project; those that it has no longer are after them. */
+  readonly place: number;
 }
 
 /** Results of the same questions. */
@@ -41,21 +43,16 @@ function groupsOf(all: readonly Evaluation[]): Group[] {
     for (const score of one.tasks) {
       const key = JSON.stringify([score.task, score.protocol, score.prompts, score.metric]);
       const label = `${known?.name ?? one.source}${one.isEarlier ? " (earlier version)" : ""}`;
-      const row = { ...one, score, label, accent: ownClass(known?.own ?? "base"), isRecipe: known?.isRecipe ?? false };
+      const { own = "base", isRecipe = false } = known ?? {};
+      const row = { ...one, score, label, accent: ownClass(own), isRecipe, place: known ? at : choices.value.length };
       groups.set(key, [...(groups.get(key) ?? []), row]);
     }
   }
-  const place = ({ source }: Row) => {
-    const at = choices.value.findIndex((one) => one.source === source);
-    return at < 0 ? Number.POSITIVE_INFINITY : at;
-  };
   return [...groups].flatMap(([key, rows]) => {
     const [latest] = rows;
-    const sorted = rows.sort((a, b) => {
-      if (a.isEarlier !== b.isEarlier) return a.isEarlier ? 1 : -1;
-      // Not by subtraction: the place of unknown models is infinite.
-      return place(a) === place(b) ? b.ended - a.ended : place(a) < place(b) ? -1 : 1;
-    });
+    const sorted = rows.sort(
+      (a, b) => Number(a.isEarlier) - Number(b.isEarlier) || a.place - b.place || b.ended - a.ended,
+    );
     return latest ? [{ key, score: latest.score, rows: sorted }] : [];
   });
 }
@@ -85,12 +82,9 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
   const [second, setSecond] = useState<string | null>(null);
   const one = rows.find(({ name }) => name === first) ?? rows[0];
   const rest = rows.filter((row) => row !== one);
-  // A recipe by the same runner, where there is one: it is what one wants to know about.
-  const closeness = (row: Row) => Number(row.isRecipe) + Number(row.runner === one?.runner) - 2 * Number(row.isEarlier);
-  const best = rest.reduce<Row | undefined>(
-    (found, row) => (found && closeness(found) >= closeness(row) ? found : row),
-    undefined,
-  );
+  // A recipe by the same runner is what one wants to know about.
+  const alike = rest.filter((row) => row.runner === one?.runner && !row.isEarlier);
+  const best = alike.find(({ isRecipe }) => isRecipe) ?? alike[0] ?? rest[0];
   const other = rest.find(({ name }) => name === second) ?? best;
   const select = (label: string, among: readonly Row[], { name: value }: Row, onChange: (name: string) => void) => (
     <Select
@@ -149,7 +143,7 @@ function ScoreTable({ label, rows }: { label: string; rows: readonly Row[] }) {
           <tr>
             <td colSpan={3} />
             <td>
-              <Ticks axis={axis} />
+              <Ticks places={placesOf(axis)} texts={axis.ticks} />
             </td>
             <td colSpan={2} />
           </tr>

@@ -8,7 +8,7 @@ import { Explorer } from "../explorer/explorer.tsx";
 import { timeText } from "../format.ts";
 import { JobOutcome } from "../recipe/outcome.tsx";
 import { attempt, cardOf, inBackground, jobs, refresh, settings } from "../store.ts";
-import { bytesOf } from "./model-card.tsx";
+import { bytesOf } from "./models.tsx";
 
 export function Changes() {
   const now = settings.value;
@@ -46,21 +46,17 @@ export function Changes() {
   );
   return (
     <section class="view">
-      {shown ? (
-        <header>
-          <div>
-            <h1>Changes</h1>
-            <p>
-              For each layer and matrix, the share of rows that an expert moved by more than the threshold
-              {data ? `; a row is an ${data.rowAxis} feature` : ""}. q, k, v and o are attention; gate, up and down the
-              MLP.
-            </p>
-          </div>
-          {running ? null : button("Measure again", isStale)}
-        </header>
-      ) : (
-        <h1 class="visually-hidden">Changes</h1>
-      )}
+      <header>
+        <div>
+          <h1>Changes</h1>
+          <p>
+            For each layer and matrix, the share of rows that an expert moved by more than the threshold
+            {data ? `; a row is an ${data.rowAxis} feature` : ""}. q, k, v and o are attention; gate, up and down the
+            MLP.
+          </p>
+        </div>
+        {shown && !running ? button("Measure again", isStale) : null}
+      </header>
       {latest ? <JobOutcome job={running ?? latest} /> : null}
       <Cautions
         texts={[

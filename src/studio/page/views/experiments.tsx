@@ -1,5 +1,4 @@
 // Watch: experiments of the project, their scores as they arrive, and what runs.
-import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { formatDuration } from "../../../core/format.ts";
 import type { Experiment, Job, PlanEntry } from "../../protocol/index.ts";
@@ -214,7 +213,7 @@ function Run({ experiment, job, isTrusted }: RunProps) {
 }
 
 function Steps({ experiment }: { experiment: Experiment }) {
-  const { plan, running, failed, next, moreNext, later } = experiment;
+  const { plan, running, failed } = experiment;
   const job = jobOf(plan);
   const parts = job?.state === "running" ? (job.progress?.parts ?? []) : [];
   const labels = [...new Set([...parts.map(({ label }) => label), ...running.map(({ label }) => label)])];
@@ -224,20 +223,14 @@ function Steps({ experiment }: { experiment: Experiment }) {
     const about = part ? [`${Math.floor(100 * part.share)}%`, part.what].filter(Boolean).join(", ") : sinceText(since);
     return { label, about, share: part?.share ?? null };
   });
-  const waiting = [
-    ...next.map(({ label, reason }): Listed => ({ label, about: reason === null ? "" : `stopped: ${reason}` })),
-    ...(moreNext > 0 ? [{ label: `${moreNext} more`, about: "" }] : []),
-    ...later.map(({ what, steps }): Listed => {
-      return { label: what, about: `about ${steps} ${steps === 1 ? "step" : "steps"}, depending on results` };
-    }),
-  ];
   return (
     <div class="step-lists">
       <StepList title="Running now" steps={now} />
-      <StepList title="Failed" steps={failed.map(({ label, reason }) => ({ label, about: reason }))}>
-        <p class="soft">Fix the cause, then run it again. Steps that are done are kept.</p>
-      </StepList>
-      <StepList title="Waiting" steps={waiting} />
+      <StepList
+        title="Failed"
+        steps={failed.map(({ label, reason }) => ({ label, about: reason }))}
+        note="Fix the cause, then run it again. Steps that are done are kept."
+      />
     </div>
   );
 }
@@ -249,15 +242,7 @@ interface Listed {
   readonly share?: number | null;
 }
 
-function StepList({
-  title,
-  steps,
-  children,
-}: {
-  title: string;
-  steps: readonly Listed[];
-  children?: ComponentChildren;
-}) {
+function StepList({ title, steps, note }: { title: string; steps: readonly Listed[]; note?: string }) {
   if (steps.length === 0) return null;
   return (
     <section class="card stack" aria-label={title}>
@@ -273,7 +258,7 @@ function StepList({
           </li>
         ))}
       </ul>
-      {children}
+      {note ? <p class="soft">{note}</p> : null}
     </section>
   );
 }

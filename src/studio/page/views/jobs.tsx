@@ -1,9 +1,8 @@
 import { formatDuration } from "../../../core/format.ts";
 import type { Job } from "../../protocol/index.ts";
 import { EmptyView } from "../components/basics.tsx";
-import { STATES } from "../components/progress.tsx";
 import { timeText } from "../format.ts";
-import { JobOutcome } from "../recipe/outcome.tsx";
+import { JobOutcome, STATES } from "../recipe/outcome.tsx";
 import { jobs } from "../store.ts";
 
 /** Where what a job made is shown. */

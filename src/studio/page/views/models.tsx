@@ -1,11 +1,13 @@
 import { signal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { Expert } from "../../protocol/index.ts";
-import { Button, Empty } from "../components/basics.tsx";
+import { formatBytes, formatCount } from "../../../core/format.ts";
+import type { Expert, Model } from "../../protocol/index.ts";
+import { Button, Empty, Facts, Notice, ownClass } from "../components/basics.tsx";
+import { Own } from "../components/grid.tsx";
 import { NameDialog } from "../components/name-dialog.tsx";
 import { nameProblem } from "../names.ts";
 import { addExpert, cardOf, change, reload, settings } from "../store.ts";
-import { ModelCard } from "./model-card.tsx";
 import { PickDialog } from "./pick-dialog.tsx";
 
 /** What the dialog picks: null while it is closed. */
@@ -97,5 +99,72 @@ function ExpertCard({ expert, at, all }: { expert: Expert; at: number; all: read
         />
       ) : null}
     </ModelCard>
+  );
+}
+
+interface CardProps {
+  /** Position among the experts. */
+  readonly own: number | "base";
+  readonly title: string;
+  readonly source: string;
+  /** A text is why it cannot be opened; undefined while it is being opened. */
+  readonly card: Model | string | undefined;
+  readonly onRetry: () => void;
+  readonly children: ComponentChildren;
+}
+
+/** A model: what it is, and what keeps it from fitting the base. */
+function ModelCard({ own, title, source, card, onRetry, children }: CardProps) {
+  return (
+    <article class={`card owned model ${ownClass(own)}`} aria-label={title}>
+      <header>
+        <h2>
+          <Own name={title} />
+        </h2>
+        <p class="path" title={source}>
+          {source}
+        </p>
+      </header>
+      <div class="body">
+        {card === undefined ? <p class="soft">Opening…</p> : null}
+        {typeof card === "string" ? (
+          <Notice kind="problem" text={card}>
+            <Button text="Retry" onClick={onRetry} />
+          </Notice>
+        ) : null}
+        {typeof card === "object" ? <Known model={card} /> : null}
+      </div>
+      <footer class="row">{children}</footer>
+    </article>
+  );
+}
+
+export const bytesOf = ({ files }: Model) => files.reduce((sum, { bytes }) => sum + bytes, 0);
+
+function Known({ model }: { model: Model }) {
+  const { architecture, layers, parameters, dtypes, hiddenSize, vocabularySize, notes, problems } = model;
+  /** The most used first. */
+  const kinds = Object.entries(dtypes).sort(([, a], [, b]) => b - a);
+  const facts: (readonly [name: string, value: string])[] = [
+    ["Family", architecture],
+    ["Layers", `${layers}`],
+    ["Parameters", formatCount(parameters)],
+    ["On disk", formatBytes(bytesOf(model))],
+    ["Values", kinds.map(([name]) => name).join(", ")],
+    ["Hidden size", hiddenSize?.toLocaleString("en-US") ?? "unknown"],
+    ["Vocabulary", vocabularySize?.toLocaleString("en-US") ?? "unknown"],
+  ];
+  return (
+    <>
+      {problems.map((problem) => (
+        <Notice key={problem} kind="problem" text={problem} />
+      ))}
+      <Facts facts={facts} />
+      {notes.map((note) => (
+        <p class="small soft" key={note}>
+          {note}
+        </p>
+      ))}
+    </>
   );
 }

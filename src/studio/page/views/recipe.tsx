@@ -95,7 +95,7 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
             onChange={(next) => recipe.writeRecipe(recipeOfBoard(next))}
           />
         ) : plan ? (
-          <Owners towers={towers} layers={layers} />
+          <p class="soft">This method decides what all {layers} layers take from its models; its fields say how.</p>
         ) : null}
         {name === null ? null : (
           <>
@@ -218,18 +218,6 @@ function MethodChoice({ method, towers, layers, isBoard }: MethodChoiceProps) {
         </div>
       ) : null}
     </div>
-  );
-}
-
-/** Whose layers are, where a method decides it. */
-function Owners({ towers, layers }: { towers: readonly Tower[]; layers: number }) {
-  const owners = recipe.check.value?.plan?.ownership ?? [];
-  return (
-    <p class="soft">
-      {owners.some(({ combined }) => combined)
-        ? `This method combines the changes of its models in all ${layers} layers; its fields say how.`
-        : `The method decides whose each of the ${layers} layers of ${towers.length} models is.`}
-    </p>
   );
 }
 

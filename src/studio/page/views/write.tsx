@@ -8,9 +8,9 @@ import { LAYER_COUNTS } from "../../recipe/board.ts";
 import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
 import { Button, Cautions, EmptyView, Form, Notice } from "../components/basics.tsx";
-import { Select } from "../components/inputs.tsx";
+import { Select, TextField } from "../components/inputs.tsx";
+import { Command } from "../components/progress.tsx";
 import { useTask } from "../components/task-fields.tsx";
-import { pathField, Way } from "../components/way.tsx";
 import { choose } from "../experiments/experiment-store.ts";
 import { recipeOfText } from "../recipe/board-of-text.ts";
 import { JobOutcome } from "../recipe/outcome.tsx";
@@ -311,3 +311,29 @@ function Experiment({ recipe }: { recipe: string }) {
     </Way>
   );
 }
+
+interface WayProps {
+  readonly title: string;
+  readonly text: string;
+  readonly command: readonly string[];
+  readonly children: ComponentChildren;
+}
+
+/** A way to leave: what it makes, its form, and the command that does the same. */
+function Way({ title, text, command, children }: WayProps) {
+  return (
+    <article class="card way" aria-label={title}>
+      <h2>{title}</h2>
+      <p class="soft">{text}</p>
+      {children}
+      <details>
+        <summary>Command</summary>
+        <Command words={command} />
+      </details>
+    </article>
+  );
+}
+
+const pathField = (label: string, value: string, onChange: (value: string) => void, hint: string) => (
+  <TextField {...{ label, value, onChange, hint, isCode: true, required: true }} />
+);
