@@ -34,6 +34,7 @@ test("the overview groups the commands and shows two examples", () => {
       "soup",
       "revert",
       "merge",
+      "moe",
       "transplant",
       "convert",
       "extract",

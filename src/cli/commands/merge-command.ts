@@ -31,10 +31,11 @@ const OF_MERGEKIT: Readonly<Record<string, string>> = {
 export function add(program: Command): void {
   const command = program
     .command("merge")
+    .alias("moe")
     .description(
       "Run a recipe. Options override the recipe. Relative paths start from the recipe's folder. A model in a recipe may be " +
-        "another recipe; intermediate models are never written. A mergekit configuration runs as it is; its relative " +
-        "paths start from the working folder.",
+        "another recipe; intermediate models are never written. A configuration of mergekit or mergekit-moe runs as it is; " +
+        "its relative paths start from the working folder.",
     )
     .argument("<recipe>", "YAML file")
     .argument("[out]", "folder to write, as --out");
