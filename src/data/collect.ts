@@ -102,7 +102,7 @@ export async function collectSet(
       }
       seen.add(hash);
     }
-    const evaluated = contamination?.findIn(example);
+    const evaluated = contamination?.find(...example.messages.map(({ content }) => content));
     if (evaluated !== undefined) return countUnder(counts.contaminated, evaluated);
     const result = encode(example, encoder, place);
     if (!result) return;

@@ -82,14 +82,10 @@ describe("an index", () => {
     );
   });
 
-  it("looks at each message of an example", () => {
+  it("looks at each of several texts", () => {
     const index = indexOf([words(0, 20)]);
-    const messages = (response: string) => [
-      { role: "user" as const, content: "x" },
-      { role: "assistant" as const, content: response },
-    ];
-    expect(index.findIn({ messages: messages(words(0, 20)) })).toBe("eval");
-    expect(index.findIn({ messages: messages(words(20, 40)) })).toBeUndefined();
+    expect(index.find("x", words(0, 20))).toBe("eval");
+    expect(index.find("x", words(20, 40))).toBeUndefined();
   });
 });
 

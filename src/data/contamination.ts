@@ -1,7 +1,6 @@
 // A passage is 13 words, as for GPT-3 (arXiv 2005.14165, appendix C), or 26 characters of scripts without spaces.
 import { isAbsolute, join } from "node:path";
 import { z } from "zod";
-import type { Example } from "./example.js";
 import { formatOfName, localFiles, readRows } from "./read/index.js";
 import { DataError } from "./read/row.js";
 
@@ -77,21 +76,13 @@ export class ContaminationIndex {
     }
   }
 
-  /** The evaluation file that a text shares a passage with, or undefined. */
-  find(text: string): string | undefined {
-    const units = unitsOf(text);
-    for (const passage of passagesOf(units, this.#weight, this.#shortCounts)) {
-      const file = this.#files.get(passage);
-      if (file !== undefined) return file;
-    }
-    return undefined;
-  }
-
-  /** The evaluation file that a message of an example shares a passage with, or undefined. */
-  findIn({ messages }: Example): string | undefined {
-    for (const { content } of messages) {
-      const file = this.find(content);
-      if (file !== undefined) return file;
+  /** The evaluation file that one of some texts shares a passage with, or undefined. */
+  find(...texts: readonly string[]): string | undefined {
+    for (const text of texts) {
+      for (const passage of passagesOf(unitsOf(text), this.#weight, this.#shortCounts)) {
+        const file = this.#files.get(passage);
+        if (file !== undefined) return file;
+      }
     }
     return undefined;
   }
