@@ -6,6 +6,7 @@ import {
   type Model,
   type Output,
   type Project,
+  recipeSource,
   type Settings,
   type StudioEvent,
 } from "../protocol/index.ts";
@@ -174,4 +175,29 @@ export const cardOf = (source: string) => models.value.get(cardKey(source, setti
 export function misfitOf(source: string): string | undefined {
   const card = cardOf(source);
   return typeof card === "object" ? card.problems[0] : card;
+}
+
+export interface Choice {
+  readonly name: string;
+  readonly source: string;
+  /** Its colour: recipes have those after the experts'. */
+  readonly own: number | "base";
+  readonly isRecipe: boolean;
+}
+
+export const choices = computed<readonly Choice[]>(() => {
+  const { base = null, experts = [] } = settings.value ?? {};
+  return [
+    ...(base === null ? [] : [{ name: "base", source: base, own: "base" as const, isRecipe: false }]),
+    ...experts.map(({ name, source }, own) => ({ name, source, own, isRecipe: false })),
+    ...(project.value?.recipes ?? []).map((name, i) => ({
+      ...{ name: recipeLabel(name, experts), source: recipeSource(name), own: experts.length + i, isRecipe: true },
+    })),
+  ];
+});
+
+/** `recipe mine`; not `recipe recipe-2`, unless an expert has that name. */
+function recipeLabel(name: string, experts: readonly { readonly name: string }[]): string {
+  const isClear = /^recipe/i.test(name) && experts.every((expert) => expert.name !== name);
+  return isClear ? name : `recipe ${name}`;
 }

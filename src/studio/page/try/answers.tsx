@@ -7,8 +7,7 @@ import { Notice, ownClass } from "../components/basics.tsx";
 import { Different } from "../components/different.tsx";
 import { Own } from "../components/grid.tsx";
 import { JobOutcome } from "../recipe/outcome.tsx";
-import { isStale, models, onEvent, project } from "../store.ts";
-import type { Choice } from "./choices.tsx";
+import { type Choice, isStale, models, onEvent, project } from "../store.ts";
 
 const answer = z.object({ text: z.string(), finish: z.string(), tokens: z.number() });
 const answers = z.record(z.string(), z.union([answer, z.object({ problem: z.string() })]));

@@ -4,9 +4,9 @@ import { Button, Either, Field, Form } from "../components/basics.tsx";
 import { NumberField, Select, TextField } from "../components/inputs.tsx";
 import { actionOf } from "../keys.ts";
 import { startSaved } from "../recipe/recipe-store.ts";
-import { attempt, change, jobs, settings } from "../store.ts";
+import { attempt, change, choices, jobs, settings } from "../store.ts";
 import { AnswersOf } from "./answers.tsx";
-import { choices, chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.tsx";
+import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.tsx";
 
 /** What is typed; null until something is. */
 const typed = signal<string | null>(null);

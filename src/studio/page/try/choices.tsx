@@ -6,32 +6,7 @@ import { ownClass } from "../components/basics.tsx";
 import { ModelCheck } from "../components/grid.tsx";
 import { Select } from "../components/inputs.tsx";
 import { known } from "../components/task-fields.tsx";
-import { cardOf, project, settings } from "../store.ts";
-
-export interface Choice {
-  readonly name: string;
-  readonly source: string;
-  /** Its colour: recipes have those after the experts'. */
-  readonly own: number | "base";
-  readonly isRecipe: boolean;
-}
-
-export const choices = computed<readonly Choice[]>(() => {
-  const { base = null, experts = [] } = settings.value ?? {};
-  return [
-    ...(base === null ? [] : [{ name: "base", source: base, own: "base" as const, isRecipe: false }]),
-    ...experts.map(({ name, source }, own) => ({ name, source, own, isRecipe: false })),
-    ...(project.value?.recipes ?? []).map((name, i) => ({
-      ...{ name: recipeLabel(name, experts), source: recipeSource(name), own: experts.length + i, isRecipe: true },
-    })),
-  ];
-});
-
-/** `recipe mine`; not `recipe recipe-2`, unless an expert has that name. */
-function recipeLabel(name: string, experts: readonly { readonly name: string }[]): string {
-  const isClear = /^recipe/i.test(name) && experts.every((expert) => expert.name !== name);
-  return isClear ? name : `recipe ${name}`;
-}
+import { type Choice, cardOf, choices, settings } from "../store.ts";
 
 /** Choices against the default, which is the models and the open recipe. */
 const changed = signal<ReadonlySet<string>>(new Set());

@@ -10,8 +10,7 @@ import { Grid, Own } from "../components/grid.tsx";
 import { Select } from "../components/inputs.tsx";
 import { Interval, placesOf, Ticks } from "../components/interval.tsx";
 import { timeText } from "../format.ts";
-import { project } from "../store.ts";
-import { choices } from "./choices.tsx";
+import { choices, project } from "../store.ts";
 import { Comparison } from "./comparison.tsx";
 import { ItemsByModels } from "./matrix.tsx";
 

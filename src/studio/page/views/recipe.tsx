@@ -17,8 +17,7 @@ import { LiveScore } from "../recipe/live-score.tsx";
 import { MethodForm } from "../recipe/method-form.tsx";
 import * as recipe from "../recipe/recipe-store.ts";
 import { Preview, previewed, Suggestions } from "../recipe/suggestions.tsx";
-import { attempt, cardOf, misfitOf } from "../store.ts";
-import { choices } from "../try/choices.tsx";
+import { attempt, cardOf, choices, misfitOf } from "../store.ts";
 
 /** The editor is half of the page's script, and only this view has it. */
 const LazyEditor = lazy(

@@ -2,9 +2,8 @@
 import { useState } from "preact/hooks";
 import { Either, EmptyView } from "../components/basics.tsx";
 import { useTasks } from "../components/task-fields.tsx";
-import { jobs } from "../store.ts";
+import { choices, jobs } from "../store.ts";
 import { Ask } from "../try/ask.tsx";
-import { choices } from "../try/choices.tsx";
 import { Evaluate } from "../try/evaluate.tsx";
 
 export function Try() {
