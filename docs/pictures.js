@@ -45,17 +45,17 @@ try {
 
   await view("Changes");
   await page.getByRole("button", { name: /^Measure/ }).click();
-  await page.getByText("Changed rows").first().waitFor();
+  await page.getByText("Changed rows").filter({ visible: true }).first().waitFor();
   await draw("changes");
 
   await view("Try");
   await page.getByRole("button", { name: "Text" }).click();
   await page.getByLabel("Prompt", { exact: true }).fill(PROMPT);
-  await page.getByRole("button", { name: /^Ask/ }).click();
+  await page.getByRole("button", { name: /^Ask [0-9]/ }).click();
   await page.waitForTimeout(15_000);
   await draw("try");
 
-  await page.getByRole("tab", { name: "Evaluate" }).click();
+  await page.getByRole("button", { name: "Evaluate", exact: true }).click();
   await page.getByLabel("Task", { exact: true }).selectOption("problems.yaml");
   await page.getByRole("button", { name: /^Evaluate 4 models/ }).click();
   await page.getByRole("row", { name: /^recipe/ }).waitFor({ timeout: 120_000 });
