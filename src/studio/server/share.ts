@@ -74,7 +74,7 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
     {
       id: "scores",
       title: "Scores",
-      lead: "An interval that overlaps another leaves open which model is better; the paired differences below say more.",
+      lead: "Where intervals overlap, these scores do not tell which model is better; the differences on the same items below may.",
       figures: results.map(({ bars }): Figure => ({ kind: "bars", ...bars })),
     },
     {
@@ -135,7 +135,7 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
     ],
     notes: [...results.flatMap(({ notes }) => notes), ...(check.plan?.notes ?? [])],
     sections: sections.filter(({ figures }) => figures.length > 0),
-    footer: `Made by layergraft ${VERSION}. The same items give the same intervals: 95%, over items.`,
+    footer: `Made by layergraft ${VERSION}. The 95% intervals are over items: another choice of items could score so. They leave out what another training or prompt would change.`,
   };
   return withoutPaths(page, project, models);
 }
