@@ -65,6 +65,21 @@ it("prints the neurons of each layer and language", async () => {
   expect(JSON.parse(json.stdout).chosen).toHaveLength(6);
 });
 
+it.each([
+  ["half-precision", "F16", 2],
+  ["NaN", "F32", Number.NaN],
+  ["more than all", "F32", 1.5],
+] as const)("refuses activations that are no shares: %s", async (label, dtype, value) => {
+  const folder = join(root, label);
+  await writeTiny(folder, { layers: 1 });
+  const data = new Uint8Array(Float32Array.of(0.5, value).buffer);
+  const tensor = { name: "model.layers.0.mlp.gate_proj.weight", dtype, shape: [dtype === "F16" ? 4 : 2], data };
+  await writeSharded(folder, [tensor], { metadata: { statistics: "activations" } });
+  await expect(findLanguageNeurons({ one: folder, two: folder })).rejects.toThrow(
+    /other values than shares.*gate_proj/,
+  );
+});
+
 it("refuses one language, and folders without activations or of another model", async () => {
   await expectRefused(["neurons", "--language", "en=en"], root, WRONG_USAGE, /two or more/);
   await expectRefused(["neurons", ...flags, "--share", "2"], root, WRONG_USAGE, /0 to 1/);

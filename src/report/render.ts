@@ -29,7 +29,7 @@ export function terminalLines(table: Table): string[] {
 export function escapeMarkdown(text: string): string {
   return visible(text)
     .replace(/\s*\n\s*/g, " ")
-    .replace(/[\\`*_[\]<>|#~]/g, "\\$&");
+    .replace(/[\\`*_[\]<>|#~$]|&(?=#?\w+;)/g, "\\$&");
 }
 
 /** Lines of a Markdown table, without title and note. */
@@ -76,12 +76,14 @@ const LATEX_ESCAPES: ReadonlyMap<string, string> = new Map([
   ["~", "\\textasciitilde{}"],
   ["–", "--"],
   ["…", "\\ldots{}"],
-  ...["−", "±", "<", ">"].map((sign) => [sign, `$${{ "−": "-", "±": "\\pm" }[sign] ?? sign}$`] as const),
+  ...["−", "±", "<", ">", "|"].map((sign) => [sign, `$${{ "−": "-", "±": "\\pm" }[sign] ?? sign}$`] as const),
   ...[..."{}$&#%_"].map((sign) => [sign, `\\${sign}`] as const),
 ]);
 
 function escapeLatex(text: string): string {
-  return text.replace(/[\\{}$&#%_^~–…−±<>]/g, (sign) => LATEX_ESCAPES.get(sign) ?? sign);
+  // An empty line would end the paragraph, which a caption must not.
+  const line = text.replace(/\s*\n\s*/g, " ");
+  return line.replace(/[\\{}$&#%_^~–…−±<>|]/g, (sign) => LATEX_ESCAPES.get(sign) ?? sign);
 }
 
 /** A table as LaTeX, for the packages booktabs and adjustbox. */

@@ -69,3 +69,13 @@ it("escapes LaTeX", () => {
   expect(text).toContain(" & 31.2 & ");
   expect(text).toContain(" & \\textbf{50.0} & ");
 });
+
+it("keeps names with signs of Markdown and LaTeX in one line, as they are", () => {
+  const name = "a|b &amp; $x$\n\n\\end";
+  const table = { title: name, columns: ["model"], rows: [[name]] };
+  expect(markdownLines(table)[2]).toBe("| a\\|b \\&amp; \\$x\\$ \\\\end |");
+  const line = "a$|$b \\&amp; \\$x\\$ \\textbackslash{}end";
+  const lines = latexText(table).split("\n");
+  expect(lines).toContain(`${line} \\\\`);
+  expect(lines).toContain(`\\caption{${line}. }`);
+});

@@ -43,7 +43,7 @@ export interface NeuronOptions {
  * with the lowest entropy over languages.
  * @param folders statistics of the kind activations of one model, by language; at least two
  * @throws RecipeError if there are fewer than two languages, or a folder has other statistics
- * @throws CheckpointError if a folder cannot be opened, or the folders are of different models
+ * @throws CheckpointError if a folder cannot be opened or has other values than shares, or they are of different models
  */
 export async function findLanguageNeurons(
   folders: Readonly<Record<string, string>>,
@@ -102,7 +102,13 @@ async function readActivations(folder: string): Promise<Layer[]> {
   }
   const layers = file.tensors.map(async (tensor): Promise<Layer> => {
     const bytes = await readTensor(file, tensor);
-    return { layer: tensors.get(tensor.name)?.layer ?? 0, values: new Float32Array(bytes.slice().buffer) };
+    const values = tensor.dtype === "F32" ? new Float32Array(bytes.slice().buffer) : undefined;
+    // Shares are sums in float32, which end a little above 1.
+    if (!values?.every((share) => share >= 0 && share < 1.01)) {
+      const message = `${name} has other values than shares of tokens at ${tensor.name}. Measure its activations again.`;
+      throw new CheckpointError(message, { tensor: tensor.name });
+    }
+    return { layer: tensors.get(tensor.name)?.layer ?? 0, values };
   });
   return (await Promise.all(layers)).sort((a, b) => a.layer - b.layer);
 }

@@ -74,6 +74,19 @@ it("writes a recipe only over the version that was edited", async () => {
   expect(existsSync(join(project.folder, "recipes", "swap.yaml"))).toBe(false);
 });
 
+it("renames a recipe only where there is one, and onto no other", async () => {
+  const project = await open();
+  const moved: string[] = [];
+  const rename = (name: string, to: string) => project.renameRecipe(name, to, async () => void moved.push(to));
+  await project.writeRecipe("one", "method: swap\n", null);
+  await project.writeRecipe("two", "method: soup\n", null);
+  await expect(rename("none", "new")).rejects.toMatchObject({ code: "not-found" });
+  await expect(rename("one", "two")).rejects.toMatchObject({ code: "conflict" });
+  expect(moved).toEqual([]);
+  await rename("one", "three");
+  expect([moved, (await project.read()).recipes]).toEqual([["three"], ["three", "two"]]);
+});
+
 it("has one token, for as long as its file is whole", async () => {
   const project = await open();
   const token = await project.token();

@@ -167,12 +167,13 @@ export class ProjectFolder {
 
   /**
    * @param before called when nothing is in the way: gives the other name what else the recipe has
-   * @throws LayergraftError code `conflict` if there is one of the other name
+   * @throws LayergraftError code `not-found` if there is no such recipe, `conflict` if there is one of the other name
    */
   renameRecipe(name: string, to: string, before: () => Promise<void>): Promise<void> {
     return this.#inTurn(async () => {
       const [from, after] = [await recipeFile(this.folder, name), await recipeFile(this.folder, to)];
       if (await exists(after)) throw conflict(`The recipe ${to}`);
+      await this.readRecipe(name);
       await before();
       await rename(from, after);
       const { settings: now, ...rest } = await this.#load();

@@ -68,7 +68,7 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
   });
   const said = board
     ? [...roles, describeBoard(board, nameOf)]
-    : [method?.summary ?? "", ...(check.plan ? [] : check.problems.map(({ message }) => message))];
+    : [method?.summary ?? "", ...(check.plan ? [] : ["The recipe cannot be merged as it is."])];
   const changes = await changesOf(project, settings);
   const sections: Section[] = [
     {
@@ -120,7 +120,7 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
   ];
   const page: Page = {
     title: name,
-    lead: `A merge of language models by ${method?.title.toLowerCase() ?? recipe.method}: what it is, what it scored, and what is uncertain.`,
+    lead: `A merge of language models by ${method?.title.toLowerCase() ?? nameOf(String(recipe.method))}: what it is, what it scored, and what is uncertain.`,
     verdicts: [
       { title: "The merge", text: said.join(" ") },
       ...(results.length > 0
