@@ -80,8 +80,15 @@ describe("a method of a user", () => {
     await refused("export default () => ({});", /its method has no title/);
     await refused("import x from './other.js';", /bad\.js is not a method/);
     await refused("export default (", /bad\.js is not a method/);
-    await refused(code.replace('"agreeing"', '"missing"'), /exports no function missing/);
-    await refused(code.replace("const [into]", "throw new Error('broken'); const [into]"), /broken/);
+    await refused(code.replace('"agreeing"', '"missing"'), /error: the method's file exports no function missing/);
+    await refused(
+      code.replace("const [into]", "throw new Error('broken'); const [into]"),
+      /error: agreeing of the method's file fails in line 18: broken\n/,
+    );
+    await refused(
+      code.replace("return plus(", "return plus2("),
+      /error: \S*bad\.js fails in line 12: plus2 is not defined\n/,
+    );
     await refused(
       code,
       /unknown field "strenght"; did you mean strength\?/,

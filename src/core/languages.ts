@@ -48,10 +48,9 @@ export function requireLanguage(code: string, where: { readonly task?: string; r
   const found = findLanguage(code);
   if (found) return found;
   const known = LANGUAGES.flatMap((language) => [language.name, language.code, language.short ?? [], language.codes]);
-  throw new RecipeError(
+  throw RecipeError.at(
+    { field: where.field, actual: code },
     `${where.task === undefined ? "" : `${where.task}: `}unknown language ${JSON.stringify(code)}; write a code such as swh_Latn, swh or sw, or the English name` +
       didYouMean(code, known.flat()),
-    [],
-    { field: where.field, actual: code },
   );
 }

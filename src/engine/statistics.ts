@@ -134,9 +134,11 @@ export async function measureStatistics(model: EngineSource, options: Statistics
 /** Reports texts as they are read, `total` with those that are read again. */
 function counted({ signal, onProgress }: CallOptions, total: number): () => void {
   let done = 0;
+  const report = () => onProgress?.({ phase: "reading texts", done: done++, total, unit: "items" });
+  report();
   return () => {
     if (signal?.aborted) throw new CancelledError("stopped before the end");
-    onProgress?.({ phase: "reading texts", done: done++, total, unit: "items" });
+    report();
   };
 }
 
@@ -199,7 +201,6 @@ async function fisherParts(
       });
       try {
         for (const text of texts) {
-          next();
           const feeds = {
             ...feedsOf([text], ropes),
             [FEEDS.rows]: integers([text.length - 1], [...text.keys()].slice(0, -1)),
@@ -212,6 +213,7 @@ async function fisherParts(
             const squares = (results[`${i}`]?.data ?? []) as Float32Array;
             add(rows ? sum.subarray((sum.length / rows.of) * rows.from) : sum, squares, 1 / texts.length);
           }
+          next();
         }
       } finally {
         await session.close();
@@ -261,13 +263,13 @@ async function tokenParts(
     });
     try {
       for (const [i, pack] of packs.entries()) {
-        next();
         const feeds = Object.fromEntries(Object.entries(feedsOf(pack, ropes)).filter(([name]) => fed.has(name)));
         const data = states[i];
         if (from && data) feeds[STREAM] = { dtype: "f32", shape: [data.length / spec.hidden, spec.hidden], data };
         const results = await session.run(feeds, Object.keys(outputs));
         states[i] = results[NEXT]?.data as Float32Array;
         each(results);
+        next();
       }
     } finally {
       await session.close();

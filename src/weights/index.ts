@@ -52,7 +52,7 @@ export { eigenvectors } from "./streaming/eigenvectors.js";
 export { Evaluator } from "./streaming/evaluate-block.js";
 export { InputFiles } from "./streaming/files.js";
 export type { LowRankFactors } from "./streaming/low-rank.js";
-export { runCode } from "./streaming/own-code.js";
+export { guardCode, runCode } from "./streaming/own-code.js";
 export {
   type AnalyzeJob,
   type BoundTerms,

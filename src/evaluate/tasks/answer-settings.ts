@@ -36,10 +36,9 @@ export function withAnswers(task: Task, given: AnswerSettings = {}): Task {
   ) as AnswerSettings;
   const { temperature = 0, maxNewTokens, topP, topK, repeats = 1 } = answers;
   if (temperature === 0 && (topP !== undefined || topK !== undefined || repeats > 1)) {
-    throw new RecipeError(
-      "top-p, top-k and repeats need a temperature above 0, as greedy answers are all the same; set one, such as 0.7",
-      [],
+    throw RecipeError.at(
       { field: "temperature" },
+      "top-p, top-k and repeats need a temperature above 0, as greedy answers are all the same; set one, such as 0.7",
     );
   }
   if (Object.keys(answers).length === 0) return task;

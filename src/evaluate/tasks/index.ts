@@ -129,10 +129,9 @@ function openNamed(name: string, settings: OpenOptions, families: Set<TaskFamily
   }
   const known = [...TASK_FAMILIES.flatMap(({ names }) => names), ...Object.keys(SUITES)];
   const patterns = TASK_FAMILIES.map(({ pattern }) => pattern).join("; ");
-  throw new RecipeError(
+  throw RecipeError.at(
+    { field: "tasks", actual: name },
     `unknown task ${name}${didYouMean(name, known)} (tasks: ${patterns}; suites: ` +
       `${Object.keys(SUITES).join(", ")}; or the path of a .yaml file)`,
-    [],
-    { field: "tasks", actual: name },
   );
 }

@@ -5,7 +5,7 @@ import { basename, isAbsolute } from "node:path";
 import { z } from "zod";
 import { LayergraftError, RecipeError, shorten } from "../../core/index.js";
 import { checkSchema, formatProblem } from "../../settings/index.js";
-import { runCode } from "../../weights/index.js";
+import { guardCode, runCode } from "../../weights/index.js";
 import * as fields from "../methods/fields.js";
 import { defineMethod, type Method, type MethodDefinition } from "../methods/method.js";
 import * as operands from "../methods/operand.js";
@@ -96,15 +96,12 @@ async function loadMethod(file: string, allowCode: boolean): Promise<OwnCode & {
   if (!allowCode) {
     throw RecipeError.at(
       where,
-      `${file} is a program that the recipe names as its method. Read it; then pass --allow-code to run it.`,
+      `${file} is a program that the recipe names as its method. Read it; then pass --allow-code, which merge and verify take.`,
     );
   }
   const bytes = await readFile(file).catch(() => {
-    throw new RecipeError(
-      `the method ${file} cannot be read. Check its path, which starts from the recipe's folder.`,
-      [],
-      where,
-    );
+    const message = `the method ${file} cannot be read. Check its path, which starts from the recipe's folder.`;
+    throw RecipeError.at(where, message);
   });
   if (bytes.length > MAX_BYTES)
     throw RecipeError.at(where, `${file} has ${bytes.length} bytes; a method has at most ${MAX_BYTES}`);
@@ -123,14 +120,12 @@ async function loadMethod(file: string, allowCode: boolean): Promise<OwnCode & {
     for (const part of ["title", "fields", "tensors"] as const) {
       if (made?.[part] === undefined) throw new TypeError(`its method has no ${part}`);
     }
-    const method: Method = defineMethod({ ...made, name });
+    const tensors: typeof made.tensors = (...given) => guardCode(file, () => made.tensors(...given));
+    const method: Method = defineMethod({ ...made, name, tensors });
     addMethod(method);
     return { name, file, digest, method };
   } catch (error) {
-    throw new RecipeError(
-      `${file} is not a method: ${shorten((error as Error).message)}. See docs/write-your-own-method.md.`,
-      [],
-      where,
-    );
+    const problem = shorten((error as Error).message);
+    throw RecipeError.at(where, `${file} is not a method: ${problem}. See docs/write-your-own-method.md.`);
   }
 }

@@ -63,10 +63,9 @@ export function planLora(
     return layer === null && name.endsWith(".weight") && shape.length > 1;
   });
   if (outside.length > 0) {
-    throw new RecipeError(
-      `${field}: LoRA trains matrices in layers only, and the selection has ${formatSome(outside)}. Write "layers", or add "but outside".`,
-      [],
+    throw RecipeError.at(
       { field },
+      `${field}: LoRA trains matrices in layers only, and the selection has ${formatSome(outside)}. Write "layers", or add "but outside".`,
     );
   }
   const modules = [...tensors].flatMap(([name, tensor]) => (chosen.has(name) ? moduleOf(name, tensor) : []));
@@ -155,10 +154,9 @@ export function encodeValues(converter: Converter, name: string, dtype: KernelDT
 }
 
 export function overflowError(tensor: string, values: number): RecipeError {
-  return new RecipeError(
-    `${plural(values, "value")} of ${tensor} do not fit float16. Save as bfloat16 or float32 (save_dtype) and resume.`,
-    [],
+  return RecipeError.at(
     { tensor, field: "save_dtype" },
+    `${plural(values, "value")} of ${tensor} do not fit float16. Save as bfloat16 or float32 (save_dtype) and resume.`,
   );
 }
 

@@ -69,10 +69,9 @@ export function parseSelection(text: string, field?: string): Selection {
   const problem = (expected: string) => {
     const found = tokens[at] === undefined ? "the end" : JSON.stringify(tokens[at]);
     const before = tokens.slice(Math.max(0, at - 3), at).join(" ");
-    return new RecipeError(
-      `${field === undefined ? "" : `${field}: `}${JSON.stringify(text)} has ${found}${before && ` after "${before}"`}, where ${expected} is expected. Write, for example, "layers 0-4, 30-31", "all but layers 0-4" or "attention and embeddings"`,
-      [],
+    return RecipeError.at(
       { field: field ?? "train", expected, actual: tokens[at] ?? "the end" },
+      `${field === undefined ? "" : `${field}: `}${JSON.stringify(text)} has ${found}${before && ` after "${before}"`}, where ${expected} is expected. Write, for example, "layers 0-4, 30-31", "all but layers 0-4" or "attention and embeddings"`,
     );
   };
 

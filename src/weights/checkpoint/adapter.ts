@@ -1,7 +1,7 @@
 // Opens PEFT LoRA adapters and matches their factors to a base's tensors. Formula: Hu et al., arXiv 2106.09685, section
 // 4.1; rank-stabilised scale: Kalajdzievski, arXiv 2312.03732. File layout: PEFT's `save_pretrained`.
 
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import {
   CheckpointError,
   exists,
@@ -15,6 +15,7 @@ import type { TensorInfo } from "../safetensors/header.js";
 import { openSafetensors, type SafetensorsFile } from "../safetensors/reader.js";
 import type { RemoteFolder } from "../safetensors/sharded.js";
 import { factorOf } from "./adapter-files.js";
+import { folderName } from "./locate.js";
 
 /** W + scale * (B A), or W + scale * (B A)^T where the base stores the weight as [in, out]. */
 export interface LowRankDelta {
@@ -79,7 +80,7 @@ export async function openAdapter(
     throw new CheckpointError(`${path} has no ${ADAPTER_WEIGHTS}${pickled}`, { file: path });
   }
   const file = isRemote ? await remote.open(ADAPTER_WEIGHTS) : await openSafetensors(weights);
-  return { path, name: basename(path), file, trainedOn: config.trainedOn, ...fitToBase(file, config, base) };
+  return { path, name: folderName(path), file, trainedOn: config.trainedOn, ...fitToBase(file, config, base) };
 }
 
 function fitToBase(

@@ -32,9 +32,22 @@ export function textOfCode(digest: string): string {
   return LOADED.get(digest)?.text ?? "";
 }
 
-/** A function of code that has been run. @throws LayergraftError code "code" if there is none */
-export function functionOf(digest: string, name: string): BlockFunction {
+/** Calls a function of code that has been run. @throws LayergraftError code "code" if there is none, or it throws */
+export function callCode(digest: string, name: string, ...given: Parameters<BlockFunction>): void {
   const found = LOADED.get(digest)?.exports[name];
-  if (typeof found === "function") return found as BlockFunction;
-  throw new LayergraftError("code", `the method's file exports no function ${name}. Export it beside the method.`);
+  if (typeof found !== "function")
+    throw new LayergraftError("code", `the method's file exports no function ${name}. Export it beside the method.`);
+  guardCode(`${name} of the method's file`, () => found(...given));
+}
+
+/** The result of a user's function. @throws LayergraftError code "code" with the line where it fails */
+export function guardCode<T>(what: string, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    if (error instanceof LayergraftError) throw error;
+    const { message, stack } = error instanceof Error ? error : new Error(String(error));
+    const line = /base64,[^:]*:(\d+)/.exec(stack ?? "")?.[1];
+    throw new LayergraftError("code", `${what} fails${line ? ` in line ${line}` : ""}: ${message}`, {}, error);
+  }
 }

@@ -190,9 +190,8 @@ async function runHere(program: Program, shared: Shared, onPiece: Emit): Promise
     while (worker.step()) await nextTurn();
   } catch (error) {
     stop(shared.control);
-    const where = error instanceof LayergraftError ? error.where : {};
     const { message, code } = error as NodeJS.ErrnoException;
-    throw restoreError({ message, code, where });
+    throw error instanceof LayergraftError ? error : restoreError({ message, code, where: {} });
   } finally {
     worker.close();
   }
@@ -234,6 +233,7 @@ function runThread(entry: string, program: Program, shared: Shared, onPiece: Emi
 /** Restores the class of an error from a thread or the file system. */
 function restoreError({ message, code, where }: NonNullable<ThreadReport["error"]>): Error {
   if (code === "format") return new FormatError(message, where);
+  if (code === "code") return new LayergraftError(code, message, where);
   if (code === "ENOSPC" || code === "EDQUOT") return new DiskFullError(undefined, where);
   return code === undefined ? new Error(message) : new OutputError(`the file system reports: ${message}`, where);
 }

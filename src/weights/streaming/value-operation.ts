@@ -1,6 +1,6 @@
 // The operations that merge methods are composed of: their fields, and how a thread computes them.
 import type { Kernels } from "../kernels/kernels.js";
-import { functionOf } from "./own-code.js";
+import { callCode } from "./own-code.js";
 
 /**
  * Field types of operations: source tensors and measured numbers in a plan, file bytes and known numbers on a thread.
@@ -388,11 +388,8 @@ export const OPERATIONS = {
     fields: { code: "text", function: "text", numbers: "numbers" },
     wholeRows: true,
     apply: (buffers, { code, function: name, numbers }, { length, columns }, { kernels }) => {
-      functionOf(code, name)(
-        buffers.map((buffer) => kernels.floats(buffer, length)),
-        numbers,
-        columns,
-      );
+      const values = buffers.map((buffer) => kernels.floats(buffer, length));
+      callCode(code, name, values, numbers, columns);
     },
   }),
 
