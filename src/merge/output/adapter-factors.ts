@@ -1,6 +1,6 @@
 // Computes the factors of an adapter, one at a time: those of the experts, scaled and joined along the rank.
 
-import { CancelledError, DTYPE_BITS, elementCount, withFile, writeFully } from "../../core/index.js";
+import { CancelledError, CheckpointError, DTYPE_BITS, elementCount, withFile, writeFully } from "../../core/index.js";
 import {
   Converter,
   type KernelDType,
@@ -28,7 +28,7 @@ export function isCopied({ parts: [only, ...others], dtype, core }: FactorStep):
  * Writes factors into their places in a file.
  * @param placed where the file holds each tensor
  * @returns the number of float16 overflows, by tensor that has any
- * @throws CancelledError if the signal fires
+ * @throws CancelledError if the signal fires; CheckpointError if a factor for Core Space has infinite or NaN values
  */
 export async function writeFactors(
   path: string,
@@ -85,6 +85,11 @@ async function compute(step: FactorStep, converter: Converter): Promise<{ bytes:
     read.push(part);
   }
   if (core) {
+    const broken = parts[read.findIndex((part) => !part.every(Number.isFinite))]?.tensor.name;
+    if (broken !== undefined) {
+      const message = `${broken} of an adapter has infinite or NaN values, so it spans no space. Train or load it again.`;
+      throw new CheckpointError(message, { tensor: broken });
+    }
     const count = joined === "rows" ? parts.length : parts.length / 2;
     const ranks = parts.slice(0, count).map(({ tensor }) => tensor.shape[0] ?? 0);
     return converter.encode(step.dtype, mergeInCoreSpace(read.slice(0, count), read.slice(count), ranks, core));

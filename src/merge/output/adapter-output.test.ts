@@ -267,6 +267,29 @@ test("Core Space of one adapter keeps its change, and is refused where its resul
   );
 });
 
+test.each(["ties", "iso", "tsv_m"] as const)(
+  "Core Space by %s of no change is none, and NaN is refused",
+  async (rule) => {
+    const base = decoder("llama");
+    const filled = async (value: number) => {
+      const folder = await writeAdapter(base, { seed: 5 });
+      const file = join(folder, "adapter_model.safetensors");
+      const bytes = readFileSync(file);
+      for (const { offset, bytes: length, name } of (await openSafetensors(file)).tensors) {
+        if (name.includes("lora_B")) for (let at = 0; at < length; at += 4) bytes.writeFloatLE(value, offset + at);
+      }
+      writeFileSync(file, bytes);
+      return `${base}+${folder}`;
+    };
+    const models = [await filled(0), await filled(0)];
+    const { tensors } = await readAdapter(await writeAsAdapter({ method: "core_space", base, models, rule }));
+    for (const [name, tensor] of tensors)
+      if (name.includes("lora_B")) expect(new Set(toNumbers(tensor))).toEqual(new Set([0]));
+    const broken = { method: "core_space" as const, base, models: [await filled(Number.NaN), ...models], rule };
+    await expect(writeAsAdapter(broken)).rejects.toThrow(/lora_B.weight of an adapter has infinite or NaN values/);
+  },
+);
+
 test("tensors saved whole are blended; the others keep their factors", async () => {
   const base = decoder("llama");
   const whole = ["lm_head.weight", "model.norm.weight", "model.layers.0.self_attn.q_proj.weight"];

@@ -52,6 +52,8 @@ export function mergeInCoreSpace(
   const left = decompose(kernels, { rows: output, columns: rank, values: stackedB });
   const rootsB = rootsOf(left);
   const [u, v] = [left.rank, right.rank];
+  // An adapter whose B is zero changes nothing there.
+  if (u === 0 || v === 0) return new Float32Array(output * rank);
   // U^T [B_1 ... B_N] is its second factor times the roots, [A_1; ...; A_N] V the first.
   const cores = ranks.map((own, i) => {
     const core = new Float32Array(u * v);
