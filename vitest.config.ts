@@ -27,7 +27,9 @@ export default defineConfig({
       { extends: true, test: { name: "mocking", include: MOCKING } },
     ],
     // npm test leaves these out; npm run test:slow runs them.
-    tags: [{ name: "slow", description: "statistics, large tensors, the guides' commands, the demo, kills" }],
+    tags: [
+      { name: "slow", description: "statistics, large tensors, the commands of README and guides, the demo, kills" },
+    ],
     testTimeout: 180_000,
     hookTimeout: 60_000,
     env: hasRoom && !process.env.TMPDIR ? { TMPDIR: MEMORY } : {},

@@ -116,20 +116,20 @@ function runServer(args: readonly string[], cwd: string): Promise<Outcome> {
   return ended;
 }
 
-/** The commands of the guides take a minute together; those of the README are run by default. */
-const tagsOf = (page: string) => (page === "README.md" ? [] : ["slow"]);
+// Commands take minutes together, as they train and run experiments.
+const SLOW = { tags: ["slow"] };
 
 describe.each(PAGES.filter((page) => runsHere(page).length + shownOn(page).length > 0))("%s", (page) => {
   const folder = join(temporaryFolder(), "example");
   beforeAll(() => cpSync(world, folder, { recursive: true }));
 
-  test.each(runsHere(page))("%s", { tags: tagsOf(page) }, async (command) => {
+  test.each(runsHere(page))("%s", SLOW, async (command) => {
     const { status, stderr } = await run(command, folder);
     const wanted = STATUS[argumentsOf(command)[1] ?? ""] ?? 0;
     expect({ status, stderr: status === wanted ? "" : stderr }).toEqual({ status: wanted, stderr: "" });
   });
 
-  test.each(shownOn(page))("prints as shown: %s", { tags: tagsOf(page) }, async (block) => {
+  test.each(shownOn(page))("prints as shown: %s", SLOW, async (block) => {
     const [first = "", ...lines] = block.split("\n");
     const untimed = (text: string) => text.replace(/\d+(\.\d+)? (ms|s)\b/g, "TIME");
     const { stdout } = await run(first.slice("$ ".length), folder);
@@ -229,7 +229,7 @@ describe("what docs/run-an-experiment.md adds to the example's plan", () => {
     }
   });
 
-  test("runs, and the report has a table or figure of each", { tags: ["slow"], timeout: 600_000 }, async () => {
+  test("runs, and the report has a table or figure of each", { ...SLOW, timeout: 600_000 }, async () => {
     const { status } = await run(`${whole()} run`, world);
     expect(status).toBe(0);
     const report = readFileSync(join(world, "evidence.experiment", "report", "report.md"), "utf8");
@@ -316,7 +316,7 @@ test("every field of analysis.json is in its guide", async () => {
   expect([...keys].filter((key) => !text.includes(`\`${key}\``))).toEqual([]);
 });
 
-test("the library guide's program runs as printed", async () => {
+test("the library guide's program runs as printed", SLOW, async () => {
   const program = join(ROOT, "examples/library.js");
   expect(blocks(read("docs/use-from-typescript.md"), "ts")).toEqual([readFileSync(program, "utf8")]);
   const { stdout } = await promisify(execFile)(process.execPath, [program], { cwd: world });

@@ -152,7 +152,7 @@ describe("after kill -9", () => {
     },
   );
 
-  it("with pieces noted in the journal, these are not done again", async () => {
+  it("with pieces noted in the journal, these are not done again", { tags: ["slow"] }, async () => {
     await killed(swap(), noted, SLOW);
     expect(existsSync(out)).toBe(false);
     // What a kill leaves that comes while the journal or the lock is written.
@@ -181,7 +181,9 @@ describe("after kill -9", () => {
     expect(statSync(join(out, "layergraft.json")).mtimeMs).toBe(before);
   });
 
-  it("without --resume or --force the next run touches nothing, with --force it starts anew", async () => {
+  it("without --resume or --force the next run touches nothing, with --force it starts anew", {
+    tags: ["slow"],
+  }, async () => {
     await killed(swap(), noted, SLOW);
     const left = snapshot(work);
     const outcome = await run(swap());
@@ -191,7 +193,9 @@ describe("after kill -9", () => {
     await expectResumed(swap("--force"));
   });
 
-  it("--resume refuses other options and sources that changed, and goes on when they are back", async () => {
+  it("--resume refuses other options and sources that changed, and goes on when they are back", {
+    tags: ["slow"],
+  }, async () => {
     await killed(swap(), noted, SLOW);
     const left = snapshot(work);
     const source = join(root, "language", "model.safetensors");
@@ -248,7 +252,9 @@ describe("over an earlier output, with --force", () => {
     await expectResumed(swap("--force"));
   });
 
-  it("a kill between its two renames loses nothing: the next run gives the old output its name back", async () => {
+  it("a kill between its two renames loses nothing: the next run gives the old output its name back", {
+    tags: ["slow"],
+  }, async () => {
     const deadly = preload(
       `
       const { rename } = promises;

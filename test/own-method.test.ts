@@ -43,7 +43,7 @@ describe("the page", () => {
     expect(readFileSync(at("agreed/README.md"), "utf8")).toMatch(/Method: `agreement.js`, SHA-256 `[0-9a-f]{64}`/);
   });
 
-  it("says what happens on one thread and on several: the same bytes", async () => {
+  it("says what happens on one thread and on several: the same bytes", { tags: ["slow"] }, async () => {
     const plan = await planMerge(at("agree.yaml"), { allowCode: true });
     for (const threads of [1, 3]) await plan.write({ out: at(`threads-${threads}`), threads });
     const bytes = [1, 3].map((threads) => readFileSync(at(`threads-${threads}`, "model.safetensors")));
