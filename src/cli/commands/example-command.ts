@@ -20,7 +20,7 @@ export function add(program: Command): void {
       flags,
       `\nTry:\n\n${relative("", folder) && `  cd ${relative("", folder)}\n`}` +
         "  npx layergraft swap --task math-expert --language swahili-expert --out merged\n" +
-        '  npx layergraft generate merged --prompt "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa? Solve:"',
+        '  npx layergraft generate merged --chat --prompt "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa?"',
     );
   });
 }

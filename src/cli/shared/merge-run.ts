@@ -154,7 +154,8 @@ export async function runMerge(
         `${result.bytesFetched > 0 ? `${formatBytes(result.bytesFetched)} fetched, ` : ""}${elapsed(start)}`,
     );
   }
-  info(options, `Verify it with: layergraft verify ${shellQuote(options.out ?? "")}`);
+  const allow = opened.plan.code ? " --allow-code" : "";
+  info(options, `Verify it with: layergraft verify ${shellQuote(options.out ?? "")}${allow}`);
   const { push } = await pushResult(options.out ?? "", options);
   if (push) printPush(push);
 }
