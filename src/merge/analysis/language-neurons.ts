@@ -2,6 +2,7 @@
 import { CheckpointError, RecipeError } from "../../core/index.js";
 import { concatenate } from "../../values/index.js";
 import { openCheckpoint, readTensor } from "../../weights/index.js";
+import { floats } from "./read-analysis.js";
 
 /** Where the probabilities of a neuron that counts as active lie above those of others: their 95th percentile. */
 const ACTIVE = 0.95;
@@ -102,7 +103,7 @@ async function readActivations(folder: string): Promise<Layer[]> {
   }
   const layers = file.tensors.map(async (tensor): Promise<Layer> => {
     const bytes = await readTensor(file, tensor);
-    const values = tensor.dtype === "F32" ? new Float32Array(bytes.slice().buffer) : undefined;
+    const values = tensor.dtype === "F32" ? floats(bytes) : undefined;
     // Shares are sums in float32, which end a little above 1.
     if (!values?.every((share) => share >= 0 && share < 1.01)) {
       const message = `${name} has other values than shares of tokens at ${tensor.name}. Measure its activations again.`;

@@ -77,6 +77,7 @@ export async function mostChangedRows(
     });
 }
 
-function floats(bytes: Uint8Array): Float32Array {
+/** Stored float32 values as numbers. */
+export function floats(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
