@@ -54,6 +54,14 @@ describe("the example folder", () => {
     rmSync(join(folder, "mine.txt"));
   });
 
+  it("has models whose context fits the longest prompts of public benchmarks", () => {
+    // MGSM in Telugu with 8 solved problems takes 7,415 tokens before the question, Belebele in German with 5 takes 3,437.
+    for (const model of ["base", "math-expert", "swahili-expert"]) {
+      const { max_position_embeddings } = JSON.parse(readFileSync(join(folder, model, "config.json"), "utf8"));
+      expect(max_position_embeddings).toBeGreaterThan(7415 + 2048);
+    }
+  });
+
   it("is not written over another folder", async () => {
     const foreign = join(root, "foreign");
     mkdirSync(foreign);
