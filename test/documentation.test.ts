@@ -1,17 +1,19 @@
 // README.md and docs/ are true: each command runs as printed, in the folder that `layergraft example` makes; what is shown
 // is what files hold and commands print.
 import { execFile } from "node:child_process";
-import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import { commandPages, PAGES as GENERATED, renewed, schemas } from "../docs/generate.js";
 import { writeExample } from "../src/demo/index.js";
+import { jobScript } from "../src/experiment/execute/slurm-text.js";
 import { parsePlan } from "../src/experiment/plan/plan-file.js";
 import { analyzeExperts } from "../src/merge/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { layergraft, type Outcome, start } from "./support/command.js";
+import { taskFiles } from "./support/data-sets.js";
 import { FakeHub } from "./support/fake-hub.js";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -35,6 +37,11 @@ const ELSEWHERE: Record<string, string> = {
   'cp "$(npm root --global)/layergraft/examples/experiments/two-checkpoints.yaml" my-plan.yaml':
     "copies from the installed package; test/examples.test.ts runs the plan",
   "layergraft experiment my-plan.yaml --dry-run": "test/examples.test.ts runs it",
+  'cp "$(npm root --global)/layergraft/examples/experiments/paper-mgsm-swahili.yaml" paper.yaml':
+    "copies from the installed package; test/examples.test.ts runs the plan",
+  "layergraft experiment paper.yaml --dry-run": "test/examples.test.ts runs it",
+  "layergraft experiment paper.yaml run": "needs GPUs",
+  "layergraft experiment cluster.yaml run": "needs Slurm and vLLM",
   "docker build --target merge --tag layergraft:merge .": "needs Docker",
   'docker run --rm --volume "$PWD:/models" --user "$(id -u):$(id -g)" layergraft:merge inspect math-expert':
     "needs Docker",
@@ -83,6 +90,9 @@ const shownOn = (page: string) => blocks(read(page), "text").filter((block) => b
 
 const everything = PAGES.flatMap(commandsOf);
 const world = join(temporaryFolder(), "example");
+const slurm = temporaryFolder();
+const clusterPlans = () =>
+  blocks(read("docs/run-an-experiment.md"), "yaml").filter((text) => text.startsWith("name: cluster"));
 let hub: FakeHub;
 beforeAll(async () => {
   await writeExample(world);
@@ -94,6 +104,17 @@ beforeAll(async () => {
   }
   const data = temporaryFolder();
   cpSync(join(world, "problems.jsonl"), join(data, "train.jsonl"));
+  // What a reader of docs/run-an-experiment.md has on a cluster: the plan, data, and Slurm's commands.
+  const [cluster = ""] = clusterPlans();
+  writeFileSync(join(world, "cluster.yaml"), cluster);
+  for (const [path, content] of taskFiles()) {
+    if (!path.startsWith("mgsm/")) continue;
+    mkdirSync(join(world, "data/mgsm"), { recursive: true });
+    writeFileSync(join(world, "data", path), content);
+  }
+  for (const name of ["sbatch", "squeue", "scancel", "sacct"]) {
+    writeFileSync(join(slurm, name), "#!/bin/sh\nexit 1\n", { mode: 0o755 });
+  }
   hub.push("datasets/org/name", data);
 });
 
@@ -103,7 +124,7 @@ function run(command: string, cwd: string): Promise<Outcome> {
   if (args[0] === "serve" || args[0] === "studio") return runServer(args, cwd);
   const env = {
     ...{ HF_ENDPOINT: hub.endpoint, HF_HOME: join(world, "../home"), HF_TOKEN: hub.token },
-    ...{ HF_HUB_OFFLINE: "0", HF_HUB_CACHE: "" },
+    ...{ HF_HUB_OFFLINE: "0", HF_HUB_CACHE: "", PATH: `${slurm}${delimiter}${process.env.PATH}` },
   };
   // A chat reads its standard input, which this process shares with the test runner.
   return args[0] === "chat" ? start(args, { cwd }).ended : layergraft(args, { cwd, env });
@@ -183,12 +204,32 @@ function joined(own: unknown, more: unknown, field: string | number = ""): unkno
   };
 }
 
-test("the guide's executor for Slurm is part of a valid plan", () => {
-  const [executor = ""] = blocks(read("docs/run-an-experiment.md"), "yaml").filter((text) =>
-    text.startsWith("executor:"),
-  );
-  const plan = parsePlan(`${readFileSync(join(world, "plan.yaml"), "utf8")}\n${executor}`);
-  expect(plan).toMatchObject({ executor: { kind: "slurm", gpus: "gpu:1", train: { gpus: "gpu:4", memory: 400e9 } } });
+describe("the guide's plan for Slurm", () => {
+  test("is ten lines, and asks sbatch for what the guide says", () => {
+    const [text = ""] = clusterPlans();
+    expect(text.trim().split("\n").length).toBeLessThanOrEqual(10);
+    const { executor, evaluate } = parsePlan(text);
+    expect(evaluate).toMatchObject({ backend: expect.stringMatching(/^serve:vllm serve \{model\} --port \{port\} /) });
+    const { setup } = executor;
+    const script = jobScript({ name: "step", folder: "/step", resources: executor, setup, command: ["layergraft"] });
+    const lines = script.split("\n");
+    for (const option of ["partition=gpu", "gres=gpu:1", "mem=61036M", "account=my-account", "qos=normal"]) {
+      expect(lines).toContain(`#SBATCH --${option}`);
+    }
+    // The environment of vLLM is there before the step starts the server.
+    expect(lines.indexOf("source ~/vllm/bin/activate")).toBeGreaterThan(0);
+    expect(lines.indexOf("source ~/vllm/bin/activate")).toBeLessThan(
+      lines.findIndex((line) => /layergraft/.test(line)),
+    );
+  });
+
+  test("passes its dry run, with 20 evaluations", async () => {
+    const { status, stdout } = await run("layergraft experiment cluster.yaml --dry-run", world);
+    expect({ status, evaluations: /^evaluation +0 +(\d+)$/m.exec(stdout)?.[1] }).toEqual({
+      status: 0,
+      evaluations: "20",
+    });
+  });
 });
 
 describe("what docs/run-an-experiment.md adds to the example's plan", () => {

@@ -40,6 +40,19 @@ const PHRASES: readonly (readonly [phrase: RegExp, instead: string])[] = [
   [/\bgive (?:another|it|one|them) (?:folder|name|file)\b/i, "choose another"],
   [/\bis not known here\b|\bare known here\b/i, "is not supported"],
   [/\betc\./i, "name all of them, or use such as"],
+  [/\bat the end you have\b/i, "what the reader can do, verb first"],
+  [/\b(?:says?|see) what comes next\b/i, "follow, read"],
+  [/\b(?:looks?|is|are) whole\b/i, "is complete"],
+  [/, of which only\b/i, "only the ... it needs"],
+  [/\bwas chosen among\b/i, "we picked it from"],
+  [/\ba proof that\b/i, "a check that"],
+  [/\bwould (?:other|any) [^.?]*\bdo\?/i, "does it matter which"],
+  [/\ba kill or a full disk\b/i, "an interrupted run"],
+  [/\b(?:one|a) step ahead\b/i, "at step s it has the rate of s + 1"],
+  [/\bof equal \w+, the first\b/i, "ties go to the first"],
+  [/\bthe length of a row\b/i, "rowLength"],
+  [/\boutlives?\b/i, "continue without"],
+  [/\bneeds? a flag or a field\b/i, "name the flag or the field"],
 ];
 
 function textFiles(folder: string, extension: RegExp): string[] {
@@ -55,15 +68,21 @@ const withoutComments = (code: string) =>
     .map((line) => (/^\s*(?:\/\/|\/?\*)/.test(line) ? "" : line.replace(/\s\/\/ .*$|\/\*\*.*?\*\//g, "")))
     .join("\n");
 
-const PAGES = ["README.md", ...textFiles("docs", /^(?!reference|site).*\.md$/), ...textFiles("assets", /\.html$/)];
+const PAGES = [
+  "README.md",
+  ...textFiles("docs", /^(?!reference|site).*\.md$/),
+  ...textFiles("assets", /\.(?:html|ya?ml|md)$/),
+  ...textFiles("examples", /\.(?:ya?ml|md)$/),
+];
 const SOURCES = textFiles("src", /(?<!\.test|\.test-util)\.tsx?$/);
 
-/** Lines with one of the phrases. */
+/** Where the phrases occur, also across the end of a line. */
 function found(file: string, text: string): string[] {
-  return text.split("\n").flatMap((line, i) =>
-    PHRASES.flatMap(([phrase, instead]) => {
-      const match = phrase.exec(line);
-      return match ? [`${file}:${i + 1}: "${match[0]}"; write: ${instead}`] : [];
+  const joined = text.replace(/(?<=[\w,])\n(?=\w)/g, " ");
+  return PHRASES.flatMap(([phrase, instead]) =>
+    Array.from(joined.matchAll(new RegExp(phrase, "gi")), (match) => {
+      const line = text.slice(0, match.index).split("\n").length;
+      return `${file}:${line}: "${match[0]}"; write: ${instead}`;
     }),
   );
 }
@@ -73,6 +92,7 @@ const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
 describe("phrases", () => {
   test("are found in text and in messages, and not in comments", () => {
     expect(found("a.md", "first\nThe run goes on here.")).toEqual([`a.md:2: "goes on"; write: continue, resume`]);
+    expect(found("a.md", "first\nThe run goes\non here.")).toEqual([`a.md:2: "goes on"; write: continue, resume`]);
     const code = '// goes on\n/** goes on */\nconst a = "x is no folder, there is no room"; // goes on';
     expect(found("a.ts", withoutComments(code))).toEqual([`a.ts:3: "is no "; write: is not a`]);
   });
