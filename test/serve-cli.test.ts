@@ -2,7 +2,7 @@
 import type { ChildProcess } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import OpenAI from "openai";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
@@ -162,6 +162,12 @@ describe("serve", () => {
     [["math-expert", "--host", "203.0.113.1", "--api-key-env", "HOME"], /is not an address of this machine/],
   ])("refuses %j", async (args, message) => {
     await expectRefused(["serve", ...args, "--quiet"], world, WRONG_USAGE, message);
+  });
+
+  it("names a model by its folder, whose path may look like a name on the hub", async () => {
+    const path = `${basename(world)}/math-expert`;
+    const message = /Two models are called math-expert\./;
+    await expectRefused(["serve", path, "--model", "math-expert=x"], dirname(world), WRONG_USAGE, message);
   });
 
   it("refuses a port in use", async () => {

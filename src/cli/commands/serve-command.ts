@@ -1,7 +1,8 @@
 import { basename } from "node:path";
-import { formatSome, plural, shorten, usageError, visible } from "../../core/index.js";
+import { exists, formatSome, plural, shorten, usageError, visible } from "../../core/index.js";
 import type { Engine } from "../../engine/index.js";
 import { type Holding, type RequestRecord, serveModels } from "../../serve/index.js";
+import { parseHubName } from "../../weights/index.js";
 import { type EngineOptions, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
 import { openModel, withBackendOption } from "../shared/open-model.js";
 import {
@@ -37,7 +38,7 @@ export function add(program: Command): void {
     .option("--queue <n>", "answers that may wait", parseCount, 256)
     .option("--context <n>", "maximum tokens of prompt and answer (default: the model's, at most 8192)", parsePositive);
   withEngineOptions(withBackendOption(command)).action(async (source, flags) => {
-    const sources = sourcesOf(source, flags.model ?? []);
+    const sources = await sourcesOf(source, flags.model ?? []);
     const apiKey = readKey(flags.apiKeyEnv);
     const signal = interruptSignal();
     const names = [...sources.keys()];
@@ -63,13 +64,13 @@ export function add(program: Command): void {
   });
 }
 
-function sourcesOf(source: string | undefined, named: readonly string[]): Map<string, string> {
+async function sourcesOf(source: string | undefined, named: readonly string[]): Promise<Map<string, string>> {
   const sources = new Map<string, string>();
   const add = (name: string, of: string) => {
     if (sources.has(name)) throw usageError(`Two models are called ${name}. Name each with --model NAME=SOURCE.`);
     sources.set(name, of);
   };
-  if (source !== undefined) add(nameOf(source), source);
+  if (source !== undefined) add(await nameOf(source), source);
   for (const pair of named) {
     const [, name, of] = /^([^=]+)=(.+)$/s.exec(pair) ?? [];
     if (name === undefined || of === undefined) throw usageError(`--model ${shorten(pair)} is not NAME=SOURCE.`);
@@ -80,8 +81,8 @@ function sourcesOf(source: string | undefined, named: readonly string[]): Map<st
 }
 
 /** The name of a folder or file without its ending; of a name on the hub, all of it. */
-function nameOf(source: string): string {
-  if (/^[\w.-]+\/[\w.-]+$/.test(source) && !/^\.|\.(ya?ml|json)$/i.test(source)) return source;
+async function nameOf(source: string): Promise<string> {
+  if (parseHubName(source) && !(await exists(source))) return source;
   return source
     .split("+")
     .map((path) => basename(path).replace(/\.(ya?ml|json)$/i, ""))
