@@ -83,7 +83,7 @@ function patternOf(language: MgsmLanguage): RegExp {
 
 /**
  * The number that begins at a place of a text, whose digits are ASCII; undefined where none does. A quotient of two
- * numbers (1/2) is not one, nor is a ratio or a time (10:30).
+ * numbers (1/2) is not one, nor is a ratio or a time (10:30), nor a mixed number whose decimals do not end (3 1/3).
  * @param inExpression whether the number may be a term of a quotient, for callers that read the operators themselves
  */
 export function numberAt(
@@ -95,6 +95,17 @@ export function numberAt(
   const first = plainAt(text, at, language, inExpression);
   if (!first) return undefined;
   return MYRIADS.includes(language) ? withMyriads(text, first, language) : first;
+}
+
+/** What makes a whole number a mixed one: 3 1/2. A larger numerator, or more after it, is no part of it: 3 7/2, 1 1/2/2024. */
+const MIXED = new RegExp(`[${SPACES}]{1,2}(\\d{1,3})/([1-9]\\d{0,3})(?![\\d/]|[.,]\\d)`, "uy");
+
+/** The decimals of a proper fraction; undefined where they do not end. */
+function decimalsOf(numerator: bigint, denominator: bigint): string | undefined {
+  // 2 to the power of 13 is above every denominator, so 13 digits are enough for those that end.
+  const scaled = numerator * 10n ** 13n;
+  if (scaled % denominator !== 0n) return undefined;
+  return String(scaled / denominator).padStart(13, "0");
 }
 
 /** 1e3, 1.5E-3: how programs write powers of ten. */
@@ -119,7 +130,14 @@ function plainAt(text: string, at: number, language: MgsmLanguage, inExpression 
   const exponent = EXPONENT.exec(text);
   if (exponent) end = EXPONENT.lastIndex;
   const digits = whole.replace(/\D/gu, "") || "0";
-  const fraction = (bare ?? decimals).replace(/\D/gu, "");
+  let fraction = (bare ?? decimals).replace(/\D/gu, "");
+  MIXED.lastIndex = end;
+  const [, numerator = 0, denominator = 0] = (fraction === "" && !exponent && MIXED.exec(text)) || [];
+  if (Number(numerator) < Number(denominator)) {
+    const part = decimalsOf(BigInt(numerator), BigInt(denominator));
+    if (part === undefined) return undefined;
+    [fraction, end] = [part, MIXED.lastIndex];
+  }
   const value = timesPowerOfTen(digits, fraction, Number(exponent?.[1] ?? 0));
   return { value: canonical(`${sign ?? ""}${value}`), start: at, end };
 }

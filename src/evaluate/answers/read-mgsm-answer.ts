@@ -67,6 +67,8 @@ function signedNumberAt(text: string, at: number, language: MgsmLanguage): Found
 
 const DIGIT = /\p{Nd}/u;
 const OTHER_DIGITS = /(?![0-9])\p{Nd}/gu;
+/** From ¼ to ⅞: fractions in one sign. */
+const FRACTIONS = /[\u00bc-\u00be\u2150-\u215e]/gu;
 
 /**
  * The value of a decimal digit of any script. Unicode keeps the ten digits of a script in a row, from zero up, and a
@@ -90,6 +92,9 @@ const ASCII_SIGNS: readonly (readonly [RegExp, string])[] = [
   [/[\u2212\uff0d\ufe63\u207b]/gu, "-"],
   // Apostrophes between groups of digits.
   [/(?<=\d)[\u2019\u02bc\uff07](?=\d{3})/gu, "'"],
+  // TeX's \frac{1}{2} is 1/2, with a space before it, as in 3\frac{1}{2}.
+  [/\\[dt]?frac\{(\d+)\}\{(\d+)\}/gu, " $1/$2"],
+  [/(?<=\d)\u2044(?=\d)/gu, "/"],
   // TeX: \$ and \%, {,} and \, within numbers.
   [/\\([$%])/gu, "$1"],
   [/(?<=\d)\{,\}(?=\d)/gu, ","],
@@ -98,7 +103,10 @@ const ASCII_SIGNS: readonly (readonly [RegExp, string])[] = [
 
 /** Text with ASCII digits, points, commas and minus signs, in Unicode's composed form. */
 export function toAsciiNumbers(text: string): string {
-  const digits = text.normalize("NFC").replace(OTHER_DIGITS, (digit) => String(digitValue(digit)));
+  const digits = text
+    .normalize("NFC")
+    .replace(OTHER_DIGITS, (digit) => String(digitValue(digit)))
+    .replace(FRACTIONS, (sign) => ` ${sign.normalize("NFKD")}`);
   return ASCII_SIGNS.reduce((result, [sign, ascii]) => result.replace(sign, ascii), digits);
 }
 
