@@ -232,7 +232,11 @@ describe("what it refuses", () => {
     mkdirSync(at("taken"));
     await refused([...two, "--out", "taken"], FAILED, /taken already exists\. Pass --force/);
     await refused([...two, "--out", "./math", "--force"], FAILED, /the output \.\/math is one of the inputs/);
-    await refused([...two, "--out", "short", "--force"], FAILED, /short contains other files .*--force does not/);
+    await refused(
+      [...two, "--out", "short", "--force"],
+      FAILED,
+      /short contains other files .*not replaced\. Choose another --out\./,
+    );
     await refused([...two, "--out", "mine", "--force"], FAILED, /mine contains other files \(thesis\.tex\)/);
     await refused([...two, "--out", "file", "--force"], FAILED, /file is not a folder/);
   });

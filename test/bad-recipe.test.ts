@@ -207,7 +207,7 @@ describe("outputs", () => {
     await refused(
       swap("home", "--force"),
       FAILED,
-      /home already exists and was not made by layergraft.*--force does not replace it/,
+      /home already exists and was not made by layergraft.*so it is not replaced\. Choose another --out\./,
     );
     await refused(
       swap(".", "--force"),

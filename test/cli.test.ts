@@ -277,7 +277,9 @@ describe("verify", () => {
 
   it("finds sources where --source says, adapters too", async () => {
     for (const name of ["language", "task", "adapter"]) renameSync(at(name), at(`${name}-moved`));
-    await refused(/task' does not exist|a source of out cannot be opened: .*--source ID=FOLDER \(task, language\)/);
+    await refused(
+      /task' does not exist|a source of out cannot be opened: .*task, language\. If it moved, pass --source ID=FOLDER\./,
+    );
     const places = ["--source", "task=task-moved+adapter-moved", "--source", "language=./language-moved"];
     const found = await run("verify", "out", ...places);
     for (const name of ["language", "task", "adapter"]) renameSync(at(`${name}-moved`), at(name));

@@ -56,7 +56,7 @@ test("the library writes the same bytes, with a digest that changes with the mod
     (await write("one", "f16", "one.gguf")).digest,
   );
   expect(new Set(digests).size).toBe(3);
-  await expect(write(recipe, "f16", "library.gguf")).rejects.toThrow(/already exists. Pass --force/);
+  await expect(write(recipe, "f16", "library.gguf")).rejects.toMatchObject({ where: { option: "force" } });
 });
 
 test("writes a folder for transformers.js, as the library does", async () => {

@@ -119,7 +119,7 @@ describe("tensors that are called as members of every object", () => {
         if (phase === "reading and writing") stop.abort();
       },
     });
-    await expect(stopped).rejects.toThrow(/with --resume/);
+    await expect(stopped).rejects.toMatchObject({ where: { option: "resume" } });
     const resumed = await executePlan(await planRecipe(recipe), { out: join(home, "resumed", "out"), resume: true });
     expect(resumed.resumed).toBe(true);
     expect(snapshot(join(home, "resumed", "out"))).toEqual(snapshot(join(home, "whole", "out")));

@@ -347,7 +347,9 @@ describe.skipIf(!canMount)("on a disk that is full (needs the right to mount)", 
       options,
     );
     const { status, stderr } = await layergraft(args(), optimist);
-    expect(stderr).toMatch(/^error: the disk is full; free some space, then pass --resume to continue$/m);
+    expect(stderr).toMatch(
+      /^error: the disk is full; what was written so far is in .*Pass --resume to continue, or pass --force to start again\.$/m,
+    );
     expectReadable(stderr);
     expect(status).toBe(FAILED);
     expect(readdirSync(disk)).toEqual(["out.partial"]);

@@ -97,7 +97,7 @@ it("a source saved again, under --resume and verify", async () => {
   expect((await swap("--quiet")).status).toBe(DONE);
   expect((await swap("--resume")).stdout).toMatch(/is already complete$/m);
   const resume = ["swap", "--task", "task", "--language", "language", "--out", "out", "--resume"];
-  const advice = "Pass --force to write it again, or choose another --out.";
+  const advice = "Pass --force to replace it, or choose another --out.";
   await refused(
     [...resume, "--bottom", "2"],
     FAILED,

@@ -192,7 +192,7 @@ describe("rows of the router", () => {
       ...{ out, gates: measureGates, signal: stop.signal },
       onProgress: ({ phase }) => phase === "reading and writing" && stop.abort(),
     });
-    await expect(stopping).rejects.toThrow(/repeat the command with --resume/);
+    await expect(stopping).rejects.toMatchObject({ where: { option: "resume" } });
     await executePlan(opened, { out, resume: true, gates: () => Promise.reject(new Error("computed again")) });
     const whole = await make({ backbone: "base", models: PROMPTS });
     const bytes = (folder: string) => readFileSync(join(folder, "model.safetensors"));

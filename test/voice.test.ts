@@ -89,6 +89,38 @@ function found(file: string, text: string): string[] {
 
 const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
 
+/** Long flags that the command line declares. */
+const FLAGS = new Set(
+  SOURCES.filter((file) => file.startsWith("src/cli/")).flatMap((file) =>
+    [...read(file).matchAll(/"(?:-\w, )?(--[a-z][\w-]*)[ "]/g)].map(([, flag]) => flag),
+  ),
+);
+
+/** Flags of layergraft in the strings of a file, other than in a whole command, of layergraft or for a server. */
+const flagsIn = (code: string) =>
+  withoutComments(code)
+    .split("\n")
+    .map((line) => line.replace(/\b(?:layergraft|vllm) [a-z].*/, ""))
+    .flatMap((line) => line.match(/(?<![\w-])--[a-z][\w-]*/g) ?? [])
+    .filter((flag) => FLAGS.has(flag));
+
+describe("flags", () => {
+  test("are found in messages, and not in comments and whole commands", () => {
+    expect([...FLAGS]).toEqual(expect.arrayContaining(["--out", "--force", "--allow-code", "--json"]));
+    expect(flagsIn("const a = `It exists. Pass --force, or another --out.`; // --resume")).toEqual([
+      "--force",
+      "--out",
+    ]);
+    expect(flagsIn("const a = `Make them with: layergraft measure MODEL --out FOLDER`;")).toEqual([]);
+  });
+
+  test("are named only by the command line: errors of the library have the option as a field", () => {
+    // Pages of the studio show whole commands as lists of words, and Slurm has flags of its own.
+    const library = SOURCES.filter((file) => !/^src\/(?:cli|studio\/page|experiment\/execute)\//.test(file));
+    expect(library.flatMap((file) => flagsIn(read(file)).map((flag) => `${file}: ${flag}`))).toEqual([]);
+  });
+});
+
 describe("phrases", () => {
   test("are found in text and in messages, and not in comments", () => {
     expect(found("a.md", "first\nThe run goes on here.")).toEqual([`a.md:2: "goes on"; write: continue, resume`]);

@@ -16,6 +16,7 @@ import {
 } from "../core/index.js";
 import { closestField } from "../settings/index.js";
 import { COMMANDS } from "./command-table.js";
+import { withAdvice } from "./shared/advice.js";
 import { paletteFor, printJson } from "./shared/output.js";
 
 const FAILED = 1;
@@ -127,7 +128,7 @@ interface ErrorReport {
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
-function errorReport(error: unknown): ErrorReport {
+function errorReport(error: unknown, flags: ReadonlySet<string>): ErrorReport {
   if (error instanceof CommanderError) {
     return { code: "usage", message: error.message.replace(/^error: /, "") };
   }
@@ -135,8 +136,8 @@ function errorReport(error: unknown): ErrorReport {
     const { file, ...where } = error.where;
     const problems = error instanceof ProblemsError ? error.problems : [];
     const details = { ...where, ...(problems.length > 0 ? { problems } : {}) };
-    const { code, message } = error;
-    return { code, message, path: file, details: Object.keys(details).length > 0 ? details : undefined };
+    const message = withAdvice(error, flags);
+    return { code: error.code, message, path: file, details: Object.keys(details).length > 0 ? details : undefined };
   }
   if (isAnySystemError(error)) {
     return { code: "system", message: systemMessage(error), path: error.path, details: { errno: error.code } };
@@ -151,15 +152,12 @@ function statusOf(error: unknown): number {
 }
 
 /** Prints an error as text; commander has already printed its own. */
-function printError(error: unknown): void {
+function printError(error: unknown, flags: ReadonlySet<string>): void {
   if (error instanceof CommanderError) return;
   const palette = paletteFor(process.stderr);
-  if (error instanceof CancelledError) {
-    write(process.stderr, `${palette.yellow("interrupted:")} ${visible(error.message)}\n`);
-    return;
-  }
   if (error instanceof LayergraftError) {
-    write(process.stderr, `${palette.red("error:")} ${visible(error.message)}\n`);
+    const title = error instanceof CancelledError ? palette.yellow("interrupted:") : palette.red("error:");
+    write(process.stderr, `${title} ${visible(withAdvice(error, flags))}\n`);
     return;
   }
   if (isAnySystemError(error)) {
@@ -181,14 +179,16 @@ function printError(error: unknown): void {
  */
 export async function runCommandLine(args: readonly string[]): Promise<number | undefined> {
   const asJson = args.includes("--json");
+  const flags = new Set<string>();
   try {
     const program = await buildProgram(commandOf(args), asJson);
+    for (const { long } of program.commands.flatMap(({ options }) => options)) if (long) flags.add(long);
     await program.parseAsync(args, { from: "user" });
     return undefined;
   } catch (error) {
     const status = statusOf(error);
-    if (!asJson) printError(error);
-    else if (status !== 0) printJson(errorReport(error), 0);
+    if (!asJson) printError(error, flags);
+    else if (status !== 0) printJson(errorReport(error, flags), 0);
     return status;
   }
 }

@@ -12,7 +12,7 @@ export interface ErrorWhere {
   readonly expected?: string;
   /** What was found. */
   readonly actual?: string;
-  /** Option of the library that allows what was refused, such as `force`. */
+  /** Option that solves the problem, as the library names it, such as `force`; the command line names its flag. */
   readonly option?: string;
 }
 

@@ -101,10 +101,10 @@ export class RunFolder {
   }
 
   #taken(): OutputError {
-    return new OutputError(
-      `${this.path} was created by another program during the run; move it away, then resume with --resume`,
-      { file: this.path },
-    );
+    return new OutputError(`${this.path} was created by another program during the run; move it away first`, {
+      file: this.path,
+      option: "resume",
+    });
   }
 
   /** Unlocks and deletes the folder. */
@@ -125,24 +125,21 @@ export async function checkFolderOutput(
   inputs: readonly string[],
   files: readonly string[],
 ): Promise<void> {
-  const where = { file: out };
+  const where = { file: out, option: "out" };
   if (inputs.some((input) => resolve(input) === resolve(out))) {
-    throw new OutputError(`the output ${out} is one of the inputs; choose another --out`, where);
+    throw new OutputError(`the output ${out} is one of the inputs`, where);
   }
   if (!(await exists(out))) return;
   if (!force) {
-    throw new OutputError(`${out} already exists. Pass --force to replace it, or choose another --out.`, where);
+    throw new OutputError(`${out} already exists`, { file: out, option: "force" });
   }
   const names = await readdir(out).catch((error: unknown) => {
-    if (isSystemError(error, "ENOTDIR")) throw new OutputError(`${out} is not a folder; choose another --out`, where);
+    if (isSystemError(error, "ENOTDIR")) throw new OutputError(`${out} is not a folder`, where);
     throw error;
   });
   const foreign = names.filter((name) => !files.includes(name));
   if (foreign.length > 0) {
-    throw new OutputError(
-      `${out} contains other files (${formatSome(foreign)}), so --force does not replace it; choose another --out`,
-      where,
-    );
+    throw new OutputError(`${out} contains other files (${formatSome(foreign)}), so it is not replaced`, where);
   }
 }
 

@@ -37,7 +37,7 @@ export interface DemoResult {
 }
 
 const PLAN = createRequire(import.meta.url).resolve("#demo");
-/** What a demo is known by, and what `--force` removes. */
+/** What a demo is known by, and what `force` removes. */
 const MARK = "choosing_sw.yaml";
 const OWN_FILES = [
   ...[MARK, "problems_sw.yaml", "problems_en.yaml", "data", "plan.yaml", ...Object.values(MINIATURE_MODELS)],
@@ -80,7 +80,7 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
 async function writeDemo({ out, force }: DemoOptions): Promise<void> {
   const isDemo = await exists(join(out, MARK));
   if (!isDemo && (await exists(out)) && (await readdir(out)).length > 0) {
-    throw new OutputError(`${out} is not empty and has no demo in it. Choose another --out.`, { file: out });
+    throw new OutputError(`${out} is not empty and has no demo in it`, { file: out, option: "out" });
   }
   for (const name of isDemo && force ? OWN_FILES : []) await rm(join(out, name), { recursive: true, force: true });
   if (await exists(join(out, "plan.yaml"))) return;

@@ -157,7 +157,8 @@ export class Engine {
     const template = await this.chatTemplate();
     if (!template) {
       throw usageError(
-        `${this.name} has no chat template. Add a chat_template.jinja to its folder, or prompt it with text (generate without --chat).`,
+        `${this.name} has no chat template. Add a chat_template.jinja to its folder, or prompt it with text`,
+        { option: "chat" },
       );
     }
     return (await this.tokenizer()).encode(template.render(prompt, { addGenerationPrompt: true }));

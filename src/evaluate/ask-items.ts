@@ -46,8 +46,8 @@ export function checkAbilities(task: Task, items: readonly Item[], backend: Back
   if (!backend.renderChat && items.some(({ prompt }) => prompt.form === "chat")) {
     throw new LayergraftError(
       "backend",
-      `${task.name} needs the model's chat template; pass the model's folder (--tokenizer), or choose a protocol ` +
-        "without chat",
+      `${task.name} needs the model's chat template; name its folder, or choose a protocol without chat`,
+      { option: "tokenizer" },
     );
   }
 }

@@ -3,7 +3,7 @@ import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, write
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { CancelledError, LayergraftError, OutputError, RecipeError } from "../core/errors.js";
+import { CancelledError, LayergraftError, OutputError } from "../core/errors.js";
 import { completions, type FakeRequest } from "./backends/fake-server.test-util.js";
 import * as toy from "./backends/toy-model.test-util.js";
 import { evaluate } from "./evaluate.js";
@@ -274,8 +274,8 @@ describe("programs", () => {
 
   it("are executed only in a sandbox", async () => {
     const { server, backend } = await vllm();
-    await expect(run({ tasks: [programs(2)], backend, out })).rejects.toThrow(RecipeError);
-    await expect(run({ tasks: [programs(2)], backend, out })).rejects.toThrow(/--allow-code/);
+    const refused = { code: "usage", where: { option: "allowCode" } };
+    await expect(run({ tasks: [programs(2)], backend, out })).rejects.toMatchObject(refused);
     expect(server.requests).toEqual([]);
   });
 
@@ -359,7 +359,9 @@ describe("a stopped evaluation", () => {
     const { backend } = await vllm();
     await run({ tasks: [generateTask(3)], backend, out });
     const before = files(out);
-    await expect(run({ tasks: [generateTask(3)], backend, out })).rejects.toThrow(/--resume/);
+    await expect(run({ tasks: [generateTask(3)], backend, out })).rejects.toMatchObject({
+      where: { option: "resume" },
+    });
     const resume = { backend, out, resume: true };
     await expect(run({ ...resume, tasks: [generateTask(3)], seed: 1 })).rejects.toThrow(/settings\.seed was 0, now 1/);
     await expect(run({ ...resume, tasks: [generateTask(4)] })).rejects.toThrow(/tasks\.lengths\.promptsDigest was/);

@@ -1,4 +1,4 @@
-import { LayergraftError, RecipeError, VERSION } from "../core/index.js";
+import { LayergraftError, usageError, VERSION } from "../core/index.js";
 import { checkAbilities, choiceNotes } from "./ask-items.js";
 import type { Backend } from "./backends/backend.js";
 import { ResultFolder } from "./results/folder.js";
@@ -46,7 +46,7 @@ export interface Evaluation {
 
 /**
  * Runs an evaluation. Whatever can be refused is refused before the model is asked anything.
- * @throws RecipeError for tasks that execute programs where there is no sandbox
+ * @throws LayergraftError code `usage` for tasks that execute programs where there is no sandbox
  * @throws LayergraftError code `data` for missing data, `backend` if the backend cannot answer a task or refuses every
  *   request, `server` if a server does not answer
  * @throws OutputError if `out` holds something else, or an evaluation with other settings
@@ -63,9 +63,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   if (out !== undefined) await ResultFolder.check(out, resume);
   const executing = options.tasks.filter(({ executes }) => executes);
   if (executing.length > 0 && !sandbox) {
-    throw new RecipeError(
-      `${executing[0]?.name} executes programs that the model wrote; pass --allow-code to allow it (sandbox in the library)`,
-    );
+    throw usageError(`${executing[0]?.name} executes programs that the model wrote`, { option: "allowCode" });
   }
   const loaded: LoadedTask[] = [];
   for (const declared of options.tasks) {
@@ -79,7 +77,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     const isChat =
       task === declared
         ? []
-        : [`asked as a chat, as the model has a template; --protocol ${protocolId(declared.protocol)} asks without`];
+        : [`asked as a chat, as the model has a template; the protocol ${protocolId(declared.protocol)} asks without`];
     loaded.push({ task, items, notes: [...isChat, ...notes, ...found] });
   }
   const common = {

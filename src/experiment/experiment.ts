@@ -97,7 +97,7 @@ function withBase(variants: readonly Variant[], base: string | undefined): reado
   if (base === undefined) return variants;
   if (new Set(variants.map(({ plan }) => plan.base)).size > 1) {
     throw usageError(
-      "--base would replace the bases of the plan's matrix. Leave it out, or remove them from the matrix.",
+      "the given base would replace the bases of the plan's matrix. Leave it out, or remove them from the matrix.",
     );
   }
   // Assumed sizes are those of the plan's own base.

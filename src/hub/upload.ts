@@ -124,7 +124,8 @@ async function upload(settings: HubSettings, access: Access, options: UploadOpti
   const known = await infoOf(access, name);
   if (known && !known.private && isPrivate) {
     throw new HubError(
-      `${name} exists and is public, but should be private. Make it private at ${endpoint}/${name}/settings, or push without --private.`,
+      `${name} exists and is public, but should be private. Make it private at ${endpoint}/${name}/settings`,
+      { option: "private" },
     );
   }
   const created = known === undefined;

@@ -33,12 +33,12 @@ export function chooseBackend(
     throw usageError(`type is ${type}; it must be one of ${FILE_TYPE_NAMES.join(", ")}`);
   }
   if (chosen === "llama") {
-    if (providers) throw usageError("--provider is for the embedded engine; llama.cpp chooses the GPU itself.");
-    if (weights) throw usageError("--weights is for the embedded engine; llama.cpp takes --type.");
+    if (providers) throw usageError("providers are for the embedded engine; llama.cpp chooses the GPU itself.");
+    if (weights) throw usageError("weights is for the embedded engine; llama.cpp takes type.");
     if (file && type !== undefined)
-      throw usageError(`${source} is a GGUF file, which has its own type. Leave out --type.`);
+      throw usageError(`${source} is a GGUF file, which has its own type. Leave out type.`);
     return chosen;
   }
-  if (type !== undefined) throw usageError("--type needs --backend llama.");
+  if (type !== undefined) throw usageError("type needs the backend llama.");
   return chosen;
 }

@@ -22,12 +22,13 @@ export async function listen(server: Server, { host = HOST, port = PORT }: Addre
     await once(server, "listening");
     return host;
   } catch (error) {
-    const refuse = (message: string) => usageError(message, {}, error);
-    if (isSystemError(error, "EADDRINUSE")) throw refuse(`Port ${port} is in use. Choose another --port.`);
-    if (isSystemError(error, "EACCES")) throw refuse(`Port ${port} is reserved. Choose a --port from 1024.`);
-    if (isSystemError(error, "ERR_SOCKET_BAD_PORT")) throw refuse(`port is ${port}; it must be from 0 to 65535.`);
+    const refuse = (message: string, option: string) => usageError(message, { option }, error);
+    if (isSystemError(error, "EADDRINUSE")) throw refuse(`Port ${port} is in use`, "port");
+    if (isSystemError(error, "EACCES")) throw refuse(`Port ${port} is reserved; use one from 1024`, "port");
+    if (isSystemError(error, "ERR_SOCKET_BAD_PORT"))
+      throw refuse(`port is ${port}; it must be from 0 to 65535`, "port");
     if (isSystemError(error, "ENOTFOUND") || isSystemError(error, "EADDRNOTAVAIL")) {
-      throw refuse(`${host} is not an address of this machine. Choose another --host.`);
+      throw refuse(`${host} is not an address of this machine`, "host");
     }
     throw error;
   }
@@ -47,5 +48,5 @@ export async function requireAddress({ host = HOST, port, apiKey }: Address): Pr
 
 export function requireKey(host = HOST, apiKey: string | undefined): void {
   if (isLoopback(host) || apiKey !== undefined) return;
-  throw usageError(`${host} is reached from other machines, so the server needs an API key. Pass --api-key-env NAME.`);
+  throw usageError(`${host} is reached from other machines, so the server needs an API key`, { option: "apiKey" });
 }

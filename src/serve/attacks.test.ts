@@ -193,7 +193,7 @@ describe("a client", () => {
 
   it("needs the key, in full", async () => {
     await expect(start({ host: "0.0.0.0" })).rejects.toThrow(
-      "0.0.0.0 is reached from other machines, so the server needs an API key. Pass --api-key-env NAME.",
+      "0.0.0.0 is reached from other machines, so the server needs an API key",
     );
     const server = await start({ apiKey: "correct horse" });
     for (const key of ["wrong", "correct horsee", "correct hors"]) {

@@ -37,7 +37,7 @@ export function checkOrigin(request: IncomingMessage, response: ServerResponse, 
   }
   if (origin === undefined) return;
   if (!options.origins.includes("*") && !options.origins.includes(origin)) {
-    throw new ApiError(403, "Pages of this origin may not use the server. Start it with --cors ORIGIN to allow one.");
+    throw new ApiError(403, "Pages of this origin may not use the server. Who starts it can allow the origin.");
   }
   response.setHeader("access-control-allow-origin", origin);
   response.setHeader("access-control-allow-headers", "authorization, content-type, *");

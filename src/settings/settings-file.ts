@@ -1,7 +1,7 @@
 // Reads YAML and JSON files that people write, and reports all problems at once with their lines.
 
 import { dirname } from "node:path";
-import { isDeeperThan, isSystemError, RecipeError, readBounded } from "../core/index.js";
+import { isDeeperThan, isSystemError, RecipeError, readBounded, usageError } from "../core/index.js";
 import { type Checked, formatProblem, MAX_LEVELS, type Problem } from "./check-schema.js";
 import { requireSettings } from "./file-kinds.js";
 
@@ -11,13 +11,13 @@ const MAX_BYTES = 5_000_000;
 /**
  * Reads the text of a settings file.
  * @param kind its kind for messages, such as "recipe"
- * @throws RecipeError if it is missing, a folder, or too large
+ * @throws LayergraftError code `usage` if it is missing, a folder, or too large
  */
 export async function readSettingsText(file: string, kind: string): Promise<string> {
   try {
     const tooLarge = () => {
       requireSettings(file, kind);
-      return new RecipeError(`${file} is too large to be a ${kind}`, [], { file });
+      return usageError(`${file} is too large to be a ${kind}`, { file });
     };
     const bytes = await readBounded(file, MAX_BYTES, tooLarge);
     requireSettings(file, kind);
@@ -25,8 +25,8 @@ export async function readSettingsText(file: string, kind: string): Promise<stri
     const isUtf16 = bytes[0] === 0xff && bytes[1] === 0xfe;
     return new TextDecoder(isUtf16 ? "utf-16le" : "utf-8").decode(bytes);
   } catch (error) {
-    if (isSystemError(error, "ENOENT")) throw new RecipeError(`${file} does not exist`, [], { file });
-    if (isSystemError(error, "EISDIR")) throw new RecipeError(`${file} is a folder; give a ${kind} file`, [], { file });
+    if (isSystemError(error, "ENOENT")) throw usageError(`${file} does not exist`, { file });
+    if (isSystemError(error, "EISDIR")) throw usageError(`${file} is a folder; give a ${kind} file`, { file });
     throw error;
   }
 }

@@ -163,5 +163,5 @@ export function cutAtStop(text: string, stops: readonly string[]): { text: strin
 
 /** The error of an evaluation whose signal fired. */
 export function stopped(): CancelledError {
-  return new CancelledError("the evaluation was stopped; run the same command with --resume to continue");
+  return new CancelledError("the evaluation was stopped", { option: "resume" });
 }

@@ -165,7 +165,7 @@ export class HttpClient {
     if (seconds !== undefined && TRANSIENT.includes(status)) {
       if (seconds > MAX_PAUSE_SECONDS) {
         const wait = formatDuration(seconds);
-        throw new LayergraftError("server", `${place} asks to retry after ${wait}; resume later with --resume`);
+        throw new LayergraftError("server", `${place} asks to retry after ${wait}`, { option: "resume" });
       }
       this.#pausedUntil = Math.max(this.#pausedUntil, Date.now() + seconds * 1000);
     }

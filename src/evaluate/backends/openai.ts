@@ -132,8 +132,9 @@ async function findModel(
   if (found === undefined || (names.length > 0 && !names.includes(found) && !isOther)) {
     throw usageError(
       model === undefined
-        ? `${http.url} has ${names.length} models (${formatSome(names)}); choose one with --model`
+        ? `${http.url} has ${names.length} models (${formatSome(names)})`
         : `${http.url} has no model ${model}${didYouMean(model, names) || `; it has ${formatSome(names)}`}`,
+      { option: "model" },
     );
   }
   const owner = stringAt(entries[names.indexOf(found)], "owned_by");

@@ -68,10 +68,7 @@ export class ResultFolder {
       throw new OutputError(message, { file: path });
     }
     if (!resume) {
-      throw new OutputError(
-        `${path} already has an evaluation. Pass --resume to continue it, or choose another folder`,
-        { file: path },
-      );
+      throw new OutputError(`${path} already has an evaluation`, { file: path, option: "resume" });
     }
   }
 

@@ -26,7 +26,7 @@ it("writes the headline score of each task that is a benchmark, and names the ot
 it("refuses scores of a part of the items", async () => {
   const { backend } = await vllm();
   const { results } = await run({ tasks: [generateTask(3)], backend, limit: 2 });
-  await expect(writeHubScores(out, results, new Date())).rejects.toThrow("leave out --limit");
+  await expect(writeHubScores(out, results, new Date())).rejects.toMatchObject({ where: { option: "limit" } });
 });
 
 it("knows where the hub shows scores of the tasks", async () => {

@@ -2,7 +2,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { plural, RecipeError, writeFileAtomically } from "../../core/index.js";
+import { plural, usageError, writeFileAtomically } from "../../core/index.js";
 import type { Results, TaskResult } from "./result-types.js";
 
 /** Where the hub looks for scores in a model's repository. */
@@ -13,11 +13,12 @@ export const HUB_SCORES = ".eval_results";
  * Format: huggingface.co/docs/hub/eval-results.
  * @param folder of the model
  * @returns names of the tasks that were left out, as they are in no data set of the hub
- * @throws RecipeError for scores of a part of the items, which the hub would show as scores of all
+ * @throws LayergraftError code `usage` for scores of a part of the items, which the hub would show as scores of all
  */
 export async function writeHubScores(folder: string, results: Results, day: Date): Promise<readonly string[]> {
   if (results.settings.limit !== null) {
-    throw new RecipeError("scores of a part of the items would look like scores of all on the hub; leave out --limit");
+    const message = "scores of a part of the items would look like scores of all on the hub";
+    throw usageError(message, { option: "limit" });
   }
   const asked = results.tasks.filter(({ benchmark }) => benchmark);
   if (asked.length > 0) await mkdir(join(folder, HUB_SCORES), { recursive: true });

@@ -181,11 +181,10 @@ export async function execute(job: Job): Promise<RawOutcome> {
 }
 
 function notStarted(python: string, why: string): LayergraftError {
-  return new LayergraftError(
-    "sandbox",
-    `${python} is not a working Python 3.8 or newer${why ? `: ${why}` : ""}. Choose another with --python.`,
-    { file: python },
-  );
+  return new LayergraftError("sandbox", `${python} is not a working Python 3.8 or newer${why ? `: ${why}` : ""}`, {
+    file: python,
+    option: "python",
+  });
 }
 
 /**

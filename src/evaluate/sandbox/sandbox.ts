@@ -1,7 +1,7 @@
 // The confinement of executed programs is tested when the sandbox is opened, and results list it.
 import { access, constants } from "node:fs/promises";
 import { delimiter, join, resolve, sep } from "node:path";
-import { formatBytes, LayergraftError, RecipeError } from "../../core/index.js";
+import { formatBytes, LayergraftError, usageError } from "../../core/index.js";
 import type { Executor } from "../tasks/index.js";
 import { execute, type ProgramLimits, type RawOutcome, sandboxFile } from "./run-candidate.js";
 
@@ -73,14 +73,14 @@ const OUTPUT_BYTES = 8 * 2 ** 20;
 
 /**
  * Finds Python, and finds out by trying how far programs are confined here: network, other processes, files, memory.
- * @throws RecipeError when the user has not allowed to execute code, or not where the kernel does not confine it
+ * @throws LayergraftError code `usage` when the user has not allowed to execute code, or not where the kernel does not confine it
  * @throws LayergraftError code `sandbox` when there is no Python
  */
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   if (!options.allowCode) {
-    throw new RecipeError(
-      "this task executes programs that the model wrote, on this machine; docs/evaluate-and-compare.md says what confines them. " +
-        "Pass --allow-code to allow it (allowCode in the library)",
+    throw usageError(
+      "this task executes programs that the model wrote, on this machine; docs/evaluate-and-compare.md says what confines them",
+      { option: "allowCode" },
     );
   }
   if (process.platform === "win32") {
@@ -122,13 +122,14 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
 
 const REACH = { network: "the network", processes: "other processes", files: "your files" };
 
-/** @throws RecipeError when programs can reach more than they should and the user has not accepted that */
+/** @throws LayergraftError code `usage` when programs can reach more than they should and the user has not accepted that */
 export function requireConfinement(identity: SandboxIdentity, unsafeCode: boolean): void {
   const open = (["network", "processes", "files"] as const).filter((what) => identity[what] !== "kernel");
   if (open.length === 0 || unsafeCode) return;
-  throw new RecipeError(
+  throw usageError(
     `the kernel here does not keep programs from ${open.map((what) => REACH[what]).join(", ")}. Use Linux 5.13 or newer ` +
-      "with seccomp and Landlock, or pass --unsafe-code (unsafeCode in the library, evaluate.unsafe_code in a plan) to execute them anyway.",
+      "with seccomp and Landlock, or accept that (evaluate.unsafe_code in a plan)",
+    { option: "unsafeCode" },
   );
 }
 
@@ -136,8 +137,9 @@ function readProbe({ ready, report }: RawOutcome, python: string) {
   const { version, executable, isolated } = ready;
   if (!Array.isArray(report?.probe) || typeof version !== "string" || typeof executable !== "string") {
     const said = typeof report?.message === "string" ? `: ${report.message}` : "";
-    throw new LayergraftError("sandbox", `${python} cannot run confined${said}. Choose another with --python.`, {
+    throw new LayergraftError("sandbox", `${python} cannot run confined${said}`, {
       file: python,
+      option: "python",
     });
   }
   const [network = false, processes = false, files = false, memory = false] = report.probe.map((one) => one === true);
@@ -182,8 +184,7 @@ async function findOnPath(name: string): Promise<string> {
     );
     if (found) return path;
   }
-  throw new LayergraftError(
-    "sandbox",
-    `there is no ${name} on the PATH, and this task executes Python; install it, or choose one with --python`,
-  );
+  throw new LayergraftError("sandbox", `there is no ${name} on the PATH, and this task executes Python; install it`, {
+    option: "python",
+  });
 }

@@ -234,7 +234,10 @@ describe("what is wrong", () => {
   it("is reported of answers that cannot be read", async () => {
     await expect(open(`${GENERATE}read: {pattern: "("}`)).rejects.toThrow(/not a regular expression/);
     await expect(open(`${GENERATE}read: number\nlanguage: it`)).rejects.toThrow(/languages of MGSM, not it/);
-    await expect(openTasks([join(root, "none.yaml")])).rejects.toThrow(/none\.yaml does not exist/);
+    await expect(openTasks([join(root, "none.yaml")])).rejects.toMatchObject({
+      code: "usage",
+      message: expect.stringMatching(/none\.yaml does not exist/),
+    });
     await open(GENERATE);
     await expect(openTasks([join(root, `task${count - 1}.yaml`)], { protocols: ["nope"] })).rejects.toThrow(
       /no choice of protocols; remove nope/,

@@ -1,5 +1,5 @@
 // Opens tasks by name: families, suites and task files.
-import { didYouMean, own, RecipeError } from "../../core/index.js";
+import { didYouMean, LayergraftError, own, RecipeError } from "../../core/index.js";
 import { withAnswers } from "./answer-settings.js";
 import { belebele } from "./belebele.js";
 import { openCustomTask } from "./custom.js";
@@ -72,7 +72,7 @@ export const SUITES: Readonly<Record<string, readonly string[]>> = {
 };
 
 export interface OpenTasksOptions extends Omit<OpenOptions, "protocol"> {
-  /** Protocols in place of the tasks' own: `mgsm-en-cot` or `layergraft/mgsm-en-cot@3`. Default: none. */
+  /** Protocols in place of the tasks' own: `mgsm-en-cot` or `layergraft/mgsm-en-cot@4`. Default: none. */
   readonly protocols?: readonly string[] | undefined;
 }
 
@@ -86,14 +86,14 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
   const settings: OpenOptions = { ...rest, protocol };
   const tasks = new Map<string, Task>();
   const families = new Set<TaskFamily>();
-  const problems: RecipeError[] = [];
+  const problems: LayergraftError[] = [];
   for (const name of names.flatMap((name) => own(SUITES, name) ?? [name])) {
     const isFile = /\.ya?ml$/i.test(name);
     let opened: readonly Task[];
     try {
       opened = isFile ? [await openCustomTask(name, settings)] : openNamed(name, settings, families);
     } catch (error) {
-      if (!(error instanceof RecipeError)) throw error;
+      if (!(error instanceof LayergraftError)) throw error;
       problems.push(error);
       continue;
     }

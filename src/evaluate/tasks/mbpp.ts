@@ -1,5 +1,5 @@
 // MBPP: small Python programs from a sentence, judged by executing tests. Austin et al. 2021, arXiv 2108.07732.
-import { type Language, RecipeError, requireLanguage } from "../../core/index.js";
+import { type Language, requireLanguage, usageError } from "../../core/index.js";
 import { declareTask } from "./declare-task.js";
 import { asGenerate } from "./multiple-choice.js";
 import { type Protocol, protocolsOf } from "./protocol.js";
@@ -64,9 +64,7 @@ function openMbpp(language: Language | undefined, options: OpenOptions): Task {
     read: (_, output) => (typeof output === "string" ? { program: output } : {}),
     async score(item, { program }, { executor, signal } = {}) {
       if (!executor) {
-        throw new RecipeError(
-          "MBPP executes programs that the model wrote; pass --allow-code to allow it (sandbox in the library)",
-        );
+        throw usageError("MBPP executes programs that the model wrote", { option: "allowCode" });
       }
       if (typeof program !== "string") return undefined;
       const parts = [{ name: "program", source: program }, ...(asGenerate(item).tests ?? [])];
@@ -118,7 +116,7 @@ async function readProblems(
   split: "test" | "prompt",
 ): Promise<Problem[]> {
   if (language && data.folder === undefined) {
-    throw dataError(`a translation of MBPP is read from a folder; pass --data DIR with mbpp_${language.code}.jsonl`);
+    throw dataError(`a translation of MBPP is read from a folder with mbpp_${language.code}.jsonl`, { option: "data" });
   }
   const source = { what: "MBPP", files: filesOf("mbpp"), dataset: DATASET, config: "full", split };
   const isMeant = ({ id }: Problem) => (split === "test" ? id >= FIRST_TEST && id <= LAST_TEST : id < FIRST_TEST);

@@ -252,7 +252,7 @@ async function readSplit(data: OpenData, folder: string, split: string, subjects
   if (data.folder !== undefined) return readFolder(data.folder, folder, split, subjects);
   const files = [`${folder}/${split}/SUBJECT_${split}.csv`];
   if (folder !== "mmlu") {
-    throw dataError(`a translation of MMLU is read from a folder; pass --data DIR with ${files}`);
+    throw dataError(`a translation of MMLU is read from a folder with ${files}`, { option: "data" });
   }
   // One request holds all subjects; each row names its own.
   const source = { what: `MMLU, ${split}`, files, dataset: DATASET, config: "all", split };

@@ -94,9 +94,9 @@ export async function taskRows({ folder, loadRows, signal }: OpenData, source: T
   const quoting = quotes === undefined ? {} : { quotes };
   if (folder !== undefined) return fileRows(await findFile(folder, files, what), { ...read, ...quoting, signal });
   if (!loadRows) {
-    throw dataError(
-      `there is no data for ${what}; pass a folder with ${files[0]} (--data DIR), or read ${dataset} of the hub`,
-    );
+    throw dataError(`there is no data for ${what}; pass a folder with ${files[0]}, or read ${dataset} of the hub`, {
+      option: "data",
+    });
   }
   const rows = await loadRows({ dataset, config, split, signal, ...(quotes === undefined ? {} : { read: quoting }) });
   return rows.map((row, i) => ({ row, where: `${dataset}, ${config}, ${split}, row ${i + 1}` }));

@@ -51,12 +51,12 @@ describe("MGSM", () => {
 
   it("has eight shots unless asked otherwise, or none", async () => {
     const { task, first } = await load("mgsm_sw");
-    expect(protocolTitle(task)).toBe("layergraft/mgsm-native-cot@3, 8-shot");
+    expect(protocolTitle(task)).toBe("layergraft/mgsm-native-cot@4, 8-shot");
     expect(whole(first).split("\n\n")).toHaveLength(9);
     const none = await load("mgsm_sw", { shots: 0 });
     expect(none.first.prompt).toEqual({ form: "text", shared: "", own: `${SWAHILI}\nJibu la Hatua kwa Hatua:` });
     await expect(openTasks(["mgsm_sw"], { shots: 9 })).rejects.toThrow(
-      /mgsm-native-cot@3 has from 0 to 8 shots, not 9/,
+      /mgsm-native-cot@4 has from 0 to 8 shots, not 9/,
     );
   });
 
@@ -98,7 +98,7 @@ describe("MGSM", () => {
   });
 
   it("asks for the number alone", async () => {
-    const { task, first } = await load("mgsm_zh", { shots: 2, protocols: ["layergraft/mgsm-direct@3"] });
+    const { task, first } = await load("mgsm_zh", { shots: 2, protocols: ["layergraft/mgsm-direct@4"] });
     expect(whole(first)).toMatch(/他现在有多少个网球？\n答案：11\n\n问题：.*\n答案：29\n\n问题：.*\n答案：$/s);
     expect(first).toMatchObject({ stop: ["\n"] });
     expect(task.read(first, "18美元")).toEqual({ strict: "18", flexible: "18" });
@@ -299,7 +299,7 @@ describe("MBPP", () => {
     expect(await task.score(tree, task.read(tree, "wrong"), { executor })).toEqual({ "pass@1": 0 });
     expect(executed[0]?.map(({ name }) => name)).toEqual(["program", "setup", "test 1", "test 2", "test 3"]);
     expect(executed[0]?.[1]?.source).toMatch(/^root = Node\(1\)/);
-    await expect(task.score(tree, { program: "x" })).rejects.toThrow(/pass --allow-code to allow it/);
+    await expect(task.score(tree, { program: "x" })).rejects.toMatchObject({ where: { option: "allowCode" } });
   });
 
   it("has the original prompt, and the harness's", async () => {
@@ -421,7 +421,7 @@ describe("names, suites and protocols", () => {
   it("gives each family its own protocol, and no protocol to others", async () => {
     const tasks = await openTasks(["mgsm_sw", "mmlu", "belebele_sw"], { protocols: ["mgsm-direct", "lm-eval/mmlu@1"] });
     expect(tasks.map(({ protocol }) => protocolId(protocol))).toEqual([
-      "layergraft/mgsm-direct@3",
+      "layergraft/mgsm-direct@4",
       "lm-eval/mmlu@1",
       "layergraft/belebele@2",
     ]);
@@ -436,7 +436,7 @@ describe("names, suites and protocols", () => {
     [
       ["mgsm_sw"],
       { protocols: ["mgsm-drect"] },
-      /no such protocol.*layergraft\/mgsm-native-cot@3.*did you mean mgsm-direct/s,
+      /no such protocol.*layergraft\/mgsm-native-cot@4.*did you mean mgsm-direct/s,
     ],
     [["mgsm_sw"], { protocols: ["lm-eval/mmlu"] }, /no such protocol/],
     [["mmlu"], { protocols: ["layergraft/mmlu", "lm-eval/mmlu"] }, /protocols of the same tasks; choose one of them/],

@@ -33,7 +33,7 @@ export const TUNED = "tuned";
 export function tunePlan(settings: TuneSettings): ExperimentInput {
   const { task, language, base, on, limit, method, how, budget, seed } = settings;
   if (method === "ties" && base === undefined)
-    throw usageError("--method ties needs --base, the model both were fine-tuned from.");
+    throw usageError("ties needs the base that both were fine-tuned from", { option: "base" });
   return {
     name: TUNED,
     out: "experiment",

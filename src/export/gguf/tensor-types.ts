@@ -68,7 +68,7 @@ export function chooseEncodings(
   });
   const unused = rules.find(({ matches }) => matches === 0);
   if (unused)
-    throw usageError(`--tensor-type ${unused.text} matches no tensor; names are like ${formatSome(names(tensors))}`);
+    throw usageError(`the tensor type ${unused.text} matches no tensor; names are like ${formatSome(names(tensors))}`);
   const notes = [...fallen].map(([key, list]) => {
     const [wanted = "", used = ""] = key.toLowerCase().split(" -> ");
     return `rows do not fill blocks of ${wanted}, so ${used} is used for ${formatSome(list)}`;
@@ -92,12 +92,12 @@ function parseRule(entry: string): Rule {
   const [pattern, name] = [entry.slice(0, at), entry.slice(at + 1)];
   if (at < 1 || !ENCODING_NAMES.includes(name.toLowerCase())) {
     const forms = ENCODING_NAMES.join(", ");
-    throw usageError(`--tensor-type ${entry} must be PATTERN=TYPE, such as ffn_down=q8_0; types are ${forms}`);
+    throw usageError(`the tensor type ${entry} must be PATTERN=TYPE, such as ffn_down=q8_0; types are ${forms}`);
   }
   try {
     return { text: entry, pattern: new RegExp(pattern), encoding: name.toUpperCase() as Encoding, matches: 0 };
   } catch (error) {
-    throw usageError(`--tensor-type ${entry}: ${(error as Error).message}`);
+    throw usageError(`the tensor type ${entry}: ${(error as Error).message}`);
   }
 }
 

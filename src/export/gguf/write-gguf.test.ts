@@ -87,9 +87,9 @@ describe("an interrupted export", () => {
     // On the main thread, a piece is done in each turn; there are twelve.
     const onProgress = () => void turns(4).then(() => controller.abort());
     const stopped = writeGguf(plan, { out, signal: controller.signal, onProgress });
-    await expect(stopped).rejects.toThrow(/stopped; what was written so far is in .*--resume/);
+    await expect(stopped).rejects.toThrow(/stopped; what was written so far is in /);
     expect(existsSync(out)).toBe(false);
-    await expect(writeGguf(plan, { out })).rejects.toThrow(/holds an interrupted run. Pass --resume/);
+    await expect(writeGguf(plan, { out })).rejects.toThrow(/holds an interrupted run$/);
     const other = await planGguf(await openModelSource(second), { type: "q8_0" });
     await expect(writeGguf(other, { out, resume: true })).rejects.toThrow(
       /was started with another recipe, options or sources/,
@@ -115,13 +115,13 @@ describe("an output that cannot be written", () => {
   it("is refused with what to do", async () => {
     const plan = await planGguf(await openModelSource(first), { type: "q8_0" });
     const attempt = (out: string, force = false) => writeGguf(plan, { out, force });
-    await expect(attempt(folder)).rejects.toThrow(/is a folder. Pass --out with the name of a file/);
+    await expect(attempt(folder)).rejects.toThrow(/is a folder. Name a file/);
     await expect(attempt(join(folder, "none/model.gguf"))).rejects.toThrow(/does not exist, so .* cannot be created/);
     await expect(attempt(join(first, "model.safetensors"))).rejects.toThrow(/is one of the inputs/);
-    await expect(attempt("/dev/null", true)).rejects.toThrow(/is not a regular file. Choose another --out/);
+    await expect(attempt("/dev/null", true)).rejects.toThrow(/is not a regular file$/);
     const taken = join(folder, "taken.gguf");
     writeFileSync(taken, "mine");
-    await expect(attempt(taken)).rejects.toThrow(/already exists. Pass --force/);
+    await expect(attempt(taken)).rejects.toMatchObject({ where: { option: "force" } });
     expect(readFileSync(taken, "utf8")).toBe("mine");
   });
 

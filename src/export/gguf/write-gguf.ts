@@ -67,7 +67,7 @@ async function checkPlace(
   const { path } = folder;
   const inputs = [...source.sources.values()].flatMap(({ files }) => files.map((file) => resolve(file.path)));
   if (inputs.includes(path)) {
-    throw new OutputError(`the output ${path} is one of the inputs. Choose another --out.`, { file: path });
+    throw new OutputError(`the output ${path} is one of the inputs`, { file: path, option: "out" });
   }
   const parent = dirname(path);
   if (!(await exists(parent))) {
@@ -75,17 +75,17 @@ async function checkPlace(
   }
   const taken = await stat(path).catch(() => undefined);
   if (taken?.isDirectory()) {
-    throw new OutputError(`${path} is a folder. Pass --out with the name of a file, such as ${path}/model.gguf.`, {
+    throw new OutputError(`${path} is a folder. Name a file, such as ${path}/model.gguf`, {
       file: path,
+      option: "out",
     });
   }
   if (taken && !taken.isFile()) {
-    throw new OutputError(`${path} is not a regular file. Choose another --out.`, { file: path });
+    throw new OutputError(`${path} is not a regular file`, { file: path, option: "out" });
   }
   if (taken && !force) {
     const state = resume ? "is complete, so there is nothing to resume" : "already exists";
-    const message = `${path} ${state}. Pass --force to replace it, or choose another --out.`;
-    throw new OutputError(message, { file: path, option: "force" });
+    throw new OutputError(`${path} ${state}`, { file: path, option: "force" });
   }
   await folder.checkSpace(layout.bytes);
 }
@@ -116,7 +116,7 @@ async function fill(
   const done = (wasThere && earlier?.done) || "";
   const outcome = await folder.run(program, { ...state, measured: packMeasured(measured), done }, bounds);
   await requireUnchanged(source.sources.values(), "the file would mix old and new. Run it again.");
-  return overflowWarnings(overflowsOf(outcome, program.jobs, source.name), "Use --type bf16.");
+  return overflowWarnings(overflowsOf(outcome, program.jobs, source.name), "Use the type bf16.");
 }
 
 function compile({ source, tensors, computed, layout }: GgufPlan, measured: Measured, path: string): Program {

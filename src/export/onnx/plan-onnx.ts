@@ -102,7 +102,7 @@ export function planOnnx(source: ModelSource, { type, fileBytes = FILE_BYTES }: 
   const data = places.files;
   if (data.length > MAX_FILES) {
     throw new CheckpointError(
-      `${source.name} needs ${data.length} data files, and transformers.js opens ${MAX_FILES}. Export it with --type q4.`,
+      `${source.name} needs ${data.length} data files, and transformers.js opens ${MAX_FILES}. Export it as q4.`,
     );
   }
   const config = configOf(source, spec, { type, positions, files: { [file]: data.length } });

@@ -185,7 +185,7 @@ describe("the folder", () => {
     expect(readdirSync(folder).filter((name) => name.startsWith("refused"))).toEqual([]);
     await expect(writeOnnx(plan, { out: first })).rejects.toThrow(/is one of the inputs/);
     await writeOnnx(plan, { out });
-    await expect(writeOnnx(plan, { out })).rejects.toThrow(/already exists. Pass --force/);
+    await expect(writeOnnx(plan, { out })).rejects.toMatchObject({ where: { option: "force" } });
     await writeOnnx(planOnnx(source, { type: "q8" }), { out, force: true });
     expect(existsSync(join(out, "onnx/model_fp16.onnx"))).toBe(false);
     writeFileSync(join(out, "mine.txt"), "");
@@ -219,7 +219,7 @@ describe("the folder", () => {
     await write(1e30);
     const half = await exported(model, "half", "fp16");
     expect(half.written.warnings[0]).toMatch(/^1 value in 1 tensor \(model.layers.0.self_attn.q_proj.weight\) exceed/);
-    expect(half.written.warnings[0]).toContain("Use --type fp32.");
+    expect(half.written.warnings[0]).toContain("Use the type fp32.");
     await write(Number.NaN);
     await expect(exported(model, "nan", "q4")).rejects.toThrow(
       /not finite or too large in .*q_proj.weight. Find the broken weights/,

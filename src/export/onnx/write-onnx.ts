@@ -95,7 +95,7 @@ async function writeWeights(plan: OnnxPlan, folder: string, options: WriteOnnxOp
   const outcome = await runProgram(program, { ...bounds, phase: "reading and writing" });
   const overflows = overflowsOf(outcome, jobs, source.name);
   await requireUnchanged(source.sources.values(), "the export would mix old and new. Run it again.");
-  return overflowWarnings(overflows, "Use --type fp32.");
+  return overflowWarnings(overflows, "Use the type fp32.");
 }
 
 async function writeTables({ source, tables }: OnnxPlan, folder: string): Promise<void> {

@@ -163,7 +163,7 @@ describe("extractAdapter", () => {
     ]);
     const out = fresh();
     await expect(extractAdapter({ base: own, model: other }, { out })).rejects.toThrow(
-      "an adapter cannot hold every change. Pass --linear-only to leave these tensors at the base's:\n" +
+      "an adapter cannot hold every change; these tensors would have to stay the base's:\n" +
         "  - model.embed_tokens.weight changed and is tied to the output head, which PEFT would leave at the base's",
     );
     expect(existsSync(out)).toBe(false);
@@ -217,7 +217,7 @@ describe("extractAdapter", () => {
     await expect(extract({ energy: 1.5 })).rejects.toThrow("energy must be above 0 and at most 1");
     const { out } = await extract();
     await expect(extract({ base: `${base}+${out}` })).rejects.toThrow(/has an adapter|with an adapter/);
-    await expect(extract({}, out)).rejects.toThrow("already exists. Pass --force to replace it");
+    await expect(extract({}, out)).rejects.toMatchObject({ where: { option: "force" } });
     const controller = new AbortController();
     controller.abort();
     const stopped = fresh();

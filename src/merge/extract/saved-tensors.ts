@@ -23,8 +23,9 @@ export function requireSavable(saved: readonly Pair[], { base }: OpenedModels): 
   ];
   if (problems.length > 0) {
     throw new MismatchError(
-      "an adapter cannot hold every change. Pass --linear-only to leave these tensors at the base's:",
+      "an adapter cannot hold every change; these tensors would have to stay the base's:",
       problems,
+      { option: "linearOnly" },
     );
   }
 }

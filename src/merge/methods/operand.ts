@@ -218,8 +218,8 @@ export function seedOf(seed: number, model: string, tensor: string): Seed {
 export function requireBase(base: Operand | undefined, what: string): Operand {
   if (base) return base;
   throw RecipeError.at(
-    { field: "base" },
-    `${what} the base that the experts were fine-tuned from; give it with --base, or as base in the recipe`,
+    { field: "base", option: "base" },
+    `${what} the base that the experts were fine-tuned from; name it as base in the recipe`,
   );
 }
 

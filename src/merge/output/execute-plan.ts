@@ -167,7 +167,7 @@ class Execution {
       const overflows = overflowsOf(outcome, program.jobs);
       for (const [tensor, count] of await this.#writeFactors()) overflows.set(tensor, count);
       await this.#checkInputs();
-      const warnings = [...overflowWarnings(overflows, "Use --dtype bfloat16."), ...(await this.#finish(measured))];
+      const warnings = [...overflowWarnings(overflows, "Use the dtype bfloat16."), ...(await this.#finish(measured))];
       const { factors = [] } = this.#adapter ?? {};
       const bytesRead = factors.reduce((sum, step) => sum + factorBytes(step), outcome.bytesRead);
       const bytesWritten = factors.reduce((sum, step) => sum + tensorBytes(step), outcome.bytesWritten);
@@ -188,19 +188,15 @@ class Execution {
       if (obstacle === undefined) return { earlier, isComplete: true };
       const { path } = this.#folder;
       if (obstacle !== "missing" && !force) {
-        throw new OutputError(
-          `${path} is complete, so there is nothing to resume, but ${obstacle}. Pass --force to write it again, or choose another --out.`,
-          { file: path },
-        );
+        throw new OutputError(`${path} is complete, so there is nothing to resume, but ${obstacle}`, {
+          file: path,
+          option: "force",
+        });
       }
     }
     const { unrelated = [] } = this.#plan;
     if (unrelated.length > 0 && !allowUnrelated && !earlier) {
-      throw new MismatchError(
-        "These models look unrelated. Check the paths, or pass --allow-unrelated to merge them anyway:",
-        unrelated,
-        { option: "allowUnrelated" },
-      );
+      throw new MismatchError("These models look unrelated. Check the paths:", unrelated, { option: "allowUnrelated" });
     }
     await this.#folder.check([...this.#opened.sources.values()].flatMap(foldersOf), force);
     await this.#folder.checkSpace(this.#layout.shards.reduce((sum, shard) => sum + shard.bytes, 0));
@@ -226,7 +222,7 @@ class Execution {
 
   /** @throws LayergraftError if an input file changed */
   #checkInputs(then?: Readonly<Record<string, number>>): Promise<void> {
-    const consequence = "its output would mix old and new. Pass --force to start again.";
+    const consequence = "its output would mix old and new. Start again.";
     return requireUnchanged(this.#opened.sources.values(), consequence, then);
   }
 

@@ -103,7 +103,7 @@ async function namesOf(folder: string): Promise<string[]> {
     if (!isSystemError(error, "ENOENT") && !isSystemError(error, "ENOTDIR")) throw error;
     const partial = `${folder}.partial`;
     throw (await exists(partial))
-      ? refusal(`${folder} is not complete: ${partial} holds an interrupted run. Finish it with --resume.`, error)
+      ? refusal(`${folder} is not complete: ${partial} holds an interrupted run. Finish it first`, error)
       : refusal(`${folder} is not a folder; give the folder of a model or adapter`, error);
   });
   if (names.some((name) => CONFIGS.includes(name) || isGgufName(name))) return names.sort();

@@ -89,8 +89,8 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
     if (!(error instanceof CheckpointError)) throw error;
     throw new LayergraftError(
       "moved",
-      `a source of ${folder} cannot be opened: ${error.message}; if it moved, pass --source ID=FOLDER (${plan.sources.map(({ id }) => id).join(", ")})`,
-      error.where,
+      `a source of ${folder} cannot be opened: ${error.message}; the sources are ${plan.sources.map(({ id }) => id).join(", ")}`,
+      { ...error.where, option: "moved" },
       error,
     );
   });

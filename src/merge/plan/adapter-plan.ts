@@ -126,7 +126,7 @@ export function planAdapter(opened: Opened, measured: Measured, options: { assum
   return assemble(plan, sources, base, modules, whole);
 }
 
-const FULL_MODEL = "write the full model, without --as adapter";
+const FULL_MODEL = "write the full model, without as: adapter";
 
 // Above the rounding error of sums of weights in float64, below any weight in a recipe.
 const ROUNDING = 1e-9;

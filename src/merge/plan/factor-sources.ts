@@ -39,13 +39,13 @@ export function factorSources(recipe: Recipe, sources: ReadonlyMap<string, Check
   const fail = (problem: string) => {
     return new MismatchError(`${title} of adapters merges their factors, as PEFT does:`, [problem]);
   };
-  if (inner) throw fail(`${inner[0]} is a recipe; write it with --as adapter first`);
+  if (inner) throw fail(`${inner[0]} is a recipe; write it with as: adapter first`);
   const models = [...sources.values()];
   const changed = changedModules(models);
   const saved = new Set(models.flatMap(({ adapter }) => [...(adapter?.replacements.keys() ?? [])]));
   const both = [...changed.keys()].filter((tensor) => saved.has(tensor));
   if (both.length > 0) {
-    throw fail(`${formatSome(both)} is adapted by one and saved whole by another; merge without --as adapter`);
+    throw fail(`${formatSome(both)} is adapted by one and saved whole by another; merge without as: adapter`);
   }
   for (const what of ["rank", "scale", "transposed"] as const) {
     const differing = [...changed].flatMap(([tensor, delta]) => {
@@ -56,7 +56,7 @@ export function factorSources(recipe: Recipe, sources: ReadonlyMap<string, Check
     if (!first) continue;
     const name = { rank: "rank", scale: "scale (lora_alpha / r)", transposed: "fan_in_fan_out" }[what];
     throw fail(
-      `the factors of ${formatSome(differing.map(({ tensor }) => tensor))} differ in ${name}, ${first.values.join(" and ")}; use soup or task_arithmetic, which join factors, or merge without --as adapter and use layergraft extract`,
+      `the factors of ${formatSome(differing.map(({ tensor }) => tensor))} differ in ${name}, ${first.values.join(" and ")}; use soup or task_arithmetic, which join factors, or merge without as: adapter and use layergraft extract`,
     );
   }
   return new Map([...sources].map(([label, model]) => [label, withFactors(model, changed, saved)]));

@@ -223,7 +223,7 @@ export class OperandBuilder implements PlanContext {
     if (method.core && (recipe as Recipe).as !== "adapter") {
       throw RecipeError.at(
         { field: "as" },
-        `${method.title} merges the factors of adapters. Add as: adapter (--as adapter) at the top of the recipe; the result is used as BASE+OUT.`,
+        `${method.title} merges the factors of adapters. Add as: adapter at the top of the recipe; the result is used as BASE+OUT.`,
       );
     }
     if (!("slices" in recipe || method.layersOnly)) requireSameShape([...operands.values()]);

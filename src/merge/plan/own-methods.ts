@@ -94,10 +94,8 @@ export async function reloadOwnMethods(code: readonly OwnCode[], allowCode: bool
 async function loadMethod(file: string, allowCode: boolean): Promise<OwnCode & { readonly method: Method }> {
   const where = { file };
   if (!allowCode) {
-    throw RecipeError.at(
-      where,
-      `${file} is a program that the recipe names as its method. Read it; then pass --allow-code, which merge and verify take.`,
-    );
+    const message = `${file} is a program that the recipe names as its method. Read it; merge and verify run it where you allow it`;
+    throw RecipeError.at({ ...where, option: "allowCode" }, message);
   }
   const bytes = await readFile(file).catch(() => {
     const message = `the method ${file} cannot be read. Check its path, which starts from the recipe's folder.`;

@@ -90,7 +90,7 @@ class Planner {
       for (const [label, factors] of factorSources(this.#recipe, builder.sources)) builder.sources.set(label, factors);
       builder.isOnFactors = true;
       builder.note(
-        `${methodOf(this.#recipe).title} merges the adapters' factors A and B, as PEFT does, not their products; a merge without --as adapter merges the products`,
+        `${methodOf(this.#recipe).title} merges the adapters' factors A and B, as PEFT does, not their products; a merge without as: adapter merges the products`,
       );
     }
     const { layersOnly } = methodOf(this.#recipe);
@@ -183,7 +183,7 @@ class Planner {
       const [a, b] = dtypes(example.tensor);
       return [
         `${plural(differing.length, "tensor")} of ${first[0]} and ${label} differ in dtype, such as ${example.tensor} (${a} and ${b}); ` +
-          "choose the output dtype with --dtype bfloat16, float16 or float32",
+          "choose the dtype of the output: bfloat16, float16 or float32",
       ];
     });
   }

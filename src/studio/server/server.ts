@@ -123,8 +123,9 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
     await once(server, "listening");
   } catch (error) {
     await close();
-    if (isSystemError(error, "EADDRINUSE")) throw usageError(`Port ${port} is in use. Choose another --port.`);
-    if (isSystemError(error, "EACCES")) throw usageError(`Port ${port} is reserved. Choose a --port from 1024.`);
+    if (isSystemError(error, "EADDRINUSE")) throw usageError(`Port ${port} is in use`, { option: "port" });
+    if (isSystemError(error, "EACCES"))
+      throw usageError(`Port ${port} is reserved; use one from 1024`, { option: "port" });
     throw error;
   }
   // The fragment of an address is not sent to servers, nor to other pages.

@@ -329,8 +329,9 @@ class Trainer {
   async #stop(): Promise<never> {
     await this.#saveState();
     const { step, steps } = this.#steps();
-    throw new CancelledError(`stopped after step ${step} of ${steps}; repeat the command with --resume to continue`, {
+    throw new CancelledError(`stopped after step ${step} of ${steps}`, {
       file: this.#parts.options.out,
+      option: "resume",
     });
   }
 

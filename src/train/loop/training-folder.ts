@@ -56,10 +56,8 @@ export class TrainingFolder {
     const hadState = names.includes("last");
     if (!isRun || force || (resume && !hadState)) return;
     throw new OutputError(
-      resume
-        ? `${this.path} has checkpoints but no state to resume from. Pass --force to start again, or choose another folder.`
-        : `${this.path} already has a run. Pass --resume to continue it or --force to replace it, or choose another folder.`,
-      { file: this.path },
+      `${this.path} ${resume ? "has checkpoints but no state to resume from" : "already has a run"}`,
+      { file: this.path, option: resume ? "force" : "resume" },
     );
   }
 
@@ -83,10 +81,10 @@ export class TrainingFolder {
     for (const source of sources) {
       const path = relative(own, await real(source));
       if (path === ".." || path.startsWith(`..${sep}`) || isAbsolute(path)) continue;
-      throw new OutputError(
-        `${source} is inside the output folder ${this.path}, whose checkpoints are removed. Choose another --out.`,
-        { file: this.path, field: "out" },
-      );
+      throw new OutputError(`${source} is inside the output folder ${this.path}, whose checkpoints are removed`, {
+        file: this.path,
+        option: "out",
+      });
     }
   }
 

@@ -72,18 +72,21 @@ export async function startTrlRun(options: StartTrlOptions): Promise<void> {
     });
     if (signal?.aborted)
       throw new CancelledError(`stopped; start ${folder} again to resume from its last state`, { file: folder });
-    if (code !== 0)
-      throw new LayergraftError("trl", failure(folder, python, last), { file: folder, actual: `exit ${code}` });
+    if (code !== 0) throw failure(folder, python, code, last);
   } finally {
     signal?.removeEventListener("abort", stop);
     clearTimeout(killer);
   }
 }
 
-function failure(folder: string, python: string, last: readonly string[]): string {
+function failure(folder: string, python: string, code: number | null, last: readonly string[]): LayergraftError {
   const missing = last.map((line) => /No module named '([\w.]+)'/.exec(line)?.[1]).find((name) => name !== undefined);
   const hint = missing
-    ? `${python} has no ${missing}; install ${join(folder, TRL_FILES.requirements)}, or choose another interpreter (--python)`
+    ? `${python} has no ${missing}; install ${join(folder, TRL_FILES.requirements)}`
     : "it printed last:";
-  return [`the run in ${folder} failed: ${hint}`, ...(missing ? [] : last.map((line) => `  ${line}`))].join("\n");
+  const message = [`the run in ${folder} failed: ${hint}`, ...(missing ? [] : last.map((line) => `  ${line}`))].join(
+    "\n",
+  );
+  const where = { file: folder, actual: `exit ${code}`, ...(missing ? { option: "python" } : {}) };
+  return new LayergraftError("trl", message, where);
 }

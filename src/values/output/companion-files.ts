@@ -70,7 +70,7 @@ export async function writeCompanions(
   );
   if (hasTokenizer) return [];
   return [
-    `${tokenizer.name} has no tokenizer files, so the result has none; copy those of its model into it, or name another source with --tokenizer-from`,
+    `${tokenizer.name} has no tokenizer files, so the result has none; copy those of its model into it, or name another source as tokenizer_from`,
   ];
 }
 

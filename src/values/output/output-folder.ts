@@ -78,8 +78,8 @@ export class OutputFolder extends RunFolder {
         (await this.planDigest(this.partial)) === planDigest);
     if (isOurs) return true;
     throw new OutputError(
-      `${this.partial} is not from layergraft, but ${this.path} would be written there first. Move it away, or choose another --out.`,
-      { file: this.partial },
+      `${this.partial} is not from layergraft, but ${this.path} would be written there first. Move it away`,
+      { file: this.partial, option: "out" },
     );
   }
 
@@ -92,35 +92,34 @@ export class OutputFolder extends RunFolder {
   async check(inputs: readonly string[], force: boolean): Promise<void> {
     const { path } = this;
     const parent = dirname(path);
-    const refusal = (text: string, file = path) => new OutputError(text, { file });
+    const refusal = (text: string, file = path) => new OutputError(text, { file, option: "out" });
     if (!(await exists(parent)))
-      throw refusal(`${parent} does not exist, so ${path} cannot be created. Create it first.`);
+      throw new OutputError(`${parent} does not exist, so ${path} cannot be created. Create it first.`, { file: path });
     if (!(await stat(parent)).isDirectory()) {
-      throw refusal(`${parent} is a file, so ${path} cannot be created in it. Choose another --out.`);
+      throw refusal(`${parent} is a file, so ${path} cannot be created in it`);
     }
-    // The partial folder becomes the output, and --force would empty it.
+    // The partial folder becomes the output, and `force` would empty it.
     for (const output of [path, this.partial]) {
       const target = join(await realpath(parent), basename(output));
       for (const input of inputs) {
         const source = await realpath(input);
-        if (source === target)
-          throw refusal(`the output ${output} is one of the inputs. Choose another --out.`, output);
+        if (source === target) throw refusal(`the output ${output} is one of the inputs`, output);
         if (source.startsWith(join(target, sep))) {
-          throw refusal(`the input ${input} is inside the output ${output}. Choose another --out.`, output);
+          throw refusal(`the input ${input} is inside the output ${output}`, output);
         }
       }
     }
     if (!(await exists(path, { link: true }))) return;
     const names = await readdir(path).catch((error: unknown) => {
       const isFile = isSystemError(error, "ENOTDIR") || isSystemError(error, "ENOENT");
-      throw isFile ? refusal(`${path} already exists and is not a folder. Choose another --out.`) : error;
+      throw isFile ? refusal(`${path} already exists and is not a folder`) : error;
     });
     const isOurs = names.length === 0 || names.includes(PROVENANCE_FILE);
     if (force && isOurs) return;
     const what = isOurs
-      ? "already exists. Pass --force to replace it, or choose another --out."
-      : `already exists and was not made by layergraft (it has no ${PROVENANCE_FILE}), so --force does not replace it. Choose another --out.`;
-    throw new OutputError(`${path} ${what}`, { file: path, ...(isOurs ? { option: "force" } : {}) });
+      ? "already exists"
+      : `already exists and was not made by layergraft (it has no ${PROVENANCE_FILE}), so it is not replaced`;
+    throw new OutputError(`${path} ${what}`, { file: path, option: isOurs ? "force" : "out" });
   }
 
   /** State of an interrupted run, if readable. */
@@ -148,16 +147,13 @@ export class OutputFolder extends RunFolder {
     if (!left || (force && !resume)) return undefined;
     await this.requireUnlocked();
     if (!resume) {
-      throw new OutputError(
-        `${partial} holds an interrupted run. Pass --resume to continue it, or --force to discard it.`,
-        { file: partial },
-      );
+      throw new OutputError(`${partial} holds an interrupted run`, { file: partial, option: "resume" });
     }
     const state = await this.state();
     if (state === undefined || state.plan === planDigest) return state;
     throw new OutputError(
-      `${partial} was started with another recipe, options or sources, so it cannot become ${path}. Repeat the options of that run, or pass --force to discard it.`,
-      { file: partial },
+      `${partial} was started with another recipe, options or sources, so it cannot become ${path}. Repeat the options of that run`,
+      { file: partial, option: "force" },
     );
   }
 
@@ -205,15 +201,18 @@ export class OutputFolder extends RunFolder {
     if (isResumable) await this.close();
     else await this.discard();
     const { partial } = this;
-    const left = `what was written so far is in ${partial}; repeat the command with --resume to continue`;
-    if (error instanceof CancelledError)
-      return new CancelledError(`stopped; ${isResumable ? left : "nothing was written"}`, { file: partial });
-    if (error instanceof DiskFullError || DiskFullError.isMeantBy(error)) {
-      const rest = isResumable ? "then pass --resume to continue" : "then start again";
-      return new DiskFullError(`the disk is full; free some space, ${rest}`, { file: partial }, error);
-    }
+    const where = { file: partial, ...(isResumable ? { option: "resume" } : {}) };
+    const left = isResumable ? `what was written so far is in ${partial}` : "nothing was written";
+    if (error instanceof CancelledError) return new CancelledError(`stopped; ${left}`, where);
+    if (error instanceof DiskFullError || DiskFullError.isMeantBy(error))
+      return new DiskFullError(`the disk is full; ${left}. Free some space first`, where, error);
     if (error instanceof LayergraftError && error.code === "hub" && isResumable)
-      return new LayergraftError("hub", `${error.message}\n${left.replace("what", "What")}`, error.where, error);
+      return new LayergraftError(
+        "hub",
+        `${error.message}\n${left.replace("what", "What")}`,
+        { ...error.where, option: "resume" },
+        error,
+      );
     return error;
   }
 

@@ -178,7 +178,7 @@ function unionTokens(leader: Member, others: readonly Member[]): Map<string, Omi
     const learned = lacking.filter((token) => !vocabulary.added.has(token));
     if (learned.length > 0) {
       throw new CheckpointError(
-        `${label} has ${plural(learned.length, "token")} in its tokenizer's own vocabulary that ${leader.label} lacks (${formatSome(learned)}); a union can only add tokens that were added. Choose one vocabulary: --vocabulary ${leader.label}, or ${label}`,
+        `${label} has ${plural(learned.length, "token")} in its tokenizer's own vocabulary that ${leader.label} lacks (${formatSome(learned)}); a union can only add tokens that were added. Choose one vocabulary: ${leader.label}, or ${label}`,
         { field: "vocabulary" },
       );
     }

@@ -148,9 +148,7 @@ export async function openCheckpoint(
   const allFiles = adapter ? [...files, adapter.file] : files;
   const remoteBytes = allFiles.reduce((sum, file) => sum + (file.remote ? file.bytes : 0), 0);
   if (remoteBytes > 0 && options.hub?.fetch === "headers") {
-    notes.push(
-      `${formatBytes(remoteBytes)} of weights are on the hub and were not read; pass --download to fetch them`,
-    );
+    notes.push(`${formatBytes(remoteBytes)} of weights are on the hub and were not read; download them to read them`);
   }
   return {
     source,
@@ -261,5 +259,6 @@ export async function requireUnchanged(
   if (first === undefined) return;
   throw new LayergraftError("changed", `${formatSome([...changed])} changed since the run began, so ${consequence}`, {
     file: first,
+    ...(times ? { option: "force" } : {}),
   });
 }

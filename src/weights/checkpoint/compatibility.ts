@@ -78,7 +78,7 @@ export async function compareVocabularies(
     if (different.length > 0 && rowsOf(first.checkpoint) !== rowsOf(other.checkpoint))
       problems.push(different.join("; "));
     else if (different.length > 0 && clashes.length === 0) {
-      notes.push(`${different.join("; ")}; --vocabulary aligns rows by token`);
+      notes.push(`${different.join("; ")}; a vocabulary aligns rows by token`);
     }
   }
   return { problems, notes };

@@ -73,8 +73,8 @@ function requirePlain(tensor: CheckpointTensor | undefined, rows: number, { name
     [!tensor, "has no embedding"],
     [adapter !== undefined, "has an adapter, which may have its own tokenizer. Merge it first"],
     [isObject(config.json.text_config), "has a decoder within another model, which is not supported"],
-    [tensor?.file.remote !== undefined, "would be read from the hub many times. Pass --download"],
-    [!isPlain, "stores its embedding in blocks or integers. Export it with --format hf first"],
+    [tensor?.file.remote !== undefined, "would be read from the hub many times. Download it first"],
+    [!isPlain, "stores its embedding in blocks or integers. Export it as a Hugging Face folder first"],
     [tensor?.shape[0] !== rows, "has an embedding and a head of different sizes"],
   ];
   const [, problem] = checks.find(([applies]) => applies) ?? [];

@@ -1,0 +1,38 @@
+// What to do about an error in flags: the library's errors name their option, and this words it.
+
+import type { LayergraftError } from "../../core/index.js";
+
+/** By option of the library: what to pass. A command gets the parts whose flags it has. */
+const ADVICE: Readonly<Record<string, readonly string[]>> = {
+  allowCode: ["pass --allow-code to allow it"],
+  allowUnrelated: ["pass --allow-unrelated to merge them anyway"],
+  apiKey: ["pass --api-key-env NAME"],
+  base: ["pass it with --base"],
+  chat: ["leave out --chat"],
+  data: ["pass it with --data"],
+  force: ["pass --force to replace it", "choose another --out"],
+  host: ["choose another --host"],
+  limit: ["leave out --limit"],
+  linearOnly: ["pass --linear-only to leave them so"],
+  model: ["choose one with --model"],
+  moved: ["if it moved, pass --source ID=FOLDER"],
+  out: ["choose another --out"],
+  port: ["choose another --port"],
+  private: ["leave out --private"],
+  python: ["choose another with --python"],
+  resume: ["pass --resume to continue", "pass --force to start again"],
+  tokenizer: ["pass its folder with --tokenizer"],
+  unsafeCode: ["pass --unsafe-code to execute them anyway"],
+};
+
+/**
+ * An error's message with what to do.
+ * @param flags long flags of the command that failed
+ */
+export function withAdvice({ message, where }: LayergraftError, flags: ReadonlySet<string>): string {
+  const parts = (ADVICE[where.option ?? ""] ?? []).filter((part) => flags.has(/--[\w-]+/.exec(part)?.[0] ?? ""));
+  const advice = parts.join(", or ");
+  if (advice === "") return message;
+  const sentence = `${advice.charAt(0).toUpperCase()}${advice.slice(1)}.`;
+  return message.includes("\n") ? `${message}\n${sentence}` : `${message.replace(/\.$/, "")}. ${sentence}`;
+}
