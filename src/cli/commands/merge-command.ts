@@ -1,32 +1,37 @@
-import { type Command, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { usageError } from "../../core/index.js";
-import { planRecipeFile } from "../../merge/index.js";
+import { type OpenedPlan, planRecipeFile, summarizePlan } from "../../merge/index.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
-import { info } from "../shared/output.js";
+import { info, parseCount } from "../shared/output.js";
 
-const NOT_NEEDED = "weights are streamed through little memory, and no GPU is used";
-/** Flags of mergekit-yaml, and why they do nothing here. */
-const OF_MERGEKIT: Readonly<Record<string, string>> = {
-  "--cuda": NOT_NEEDED,
-  "--multi-gpu": NOT_NEEDED,
-  "--read-to-gpu": NOT_NEEDED,
-  "--low-cpu-memory": NOT_NEEDED,
-  "--gpu-rich": NOT_NEEDED,
-  "--device <name>": NOT_NEEDED,
-  "--lazy-unpickle": "safetensors and GGUF files are streamed; pickled files are never opened",
-  "--trust-remote-code": "no code of a model is ever run",
-  "--copy-tokenizer": "the tokenizer is always copied; --tokenizer-from says whose",
-  "--clone-tensors": "the output never shares tensors between files",
-  "--safe-serialization": "the output is always safetensors",
-  "--async-write": "reading and writing overlap always",
-  "--write-threads <n>": "--threads sets all threads",
-  "--num-threads <n>": "--threads sets all threads",
-  "--out-shard-size <size>": "--shard-size sets it, such as --shard-size 5GB",
-  "--random-seed <n>": "seed is a field of a recipe; print the recipe with layergraft convert, and set it there",
-  "--lora-merge-cache <folder>": "adapters are applied while weights are read",
-  "--transformers-cache <folder>": "models of the hub are streamed, or read from its cache (HF_HOME)",
-  "--allow-crimes": "models with the same tensors are merged whatever their configurations say, others never",
-};
+/** Flags of mergekit-yaml and mergekit-moe that change nothing here; docs/coming-from-mergekit.md says why. */
+const OF_MERGEKIT = [
+  ...["--cuda", "--multi-gpu", "--read-to-gpu", "--low-cpu-memory", "--gpu-rich", "--device <name>"],
+  ...["--lazy-unpickle", "--trust-remote-code", "--copy-tokenizer", "--clone-tensors", "--safe-serialization"],
+  ...["--async-write", "--write-threads <n>", "--num-threads <n>", "--lora-merge-cache <folder>"],
+  ...["--transformers-cache <folder>", "--allow-crimes", "--write-model-card", "-v, --verbose"],
+  "--i-understand-this-is-not-useful-without-training",
+];
+
+interface MergekitOptions {
+  readonly allowCode?: boolean;
+  readonly outShardSize?: number;
+  readonly randomSeed?: number;
+}
+
+/** A number as mergekit writes it, such as 5B. */
+function parseParameters(text: string): number {
+  const [, digits, unit = ""] = /^([1-9]\d{0,14})([kmb]?)$/i.exec(text) ?? [];
+  if (digits === undefined) throw new InvalidArgumentError("It must be a number of parameters, such as 5B.");
+  return Number(digits) * 1000 ** ["", "k", "m", "b"].indexOf(unit.toLowerCase());
+}
+
+/** A plan whose weight files have at most so many parameters. */
+function withShards(opened: OpenedPlan, parameters: number): OpenedPlan {
+  const whole = summarizePlan(opened);
+  const shard_size = Math.ceil((parameters * whole.bytesToWrite) / Math.max(1, whole.parameters));
+  return { ...opened, plan: { ...opened.plan, recipe: { ...opened.plan.recipe, shard_size } } };
+}
 
 export function add(program: Command): void {
   const command = program
@@ -40,21 +45,21 @@ export function add(program: Command): void {
     .argument("<recipe>", "YAML file")
     .argument("[out]", "folder to write, as --out");
   withMergeOptions(command).option("--allow-code", "run a file that the recipe names as its method");
-  const theirs = Object.entries(OF_MERGEKIT).map(([flags, why]) => ({ option: new Option(flags).hideHelp(), why }));
-  for (const { option } of theirs) command.addOption(option);
-  command.action(
-    async (file: string, out: string | undefined, flags: MergeOptions & { readonly allowCode?: boolean }) => {
-      if (out !== undefined && flags.out !== undefined)
-        throw usageError(`Give ${out} or --out ${flags.out}, not both.`);
-      const options = { ...flags, ...(out === undefined ? {} : { out }) };
-      for (const { option, why } of theirs) {
-        if (option.attributeName() in flags) info(options, `note: ${option.long} is ignored: ${why}`);
-      }
-      await runMerge(async (hub) => {
-        const { opened, notes } = await planRecipeFile(file, outputFields(options), hub, options.allowCode);
-        for (const note of notes) info(options, `note: ${note}`);
-        return opened;
-      }, options);
-    },
-  );
+  const theirs = OF_MERGEKIT.map((flags) => new Option(flags).hideHelp());
+  for (const option of theirs) command.addOption(option);
+  command.addOption(new Option("--out-shard-size <parameters>").argParser(parseParameters).hideHelp());
+  command.addOption(new Option("--random-seed <n>").argParser(parseCount).hideHelp());
+  command.action(async (file: string, out: string | undefined, flags: MergeOptions & MergekitOptions) => {
+    if (out !== undefined && flags.out !== undefined) throw usageError(`Give ${out} or --out ${flags.out}, not both.`);
+    const options = { ...flags, ...(out === undefined ? {} : { out }) };
+    const unused = theirs.filter((option) => option.attributeName() in flags).map(({ long }) => long);
+    if (unused.length > 0)
+      info(options, `note: not needed here: ${unused.join(", ")} (see docs/coming-from-mergekit.md)`);
+    const { allowCode, outShardSize, randomSeed: seed } = flags;
+    await runMerge(async (hub) => {
+      const { opened, notes } = await planRecipeFile(file, outputFields(options), hub, allowCode, seed);
+      for (const note of notes) info(options, `note: ${note}`);
+      return outShardSize === undefined || options.shardSize ? opened : withShards(opened, outShardSize);
+    }, options);
+  });
 }

@@ -1,6 +1,6 @@
 // mergekit's configurations run as they are: every method, parameters of every form, slices; and what cannot be done is
 // refused by name. test/reference/check_with_mergekit.py compares the results with mergekit's own.
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
@@ -534,14 +534,45 @@ describe("is rejected, by name and line:", () => {
     );
   });
 
-  it("nothing that is only a flag of mergekit, and says why it has no effect", async () => {
+  it("nothing that is only a flag of mergekit, and says in one line which have no effect", async () => {
     writeFileSync(at("flags.yml"), "merge_method: passthrough\nmodels: [{ model: a }]\n");
-    const flags = ["--cuda", "--copy-tokenizer", "--lazy-unpickle", "--allow-crimes", "--random-seed", "3"];
+    const flags = ["--cuda", "--copy-tokenizer", "--lazy-unpickle", "--allow-crimes", "--write-model-card", "-v"];
+    flags.push("--i-understand-this-is-not-useful-without-training");
     const { status, stderr } = await layergraft(["merge", "flags.yml", "./flags-out", ...flags], { cwd: root });
     expect(status).toBe(DONE);
-    for (const flag of flags.filter((one) => one.startsWith("--")))
-      expect(stderr).toContain(`note: ${flag} is ignored: `);
+    const notes = stderr.match(/^note: not needed here: .*/gm) ?? [];
+    expect(notes).toHaveLength(1);
+    for (const flag of flags) expect(notes[0]).toContain(flag === "-v" ? "--verbose" : flag);
     expect(existsSync(at("flags-out/model.safetensors"))).toBe(true);
+  });
+
+  it("--random-seed and --out-shard-size, as in mergekit", async () => {
+    const dare =
+      "merge_method: dare_linear\nbase_model: a\nmodels: [{ model: b }]\nparameters: { density: 0.5, weight: 1 }\n";
+    writeFileSync(at("dare.yml"), dare);
+    const merged = async (out: string, ...flags: string[]) => {
+      const { status, stderr } = await layergraft(["merge", "dare.yml", out, ...flags], { cwd: root });
+      expect({ status, stderr: stderr.match(/^error.*/m) }).toEqual({ status: DONE, stderr: null });
+      const files = readdirSync(at(out)).filter((name) => name.endsWith(".safetensors"));
+      return files.map((name) => readFileSync(at(out, name)));
+    };
+    const [plain] = await merged("dare-0");
+    const [seeded] = await merged("dare-3", "--random-seed", "3");
+    const [again] = await merged("dare-3-again", "--random-seed", "3");
+    expect(seeded?.equals(plain as Buffer)).toBe(false);
+    expect(seeded?.equals(again as Buffer)).toBe(true);
+
+    const parts = await merged("dare-parts", "--out-shard-size", "1k");
+    expect(parts.length).toBeGreaterThan(1);
+    const counts = parts.map((bytes) => {
+      const header = JSON.parse(bytes.subarray(8, 8 + Number(bytes.readBigUInt64LE())).toString());
+      const shapes = Object.entries<{ shape: number[] }>(header).flatMap(([name, { shape }]) =>
+        name === "__metadata__" ? [] : [shape.reduce((product, size) => product * size, 1)],
+      );
+      return { tensors: shapes.length, parameters: shapes.reduce((sum, size) => sum + size, 0) };
+    });
+    for (const { tensors, parameters } of counts) expect(tensors === 1 || parameters <= 1000).toBe(true);
+    await expectRefused(["merge", "dare.yml", "no", "--out-shard-size", "5GB"], root, WRONG_USAGE, /such as 5B/);
   });
 
   it("all problems at once, before models are opened", async () => {
