@@ -22,7 +22,7 @@ function entriesOf(help: string): [term: string, text: string][] {
 const overview = await helpOf();
 const groups = [...overview.matchAll(/^(\w+):\n((?: {2}.*\n)+)/gm)].map(
   ([, name = "", list = ""]) =>
-    [name, [...list.matchAll(/^ {2}([a-z]+)(?: \[command\])? {2,}/gm)].map((match) => match[1])] as const,
+    [name, [...list.matchAll(/^ {2}([a-z]+)(?: \[command\]| \*)? {2,}/gm)].map((match) => match[1])] as const,
 );
 const COMMANDS = groups.flatMap(([name, commands]) => (/Options|Examples|Help/.test(name) ? [] : commands));
 
@@ -54,6 +54,13 @@ test("the overview groups the commands and shows two examples", () => {
   });
   for (const [, text] of entriesOf(overview)) expect(text).not.toMatch(/\n/);
   expect(overview.match(/^ {2}layergraft .*$/gm)).toHaveLength(2);
+});
+
+test("the overview marks the five commands that most people need", () => {
+  expect([...overview.matchAll(/^ {2}([a-z]+) \* /gm)].map(([, name]) => name)).toEqual([
+    ...["swap", "analyze", "generate", "eval", "example"],
+  ]);
+  expect(overview).toContain("\n* Start with these five.\n");
 });
 
 describe.each(["", ...COMMANDS])("layergraft %s --help", (command) => {

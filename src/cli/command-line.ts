@@ -3,10 +3,12 @@
 import { Command, CommanderError, type ErrorOptions, type Option, type ParseOptionsResult } from "commander";
 import {
   CancelledError,
+  closest,
   didYouMean,
   isAnySystemError,
   LayergraftError,
   ProblemsError,
+  shellQuote,
   shorten,
   systemMessage,
   usageError,
@@ -14,7 +16,6 @@ import {
   visible,
   write,
 } from "../core/index.js";
-import { closestField } from "../settings/index.js";
 import { COMMANDS } from "./command-table.js";
 import { withAdvice } from "./shared/advice.js";
 import { paletteFor, printJson } from "./shared/output.js";
@@ -26,6 +27,8 @@ const USAGE_CODES = ["usage", "recipe", "memory"];
 const INTERRUPTED = 130; // exit status of shells after Ctrl-C
 
 const EXAMPLES = `
+* Start with these five.
+
 Examples:
   layergraft swap --task math-expert --language swahili-expert --out merged
   layergraft generate merged --prompt "What is 7 + 5?"`;
@@ -44,10 +47,23 @@ class ForgivingCommand extends Command {
   }
 
   override error(message: string, options?: ErrorOptions): never {
-    super.error(
-      SENTENCES.reduce((text, [told, plain]) => text.replace(told, plain), message),
-      options,
-    );
+    const plain = SENTENCES.reduce((text, [told, written]) => text.replace(told, written), message);
+    const advice = this.#advice(message);
+    super.error(`${advice.startsWith(";") ? plain.replace(/\.$/, "") : plain}${advice}`, options);
+  }
+
+  /** What the arguments of an error in the command line were probably meant as. */
+  #advice(message: string): string {
+    const [, value = "", choices] = /argument '(.*)' is invalid\. Allowed choices are (.*)\.$/.exec(message) ?? [];
+    if (choices !== undefined) return didYouMean(value, choices.split(", "));
+    const required = this.options.filter(({ mandatory }) => mandatory).map(({ long }) => long);
+    if (message.includes("required option") && this.args.length > 0) {
+      const meant = this.args.map((argument, i) => `${required[i] ?? required.at(-1)} ${shellQuote(argument)}`);
+      return ` Write: layergraft ${this.name()} ${meant.join(" ")}`;
+    }
+    const isExcess = message.includes("too many arguments");
+    const takesPrompt = isExcess && this.options.some(({ long }) => long === "--prompt");
+    return takesPrompt ? ` Pass a prompt with --prompt ${shellQuote(this.args.at(-1) ?? "")}` : "";
   }
 
   override parseOptions(args: string[]): ParseOptionsResult {
@@ -66,7 +82,7 @@ function flagHint(flag: string, { options }: Command): string {
   const name = plain(flag.replace(/=.*/s, ""));
   const names = options.flatMap(({ long }) => (long ? [{ long, name: plain(long) }] : []));
   const words = names.flatMap((option) => [option.name, lastOf(option.name)]);
-  const meant = words.includes(name) ? name : closestField(name, words);
+  const meant = words.includes(name) ? name : closest(name, words);
   const found = names.find((option) => option.name === meant) ?? names.find((option) => lastOf(option.name) === meant);
   return found ? `; did you mean ${found.long}?` : "";
 }
@@ -99,7 +115,9 @@ async function buildProgram(asked: string | undefined, asJson: boolean): Promise
     });
   if (asked !== undefined) (await COMMANDS.get(asked)?.load())?.add(program as never);
   else {
-    program.configureHelp({ subcommandTerm: (command) => command.name() }).addHelpText("after", EXAMPLES);
+    const subcommandTerm = (command: Command) =>
+      `${command.name()}${COMMANDS.get(command.name())?.isFirst ? " *" : ""}`;
+    program.configureHelp({ subcommandTerm }).addHelpText("after", EXAMPLES);
     for (const [name, { group, summary }] of COMMANDS) program.command(name).summary(summary).helpGroup(`${group}:`);
   }
   for (const command of program.commands) command.exitOverride().helpOption("-h, --help", "print this help");

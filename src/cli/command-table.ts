@@ -4,6 +4,8 @@
 export interface CommandEntry {
   readonly group: string;
   readonly summary: string;
+  /** Whether it is one of the five that most people need. */
+  readonly isFirst: boolean;
   readonly load: () => Promise<{ add(program: never): void }>;
 }
 
@@ -70,8 +72,12 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
   },
 };
 
+const FIRST = ["example", "swap", "generate", "eval", "analyze"];
+
 export const COMMANDS: ReadonlyMap<string, CommandEntry> = new Map(
   Object.entries(GROUPS).flatMap(([group, commands]) =>
-    Object.entries(commands).map(([name, [summary, load]]) => [name, { group, summary, load }] as const),
+    Object.entries(commands).map(
+      ([name, [summary, load]]) => [name, { group, summary, load, isFirst: FIRST.includes(name) }] as const,
+    ),
   ),
 );

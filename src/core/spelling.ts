@@ -1,10 +1,28 @@
 // What a misspelled word meant.
 
+/** Other tools' words. */
+const SYNONYMS: ReadonlyMap<string, string> = new Map([
+  ["r", "rank"],
+  ["lora_alpha", "alpha"],
+  ["learning_rate", "lr"],
+  ["weight_decay", "decay"],
+  ["max_grad_norm", "clip"],
+  ["max_steps", "steps"],
+  ["num_train_epochs", "epochs"],
+  ["output_dir", "out"],
+  ["fp16", "float16"],
+  ["half", "float16"],
+  ["bf16", "bfloat16"],
+  ["fp32", "float32"],
+]);
+
 /**
- * The word that a misspelled one probably meant: one that differs by at most two letters and half of the word, or one that
- * begins with it. Never the word itself.
+ * The word that an unknown one probably meant: another tool's word for it, one that differs by at most two letters and half
+ * of the word, or one that begins with it. Never the word itself.
  */
 export function closest(word: string, words: readonly string[]): string | undefined {
+  const synonym = SYNONYMS.get(word);
+  if (synonym !== undefined && words.includes(synonym)) return synonym;
   const others = words.filter((other) => other !== word);
   const most = Math.min(2, Math.floor(word.length / 2));
   const [best] = others

@@ -1,8 +1,7 @@
 // Checks a value against a schema: all problems at once, in the terms of YAML, with suggestions for misspelled fields.
 
 import { z } from "zod";
-import { didYouMean, isObject, shorten } from "../core/index.js";
-import { closestField } from "./closest-field.js";
+import { closest, didYouMean, isObject, shorten } from "../core/index.js";
 import { type SchemaField, schemaFields } from "./schema-fields.js";
 
 type Path = readonly PropertyKey[];
@@ -71,7 +70,7 @@ function withHint(problem: Problem, fields: readonly SchemaField[]): Problem {
   const elsewhere = places.filter(({ leaf }) => leaf === unknown).map(({ parent }) => parent);
   const named = [...new Set(elsewhere.map((keys) => keys.join(".").replaceAll(".[]", "[]") || "the top"))].slice(0, 2);
   if (named.length > 0) return { ...problem, message: `${message}; it belongs under ${named.join(" or ")}` };
-  const meant = closestField(unknown, siblings) ?? closestField(unknown, leavesOf(places));
+  const meant = closest(unknown, siblings) ?? closest(unknown, leavesOf(places));
   return meant === undefined ? problem : { ...problem, message: `${message}; did you mean ${meant}?` };
 }
 
@@ -96,7 +95,7 @@ function problemsOfIssues(issues: readonly z.core.$ZodIssue[], base: Path): Prob
       if (deepest && depth(deepest) > path.length) return deepest;
       // An unknown field is reported at the level of the union, and is more precise than it.
       const precise = variants.find((problems) => problems.every(({ unknown }) => unknown !== undefined));
-      return precise ?? [{ path, message: issue.message }];
+      return precise ?? [{ path, message: `${issue.message}${percentHint(issue.input)}` }];
     }
     if (issue.code !== "unrecognized_keys") return [{ path, message: issue.message }];
     return issue.keys.map((key): Problem => {
@@ -123,6 +122,22 @@ function kindOf(value: unknown): string | undefined {
   return KINDS[value === null ? "null" : Array.isArray(value) ? "array" : typeof value];
 }
 
+/** Choices above this number are not listed where one of them was probably meant. */
+const MAX_LISTED = 12;
+
+/** `must be one of a, b, c`, or what a misspelled one of many meant. */
+export function choiceProblem(value: unknown, choices: readonly string[]): string {
+  const hint = typeof value === "string" ? didYouMean(value, choices) : "";
+  if (hint !== "" && choices.length > MAX_LISTED) return `is ${JSON.stringify(shorten(String(value)))}${hint}`;
+  return `must be ${choices.length > 1 ? "one of " : ""}${choices.join(", ")}${hint}`;
+}
+
+/** `; write 0.2 for 20%`, for a percentage in place of a number. */
+function percentHint(value: unknown): string {
+  const [, percent] = (typeof value === "string" && /^\s*(\d+(?:\.\d+)?)\s*%\s*$/.exec(value)) || [];
+  return percent === undefined ? "" : `; write ${Number((Number(percent) / 100).toPrecision(12))} for ${percent}%`;
+}
+
 /** Messages for schemas without their own. */
 const inWords: z.core.$ZodErrorMap = (issue) => {
   switch (issue.code) {
@@ -133,13 +148,10 @@ const inWords: z.core.$ZodErrorMap = (issue) => {
         issue.expected === "int" ||
         (issue.expected === "number" && typeof issue.input === "number")
         ? `must be ${wanted}`
-        : `must be ${wanted}, not ${found}`;
+        : `must be ${wanted}, not ${found}${wanted === KINDS.number ? percentHint(issue.input) : ""}`;
     }
-    case "invalid_value": {
-      const values = issue.values.map(String);
-      const hint = typeof issue.input === "string" ? didYouMean(issue.input, values) : "";
-      return `must be ${values.length > 1 ? "one of " : ""}${values.join(", ")}${hint}`;
-    }
+    case "invalid_value":
+      return choiceProblem(issue.input, issue.values.map(String));
     case "too_small":
       if (issue.origin === "string")
         return issue.minimum > 1 ? `must have at least ${issue.minimum} characters` : "must not be empty";

@@ -1,13 +1,13 @@
 export {
   type Checked,
   checkSchema,
+  choiceProblem,
   formatPath,
   formatProblem,
   type Problem,
   parseInWords,
   recordOf,
 } from "./check-schema.js";
-export { closestField } from "./closest-field.js";
 export { requireKind } from "./file-kinds.js";
 export {
   type AsWritten,

@@ -76,7 +76,7 @@ describe("eval", () => {
     await expect(run("eval", "x", "-t", "mmlu", "--protocol", "layergraft/mmlo")).rejects.toThrow(
       /did you mean layergraft\/mmlu/,
     );
-    await expect(run("eval", "x", "-t", "mbpp")).rejects.toThrow(/--allow-code/);
+    await expect(run("eval", "x", "-t", "mbpp")).rejects.toMatchObject({ where: { option: "allowCode" } });
     await expect(run("eval", "x", "-t", "mmlu", ...SERVER)).rejects.toThrow(/does not answer/);
   });
 

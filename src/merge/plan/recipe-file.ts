@@ -1,11 +1,12 @@
 // Reads recipes from YAML, JSON or values, and reports all problems with their lines.
 
 import { z } from "zod";
-import { closest, didYouMean, shorten } from "../../core/index.js";
+import { closest, shorten } from "../../core/index.js";
 import {
   type Checked,
   checkSchema,
   checkSettings,
+  choiceProblem,
   type LocatedSettings,
   loadYaml,
   type Problem,
@@ -83,5 +84,5 @@ function unknownMethod(name: unknown, fields: readonly string[]): string {
   const known = METHODS.map((method) => method.name as string);
   const misspelt = fields.find((field) => name === undefined && closest(field, ["method"]) !== undefined);
   if (misspelt !== undefined) return `is missing; did you mean method where it says ${shorten(misspelt)}?`;
-  return `must be one of ${known.join(", ")}${typeof name === "string" ? didYouMean(name, known) : ""}`;
+  return choiceProblem(name, known);
 }
