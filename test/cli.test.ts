@@ -386,6 +386,21 @@ describe("manners", () => {
     [["inspect", "nowhere"], FAILED, { code: "checkpoint", path: expect.stringContaining("nowhere") }],
     [["verify", "task"], FAILED, { code: "provenance", message: expect.stringMatching(/^task has no readable/) }],
     [["score", "task", "-p", "a"], WRONG_USAGE, { code: "usage" }],
+    [
+      ["soup", "task", "my model"],
+      WRONG_USAGE,
+      { message: "Missing --model <source[=weight]>. Write: layergraft soup --model task --model 'my model'" },
+    ],
+    [
+      ["generate", "task", "hello"],
+      WRONG_USAGE,
+      { message: expect.stringMatching(/ Pass a prompt with --prompt hello$/) },
+    ],
+    [
+      ["swap", "--task", "task", "--language", "language", "--dtype", "fp16"],
+      WRONG_USAGE,
+      { message: expect.stringMatching(/Allowed choices are .*float32; did you mean float16\?$/) },
+    ],
   ])("an error of %j under --json is one JSON object on stdout", async (args, status, report) => {
     writeFileSync(at("broken.yaml"), "method: no-such\n");
     const plain = await run(...args);

@@ -156,6 +156,7 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
       repeats: flags.repeats,
     },
     tokenize: flags.tokenize,
+    onNote: (note) => info(flags, `note: ${note}`),
   });
   // Not before the task files are read: one may be a pipe, and the read cannot be cancelled.
   const signal = interruptSignal();

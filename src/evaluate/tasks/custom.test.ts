@@ -224,6 +224,10 @@ describe("what is wrong", () => {
       CHOOSE.replace("{right}", "{topic}"),
       /the right choice is "miji"; expected one of A, B, the text of a choice, or an index from 0/,
     ],
+    [
+      CHOOSE.replace("choices: options", "choices: option"),
+      /has no field option; did you mean options\? \(its fields are /,
+    ],
     [CHOOSE.replace("choices: options", "choices: topic"), /the field topic must be a list of at least two texts/],
     [`${CHOOSE}labels: [A, B, C]`, /line 1 has 2 choices, and there are 3 labels/],
   ])("is reported of the data: %s", async (declaration, message) => {

@@ -190,12 +190,16 @@ function fill(template: string, { row, where }: LocatedRow): string {
     const value = valueAt(row, name);
     const text = scalarText(value);
     if (text !== undefined) return text;
-    const found = value === undefined || value === null ? `has no field ${name}` : `has no text at ${name}`;
-    const brace = /^[\w.[\]]+$/.test(name) ? "" : "; {{ and }} are literal braces";
-    const names = Object.keys(row);
-    const known = `${didYouMean(name, names)} (its fields are ${formatSome(names, 12)}${brace})`;
-    throw dataError(`${where} ${found}${known}`, { field: name });
+    if (value === undefined || value === null) throw missingField(name, { row, where });
+    throw dataError(`${where} has no text at ${name}`, { field: name });
   });
+}
+
+function missingField(name: string, { row, where }: LocatedRow): Error {
+  const brace = /^[\w.[\]]+$/.test(name) ? "" : "; {{ and }} are literal braces";
+  const names = Object.keys(row);
+  const known = `${didYouMean(name, names)} (its fields are ${formatSome(names, 12)}${brace})`;
+  return dataError(`${where} has no field ${name}${known}`, { field: name });
 }
 
 async function readRows(file: string, folder: string, data: DataAccess): Promise<LocatedRow[]> {
@@ -248,6 +252,7 @@ function choicesOf(
 function textsOf({ choices }: ChooseDeclaration, located: LocatedRow): string[] {
   if (typeof choices !== "string") return choices.map((choice) => fill(choice, located));
   const list = valueAt(located.row, choices);
+  if (list === undefined || list === null) throw missingField(choices, located);
   if (!Array.isArray(list) || list.length < 2 || list.some((choice) => typeof choice !== "string")) {
     throw dataError(`${located.where}: the field ${choices} must be a list of at least two texts, the choices`);
   }

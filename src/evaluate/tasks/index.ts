@@ -74,6 +74,8 @@ export const SUITES: Readonly<Record<string, readonly string[]>> = {
 export interface OpenTasksOptions extends Omit<OpenOptions, "protocol"> {
   /** Protocols in place of the tasks' own: `mgsm-en-cot` or `layergraft/mgsm-en-cot@4`. Default: none. */
   readonly protocols?: readonly string[] | undefined;
+  /** Called with what a name of a task was taken for, if that is another name. */
+  readonly onNote?: ((text: string) => void) | undefined;
 }
 
 /**
@@ -82,7 +84,7 @@ export interface OpenTasksOptions extends Omit<OpenOptions, "protocol"> {
  * @throws RecipeError for unknown tasks, protocols of none of the tasks, or shots that a protocol does not have
  */
 export async function openTasks(names: readonly string[], options: OpenTasksOptions = {}): Promise<Task[]> {
-  const { protocols: protocol = [], ...rest } = options;
+  const { protocols: protocol = [], onNote, ...rest } = options;
   const settings: OpenOptions = { ...rest, protocol };
   const tasks = new Map<string, Task>();
   const families = new Set<TaskFamily>();
@@ -97,6 +99,9 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
       problems.push(error);
       continue;
     }
+    const [only] = opened;
+    const isOther = names.includes(name) && !isFile && opened.length === 1 && only?.name !== name;
+    if (isOther) onNote?.(`${name} is the task ${only?.name}`);
     for (const one of opened) {
       const task = withAnswers(one, options.answers);
       const known = tasks.get(task.name);

@@ -49,6 +49,14 @@ describe("MGSM", () => {
     expect(task).toMatchObject({ name: "mgsm_sw", title: "MGSM Swahili", shots: 1, executes: false });
   });
 
+  it("may be named by the language's other names, which is noted", async () => {
+    const notes: string[] = [];
+    const onNote = (text: string) => notes.push(text);
+    const [task] = await openTasks(["mgsm_swahili", "mgsm_en"], { onNote });
+    expect(task?.name).toBe("mgsm_sw");
+    expect(notes).toEqual(["mgsm_swahili is the task mgsm_sw"]);
+  });
+
   it("has eight shots unless asked otherwise, or none", async () => {
     const { task, first } = await load("mgsm_sw");
     expect(protocolTitle(task)).toBe("layergraft/mgsm-native-cot@4, 8-shot");

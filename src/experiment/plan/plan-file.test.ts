@@ -71,7 +71,7 @@ describe("plans", () => {
     );
     expect(problemsOf(wrong)).toEqual([
       expect.stringMatching(/^line 10: merges\[0\]\.grid\.bottom: bottom: must be/),
-      expect.stringMatching(/^line 13: .*must be one of .*did you mean soup\?/),
+      expect.stringMatching(/^line 13: .*: is "soop"; did you mean soup\?$/),
     ]);
   });
 
