@@ -1,4 +1,5 @@
 // The server under clients that leave, do not read, send too much or too slowly, or too often: others are unharmed.
+import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -259,5 +260,30 @@ describe("closing", () => {
     expect(await stream).toMatchObject({ message: "The server is shutting down." });
     expect(await whole).toMatchObject({ status: 503 });
     await idle.ended;
+  });
+
+  it("does not wait for requests that a client sent ahead and left", async () => {
+    const server = await start();
+    const ahead = raw(server, post(JSON.stringify({ ...endless, stream: true })));
+    await once(ahead.socket, "data");
+    ahead.socket.write(`GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n${post(JSON.stringify(endless))}`);
+    // Nothing on the connection tells when the server has read them; another one's answers do.
+    for (let i = 0; i < 5; i++) await fetch(`${server.url}/health`);
+    ahead.socket.destroy();
+    await server.close(3600);
+    const paths = records.map(({ path }) => path);
+    expect(paths.filter((path) => path === "/health")).toHaveLength(6);
+    expect(paths.filter((path) => path === "/v1/completions")).toHaveLength(2);
+  });
+
+  it("does not wait for a client that reads nothing", async () => {
+    const names = Array.from({ length: 50_000 }, (_, i): [string, ServedModel] => [`model-${i}`, model]);
+    const server = await start({ models: new Map(names) });
+    const deaf = raw(server, "GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(4));
+    deaf.socket.pause();
+    for (let i = 0; i < 5; i++) await fetch(`${server.url}/health`);
+    await server.close(0);
+    expect(records.some(({ path, status }) => path === "/v1/models" && status !== 499)).toBe(true);
+    deaf.socket.destroy();
   });
 });

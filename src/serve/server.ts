@@ -79,6 +79,8 @@ export interface RunningServer {
 
 const QUEUE = 256;
 const GRACE_SECONDS = 10;
+/** Time in which clients can read that their answers were cancelled. */
+const FAREWELL_SECONDS = 1;
 const POLL_MILLISECONDS = 20;
 /** Status of a request whose client left, as nginx logs it. */
 const LEFT = 499;
@@ -144,13 +146,19 @@ class ApiServer {
     const closed = once(this.#server, "close");
     this.#isClosing = true;
     this.#server.close();
-    const cancel = setTimeout(() => {
-      for (const controller of this.#open) controller.abort();
-    }, graceSeconds * 1000);
-    while (this.#open.size > 0) await sleep(POLL_MILLISECONDS);
-    clearTimeout(cancel);
+    await this.#settle(graceSeconds);
+    for (const controller of this.#open) controller.abort();
+    await this.#settle(FAREWELL_SECONDS);
     this.#server.closeAllConnections();
     await closed;
+    // Without connections, only a computation can be under way, which a signal has stopped.
+    await this.#settle(Number.POSITIVE_INFINITY);
+  }
+
+  /** Waits until no request is open, or for some seconds. */
+  async #settle(seconds: number): Promise<void> {
+    const end = performance.now() + seconds * 1000;
+    while (this.#open.size > 0 && performance.now() < end) await sleep(POLL_MILLISECONDS);
   }
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -160,7 +168,7 @@ class ApiServer {
     this.#open.add(controller);
     // Writes to a connection that is gone are dropped.
     response.on("error", () => undefined);
-    response.on("close", () => {
+    const ended = sentOrLost(request, response).then(() => {
       if (!response.writableFinished) controller.abort();
     });
     const facts: { model?: string; usage?: Usage; error?: unknown } = {};
@@ -172,10 +180,7 @@ class ApiServer {
       if (told.status >= 500 && !controller.signal.aborted) facts.error = error;
       fail(response, told);
     }
-    // Until it is sent, or its connection is gone.
-    if (!response.writableFinished && !response.destroyed) {
-      await new Promise((resolve) => response.once("finish", resolve).once("close", resolve));
-    }
+    await ended;
     this.#open.delete(controller);
     const hasLeft = controller.signal.aborted && !this.#isClosing;
     this.#options.onRequest?.({
@@ -345,6 +350,24 @@ function fail(response: ServerResponse, error: ApiError): void {
   if (response.destroyed || response.writableEnded) return;
   if (!response.headersSent) send(response, error.status, error.body, error.headers);
   else response.end(`data: ${JSON.stringify(error.body)}\n\n`);
+}
+
+/**
+ * Resolves when a response is sent, or its connection is gone. The connection is watched, as a response behind another one has no
+ * socket yet and emits no event.
+ */
+function sentOrLost({ socket }: IncomingMessage, response: ServerResponse): Promise<void> {
+  // One listener for each request that a client sends ahead.
+  socket.setMaxListeners(0);
+  return new Promise((resolve) => {
+    const end = () => {
+      socket.off("close", end);
+      resolve();
+    };
+    socket.on("close", end);
+    response.once("finish", end);
+    if (socket.destroyed) end();
+  });
 }
 
 function decode(text: string): string {

@@ -5,7 +5,7 @@ import { readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createRequire } from "node:module";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { dirname, extname, join } from "node:path";
 import { isAnySystemError, isSystemError, LayergraftError, systemMessage, usageError } from "../../core/index.js";
 import { checkKey, checkOrigin, pathOf, readBody } from "../../serve/index.js";
@@ -49,11 +49,11 @@ export interface Studio {
  */
 export async function startStudio({ folder, port, onBug }: StudioOptions): Promise<Studio> {
   const project = await ProjectFolder.open(folder);
-  const streams = new Set<ServerResponse>();
+  const streams = new Map<ServerResponse, Socket>();
   const onEvent = (event: StudioEvent) => {
-    for (const stream of streams) {
+    for (const [stream, socket] of streams) {
       // A page that reads again after it was suspended connects again, and loads what it missed.
-      if (stream.writableLength > MAX_UNREAD) stream.destroy();
+      if (stream.writableLength > MAX_UNREAD) socket.destroy();
       else stream.write(`data: ${JSON.stringify(event)}\n\n`);
     }
   };
@@ -103,9 +103,12 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
   function follow(request: IncomingMessage, response: ServerResponse): void {
     response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store" });
     response.write(": connected\n\n");
-    streams.add(response);
+    // The connection is watched: a response behind another one on it has no socket yet, and fails when it is destroyed.
+    const { socket } = request;
+    if (socket.destroyed) return;
+    streams.set(response, socket);
     const timer = setInterval(() => response.write(": still here\n\n"), HEARTBEAT);
-    request.on("close", () => {
+    socket.once("close", () => {
       clearInterval(timer);
       streams.delete(response);
     });
@@ -113,7 +116,7 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
 
   const close = async () => {
     await Promise.all([experiments, scores, jobs].map((one) => one.close()));
-    for (const stream of streams) stream.end();
+    for (const stream of streams.keys()) stream.end();
     server.close();
     server.closeAllConnections();
     await project.close();
