@@ -40,8 +40,8 @@ const ELSEWHERE: Record<string, string> = {
   'cp "$(npm root --global)/layergraft/examples/experiments/paper-mgsm-swahili.yaml" paper.yaml':
     "copies from the installed package; test/examples.test.ts runs the plan",
   "layergraft experiment paper.yaml --dry-run": "test/examples.test.ts runs it",
-  "layergraft experiment paper.yaml run": "needs GPUs",
-  "layergraft experiment cluster.yaml run": "needs Slurm and vLLM",
+  "layergraft experiment paper.yaml run --allow-code": "needs GPUs",
+  "layergraft experiment cluster.yaml run --allow-code": "needs Slurm and vLLM",
   "docker build --target merge --tag layergraft:merge .": "needs Docker",
   'docker run --rm --volume "$PWD:/models" --user "$(id -u):$(id -g)" layergraft:merge inspect math-expert':
     "needs Docker",

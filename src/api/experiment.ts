@@ -24,6 +24,11 @@ export interface ExperimentProgress extends Progress {
 export interface RunExperimentOptions extends CallOptions<ExperimentProgress>, Omit<OpenOptions, "signal"> {
   /** Tracker whose files are written: a folder for each training run in `tensorboard/` of the experiment. Default: none. */
   readonly logTo?: "tensorboard";
+  /**
+   * Run the programs that the plan names: its server (`serve:`), what models write, the Python of TRL, and Slurm's `sbatch` and
+   * `setup`. Default: false, which refuses such a plan.
+   */
+  readonly allowCode?: boolean | undefined;
 }
 
 /** Result of `runExperiment`. */
@@ -42,7 +47,8 @@ export interface ExperimentResult {
  * Runs an experiment and writes its report. Finished steps are kept: run it again to resume, or to run new steps after
  * the plan changes.
  * @param plan path of a plan, a YAML file; or a plan as a value, whose relative paths start from the working folder
- * @throws RecipeError if the plan is not valid, or models, data or tasks are missing, with every problem
+ * @throws RecipeError if the plan is not valid, or models, data or tasks are missing, with every problem; or if the plan names
+ *   programs, without `allowCode`
  * @throws LayergraftError if another process runs it
  * @throws CancelledError if the signal fires
  */
@@ -50,11 +56,12 @@ export async function runExperiment(
   plan: string | PlanInput,
   options: RunExperimentOptions = {},
 ): Promise<ExperimentResult> {
-  const { out, base, data, signal, onProgress, logTo } = options;
+  const { out, base, data, signal, onProgress, logTo, allowCode } = options;
   const experiment = await openExperiment(plan, { out, base, data, signal });
   const { failures } = await runOpened(experiment, {
     signal,
     logTo,
+    allowCode,
     onDownload: onProgress,
     onEvent:
       onProgress &&

@@ -118,6 +118,28 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
   expect(second.ran.length).toBeLessThanOrEqual(2);
 }, 60_000);
 
+it("starts what a plan names only where it is allowed, and lists it before", async () => {
+  const marker = file("started");
+  const plan = `
+name: foreign
+base: base
+evaluate: { tasks: [problems_sw.yaml], backend: "serve:touch '${marker}'; echo {model} {port}; exit 1" }
+`;
+  writeFileSync(file("foreign.yaml"), plan);
+  const { programs } = await previewExperiment(await openExperiment(file("foreign.yaml")));
+  expect(programs).toEqual([{ when: "For each model", what: `touch '${marker}'; echo {model} {port}; exit 1` }]);
+  const refused = await run("foreign.yaml").catch((error: unknown) => error);
+  expect(refused).toBeInstanceOf(RecipeError);
+  expect(refused).toHaveProperty(
+    "message",
+    expect.stringMatching(/^foreign\.yaml names programs: touch '.*--allow-code/),
+  );
+  expect(existsSync(marker)).toBe(false);
+  // The server of this plan ends at once.
+  expect((await runHere(file("foreign.yaml"), { allowCode: true })).summary.failures).toHaveLength(1);
+  expect(existsSync(marker)).toBe(true);
+});
+
 it("runs models and merges in llama.cpp, and again only with another type", async () => {
   for (const [i, name] of ["origin", "first", "second"].entries()) await writeByteModel(file(name), i + 1);
   writeLetters(root);

@@ -1,7 +1,16 @@
 import { createRequire } from "node:module";
 import { availableParallelism, hostname } from "node:os";
 import { basename, join, resolve } from "node:path";
-import { type CallOptions, CancelledError, isAlive, isLocked, usageError } from "../core/index.js";
+import {
+  type CallOptions,
+  CancelledError,
+  formatSome,
+  isAlive,
+  isLocked,
+  RecipeError,
+  shorten,
+  usageError,
+} from "../core/index.js";
 import { hubCache } from "../weights/index.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
@@ -10,6 +19,7 @@ import type { Expanded, ExpandedVariant } from "./plan/expand-variants.js";
 import type { Variant } from "./plan/matrix.js";
 import { inspectPlan } from "./plan/plan-file.js";
 import type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
+import { type PlanProgram, programsOf } from "./plan/programs.js";
 import { type PublishedScore, readPublished } from "./plan/published.js";
 import { type CheckedWorld, checkWorld, refuseProblems, spaceProblems } from "./run/check.js";
 import { type Estimate, estimateExperiment } from "./run/estimate.js";
@@ -55,6 +65,8 @@ export interface Experiment extends Variant {
   /** Scores that the report compares with; none of a plan with a matrix. */
   readonly published: readonly PublishedScore[];
   readonly world: CheckedWorld;
+  /** What a run starts that is not layergraft. */
+  readonly programs: readonly PlanProgram[];
 }
 
 /**
@@ -80,7 +92,17 @@ export async function openExperiment(source: string | ExperimentInput, options: 
   if (problems.flat().length > 0) refuseProblems(world.problems, file, "is not a valid plan");
   const isAsWritten = typeof source === "string" && !(options.base ?? options.out ?? options.data);
   const variant = { id: "", title: "", values: {}, variants: [], published: [] };
-  const whole = { ...variant, plan: world.plan, file, planFolder, out, isAsWritten, data, world };
+  const whole = {
+    ...variant,
+    plan: world.plan,
+    file,
+    planFolder,
+    out,
+    isAsWritten,
+    data,
+    world,
+    programs: programsOf(variants.map((one) => one.plan)),
+  };
   if (variants[0]?.id === "") {
     return typeof source === "string" ? { ...whole, published: await readPublished(source) } : whole;
   }
@@ -129,7 +151,9 @@ export interface Downloads {
   readonly folder: string;
 }
 
-export interface Outlook extends Pick<Progress, "expansion" | "variants" | "steps" | "estimate"> {
+export interface Outlook
+  extends Pick<Progress, "expansion" | "variants" | "steps" | "estimate">,
+    Pick<Experiment, "programs"> {
   readonly downloads: Downloads;
   /** Why it cannot run. */
   readonly problems: readonly string[];
@@ -140,7 +164,7 @@ export async function previewExperiment(experiment: Experiment): Promise<Outlook
   const { expansion, variants, steps, estimate } = await progressOf(experiment);
   const downloads = await downloadsOf(experiment);
   const problems = [...experiment.world.problems, ...(await lackOfSpace(experiment, estimate, downloads))];
-  return { expansion, variants, steps, estimate, downloads, problems };
+  return { expansion, variants, steps, estimate, downloads, problems, programs: experiment.programs };
 }
 
 async function downloadsOf({ world: { facts } }: Experiment): Promise<Downloads> {
@@ -198,6 +222,8 @@ async function stateOf({ key }: Step, store: Store, isRunning: boolean): Promise
 
 export interface RunExperimentOptions {
   readonly signal?: AbortSignal | undefined;
+  /** Whether the programs of the plan may run. Default: false. */
+  readonly allowCode?: boolean | undefined;
   /** Called while models on the hub are downloaded, before the first step. */
   readonly onDownload?: FetchOptions["onProgress"];
   readonly onEvent?: ((event: RunEvent, counts: Counts) => void) | undefined;
@@ -209,13 +235,19 @@ export interface RunExperimentOptions {
 
 /**
  * Downloads the models that are on the hub, and runs what is left of an experiment.
- * @throws RecipeError if models, data, tasks or disk space are missing, with every problem
+ * @throws RecipeError if models, data, tasks or disk space are missing, with every problem, or the plan starts programs without
+ *   `allowCode`
  * @throws LayergraftError code `locked` if another process runs it
  * @throws CancelledError if the signal fires; run it again to resume
  */
 export async function runOpened(experiment: Experiment, options: RunExperimentOptions = {}): Promise<RunSummary> {
-  const { plan, world, out, file } = experiment;
+  const { plan, world, out, file, programs } = experiment;
   refuseProblems(world.problems, basename(file));
+  if (programs.length > 0 && !options.allowCode) {
+    const named = formatSome(programs.map(({ what }) => shorten(what)));
+    const message = `${basename(file)} names programs: ${named}. Read them with --dry-run; then pass --allow-code (allowCode in the library).`;
+    throw RecipeError.at({ file }, message);
+  }
   const { estimate } = await progressOf(experiment);
   refuseProblems(await lackOfSpace(experiment, estimate, await downloadsOf(experiment)), basename(file));
   await world.facts.fetchModels({ onProgress: options.onDownload, signal: options.signal });

@@ -31,6 +31,7 @@ export {
   planJsonSchema,
 } from "./plan/plan-schema.js";
 export type { Role } from "./plan/plan-values.js";
+export type { PlanProgram } from "./plan/programs.js";
 export type { PublishedScore } from "./plan/published.js";
 export { familyInRound, mergeInRound, repeatedIn } from "./plan/rounds.js";
 export type { SearchOutcome } from "./plan/search-configurations.js";

@@ -37,6 +37,7 @@ function outlookOf(world: FakeWorld, isDone: (key: string) => boolean, gguf?: ty
     estimate,
     steps,
     downloads,
+    programs: [],
     problems: [],
     counts,
     seconds: 0,
@@ -54,6 +55,15 @@ describe("an outlook", () => {
     expect(last(() => false, { ...GGUF, mostBytes: 2e9 })).toMatch(/gguf; it keeps the last 2.00 GB$/);
     expect(last(() => false)).not.toMatch(/GGUF/);
     expect(last(() => true, GGUF)).not.toMatch(/GGUF/);
+  });
+
+  it("lists the programs that the plan names", () => {
+    const programs = [{ when: "For each model", what: "vllm serve {model}\n--port {port}" }];
+    const lines = outlookLines({ ...outlookOf(new FakeWorld(PLAN), () => false), programs });
+    expect(lines.slice(-2)).toEqual([
+      "programs that the plan starts:",
+      "  for each model: vllm serve {model}\n    --port {port}",
+    ]);
   });
 
   it("lists known models and steps, and counts later ones", () => {

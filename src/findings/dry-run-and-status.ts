@@ -1,5 +1,5 @@
 import { formatBytes, formatDuration, formatSome, groupBy, plural } from "../core/index.js";
-import type { ExperimentStatus, Outlook, StepState } from "../experiment/index.js";
+import type { ExperimentStatus, Outlook, PlanProgram, StepState } from "../experiment/index.js";
 import { KINDS, lineField, type StepKind } from "../experiment/index.js";
 import { right, terminalLines } from "../report/index.js";
 import { describeCounts } from "./progress.js";
@@ -34,7 +34,15 @@ export function outlookLines(outlook: Outlook): string[] {
           ...downloadLines(outlook),
           ...exportLines(estimate),
         ]),
+    ...programLines(outlook.programs),
   ];
+}
+
+/** What a run starts that is not layergraft. */
+export function programLines(programs: readonly PlanProgram[]): string[] {
+  if (programs.length === 0) return [];
+  const lines = programs.map(({ when, what }) => `  ${when.toLowerCase()}: ${what.replaceAll("\n", "\n    ")}`);
+  return ["programs that the plan starts:", ...lines];
 }
 
 function downloadLines({ downloads: { models, dataSets, folder } }: Outlook): string[] {

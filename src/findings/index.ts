@@ -1,4 +1,4 @@
-export { adviceOnFailures, outlookLines, statusLines } from "./dry-run-and-status.js";
+export { adviceOnFailures, outlookLines, programLines, statusLines } from "./dry-run-and-status.js";
 export { writeReport } from "./files.js";
 export { gatherReport } from "./gather.js";
 export { leadsOf } from "./leads.js";

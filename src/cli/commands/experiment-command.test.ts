@@ -57,6 +57,19 @@ describe("actions", () => {
   });
 });
 
+describe("a plan that names programs", () => {
+  it("is listed by a dry run", async () => {
+    const file = join(root, "programs.yaml");
+    const backend = "serve:my-server {model} {port}";
+    writeFileSync(file, `name: p\nbase: nowhere\nevaluate: { tasks: [own.yaml], backend: "${backend}" }\n`);
+    const programs = [{ when: "For each model", what: "my-server {model} {port}" }];
+    expect((await run(file, "--dry-run")).text).toContain(
+      "programs that the plan starts:\n  for each model: my-server {model} {port}\n",
+    );
+    expect(JSON.parse((await run(file, "--dry-run", "--json")).text)).toMatchObject({ programs });
+  });
+});
+
 describe("a plan whose models and data are missing", () => {
   it("is outlined, then rejected with every problem and its line", async () => {
     const { text, error } = await run(plan, "--dry-run");

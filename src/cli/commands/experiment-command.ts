@@ -19,6 +19,7 @@ import {
   gatherReport,
   outlookLines,
   overviewLines,
+  programLines,
   progressOf,
   REPORT,
   statusLines,
@@ -49,6 +50,7 @@ interface ExperimentFlags
   readonly out?: string;
   readonly data?: string;
   readonly logTo?: "tensorboard";
+  readonly allowCode?: boolean;
 }
 
 export function add(program: Command): void {
@@ -70,7 +72,8 @@ export function add(program: Command): void {
     .option("-b, --base <model>", "base model (default: the plan's)")
     .option("-d, --data <folder>", "folder with evaluation data (default: the plan's, or the hub)")
     .addOption(logToOption())
-    .option("--dry-run", "print the steps and what is missing, and exit; export: print the merge")
+    .option("--allow-code", "run the programs that the plan names, which are printed first")
+    .option("--dry-run", "print the steps, programs and what is missing, and exit; export: print the merge")
     .optionsGroup("Export:")
     .addOption(
       new Option("--format <format>", "write a file of another program")
@@ -141,7 +144,7 @@ async function exportRow(plan: string, row: string | undefined, flags: Experimen
 
 async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<void> {
   const outlook = await previewExperiment(experiment);
-  const { variants, expansion, estimate, downloads, steps, problems } = outlook;
+  const { variants, expansion, estimate, downloads, steps, problems, programs } = outlook;
   if (flags.json) {
     const models = variants.flatMap(({ variant, expansion: { models: known } }) =>
       known.map(({ model, tasks }) => ({
@@ -150,7 +153,7 @@ async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<
       })),
     );
     const states = steps.map(({ step, state }) => ({ ...step, ...state }));
-    printJson({ estimate, downloads, problems, steps: states, models, waiting: expansion.waiting });
+    printJson({ estimate, downloads, problems, programs, steps: states, models, waiting: expansion.waiting });
   } else {
     print(outlookLines(outlook));
   }
@@ -158,6 +161,9 @@ async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<
 }
 
 async function act(action: Action, experiment: Experiment, flags: ExperimentFlags, signal: AbortSignal): Promise<void> {
+  if ((action === "run" || action === "resume") && flags.allowCode) {
+    for (const line of programLines(experiment.programs)) info(flags, line);
+  }
   if (action === "run" || action === "resume") await runShown(experiment, flags, signal);
   const status = await statusOf(experiment);
   if (action === "status") {
@@ -176,7 +182,7 @@ async function act(action: Action, experiment: Experiment, flags: ExperimentFlag
 /** Runs an experiment with its progress on stderr; failed steps set the exit status. */
 export async function runShown(
   experiment: Experiment,
-  flags: CommonOptions & { readonly logTo?: "tensorboard" },
+  flags: CommonOptions & Pick<ExperimentFlags, "logTo" | "allowCode">,
   signal: AbortSignal,
 ): Promise<void> {
   const display = flags.quiet ? SILENT : showProgress();
@@ -184,6 +190,7 @@ export async function runShown(
     const { failures } = await runOpened(experiment, {
       signal,
       logTo: flags.logTo,
+      allowCode: flags.allowCode,
       onDownload: downloadsOn(display),
       onEvent: progressOf(display),
     });

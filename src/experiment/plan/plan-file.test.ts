@@ -169,6 +169,13 @@ evaluate: { tasks: [mgsm_en] }
     expect(problems("backend: vllm")).toMatch(/evaluate\.backend: must be engine, llama, or serve:COMMAND/);
   });
 
+  it("refuse a line break in what becomes a line of a job's script", () => {
+    const executor = 'executor: { kind: slurm, time: "1\\ntouch x", options: ["--qos=a\\ntouch x"] }';
+    const problems = problemsOf(`name: a\nbase: b\nevaluate: { tasks: [mgsm_en] }\n${executor}`).join("\n");
+    expect(problems).toMatch(/executor\.time: must be one line/);
+    expect(problems).toMatch(/executor\.options\[0\]: must be one line/);
+  });
+
   it("check tasks and search", () => {
     const text = `
 name: s

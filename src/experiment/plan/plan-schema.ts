@@ -11,6 +11,7 @@ import {
   count,
   flag,
   formatLimit,
+  line,
   MAX_CONFIGURATIONS,
   mapping,
   name,
@@ -127,10 +128,10 @@ const bytes = z.union([z.string(), z.int().positive()]).transform((size, context
 const resources = {
   cores: count.max(MAX_THREADS, `must be at most ${MAX_THREADS}`).optional().describe("cores of one step (default: 1)"),
   memory: bytes.optional().describe("memory of one step, such as 16GB"),
-  gpus: text.optional().describe("Slurm: value of --gres, such as gpu:1"),
-  time: text.optional().describe("Slurm: time limit of one step, such as 04:00:00"),
-  partition: text.optional().describe("Slurm: partition"),
-  options: z.array(text).optional().describe("Slurm: more options for sbatch, passed unchanged"),
+  gpus: line.optional().describe("Slurm: value of --gres, such as gpu:1"),
+  time: line.optional().describe("Slurm: time limit of one step, such as 04:00:00"),
+  partition: line.optional().describe("Slurm: partition"),
+  options: z.array(line).optional().describe("Slurm: more options for sbatch, passed unchanged"),
 };
 
 const executor = z.strictObject({

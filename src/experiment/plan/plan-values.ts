@@ -13,6 +13,7 @@ export const MAX_MODELS = 100_000;
 export const formatLimit = (number: number) => number.toLocaleString("en-US");
 
 export const text = z.string("must be text").min(1, "must not be empty");
+export const line = text.regex(/^[^\r\n]*$/, "must be one line");
 export const name = text.regex(NAME, NAME_RULE);
 export const count = z.int("must be a whole number").min(1, "must be at least 1");
 export const flag = z.boolean("must be true or false");

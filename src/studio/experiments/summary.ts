@@ -1,6 +1,6 @@
 // What the page shows of an experiment: its status and report, cut to a size that a page can show.
 import { visible } from "../../core/index.js";
-import type { Experiment, ExperimentPlan, ExperimentStatus } from "../../experiment/index.js";
+import type { Experiment, ExperimentStatus } from "../../experiment/index.js";
 import type { ExperimentReport, Overview, ReportHeatmap } from "../../findings/index.js";
 import { formatNumber, formatSpan, formatTick, scoreAxis } from "../../report/index.js";
 import type { Experiment as Shown } from "../protocol/index.js";
@@ -9,14 +9,12 @@ const MAX_TEXT = 400;
 const MAX_ROWS = 200;
 const MAX_TASKS = 40;
 const MAX_LISTED = 12;
-const MAX_PROGRAM = 4000;
-const MAX_PROGRAMS = 50;
 
 /** What comes from the folder and not from the experiment. */
 export type Place = Pick<Shown, "plan" | "version" | "planDigest" | "runner" | "report">;
 
 export function summarize(
-  { plan, variants, world, out }: Experiment,
+  { plan, programs, world, out }: Experiment,
   status: ExperimentStatus,
   report: ExperimentReport,
   place: Place,
@@ -36,7 +34,7 @@ export function summarize(
     workers: estimate.workers,
     problems: world.problems.slice(0, MAX_LISTED).map(clip),
     notes: world.notes.map(clip),
-    programs: programsOf(variants.length > 0 ? variants.map((variant) => variant.plan) : [plan]),
+    programs: programs.map((one) => ({ ...one })),
     tasks: overviews.map(taskOf),
     rows: rows.slice(0, MAX_ROWS),
     maps: report.heatmaps.slice(0, MAX_LISTED).map(mapOf),
@@ -137,36 +135,4 @@ function cellsOf({ scale, bars, rows }: Overview): Map<string, Cell> {
     ] as const;
   });
   return new Map<string, Cell>([...waits, ...scored]);
-}
-
-/**
- * What plans start that is not layergraft, so that a person can read it before a plan by a stranger runs.
- * @param plans of all variants
- */
-function programsOf(plans: readonly ExperimentPlan[]): Shown["programs"] {
-  const found = plans.flatMap(({ evaluate, executor, training, experts }): Shown["programs"] => {
-    const { backend, allow_code, unsafe_code } = evaluate;
-    const trained = [...Object.values(training), ...Object.values(experts).flatMap(({ train }) => train ?? [])];
-    const pythons = trained.flatMap(({ engine, trl }) => trl?.python ?? (engine === "trl" ? "python3" : []));
-    const confined = unsafe_code ? "confined only where the kernel can confine them" : "in a sandbox";
-    const sbatch = [executor, executor.train, executor.evaluate].flatMap((one) => one?.options ?? []);
-    return [
-      ...(backend.startsWith("serve:")
-        ? [{ when: "For each model", what: backend.slice("serve:".length).trim() }]
-        : []),
-      ...(allow_code ? [{ when: "For each answer", what: `programs that models write, ${confined}` }] : []),
-      ...pythons.map((python) => ({ when: "For training", what: python })),
-      ...(executor.kind === "slurm" ? [{ when: "For jobs", what: ["sbatch", ...sbatch].join(" ") }] : []),
-      ...(executor.setup === undefined ? [] : [{ when: "Before each job's step", what: executor.setup }]),
-    ];
-  });
-  const distinct = new Map(found.map((one) => [`${one.when} ${one.what}`, one]));
-  return [...distinct.values()].slice(0, MAX_PROGRAMS).map(({ when, what }) => ({ when, what: clipProgram(what) }));
-}
-
-/** The end of a command may matter most, so it says how much is left out. */
-function clipProgram(text: string): string {
-  const plain = visible(text);
-  const more = plain.length - MAX_PROGRAM;
-  return more > 0 ? `${plain.slice(0, MAX_PROGRAM)}… (${more} more characters are in the plan)` : plain;
 }

@@ -108,7 +108,7 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   async push({ folder, repository, isPrivate }, { project }, { signal, onProgress }) {
     return push(folder, { folder: project, name: repository, private: isPrivate, signal, onProgress });
   },
-  async experiment({ plan, planDigest }, { project }, { signal, onProgress }) {
+  async experiment({ plan, planDigest, allowCode }, { project }, { signal, onProgress }) {
     const file = await fileOf(project, plan);
     if ((await digestOfFile(file)) !== planDigest) {
       throw usageError(`${plan} was changed since the page read it. Check what it starts, then run it again.`);
@@ -117,6 +117,7 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     const running = new PartsInParallel();
     const { reportFolder, failures } = await runExperiment(file, {
       signal,
+      allowCode,
       onProgress({ event, ...progress }) {
         if (!event) onProgress(progress);
         else if (running.update(event)) onProgress({ ...progress, parts: running.list() });

@@ -147,7 +147,7 @@ export const jobInputs = {
   /** Pushes a merged model to the hub, with the token of the environment. */
   push: z.strictObject({ folder: source, repository: z.string().max(200), isPrivate: z.boolean() }),
   /** Runs what is left of a plan, as the page has read it. */
-  experiment: z.strictObject({ plan: planPath, planDigest: z.string().max(100) }),
+  experiment: z.strictObject({ plan: planPath, planDigest: z.string().max(100), allowCode: z.boolean().optional() }),
 } as const;
 export type JobKind = keyof typeof jobInputs;
 export type JobInput<K extends JobKind = JobKind> = z.infer<(typeof jobInputs)[K]>;

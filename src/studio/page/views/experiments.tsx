@@ -166,7 +166,7 @@ function Head({ experiment }: { experiment: Experiment }) {
         <summary>Folder and command</summary>
         <div class="stack">
           <p class="path">{folder}</p>
-          <Command words={["experiment", plan, "run"]} />
+          <Command words={["experiment", plan, "run", ...(experiment.programs.length > 0 ? ["--allow-code"] : [])]} />
         </div>
       </details>
     </section>
@@ -192,14 +192,17 @@ interface RunProps {
 
 function Run({ experiment, job, isTrusted }: RunProps) {
   const [isAsked, setAsked] = useState(false);
-  const { plan, planDigest, counts, problems, runner } = experiment;
+  const { plan, planDigest, programs, counts, problems, runner } = experiment;
   useEffect(() => setAsked(false), [job?.id, job?.state]);
   if (job?.state === "running") return <CancelButton job={job} label="Stop" busyLabel="Stopping…" />;
   const { done, failed, left, waiting, running } = counts;
   if (left + waiting + running + failed === 0) return null;
   const start = async () => {
     setAsked(true);
-    const started = await attempt(() => call("job.start", { kind: "experiment", input: { plan, planDigest } }));
+    const allowCode = programs.length > 0 && isTrusted;
+    const started = await attempt(() =>
+      call("job.start", { kind: "experiment", input: { plan, planDigest, allowCode } }),
+    );
     if (!started) setAsked(false);
   };
   return (
