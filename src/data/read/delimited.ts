@@ -1,5 +1,5 @@
 import { readRecords } from "./records.js";
-import { DataError, type FilePart, type FileReader, NOT_UTF8, type Row } from "./row.js";
+import { checkColumnCount, DataError, type FilePart, type FileReader, NOT_UTF8, type Row } from "./row.js";
 
 export interface DelimitedOptions {
   /** One ASCII character between fields. */
@@ -14,7 +14,7 @@ export interface DelimitedOptions {
 
 /**
  * Rows of a delimited file; every value is a string. Without a header, columns are `column1`, `column2` and so on.
- * @throws DataError for a header that is missing or names a column twice
+ * @throws DataError for a header that is missing or names a column twice, and for too many columns
  */
 export async function* readDelimited(
   bytes: AsyncIterable<Buffer>,
@@ -23,7 +23,10 @@ export async function* readDelimited(
 ): FileReader {
   let columns = typeof header === "boolean" ? undefined : checkedColumns(header, file);
   const rowOf = (fields: readonly string[]): Row | string => {
-    columns ??= fields.map((_, i) => `column${i + 1}`);
+    columns ??= checkedColumns(
+      fields.map((_, i) => `column${i + 1}`),
+      file,
+    );
     if (fields.length > columns.length || (fields.length < columns.length && !allowShort)) {
       return `it has ${fields.length} fields where there are ${columns.length} columns`;
     }
@@ -46,7 +49,9 @@ export async function* readDelimited(
 const BAD_QUOTES = "a quoted field is not closed, or text follows its closing mark";
 
 function checkedColumns(names: readonly string[], file: string): readonly string[] {
-  const repeated = names.find((name, i) => names.indexOf(name) !== i);
+  checkColumnCount(names.length, file);
+  const seen = new Set<string>();
+  const repeated = names.find((name) => seen.size === seen.add(name).size);
   if (repeated !== undefined) {
     throw new DataError(
       `${file}: two columns are named ${JSON.stringify(repeated)}. If the file has no header line, list the names (header: [NAME, ...]).`,

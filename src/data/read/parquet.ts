@@ -2,7 +2,15 @@ import { isUtf8 } from "node:buffer";
 import { type FileHandle, open } from "node:fs/promises";
 import type { AsyncBuffer, FileMetaData } from "hyparquet";
 import { formatBytes, isAnySystemError } from "../../core/index.js";
-import { DataError, type FilePart, type FileReader, MAX_ROW_BYTES, NOT_UTF8, TOO_LONG } from "./row.js";
+import {
+  checkColumnCount,
+  DataError,
+  type FilePart,
+  type FileReader,
+  MAX_ROW_BYTES,
+  NOT_UTF8,
+  TOO_LONG,
+} from "./row.js";
 
 /** Most unpacked bytes of the columns of a row group; usual groups have far fewer. */
 const MAX_GROUP_BYTES = 2 ** 30;
@@ -69,6 +77,7 @@ async function* readGroups(source: AsyncBuffer, file: string, wanted: readonly s
   ]);
   const metadata = await parquetMetadataAsync(source);
   const present = parquetSchema(metadata).children.map(({ element }) => element.name);
+  checkColumnCount(present.length, file);
   // A wanted name may be inside a column: translation.en.
   const isWanted = (name: string) => wanted?.some((other) => other === name || other.startsWith(`${name}.`)) ?? true;
   const columns = present.filter(isWanted);

@@ -248,6 +248,15 @@ describe("delimited files", () => {
     });
   });
 
+  it("refuses columns without end, with and without a header, before any row is made", async () => {
+    const wide = Array.from({ length: 300_000 }, (_, i) => `c${i}`).join(",");
+    const most = Array.from({ length: 10_000 }, (_, i) => `c${i}`).join(",");
+    const problem = "has 300,000 columns; the limit is 10,000. Write a file with only the columns that are read.";
+    await expect(rowsOf(write("csv", `${wide}\n1`))).rejects.toThrow(problem);
+    await expect(rowsOf(write("tsv", wide.replaceAll(",", "\t")), { header: false })).rejects.toThrow(problem);
+    expect(Object.keys((await rowsOf(write("csv", `${most}\n${most}`)))[0] ?? {})).toHaveLength(10_000);
+  });
+
   it("refuses a header that names a column twice, and a quotation mark that is never closed", async () => {
     await expect(rowsOf(write("csv", "a,b,a\n1,2,3"))).rejects.toThrow(/two columns are named "a"/);
     await expect(rowsOf(write("csv", 'a,b\n1,2\n3,"4\n5,6'))).rejects.toThrow(/line 3: a quoted field is not closed/);

@@ -48,6 +48,16 @@ export function badRowError({ file, line, reason }: BadRow): DataError {
   );
 }
 
+/** Most columns of a file, as each row names all of them. Wide tables of language data have hundreds. */
+export const MAX_COLUMNS = 10_000;
+
+/** @throws DataError for more columns than a row can have */
+export function checkColumnCount(count: number, file: string): void {
+  if (count <= MAX_COLUMNS) return;
+  const many = `${count.toLocaleString("en-US")} columns; the limit is ${MAX_COLUMNS.toLocaleString("en-US")}`;
+  throw new DataError(`${file} has ${many}. Write a file with only the columns that are read.`, { file });
+}
+
 /** Longest line, record, element or parquet text in bytes: longer than a book, and short enough to tokenize. */
 export const MAX_ROW_BYTES = 8_000_000;
 
