@@ -12,5 +12,5 @@ it("does not read folders and devices", async () => {
   for (const path of paths) {
     await expect(readLog(path, (value) => value)).rejects.toThrow(`${path} is not a file; remove it and run again`);
   }
-  expect(await readLog(join(folder, "none"), (value) => value)).toEqual({ entries: [], bytes: 0 });
+  expect(await readLog(join(folder, "none"), (value) => value)).toEqual({ entries: [], bytes: 0, damaged: 0 });
 });

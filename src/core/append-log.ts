@@ -8,12 +8,14 @@ import { exists, isFile } from "./files.js";
 export interface LogContent<T> {
   readonly entries: readonly T[];
   readonly bytes: number;
+  /** Lines that are not entries, without a torn last one. */
+  readonly damaged: number;
 }
 
 /**
  * Reads a log.
  * @param parse checks the value of a line and throws if it is not an entry
- * @throws OutputError naming the line, if one other than the last is damaged, or if it is not a regular file
+ * @throws OutputError if it is not a regular file
  */
 export async function readLog<T>(path: string, parse: (value: unknown) => T): Promise<LogContent<T>> {
   if ((await exists(path)) && !(await isFile(path))) {
@@ -26,19 +28,17 @@ export async function readLog<T>(path: string, parse: (value: unknown) => T): Pr
   let bytes = content.lastIndexOf(0x0a) + 1;
   const lines = content.subarray(0, bytes).toString("utf8").split("\n").slice(0, -1);
   const entries: T[] = [];
+  let damaged = 0;
   for (const [i, line] of lines.entries()) {
     try {
       entries.push(parse(JSON.parse(line)));
-    } catch (error) {
-      if (i < lines.length - 1) {
-        const message = `${path}, line ${i + 1} is damaged; delete that line, or restore the file from a copy`;
-        throw new OutputError(message, { file: path }, error);
-      }
+    } catch {
       // A complete last line without content: blocks of a crashed write never reached the disk.
-      bytes -= Buffer.byteLength(line) + 1;
+      if (i === lines.length - 1) bytes -= Buffer.byteLength(line) + 1;
+      else damaged++;
     }
   }
-  return { entries, bytes };
+  return { entries, bytes, damaged };
 }
 
 /** A file that is open for appending. The caller has the lock of its folder. */

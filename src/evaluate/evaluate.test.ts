@@ -355,6 +355,20 @@ describe("a stopped evaluation", () => {
     expect(generations).toEqual([]);
   });
 
+  it("asks again for what is damaged, says so, and ends with the same files", async () => {
+    const { backend } = await vllm();
+    await run({ tasks: [generateTask(3)], backend, out });
+    const whole = files(out);
+    const file = join(out, "answers.jsonl");
+    const [first = "", second = "", ...rest] = readFileSync(file, "utf8").split("\n");
+    const [key] = JSON.parse(second) as [string];
+    writeFileSync(file, [first, JSON.stringify([key, { text: 5, finish: {} }]), ...rest].join("\n"));
+    const notes: string[] = [];
+    await run({ tasks: [generateTask(3)], backend, out, resume: true, onNote: (note) => notes.push(note) });
+    expect(notes).toEqual(["1 damaged line of answers.jsonl removed; what it answered is asked again"]);
+    expect(files(out)).toEqual(whole);
+  });
+
   it("is not resumed with other settings, nor without resume", async () => {
     const { backend } = await vllm();
     await run({ tasks: [generateTask(3)], backend, out });

@@ -1,7 +1,7 @@
-import { LayergraftError, usageError, VERSION } from "../core/index.js";
+import { LayergraftError, plural, usageError, VERSION } from "../core/index.js";
 import { checkAbilities, choiceNotes } from "./ask-items.js";
 import type { Backend } from "./backends/backend.js";
-import { ResultFolder } from "./results/folder.js";
+import { ANSWERS_FILE, ResultFolder } from "./results/folder.js";
 import { type EvaluationSettings, FORMAT, type Results, type Sample, type TaskResult } from "./results/result-types.js";
 import { type AnsweredTask, writeLmEval } from "./results/write-lm-eval.js";
 import { type EvaluationProgress, type LoadedTask, type SandboxedExecutor, TaskRun } from "./task-run.js";
@@ -32,7 +32,10 @@ export interface EvaluateOptions {
   /** Server URL, stored in `run.json`. */
   readonly url?: string | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Called before the model is asked, with what makes scores mean little. The notes of the results have the same. */
+  /**
+   * Called before the model is asked, with damage to earlier answers, and with what makes scores mean little; the notes of the
+   * results have the latter, too.
+   */
   readonly onNote?: ((note: string) => void) | undefined;
   readonly onProgress?: ((progress: EvaluationProgress) => void) | undefined;
   /** Called with each sample, and its index among the items, when its verdict is known. */
@@ -89,7 +92,11 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     settings,
   };
   const folder = out === undefined ? undefined : await ResultFolder.open(out, settingsOf(common, loaded), resume);
-  const kept = folder?.cache.size ?? 0;
+  const { size: kept = 0, damaged = 0 } = folder?.cache ?? {};
+  if (damaged > 0) {
+    const note = `${plural(damaged, "damaged line")} of ${ANSWERS_FILE} removed; what it answered is asked again`;
+    options.onNote?.(note);
+  }
   try {
     const tasks: TaskResult[] = [];
     const answered: AnsweredTask[] = [];

@@ -5,9 +5,9 @@ import type { Page } from "./figures.js";
 export interface LogEntry {
   readonly samples: number;
   /** Null for NaN, which JSON does not have. */
-  readonly loss?: number | null;
-  readonly stream?: string;
-  readonly holdoutLoss?: number | null;
+  readonly loss?: number | null | undefined;
+  readonly stream?: string | undefined;
+  readonly holdoutLoss?: number | null | undefined;
 }
 
 interface Point {

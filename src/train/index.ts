@@ -3,7 +3,7 @@ export { EventFile, eventFileName } from "./loop/event-file.js";
 export { initialFactors, planLora, writeAdapter } from "./loop/lora.js";
 export { Optimizer } from "./loop/optimizer.js";
 export { TrainableDecoder } from "./loop/trainable.js";
-export { RUN_FILES } from "./loop/training-folder.js";
+export { RUN_FILES, readTrainingLog } from "./loop/training-folder.js";
 export type { TrainProgress } from "./loop/training-types.js";
 export { PRESET_NAMES, presetFields } from "./run/presets.js";
 export { checkRun, type FieldText, readRun, runFields, runJsonSchema } from "./run/run-file.js";

@@ -1,11 +1,9 @@
-import { readFile } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
 import { type Command, Option } from "commander";
 import { formatCount, formatPercent, formatRanges, plural, usageError, writeFileAtomically } from "../../core/index.js";
 import { previewOf, type SetCounts } from "../../data/index.js";
 import { loadSourceTokenizer } from "../../engine/index.js";
 import {
-  type LogEntry,
   lossPage,
   previewLegend,
   renderPreview,
@@ -27,6 +25,7 @@ import {
   type Run,
   type RunResult,
   readRun,
+  readTrainingLog,
   runFields,
   TRL_FILES,
   type TrainProgress,
@@ -317,11 +316,7 @@ async function printPreview({ source, streams }: PreparedRun, count: number): Pr
 }
 
 async function drawLoss(out: string, log: string): Promise<string[]> {
-  const entries = (await readFile(log, "utf8"))
-    .split("\n")
-    .filter((line) => line !== "")
-    .map((line) => JSON.parse(line) as LogEntry & { readonly phase?: string })
-    .filter(({ phase }) => phase !== "selection");
+  const entries = (await readTrainingLog(log)).filter(({ phase }) => phase !== "selection");
   if (entries.length < 2) return [];
   const file = join(out, "loss.html");
   await writeFileAtomically(file, await reportPage(lossPage(entries, `Loss of ${basename(out)}`)));

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { OutputError } from "../../core/errors.js";
 import { AnswerCache, keyOf, withCache } from "./answer-cache.js";
 import type { Backend, Generated, GenerateRequest } from "./backend.js";
 
@@ -127,7 +126,12 @@ describe("a run that is taken up again", () => {
 describe("the file", () => {
   it("survives being cut anywhere", async () => {
     const cache = await AnswerCache.open(path);
-    const values = ["plain", { text: 'ünï\u2028\n"code" 数', list: [1.5, null] }, [], 0.1 + 0.2];
+    const values = [
+      { text: 'ünï\u2028\n"code" 数', finish: "stop" as const, more: [1.5, null] },
+      { logprob: -(0.1 + 0.2), tokens: 2, greedy: true },
+      { logprobs: [-1.5, null] },
+      { outcome: "passed", detail: "" },
+    ];
     for (const [i, value] of values.entries()) cache.put(keyOf(i), value);
     await cache.close();
     const whole = readFileSync(path);
@@ -139,7 +143,7 @@ describe("the file", () => {
         const lines = whole.subarray(0, length).filter((byte) => byte === 0x0a).length;
         expect(cut.size).toBe(lines);
         for (const [i, value] of values.entries()) expect(cut.get(keyOf(i))).toEqual(i < lines ? value : undefined);
-        cut.put(keyOf("later"), 1);
+        cut.put(keyOf("later"), { outcome: "failed", detail: "later" });
         await cut.close();
         const again = await AnswerCache.open(path);
         expect(again.size).toBe(lines + 1);
@@ -149,11 +153,30 @@ describe("the file", () => {
     );
   });
 
-  it("is refused where a line in its middle is not ours", async () => {
-    for (const line of ["{}", "[1, 2]", '["a"]', "nonsense"]) {
-      writeFileSync(path, `["k",1]\n${line}\n["l",2]\n`);
-      await expect(AnswerCache.open(path)).rejects.toThrow(OutputError);
-      await expect(AnswerCache.open(path)).rejects.toThrow(/line 2/);
+  it("loses a line that is not an answer, and asks for that one again", async () => {
+    const wrong = [{ text: 5, finish: "stop" }, { text: "b" }, { text: "b", finish: "later" }, null, 7, []];
+    const damaged = [
+      "{}",
+      "[1, 2]",
+      '["a"]',
+      "nonsense",
+      "\0\0",
+      ...wrong.map((value) => JSON.stringify(["k", value])),
+    ];
+    for (const line of damaged) {
+      rmSync(path, { force: true });
+      await ask(echo().backend, ["a", "b", "c"]);
+      const [first = "", , last = ""] = readFileSync(path, "utf8").split("\n");
+      writeFileSync(path, `${[first, line, last].join("\n")}\n`);
+      const cache = await AnswerCache.open(path);
+      expect([line, cache.damaged, cache.size]).toEqual([line, 1, 2]);
+      cache.close();
+      const { backend, asked } = echo();
+      expect(await ask(backend, ["a", "b", "c"])).toEqual(["a", "b", "c"]);
+      expect(asked).toEqual([["b"]]);
+      const whole = await AnswerCache.open(path);
+      expect([whole.damaged, whole.size]).toEqual([0, 3]);
+      whole.close();
     }
   });
 });

@@ -1,38 +1,57 @@
 // The answers of one evaluation in a log, by what was asked, so that a resumed run asks nothing twice.
 import { z } from "zod";
-import { AppendLog, digestOfJson, groupBy, readLog } from "../../core/index.js";
-import { type Answer, type AnswerOptions, type Backend, isError } from "./backend.js";
+import { AppendLog, digestOfJson, groupBy, readLog, writeFileAtomically } from "../../core/index.js";
+import type { Executor } from "../tasks/index.js";
+import {
+  type Answer,
+  type AnswerOptions,
+  type Backend,
+  type Chosen,
+  type Generated,
+  isError,
+  type Loglikelihood,
+} from "./backend.js";
 
-const entrySchema = z.tuple([z.string(), z.unknown()]);
+/** What a backend or the sandbox answers. */
+const answerSchema = z.union([
+  z.looseObject({ text: z.string(), finish: z.enum(["stop", "length"]) }),
+  z.looseObject({ logprob: z.number(), tokens: z.number(), greedy: z.boolean() }),
+  z.looseObject({ logprobs: z.array(z.number().nullable()) }),
+  z.looseObject({ outcome: z.string(), detail: z.string() }),
+]);
+type Kept = Generated | Loglikelihood | Chosen | Awaited<ReturnType<Executor["run"]>>;
+const entrySchema = z.tuple([z.string(), answerSchema]);
 
 export class AnswerCache {
-  readonly #values: Map<string, unknown>;
+  readonly #values: Map<string, Kept>;
   readonly #log: AppendLog;
+  /** Lines that were not answers, and are gone. */
+  readonly damaged: number;
 
-  private constructor(values: Map<string, unknown>, log: AppendLog) {
+  private constructor(values: Map<string, Kept>, log: AppendLog, damaged: number) {
     this.#values = values;
     this.#log = log;
+    this.damaged = damaged;
   }
 
-  /**
-   * Opens a cache, or starts one.
-   * @throws OutputError if a line other than the last is damaged
-   */
+  /** Opens a cache, or starts one. */
   static async open(path: string): Promise<AnswerCache> {
-    const { entries, bytes } = await readLog(path, (value) => entrySchema.parse(value));
-    return new AnswerCache(new Map(entries), new AppendLog(path, bytes));
+    const { entries, bytes, damaged } = await readLog(path, (value) => entrySchema.parse(value));
+    const kept = Buffer.from(entries.map((entry) => `${JSON.stringify(entry)}\n`).join(""));
+    if (damaged > 0) await writeFileAtomically(path, kept);
+    return new AnswerCache(new Map(entries), new AppendLog(path, damaged > 0 ? kept.length : bytes), damaged);
   }
 
   get size(): number {
     return this.#values.size;
   }
 
-  get(key: string): unknown {
+  get(key: string): Kept | undefined {
     return this.#values.get(key);
   }
 
   /** Keeps a value. @throws DiskFullError if there is no room */
-  put(key: string, value: unknown): void {
+  put(key: string, value: Kept): void {
     if (this.#values.has(key)) return;
     this.#values.set(key, value);
     this.#log.add([key, value]);
@@ -56,7 +75,7 @@ export function keyOf(...content: readonly unknown[]): string {
 export function withCache(backend: Backend, cache: AnswerCache, onCached: () => void = () => undefined): Backend {
   const { identity } = backend;
 
-  async function answer<Q extends { readonly prefix?: string | undefined }, T extends object>(
+  async function answer<Q extends { readonly prefix?: string | undefined }, T extends Kept>(
     kind: string,
     requests: readonly Q[],
     ask: (requests: readonly Q[], options: AnswerOptions<T>) => Promise<Answer<T>[]>,

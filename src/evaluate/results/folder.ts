@@ -17,7 +17,7 @@ import { AnswerCache } from "../backends/answer-cache.js";
 import type { Results, RunRecord, Sample } from "./result-types.js";
 
 const SETTINGS_FILE = "settings.json";
-const ANSWERS_FILE = "answers.jsonl";
+export const ANSWERS_FILE = "answers.jsonl";
 const RESULTS_FILE = "results.json";
 const RUN_FILE = "run.json";
 const SHARED_FILE = "shared-prompts.json";

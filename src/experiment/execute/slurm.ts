@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
-import { isLocked, LayergraftError, writeFileAtomically } from "../../core/index.js";
+import { isLocked, LayergraftError, readJsonObject, writeFileAtomically } from "../../core/index.js";
 import { readResult, setResultAside } from "../steps/result.js";
 import type { StepKind } from "../steps/step.js";
 import { STEP_FILES, type StepRunnerId } from "../steps/step-state.js";
@@ -223,8 +223,8 @@ const exitSchema = z.object({
 
 /** How the job of a step ended, from the files in its folder; undefined if it wrote no exit code. */
 async function outcomeOf({ folder, kind }: ReadyStep, id: string): Promise<Outcome | undefined> {
-  const written = await readFile(join(folder, STEP_FILES.exit), "utf8").catch(() => "null");
-  const { data: exit } = exitSchema.safeParse(JSON.parse(written));
+  const written = await readJsonObject(join(folder, STEP_FILES.exit)).catch(() => undefined);
+  const { data: exit } = exitSchema.safeParse(written);
   // It may be that of an earlier attempt.
   if (exit?.job !== id) return undefined;
   const seconds = exit.ended - exit.began;

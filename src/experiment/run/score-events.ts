@@ -1,6 +1,6 @@
 import { basename, join } from "node:path";
-import { plural, readLog } from "../../core/index.js";
-import { EventFile, eventFileName, RUN_FILES } from "../../train/index.js";
+import { plural } from "../../core/index.js";
+import { EventFile, eventFileName, RUN_FILES, readTrainingLog } from "../../train/index.js";
 import type { Step, TrainStep } from "../steps/step.js";
 import type { Store } from "./store.js";
 
@@ -28,7 +28,7 @@ export class ScoreEvents {
     const samples = this.#store.trained(key)?.find((checkpoint) => checkpoint.path === path)?.samples;
     if (training?.kind !== "train" || samples === undefined) return;
     const log = join(this.#store.stepFolder(key), "run", RUN_FILES.log);
-    const { entries } = await readLog(log, (entry) => entry as { samples: number; loss?: number });
+    const entries = await readTrainingLog(log);
     const at = entries.filter(({ loss }) => loss !== undefined).findLastIndex((entry) => entry.samples === samples);
     const file = this.#files.get(key) ?? new EventFile(eventFileOf(this.#store.folder, training, "scores"), 0);
     this.#files.set(key, file);

@@ -53,7 +53,12 @@ export async function writeGguf(plan: GgufPlan, options: WriteGgufOptions): Prom
   try {
     const warnings = await fill(plan, folder, earlier, options);
     await folder.commitFile(FILE, { replace: options.force ?? false });
-    return { out: folder.path, bytes: plan.layout.bytes, resumed: earlier !== undefined, warnings };
+    return {
+      out: folder.path,
+      bytes: plan.layout.bytes,
+      resumed: earlier !== undefined,
+      warnings: [...folder.notes, ...warnings],
+    };
   } catch (error) {
     throw await folder.abandon(error);
   }

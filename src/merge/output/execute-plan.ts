@@ -167,7 +167,11 @@ class Execution {
       const overflows = overflowsOf(outcome, program.jobs);
       for (const [tensor, count] of await this.#writeFactors()) overflows.set(tensor, count);
       await this.#checkInputs();
-      const warnings = [...overflowWarnings(overflows, "Use the dtype bfloat16."), ...(await this.#finish(measured))];
+      const warnings = [
+        ...this.#folder.notes,
+        ...overflowWarnings(overflows, "Use the dtype bfloat16."),
+        ...(await this.#finish(measured)),
+      ];
       const { factors = [] } = this.#adapter ?? {};
       const bytesRead = factors.reduce((sum, step) => sum + factorBytes(step), outcome.bytesRead);
       const bytesWritten = factors.reduce((sum, step) => sum + tensorBytes(step), outcome.bytesWritten);

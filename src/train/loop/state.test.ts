@@ -17,7 +17,7 @@ const SHAPES = [
 ];
 const settings = { betas: [0.9, 0.99], eps: 1e-8, decay: 0, decay_all: false, clip: 1 } as const;
 const progress: Progress = {
-  ...{ step: 12, samples: 48, tokens: 4096, position: { streams: [{ epoch: 1, at: 7 }] }, logBytes: 321 },
+  ...{ step: 12, samples: 48, tokens: 4096, position: [{ epoch: 1, at: 7 }], logBytes: 321 },
   ...{ best: { score: 1.25, samples: 40 }, sinceBest: 1 },
 };
 

@@ -41,8 +41,8 @@ const progressSchema = z.strictObject({
   step: count,
   samples: count,
   tokens: count,
-  /** The position of each stream, as the stream writes it. */
-  position: z.json(),
+  /** Of each stream, as the stream writes it. */
+  position: z.array(z.json()),
   /** Bytes of the log up to this step; what follows is cut off. */
   logBytes: count,
   /** The same of the event file, if the run has one. */

@@ -105,7 +105,7 @@ class Trainer {
         position: beginning,
       };
       const masks = saved && (await readMasks(saved, optimizer.parameters));
-      for (const [i, position] of (progress.position as Json[]).entries()) streams[i]?.batches.seek(position);
+      for (const [i, position] of progress.position.entries()) streams[i]?.batches.seek(position);
       const log = new AppendLog(folder.log, progress.logBytes);
       const { eventFile } = options;
       const events = eventFile === undefined ? undefined : new EventFile(eventFile, progress.eventBytes ?? 0);

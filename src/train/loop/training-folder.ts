@@ -1,6 +1,7 @@
 import { mkdir, readdir, realpath, rename, rm, symlink } from "node:fs/promises";
 import { basename, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { exists, LOCK_FILE, type Lock, OutputError, takeLock } from "../../core/index.js";
+import { z } from "zod";
+import { exists, LOCK_FILE, type Lock, OutputError, readLog, takeLock } from "../../core/index.js";
 import type { TrainOptions } from "./training-types.js";
 
 /** Names within the folder of a run. */
@@ -16,6 +17,20 @@ const CHECKPOINT = /^checkpoint-(\d+)(\.(layergraft-)?partial)?$/;
 
 /** All that runs write; other files in the folder stay. */
 const OWN = /^(log\.jsonl|state|checkpoint-\d+|reverted|merged|last|best|loss\.(svg|png)|events)(\.[\w-]+)*$/;
+
+const logSchema = z.object({
+  samples: z.number(),
+  /** Null for NaN, which JSON does not have. */
+  loss: z.number().nullable().optional(),
+  holdoutLoss: z.number().nullable().optional(),
+  stream: z.string().optional(),
+  phase: z.string().optional(),
+});
+
+/** The lines of a run's log that are whole. */
+export async function readTrainingLog(path: string): Promise<readonly z.output<typeof logSchema>[]> {
+  return (await readLog(path, (line) => logSchema.parse(line))).entries;
+}
 
 export class TrainingFolder {
   readonly path: string;

@@ -15,7 +15,7 @@ export interface TrainingBatch extends TokenBatch {
   readonly name: string;
 }
 
-export type Json = Progress["position"];
+export type Json = Progress["position"][number];
 
 /** Endless batches, in an order that depends on the seed alone. */
 export interface BatchSource {

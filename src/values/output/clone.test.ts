@@ -57,7 +57,8 @@ it.each([0, 64])("writes only what differs, with a header that is %i bytes longe
 
 it("resumes a clone whose pieces are recorded, and copies them where they are not", async () => {
   const { bytes, task } = await swap("whole", { clones: true });
-  for (const [name, journal] of [["recorded", true] as const, ["unrecorded", false] as const]) {
+  for (const name of ["recorded", "unrecorded", "damaged", "mistyped"]) {
+    const journal = name === "recorded";
     disk.clones = true;
     const out = join(root, name);
     const opened = await planRecipe({
@@ -75,10 +76,14 @@ it("resumes a clone whose pieces are recorded, and copies them where they are no
     const file = join(`${out}.partial`, ".layergraft-run.json");
     const state = JSON.parse(readFileSync(file, "utf8"));
     expect(Buffer.from(state.done, "base64").some((bits) => bits !== 0)).toBe(true);
-    if (!journal) writeFileSync(file, JSON.stringify({ ...state, done: "" }));
+    if (name === "unrecorded") writeFileSync(file, JSON.stringify({ ...state, done: "" }));
+    if (name === "damaged") writeFileSync(file, JSON.stringify(state).slice(0, -9));
+    if (name === "mistyped") writeFileSync(file, JSON.stringify({ ...state, inputs: { [task]: {} } }));
     disk.clones = false;
-    const { resumed, bytesWritten } = await executePlan(opened, { out, resume: true });
-    expect(resumed).toBe(true);
+    const { resumed, bytesWritten, warnings } = await executePlan(opened, { out, resume: true });
+    expect(resumed).toBe(name === "recorded" || name === "unrecorded");
+    const notes = resumed ? [] : ["the journal of the interrupted run was damaged, so everything was computed again"];
+    expect(warnings.filter((one) => one.includes("journal"))).toEqual(notes);
     expect(bytesWritten < bytes.length / 2).toBe(journal);
     expect(readFileSync(join(out, "model.safetensors")).equals(bytes)).toBe(true);
   }

@@ -2,12 +2,12 @@
 
 import { open, readdir, realpath, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
+import { z } from "zod";
 import {
   CancelledError,
   DiskFullError,
   exists,
   formatBytes,
-  isObject,
   isSystemError,
   LayergraftError,
   LOCK_FILE,
@@ -18,6 +18,7 @@ import {
   writeFileAtomically,
   writeFully,
 } from "../../core/index.js";
+import { recordOf } from "../../settings/index.js";
 import {
   cutIntoPieces,
   type Program,
@@ -27,7 +28,7 @@ import {
   type StreamOptions,
 } from "../../weights/index.js";
 import { packBits, unpackBits } from "../expressions/bits.js";
-import { type PackedMeasured, packedMeasured, packMeasured, unpackMeasured } from "../expressions/measured.js";
+import { packedMeasured, packMeasured, unpackMeasured } from "../expressions/measured.js";
 import type { Sources } from "../expressions/resolve.js";
 import { type Measurement, type MeasureOptions, measureAll } from "../measurements/measure-all.js";
 import { PROVENANCE_FILE } from "../plan.js";
@@ -36,18 +37,22 @@ import { cloneFile, markCloned } from "./clone.js";
 /** A plan of 70,000 tensors (a mixture of experts) with an operation each takes about 300 MB. */
 export const MAX_PROVENANCE_BYTES = 500_000_000;
 
-export interface RunState {
-  /** Digest of the output; only a run with the same digest can resume. */
-  readonly plan: string;
-  /** Modification times of the input files. */
-  readonly inputs: Readonly<Record<string, number>>;
-  /** Commits of the sources on the hub, as `HubAccess.pins`. */
-  readonly pins?: Readonly<Record<string, string>>;
-  /** Measured values by measurement id. */
-  readonly measured: PackedMeasured;
-  /** Finished pieces of the program, one bit each, base64; empty before the first. */
-  readonly done: string;
-}
+const runState = z.lazy(() =>
+  z.object({
+    /** Digest of the output; only a run with the same digest can resume. */
+    plan: z.string(),
+    /** Modification times of the input files. */
+    inputs: recordOf(z.number()),
+    /** Commits of the sources on the hub, as `HubAccess.pins`. */
+    pins: recordOf(z.string()).optional(),
+    /** Measured values by measurement id. */
+    measured: packedMeasured,
+    /** Finished pieces of the program, one bit each, base64; empty before the first. */
+    done: z.string(),
+  }),
+);
+
+export type RunState = Readonly<z.output<typeof runState>>;
 
 const STATE_FILE = ".layergraft-run.json";
 
@@ -55,6 +60,8 @@ const STATE_FILE = ".layergraft-run.json";
 export class OutputFolder extends RunFolder {
   /** Files that began as clones in this run, and of what. */
   readonly #clones = new Map<string, string>();
+  /** What a person should know of the interrupted run. */
+  readonly notes: string[] = [];
 
   /** Digest of the plan that made a folder, if it is a complete output of layergraft. */
   async planDigest(folder = this.path): Promise<unknown> {
@@ -124,14 +131,7 @@ export class OutputFolder extends RunFolder {
 
   /** State of an interrupted run, if readable. */
   async state(): Promise<RunState | undefined> {
-    const file = join(this.partial, STATE_FILE);
-    if (!(await exists(file))) return undefined;
-    const json = await readJsonObject(file);
-    const strings = typeof json.plan === "string" && typeof json.done === "string";
-    const objects = typeof json.inputs === "object" && packedMeasured.safeParse(json.measured).success;
-    const pins = json.pins ?? {};
-    if (!isObject(pins) || !Object.values(pins).every((commit) => typeof commit === "string")) return undefined;
-    return strings && objects && json.inputs ? (json as unknown as RunState) : undefined;
+    return runState.safeParse(await readJsonObject(join(this.partial, STATE_FILE)).catch(() => undefined)).data;
   }
 
   /**
@@ -150,6 +150,9 @@ export class OutputFolder extends RunFolder {
       throw new OutputError(`${partial} holds an interrupted run`, { file: partial, option: "resume" });
     }
     const state = await this.state();
+    if (state === undefined && (await exists(join(partial, STATE_FILE)))) {
+      this.notes.push("the journal of the interrupted run was damaged, so everything was computed again");
+    }
     if (state === undefined || state.plan === planDigest) return state;
     throw new OutputError(
       `${partial} was started with another recipe, options or sources, so it cannot become ${path}. Repeat the options of that run`,
@@ -195,7 +198,7 @@ export class OutputFolder extends RunFolder {
   async abandon(error: unknown): Promise<unknown> {
     // Data read from a changed file is useless, even if the file changes back; the others would be found again.
     const isUseless = error instanceof LayergraftError && ["changed", "mismatch", "broken-model"].includes(error.code);
-    const state = await this.state().catch(() => undefined);
+    const state = await this.state();
     const hasPieces = Buffer.from(state?.done ?? "", "base64").some((bits) => bits !== 0);
     const isResumable = !isUseless && (hasPieces || Object.keys(state?.measured ?? {}).length > 0);
     if (isResumable) await this.close();
@@ -272,6 +275,6 @@ async function allocatedBytes(folder: string): Promise<number> {
  * @param out folder that the run was to write
  */
 export async function pinsOfRun(out: string): Promise<Map<string, string>> {
-  const state = await new OutputFolder(out).state().catch(() => undefined);
+  const state = await new OutputFolder(out).state();
   return new Map(Object.entries(state?.pins ?? {}));
 }
