@@ -6,7 +6,9 @@ import {
   closest,
   didYouMean,
   isAnySystemError,
+  isOutOfMemory,
   LayergraftError,
+  OUT_OF_MEMORY,
   ProblemsError,
   shellQuote,
   shorten,
@@ -160,6 +162,7 @@ function errorReport(error: unknown, flags: ReadonlySet<string>): ErrorReport {
   if (isAnySystemError(error)) {
     return { code: "system", message: systemMessage(error), path: error.path, details: { errno: error.code } };
   }
+  if (isOutOfMemory(error)) return { code: "memory", message: OUT_OF_MEMORY };
   return { code: "internal", message: error instanceof Error ? error.message : String(error) };
 }
 
@@ -180,6 +183,10 @@ function printError(error: unknown, flags: ReadonlySet<string>): void {
   }
   if (isAnySystemError(error)) {
     write(process.stderr, `${palette.red("error:")} ${visible(systemMessage(error))}\n`);
+    return;
+  }
+  if (isOutOfMemory(error)) {
+    write(process.stderr, `${palette.red("error:")} ${OUT_OF_MEMORY}\n`);
     return;
   }
   // Any other error is a bug of layergraft or of the system; a bug report needs the trace.

@@ -142,6 +142,18 @@ export class CancelledError extends LayergraftError {
   }
 }
 
+/**
+ * Whether an allocation failed: of an array or a WebAssembly memory. V8 throws a RangeError for both, as for lengths that no memory
+ * can have.
+ */
+export function isOutOfMemory(error: unknown): boolean {
+  return error instanceof RangeError && /allocat|out of memory|grow memory|memory\.grow/i.test(error.message);
+}
+
+/** What to do where an allocation failed. */
+export const OUT_OF_MEMORY =
+  "not enough memory, or address space (ulimit -v). Close other programs, raise the limit, or lower --threads and --memory.";
+
 /** Whether a caught value is an error of the operating system. */
 export function isAnySystemError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && "syscall" in error && "code" in error;
@@ -160,8 +172,9 @@ export function systemMessage(error: NodeJS.ErrnoException): string {
     EROFS: `${path} is on a read-only file system; choose another folder`,
     ELOOP: `${path} is a symbolic link that leads back to itself; replace it with the file`,
     ENAMETOOLONG: `the name ${path.length > 80 ? `${path.slice(0, 80)}…` : path} is too long for this file system`,
-    ENOSPC: "the disk is full; free some space and run again",
-    EDQUOT: "your disk quota is used up; free some space and run again",
+    ENOSPC: `no room for ${path}: the disk is full. Free some space and run again.`,
+    EDQUOT: `no room for ${path}: your disk quota is used up. Free some space and run again.`,
+    EFBIG: `${path} is larger than a file may be here. Raise the limit (ulimit -f), choose another disk, or write smaller files.`,
     EMFILE: "too many open files; raise the limit with ulimit -n and run again",
     ENXIO: `${path} is a device that is not there, or a socket; give a regular file`,
     EIO: `the disk failed while reading or writing ${path}; check the disk, then run again`,

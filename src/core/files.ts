@@ -1,8 +1,8 @@
 // Durable writes, and bounded reads of files that users name.
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { type FileHandle, lstat, open, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
-import { dirname, join, resolve, sep } from "node:path";
+import { basename, dirname, join, resolve, sep } from "node:path";
 import type { Readable } from "node:stream";
 import { CheckpointError, isAnySystemError, isSystemError } from "./errors.js";
 import { isDeeperThan } from "./json.js";
@@ -27,6 +27,10 @@ export async function withFile<T>(
   const handle = await open(path, flags, mode);
   try {
     return await work(handle);
+  } catch (error) {
+    // Errors of an open file have no path.
+    if (isAnySystemError(error)) error.path ??= path;
+    throw error;
   } finally {
     await handle.close();
   }
@@ -58,7 +62,7 @@ export async function writeFileAtomically(
   content: string | Uint8Array | ((handle: FileHandle) => Promise<void>),
   mode?: number,
 ): Promise<void> {
-  const temporary = `${path}.${randomBytes(4).toString("hex")}.tmp`;
+  const temporary = pathBeside(path, `.${randomBytes(4).toString("hex")}.tmp`);
   const write = async (handle: FileHandle) => {
     await (typeof content === "function" ? content(handle) : handle.writeFile(content));
     await handle.sync();
@@ -71,6 +75,26 @@ export async function writeFileAtomically(
     await rm(temporary, { force: true });
     throw error;
   }
+}
+
+/** Every file system takes names of so many bytes. */
+const SAFE_NAME_BYTES = 128;
+
+/**
+ * The path with a suffix, for what is renamed to it. A long name is cut and told apart by its digest, so that the result is no
+ * longer than what the file system must take anyway.
+ */
+export function pathBeside(path: string, suffix: string): string {
+  const name = Buffer.from(basename(path));
+  const most = Math.max(SAFE_NAME_BYTES, name.length) - suffix.length;
+  if (name.length <= most) return `${path}${suffix}`;
+  const digest = createHash("sha256").update(name).digest("hex").slice(0, 16);
+  // Part of a character would become a longer one.
+  const start = name
+    .subarray(0, most - digest.length - 1)
+    .toString("utf8")
+    .replace(/\uFFFD+$/, "");
+  return join(dirname(path), `${start}-${digest}${suffix}`);
 }
 
 /**

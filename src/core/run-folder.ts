@@ -2,7 +2,7 @@
 import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { DiskFullError, isSystemError, OutputError } from "./errors.js";
-import { exists, syncFile, syncFolder } from "./files.js";
+import { exists, pathBeside, syncFile, syncFolder } from "./files.js";
 import { formatSome } from "./format.js";
 import { LOCK_FILE, type Lock, requireUnlocked, takeLock } from "./lock.js";
 
@@ -23,9 +23,9 @@ export class RunFolder {
 
   constructor(path: string, suffix = ".partial") {
     this.path = resolve(path);
-    this.partial = `${this.path}${suffix}`;
-    this.#replaced = `${this.path}.layergraft-replaced`;
-    this.#discarded = `${this.path}.layergraft-discarded`;
+    this.partial = pathBeside(this.path, suffix);
+    this.#replaced = pathBeside(this.path, ".layergraft-replaced");
+    this.#discarded = pathBeside(this.path, ".layergraft-discarded");
   }
 
   /** Restores an earlier output if the run that was replacing it was killed between two renames. */

@@ -12,7 +12,9 @@ import {
   FormatError,
   formatBytes,
   LayergraftError,
+  OUT_OF_MEMORY,
   OutputError,
+  systemMessage,
 } from "../../core/index.js";
 import { workspaceBytes } from "./evaluate-block.js";
 import { Feed } from "./feed.js";
@@ -234,8 +236,10 @@ function runThread(entry: string, program: Program, shared: Shared, onPiece: Emi
 function restoreError({ message, code, where }: NonNullable<ThreadReport["error"]>): Error {
   if (code === "format") return new FormatError(message, where);
   if (code === "code") return new LayergraftError(code, message, where);
-  if (code === "ENOSPC" || code === "EDQUOT") return new DiskFullError(undefined, where);
-  return code === undefined ? new Error(message) : new OutputError(`the file system reports: ${message}`, where);
+  if (code === "memory") return new LayergraftError(code, OUT_OF_MEMORY, where);
+  if (code === undefined) return new Error(message);
+  const told = systemMessage(Object.assign(new Error(message), { code, ...(where?.file ? { path: where.file } : {}) }));
+  return code === "ENOSPC" || code === "EDQUOT" ? new DiskFullError(told, where) : new OutputError(told, where);
 }
 
 /** Bytes of the pieces done by an earlier run, where a resumed progress bar starts. */

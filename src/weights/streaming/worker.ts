@@ -1,5 +1,5 @@
 import { parentPort, workerData } from "node:worker_threads";
-import { LayergraftError } from "../../core/index.js";
+import { isOutOfMemory, LayergraftError } from "../../core/index.js";
 import { runCode } from "./own-code.js";
 import type { Payload, Program } from "./program.js";
 import type { Shared } from "./shared.js";
@@ -44,7 +44,7 @@ try {
 } catch (error) {
   const where = error instanceof LayergraftError ? error.where : {};
   const { message, code } = error as NodeJS.ErrnoException;
-  report.error = { message, code, where };
+  report.error = { message, code: isOutOfMemory(error) ? "memory" : code, where };
 } finally {
   worker.close();
 }

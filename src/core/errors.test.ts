@@ -1,0 +1,22 @@
+import { expect, it } from "vitest";
+import { isOutOfMemory } from "./errors.js";
+
+/** What V8 throws. */
+function thrownBy(work: () => unknown): unknown {
+  try {
+    return work();
+  } catch (error) {
+    return error;
+  }
+}
+
+it("tells failed allocations from lengths that are wrong", () => {
+  const grown = () => new WebAssembly.Memory({ initial: 1, maximum: 2 }).grow(9);
+  for (const work of [() => new ArrayBuffer(2 ** 52), grown]) {
+    const error = thrownBy(work);
+    expect([error instanceof RangeError, isOutOfMemory(error)]).toEqual([true, true]);
+  }
+  const wrong = [() => "a".repeat(-1), () => new Float32Array(-1), () => (1).toFixed(200)];
+  for (const work of wrong) expect(isOutOfMemory(thrownBy(work))).toBe(false);
+  expect(isOutOfMemory(new Error("Array buffer allocation failed"))).toBe(false);
+});
