@@ -11,11 +11,10 @@ function thrownBy(work: () => unknown): unknown {
 }
 
 it("tells failed allocations from lengths that are wrong", () => {
-  const grown = () => new WebAssembly.Memory({ initial: 1, maximum: 2 }).grow(9);
-  for (const work of [() => new ArrayBuffer(2 ** 52), grown]) {
-    const error = thrownBy(work);
-    expect([error instanceof RangeError, isOutOfMemory(error)]).toEqual([true, true]);
-  }
+  const error = thrownBy(() => new ArrayBuffer(2 ** 52));
+  expect([error instanceof RangeError, isOutOfMemory(error)]).toEqual([true, true]);
+  // As V8 words it under a limit of the address space.
+  expect(isOutOfMemory(new RangeError("WebAssembly.Memory(): could not allocate memory"))).toBe(true);
   const wrong = [() => "a".repeat(-1), () => new Float32Array(-1), () => (1).toFixed(200)];
   for (const work of wrong) expect(isOutOfMemory(thrownBy(work))).toBe(false);
   expect(isOutOfMemory(new Error("Array buffer allocation failed"))).toBe(false);
