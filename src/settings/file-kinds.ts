@@ -1,6 +1,6 @@
 // Files that people pass to the wrong command: what they are, and which command takes them.
 
-import { isObject, RecipeError } from "../core/index.js";
+import { isObject, RecipeError, shellQuote } from "../core/index.js";
 
 const DATA = /\.(jsonl|ndjson|csv|tsv|parquet|arrow)(\.gz)?$/i;
 
@@ -21,9 +21,8 @@ const KINDS: readonly {
 /** @throws RecipeError for a file of data, by its name */
 export function requireSettings(file: string, kind: string): void {
   if (!DATA.test(file)) return;
-  throw new RecipeError(`${file} is data, not a ${kind}. To train on it: layergraft train --data ${file}`, [], {
-    file,
-  });
+  const message = `${file} is data, not a ${kind}. To train on it: layergraft train --data ${shellQuote(file)}`;
+  throw new RecipeError(message, [], { file });
 }
 
 /** @throws RecipeError if the value is clearly of another kind */
@@ -32,5 +31,5 @@ export function requireKind(value: unknown, file: string, kind: string): void {
     ? KINDS.find(({ has }) => has.every((field) => Object.hasOwn(value, field)))
     : undefined;
   if (!found || kind.includes(found.kind)) return;
-  throw new RecipeError(`${file} is a ${found.kind}, not a ${kind}. Run: ${found.use(file)}`, [], { file });
+  throw new RecipeError(`${file} is a ${found.kind}, not a ${kind}. Run: ${found.use(shellQuote(file))}`, [], { file });
 }

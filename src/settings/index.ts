@@ -27,4 +27,4 @@ export {
   type SettingsKind,
 } from "./settings-file.js";
 export { fillTemplate, parseTemplate, scalarText, type TemplatePart, templateSchema, valueAt } from "./template.js";
-export { openSettings, parseSettings } from "./yaml.js";
+export { openSettings, parseSettings, yamlText } from "./yaml.js";

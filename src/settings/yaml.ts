@@ -1,9 +1,9 @@
-// Parses YAML, bounded in depth and size, and finds the lines of its fields.
+// Parses YAML, bounded in depth and size, and finds the lines of its fields. Writes YAML that other programs read alike.
 
 import {
   Composer,
   CST,
-  type Document,
+  Document,
   type DocumentOptions,
   isAlias,
   isCollection,
@@ -213,4 +213,18 @@ export function checkedIn<T>(document: SettingsText, file: string, { kind, check
   if (value !== undefined) return value;
   requireKind(document.value, file, kind);
   throw new RecipeError(`${file} is not a valid ${kind}:`, document.inLines(problems), { file });
+}
+
+/**
+ * A value as YAML. Texts that YAML 1.1 takes for something else (`no`, `1_000`, `2026-01-31`) are quoted, as PyYAML and thus
+ * accelerate, huggingface_hub and mergekit read that version. A list of numbers is one line.
+ */
+export function yamlText(value: unknown): string {
+  const document = new Document(value, { aliasDuplicateObjects: false, compat: "yaml-1.1" });
+  visit(document, {
+    Seq: (_, list) => {
+      list.flow = list.items.every((item) => isScalar(item) && typeof item.value === "number");
+    },
+  });
+  return document.toString({ lineWidth: 0, flowCollectionPadding: false });
 }

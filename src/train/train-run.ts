@@ -1,5 +1,5 @@
 import { join, resolve } from "node:path";
-import { CheckpointError, digestOfFile, exists, formatSome, RecipeError } from "../core/index.js";
+import { CheckpointError, digestOfFile, exists, formatSome, RecipeError, shellQuote } from "../core/index.js";
 import {
   type Batch,
   type BatchOptions,
@@ -148,7 +148,7 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   const base = await planRecipe({ method: "soup", models: [run.base] }, { ...(folder ? { folder } : {}), hub });
   const source = await openModelSource(base);
   if (source.sources.size > 1) {
-    const message = `base: ${run.base} is a recipe. Write it first: layergraft merge ${run.base} --out FOLDER`;
+    const message = `base: ${run.base} is a recipe. Write it first: layergraft merge ${shellQuote(run.base)} --out FOLDER`;
     throw RecipeError.at({ field: "base" }, message);
   }
   const spec = readSpec(source.config);

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
-import { Document, isScalar, visit } from "yaml";
 import { usageError } from "../../core/index.js";
 import { checkRecipe, readMergekit, readRecipe } from "../../merge/index.js";
+import { yamlText } from "../../settings/index.js";
 import { type CommonOptions, info, print, printJson, withCommonOptions } from "../shared/output.js";
 
 export function add(program: Command): void {
@@ -21,17 +21,6 @@ export function add(program: Command): void {
     checkRecipe(converted.recipe);
     for (const note of converted.notes) info(options, `note: ${note}`);
     if (options.json) printJson(converted);
-    else print(format(converted.recipe));
+    else print(yamlText(converted.recipe).trimEnd());
   });
-}
-
-/** A recipe as YAML, with each list of numbers on one line. */
-function format(recipe: object): string {
-  const document = new Document(recipe, { aliasDuplicateObjects: false });
-  visit(document, {
-    Seq: (_, list) => {
-      list.flow = list.items.every((item) => isScalar(item) && typeof item.value === "number");
-    },
-  });
-  return document.toString({ lineWidth: 0, flowCollectionPadding: false }).trimEnd();
 }

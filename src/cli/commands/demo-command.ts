@@ -1,6 +1,6 @@
 import { join, relative, resolve } from "node:path";
 import type { Command } from "commander";
-import { formatPercent, writeFileAtomically } from "../../core/index.js";
+import { formatPercent, shellQuote, writeFileAtomically } from "../../core/index.js";
 import {
   allRows,
   type DemoResult,
@@ -69,8 +69,8 @@ export function add(program: Command): void {
     info(
       flags,
       `Finished in ${elapsed(start)}. Change the comparison, or prompt the swap:\n` +
-        `  npx layergraft experiment ${join(flags.out, "plan.yaml")} run\n` +
-        `  npx layergraft generate ${join(flags.out, "swap.yaml")} --prompt ${JSON.stringify(`${shown?.problem.sw} Solve:`)}`,
+        `  npx layergraft experiment ${shellQuote(join(flags.out, "plan.yaml"))} run\n` +
+        `  npx layergraft generate ${shellQuote(join(flags.out, "swap.yaml"))} --prompt ${shellQuote(`${shown?.problem.sw} Solve:`)}`,
     );
   });
 }

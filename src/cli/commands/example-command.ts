@@ -1,5 +1,6 @@
 import { relative } from "node:path";
 import type { Command } from "commander";
+import { shellQuote } from "../../core/index.js";
 import { writeExample } from "../../demo/index.js";
 import { type CommonOptions, info, interruptSignal, print, printJson, withCommonOptions } from "../shared/output.js";
 
@@ -18,7 +19,7 @@ export function add(program: Command): void {
     print(files.map(({ names, about }) => `${names.join(", ").padEnd(width)}  ${about}`));
     info(
       flags,
-      `\nTry:\n\n${relative("", folder) && `  cd ${relative("", folder)}\n`}` +
+      `\nTry:\n\n${relative("", folder) && `  cd ${shellQuote(relative("", folder))}\n`}` +
         "  npx layergraft swap --task math-expert --language swahili-expert --out merged\n" +
         '  npx layergraft generate merged --chat --prompt "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa?"',
     );

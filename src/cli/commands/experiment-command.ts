@@ -1,6 +1,6 @@
 import { basename, join, relative } from "node:path";
 import { type Command, Option } from "commander";
-import { closest, usageError } from "../../core/index.js";
+import { closest, shellQuote, usageError } from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
 import {
   type Experiment,
@@ -101,7 +101,7 @@ function actionOf(plan: string, action = "run"): Action {
   const chosen = ACTIONS.find((one) => one === action);
   if (chosen) return chosen;
   if (ACTIONS.some((one) => one === plan)) {
-    throw usageError(`the plan comes first: layergraft experiment ${action} ${plan}`);
+    throw usageError(`the plan comes first: layergraft experiment ${shellQuote(action)} ${plan}`);
   }
   const meant = closest(action, ACTIONS) ?? ACTIONS.find((one) => one.startsWith(action));
   const hint = meant === undefined ? `; use one of ${ACTIONS.join(", ")}` : `; did you mean ${meant}?`;

@@ -1,6 +1,7 @@
 import { formatPercent, formatRanges, formatSome, groupBy, plural, usageError } from "../../core/index.js";
 import { type ExplainedTensor, type Explanation, explainMerge } from "../../merge/index.js";
 import { terminalLines } from "../../report/index.js";
+import { loadYaml } from "../../settings/index.js";
 import { openCheckpoint } from "../../weights/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { print, printJson, withWorkOptions } from "../shared/output.js";
@@ -66,10 +67,10 @@ async function describe({ sources, recipe, tensors }: Explanation): Promise<stri
   const count = (verdict: ExplainedTensor["verdict"]) => tensors.filter((one) => one.verdict === verdict).length;
   const [unexplained, rounding] = [count("unexplained"), count("rounding")];
   const of = plural(tensors.length, "tensor");
-  const { stringify } = await import("yaml");
+  const { yamlText } = await loadYaml();
   return [
     ...terminalLines({ columns: ["where", "from"], rows }),
-    ...(recipe && unexplained < tensors.length ? ["", stringify(recipe).trimEnd()] : []),
+    ...(recipe && unexplained < tensors.length ? ["", yamlText(recipe).trimEnd()] : []),
     "",
     unexplained > 0
       ? `Not explained: ${unexplained} of ${of} are not a weighted average of these models.`

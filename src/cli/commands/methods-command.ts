@@ -1,7 +1,7 @@
 import { didYouMean, type LayergraftError, usageError } from "../../core/index.js";
 import { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "../../merge/index.js";
 import { terminalLines } from "../../report/index.js";
-import type { SchemaField } from "../../settings/index.js";
+import { loadYaml, type SchemaField } from "../../settings/index.js";
 import { paletteFor, print, printJson } from "../shared/output.js";
 import { type Command, Option } from "../shared/typed.js";
 
@@ -41,7 +41,7 @@ function unknownMethod(name: string, methods: readonly MethodReference[]): Layer
 }
 
 async function explain(method: MethodReference): Promise<string[]> {
-  const { stringify } = await import("yaml");
+  const { yamlText } = await loadYaml();
   const palette = paletteFor(process.stdout);
   const { title, summary, formula, reference, fields, entryFields, example } = method;
   return [
@@ -60,7 +60,7 @@ async function explain(method: MethodReference): Promise<string[]> {
     "A parameter is a number, a list with one number per layer, { gradient: [...] }, or rules; see docs/methods.md.",
     "",
     palette.dim("# example"),
-    stringify(example).trimEnd(),
+    yamlText(example).trimEnd(),
   ];
 }
 

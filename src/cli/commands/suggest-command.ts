@@ -1,8 +1,8 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { stringify } from "yaml";
-import { exists, OutputError, plural, writeFileAtomically } from "../../core/index.js";
+import { exists, OutputError, plural, shellQuote, writeFileAtomically } from "../../core/index.js";
 import { analyzeExperts, type Suggestion, suggestRecipes } from "../../merge/index.js";
+import { yamlText } from "../../settings/index.js";
 import { align, ON_HELP } from "../shared/alignment.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { sourceFrom } from "../shared/move-source.js";
@@ -62,7 +62,7 @@ export function add(program: Command): void {
     else print(describe(suggestions));
     info(
       options,
-      `Wrote ${plural(suggestions.length, "recipe")} to ${out}; try one: layergraft merge ${join(out, `${suggestions[0]?.name}.yaml`)} --out merged`,
+      `Wrote ${plural(suggestions.length, "recipe")} to ${out}; try one: layergraft merge ${shellQuote(join(out, `${suggestions[0]?.name}.yaml`))} --out merged`,
     );
   });
 }
@@ -77,7 +77,7 @@ function describe(suggestions: readonly Suggestion[]): string[] {
 }
 
 function recipeFile({ reason, reference, layers, recipe }: Suggestion): string {
-  return `# ${reason}\n# ${reference}\n# ${layers}\n# A configuration to try, not a result.\n${stringify(recipe)}`;
+  return `# ${reason}\n# ${reference}\n# ${layers}\n# A configuration to try, not a result.\n${yamlText(recipe)}`;
 }
 
 async function requireEmpty(out: string): Promise<void> {

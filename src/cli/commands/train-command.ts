@@ -1,6 +1,14 @@
 import { basename, isAbsolute, join } from "node:path";
 import { type Command, Option } from "commander";
-import { formatCount, formatPercent, formatRanges, plural, usageError, writeFileAtomically } from "../../core/index.js";
+import {
+  formatCount,
+  formatPercent,
+  formatRanges,
+  plural,
+  shellQuote,
+  usageError,
+  writeFileAtomically,
+} from "../../core/index.js";
 import { previewOf, type SetCounts } from "../../data/index.js";
 import { loadSourceTokenizer } from "../../engine/index.js";
 import {
@@ -71,7 +79,7 @@ async function handOver(
   const { folder, sequences, tokens, out } = written;
   print([
     `Wrote ${folder}: ${plural(sequences, "sequence")}, ${formatCount(tokens)} tokens, ${TRL_FILES.entry}, ${TRL_FILES.accelerate}`,
-    `Start it with: cd ${folder} && accelerate launch --config_file ${TRL_FILES.accelerate} ${TRL_FILES.entry}`,
+    `Start it with: cd ${shellQuote(folder)} && accelerate launch --config_file ${TRL_FILES.accelerate} ${TRL_FILES.entry}`,
     `Checkpoints go to ${out}`,
   ]);
 }

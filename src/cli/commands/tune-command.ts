@@ -1,13 +1,13 @@
 import { mkdir, readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { stringify } from "yaml";
 import {
   canonicalJson,
   exists,
   isFile,
   isObject,
   OutputError,
+  shellQuote,
   usageError,
   writeFileAtomically,
 } from "../../core/index.js";
@@ -32,7 +32,7 @@ import {
   REPORT,
   writeReport,
 } from "../../findings/index.js";
-import { openSettings } from "../../settings/index.js";
+import { openSettings, yamlText } from "../../settings/index.js";
 import { locateOrFetch, readConfig } from "../../weights/index.js";
 import { hubAccess } from "../shared/hub-access.js";
 import { sourceFrom } from "../shared/move-source.js";
@@ -95,7 +95,7 @@ async function tune(flags: TuneFlags): Promise<void> {
   // A plan without a file starts from the working folder.
   const settings = { ...(dryRun ? flags : await moved(flags, out)), layers };
   const plan = tunePlan(settings);
-  const text = `${HEADER}\n${stringify(plan)}`;
+  const text = `${HEADER}\n${yamlText(plan)}`;
   const signal = interruptSignal();
   if (dryRun) {
     const experiment = await openExperiment(plan, { out: join(out, plan.out ?? ""), signal });
@@ -141,7 +141,7 @@ async function writePlan(out: string, text: string, plan: ExperimentInput): Prom
   const before = (await exists(file)) ? await readFile(file, "utf8") : undefined;
   if (before !== undefined && !before.startsWith(HEADER)) {
     throw new OutputError(
-      `${file} was not written by tune. Choose another --out, or run it: layergraft experiment ${file}`,
+      `${file} was not written by tune. Choose another --out, or run it: layergraft experiment ${shellQuote(file)}`,
       { file },
     );
   }
@@ -182,7 +182,7 @@ function bestOf({ searches, overviews, recipes }: ExperimentReport, file: string
   const bar = overviews[0]?.bars.find(({ detail, isSummary }) => detail === chosen && !isSummary);
   const recipe = recipes.find(({ model }) => bar?.models.includes(model));
   if (chosen === undefined || !recipe || !bar) return undefined;
-  const command = `layergraft experiment ${file} export ${recipe.id} --out best`;
+  const command = `layergraft experiment ${shellQuote(file)} export ${shellQuote(recipe.id)} --out best`;
   return { configuration: chosen, score: bar.mean, recipe: join(folder, RECIPES, `${recipe.id}.yaml`), command };
 }
 

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { CancelledError, formatBytes, LayergraftError, plural, usageError } from "../../core/index.js";
+import { CancelledError, formatBytes, LayergraftError, plural, shellQuote, usageError } from "../../core/index.js";
 import { checkPush, type PushOptions, type PushResult, pushFolder } from "../../merge/index.js";
 import { type CommonOptions, info, interruptSignal, print, runWithProgress } from "./output.js";
 
@@ -31,7 +31,7 @@ export async function pushResult(out: string, flags: PushFlags): Promise<{ reado
     return { push: await runPush(out, { name: flags.push, private: flags.private }, flags) };
   } catch (error) {
     if (!(error instanceof LayergraftError)) throw error;
-    const again = `layergraft push ${out} ${flags.push}${flags.private ? " --private" : ""}`;
+    const again = `layergraft push ${shellQuote(out)} ${shellQuote(flags.push)}${flags.private ? " --private" : ""}`;
     const message = `${error.message}\n${out} is complete. Push it with: ${again}`;
     if (error instanceof CancelledError) throw new CancelledError(message, error.where);
     throw new LayergraftError(error.code, message, error.where, error);

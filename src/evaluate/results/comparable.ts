@@ -2,7 +2,16 @@
 import type { Dirent } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { formatSome, isFile, isObject, isSystemError, own, RecipeError, readJsonObject } from "../../core/index.js";
+import {
+  formatSome,
+  isFile,
+  isObject,
+  isSystemError,
+  own,
+  RecipeError,
+  readJsonObject,
+  shellQuote,
+} from "../../core/index.js";
 import { bleuFromStatistics } from "../metrics/bleu.js";
 import { CHRF_PLUS_PLUS, chrfFromStatistics } from "../metrics/chrf.js";
 import type { JudgedItem } from "../scoring/scores.js";
@@ -105,7 +114,7 @@ async function nearestResults(path: string): Promise<string[]> {
     level = inside.filter((entry) => entry.isDirectory()).map(({ parentPath, name }) => join(parentPath, name));
   }
   if ((await listed(path)).some(({ name }) => name === "config.json")) {
-    const message = `${path} is a model, not results. Evaluate it first: layergraft eval ${path} --tasks TASK --out FOLDER`;
+    const message = `${path} is a model, not results. Evaluate it first: layergraft eval ${shellQuote(path)} --tasks TASK --out FOLDER`;
     throw RecipeError.at({ file: path }, message);
   }
   return [];

@@ -1,8 +1,8 @@
 // Scores as the hub shows them on a model's page and on a benchmark's: `.eval_results/TASK.yaml` in the model's repository.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { stringify } from "yaml";
 import { plural, usageError, writeFileAtomically } from "../../core/index.js";
+import { yamlText } from "../../settings/index.js";
 import type { Results, TaskResult } from "./result-types.js";
 
 /** Where the hub looks for scores in a model's repository. */
@@ -23,7 +23,7 @@ export async function writeHubScores(folder: string, results: Results, day: Date
   const asked = results.tasks.filter(({ benchmark }) => benchmark);
   if (asked.length > 0) await mkdir(join(folder, HUB_SCORES), { recursive: true });
   for (const task of asked) {
-    const text = stringify([entryOf(task, results, day)]);
+    const text = yamlText([entryOf(task, results, day)]);
     await writeFileAtomically(join(folder, HUB_SCORES, `${task.task}.yaml`), text);
   }
   return results.tasks.flatMap(({ task, benchmark }) => (benchmark ? [] : [task]));

@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { digestOf, digestOfFile, formatPercent, isFile, isObject, shellQuote, VERSION } from "../../core/index.js";
 import { escapeMarkdown } from "../../report/index.js";
+import { loadYaml } from "../../settings/index.js";
 import { leavesOf, PROVENANCE_FILE } from "../../values/index.js";
 import { type Checkpoint, folderName, foldersOf, hubPlace, type SafetensorsFile } from "../../weights/index.js";
 import type { Plan } from "../plan/plan.js";
@@ -15,8 +16,8 @@ export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpo
   const entering = new Set(plan.steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
   const opened = plan.sources.flatMap(({ id }) => (entering.has(id) ? (sources.get(id) ?? []) : []));
   const tags = ["merge", "layergraft", methodOf(plan.recipe).tag, ...(isAdapter ? ["lora"] : [])];
-  const { stringify } = await import("yaml"); // loads slowly, and plans do not need it
-  const recipe = stringify(publicRecipe(plan, publicPlace)).trimEnd();
+  const { yamlText } = await loadYaml();
+  const recipe = yamlText(publicRecipe(plan, publicPlace)).trimEnd();
   return card(
     { title, isAdapter, bases: isAdapter && lead ? [lead] : opened, tags, models: opened },
     `${escapeMarkdown(describeMethod(plan))}
@@ -72,7 +73,7 @@ async function card(
   },
   text: string,
 ): Promise<string> {
-  const { stringify } = await import("yaml");
+  const { yamlText } = await loadYaml();
   const { licenses, datasets, license } = await inheritedFrom(of.models);
   const bases = hubNames(of.bases);
   const front = {
@@ -86,7 +87,7 @@ async function card(
     ...(datasets.length > 0 ? { datasets } : {}),
   };
   const open = licenses.length > 1 ? `\nIts models have different licenses: ${licenses.join(", ")}.\n` : "";
-  return `---\n${stringify(front).trimEnd()}\n---\n\n# ${escapeMarkdown(of.title)}\n\n${text}${open}`;
+  return `---\n${yamlText(front).trimEnd()}\n---\n\n# ${escapeMarkdown(of.title)}\n\n${text}${open}`;
 }
 
 /** Names on the hub of models and of their adapters, which are models of their own there. */

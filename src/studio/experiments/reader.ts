@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { exists, stampOf, staysIn } from "../../core/index.js";
 import { type Experiment, openExperiment, statusOf } from "../../experiment/index.js";
 import { findRecipe, gatherReport, REPORT } from "../../findings/index.js";
+import { loadYaml } from "../../settings/index.js";
 import { digestOfFile, fileOf } from "../project/project.js";
 import type { Input, PlanEntry, Experiment as Shown } from "../protocol/index.js";
 import { entryOf, findPlans, placeOf, runnerIn } from "./find-plans.js";
@@ -53,8 +54,8 @@ export const READS = {
     const experiment = await openOnce([plan, await stampOf(file)].join(" "), file);
     const status = await statusOf(experiment);
     const { recipe } = findRecipe(id, gatherReport(experiment, status), status);
-    const { stringify } = await import("yaml");
-    return stringify(recipe);
+    const { yamlText } = await loadYaml();
+    return yamlText(recipe);
   },
 };
 

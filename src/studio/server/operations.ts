@@ -85,15 +85,14 @@ export const HANDLERS: Handlers = {
   async "recipe.experiment"({ name, task, force, grid }, { project }) {
     const { settings } = await project.read();
     const { text } = await project.readRecipe(name);
-    const { openSettings } = await loadYaml();
+    const { openSettings, yamlText } = await loadYaml();
     const plan = experimentOf({ name, recipe: openSettings(text, "the recipe").value, settings, task, grid });
     const planPath = `${name}${grid ? ".map" : ""}.plan.yaml`;
     const file = join(project.folder, planPath);
     // A plan with a task that is not one could not run.
     await openTasks([/\.ya?ml$/i.test(task) ? resolve(project.folder, task) : task]);
     if (!force && (await exists(file))) return { file, plan: planPath, isThere: true };
-    const { stringify } = await import("yaml");
-    const planned = stringify(plan);
+    const planned = yamlText(plan);
     parsePlan(planned);
     await writeFileAtomically(file, planned);
     return { file, plan: planPath, isThere: false };

@@ -50,7 +50,7 @@ export async function shareRecipe(project: string, name: string): Promise<string
 export async function sharedPage(project: string, name: string): Promise<Page> {
   const settings = await readSettings(project);
   const { text } = await readRecipe(project, name);
-  const { openSettings } = await loadYaml();
+  const { openSettings, yamlText } = await loadYaml();
   const recipe = Object(openSettings(text, "the recipe").value) as RecipeValue;
   const check = await checkRecipeText(text, join(project, "recipes"));
   const models = modelsOf(settings);
@@ -60,8 +60,10 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
   const layers = check.plan?.layers ?? 0;
   const board = boardOfRecipe(recipe, layers, check.plan?.defaults);
   const results = await scoresOf(project, name, models);
-  const { stringify } = await import("yaml");
   const method = methodReferences().find((one) => one.name === recipe.method);
+  const shown: unknown = JSON.parse(JSON.stringify(recipe), (_, value) =>
+    typeof value === "string" && isPlace(value) ? nameOf(value) : value,
+  );
   const roles = ["task", "language"].flatMap((role) => {
     const source = recipe[role];
     return typeof source === "string" ? [`The ${role} expert is ${nameOf(source)}.`] : [];
@@ -108,9 +110,7 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
               id: "recipe-text",
               file: {
                 about: "Put the models' folders, or their names on the hub, in the places of their names here.",
-                text: stringify(recipe, (_, value) =>
-                  typeof value === "string" && isPlace(value) ? nameOf(value) : value,
-                ),
+                text: yamlText(shown),
               },
             },
           ],

@@ -3,7 +3,6 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { stringify } from "yaml";
 import {
   CancelledError,
   DTYPE_BY_TORCH_NAME,
@@ -13,6 +12,7 @@ import {
   RecipeError,
   writeFolder,
 } from "../../core/index.js";
+import { yamlText } from "../../settings/index.js";
 import { factorsOf, initialFactors, type LoraModule, writeAdapter } from "../loop/lora.js";
 import type { TokenBatch } from "../loop/trainable.js";
 import type { TrainingStream, TrainOptions } from "../loop/training-types.js";
@@ -275,7 +275,7 @@ export interface TrlCluster {
 /** The configuration of accelerate: one process, or parameters sharded over all of them (FSDP 2). */
 export function accelerateYaml({ processes = 1, machines = 1, precision = "float32" }: TrlCluster): string {
   const total = processes * machines;
-  return stringify({
+  return yamlText({
     compute_environment: "LOCAL_MACHINE",
     distributed_type: total > 1 ? "FSDP" : "NO",
     mixed_precision: precision === "bfloat16" ? "bf16" : "no",
