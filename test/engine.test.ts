@@ -279,7 +279,7 @@ describe("text", () => {
 
   it("comes in whole characters, and ends at the model's own mark", async () => {
     const { ids, text, finish, pieces } = await answer(await open(folder), []);
-    expect({ ids, text, finish }).toEqual({ ids: rest, text: FULL, finish: "end" });
+    expect({ ids, text, finish }).toEqual({ ids: rest, text: FULL, finish: "stop" });
     expect(pieces).toEqual(["é", "ST", "OP", "x", " ", "ab", "!"]);
   });
 
@@ -306,7 +306,7 @@ describe("text", () => {
       pieces: ["é", "STOP"],
     });
     // The end comes before it is sure that nothing follows.
-    expect(await answer(engine, ["b!!"])).toMatchObject({ text: FULL, finish: "end" });
+    expect(await answer(engine, ["b!!"])).toMatchObject({ text: FULL, finish: "stop" });
     // The first that comes, and of those that come at once the first in the text.
     expect(await answer(engine, ["OP", "é", "P"])).toMatchObject({ text: "", finish: "stop", pieces: [] });
     expect(await answer(engine, ["P", "OP"])).toMatchObject({ text: "éST", finish: "stop" });
@@ -332,7 +332,7 @@ describe("text", () => {
         const places = stop.map((one) => appears?.indexOf(one) ?? -1).filter((place) => place >= 0);
         const wanted = appears === undefined ? FULL : appears.slice(0, Math.min(...places));
         const { text, pieces, finish } = await answer(engine, stop);
-        expect({ text, finish }).toEqual({ text: wanted, finish: appears === undefined ? "end" : "stop" });
+        expect({ text, finish }).toEqual({ text: wanted, finish: "stop" });
         expect(pieces.join("")).toBe(wanted);
         expect(pieces).not.toContain("");
       }),

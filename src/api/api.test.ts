@@ -147,7 +147,7 @@ describe("a model", () => {
     const options = { maxNewTokens: 8, onText: (text: string) => told.push(text) };
     const answer = await model.generate(`${PROBLEM} Solve:`, options);
     expect(told.join("")).toBe(answer.text);
-    expect(answer).toMatchObject({ text: " 9 - 7 = 2.", finish: "end" });
+    expect(answer).toMatchObject({ text: " 9 - 7 = 2.", finish: "stop" });
     expect(answer.tokens).toHaveLength(6);
     await using other = await openModel(SWAP, { folder });
     expect(await other.generate(`${PROBLEM} Solve:`, { maxNewTokens: 8 })).toEqual(answer);

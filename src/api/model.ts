@@ -8,6 +8,7 @@ import {
   type GenerateOptions as EngineOptions,
   type EngineSource,
   encodePair,
+  type Finish,
   type Generation,
   type OpenEngineOptions,
   openEngine,
@@ -57,8 +58,7 @@ export interface Answer {
   readonly text: string;
   /** Token ids, including those of a stop text. */
   readonly tokens: readonly number[];
-  /** Why it ended: a stop text, the model's end token, or the token limit. */
-  readonly finish: "stop" | "end" | "length";
+  readonly finish: Finish;
 }
 
 /** Options of `Model.score`. */

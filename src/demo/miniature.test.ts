@@ -78,7 +78,7 @@ describe("their default swap", () => {
   };
 
   it("solves the problem of the guides, as a text and as a message", async () => {
-    const answer = { text: " 9 - 7 = 2.", finish: "end" };
+    const answer = { text: " 9 - 7 = 2.", finish: "stop" };
     expect(await answersOf(SWAP)).toEqual([answer, answer]);
   });
 

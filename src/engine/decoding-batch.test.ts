@@ -90,7 +90,7 @@ describe.each([
     );
     expect(together).toEqual(alone);
     // The requests differ in how they end, and some are scored.
-    expect(new Set(alone.map(({ finish }) => finish))).toEqual(new Set(["end", "length"]));
+    expect(new Set(alone.map(({ finish }) => finish))).toEqual(new Set(["stop", "length"]));
     expect(alone.filter(({ prompt }) => prompt.length > 0).length).toBeGreaterThan(2);
   });
 

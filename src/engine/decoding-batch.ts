@@ -35,13 +35,16 @@ export interface BatchRequest extends SamplingOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/**
+ * How an answer ends. stop: at a stop text, or at a token that ends answers. length: at the limit of new tokens, or where
+ * the context is full.
+ */
+export type Finish = "stop" | "length";
+
 export interface TokenAnswer {
   readonly ids: readonly number[];
-  /**
-   * stop: `onToken` returned it. end: one of `stopIds`. length: `maxNewTokens` or the context is reached. invalid: a logit
-   * is not a number.
-   */
-  readonly finish: "stop" | "end" | "length" | "invalid";
+  /** invalid: the model's scores are not numbers, as its weights are broken. */
+  readonly finish: Finish | "invalid";
 }
 
 export interface BatchOptions {
@@ -302,7 +305,7 @@ export class DecodingBatch {
       if (id === undefined) return this.#finish(row, "invalid");
       if (stopIds.has(id)) {
         onEnd?.(id, scores);
-        return this.#finish(row, "end");
+        return this.#finish(row, "stop");
       }
       row.ids.push(id);
       if (onToken?.(id, scores) === "stop") return this.#finish(row, "stop");

@@ -3,7 +3,7 @@
 import { type CallOptions, digestOfJson, LayergraftError, usageError, VERSION } from "../core/index.js";
 import type { SourceOptions } from "../weights/index.js";
 import { BlendCache } from "./blends.js";
-import { DecodingBatch } from "./decoding-batch.js";
+import { DecodingBatch, type Finish } from "./decoding-batch.js";
 import { generateTokens } from "./generate.js";
 import { WEIGHT_TYPES, type WeightType } from "./layered-session.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
@@ -41,11 +41,8 @@ export interface Generation {
   readonly ids: readonly number[];
   /** Without the stop text; empty where the model has no tokenizer. */
   readonly text: string;
-  /**
-   * stop: a stop text. end: a token that ends answers. length: `maxNewTokens` or the context is reached. invalid: the
-   * model's scores are not numbers, as its weights are broken.
-   */
-  readonly finish: "stop" | "end" | "length" | "invalid";
+  /** invalid: the model's scores are not numbers, as its weights are broken. */
+  readonly finish: Finish | "invalid";
 }
 
 export interface ContinuationRequest {
@@ -203,7 +200,7 @@ export class Engine {
       onDone: (prompt, { ids, finish }) => {
         const text = texts[prompt];
         if (text) emit(prompt, text.end());
-        const answer = { ids, text: text?.text ?? "", finish: text?.isStopped ? "stop" : finish };
+        const answer = { ids, text: text?.text ?? "", finish: text?.isStopped ? ("stop" as const) : finish };
         finished.set(prompt, answer);
         onDone?.(prompt, answer);
       },

@@ -181,7 +181,7 @@ describe("the end of an answer", () => {
       stopIds: [stop],
       onDone: (...args) => told.push(args),
     });
-    expect(found).toEqual({ ids: answer.slice(0, at), text: "", finish: "end" });
+    expect(found).toEqual({ ids: answer.slice(0, at), text: "", finish: "stop" });
     expect(told).toEqual([[0, found]]);
   });
 
@@ -191,7 +191,7 @@ describe("the end of an answer", () => {
     expect(found?.ids).toEqual(answer.slice(0, answer.indexOf(answer[2] as number)));
     writeFileSync(join(ending, "generation_config.json"), JSON.stringify({ eos_token_id: answer[0] }));
     expect(await (await open(ending)).generate([prompt], { maxNewTokens: 8 })).toEqual([
-      { ids: [], text: "", finish: "end" },
+      { ids: [], text: "", finish: "stop" },
     ]);
   });
 

@@ -1,6 +1,6 @@
 export { alignExperts } from "./alignment.js";
 export { BlendCache, computeBlends } from "./blends.js";
-export { type BatchRequest, checkRequest, type TokenAnswer } from "./decoding-batch.js";
+export { type BatchRequest, checkRequest, type Finish, type TokenAnswer } from "./decoding-batch.js";
 export {
   brokenModel,
   Engine,

@@ -72,7 +72,7 @@ describe("a model in llama.cpp", () => {
       const answers = await engine.generate(prompts, { maxNewTokens: 9, batch });
       expect(answers.map(({ ids }) => ids)).toEqual(expected);
       expect(answers.map(({ finish }) => finish)).toEqual(
-        expected.map(({ length }) => (length < 9 ? "end" : "length")),
+        expected.map(({ length }) => (length < 9 ? "stop" : "length")),
       );
       expect(record.contexts).toEqual([{ sequences: Math.min(batch, 20), contextSize: 513, threads: 3 }]);
     }

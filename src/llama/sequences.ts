@@ -92,7 +92,7 @@ export class Sequences implements AnswerBatch {
         const { id, scores } = drawn;
         if (stopIds.has(id)) {
           onEnd?.(id, scores);
-          return { ids, finish: "end" };
+          return { ids, finish: "stop" };
         }
         ids.push(id);
         if (onToken?.(id, scores) === "stop") return { ids, finish: "stop" };

@@ -3,7 +3,7 @@
 import { randomInt } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { CancelledError, plural } from "../core/index.js";
-import { StoppedText, type TokenScores, together } from "../engine/index.js";
+import { type Finish, StoppedText, type TokenScores, together } from "../engine/index.js";
 import { ApiError, badRequest } from "./api-error.js";
 import type { ChatRequest, CompletionRequest } from "./requests.js";
 import type { ServedModel } from "./served-model.js";
@@ -22,7 +22,7 @@ export interface ChoicePart {
   readonly index: number;
   readonly text: string;
   readonly tokens: readonly ScoredToken[];
-  readonly finish: "stop" | "length" | null;
+  readonly finish: Finish | null;
 }
 
 export interface Usage {
@@ -151,7 +151,7 @@ export async function answerAll(
             "The model computed NaN or infinite scores. Find the broken weights with layergraft analyze.",
           );
         }
-        writer.finish(finish === "length" ? "length" : "stop");
+        writer.finish(finish);
         return writer.count;
       }),
     );
@@ -223,7 +223,7 @@ class ChoiceWriter {
     if (scores) this.#hold(id, scores);
   }
 
-  finish(finish: "stop" | "length"): void {
+  finish(finish: Finish): void {
     const text = this.#text.end();
     this.#emit(text, this.#text.isStopped ? "stop" : finish);
   }

@@ -14,9 +14,6 @@ export interface AnswerRequest
   readonly choice: number;
 }
 
-/** How an answer ended: at a stop text, at an end token, at its length; invalid if a logit is not a number. */
-export type Finish = TokenAnswer["finish"];
-
 /** A model that answers several requests at once. */
 export interface ServedModel {
   /** Changes with the model. */
@@ -38,7 +35,7 @@ export interface ServedModel {
    * Computes an answer. The same request has the same answer, whatever else is computed at the time.
    * @throws CancelledError if the signal fires
    */
-  generate(request: AnswerRequest): Promise<Finish>;
+  generate(request: AnswerRequest): Promise<TokenAnswer["finish"]>;
   close(): Promise<void>;
 }
 

@@ -69,7 +69,7 @@ async function answersOf(model: string, asked: readonly Item[]): Promise<string[
     const tokenizer = await engine.tokenizer();
     const prompts = asked.map(({ prompt }) => [tokenizer.bos ?? 0, ...tokenizer.encode(prompt)]);
     const answers = await engine.generate(prompts, { maxNewTokens: 12, batch: 20 });
-    return answers.map(({ text, finish }) => (finish === "end" ? text.trim() : `${text} ...`));
+    return answers.map(({ text, finish }) => (finish === "stop" ? text.trim() : `${text} ...`));
   } finally {
     await engine.close();
   }

@@ -6,6 +6,7 @@ export {
   type ChatTemplate,
   Engine,
   type EngineSource,
+  type Finish,
   type GenerateOptions as TokenGenerateOptions,
   type Generation,
   loadChatTemplate,

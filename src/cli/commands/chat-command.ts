@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline/promises";
 import { CancelledError, visible, write } from "../../core/index.js";
-import { brokenModel, type ChatMessage } from "../../engine/index.js";
+import { brokenModel, type ChatMessage, type Finish } from "../../engine/index.js";
 import {
   SOURCE_ARGUMENT,
   samplingOf,
@@ -14,7 +14,8 @@ import type { Command } from "../shared/typed.js";
 
 const JSON_HELP =
   "With --json, each answer is one line of JSON: text, finish, promptTokens, and newTokens for a complete answer. " +
-  "finish is stop, length, stopped (by Ctrl-C), or full (the conversation no longer fits the context).";
+  "finish is stop (the model ended it, or a stop text did), length (the limit of new tokens, or the context is full), " +
+  "stopped (by Ctrl-C), or full (the conversation no longer fits the context, so there is no answer).";
 const HELP = "Ctrl-C stops an answer, /new starts a new conversation, an empty line or Ctrl-D exits.";
 
 export function add(program: Command): void {
@@ -46,7 +47,7 @@ export function add(program: Command): void {
         messages.push({ role: "user", content: line });
         answering = new AbortController();
         let answer = "";
-        const finishAnswer = (finish: string, promptTokens: number, newTokens?: number): void => {
+        const finishAnswer = (finish: Finish | "stopped" | "full", promptTokens: number, newTokens?: number): void => {
           if (flags.json) print(JSON.stringify({ text: answer, finish, promptTokens, newTokens }));
           else print(finish === "stopped" ? palette.dim(" [stopped]") : "");
         };

@@ -1,5 +1,5 @@
 import { CancelledError } from "../../core/index.js";
-import { type PromptTokenizer, promptEncoder } from "../../engine/index.js";
+import { type Finish, type PromptTokenizer, promptEncoder } from "../../engine/index.js";
 import type { Message, Sampling } from "../tasks/index.js";
 
 /** What answered, for the result file: nothing in it changes from one run to the next with the same model. */
@@ -46,8 +46,7 @@ export interface GenerateRequest extends RequestOptions {
 export interface Generated {
   /** The text before the first stop. */
   readonly text: string;
-  /** `stop`: a stop text, or the model's end token; `length`: `maxNewTokens` were not enough. */
-  readonly finish: "stop" | "length";
+  readonly finish: Finish;
 }
 
 export interface LoglikelihoodRequest extends RequestOptions {

@@ -120,9 +120,9 @@ export function completions(options: CompletionsOptions = {}): (request: FakeReq
       return { status: 400, json: { error: { message: "echo is not supported" } } };
     }
     const stop = (body.stop ?? []) as string[];
-    const { ids: made, text, finish } = toy.generate(prompt, limit, stop);
+    const { ids: made, text, finish, ended } = toy.generate(prompt, limit, stop);
     // The end token counts as generated.
-    const generated = finish === "end" ? [...made, toy.END] : made;
+    const generated = ended ? [...made, toy.END] : made;
     const shown = body.echo === true && echo === "full" ? [...prompt, ...generated] : generated;
     const before = body.echo === true && echo === "full" ? [] : prompt;
     const name = (id: number) => (body.return_tokens_as_token_ids ? `token_id:${id}` : (toy.VOCABULARY[id] ?? ""));
@@ -137,7 +137,7 @@ export function completions(options: CompletionsOptions = {}): (request: FakeReq
       choices: [
         {
           text: body.echo === true ? promptText + text : text,
-          finish_reason: finish === "length" ? "length" : "stop",
+          finish_reason: finish,
           logprobs:
             body.logprobs === undefined
               ? null

@@ -52,12 +52,12 @@ export function generate(
   prompt: readonly number[],
   maxNewTokens: number,
   stop: readonly string[],
-): { ids: number[]; text: string; finish: "stop" | "end" | "length" } {
+): { ids: number[]; text: string; finish: "stop" | "length"; ended?: true } {
   const ids: number[] = [];
   let previous = prompt.at(-1) ?? BOS;
   while (ids.length < maxNewTokens) {
     previous = topNext(previous, 1)[0]?.id ?? END;
-    if (previous === END) return { ids, text: decode(ids), finish: "end" };
+    if (previous === END) return { ids, text: decode(ids), finish: "stop", ended: true };
     ids.push(previous);
     const text = decode(ids);
     const at = stop.map((one) => text.indexOf(one)).filter((index) => index >= 0);

@@ -1,3 +1,4 @@
+import type { Finish } from "../../engine/index.js";
 import type { BackendIdentity } from "../backends/backend.js";
 import type { SandboxIdentity } from "../sandbox/sandbox.js";
 import type { Score } from "../scoring/scores.js";
@@ -83,8 +84,7 @@ export interface Sample {
   readonly gold: string;
   /** The text, or the log-probability of each choice (null if not known). Null without an answer. */
   readonly output: string | readonly (number | null)[] | null;
-  /** `length`: the answer reached the limit of new tokens. */
-  readonly finish?: "stop" | "length";
+  readonly finish?: Finish;
   /** Why there is no answer. */
   readonly fault?: string;
   readonly reading: Reading | null;
