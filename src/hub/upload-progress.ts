@@ -1,6 +1,5 @@
 // Progress of the files of a commit, as bytes of all of them.
 
-import type { CommitProgressEvent } from "@huggingface/hub";
 import type { Progress } from "../core/index.js";
 
 /** Called with bytes of the files that are compared, hashed or sent. */
@@ -50,6 +49,16 @@ export function seldom(report: OnUpload | undefined): OnUpload | undefined {
   );
 }
 
+/** `CommitProgressEvent` of @huggingface/hub, whose declarations do not compile without those of browsers. */
+type CommitEvent =
+  | { readonly event: "phase"; readonly phase: string }
+  | {
+      readonly event: "fileProgress";
+      readonly path: string;
+      readonly progress: number;
+      readonly state: "hashing" | "uploading" | "error";
+    };
+
 export class UploadProgress {
   readonly #sizes: ReadonlyMap<string, number>;
   readonly #report: OnUpload | undefined;
@@ -63,7 +72,7 @@ export class UploadProgress {
     this.#total = files.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  take(event: CommitProgressEvent): void {
+  take(event: CommitEvent): void {
     // The small files are in the commit itself.
     if (event.event === "phase" && event.phase === "committing") {
       this.#report?.({ phase: "uploading", done: this.#total, total: this.#total, unit: "bytes" });

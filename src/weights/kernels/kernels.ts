@@ -19,7 +19,8 @@ interface Exports
     Record<`encode${KernelDType}`, Encode>,
     Record<`quantize${BlockEncoding}`, (x: number, dst: number, blocks: number) => number>,
     Record<`dequantize${StoredBlocks}`, (src: number, x: number, blocks: number) => void> {
-  readonly memory: WebAssembly.Memory;
+  /** A `WebAssembly.Memory`, which only the library of browsers declares. */
+  readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number };
   heapBase(): number;
   divide(acc: number, n: number, divisor: number): void;
   addLowRank(
