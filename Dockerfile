@@ -7,7 +7,6 @@ WORKDIR /source
 COPY . .
 RUN npm ci \
   && npm run build \
-  && node docs/generate.js commands \
   && npm pack --pack-destination /
 
 # In a folder, as npm ignores --omit=optional where it installs a tarball globally (npm/cli issue 8284).

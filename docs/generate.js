@@ -1,4 +1,5 @@
-// Writes the tables of fields, the JSON Schemas in docs/ from what checks the files: npm run docs. A test compares.
+// Writes what docs/ has from the program itself: npm run docs. The tables of fields and the JSON Schemas come from what checks
+// the files, the page of commands and the manual page from their help. Tests compare.
 
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -134,11 +135,7 @@ export function schemas() {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  if (process.argv[2] === "commands") {
-    for (const { file, text } of commandPages()) writeFileSync(path(file), text);
-    process.exit();
-  }
   for (const page of PAGES) writeFileSync(path(page), renewed(readFileSync(path(page), "utf8")));
-  for (const { file, text } of schemas()) writeFileSync(path(file), text);
+  for (const { file, text } of [...schemas(), ...commandPages()]) writeFileSync(path(file), text);
   writeFileSync(path("../CITATION.cff"), renewedCitation(readFileSync(path("../CITATION.cff"), "utf8")));
 }

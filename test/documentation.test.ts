@@ -19,7 +19,7 @@ import { FakeHub } from "./support/fake-hub.js";
 const ROOT = join(import.meta.dirname, "..");
 const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 
-// The page of commands is made when the package is packed.
+// The page of commands is the help of the program, whose examples name files of the reader.
 const NAMES = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".md") && name !== "commands.md");
 const PAGES = ["README.md", ...NAMES.map((name) => `docs/${name}`)];
 
@@ -323,8 +323,10 @@ test.each(GENERATED)("the fields that docs/%s lists are those of the schemas (np
   expect(page).toBe(renewed(page));
 });
 
-test("the manual page and the page of commands have the help of every command", { tags: ["slow"] }, async () => {
+test("the page of commands and the manual page have the help of every command (npm run docs)", { tags: ["slow"] }, async () => {
   const [page, manual] = commandPages();
+  expect(read("docs/commands.md")).toBe(page?.text);
+  expect(read("docs/layergraft.1")).toBe(manual?.text);
   expect([page?.file, manual?.file]).toEqual(["commands.md", "layergraft.1"]);
   expect(page?.text.match(/^## /gm)?.length).toBeGreaterThan(25);
   const { stdout } = await layergraft(["swap", "--help"], { cwd: ROOT });

@@ -10,14 +10,16 @@ const ROOT = join(import.meta.dirname, "..");
 /** Packed, in bytes. */
 const LIMIT = 3_000_000;
 
-test("the package takes less than 3 MB and has every file that package.json names", { tags: ["slow"] }, async () => {
-  const args = ["pack", "--dry-run", "--json", "--ignore-scripts"];
+test("the package takes less than 3 MB and has every file that package.json names, and the page of commands", { tags: ["slow"] }, async () => {
+  const args = ["pack", "--dry-run", "--json"];
   const { stdout } = await promisify(execFile)("npm", args, { cwd: ROOT, maxBuffer: 1 << 24 });
   const [{ size, files }] = JSON.parse(stdout) as [{ size: number; files: { path: string }[] }];
   expect(size).toBeLessThan(LIMIT);
   const paths = new Set(files.map(({ path }) => path));
   const targets = [
     ...Object.values(manifest.bin),
+    manifest.man,
+    "./docs/commands.md",
     ...Object.values(manifest.imports),
     ...Object.values(manifest.exports).flatMap((one) => (typeof one === "string" ? [one] : Object.values(one))),
   ].map((target) => target.slice("./".length));

@@ -31,7 +31,6 @@ describe.skipIf(!installed)("the documentation site", { tags: ["slow"] }, () => 
   let host = "";
 
   beforeAll(async () => {
-    execFileSync(process.execPath, [join(ROOT, "docs/generate.js"), "commands"]);
     const vitepress = join(SITE, "node_modules/vitepress/bin/vitepress.js");
     const options = { cwd: SITE, env: { ...process.env, SITE_BASE: BASE }, stdio: "pipe" } as const;
     execFileSync(process.execPath, [vitepress, "build", "--outDir", folder], options);
