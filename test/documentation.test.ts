@@ -30,6 +30,7 @@ const ELSEWHERE: Record<string, string> = {
   "npm ci && npm run build && npm install --global .": "installs; .ci/run does it",
   "npm install --global --ignore-scripts layergraft": "downloads layergraft",
   "npm install --ignore-scripts layergraft": "downloads layergraft",
+  "npm install --ignore-scripts --omit=optional layergraft && npx layergraft --help": "downloads layergraft",
   "layergraft example && cd example": "makes the folder in which the others run",
   "layergraft demo": "takes a minute; .ci/run runs it",
   "layergraft experiment demo-output/plan.yaml run": "needs the demo's output",
@@ -323,7 +324,9 @@ test.each(GENERATED)("the fields that docs/%s lists are those of the schemas (np
   expect(page).toBe(renewed(page));
 });
 
-test("the page of commands and the manual page have the help of every command (npm run docs)", { tags: ["slow"] }, async () => {
+test("the page of commands and the manual page have the help of every command (npm run docs)", {
+  tags: ["slow"],
+}, async () => {
   const [page, manual] = commandPages();
   expect(read("docs/commands.md")).toBe(page?.text);
   expect(read("docs/layergraft.1")).toBe(manual?.text);

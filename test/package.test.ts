@@ -10,7 +10,9 @@ const ROOT = join(import.meta.dirname, "..");
 /** Packed, in bytes. */
 const LIMIT = 3_000_000;
 
-test("the package takes less than 3 MB and has every file that package.json names, and the page of commands", { tags: ["slow"] }, async () => {
+test("the package takes less than 3 MB and has every file that package.json names, and the page of commands", {
+  tags: ["slow"],
+}, async () => {
   const args = ["pack", "--dry-run", "--json"];
   const { stdout } = await promisify(execFile)("npm", args, { cwd: ROOT, maxBuffer: 1 << 24 });
   const [{ size, files }] = JSON.parse(stdout) as [{ size: number; files: { path: string }[] }];

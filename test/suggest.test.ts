@@ -2,7 +2,7 @@
 // upper half. And the commands around them: suggest, revert, methods.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it, test } from "vitest";
 import {
   type Analysis,
   analyzeExperts,
@@ -171,6 +171,44 @@ describe("layergraft suggest", () => {
   });
 });
 
+test("a merge that changes nothing names the source that it equals, bit for bit", async () => {
+  const write = async (out: string, ...args: string[]) => {
+    const { stdout, stderr } = await layergraft([...args, "--out", out], { cwd: root });
+    const weights = join(root, out, "model.safetensors");
+    return {
+      stdout,
+      stderr,
+      equals: (name: string) => readFileSync(weights).equals(readFileSync(join(root, name, "model.safetensors"))),
+    };
+  };
+  // Every row of the expert moved by more than a millionth of itself.
+  const same = await write(
+    "same",
+    "revert",
+    "--expert",
+    "task",
+    "--base",
+    "base",
+    "--rows-below",
+    "1e-6",
+    "--rows",
+    "output",
+  );
+  expect(same.equals("task")).toBe(true);
+  expect(same.stderr).toContain("note: the weights are those of task, bit for bit; this merge changed nothing");
+  const other = await write("other", "swap", "--task", "task", "--language", "language", "--bottom", "1", "--top", "0");
+  expect(other.equals("task")).toBe(false);
+  expect(other.stderr).not.toContain("changed nothing");
+  const all = await layergraft(["swap", "--task", "task", "--language", "task", "--out", "twice", "--json"], {
+    cwd: root,
+  });
+  expect(JSON.parse(all.stdout)).toMatchObject({ equalTo: "task" });
+  const mean = await layergraft(["soup", "--model", "task", "--model", "base", "--out", "mean", "--json"], {
+    cwd: root,
+  });
+  expect(JSON.parse(mean.stdout)).toMatchObject({ equalTo: null });
+});
+
 describe("layergraft revert", () => {
   it("says what share stays the expert's", async () => {
     const args = ["revert", "--expert", "task", "--base", "base"];
@@ -189,6 +227,7 @@ describe("layergraft revert", () => {
     const rows = await layergraft([...args, "--rows-below", "0.02", "--rows", "output", "--out", "r2"], { cwd: root });
     expect(rows.stderr).toMatch(/measure rows of task|measure rows of expert/);
     expect(rows.stderr).toMatch(/\d+\.\d% of the parameters stay the expert's/);
+    expect(rows.stderr).not.toMatch(/changed nothing/);
     const complement = await layergraft([...args, "--parts", "mlp", "--keep", "--dry-run"], { cwd: root });
     expect(complement.stdout).toMatch(/Revert: mlp kept, the rest back to the base/);
   });

@@ -146,6 +146,9 @@ export async function runMerge(
       `${formatPercent(result.changedShare)} of the parameters stay the expert's; the others are the base's`,
     );
   }
+  if (result.equalTo !== null && opened.plan.sources.length > 1) {
+    info(options, `note: the weights are those of ${result.equalTo}, bit for bit; this merge changed nothing`);
+  }
   if (result.alreadyComplete) print(`${options.out} is already complete`);
   else {
     print(

@@ -32,6 +32,7 @@ import { type AdapterPlan, type FactorStep, planAdapter } from "../plan/adapter-
 import type { Plan } from "../plan/plan.js";
 import { type OpenedPlan, pinsOf } from "../plan/planner.js";
 import { factorBytes, tensorBytes, writeFactors } from "./adapter-factors.js";
+import { equalSource } from "./equal-source.js";
 import { modelCard } from "./model-card.js";
 import { placeOf, provenanceOf } from "./provenance.js";
 import { changedShare } from "./summary.js";
@@ -66,6 +67,8 @@ export interface ExecuteResult {
   readonly measured: Readonly<Record<string, readonly number[]>>;
   /** For revert: share of the parameters that stay the expert's. Null for other methods. */
   readonly changedShare: number | null;
+  /** Name of a source on the disk with the same weights, bit for bit: the merge changed nothing. Null for others. */
+  readonly equalTo: string | null;
   /** Whether an interrupted run was resumed. */
   readonly resumed: boolean;
   /** Whether the folder was already complete and nothing was written. */
@@ -172,10 +175,12 @@ class Execution {
         ...overflowWarnings(overflows, "Use the dtype bfloat16."),
         ...(await this.#finish(measured)),
       ];
+      const names = this.#layout.shards.map(({ name }) => name);
+      const equalTo = this.#adapter ? null : await equalSource(this.#opened, measured, this.#folder.path, names);
       const { factors = [] } = this.#adapter ?? {};
       const bytesRead = factors.reduce((sum, step) => sum + factorBytes(step), outcome.bytesRead);
       const bytesWritten = factors.reduce((sum, step) => sum + tensorBytes(step), outcome.bytesWritten);
-      return this.#result(measured, { warnings, bytesRead, bytesWritten, resumed: earlier !== undefined });
+      return this.#result(measured, { warnings, equalTo, bytesRead, bytesWritten, resumed: earlier !== undefined });
     } catch (error) {
       throw await this.#folder.abandon(error);
     }
@@ -289,7 +294,7 @@ class Execution {
       ...{ bytesRead: 0, bytesWritten: 0, bytesFetched: this.#fetched() - this.#fetchedBefore },
       measured: Object.fromEntries(measured),
       changedShare: changedShare(this.#plan, found),
-      ...{ resumed: false, alreadyComplete: false, warnings: [] },
+      ...{ equalTo: null, resumed: false, alreadyComplete: false, warnings: [] },
       ...of,
     };
   }
