@@ -29,6 +29,10 @@ export default defineConfig({
     // npm test leaves these out; npm run test:slow runs them.
     tags: [
       { name: "slow", description: "statistics, large tensors, the commands of README and guides, the demo, kills" },
+      {
+        name: "python",
+        description: "needs LAYERGRAFT_PYTHON, an interpreter with what assets/trl/requirements.txt lists",
+      },
     ],
     testTimeout: 180_000,
     hookTimeout: 60_000,

@@ -1,13 +1,15 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { parse as parseYaml } from "yaml";
 import { z } from "zod";
 import { temporaryFolder } from "../../test/support/checkpoints.js";
 import { RecipeError } from "../core/index.js";
 import { checkSchema, formatProblem } from "./check-schema.js";
 import { jsonSchemaOf, schemaFields, writtenAs } from "./schema-fields.js";
 import { checkSettings, readSettingsText } from "./settings-file.js";
-import { parseSettings } from "./yaml.js";
+import { parseSettings, yamlText } from "./yaml.js";
 
 const inner = z.strictObject({ rate: z.number().min(0).max(1).default(0.5).describe("how fast") });
 const schema = z.strictObject({
@@ -163,4 +165,49 @@ it("reads a file as UTF-8, or UTF-16 with its mark", async () => {
     writeFileSync(file, "\ufeffmethod: soup # é\n", encoding);
     expect(await readSettingsText(file, "recipe")).toBe("method: soup # é\n");
   }
+});
+
+describe("yamlText", () => {
+  const TEXTS = [
+    "no",
+    "NO",
+    "y",
+    "On",
+    "off",
+    "null",
+    "~",
+    "1_000",
+    "010",
+    "0o17",
+    "1:30",
+    "2026-01-31",
+    "1e5",
+    "0x_1f",
+    ".inf",
+    "<<",
+    "",
+  ];
+
+  it("is read alike by YAML 1.1 and 1.2, also texts that either takes for something else", () => {
+    const text = fc.oneof(fc.constantFrom(...TEXTS), fc.stringMatching(/^[-+0-9._:eExoTZ]{1,12}$/), fc.string());
+    const value = fc.oneof(text, fc.integer(), fc.boolean(), fc.constant(null), fc.array(fc.integer()));
+    fc.assert(
+      fc.property(
+        fc.dictionary(
+          text.filter((key) => key !== "__proto__"),
+          value,
+        ),
+        (written) => {
+          const found = yamlText(written);
+          expect(parseYaml(found, { version: "1.1" })).toEqual(written);
+          expect(parseYaml(found)).toEqual(written);
+        },
+      ),
+    );
+  });
+
+  it("writes a list of numbers on one line, and no aliases", () => {
+    const rule = { weight: [0.5, 1] };
+    expect(yamlText({ a: rule, b: rule })).toBe("a:\n  weight: [0.5, 1]\nb:\n  weight: [0.5, 1]\n");
+  });
 });

@@ -1,5 +1,5 @@
 // What is handed to TRL: every sequence, label and group by value, and what is refused by name. That its Python really
-// trains, to the weights of plain PyTorch, is checked by hand: test/reference/check_trl.py.
+// trains: test/trl-python.test.ts, and to the weights of plain PyTorch by hand, test/reference/check_trl.py.
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -168,10 +168,15 @@ describe("writeTrlRun", () => {
 
   it("writes the configuration of accelerate: alone, and sharded", async () => {
     await write();
-    expect(parse(await text(TRL_FILES.accelerate))).toMatchObject({ distributed_type: "NO", num_processes: 1 });
+    // As PyYAML reads it, for which an unquoted no is false.
+    const read = (written: string): unknown => parse(written, { version: "1.1" });
+    expect(read(await text(TRL_FILES.accelerate))).toEqual({
+      ...{ compute_environment: "LOCAL_MACHINE", distributed_type: "NO", mixed_precision: "no" },
+      ...{ num_machines: 1, num_processes: 1, machine_rank: 0, main_training_function: "main" },
+    });
     const cluster = { processes: 2, machines: 2, precision: "bfloat16" as const };
     await write({}, { folder: join(root, "run2"), cluster });
-    expect(parse(await readFile(join(root, "run2", TRL_FILES.accelerate), "utf8"))).toMatchObject({
+    expect(read(await readFile(join(root, "run2", TRL_FILES.accelerate), "utf8"))).toMatchObject({
       ...{ distributed_type: "FSDP", num_processes: 4, num_machines: 2, mixed_precision: "bf16" },
       fsdp_config: { fsdp_version: 2 },
     });
