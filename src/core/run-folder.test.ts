@@ -68,6 +68,27 @@ describe("writeFolder", () => {
 });
 
 describe("RunFolder", () => {
+  it("is locked until it has its name, as another run would empty it", async () => {
+    const folder = new RunFolder(out);
+    await folder.open();
+    writeFileSync(join(folder.partial, "file"), "1");
+    // Left by a killed run: its removal takes a while.
+    for (let i = 0; i < 500; i++) mkdirSync(join(`${out}.layergraft-replaced`, `${i}`), { recursive: true });
+    let ended = false;
+    const committed = folder.commit().finally(() => {
+      ended = true;
+    });
+    const codes = new Set<unknown>();
+    while (!ended) {
+      const another = takeLock(folder.partial).then(() => "taken");
+      codes.add(await another.catch((error: NodeJS.ErrnoException) => error.code));
+    }
+    await committed;
+    expect(codes).toContain("locked");
+    expect(codes).not.toContain("taken");
+    expect(readdirSync(out)).toEqual(["file"]);
+  });
+
   it("keeps the files of an earlier run only to resume, without half-written ones", async () => {
     const folder = new RunFolder(out);
     await folder.open();

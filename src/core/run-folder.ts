@@ -67,13 +67,15 @@ export class RunFolder {
       await syncFile(join(entry.parentPath, entry.name), "r");
     }
     for (const name of await readdir(this.partial)) {
-      if (PRIVATE.test(name)) await rm(join(this.partial, name), { force: true });
+      if (PRIVATE.test(name) && name !== LOCK_FILE) await rm(join(this.partial, name), { force: true });
     }
-    await this.close();
     await syncFolder(this.partial);
     await rm(this.#replaced, { recursive: true, force: true });
     if (isTaken) await rename(this.path, this.#replaced);
     await rename(this.partial, this.path);
+    // Locked until here, as another run would empty the folder.
+    await rm(join(this.path, LOCK_FILE), { force: true });
+    await this.close();
     await syncFolder(dirname(this.path));
     await rm(this.#discarded, { recursive: true, force: true });
     if (isTaken) await rename(this.#replaced, this.#discarded);
@@ -137,7 +139,7 @@ export async function checkFolderOutput(
     if (isSystemError(error, "ENOTDIR")) throw new OutputError(`${out} is not a folder`, where);
     throw error;
   });
-  const foreign = names.filter((name) => !files.includes(name));
+  const foreign = names.filter((name) => !files.includes(name) && !PRIVATE.test(name));
   if (foreign.length > 0) {
     throw new OutputError(`${out} contains other files (${formatSome(foreign)}), so it is not replaced`, where);
   }

@@ -81,7 +81,7 @@ export class OutputFolder extends RunFolder {
       names &&
       (names.length === 0 ||
         names.includes(STATE_FILE) ||
-        names.includes(LOCK_FILE) ||
+        names.some((name) => name.startsWith(LOCK_FILE)) ||
         (await this.planDigest(this.partial)) === planDigest);
     if (isOurs) return true;
     throw new OutputError(
