@@ -1,6 +1,6 @@
-import { mkdir, readFile, rm, rmdir } from "node:fs/promises";
+import { mkdir, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
-import { isObject, isSystemError, writeFileAtomically } from "../core/index.js";
+import { isObject, readJsonObject, writeFileAtomically } from "../core/index.js";
 import { csvLines, latexText, pageMarkdown, reportPage, type Table, tablesOf } from "../report/index.js";
 import { experimentPage } from "./page.js";
 import { RECIPES, VARIANTS } from "./recipes.js";
@@ -59,13 +59,7 @@ const csvText = (table: Table) => `${csvLines(table).join("\n")}\n`;
 
 /** The files and variants of the previous report. Its data may have been edited; these names must not leave the folder. */
 async function readBefore(file: string): Promise<Readonly<Record<"files" | "variants", readonly string[]>>> {
-  let report: unknown;
-  try {
-    report = JSON.parse(await readFile(file, "utf8"));
-  } catch (error) {
-    if (!isSystemError(error, "ENOENT") && !(error instanceof SyntaxError)) throw error;
-  }
-  const { files, variants } = isObject(report) ? report : {};
+  const { files, variants }: Record<string, unknown> = await readJsonObject(file).catch(() => ({}));
   const named = (list: unknown, pattern: RegExp): string[] =>
     (Array.isArray(list) ? list : []).filter((name) => typeof name === "string" && pattern.test(name));
   const ids = (Array.isArray(variants) ? variants : []).map((one: unknown) => (isObject(one) ? one.id : undefined));

@@ -286,6 +286,18 @@ describe("jobs that Slurm has forgotten", () => {
     await executor.close();
   });
 
+  it.each(['{"code":', "[]", ""])("are lost if their exit code is damaged: %s", async (text) => {
+    const slurm = new FakeSlurm();
+    const step = makeStep();
+    const { executor, finished, until } = open(slurm);
+    await executor.start([step]);
+    slurm.end("100", step, 1);
+    writeFileSync(join(step.folder, "exit.json"), text);
+    await until(1);
+    expect(finished[0]).toMatchObject({ outcome: "lost", reason: expect.stringContaining("it left no exit code") });
+    await executor.close();
+  });
+
   it("are lost, not failed, if they were stopped", async () => {
     const slurm = new FakeSlurm();
     const step = makeStep();

@@ -1,7 +1,7 @@
-import { readFile, rename } from "node:fs/promises";
+import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { isSystemError, LayergraftError, writeFileAtomically } from "../../core/index.js";
+import { isFile, LayergraftError, readJsonObject, writeFileAtomically } from "../../core/index.js";
 import type { StepKind } from "./step.js";
 
 /** In a step's folder; it exists only if the step is done. */
@@ -19,7 +19,7 @@ const item = z.object({
 
 const checkpoint = z.object({
   /** In the step's folder. */
-  path: z.string(),
+  path: z.string().refine((path) => !path.split(/[\\/]/).includes(".."), "leads out of the step's folder"),
   samples: z.number(),
   /** Whether it is an adapter to the base. */
   isAdapter: z.boolean().optional(),
@@ -94,13 +94,8 @@ export type EvaluationResult = Extract<StepResult, { kind: "evaluate" }>;
  */
 export async function readResult(folder: string, kind: StepKind): Promise<StepResult | undefined> {
   const path = join(folder, RESULT_FILE);
-  let text: string;
-  try {
-    text = await readFile(path, "utf8");
-  } catch (error) {
-    if (isSystemError(error, "ENOENT")) return undefined;
-    throw error;
-  }
+  // A pipe or a device could be read without end.
+  if (!(await isFile(path))) return undefined;
   const refuse = (why: string, cause?: unknown) =>
     new LayergraftError(
       "result",
@@ -110,10 +105,10 @@ export async function readResult(folder: string, kind: StepKind): Promise<StepRe
     );
   let result: StepResult;
   try {
-    result = resultSchema.parse(JSON.parse(text));
+    result = resultSchema.parse(await readJsonObject(path));
   } catch (error) {
     const [issue] = error instanceof z.ZodError ? error.issues : [];
-    throw refuse(issue ? `${issue.path.join(".") || "value"}: ${issue.message}` : "not valid JSON", error);
+    throw refuse(issue ? `${issue.path.join(".")}: ${issue.message}` : (error as Error).message, error);
   }
   if (result.kind !== kind) throw refuse(`its kind is ${result.kind}; expected ${kind}`);
   return result;

@@ -1,8 +1,8 @@
 // The state of a step, from its folder: a result if it is done, otherwise how the last attempt went.
-import { readFile, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { writeFileAtomically } from "../../core/index.js";
+import { readJsonObject, writeFileAtomically } from "../../core/index.js";
 import type { ModelSource, Step } from "./step.js";
 
 const ATTEMPT_FILE = "attempt.json";
@@ -31,7 +31,7 @@ export type StepState =
 /** How the last attempt went; undefined if there was none, or the file is damaged. */
 export async function readAttempt(folder: string): Promise<Attempt | undefined> {
   try {
-    return attemptSchema.parse(JSON.parse(await readFile(join(folder, ATTEMPT_FILE), "utf8")));
+    return attemptSchema.parse(await readJsonObject(join(folder, ATTEMPT_FILE)));
   } catch {
     return undefined;
   }
