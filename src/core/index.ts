@@ -62,6 +62,7 @@ export {
   shorten,
 } from "./format.js";
 export { groupBy } from "./group.js";
+export { endWithParent, startGuarded } from "./guard/child.js";
 export { GuardError, guarded, guardedPatterns } from "./guard/index.js";
 export { type Difference, defined, differencesOf, isDeeperThan, isObject, mergeObjects, own } from "./json.js";
 export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./languages.js";

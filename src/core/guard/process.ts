@@ -1,5 +1,5 @@
 // Entry of the guarded process, which runs one call after another.
-import { Worker } from "node:worker_threads";
+import { endWithParent } from "./child.js";
 import type { GuardedCall, GuardedOutcome } from "./index.js";
 
 /** Most characters and entries of a result: more than any text that a model reads. */
@@ -29,9 +29,4 @@ async function outcomeOf({ module, name, args }: GuardedCall): Promise<GuardedOu
 process.on("message", (call: GuardedCall) => {
   void outcomeOf(call).then((outcome) => process.send?.(outcome));
 });
-// Ctrl-C reaches the whole process group; the caller decides.
-process.on("SIGINT", () => {});
-process.on("disconnect", () => process.exit());
-// A running call delays "disconnect", so a thread checks whether the caller was killed.
-const watch = `setInterval(() => process.ppid === ${process.ppid} || process.kill(process.pid, "SIGKILL"), 500)`;
-new Worker(watch, { eval: true, execArgv: [] }).unref();
+endWithParent();

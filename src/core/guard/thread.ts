@@ -1,7 +1,7 @@
 // Entry of the thread between the waiting caller and the guarded process, which it starts, times and ends.
-import { type ChildProcess, fork } from "node:child_process";
-import { createRequire } from "node:module";
+import type { ChildProcess } from "node:child_process";
 import { type MessagePort, workerData } from "node:worker_threads";
+import { startGuarded } from "./child.js";
 import type { GuardedCall, GuardedOutcome } from "./index.js";
 
 const TICK_MS = 20;
@@ -19,14 +19,7 @@ function answer(outcome: GuardedOutcome): void {
 }
 
 function start(): ChildProcess {
-  const { NODE_OPTIONS: _, ...env } = process.env;
-  const child = fork(createRequire(import.meta.url).resolve("#guard-process"), {
-    execArgv: [`--max-old-space-size=${mebibytes}`],
-    env,
-    serialization: "advanced",
-    // V8 prints a long report when it runs out of memory.
-    stdio: ["ignore", "ignore", "ignore", "ipc"],
-  });
+  const child = startGuarded("#guard-process", mebibytes);
   child.on("message", (message: "begun" | GuardedOutcome) => {
     if (message === "begun") time(child);
     else answer(message);
@@ -37,7 +30,6 @@ function start(): ChildProcess {
     answer(outcome);
   };
   child.on("error", ({ message }) => failed({ broken: `the guarded process failed: ${message}` }));
-  // Status 1 is a failed start. V8 out of memory is a signal, or status 134 on Windows.
   child.on("exit", (code) =>
     failed(code === 1 ? { broken: "the guarded process does not start" } : { exceeded: "memory" }),
   );

@@ -4,8 +4,8 @@ import { createGunzip } from "node:zlib";
 import { CancelledError, isAnySystemError, withFile } from "../../core/index.js";
 import { readDelimited } from "./delimited.js";
 import { type Format, formatOfName } from "./files.js";
+import { readParquet } from "./guarded-parquet.js";
 import { readJson, readJsonLines, readText } from "./json-array.js";
-import { readParquet } from "./parquet.js";
 import { type BadRow, badRowError, DataError, type FileReader, type Row, type RowBatch } from "./row.js";
 
 export { FORMATS, type Format, formatOfName, localFiles } from "./files.js";

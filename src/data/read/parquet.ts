@@ -31,7 +31,7 @@ const REASONS: ReadonlyMap<unknown, string> = new Map([
  * @param columns the columns to read, if the file has them. Default: all
  * @throws DataError if the file is not parquet, is damaged, or a row group is too large to hold
  */
-export async function* readParquet(file: string, columns?: readonly string[]): FileReader {
+export async function* decodeParquet(file: string, columns?: readonly string[]): FileReader {
   const handle = await open(file, "r");
   try {
     const { size } = await handle.stat();

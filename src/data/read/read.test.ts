@@ -9,8 +9,10 @@ import { parquetWriteBuffer } from "hyparquet-writer";
 import { afterAll, describe, expect, it } from "vitest";
 import { readDelimited, splitQuoted } from "./delimited.js";
 import { formatOfName, isDataName, localFiles, matcherOf } from "./files.js";
+import { readParquet } from "./guarded-parquet.js";
 import { type BadRow, type ReadOptions, type Row, readRows } from "./index.js";
 import { readJson } from "./json-array.js";
+import { decodeParquet } from "./parquet.js";
 import type { FileReader, RowBatch } from "./row.js";
 
 const FIXTURES = join(import.meta.dirname, "../../../test/fixtures/data");
@@ -90,6 +92,51 @@ describe("parquet", () => {
     await expect(rowsOf(write("parquet", broken))).rejects.toThrow(/parquet/);
   });
 
+  /** A run of nulls of any length takes six bytes of a page, whatever its header and the footer say. */
+  function nulls(rows: number, claimed: number, run: number): Buffer {
+    const varint = (value: number): number[] =>
+      value < 128 ? [value] : [(value % 128) + 128, ...varint(Math.floor(value / 128))];
+    const i32 = (step: number, value: number) => [step * 16 + 5, ...varint(2 * value)];
+    const i64 = (step: number, value: number) => [step * 16 + 6, ...varint(2 * value)];
+    const text = (value: string) => [value.length, ...Buffer.from(value)];
+    const levels = [...varint(run * 2), 0];
+    const page = [levels.length, 0, 0, 0, ...levels];
+    const pageHeader = [...i32(1, page.length), ...i32(1, page.length)];
+    const header = [...i32(1, 0), ...pageHeader, 0x2c, ...i32(1, claimed), ...i32(1, 0), ...i32(1, 3)];
+    header.push(...i32(1, 3), 0, 0);
+    const bytes = header.length + page.length;
+    const column = [...i32(1, 6), 0x19, 0x15, 0, 0x19, 0x18, ...text("a"), ...i32(1, 0), ...i64(1, rows)];
+    column.push(...i64(1, bytes), ...i64(1, bytes), ...i64(2, 4), 0);
+    const schema = [0x48, ...text("schema"), ...i32(1, 1), 0, ...i32(1, 6), ...i32(2, 1), 0x18, ...text("a"), 0];
+    const group = [0x19, 0x1c, ...i64(2, 4), 0x1c, ...column, 0, ...i64(1, 10), ...i64(1, rows), 0];
+    const footer = [...i32(1, 1), 0x19, 0x2c, ...schema, ...i64(1, rows), 0x19, 0x1c, ...group, 0];
+    return Buffer.from([
+      ...Buffer.from("PAR1"),
+      ...header,
+      ...page,
+      ...footer,
+      footer.length,
+      0,
+      0,
+      0,
+      ...Buffer.from("PAR1"),
+    ]);
+  }
+
+  it("bounds what a few bytes can claim", { tags: ["slow"] }, async () => {
+    expect(await rowsOf(write("parquet", nulls(3, 3, 3)))).toEqual([{ a: null }, { a: null }, { a: null }]);
+    const limits = { mebibytes: 64, seconds: 60 };
+    for (const bomb of [nulls(2e9, 2e9, 2e9), nulls(3, 2e9, 2e9), nulls(3, 3, 1e9)]) {
+      const file = write("parquet", bomb);
+      await expect(collect(readParquet(file, undefined, limits))).rejects.toThrow(
+        /\.parquet needs more than 64 MiB of memory to decode\. Write it again/,
+      );
+    }
+    await expect(
+      collect(readParquet(write("parquet", nulls(3, 3, 3)), undefined, { ...limits, seconds: 0 })),
+    ).rejects.toThrow(/needs more than 0 s to decode/);
+  });
+
   it("never hangs or crashes on flipped bytes", async () => {
     const whole = readFileSync(join(FIXTURES, "none.parquet"));
     await fc.assert(
@@ -97,7 +144,7 @@ describe("parquet", () => {
         const broken = Buffer.from(whole);
         broken[at] = (broken[at] ?? 0) ^ flip;
         try {
-          await rowsOf(write("parquet", broken), { onBadRow: "skip" });
+          await collect(decodeParquet(write("parquet", broken)));
         } catch (error) {
           expect(error).toMatchObject({ name: "DataError" });
         }
