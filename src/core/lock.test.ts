@@ -1,5 +1,5 @@
 // Locks: who gets them, from whom, and what the others are told.
-import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -29,6 +29,12 @@ describe("the lock", () => {
     await (await takeLock(folder)).release();
     writeFileSync(lockFile(), JSON.stringify({ host: hostname(), pid, born: "not then" }));
     await (await takeLock(folder)).release();
+  });
+
+  it("is abandoned if it is a link to a device, which has no end", async () => {
+    symlinkSync("/dev/zero", lockFile());
+    await (await takeLock(folder)).release();
+    expect(readdirSync(folder)).toEqual([]);
   });
 
   it("of another machine is abandoned after a long silence", async () => {

@@ -6,6 +6,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { CancelledError, isSystemError, LayergraftError } from "./errors.js";
+import { isFile } from "./files.js";
 import { formatDuration } from "./format.js";
 import { processStat } from "./process-stat.js";
 
@@ -119,7 +120,7 @@ interface Found {
 
 async function readLock(path: string): Promise<Found | undefined> {
   try {
-    const text = await readFile(path, "utf8");
+    const text = await textOf(path);
     const seconds = (Date.now() - (await stat(path)).mtimeMs) / 1000;
     const holder = parseHolder(text);
     const isAbandoned = holder ? await isGone(holder, seconds) : seconds > HEARTBEAT;
@@ -128,6 +129,11 @@ async function readLock(path: string): Promise<Found | undefined> {
     if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return undefined; // none, or just released
     throw error;
   }
+}
+
+/** The text of a lock. Folders of strangers may have a link to a device in its place, which has no end. */
+async function textOf(path: string): Promise<string> {
+  return (await isFile(path)) ? readFile(path, "utf8") : "";
 }
 
 /** A hard link makes the lock complete at once. Without links (exFAT), only one process can create the file. */
@@ -185,7 +191,7 @@ async function removeStale(path: string, text: string): Promise<void> {
     if (isSystemError(error, "ENOENT")) return; // another process was faster
     throw error;
   }
-  if ((await readFile(aside, "utf8")) !== text) await link(aside, path).catch(() => undefined);
+  if ((await textOf(aside)) !== text) await link(aside, path).catch(() => undefined);
   await rm(aside, { force: true });
 }
 
