@@ -21,6 +21,7 @@ export {
   compareCheckpoints,
   type TensorComparison,
 } from "./measurements/compare-checkpoints.js";
+export { CUT, type CutMeasurement, type KeptShare, keptShares } from "./measurements/cut.js";
 export { GATE_MODES, type GateMode, type GatesMeasurement, type MeasureGates } from "./measurements/gates.js";
 export {
   type Measurement,

@@ -86,6 +86,7 @@ export {
   storedTerms,
   type Target,
   type Term,
+  type TiesJob,
 } from "./streaming/program.js";
 export { countFetched } from "./streaming/remote-ranges.js";
 export {

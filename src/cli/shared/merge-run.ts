@@ -26,7 +26,7 @@ import {
   summarizePlan,
 } from "../../merge/index.js";
 import { layerStrip, type Palette } from "../../report/index.js";
-import { type MeasureGates, pinsOfRun } from "../../values/index.js";
+import { type KeptShare, type MeasureGates, pinsOfRun } from "../../values/index.js";
 import type { HubAccess } from "../../weights/index.js";
 import { DOWNLOAD_HELP, hubAccess } from "./hub-access.js";
 import {
@@ -140,6 +140,7 @@ export async function runMerge(
     const owned = measuredOwnership(opened.plan, new Map(Object.entries(result.measured)));
     info(options, ["", ...layerStrip(named(owned, opened.plan), paletteFor(process.stderr)), ""].join("\n"));
   }
+  for (const note of describeKept(result.kept, opened.plan)) info(options, note);
   if (result.changedShare !== null) {
     info(
       options,
@@ -242,6 +243,19 @@ function describeMeasured(
     const weight = isOneAverage ? `, weight ${(1 / value / sum).toFixed(3)}` : "";
     return `${id}: ${value.toExponential(3)}${weight}`;
   });
+}
+
+/** The note about thresholds that keep at least a point more than the recipe asks for. */
+function describeKept(kept: readonly KeptShare[], plan: OpenedPlan["plan"]): string[] {
+  const more = kept.filter((one) => one.kept - one.asked > 0.01);
+  if (more.length === 0) return [];
+  const labels = sourceLabels(plan);
+  const whose = (of: readonly string[]) => of.map((label) => labels.get(label) ?? label).join(" and ");
+  const shares = more.map(
+    (one) => `${formatPercent(one.kept)} of the changes of ${whose(one.of)} instead of ${formatPercent(one.asked)}`,
+  );
+  const cut = "cutoff" in methodOf(plan.recipe).schema.shape ? " Set cutoff: exact for the exact share." : "";
+  return [`note: keeps ${shares.join(" and ")}, because all changes that equal the threshold are kept.${cut}`];
 }
 
 /** The ownership with displayed names of sources. */

@@ -170,7 +170,7 @@ parameters: { lambda: [{ filter: lm_head, value: 2 }], normalize: [true] }
         { model: "a", weight: 1, density: { gradient: [1, 0.25] } },
         { model: "b", weight: [{ tensors: "*mlp*", value: 0.5 }, { value: 0 }], density: 1 },
       ],
-      ...{ base: "base", trim: "tensor", normalize: true, tokenizer_from: "base" },
+      ...{ base: "base", trim: "tensor", cutoff: "exact", normalize: true, tokenizer_from: "base" },
       lambda: [{ tensors: "*lm_head*", value: 2 }, { value: 1 }],
     });
     const { tensors } = await merge(text);

@@ -40,6 +40,8 @@ export interface Translation {
 
 const SHARE: Range = { low: 0, high: 1 };
 const SIZE: Range = { low: -1e9, high: 1e9 };
+/** mergekit cuts at a number of elements. */
+const EXACT = { cutoff: "exact" };
 const WEIGHT: Wanted = { name: "weight", range: SIZE };
 
 /** Methods by mergekit's name. */
@@ -53,11 +55,16 @@ export const TRANSLATIONS: Readonly<Record<string, Translation>> = {
     make: nuslerp,
   },
   task_arithmetic: taskVectors("task_arithmetic", {}),
-  ties: taskVectors("ties", { own: { density: 1 }, normalize: true, fixed: { trim: "tensor" }, rescale: false }),
+  ties: taskVectors("ties", {
+    own: { density: 1 },
+    normalize: true,
+    fixed: { trim: "tensor", ...EXACT },
+    rescale: false,
+  }),
   dare_linear: taskVectors("dare_linear", { own: { density: 1 }, rescale: true }),
   dare_ties: taskVectors("dare_ties", { own: { density: 1 }, rescale: true }),
-  breadcrumbs: taskVectors("breadcrumbs", { own: { density: 1, gamma: 0.01 }, rescale: false }),
-  breadcrumbs_ties: taskVectors("breadcrumbs_ties", { own: { density: 1, gamma: 0.01 }, rescale: false }),
+  breadcrumbs: taskVectors("breadcrumbs", { own: { density: 1, gamma: 0.01 }, fixed: EXACT, rescale: false }),
+  breadcrumbs_ties: taskVectors("breadcrumbs_ties", { own: { density: 1, gamma: 0.01 }, fixed: EXACT, rescale: false }),
   della: taskVectors("della", { own: { density: 1, epsilon: 0.15 }, normalize: true, rescale: true }),
   della_linear: taskVectors("della_linear", { own: { density: 1, epsilon: 0.15 }, rescale: true }),
   model_stock: { own: [], common: ["filter_wise"], isRounded: true, make: modelStock },
@@ -254,7 +261,7 @@ function arceeFusion(slice: SliceMerge): SourceRecipe | undefined {
 
 function sce(slice: SliceMerge): SourceRecipe | undefined {
   const select = slice.common({ name: "select_topk", fallback: 1, range: { ...SHARE, clamps: true } });
-  return onBase(slice, "sce", { select });
+  return onBase(slice, "sce", { select, ...EXACT });
 }
 
 function nearswap(slice: SliceMerge): SourceRecipe | undefined {

@@ -10,7 +10,7 @@ export const arceeFusion = defineMethod({
   title: "Arcee fusion",
   summary: "Adds the most important changes of a model, by size and by the divergence of their row, to a base.",
   formula:
-    "theta_base + tau where I >= Q2 + 1.5 (Q3 - Q1), I = |tau| KL(softmax(theta) || softmax(theta_base)) with the divergence of the row, Q its quartiles over the tensor",
+    "theta_base + tau where I >= Q2 + 1.5 (Q3 - Q1), I = |tau| KL(softmax(theta) || softmax(theta_base)) with the divergence of the row, Qk the importance at rank int(k (n - 1) / 4) of the tensor's n, ascending from 0",
   reference: "mergekit, method arcee_fusion",
   fields: () => ({
     expert: sourceField("the model whose changes are taken"),

@@ -2,7 +2,15 @@
 import { elementCount } from "../../core/index.js";
 import type { Value } from "../../values/index.js";
 import type { PlanContext } from "./operand.js";
-import { type Change, rescaleField, sparsifyingMethod } from "./task-vectors.js";
+import {
+  type Change,
+  type Cutoff,
+  cutMeasurement,
+  cutoffField,
+  rescaleField,
+  sparsifyingMethod,
+  within,
+} from "./task-vectors.js";
 
 const common = {
   symbol: "b",
@@ -14,7 +22,7 @@ const common = {
     density: [1, "share of the changes to keep"],
     gamma: [0.01, "share of the largest changes to drop; at most 1 - density"],
   },
-  fields: () => ({ rescale: rescaleField }),
+  fields: () => ({ rescale: rescaleField, cutoff: cutoffField }),
   sparsify: dropByRank,
 } as const;
 
@@ -37,7 +45,7 @@ export const breadcrumbsTies = sparsifyingMethod("elected", {
 function dropByRank(
   { name, tensor, expert, delta }: Change,
   { density, gamma }: { readonly density: number; readonly gamma: number },
-  _: object,
+  { cutoff }: { readonly cutoff?: Cutoff },
   context: PlanContext,
 ): Value {
   const n = elementCount(tensor.shape);
@@ -47,13 +55,13 @@ function dropByRank(
   const bottom = n - kept - top;
   if (kept === n) return delta;
   if (kept === 0) return { sum: [{ weight: 0, value: delta }] };
-  const { measured } = context.measure({
+  const cut = cutMeasurement(cutoff, {
     id: `changes of rank ${bottom} to ${n - top - 1} of ${name} of ${expert.label}`,
-    kind: "order",
     label: `the order of the changes of ${expert.label}`,
     values: [delta],
-    ranks: [bottom, n - top - 1],
+    of: [expert.label],
+    keep: kept,
+    ...(top > 0 ? { above: top } : {}),
   });
-  const [low, high] = [bottom > 0 ? { measured } : 0, top > 0 ? { measured, at: 1 } : Number.MAX_VALUE];
-  return { op: "trim", of: [delta], low, high };
+  return within(cut, 0, delta, context);
 }

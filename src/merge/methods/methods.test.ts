@@ -8,6 +8,7 @@ import {
   addChanges,
   arceeFusion,
   at,
+  type Changes,
   changesOf,
   choose,
   consensus,
@@ -40,13 +41,17 @@ import {
   type Tensor,
   tensorOf,
   trim,
+  trimExactly,
 } from "./reference.test-util.js";
 
 const bench = new Bench();
 const LAYERS = 2;
 
-const check = async (recipe: RecipeInput, wanted: Expectation) =>
-  expectMerged((await bench.merge(recipe)).tensors, wanted);
+const check = async (recipe: RecipeInput, wanted: Expectation) => {
+  const result = await bench.merge(recipe);
+  expectMerged(result.tensors, wanted);
+  return result;
+};
 
 type Written = Extract<RecipeInput, { method: "nearswap" }>["t"];
 type Test = (name: string) => boolean;
@@ -255,12 +260,16 @@ const inDType = (dtype: "BF16" | "F16" | "F32") => () => {
     await check({ method: "ties", base, models, density: 0.3, trim: "tensor" }, wanted);
   });
 
-  it("ties, breadcrumbs and sce keep all elements tied with the last kept one", async () => {
-    // Changes of sizes 1, 2, 3 and 4 in turn, whose signs cancel out in every third element.
-    const sizeOf = (i: number) => ((i * 7) % 4) + 1;
+  // Changes of sizes 1, 2, 3 and 4 in turn, whose signs cancel out in every third element.
+  const sizeOf = (i: number) => ((i * 7) % 4) + 1;
+  const tiedFamily = () => {
     const elementOf = (expert: number | "base", _: number, i: number) =>
       expert === "base" ? 0.5 : 0.5 + sizeOf(i) * (expert === 0 || i % 3 ? 0.25 : -0.25) * (i % 2 ? 1 : -1);
-    const { experts, base, origin, models, changes } = await family(bench, [1, 1], { dtype, elementOf });
+    return family(bench, [1, 1], { dtype, elementOf });
+  };
+
+  it("ties, breadcrumbs and sce keep all elements tied with the last kept one", async () => {
+    const { experts, base, origin, models, changes } = await tiedFamily();
     for (const least of [4, 3]) {
       const density = least === 4 ? 0.1 : 0.3;
       const kept = changes.map((one) => mapChanges(one, (values) => values.map((x, i) => (sizeOf(i) < least ? 0 : x))));
@@ -274,6 +283,56 @@ const inDType = (dtype: "BF16" | "F16" | "F32") => () => {
       { method: "sce", base, models: experts, select: 0.3 },
       sce(models, origin, () => 0.3),
     );
+  });
+
+  it("ties, breadcrumbs and sce keep exactly the share with cutoff: exact", async () => {
+    const { experts, base, origin, models, changes } = await tiedFamily();
+    for (const [density, trim] of [
+      [0.1, "model"],
+      [0.3, "model"],
+      [0.6, "tensor"],
+      [0, "tensor"],
+    ] as const) {
+      const kept = changes.map((one) => trimExactly(one, density, trim));
+      const wanted = addChanges(origin, kept, { elect: { tie: trim === "model" ? majority(kept) : 1 } });
+      const recipe = { method: "ties", base, models: experts, density, trim, cutoff: "exact" } as const;
+      const result = await check(recipe, wanted);
+      for (const share of result.kept) expect(share.kept).toBe(share.asked);
+    }
+    for (const [density, gamma] of [
+      [0.6, 0.2],
+      [0.05, 0.1],
+      [0.9, 0.1],
+    ] as const) {
+      const crumbed = changes.map((one) => crumbs(one, density, gamma, true));
+      const recipe = { method: "breadcrumbs", base, models: experts, density, gamma, cutoff: "exact" } as const;
+      await check(recipe, addChanges(origin, crumbed));
+    }
+    for (const select of [0.3, 0.6]) {
+      const wanted = sce(models, origin, () => select, 1, true);
+      await check({ method: "sce", base, models: experts, select, cutoff: "exact" }, wanted);
+    }
+  });
+
+  it("what a threshold keeps is counted, and zeros are not", async () => {
+    const { experts, base, changes } = await tiedFamily();
+    const shareOf = (own: Changes) => {
+      const values = [...own.values()].flat();
+      return values.filter((x) => x !== 0).length / values.length;
+    };
+    const keptBy = async (recipe: RecipeInput) => (await bench.merge(recipe)).kept.map(({ kept }) => kept);
+    const ties = { method: "ties", base, models: experts } as const;
+    expect(await keptBy({ ...ties, density: 0.3 })).toEqual(changes.map((one) => shareOf(trim(one, 0.3, "model"))));
+    const byTensor = changes.map((one) => shareOf(trim(one, 0.3, "tensor")));
+    expect(await keptBy({ ...ties, density: 0.3, trim: "tensor" })).toEqual(byTensor);
+    const crumbed = changes.map((one) => shareOf(crumbs(one, 0.6, 0.2)));
+    expect(await keptBy({ method: "breadcrumbs", base, models: experts, density: 0.6, gamma: 0.2 })).toEqual(crumbed);
+    const { kept } = await bench.merge({ ...ties, models: [base, experts[0]], density: 0.9 });
+    // The base has no changes, and an expert's are as many as asked for at most.
+    expect(kept).toEqual([
+      { of: ["models[0]"], asked: expect.closeTo(0.9, 3), kept: 0 },
+      { of: ["models[1]"], asked: expect.closeTo(0.9, 3), kept: shareOf(trim(changes[0], 0.9, "model")) },
+    ]);
   });
 
   it("breadcrumbs and breadcrumbs_ties", async () => {

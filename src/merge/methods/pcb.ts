@@ -1,7 +1,7 @@
 // PCB: weights each element of the changes by its size within its model and its agreement with the others, and keeps the top.
 import { z } from "zod";
 import { elementCount } from "../../core/index.js";
-import type { Value, Weight } from "../../values/index.js";
+import type { Measurement, Value, Weight } from "../../values/index.js";
 import { expertFields, lambdaField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { deltaOf, isMeasurable, requireBase } from "./operand.js";
@@ -30,31 +30,27 @@ export const pcb = defineMethod({
     const names = [...lead.tensors].filter(([, tensor]) => isMeasurable(tensor)).map(([name]) => name);
     const count = names.reduce((sum, name) => sum + elementCount(lead.tensors.get(name)?.shape ?? []), 0);
     const labels = `${models.map(({ label }) => label).join(", ")} from ${root.label}`;
-    const bounds = (what: string, model: string, values: Value[], ranks: number[]) => {
-      const { measured } = context.measure({
-        id: `${what} of ${model} among ${labels}`,
-        kind: "order",
-        label: what,
-        values,
-        ranks,
-      });
+    const bounds = (measurement: Measurement) => {
+      const { measured } = context.measure(measurement);
       return [{ measured }, { measured, at: 1 }] as const;
     };
     const sizes = models.map((model) => {
-      const ranks = [Math.floor(count * OUTLIERS), Math.floor(count * (1 - OUTLIERS) - 1)];
-      return bounds(
-        "the sizes of changes",
-        model.label,
-        names.map((name) => deltaOf(name, model, root)),
-        ranks,
-      );
+      const label = "the sizes of changes";
+      return bounds({
+        id: `${label} of ${model.label} among ${labels}`,
+        kind: "order",
+        label,
+        values: names.map((name) => deltaOf(name, model, root)),
+        ranks: [Math.floor(count * OUTLIERS), Math.floor(count * (1 - OUTLIERS) - 1)],
+      });
     });
     const compete = (of: readonly Value[], only: number, from: readonly Weight[], to: readonly Weight[]): Value => {
       return { op: "compete", of, low: sizes.map(([low]) => low), high: sizes.map(([, high]) => high), from, to, only };
     };
     const none = models.map(() => 0);
     const scores = models.map((model, i) => {
-      const of = names.map((name) =>
+      const label = `the scores, ratio ${recipe.ratio},`;
+      const values = names.map((name) =>
         compete(
           models.map((one) => deltaOf(name, one, root)),
           i,
@@ -62,10 +58,17 @@ export const pcb = defineMethod({
           none,
         ),
       );
-      return bounds(`the scores, ratio ${recipe.ratio},`, model.label, of, [
-        Math.floor(count * (1 - recipe.ratio)),
-        count - 1,
-      ]);
+      return bounds({
+        id: `${label} of ${model.label} among ${labels}`,
+        kind: "cut",
+        label,
+        values,
+        of: [model.label],
+        keep: count - Math.floor(count * (1 - recipe.ratio)),
+        above: 0,
+        isExact: false,
+        isOpen: true,
+      });
     });
     return mergeTaskVectors(recipe, sources, context, {
       join: (changes) =>

@@ -370,6 +370,23 @@ function largest(sizes: readonly number[], count: number, margin?: number): (siz
   return (size) => size >= threshold * (1 - SAME);
 }
 
+/** Marks `count` sizes after the `above` largest; of equal sizes the first are the larger. */
+export function exactly(sizes: readonly number[], count: number, above = 0): boolean[] {
+  const order = sizes.map((_, i) => i).toSorted((a, b) => (sizes[b] as number) - (sizes[a] as number) || a - b);
+  const kept = new Set(order.slice(above, above + count));
+  return sizes.map((_, i) => kept.has(i));
+}
+
+/** Keeps exactly the int(k n) largest, of all tensors together, in their order, or of each. */
+export function trimExactly(changes: Changes, share: number, of: "model" | "tensor"): Changes {
+  const mark = (sizes: readonly number[]) => exactly(sizes, Math.floor(share * sizes.length));
+  const marks = of === "model" ? mark([...changes.values()].flat().map(Math.abs)) : [];
+  return mapChanges(changes, (values) => {
+    const own = of === "model" ? marks.splice(0, values.length) : mark(values.map(Math.abs));
+    return values.map((x, i) => (own[i] ? x : 0));
+  });
+}
+
 /** Keeps the largest share, of all tensors together or of each. */
 export function trim(changes: Changes, share: Parameter, of: "model" | "tensor"): Changes {
   const all = of === "model" ? [...changes.values()].flat().map(Math.abs) : [];
@@ -382,11 +399,15 @@ export function trim(changes: Changes, share: Parameter, of: "model" | "tensor")
 }
 
 /** Drops the largest gamma and the smallest 1 - density - gamma of each tensor; where that is negative, fewer large ones. */
-export const crumbs = (changes: Changes, density: number, gamma: number): Changes =>
+export const crumbs = (changes: Changes, density: number, gamma: number, isExact = false): Changes =>
   mapChanges(changes, (values) => {
     const [n, sizes] = [values.length, values.map(Math.abs)];
     const kept = Math.floor(density * n);
     const top = Math.min(Math.floor(gamma * n), n - kept);
+    if (isExact) {
+      const marks = exactly(sizes, kept, top);
+      return values.map((x, i) => (marks[i] ? x : 0));
+    }
     if (kept === 0) return values.map(() => 0);
     const low = n - kept - top === 0 ? 0 : sizeAtRank(sizes, n - kept - top);
     const high = top === 0 ? Infinity : sizeAtRank(sizes, n - top - 1);
@@ -466,7 +487,13 @@ export const modelStock = (experts: readonly Model[], base: Model, rows = false)
   });
 
 /** Select by variance, calculate weights from mean squares, erase minority signs. */
-export function sce(experts: readonly Model[], base: Model, selectOf: (name: string) => number, lambda = 1) {
+export function sce(
+  experts: readonly Model[],
+  base: Model,
+  selectOf: (name: string) => number,
+  lambda = 1,
+  isExact = false,
+) {
   const changes = experts.map((expert) => changesOf(expert, base));
   const selected = changes.map((one) =>
     mapChanges(one, (values, name) => {
@@ -478,7 +505,8 @@ export function sce(experts: readonly Model[], base: Model, selectOf: (name: str
       const count = Math.floor(selectOf(name) * variances.filter((variance) => variance > 0).length);
       // A variance is made of differences of near numbers, so it is known less well than they are.
       const isKept = selectOf(name) < 1 ? largest(variances, count, 1e-4) : () => true;
-      return values.map((x, e) => (isKept(variances[e] as number) ? x : 0));
+      const marks = isExact ? exactly(variances, count) : variances.map(isKept);
+      return values.map((x, e) => (marks[e] ? x : 0));
     }),
   );
   const weightOf = (i: number, name: string) => {

@@ -60,17 +60,23 @@ function ranks(values: readonly number[]): number[] {
   const order = values.map((_, i) => i).sort((a, b) => (values[a] as number) - (values[b] as number) || a - b);
   const found = values.map(() => 0);
   order.forEach((at, rank) => {
-    found[at] = rank / values.length;
+    found[at] = rank;
   });
   return found;
 }
 
-/** Softmax over models of each entry; those above `ratio` times their model's mean are `score`. */
-function scores(significance: Rows, ratio: number, score: number): Rows {
+/** Softmax over models of each entry in units; those above `ratio` times the mean of their model are `score`. */
+function scores(
+  significance: Rows,
+  unit: number,
+  meanOf: (own: readonly number[]) => number,
+  ratio: number,
+  score: number,
+): Rows {
   return significance.map((own) =>
     own.map((x, j) => {
-      if (x > (ratio * sum(own)) / own.length) return score;
-      return Math.exp(x) / sum(significance.map((other) => Math.exp(other[j] as number)));
+      if (x > ratio * meanOf(own)) return score;
+      return Math.exp(x / unit) / sum(significance.map((other) => Math.exp((other[j] as number) / unit)));
     }),
   );
 }
@@ -83,6 +89,8 @@ export const widen = (models: readonly Model[], base: Model, ratio = 1, score = 
       if (shape.length < 2) {
         const own = scores(
           changes.map(([row]) => (row as readonly number[]).map(Math.abs)),
+          1,
+          mean,
           ratio,
           score,
         );
@@ -103,7 +111,12 @@ export const widen = (models: readonly Model[], base: Model, ratio = 1, score = 
           return v.every((x, i) => x === from[i]) ? 0 : 1 - dot(v, from) / (norm(v) * norm(from));
         }),
       );
-      const [m, d] = [moved, turned].map((one) => scores(one.map(ranks), ratio, score)) as [Rows, Rows];
+      // The mean of the ranks from 0 to n - 1, to which the middle one of an odd number is equal.
+      const middle = (own: readonly number[]) => (own.length - 1) / 2;
+      const [m, d] = [moved, turned].map((one) => scores(one.map(ranks), vectors.length, middle, ratio, score)) as [
+        Rows,
+        Rows,
+      ];
       const scaled = changes.map((change, i) =>
         turn(change).map((v, j) => v.map((x) => (x * ((m[i]?.[j] as number) + (d[i]?.[j] as number))) / 2)),
       );
@@ -244,7 +257,11 @@ export const isoC = (models: readonly Model[], base: Model, lambda = 1): Expecta
 export const isoCts = (models: readonly Model[], base: Model, share: number): Expectation =>
   onLayers(models, base, 1, (changes) => {
     const rank = Math.min(changes[0]?.length ?? 0, changes[0]?.[0]?.length ?? 0);
-    const own = Math.round((rank - Math.floor(share * rank)) / changes.length);
+    const each = (rank - Math.floor(share * rank)) / changes.length;
+    // As Python rounds: of two whole numbers as near, the even one.
+    const own = [Math.floor(each), Math.ceil(each)].toSorted(
+      (a, b) => Math.abs(a - each) - Math.abs(b - each) || (a % 2) - (b % 2),
+    )[0] as number;
     const common = top(svd(plus(...changes)), rank - own * changes.length);
     const spaces = changes.map((change) => {
       const projected = times(transpose(common.u), times(common.u, change));

@@ -33,6 +33,9 @@ const inDType = (dtype: "BF16" | "F16" | "F32") => () => {
     const { experts, models, base, origin } = kin;
     await check({ method: "iso", models: experts, base, lambda: 0.6 }, isoC(models, origin, 0.6));
     await check({ method: "iso", models: experts, base, common: 0.4 }, isoCts(models, origin, 0.4));
+    // Two models of matrices with 8 rows: 5 triples are halved to 2, not to 3.
+    const [[a, b], [x, y]] = [experts, models];
+    await check({ method: "iso", models: [a, b], base, common: 0.4 }, isoCts([x, y], origin, 0.4));
     await check({ method: "tsv_m", models: experts, base }, tsvM(models, origin));
     for (const scale of [1, 0.4]) {
       await check({ method: "dg_hard", expert: experts[0], base, scale }, dgHard(models[0], origin, scale));

@@ -5,7 +5,7 @@ import { expertFields, lambdaField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { addedToBase, requireBase } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
-import { shareField } from "./task-vectors.js";
+import { cutMeasurement, cutoffField, shareField, within } from "./task-vectors.js";
 
 export const sce = defineMethod({
   name: "sce",
@@ -18,6 +18,7 @@ export const sce = defineMethod({
   fields: () => ({
     ...expertFields({}),
     lambda: lambdaField,
+    cutoff: cutoffField,
     select: shareField.default(1).describe("share of the elements to keep, of those where experts differ"),
   }),
   example: { method: "sce", models: ["math-expert", "swahili-expert"], base: "base", select: 0.1 },
@@ -31,17 +32,17 @@ export const sce = defineMethod({
       let selected = deltas;
       if (share < 1) {
         const variance: Value = { op: "variance", of: deltas };
-        const threshold = context.measure({
+        const cut = cutMeasurement(recipe.cutoff, {
           id: `largest ${share} of the variance of ${who}`,
-          kind: "largest",
           label: "the elements that differ most",
           values: [variance],
-          share,
+          of: models.map(({ label }) => label),
+          keep: { share },
         });
-        selected = deltas.map((delta): Value => ({ op: "trim-by", of: [delta, variance], low: threshold }));
+        selected = deltas.map((delta) => within(cut, 0, delta, context, variance));
       }
       const { measured } = context.measure({
-        id: `sizes of ${who}, select ${share}`,
+        id: `sizes of ${who}, select ${share}${recipe.cutoff === "exact" ? ", exact" : ""}`,
         kind: "gram",
         label: "sizes of changes",
         values: selected,

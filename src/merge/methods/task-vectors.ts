@@ -2,7 +2,14 @@
 // combine the changes, add them to the base.
 
 import { z } from "zod";
-import { type Leaf, sumOfWeights, type Value, type WeightedValue } from "../../values/index.js";
+import {
+  CUT,
+  type CutMeasurement,
+  type Leaf,
+  sumOfWeights,
+  type Value,
+  type WeightedValue,
+} from "../../values/index.js";
 import { type CoreMerge, factorOf } from "../../weights/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { expertFields, lambdaField, parametersOf, weightField } from "./fields.js";
@@ -18,6 +25,36 @@ import {
   type Switch,
   switchField,
 } from "./parameter.js";
+
+/** What becomes of elements that equal a threshold. No default, so that what identifies older recipes stays. */
+export const cutoffField = z
+  .enum(["keep-ties", "exact"])
+  .optional()
+  .describe(
+    "keep everything that equals the threshold (the default), or exactly the share, of equals the first in the order of the tensors",
+  );
+
+export type Cutoff = "keep-ties" | "exact" | undefined;
+
+/** The measurement of a cut, whose id is of the ties that are kept. */
+export function cutMeasurement(cutoff: Cutoff, cut: Omit<CutMeasurement, "kind" | "isExact">): CutMeasurement {
+  const isExact = cutoff === "exact";
+  return { ...cut, id: isExact ? `${cut.id}, exact` : cut.id, kind: "cut", isExact };
+}
+
+/**
+ * A value where it is within a cut.
+ * @param place of the value among those of the cut
+ * @param by whose magnitudes count; default its own
+ */
+export function within(cut: CutMeasurement, place: number, value: Value, context: PlanContext, by?: Value): Value {
+  const { measured } = context.measure(cut);
+  const at = (result: number) => ({ measured, at: result });
+  const [low, high] = [at(CUT.low), at(CUT.high)];
+  if (!cut.isExact) return by ? { op: "trim-by", of: [value, by], low } : { op: "trim", of: [value], low, high };
+  const own = CUT.places + 2 * place;
+  return { op: "cut", of: by ? [value, by] : [value], low, before: at(own), high, from: at(own + 1) };
+}
 
 /** A share from 0 to 1, perhaps different by layer, part or tensor. */
 export const shareField = boundedParameter(0, 1);

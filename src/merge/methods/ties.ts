@@ -2,19 +2,22 @@
 
 import { z } from "zod";
 import { elementCount, RecipeError } from "../../core/index.js";
-import type { Value } from "../../values/index.js";
+import type { CutMeasurement, Value } from "../../values/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { parametersOf } from "./fields.js";
 import { defineMethod, type Sources } from "./method.js";
 import { deltaOf, isMeasurable, type Operand, type PlanContext, requireBase } from "./operand.js";
 import {
   type Change,
+  cutMeasurement,
+  cutoffField,
   mergeTaskVectors,
   modelParameter,
   rescaleField,
   resolveRescale,
   shareField,
   taskVectorFields,
+  within,
   withNorm,
 } from "./task-vectors.js";
 
@@ -27,6 +30,7 @@ const fields = () => ({
     .enum(["model", "tensor"])
     .default("model")
     .describe("rank changes over the whole model, as in the paper, or within each tensor"),
+  cutoff: cutoffField,
   rescale: rescaleField,
   normalize: normalizeElected,
 });
@@ -74,21 +78,20 @@ function trimModels(recipe: TiesRecipe, { models, base }: Sources, context: Plan
     }
     const names = [...expert.tensors].filter(([, tensor]) => isMeasurable(tensor));
     const elements = names.reduce((sum, [, { shape }]) => sum + elementCount(shape), 0);
-    return thresholdOf(
-      `largest ${share} of ${expert.label} against ${root.label}`,
-      `the largest changes of ${expert.label}`,
-      names.map(([name]) => deltaOf(name, expert, root)),
-      share,
-      elements,
-      context,
-    );
+    const id = `largest ${share} of ${expert.label} against ${root.label}`;
+    const values = names.map(([name]) => deltaOf(name, expert, root));
+    const placeOf = new Map(names.map(([name], place) => [name, place]));
+    return { cut: cutOf(id, expert, values, share, elements, recipe.cutoff), placeOf };
   });
-  return ({ model, delta }) => trimmed(delta, thresholds[model] ?? 0);
+  return ({ model, name, delta }) => {
+    const { cut, placeOf } = thresholds[model] as (typeof thresholds)[number];
+    return cut ? within(cut, placeOf.get(name) ?? 0, delta, context) : delta;
+  };
 }
 
 /** Trims with one threshold per tensor. */
 function trimTensors(
-  recipe: { readonly models: readonly (string | object)[] },
+  recipe: Pick<TiesRecipe, "models" | "cutoff">,
   { models }: Sources,
   context: PlanContext,
 ): (change: Change) => Value {
@@ -96,29 +99,24 @@ function trimTensors(
   return ({ name, tensor, model, expert, delta }) => {
     const share = shares[model]?.(name) ?? 1;
     const id = `largest ${share} of ${name} of ${expert.label}`;
-    const label = `the largest changes of ${expert.label}`;
-    return trimmed(delta, thresholdOf(id, label, [delta], share, elementCount(tensor.shape), context));
+    const cut = cutOf(id, expert, [delta], share, elementCount(tensor.shape), recipe.cutoff);
+    return cut ? within(cut, 0, delta, context) : delta;
   };
 }
 
-type Threshold = number | { readonly measured: string };
-
-/** The smallest magnitude among the largest int(share * elements) changes; 0 if all are kept. */
-function thresholdOf(
+/** What keeps the largest int(share * elements) changes; undefined if all are kept. */
+function cutOf(
   id: string,
-  label: string,
+  { label }: Operand,
   values: readonly Value[],
   share: number,
   elements: number,
-  context: PlanContext,
-): Threshold {
-  const kept = Math.floor(share * elements);
-  if (kept >= elements) return 0;
-  return context.measure({ id, kind: "order", label, values, ranks: [elements - kept] });
-}
-
-function trimmed(delta: Value, low: Threshold): Value {
-  return low === 0 ? delta : { op: "trim", of: [delta], low, high: Number.MAX_VALUE };
+  cutoff: TiesRecipe["cutoff"],
+): CutMeasurement | undefined {
+  const keep = Math.floor(share * elements);
+  if (keep >= elements) return undefined;
+  const what = `the largest changes of ${label}`;
+  return cutMeasurement(cutoff, { id, label: what, values, of: [label], keep });
 }
 
 /** The majority of the elected signs, which breaks ties (the authors' code: resolve_zero_signs, "majority"). */

@@ -14,7 +14,7 @@ export const iso = defineMethod({
   name: "iso",
   title: "Iso-C",
   summary: "Gives the summed change of each matrix one singular value, the mean of its own. A baseline.",
-  formula: `theta_base + lambda mean(S) U V^T; U S V^T = sum tau_i, whose directions without a change stay so (Iso-C). With common < 1 the int(common r) largest of its r singular triples and the largest of each tau_i outside of them, made orthonormal (Iso-CTS). ${OTHERS}`,
+  formula: `theta_base + lambda mean(S) U V^T; U S V^T = sum tau_i, whose directions without a change stay so (Iso-C). With common < 1 the r - N k largest of its r singular triples and the k largest of each tau_i outside of them, k = round((r - int(common r)) / N) with halves to even, made orthonormal (Iso-CTS, as in the authors' code). ${OTHERS}`,
   reference: "Marczak et al., ICML 2025, arXiv 2502.04959",
   fields: () => ({
     ...expertFields({}),

@@ -10,7 +10,7 @@ export const widen = defineMethod({
   title: "WIDEN",
   summary: "Scales each column of the changes by the ranks of its change in length and in direction.",
   formula:
-    "theta_base + sum_i tau_i (s_m,i + s_d,i) / 2 per column j; s = score where the rank of column j in its model, divided by the number of columns, is above ratio times its mean, else the softmax of the ranks over models; ranks of m = | ||theta_i,j|| - ||theta_base,j|| | and d = 1 - cos(theta_i,j, theta_base,j). Vectors: s of |tau_i|",
+    "theta_base + sum_i tau_i (s_m,i + s_d,i) / 2 per column j (per token j of an embedding); s = score where the rank of column j in its model is above ratio times the mean rank, else the softmax over models of the ranks divided by the number of columns; ranks of m = | ||theta_i,j|| - ||theta_base,j|| | and d = 1 - cos(theta_i,j, theta_base,j). Vectors: s of |tau_i|",
   reference: "Yu et al., 2024, arXiv 2408.03092",
   fields: () => ({
     models: modelsField("the models", {}, 2),
@@ -40,14 +40,14 @@ export const widen = defineMethod({
         combine: (product, lines) => {
           const perModel = (of: (line: number, i: number) => number) =>
             models.map((_, i) => Float64Array.from({ length: lines }, (__, line) => of(line, i)));
-          if (isVector) return scored([perModel((line, i) => Math.sqrt(product(line, i, i)))], ratio, score);
+          if (isVector) return scored([perModel((line, i) => Math.sqrt(product(line, i, i)))], 1, ratio, score);
           const size = (line: number, i: number) => Math.sqrt(product(line, i, i));
           const lengths = perModel((line, i) => Math.abs(size(line, i + 1) - size(line, 0)));
           const turns = perModel((line, i) => {
             const sizes = Math.sqrt(product(line, 0, 0) * product(line, i + 1, i + 1));
             return sizes > 0 ? 1 - product(line, 0, i + 1) / sizes : size(line, i + 1);
           });
-          return scored([lengths.map(ranks), turns.map(ranks)], ratio, score);
+          return scored([lengths.map(ranks), turns.map(ranks)], lines, ratio, score);
         },
       });
       const matrix = elementCount(shape.slice(-2));
@@ -55,19 +55,22 @@ export const widen = defineMethod({
     }),
 });
 
-/** Ranks from 0, ascending, divided by their number; equal values in order. */
+/** Ranks from 0, ascending; equal values in order. */
 function ranks(values: Float64Array): Float64Array {
   const order = Array.from(values.keys()).sort((a, b) => (values[a] ?? 0) - (values[b] ?? 0) || a - b);
   const found = new Float64Array(values.length);
-  for (const [rank, at] of order.entries()) found[at] = rank / values.length;
+  for (const [rank, at] of order.entries()) found[at] = rank;
   return found;
 }
 
-/** The mean score of each model's columns over kinds of significance, [models, lines]. */
-function scored(kinds: readonly (readonly Float64Array[])[], ratio: number, score: number): Float32Array {
+/**
+ * The mean score of each model's columns over kinds of significance, [models, lines]. Compared with their mean as they are,
+ * since sums of whole ranks are exact, and divided by `unit` for the softmax.
+ */
+function scored(kinds: readonly (readonly Float64Array[])[], unit: number, ratio: number, score: number): Float32Array {
   const all = kinds.map((significance) => {
     const totals = significance.map((own) => own.reduce((sum, x) => sum + x, 0) / own.length);
-    const powers = significance.map((own) => own.map(Math.exp));
+    const powers = significance.map((own) => own.map((x) => Math.exp(x / unit)));
     return significance.flatMap((own, i) =>
       Array.from(own, (x, line) => {
         if (x > ratio * (totals[i] as number)) return score;

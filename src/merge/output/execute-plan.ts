@@ -3,11 +3,12 @@
 import { stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { digestOfJson, MismatchError, OutputError } from "../../core/index.js";
-import type { Measured, MeasureGates } from "../../values/index.js";
+import type { KeptShare, Measured, MeasureGates } from "../../values/index.js";
 import {
   alignWithSources,
   compileWrite,
   digestCompanions,
+  keptShares,
   OutputFolder,
   overflowsOf,
   overflowWarnings,
@@ -65,6 +66,8 @@ export interface ExecuteResult {
   readonly bytesFetched: number;
   /** Results by measurement; for a mask the number of selected rows and of all rows, for gates how many numbers. */
   readonly measured: Readonly<Record<string, readonly number[]>>;
+  /** What thresholds keep, by the models whose changes they cut: more than asked for where changes equal the threshold. */
+  readonly kept: readonly KeptShare[];
   /** For revert: share of the parameters that stay the expert's. Null for other methods. */
   readonly changedShare: number | null;
   /** Name of a source on the disk with the same weights, bit for bit: the merge changed nothing. Null for others. */
@@ -293,6 +296,7 @@ class Execution {
       files: this.#layout.shards.map(({ name }) => name),
       ...{ bytesRead: 0, bytesWritten: 0, bytesFetched: this.#fetched() - this.#fetchedBefore },
       measured: Object.fromEntries(measured),
+      kept: keptShares(this.#plan.measurements, found),
       changedShare: changedShare(this.#plan, found),
       ...{ equalTo: null, resumed: false, alreadyComplete: false, warnings: [] },
       ...of,

@@ -26,17 +26,18 @@ import {
   type SignsMeasurement,
   type TotalsMeasurement,
 } from "./combined.js";
+import { CUT, type CutMeasurement, measureCut } from "./cut.js";
 import type { GatesMeasurement, MeasureGates } from "./gates.js";
 import { type LinesMeasurement, measureLines } from "./lines.js";
 import type { Binding, JobTotal, Measuring, Pass } from "./measurement.js";
-import { type LargestMeasurement, measureLargest, measureOrder, type OrderMeasurement } from "./order-statistics.js";
+import { measureOrder, type OrderMeasurement } from "./order-statistics.js";
 import { concatenate, joinAnalyzed } from "./row-changes.js";
 import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";
 
 /** Numbers computed from the weights before the steps of a plan can be executed. */
 export type Measurement =
   | OrderMeasurement
-  | LargestMeasurement
+  | CutMeasurement
   | GramMeasurement
   | TotalsMeasurement
   | SignsMeasurement
@@ -50,7 +51,7 @@ type Streamed = Exclude<Measurement, GatesMeasurement>;
 /** How each kind of measurement is made. */
 const MEASURE: { readonly [Kind in Streamed["kind"]]: unknown } = {
   order: measureOrder,
-  largest: measureLargest,
+  cut: measureCut,
   gram: measureGram,
   totals: measureTotals,
   magnitude: measureTotals,
@@ -219,9 +220,14 @@ export function measuringPrograms(
     const jobs = valuesOf(measurement)
       .filter((value) => leavesOf(value).every((leaf) => resolver.tensor(leaf).shape.every((extent) => extent > 0)))
       .map((value): Job => ({ kind: "delta", name: "", value: resolver.evaluation(value) }));
-    const times = measurement.kind === "order" || measurement.kind === "largest" ? 2 : 1;
-    return { program: { inputs: resolver.inputs, outputs: [], jobs }, times };
+    return { program: { inputs: resolver.inputs, outputs: [], jobs }, times: timesOf(measurement) };
   });
+}
+
+/** How often a measurement reads its values. */
+function timesOf(measurement: Measurement): number {
+  if (measurement.kind === "cut") return measurement.isExact ? 3 : 2;
+  return measurement.kind === "order" ? 2 : 1;
 }
 
 export function measuringBytes(measurements: readonly Measurement[], sources: Sources, placeholders: Measured): number {
@@ -234,9 +240,15 @@ export function measuredSources(measurements: readonly Measurement[]): Set<strin
   return new Set(measurements.flatMap(valuesOf).flatMap((value) => leavesOf(value).map(({ source }) => source)));
 }
 
+/** How many numbers a measurement finds, at most or nearly. */
+function resultsOf(measurement: Measurement): number {
+  if (measurement.kind === "cut") return CUT.places + 2 * measurement.values.length;
+  return measurement.kind === "ownership" ? measurement.values.length : 0;
+}
+
 /** Placeholder results, to count bytes before measuring; the count does not depend on their values. */
 export function placeholders(measurements: readonly Measurement[]): Map<string, MeasuredResult> {
-  const most = Math.max(64, ...measurements.map((one) => (one.kind === "ownership" ? one.values.length : 0)));
+  const most = Math.max(64, ...measurements.map(resultsOf));
   const numbers = Array.from({ length: most }, () => 1);
   const none = { rows: new Uint8Array(), lines: new Float32Array() };
   return new Map(

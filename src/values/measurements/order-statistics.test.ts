@@ -2,8 +2,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { CheckpointTensor, CountJob, Evaluation } from "../../weights/index.js";
+import { measureCut } from "./cut.js";
 import type { Binding } from "./measurement.js";
-import { measureLargest, measureOrder } from "./order-statistics.js";
+import { measureOrder } from "./order-statistics.js";
 
 /** Each value this many times, so that there are enough for a sample. */
 const TIMES = 2 ** 15;
@@ -28,7 +29,7 @@ function countsOf({ ranges }: CountJob, values: readonly number[], times: number
 
 /** Runs a measurement over values; returns its result and the number of passes. */
 function run(
-  measure: typeof measureOrder | typeof measureLargest,
+  measure: typeof measureOrder | typeof measureCut,
   fields: object,
   all: readonly number[],
   sample: readonly number[],
@@ -74,8 +75,10 @@ test("the smallest of the largest share counts what is not zero", () => {
     fc.property(lists, fc.option(anySample), fc.double({ min: 0.01, max: 1, noNaN: true }), (all, other, share) => {
       const sorted = all.map(Math.abs).sort((a, b) => a - b);
       const kept = Math.floor(share * sorted.filter((x) => x > 0).length * TIMES);
-      const { found } = run(measureLargest, { kind: "largest", share }, all, other ?? all);
-      expect(found).toEqual([sorted[Math.floor(sorted.length - kept / TIMES)] ?? Number.POSITIVE_INFINITY]);
+      const least = sorted[Math.floor(sorted.length - kept / TIMES)] ?? Number.POSITIVE_INFINITY;
+      const { found } = run(measureCut, { kind: "cut", keep: { share }, of: [], isExact: false }, all, other ?? all);
+      const among = (from: number) => sorted.filter((x) => x > 0 && x >= from).length * TIMES;
+      expect(found).toEqual([least, Number.POSITIVE_INFINITY, among(least), among(0)]);
     }),
     { numRuns: 60 },
   );

@@ -16,29 +16,30 @@ export interface OrderMeasurement extends Labelled {
   readonly combine?: (found: readonly number[]) => readonly number[];
 }
 
-/** The smallest of the int(share * count) largest non-zero magnitudes. */
-export interface LargestMeasurement extends Labelled {
-  readonly kind: "largest";
-  readonly values: readonly Value[];
-  readonly share: number;
-}
-
 export function* measureOrder(measurement: OrderMeasurement, binding: Binding): Measuring<readonly number[]> {
   const { ranks, combine = (found) => found } = measurement;
-  return combine(yield* atRanks(measurement, binding, [], (share) => ranks.map((rank) => share * rank)));
+  const found = yield* atRanks(measurement, binding, [], (share) => ranks.map((rank) => share * rank));
+  return combine(found.map(({ magnitude }) => magnitude));
 }
 
-export function* measureLargest(measurement: LargestMeasurement, binding: Binding): Measuring<number[]> {
-  // Below the first end are zeros, below the second numbers.
-  const ends = [1, 0x7f800001].map((from) => ({ from, shift: 0, bins: 0 }));
-  return yield* atRanks(measurement, binding, ends, (_, elements, [zeros = 0, numbers = 0]) => [
-    elements - Math.floor(measurement.share * (numbers - zeros)),
-  ]);
+/** The magnitude at a rank, and how many elements are smaller and how many have it. */
+export interface Found {
+  readonly magnitude: number;
+  readonly below: number;
+  readonly equal: number;
+}
+
+/** The keys of a counter, how many are below them, and how many they are. */
+interface Counted {
+  readonly range: KeyRanges;
+  readonly below: number;
+  readonly count: number;
 }
 
 /** Counters at most: a core's second-level cache has room for them. */
 const BINS = 2 ** 18;
 const EVERYTHING: KeyRanges = { from: 0, shift: 13, bins: BINS };
+const UNKNOWN: Counted = { range: EVERYTHING, below: 0, count: 0 };
 
 /** Fewer elements than this are counted without a sample. */
 const SAMPLED = 2 ** 22;
@@ -53,12 +54,12 @@ const DEVIATIONS = 0.6;
  * @param ends first keys above the elements that `ranksOf` wants counted
  * @param ranksOf the ranks among some elements: their share of all, their number, and how many are below each end
  */
-function* atRanks(
+export function* atRanks(
   { id, label, values }: { readonly id: string; readonly label: string; readonly values: readonly Value[] },
   binding: Binding,
   ends: readonly KeyRanges[],
   ranksOf: (share: number, elements: number, below: readonly number[]) => readonly number[],
-): Measuring<number[]> {
+): Measuring<Found[]> {
   const evaluations = values.map(binding.evaluation);
   const all = evaluations.reduce((sum, { elements }) => sum + elements, 0);
   function* count(wanted: readonly KeyRanges[], every?: number): Measuring<[readonly number[], readonly Counts[]]> {
@@ -73,28 +74,28 @@ function* atRanks(
     return [ranksOf(elements / all, elements, below), counts];
   }
 
-  /** By rank: its magnitude, or where it is. */
-  let known: readonly (number | KeyRanges)[] = [];
+  /** By rank: what is there, or where it is. */
+  let known: readonly (Found | KeyRanges)[] = [];
   const isRemote = values.flatMap(leavesOf).some((leaf) => binding.tensor(leaf).file.remote);
   if (all >= SAMPLED && !isRemote && !rowsMatter(evaluations)) {
     const [ranks, [sample]] = yield* count([EVERYTHING], Math.max(RUN_EVERY, Math.ceil(all / RUNS)));
     known = ranks.map((rank) => (sample as Counts).around(rank));
   }
   for (;;) {
-    const wanted = new Set(known.filter((one) => typeof one !== "number"));
+    const wanted = new Set(known.filter((one) => "shift" in one));
     const ranges = wanted.size > 0 ? [...wanted] : [EVERYTHING];
     const [ranks, counts] = yield* count(ranges);
     known = ranks.map((rank, i) => {
       const before = known[i] ?? EVERYTHING;
-      if (typeof before === "number") return before;
-      if (rank >= all) return Number.POSITIVE_INFINITY;
-      const { from, shift, bins } = (counts[ranges.indexOf(before)] as Counts).at(rank) ?? EVERYTHING;
-      if (bins > 1) return { from, shift, bins };
-      const magnitude = new Float32Array(Uint32Array.of(from).buffer)[0] as number;
+      if ("magnitude" in before) return before;
+      if (rank >= all) return { magnitude: Number.POSITIVE_INFINITY, below: all, equal: 0 };
+      const { range, below, count } = (counts[ranges.indexOf(before)] as Counts).at(rank) ?? UNKNOWN;
+      if (range.bins > 1) return range;
+      const magnitude = new Float32Array(Uint32Array.of(range.from).buffer)[0] as number;
       if (Number.isNaN(magnitude)) throw notFinite(id);
-      return magnitude;
+      return { magnitude, below, equal: count };
     });
-    if (known.every((one) => typeof one === "number")) return [...known];
+    if (known.every((one) => "magnitude" in one)) return [...known];
   }
 }
 
@@ -119,13 +120,16 @@ class Counts {
   }
 
   /** The keys of the counter with a rank among all elements; undefined if it is not in the range. */
-  at(rank: number): KeyRanges | undefined {
+  at(rank: number): Counted | undefined {
     const { from, shift } = this.range;
-    let rest = Math.max(0, rank) - this.below;
-    if (rest < 0) return undefined;
+    const wanted = Math.max(0, rank);
+    let { below } = this;
+    if (wanted < below) return undefined;
     for (const [bin, count] of [...this.#bins].sort(([a], [b]) => a - b)) {
-      if (rest < count) return { from: from + bin * 2 ** shift, shift: 0, bins: 2 ** shift };
-      rest -= count;
+      if (wanted < below + count) {
+        return { range: { from: from + bin * 2 ** shift, shift: 0, bins: 2 ** shift }, below, count };
+      }
+      below += count;
     }
     return undefined;
   }
@@ -135,8 +139,8 @@ class Counts {
     const share = Math.min(Math.max(rank / this.inside, 0), 1);
     const margin = 1 + DEVIATIONS * Math.sqrt(share * (1 - share) * this.inside * SAMPLE_RUN);
     const { from, shift, bins } = this.range;
-    const low = this.at(rank - margin)?.from ?? from;
-    const high = this.at(rank + margin)?.from ?? from + (bins - 1) * 2 ** shift;
+    const low = this.at(rank - margin)?.range.from ?? from;
+    const high = this.at(rank + margin)?.range.from ?? from + (bins - 1) * 2 ** shift;
     const width = high + 2 ** shift - low;
     const narrowed = Math.max(0, Math.ceil(Math.log2(width / BINS)));
     return { from: low, shift: narrowed, bins: width / 2 ** narrowed };

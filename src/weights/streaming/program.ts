@@ -224,6 +224,18 @@ export interface CountJob {
   readonly every?: number;
 }
 
+/** Counts the elements of a magnitude. Result per piece: [how many, index of the `nth` or -1]. */
+export interface TiesJob {
+  readonly kind: "ties";
+  readonly name: string;
+  readonly value: Evaluation;
+  readonly magnitude: number;
+  /** Counted from 0 in the piece. */
+  readonly nth?: number;
+  /** Only this piece. */
+  readonly within?: { readonly begin: number; readonly end: number };
+}
+
 /** Neighboring elements that a sample takes at once. */
 export const SAMPLE_RUN = 512;
 
@@ -290,7 +302,16 @@ export function isReporting(job: Job): job is ReportingJob {
   return job.kind === "analyze" || job.kind === "count" || job.kind === "gram" || job.kind === "low-rank";
 }
 
-export type Job = CopyJob | WriteJob | EncodeJob | CompareCopyJob | CompareJob | DeltaJob | SignsJob | ReportingJob;
+export type Job =
+  | CopyJob
+  | WriteJob
+  | EncodeJob
+  | CompareCopyJob
+  | CompareJob
+  | DeltaJob
+  | SignsJob
+  | TiesJob
+  | ReportingJob;
 
 /** An input file and the size it had when its header was read. */
 export interface InputFile {
@@ -400,8 +421,9 @@ export function cutIntoPieces(jobs: readonly Job[]): Piece[] {
       operationsOf(evaluation).some((one) => one.op === "whole-matrix"),
     );
     const step = job.kind === "low-rank" || isWhole ? length : pursuitOf(job) ? block : whole;
-    for (let begin = 0; begin < length; begin += step) {
-      pieces.push({ job: index, begin, end: Math.min(begin + step, length) });
+    const { begin: from, end } = (job.kind === "ties" && job.within) || { begin: 0, end: length };
+    for (let begin = from; begin < end; begin += step) {
+      pieces.push({ job: index, begin, end: Math.min(begin + step, end) });
     }
   });
   return pieces;
@@ -425,9 +447,7 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
       for (const term of storedTerms(evaluation)) {
         if (counted.has(rangeOf(term))) continue;
         counted.add(rangeOf(term));
-        const passes =
-          job.kind === "low-rank" ? MAX_PASSES : job.kind === "count" && job.every ? SAMPLE_RUN / job.every : 1;
-        read += passes * (evaluation.elements * bytesPerValue(term.dtype) + factorBytes(term));
+        read += passesOf(job) * (evaluation.elements * bytesPerValue(term.dtype) + factorBytes(term));
       }
     }
     if (job.kind === "write") written += job.value.elements * bytesPerElement(job.to.dtype);
@@ -435,6 +455,14 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
     if (job.kind === "compare") read += job.value.elements * bytesPerValue(job.against.dtype);
   }
   return { read, written };
+}
+
+/** How often a job reads its values; a fraction if it reads a part. */
+function passesOf(job: Job): number {
+  if (job.kind === "low-rank") return MAX_PASSES;
+  if (job.kind === "count" && job.every) return SAMPLE_RUN / job.every;
+  if (job.kind === "ties" && job.within) return (job.within.end - job.within.begin) / job.value.elements;
+  return 1;
 }
 
 function factorBytes({ lowRank }: StoredTerm): number {

@@ -29,6 +29,7 @@ import {
   requireFloat,
   SAMPLE_RUN,
   type SignsJob,
+  type TiesJob,
 } from "./program.js";
 import { addDelta } from "./results.js";
 import { Analyzer } from "./row-statistics.js";
@@ -155,6 +156,8 @@ export class Worker {
         return this.#delta(job, begin, end);
       case "signs":
         return this.#signs(job, begin, end);
+      case "ties":
+        return this.#ties(job, begin, end);
     }
   }
 
@@ -254,6 +257,18 @@ export class Worker {
       kernels.wasm.countSigns(evaluator.sum(job.value, from, to), to - from, this.#products ?? 0);
     });
     return [...kernels.doubles(this.#products, 2)];
+  }
+
+  #ties(job: TiesJob, begin: number, end: number): readonly number[] {
+    const evaluator = this.#evaluate();
+    let [count, at] = [0, -1];
+    eachBlock(job, begin, end, (from, to) => {
+      const values = evaluator.kernels.floats(evaluator.sum(job.value, from, to), to - from);
+      for (let i = 0; i < values.length; i++) {
+        if (Math.abs(values[i] as number) === job.magnitude && count++ === job.nth) at = from + i;
+      }
+    });
+    return [count, at];
   }
 
   #count(job: CountJob, begin: number, end: number): Uint32Array {

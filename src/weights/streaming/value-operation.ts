@@ -117,6 +117,26 @@ export const OPERATIONS = {
     apply: ([a = 0, b = 0], { low }, { length }, { kernels }) => kernels.wasm.trimBy(a, b, length, low, Infinity),
   }),
 
+  /**
+   * of[0] where low <= |last value| <= high, else 0; where that equals `low`, only before the index `before`, and where it
+   * equals `high`, only from the index `from` on.
+   */
+  cut: declare({
+    fields: { low: "number", before: "number", high: "number", from: "number" },
+    apply: (buffers, { low, before, high, from }, { index, length }, { kernels }) => {
+      const [a = 0] = buffers;
+      const by = buffers.at(-1) ?? a;
+      kernels.wasm.trimBy(a, by, length, low, high);
+      const [values, sizes] = [kernels.floats(a, length), kernels.floats(by, length)];
+      for (let i = Math.max(0, before - index); i < length; i++) {
+        if (Math.abs(sizes[i] as number) === low) values[i] = 0;
+      }
+      for (let i = 0; i < Math.min(length, from - index); i++) {
+        if (Math.abs(sizes[i] as number) === high) values[i] = 0;
+      }
+    },
+  }),
+
   /** Each element of of[0] with probability `density`, times `scale`, else 0. Depends only on seed and index. */
   drop: declare({
     values: 1,

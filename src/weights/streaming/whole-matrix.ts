@@ -148,6 +148,12 @@ export function noiseThreshold(beta: number): number {
   return omega / medianOfNoise(beta);
 }
 
+/** Half to even, as Python rounds. */
+function roundToEven(x: number): number {
+  const rounded = Math.round(x);
+  return x % 1 === 0.5 && rounded % 2 === 1 ? rounded - 1 : rounded;
+}
+
 /** Rules by name: the merged change of matrices [rows, columns]. */
 const RULES: Readonly<
   Record<
@@ -158,7 +164,7 @@ const RULES: Readonly<
   /** Iso-C, and Iso-CTS with a share `number` of common directions. arXiv 2502.04959, algorithms 1 and 2. */
   iso: (kernels, changes, size, number) => {
     const rank = Math.min(size.rows, size.columns);
-    const own = Math.round((rank - Math.floor(number * rank)) / changes.length);
+    const own = roundToEven((rank - Math.floor(number * rank)) / changes.length);
     const sum = added(size, changes);
     if (own === 0) return withValues(kernels, sum, (singular) => singular.map(() => mean(singular, rank)));
     const common = decompose(kernels, sum, rank - own * changes.length);
