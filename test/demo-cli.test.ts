@@ -15,7 +15,7 @@ const answersIn = (stderr: string) =>
     const [, cells = "", score, model] = ANSWERS.exec(line) ?? [];
     return model === undefined ? [] : [{ model, score: Number(score), marks: cells.match(/[✓~✗]/g)?.join("") }];
   });
-const ROW = /^(base|math expert|Swahili expert|best average|best other merge|layer swap) {2,}/;
+const ROW = /^(base|math expert|Swahili expert|best average|best other merge|random layers|layer swap) {2,}/;
 const rowsIn = (stdout: string) =>
   stdout
     .split("\n")

@@ -71,6 +71,28 @@ describe("the main table", () => {
     expect(lead?.interval?.high).toBeLessThan(0.9);
   });
 
+  it("has random layers, which the answer says the meaning of", () => {
+    const controls = "controls: { kinds: [random], draws: 2 }\nassume: { layers: 8, parameters: 1.0e+6, bytes: 2.0e+6 }\n";
+    const found = (tenths: Tenths) => {
+      const result = reportOf(`${plan()}${controls}`, ({ of, request }) => {
+        if (request.task === "choosing_sw.yaml") return of.configuration.startsWith("bottom 3") ? 8 : 4;
+        return of.family.startsWith("random layers")
+          ? (tenths.random ?? 0)
+          : (tenths[of.name] ?? tenths[of.family] ?? 5);
+      });
+      return { row: mainRows(result).find(({ name }) => name === "random layers"), answer: demoAnswer(result), result };
+    };
+    const clear = found({ ...CLEAR, random: 2 });
+    expect(clear.row).toMatchObject({ about: "mean of 2 draws, from 20.0 to 20.0", bar: { mean: 0.2, count: 2 } });
+    expect(clear.answer).toMatch(
+      / 20\.0% on average \(2 draws, from 20\.0 to 20\.0\), so it matters which layers are swapped\.$/,
+    );
+    expect(isClear(clear.result)).toBe(true);
+    const useless = found({ ...CLEAR, random: 8 });
+    expect(useless.answer).toMatch(/ 80\.0% on average .*, so any layers would do as well\.$/);
+    expect(isClear(useless.result)).toBe(false);
+  });
+
   it("has the default swap if it was chosen, or nothing was", () => {
     const result = resultsOf(CLEAR, { chosen: "bottom 2" });
     const labels = (of: typeof result.status) => reportedSwaps(of).map(({ configuration }) => configuration.label);
@@ -154,7 +176,7 @@ describe("what is shown while the demo runs", () => {
     };
     writeFileSync(
       join(folder, "samples-problems_sw.jsonl"),
-      problems.map((_, i) => `${JSON.stringify(answer(i))}\n`).join(""),
+      problems.map((_, i) => `${JSON.stringify({ id: `${i + 1}`, ...answer(i) })}\n`).join(""),
     );
     const event = (model: RunEvent["model"], task = "problems_sw.yaml"): RunEvent => ({
       ...{ event: "done", kind: "evaluate", key: "evaluate-1", seconds: 1, score: 0.26, label: "", task },

@@ -168,7 +168,7 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
   const missing = cells.filter(({ cell }) => cell.value === undefined).map(({ row }) => row.label);
   const facts = cells.map(({ row }) => sheet.answers(row.models[0] ?? "", task)?.facts).find((one) => one);
   const { best, verdict, leads = [] } = compareRows(known, task, sheet);
-  const controlled = rows.some(({ kind }) => kind === "control") ? " Controls have the default configuration." : "";
+  const controlled = describeControls(rows, task, sheet);
   return {
     task,
     id: `main-${task.replace(/\.ya?ml$/, "").replace(/\W+/g, "-")}`,
@@ -248,6 +248,15 @@ function describeChoice(task: string, sheet: Sheet): string {
     ...others.map(({ name, searched }) => `${searched} items of ${sheet.titleOf(name)}`),
   ];
   return `Configurations were chosen on ${listed(where, 12)}.`;
+}
+
+/** What a reader must know of the controls among the rows, in a sentence; empty if there are none. */
+function describeControls(rows: readonly Row[], task: string, sheet: Sheet): string {
+  const controls = rows.filter(({ kind }) => kind === "control").flatMap(({ models }) => models);
+  if (controls.length === 0) return "";
+  const asked = Math.max(...controls.map((name) => sheet.answers(name, task)?.facts.items ?? 0));
+  const fewer = asked > 0 && asked < (sheet.task(task)?.items ?? 0) ? `, and are asked ${asked} of the items` : "";
+  return ` Controls have the default configuration${fewer}.`;
 }
 
 /** How far each swap is above its controls, which have its default configuration. */

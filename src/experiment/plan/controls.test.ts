@@ -59,6 +59,24 @@ describe("controls", () => {
     ]);
   });
 
+  it("run the tasks of merges, or those that name controls, with their own limit", () => {
+    const tasksOf = (evaluate: string) => {
+      const text = plan("[random]").replace(/^evaluate: .*$/m, `evaluate: { tasks: ${evaluate} }`);
+      const { models } = controlsOf(text).world.finish();
+      const requests = models.flatMap(({ model, tasks }) =>
+        tasks.map(({ request: { task, limit } }) => {
+          const isControl = "merge" in model && (model as MergeModel).merge.controlOf !== undefined;
+          return `${isControl ? "control" : model.kind} ${task} ${limit}`;
+        }),
+      );
+      return [...new Set(requests)].filter((one) => /^(control|merge)/.test(one)).sort();
+    };
+    expect(tasksOf("[{ task: mmlu, of: [merges], limit: 9 }]")).toEqual(["control mmlu 9", "merge mmlu 9"]);
+    expect(tasksOf("[mmlu, { task: mmlu, of: [controls], limit: 5 }, { task: mgsm_sw, of: [merges] }]")).toEqual([
+      ...["control mmlu 5", "merge mgsm_sw undefined", "merge mmlu undefined"],
+    ]);
+  });
+
   it("draw as many layers as the swap takes and averages, each draw another set, the same for the same seed", () => {
     const drawn = (seed: number) => {
       const { controls } = controlsOf(plan(`{ kinds: [random], draws: 5, seed: ${seed} }`));

@@ -181,13 +181,13 @@ evaluate: { tasks: [mgsm_en] }
 name: s
 base: b
 experts: { m: { role: task, folders: [x] } }
-evaluate: { tasks: ["mgsm_{language}", mgsm_en, mgsm_en] }
+evaluate: { tasks: ["mgsm_{language}", mgsm_en, mgsm_en, { task: mgsm_en, of: [controls] }] }
 search: { by: mgsm_sw, how: halving, choose_on: test }
 `;
     expect(problemsOf(text)).toEqual([
       "line 5: evaluate.tasks[0]: mgsm_{language} needs experts with a language",
       "line 5: evaluate.tasks[2]: mgsm_en is listed twice",
-      "line 6: search.by: must be one of the tasks, mgsm_{language}, mgsm_en, mgsm_en",
+      "line 6: search.by: must be one of the tasks, mgsm_{language}, mgsm_en, mgsm_en, mgsm_en",
       expect.stringMatching(/^line 6: search\.choose_on: must be held-out with how: halving/),
     ]);
   });

@@ -385,7 +385,9 @@ function evaluationProblems(plan: ExperimentPlan): Problem[] {
     const [other] = name.match(/\{(?!language\})[^{}]*\}/) ?? [];
     if (other !== undefined) add(path, `${other} is not supported; write ${name.replace(other, "{language}")}`);
     if (name.includes("{language}") && !hasLanguage) add(path, `${name} needs experts with a language`);
-    if (names.indexOf(name) < i) add(path, `${name} is listed twice`);
+    const { of = [] } = evaluate.tasks[i] ?? {};
+    const earlier = evaluate.tasks.slice(0, i).filter(({ task }) => task === name);
+    if (earlier.some((one) => one.of.some((kind) => of.includes(kind)))) add(path, `${name} is listed twice`);
   }
   if (search.by !== undefined && !names.includes(search.by)) {
     add(["search", "by"], `must be one of the tasks, ${names.join(", ")}`);

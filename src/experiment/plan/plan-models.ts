@@ -288,9 +288,14 @@ function labelOf(
 const MAX_NAMED = 3;
 
 /** Tasks that a model is evaluated on, with the language filled in. */
-export function tasksFor(model: Pick<Model, "kind" | "languages">, plan: ExperimentPlan): TaskRequest[] {
-  const kind = model.kind === "base" ? "base" : model.kind === "expert" ? "experts" : "merges";
-  const requests = plan.evaluate.tasks.flatMap(({ of, ...request }): TaskRequest[] => {
+export function tasksFor(
+  model: Pick<Model, "kind" | "languages"> & Partial<Pick<MergeModel, "merge">>,
+  plan: ExperimentPlan,
+): TaskRequest[] {
+  const { tasks } = plan.evaluate;
+  const isControl = model.merge?.controlOf !== undefined && tasks.some(({ of }) => of.includes("controls"));
+  const kind = isControl ? "controls" : ({ base: "base", expert: "experts", merge: "merges" } as const)[model.kind];
+  const requests = tasks.flatMap(({ of, ...request }): TaskRequest[] => {
     if (!of.includes(kind)) return [];
     const set = Object.fromEntries(Object.entries(request).filter(([, value]) => value !== undefined));
     return inLanguages(request.task, model.languages).map((name) => ({ ...set, task: name }));

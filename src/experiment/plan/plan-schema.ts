@@ -21,21 +21,22 @@ import {
   whole,
 } from "./plan-values.js";
 
-const modelKinds = ["base", "experts", "merges"] as const;
+const modelKinds = ["base", "experts", "merges", "controls"] as const;
+const ALL: (typeof modelKinds)[number][] = ["base", "experts", "merges"];
 
 const task = z.union(
   [
     text.transform((name): { task: string; of: (typeof modelKinds)[number][]; protocol?: string } => ({
       task: name,
-      of: [...modelKinds],
+      of: [...ALL],
     })),
     z.strictObject({
       task: text.describe("name of a task, or the file of your own"),
       of: z
-        .array(z.enum(modelKinds, "must be base, experts or merges"))
+        .array(z.enum(modelKinds, "must be base, experts, merges or controls"))
         .min(1)
-        .default([...modelKinds])
-        .describe("models to evaluate"),
+        .default([...ALL])
+        .describe("models to evaluate; merges includes controls unless a task names these"),
       shots: whole.optional().describe("solved examples in each prompt (default: the protocol's)"),
       limit: count.optional().describe("maximum number of items"),
       protocol: text

@@ -64,7 +64,8 @@ export const swap = defineMethod({
     "Takes bottom and top layers from the language expert and the middle from the task expert; averages the rest.",
   formula:
     "l < b or l > L - 1 - u: theta_language; b + t_b <= l <= L - 1 - u - t_u: theta_task; else, and outside: (w_task theta_task + w_language theta_language) / (w_task + w_language)",
-  reference: "Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1",
+  reference:
+    "Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1, whose two bounds of the middle are joined by \"and\", as in the paper's text; the algorithm prints \"or\"",
   tag: "layer-swap",
   fields,
   example: { method: "swap", task: "math-expert", language: "swahili-expert", bottom: 3, top: 1 },
