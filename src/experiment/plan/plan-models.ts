@@ -289,7 +289,7 @@ const MAX_NAMED = 3;
 
 /** Tasks that a model is evaluated on, with the language filled in. */
 export function tasksFor(
-  model: Pick<Model, "kind" | "languages"> & Partial<Pick<MergeModel, "merge">>,
+  model: Pick<Model, "kind" | "languages"> & { readonly merge?: Pick<PlannedMerge, "controlOf"> },
   plan: ExperimentPlan,
 ): TaskRequest[] {
   const { tasks } = plan.evaluate;

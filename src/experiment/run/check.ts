@@ -204,7 +204,10 @@ function requestsOf(plan: ExperimentPlan): { request: TaskRequest; path: readonl
   const languages = languagesOf(plan);
   const evaluated = plan.evaluate.tasks.flatMap((task, i) => {
     const own = { ...plan, evaluate: { ...plan.evaluate, tasks: [task] } };
-    const requests = (["base", "expert", "merge"] as const).flatMap((kind) => tasksFor({ kind, languages }, own));
+    const requests = [
+      ...(["base", "expert", "merge"] as const).flatMap((kind) => tasksFor({ kind, languages }, own)),
+      ...tasksFor({ kind: "merge", languages, merge: { controlOf: "" } }, own),
+    ];
     return requests.map((request) => ({ request, path: ["evaluate", "tasks", i] }));
   });
   const selecting = Object.entries(plan.experts).flatMap(([family, { select, language }]) =>
