@@ -3,7 +3,15 @@
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { bytesOf, bytesPerElement, CancelledError, digestOf, type Progress, stampOf } from "../core/index.js";
-import { type Measured, Resolver, type Sources, type Step } from "../values/index.js";
+import {
+  explainNonFinite,
+  type Measured,
+  type NonFiniteStep,
+  Resolver,
+  requireFinite,
+  type Sources,
+  type Step,
+} from "../values/index.js";
 import {
   Converter,
   type Evaluation,
@@ -53,8 +61,6 @@ export interface BlendOptions {
   /** Whether tensors are returned as float32, which holds what was rounded to their own element type; default false. */
   readonly asFloats?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Called for a tensor with values beyond float16, which become infinite. */
-  readonly onOverflow?: ((tensor: string, values: number) => void) | undefined;
   /** Called with bytes of tensors, also before the first. */
   readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
@@ -62,6 +68,7 @@ export interface BlendOptions {
 /**
  * Computes the tensors of steps.
  * @returns their bytes by tensor name
+ * @throws LayergraftError code `not-finite` if values become infinite or NaN although the sources are finite there
  * @throws CancelledError if the signal fires
  * @throws FormatError if a source changes
  */
@@ -71,7 +78,7 @@ export async function computeBlends(
   measured: Measured,
   options: BlendOptions = {},
 ): Promise<Map<string, Uint8Array>> {
-  const { cache = new BlendCache(), signal, onProgress, onOverflow, asFloats = false } = options;
+  const { cache = new BlendCache(), signal, onProgress, asFloats = false } = options;
   const sizeOf = ({ value, to }: WriteJob) => value.elements * bytesPerElement(asFloats ? "F32" : to.dtype);
   const resolver = new Resolver(sources, measured);
   const jobs = steps.map(
@@ -92,23 +99,25 @@ export async function computeBlends(
   const versions = await Promise.all(program.inputs.map(async ({ path }) => [path, await stampOf(path)]));
   const blends = new Map<string, Uint8Array>();
   let evaluator: Evaluator | undefined;
+  const found: NonFiniteStep[] = [];
   const converter = asFloats ? new Converter() : undefined;
   try {
-    for (const job of jobs) {
+    for (const [i, job] of jobs.entries()) {
       const key = `${keyOf(job.value, versions)} ${job.to.dtype} ${asFloats}`;
       const bytes = cache.get(key) ?? new Uint8Array(sizeOf(job));
       if (!cache.get(key)) {
         evaluator ??= new Evaluator(program, files);
         const dtype = requireFloat(job.to.dtype) as KernelDType;
         const worker = evaluator;
-        let overflows = 0;
+        const counts = { nonFinite: 0, made: 0 };
         eachBlock(job, 0, job.value.elements, (from, to) => {
           const rounded = worker.round(job.value, from, to, dtype);
           if (converter) converter.decode(dtype, rounded.bytes, new Float32Array(bytes.buffer).subarray(from, to));
           else bytes.set(rounded.bytes, from * bytesPerElement(dtype));
-          overflows += rounded.overflows;
+          counts.nonFinite += rounded.nonFinite;
+          counts.made += rounded.made;
         });
-        if (overflows > 0) onOverflow?.(job.name, overflows);
+        if (counts.nonFinite > 0) found.push({ step: steps[i] as Step, ...counts });
         else cache.set(key, bytes);
         await nextTurn();
       }
@@ -120,6 +129,8 @@ export async function computeBlends(
   } finally {
     files.close();
   }
+  const isHalf = new Map(steps.map(({ tensor, dtype }) => [tensor, dtype === "F16"]));
+  requireFinite(await explainNonFinite(found, sources, measured, signal), false, (name) => isHalf.get(name) === true);
   return blends;
 }
 

@@ -4,7 +4,7 @@ import { mkdtemp, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CancelledError, digestOf, digestOfJson, stampOf } from "../core/index.js";
-import { measureAll, overflowsOf, Resolver, type Step } from "../values/index.js";
+import { measureAll, Resolver, requireEncodable, type Step } from "../values/index.js";
 import { countBytes, runProgram } from "../weights/index.js";
 import { type BlendOptions, keyOf } from "./blends.js";
 import { type Node, reachable } from "./graph/index.js";
@@ -32,7 +32,7 @@ export type WeightType = "float32" | keyof typeof WEIGHT_ENCODINGS;
 export const WEIGHT_TYPES: readonly WeightType[] = ["float32", "int8", "int4"];
 
 export interface LayeredOptions
-  extends Pick<BlendOptions, "signal" | "onProgress" | "onOverflow">,
+  extends Pick<BlendOptions, "signal" | "onProgress">,
     Pick<SessionOptions, "threads" | "providers"> {
   readonly encoding: CodeEncoding;
 }
@@ -182,7 +182,7 @@ async function openPart(
   { jobs, sizes, lower }: Part,
   source: ModelSource,
   { inputs }: Resolver,
-  { threads, providers, signal, onOverflow }: LayeredOptions,
+  { threads, providers, signal }: LayeredOptions,
 ): Promise<Session> {
   const folder = await mkdtemp(join(tmpdir(), "layergraft-weights-"));
   try {
@@ -192,8 +192,7 @@ async function openPart(
       await truncate(path, sizes[i]);
     }
     const options = { threads, signal, phase: "quantizing" };
-    const overflows = overflowsOf(await runProgram({ inputs, outputs, jobs }, options), jobs, source.name);
-    for (const [tensor, values] of overflows) onOverflow?.(tensor, values);
+    requireEncodable(await runProgram({ inputs, outputs, jobs }, options), jobs, source.name, "");
     const locations = await Promise.all(outputs.map(async (path) => (await externalLocation(path)).location));
     return await openSession(lower(locations), {
       threads,

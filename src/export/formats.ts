@@ -55,7 +55,7 @@ export const EXPORT_FORMATS: Readonly<Record<"gguf" | "onnx", ExportFormat>> = {
         notes,
         tensors: tensors.map(({ name, shape, encoding }) => ({ name, shape, encoding })),
         bytes: layout.bytes,
-        write: (options) => writeGguf(plan, options),
+        write: async (options) => ({ ...(await writeGguf(plan, options)), warnings: [] }),
       };
     },
   },

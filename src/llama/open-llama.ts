@@ -50,21 +50,17 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
   const { type = DEFAULT_TYPE, threads, folder, hub, signal, onProgress, cache = ggufCacheSettings() } = options;
   const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
   const plan = await planGguf(opened, { type });
-  const warnings: string[] = [];
   const controls = { threads, signal, onProgress };
   const file = {
     digest: plan.digest,
     bytes: plan.layout.bytes,
-    write: async (out: string) => {
-      const written = await writeGguf(plan, { out, resume: true, ...controls });
-      warnings.push(...written.warnings);
-    },
+    write: (out: string) => writeGguf(plan, { out, resume: true, ...controls }),
   };
   const { path, loaded } = await openCached();
   const text = { ...modelTextOf(opened), digest: plan.digest };
   return new Engine(
     text,
-    llamaModel({ ...options, ...loaded, notes: [...plan.notes, ...warnings, `weights are ${type} in ${path}`] }),
+    llamaModel({ ...options, ...loaded, notes: [...plan.notes, `weights are ${type} in ${path}`] }),
   );
 
   async function openCached() {

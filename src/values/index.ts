@@ -57,6 +57,14 @@ export {
   writeCompanions,
 } from "./output/companion-files.js";
 export { compileCompare, compileWrite, copied, type WrittenTensor } from "./output/compile.js";
+export {
+  explainNonFinite,
+  type NonFinite,
+  type NonFiniteStep,
+  nonFiniteSteps,
+  nonFiniteWarnings,
+  requireEncodable,
+  requireFinite,
+} from "./output/non-finite.js";
 export { MAX_PROVENANCE_BYTES, OutputFolder, pinsOfRun, type RunState } from "./output/output-folder.js";
-export { overflowsOf, overflowWarnings } from "./output/overflows.js";
 export { PLAN_FORMAT, type PlanSource, PROVENANCE_FILE, type Step, type TensorPlan } from "./plan.js";

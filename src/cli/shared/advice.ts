@@ -5,6 +5,7 @@ import type { LayergraftError } from "../../core/index.js";
 /** By option of the library: what to pass. A command gets the parts whose flags it has. */
 const ADVICE: Readonly<Record<string, readonly string[]>> = {
   allowCode: ["pass --allow-code to allow it"],
+  allowNonFinite: ["pass --allow-nonfinite to write them"],
   allowUnrelated: ["pass --allow-unrelated to merge them anyway"],
   apiKey: ["pass --api-key-env NAME"],
   base: ["pass it with --base"],

@@ -58,6 +58,7 @@ export interface MergeOptions extends WorkOptions, PushFlags {
   readonly resume?: boolean;
   readonly force?: boolean;
   readonly allowUnrelated?: boolean;
+  readonly allowNonfinite?: boolean;
 }
 
 /** Adds the options of `MergeOptions`. */
@@ -84,7 +85,8 @@ export const withMergeOptions = adding<MergeOptions>((command) =>
         .option("--download", DOWNLOAD_HELP)
         .option("--resume", "resume an interrupted run")
         .option("--force", "replace an existing output or interrupted run")
-        .option("--allow-unrelated", "merge models that look unrelated"),
+        .option("--allow-unrelated", "merge models that look unrelated")
+        .option("--allow-nonfinite", "write values that the merge made infinite or NaN"),
     ),
   ),
 );
@@ -116,8 +118,8 @@ export async function runMerge(
     throw usageError("Missing --out. Pass --out FOLDER to write the model, or --dry-run to print the plan.");
   }
   const summary = summarizePlan(opened);
-  const { resume, force, allowUnrelated } = options;
-  const execution = { out: options.out ?? "", resume, force, allowUnrelated };
+  const { resume, force, allowUnrelated, allowNonfinite: allowNonFinite } = options;
+  const execution = { out: options.out ?? "", resume, force, allowUnrelated, allowNonFinite };
   // Checked before the plan is shown: an impossible output is the first message.
   if (options.out) await checkOutput(opened, execution);
   if (options.dryRun) {

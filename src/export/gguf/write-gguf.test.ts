@@ -26,7 +26,7 @@ describe("a recipe", () => {
     const out = join(folder, "recipe.gguf");
     const plan = await planGguf(await openModelSource(opened), { type: "f32" });
     const written = await writeGguf(plan, { out });
-    expect(written).toEqual({ out, bytes: statSync(out).size, resumed: false, warnings: [] });
+    expect(written).toEqual({ out, bytes: statSync(out).size, resumed: false });
     const { tensors } = readGguf(out);
     const mergedBytes = (name: string) =>
       readTensor(merged, merged.tensors.find((tensor) => tensor.name === name) as TensorInfo);
@@ -141,8 +141,11 @@ describe("an output that cannot be written", () => {
     writeTinyTokenizer(broken);
     const source = await openModelSource(broken);
     const out = join(folder, "broken.gguf");
-    const half = await writeGguf(await planGguf(source, { type: "f16" }), { out });
-    expect(half.warnings).toEqual([expect.stringContaining("1 value in 1 tensor (blk.0.ffn_down.weight) exceed")]);
+    await expect(writeGguf(await planGguf(source, { type: "f16" }), { out })).rejects.toThrow(
+      /not finite or too large in blk.0.ffn_down.weight. Use --type bf16/,
+    );
+    expect(existsSync(out)).toBe(false);
+    await writeGguf(await planGguf(source, { type: "bf16" }), { out });
     const nan = await openModelSource(await writeWide(join(folder, "nan"), 3));
     const data = readFileSync(join(folder, "nan/model.safetensors"));
     data.fill(0xff, data.byteLength - 400_000, data.byteLength - 399_000);

@@ -5,11 +5,10 @@ import { bytesOf, exists, OutputError, withFile, writeFully } from "../../core/i
 import {
   type Measured,
   OutputFolder,
-  overflowsOf,
-  overflowWarnings,
   packMeasured,
   Resolver,
   type RunState,
+  requireEncodable,
 } from "../../values/index.js";
 import { type EncodeJob, type Program, requireUnchanged, type StreamOptions } from "../../weights/index.js";
 import type { GgufPlan } from "./plan-gguf.js";
@@ -30,7 +29,6 @@ export interface WrittenGguf {
   readonly bytes: number;
   /** Whether an interrupted run was resumed. */
   readonly resumed: boolean;
-  /** Such as values that exceeded float16. */
   readonly warnings: readonly string[];
 }
 
@@ -42,7 +40,7 @@ const FILE = "model.gguf";
  * `resume` completes to the same bytes.
  * @throws OutputError if it cannot be written there, or the disk fills up
  * @throws CancelledError if the signal fires
- * @throws LayergraftError code `broken-model` if a tensor has values that a block format cannot hold; code `changed` if a
+ * @throws LayergraftError code `broken-model` if a tensor has values that are not finite in its encoding; code `changed` if a
  *   source changes during the run
  */
 export async function writeGguf(plan: GgufPlan, options: WriteGgufOptions): Promise<WrittenGguf> {
@@ -51,13 +49,13 @@ export async function writeGguf(plan: GgufPlan, options: WriteGgufOptions): Prom
   await checkPlace(plan, folder, options);
   await folder.open({ resume: earlier !== undefined });
   try {
-    const warnings = await fill(plan, folder, earlier, options);
+    await fill(plan, folder, earlier, options);
     await folder.commitFile(FILE, { replace: options.force ?? false });
     return {
       out: folder.path,
       bytes: plan.layout.bytes,
       resumed: earlier !== undefined,
-      warnings: [...folder.notes, ...warnings],
+      warnings: folder.notes,
     };
   } catch (error) {
     throw await folder.abandon(error);
@@ -95,13 +93,13 @@ async function checkPlace(
   await folder.checkSpace(layout.bytes);
 }
 
-/** Writes the file into the partial folder; returns warnings. */
+/** Writes the file into the partial folder. */
 async function fill(
   plan: GgufPlan,
   folder: OutputFolder,
   earlier: RunState | undefined,
   { threads, memory, signal, onProgress }: WriteGgufOptions,
-): Promise<string[]> {
+): Promise<void> {
   const bounds = { threads, memory, signal, onProgress };
   const { source, layout, computed } = plan;
   const state: RunState = { plan: plan.digest, inputs: {}, measured: earlier?.measured ?? {}, done: "" };
@@ -121,7 +119,7 @@ async function fill(
   const done = (wasThere && earlier?.done) || "";
   const outcome = await folder.run(program, { ...state, measured: packMeasured(measured), done }, bounds);
   await requireUnchanged(source.sources.values(), "the file would mix old and new. Run it again.");
-  return overflowWarnings(overflowsOf(outcome, program.jobs, source.name), "Use the type bf16.");
+  requireEncodable(outcome, program.jobs, source.name, "Use the type bf16 if they are beyond float16. ");
 }
 
 function compile({ source, tensors, computed, layout }: GgufPlan, measured: Measured, path: string): Program {

@@ -14,15 +14,7 @@ import {
   writeFully,
 } from "../../core/index.js";
 import { type ExternalData, jobsOf, RopeTables, readSpec, type TensorValue } from "../../engine/index.js";
-import {
-  copyTextFiles,
-  measureAll,
-  OutputFolder,
-  overflowsOf,
-  overflowWarnings,
-  Resolver,
-  TEXT_FILES,
-} from "../../values/index.js";
+import { copyTextFiles, measureAll, OutputFolder, Resolver, requireEncodable, TEXT_FILES } from "../../values/index.js";
 import { foldersOf, type Program, requireUnchanged, runProgram, type StreamOptions } from "../../weights/index.js";
 import type { OnnxPlan } from "./plan-onnx.js";
 
@@ -50,7 +42,7 @@ const GRAPHS = "onnx";
  * Writes a planned folder. The bytes do not depend on threads or memory. A run that is stopped leaves nothing.
  * @throws OutputError if it cannot be written there, or the disk has no space for it
  * @throws CancelledError if the signal fires
- * @throws LayergraftError code `broken-model` if a matrix to quantize has values that are not finite; code `changed` if a
+ * @throws LayergraftError code `broken-model` if a tensor has values that are not finite in its type; code `changed` if a
  *   source changes during the run
  */
 export async function writeOnnx(plan: OnnxPlan, options: WriteOnnxOptions): Promise<WrittenOnnx> {
@@ -64,18 +56,18 @@ export async function writeOnnx(plan: OnnxPlan, options: WriteOnnxOptions): Prom
     async (partial) => {
       await new OutputFolder(out).checkSpace(plan.bytes);
       await mkdir(join(partial, GRAPHS));
-      const found = await writeWeights(plan, join(partial, GRAPHS), options);
+      await writeWeights(plan, join(partial, GRAPHS), options);
       await writeFile(join(partial, GRAPHS, plan.file), plan.model);
       await writeFile(join(partial, CONFIG), `${JSON.stringify(plan.config, null, 2)}\n`);
-      return [...found, ...(await writeTexts(plan, partial))];
+      return writeTexts(plan, partial);
     },
     { replace: force },
   );
   return { out: resolve(out), bytes: plan.bytes, warnings };
 }
 
-/** Writes the data files; returns warnings. */
-async function writeWeights(plan: OnnxPlan, folder: string, options: WriteOnnxOptions): Promise<string[]> {
+/** Writes the data files. */
+async function writeWeights(plan: OnnxPlan, folder: string, options: WriteOnnxOptions): Promise<void> {
   const { source, data, tensors } = plan;
   const { threads, memory, signal, onProgress } = options;
   const bounds = { threads, memory, signal, onProgress };
@@ -93,9 +85,8 @@ async function writeWeights(plan: OnnxPlan, folder: string, options: WriteOnnxOp
   const jobs = jobsOf(tensors, resolver, place);
   const program: Program = { inputs: resolver.inputs, outputs, jobs };
   const outcome = await runProgram(program, { ...bounds, phase: "reading and writing" });
-  const overflows = overflowsOf(outcome, jobs, source.name);
+  requireEncodable(outcome, jobs, source.name, "Use the type fp32 if they are beyond float16. ");
   await requireUnchanged(source.sources.values(), "the export would mix old and new. Run it again.");
-  return overflowWarnings(overflows, "Use the type fp32.");
 }
 
 async function writeTables({ source, tables }: OnnxPlan, folder: string): Promise<void> {

@@ -1,6 +1,8 @@
 // Computes the factors of an adapter, one at a time: those of the experts, scaled and joined along the rank.
 
+import { dirname } from "node:path";
 import { CancelledError, CheckpointError, DTYPE_BITS, elementCount, withFile, writeFully } from "../../core/index.js";
+import type { NonFinite } from "../../values/index.js";
 import {
   Converter,
   type KernelDType,
@@ -27,7 +29,7 @@ export function isCopied({ parts: [only, ...others], dtype, core }: FactorStep):
 /**
  * Writes factors into their places in a file.
  * @param placed where the file holds each tensor
- * @returns the number of float16 overflows, by tensor that has any
+ * @returns infinite and NaN values that experts hold or that the merge made
  * @throws CancelledError if the signal fires; CheckpointError if a factor for Core Space has infinite or NaN values
  */
 export async function writeFactors(
@@ -35,25 +37,25 @@ export async function writeFactors(
   factors: readonly FactorStep[],
   placed: readonly TensorInfo[],
   { signal, onProgress }: Pick<RunOptions, "signal" | "onProgress">,
-): Promise<Map<string, number>> {
+): Promise<NonFinite[]> {
   const total = factors.reduce((sum, step) => sum + tensorBytes(step), 0);
   let done = 0;
   const places = new Map(placed.map((tensor) => [tensor.name, tensor]));
-  const overflows = new Map<string, number>();
+  const found: NonFinite[] = [];
   const converter = new Converter();
   await withFile(path, "r+", async (handle) => {
     for (const step of factors) {
       if (signal?.aborted) throw new CancelledError("stopped before the end");
       onProgress?.({ phase: "writing factors", done, total, unit: "bytes" });
-      const { bytes, overflowed } = await compute(step, converter);
-      if (overflowed > 0) overflows.set(step.tensor, overflowed);
+      const { bytes, nonFinite } = await compute(step, converter);
+      found.push(...nonFinite);
       await writeFully(handle, bytes, places.get(step.tensor)?.offset ?? 0);
       done += bytes.byteLength;
     }
     await handle.datasync();
     if (factors.length > 0) onProgress?.({ phase: "writing factors", done, total, unit: "bytes" });
   });
-  return overflows;
+  return found;
 }
 
 /** Elements of a written factor that differ from the step's: how many, and the first; -1 if none do. */
@@ -73,26 +75,41 @@ export async function compareFactor(
   return { differing, first };
 }
 
-async function compute(step: FactorStep, converter: Converter): Promise<{ bytes: Uint8Array; overflowed: number }> {
-  const [only] = step.parts;
-  if (only && isCopied(step)) return { bytes: await readTensor(only.file, only.tensor), overflowed: 0 };
+interface Computed {
+  readonly bytes: Uint8Array;
+  readonly nonFinite: readonly NonFinite[];
+}
+
+async function compute(step: FactorStep, converter: Converter): Promise<Computed> {
   const { shape, joined, parts, core } = step;
   const [rows, columns] = shape;
   const read: Float32Array[] = [];
+  const held: NonFinite[] = [];
   for (const { tensor, file, factor } of parts) {
-    const part = converter.decode(tensor.dtype as KernelDType, await readTensor(file, tensor));
+    const bytes = await readTensor(file, tensor);
+    const part = converter.decode(tensor.dtype as KernelDType, bytes);
+    const count = part.reduce((sum, value) => sum + Number(!Number.isFinite(value)), 0);
+    if (count > 0) held.push({ tensor: tensor.name, model: dirname(file.path), count });
+    if (isCopied(step)) return { bytes, nonFinite: held };
     if (factor !== 1) for (let i = 0; i < part.length; i++) part[i] = (part[i] ?? 0) * factor;
     read.push(part);
   }
+  const encode = (values: Float32Array): Computed => {
+    const { bytes, nonFinite } = converter.encode(step.dtype, values);
+    return {
+      bytes,
+      nonFinite: held.length > 0 || nonFinite === 0 ? held : [{ tensor: step.tensor, count: nonFinite }],
+    };
+  };
   if (core) {
-    const broken = parts[read.findIndex((part) => !part.every(Number.isFinite))]?.tensor.name;
+    const broken = held[0]?.tensor;
     if (broken !== undefined) {
       const message = `${broken} of an adapter has infinite or NaN values, so it spans no space. Train or load it again.`;
       throw new CheckpointError(message, { tensor: broken });
     }
     const count = joined === "rows" ? parts.length : parts.length / 2;
     const ranks = parts.slice(0, count).map(({ tensor }) => tensor.shape[0] ?? 0);
-    return converter.encode(step.dtype, mergeInCoreSpace(read.slice(0, count), read.slice(count), ranks, core));
+    return encode(mergeInCoreSpace(read.slice(0, count), read.slice(count), ranks, core));
   }
   const values = new Float32Array(rows * columns);
   let begun = 0;
@@ -107,5 +124,5 @@ async function compute(step: FactorStep, converter: Converter): Promise<{ bytes:
     }
     begun += tensor.shape[joined === "rows" ? 0 : 1] ?? 0;
   }
-  return converter.encode(step.dtype, values);
+  return encode(values);
 }

@@ -9,13 +9,16 @@ import {
   compileWrite,
   digestCompanions,
   keptShares,
+  explainNonFinite,
+  type NonFinite,
+  nonFiniteSteps,
+  nonFiniteWarnings,
   OutputFolder,
-  overflowsOf,
-  overflowWarnings,
   PROVENANCE_FILE,
   packMeasured,
   placeholders,
   type RunState,
+  requireFinite,
   type Step,
   writeAdapterCompanions,
   writeCompanions,
@@ -48,6 +51,8 @@ export interface ExecuteOptions extends StreamOptions {
   readonly force?: boolean | undefined;
   /** Merge models that look unrelated. Default: false. */
   readonly allowUnrelated?: boolean | undefined;
+  /** Write values that the merge made infinite or NaN, such as those beyond the range of the dtype. Default: false. */
+  readonly allowNonFinite?: boolean | undefined;
   /** Computes the gates of a mixture of experts. */
   readonly gates?: MeasureGates | undefined;
 }
@@ -76,7 +81,12 @@ export interface ExecuteResult {
   readonly resumed: boolean;
   /** Whether the folder was already complete and nothing was written. */
   readonly alreadyComplete: boolean;
-  /** Problems with the values, such as some beyond the range of float16. */
+  /**
+   * Tensors with infinite and NaN values in what this run read or copied to write: those that a source holds, with `model`, and
+   * those that the merge made, which need `allowNonFinite`. Blocks that a file system clones are not read.
+   */
+  readonly nonFinite: readonly NonFinite[];
+  /** Problems with the values, such as infinite ones. */
   readonly warnings: readonly string[];
 }
 
@@ -87,7 +97,8 @@ export interface ExecuteResult {
  * `OUT.partial`, which `resume` completes to the same bytes.
  * @throws OutputError if the output cannot be written there, or the disk fills up
  * @throws CancelledError if the signal fires
- * @throws LayergraftError if a source changes during the run, or the run to resume had another plan
+ * @throws LayergraftError if a source changes during the run, or the run to resume had another plan; code `not-finite` if
+ *   values become infinite or NaN although the sources are finite there, without `allowNonFinite`
  */
 export async function executePlan(opened: OpenedPlan, options: ExecuteOptions): Promise<ExecuteResult> {
   return new Execution(opened, options).run();
@@ -170,20 +181,25 @@ class Execution {
       const done = (wasThere && earlier?.done) || "";
       const state = { ...begun, measured: packMeasured(measured), done };
       const outcome = await this.#folder.run(program, state, this.#options);
-      const overflows = overflowsOf(outcome, program.jobs);
-      for (const [tensor, count] of await this.#writeFactors()) overflows.set(tensor, count);
+      const { factors = [], whole: steps = this.#plan.steps } = this.#adapter ?? {};
+      const { allowNonFinite = false, signal } = this.#options;
+      const found = nonFiniteSteps(outcome, program.jobs, steps);
+      const nonFinite = await explainNonFinite(found, this.#opened.sources, measured, signal);
+      nonFinite.push(...(await this.#writeFactors()));
       await this.#checkInputs();
+      const halves = new Set([...steps, ...factors].flatMap(({ tensor, dtype }) => (dtype === "F16" ? [tensor] : [])));
+      requireFinite(nonFinite, allowNonFinite, (tensor) => halves.has(tensor));
       const warnings = [
         ...this.#folder.notes,
-        ...overflowWarnings(overflows, "Use the dtype bfloat16."),
+        ...nonFiniteWarnings(nonFinite),
         ...(await this.#finish(measured)),
       ];
       const names = this.#layout.shards.map(({ name }) => name);
       const equalTo = this.#adapter ? null : await equalSource(this.#opened, measured, this.#folder.path, names);
-      const { factors = [] } = this.#adapter ?? {};
       const bytesRead = factors.reduce((sum, step) => sum + factorBytes(step), outcome.bytesRead);
       const bytesWritten = factors.reduce((sum, step) => sum + tensorBytes(step), outcome.bytesWritten);
-      return this.#result(measured, { warnings, equalTo, bytesRead, bytesWritten, resumed: earlier !== undefined });
+      const resumed = earlier !== undefined;
+      return this.#result(measured, { nonFinite, warnings, equalTo, bytesRead, bytesWritten, resumed });
     } catch (error) {
       throw await this.#folder.abandon(error);
     }
@@ -259,9 +275,9 @@ class Execution {
   }
 
   /** Writes the factors of an adapter, which are few; a resumed run writes them again. */
-  async #writeFactors(): Promise<Map<string, number>> {
+  async #writeFactors(): Promise<NonFinite[]> {
     const [shard] = this.#layout.shards;
-    if (!this.#adapter || !shard) return new Map();
+    if (!this.#adapter || !shard) return [];
     const path = join(this.#folder.partial, shard.name);
     return writeFactors(path, this.#adapter.factors, shard.tensors, this.#options);
   }
@@ -298,7 +314,7 @@ class Execution {
       measured: Object.fromEntries(measured),
       kept: keptShares(this.#plan.measurements, found),
       changedShare: changedShare(this.#plan, found),
-      ...{ equalTo: null, resumed: false, alreadyComplete: false, warnings: [] },
+      ...{ equalTo: null, resumed: false, alreadyComplete: false, nonFinite: [], warnings: [] },
       ...of,
     };
   }

@@ -5,7 +5,7 @@ import { basename, isAbsolute, relative, resolve } from "node:path";
 import { exists, RecipeError } from "../../core/index.js";
 import { parseHubName } from "../../weights/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
-import { isOwnMethod } from "./own-methods.js";
+import { isOwnMethod, loadOwnMethods } from "./own-methods.js";
 import { mapSourcesAsync, outputFields } from "./recipe.js";
 import { checkRecipe, readRecipe } from "./recipe-file.js";
 
@@ -30,12 +30,15 @@ export interface ResolvedSource<S> {
 /**
  * Reads the recipe files that a source names: itself, or those inside a recipe. Paths in a file start from its folder.
  * @param folder folder that relative paths start from
- * @throws RecipeError with every problem of a recipe, or if files name each other in a circle
+ * @throws RecipeError with every problem of a recipe, if its method is a file, or if files name each other in a circle
  */
 export async function resolveSource(source: SourceRecipe, folder: string): Promise<ResolvedSource<SourceRecipe>> {
   const reader = new InnerRecipes(folder);
   const checked = typeof source === "string" ? source : { ...checkRecipe(source) };
-  return { source: await reader.resolve(checked, folder, []), notes: reader.notes };
+  const resolved = await reader.resolve(checked, folder, []);
+  // Reads nothing, as code is not allowed here.
+  if (typeof resolved !== "string") await loadOwnMethods(resolved, false);
+  return { source: resolved, notes: reader.notes };
 }
 
 /** The same for the sources of a checked recipe, whose own fields for the output apply. */

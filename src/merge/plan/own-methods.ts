@@ -94,7 +94,7 @@ export async function reloadOwnMethods(code: readonly OwnCode[], allowCode: bool
 async function loadMethod(file: string, allowCode: boolean): Promise<OwnCode & { readonly method: Method }> {
   const where = { file };
   if (!allowCode) {
-    const message = `${file} is a program that the recipe names as its method. Read it; merge and verify run it where you allow it`;
+    const message = `${file} is a program that the recipe names as its method. Read it; merge and verify run it where you allow it, other commands take the merged folder`;
     throw RecipeError.at({ ...where, option: "allowCode" }, message);
   }
   const bytes = await readFile(file).catch(() => {

@@ -13,7 +13,7 @@ import {
   writeSharded,
 } from "../../weights/index.js";
 import type { Run } from "../run/run-schema.js";
-import { encodeValues, type LoraPlan, overflowError, writeAdapter } from "./lora.js";
+import { encodeValues, type LoraPlan, writeAdapter } from "./lora.js";
 import type { Parameter } from "./optimizer.js";
 
 /** Steps, loss and configuration of a checkpoint. */
@@ -63,11 +63,7 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
   const resolver = new Resolver(base.sources);
   const isStored = (step: Step) => resolver.stored(step.value)?.dtype === step.dtype;
   const computed = asked.filter((step) => !isTrained(step) && !isStored(step));
-  const blends = await computeBlends(computed, base.sources, new Map(), {
-    onOverflow: (name, values) => {
-      throw overflowError(name, values);
-    },
-  });
+  const blends = await computeBlends(computed, base.sources, new Map());
   const converter = new Converter();
   const tensors = asked.map((step) => {
     const { tensor: name, shape } = step;

@@ -129,7 +129,7 @@ export interface WriteAdapterOptions {
 
 /**
  * Writes adapter_config.json and adapter_model.safetensors into a folder, as PEFT's `save_pretrained` does.
- * @throws RecipeError if a factor does not fit float16
+ * @throws RecipeError if values of a factor are not finite in this dtype
  */
 export async function writeAdapter(folder: string, options: WriteAdapterOptions): Promise<void> {
   const { plan, factors, base, dtype = "F32" } = options;
@@ -146,17 +146,16 @@ export async function writeAdapter(folder: string, options: WriteAdapterOptions)
   await writeFile(join(folder, "adapter_config.json"), `${JSON.stringify(adapterConfig(plan, base), undefined, 2)}\n`);
 }
 
-/** The bytes of a tensor. @throws RecipeError if float16 does not hold its values */
+/** The bytes of a tensor. @throws RecipeError if values are not finite in this dtype */
 export function encodeValues(converter: Converter, name: string, dtype: KernelDType, values: Float32Array): Uint8Array {
-  const { bytes, overflowed } = converter.encode(dtype, values);
-  if (overflowed > 0) throw overflowError(name, overflowed);
-  return bytes;
-}
-
-export function overflowError(tensor: string, values: number): RecipeError {
-  return RecipeError.at(
-    { tensor, field: "save_dtype" },
-    `${plural(values, "value")} of ${tensor} do not fit float16. Save as bfloat16 or float32 (save_dtype) and resume.`,
+  const { bytes, nonFinite } = converter.encode(dtype, values);
+  if (nonFinite === 0) return bytes;
+  const what = `${plural(nonFinite, "value")} of ${name}`;
+  throw RecipeError.at(
+    { tensor: name, field: "save_dtype" },
+    dtype === "F16"
+      ? `${what} do not fit float16. Save as bfloat16 or float32 (save_dtype) and resume.`
+      : `${what} became infinite or NaN in training. Train again with a lower learning_rate.`,
   );
 }
 

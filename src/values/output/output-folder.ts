@@ -197,7 +197,8 @@ export class OutputFolder extends RunFolder {
    */
   async abandon(error: unknown): Promise<unknown> {
     // Data read from a changed file is useless, even if the file changes back; the others would be found again.
-    const isUseless = error instanceof LayergraftError && ["changed", "mismatch", "broken-model"].includes(error.code);
+    const isUseless =
+      error instanceof LayergraftError && ["changed", "mismatch", "broken-model", "not-finite"].includes(error.code);
     const state = await this.state();
     const hasPieces = Buffer.from(state?.done ?? "", "base64").some((bits) => bits !== 0);
     const isResumable = !isUseless && (hasPieces || Object.keys(state?.measured ?? {}).length > 0);

@@ -167,7 +167,14 @@ function lowRank(
     );
   }
   const alpha = patternValue(config.alphaPattern, module, config) ?? config.alpha;
-  return { a, b, rank, scale: alpha / (config.rankStabilised ? Math.sqrt(rank) : rank), transposed };
+  const scale = alpha / (config.rankStabilised ? Math.sqrt(rank) : rank);
+  if (!Number.isFinite(Math.fround(scale))) {
+    throw new CheckpointError(
+      `${config.file}: lora_alpha ${alpha} makes a scale for ${module} that float32 cannot hold. Correct lora_alpha or alpha_pattern.`,
+      { file: config.file, field: "lora_alpha", actual: String(alpha) },
+    );
+  }
+  return { a, b, rank, scale, transposed };
 }
 
 /** The value of the first pattern that matches the end of a module's name, as PEFT's `get_pattern_key` chooses it. */

@@ -10,11 +10,11 @@ const values = Float32Array.from({ length: COUNT }, (_, i) => Math.fround(Math.s
 describe("Converter", () => {
   it.each(["BF16", "F16", "F32"] as const)("%s", (dtype) => {
     const converter = new Converter();
-    const { bytes, overflowed } = converter.encode(dtype, values);
+    const { bytes, nonFinite } = converter.encode(dtype, values);
     expect(bytes.length).toBe(COUNT * (dtype === "F32" ? 4 : 2));
     const patterns = dtype === "F32" ? new Uint32Array(bytes.buffer) : new Uint16Array(bytes.buffer);
     expect(patterns.findIndex((pattern, i) => pattern !== encode(dtype, values[i] ?? 0))).toBe(-1);
-    expect(overflowed).toBe(0);
+    expect(nonFinite).toBe(0);
     const back = converter.decode(dtype, bytes);
     expect(back.findIndex((value, i) => !Object.is(value, decode(dtype, patterns[i] ?? 0)))).toBe(-1);
     const into = new Float32Array(COUNT);
@@ -22,7 +22,10 @@ describe("Converter", () => {
     expect(Buffer.from(into.buffer).equals(Buffer.from(back.buffer))).toBe(true);
   });
 
-  it("counts values beyond float16", () => {
-    expect(new Converter().encode("F16", Float32Array.of(1, 70000, -1e9, Infinity)).overflowed).toBe(2);
+  it("counts values that are not finite as they are stored", () => {
+    const values = Float32Array.of(1, 70000, 3.4e38, -Infinity, Number.NaN, 65519);
+    expect(new Converter().encode("F16", values).nonFinite).toBe(4);
+    expect(new Converter().encode("BF16", values).nonFinite).toBe(3);
+    expect(new Converter().encode("F32", values).nonFinite).toBe(2);
   });
 });

@@ -13,20 +13,20 @@ export class Converter {
 
   /**
    * Rounds float32 values to a stored dtype, to nearest, ties to even; any NaN becomes the canonical quiet NaN.
-   * @returns the bytes, little-endian, and how many finite values became infinite (float16 only)
+   * @returns the bytes, little-endian, and how many of the rounded values are infinite or NaN
    */
-  encode(dtype: KernelDType, values: Float32Array): { bytes: Uint8Array; overflowed: number } {
+  encode(dtype: KernelDType, values: Float32Array): { bytes: Uint8Array; nonFinite: number } {
     const size = dtype === "F32" ? 4 : 2;
     const bytes = new Uint8Array(values.length * size);
-    let overflowed = 0;
+    let nonFinite = 0;
     for (let begin = 0; begin < values.length; begin += BLOCK) {
       const block = values.subarray(begin, begin + BLOCK);
       this.#kernels.floats(this.#floats, BLOCK).set(block);
       this.#kernels.clearPadding(this.#floats, block.byteLength);
-      overflowed += this.#kernels.encode(dtype, this.#floats, this.#stored, block.length);
+      nonFinite += this.#kernels.encode(dtype, this.#floats, this.#stored, block.length);
       bytes.set(this.#kernels.bytes(this.#stored, block.length * size), begin * size);
     }
-    return { bytes, overflowed };
+    return { bytes, nonFinite };
   }
 
   /** The float32 values of whole blocks of a GGUF file, fewer than fill a buffer. */

@@ -9,14 +9,14 @@ import { BLOCKS, type BlockEncoding, ENCODINGS, type Encoding, type StoredBlocks
 export type KernelDType = Exclude<FloatDType, "F64">;
 
 type Scale = (src: number, acc: number, n: number, weight: number) => void;
-type Encode = (acc: number, dst: number, n: number) => number | undefined;
 
 /** Exports of the WebAssembly module, which `assembly/` describes. Buffer arguments are addresses; `n` counts elements. */
 interface Exports
   extends Record<`scale${KernelDType}`, Scale>,
     Record<`difference${KernelDType}`, (a: number, b: number, out: number, n: number) => void>,
     Record<`addScaled${KernelDType}`, Scale>,
-    Record<`encode${KernelDType}`, Encode>,
+    Record<`encode${KernelDType}`, (acc: number, dst: number, n: number) => void>,
+    Record<`countNonFinite${FloatDType}`, (src: number, n: number) => number>,
     Record<`quantize${BlockEncoding}`, (x: number, dst: number, blocks: number) => number>,
     Record<`dequantize${StoredBlocks}`, (src: number, x: number, blocks: number) => void> {
   /** A `WebAssembly.Memory`, which only the library of browsers declares. */
@@ -147,10 +147,16 @@ export class Kernels {
 
   /**
    * Rounds float32 to a stored dtype, to nearest, ties to even; any NaN becomes the canonical quiet NaN.
-   * @returns how many finite values became infinite (float16 only; bfloat16 has the range of float32).
+   * @returns how many of the rounded values are infinite or NaN
    */
   encode(dtype: KernelDType, acc: number, dst: number, n: number): number {
-    return this.wasm[`encode${dtype}`](acc, dst, n) ?? 0;
+    this.wasm[`encode${dtype}`](acc, dst, n);
+    return this.countNonFinite(dtype, dst, n);
+  }
+
+  /** How many of `n` stored elements are infinite or NaN. */
+  countNonFinite(dtype: FloatDType, address: number, n: number): number {
+    return this.wasm[`countNonFinite${dtype}`](address, n);
   }
 
   /**

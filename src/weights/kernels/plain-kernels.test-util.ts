@@ -52,11 +52,6 @@ function roundTiesToEven(value: number): number {
   return floor % 2 === 0 ? floor : floor + 1;
 }
 
-/** Whether a finite float32 value becomes infinite in float16. */
-export function overflowsF16(value: number): boolean {
-  return Number.isFinite(value) && Math.abs(value) >= 65520;
-}
-
 /** sum(w_i x_i) / sum(w_i) for one element, each operation rounded to float32, in order. */
 export function blend(values: readonly number[], weights: readonly number[], divisor: number): number {
   let acc = Math.fround(Math.fround(weights[0] ?? 0) * (values[0] ?? 0));

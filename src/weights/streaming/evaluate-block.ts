@@ -176,6 +176,10 @@ function approximationBytes({ value: { elements, columns }, rank }: LowRankJob):
 
 type WholeOperation = BoundOperation & { readonly op: "whole-matrix" };
 
+function blockOf({ columns, first = 0 }: Evaluation, begin: number, end: number): Block {
+  return { begin, index: first + begin, length: end - begin, columns };
+}
+
 /** Computes a part of a block into an address. */
 type Compute = (part: Block, target: number) => void;
 
@@ -220,23 +224,43 @@ export class Evaluator {
 
   /**
    * Elements [begin, end) of an evaluation, rounded to `dtype`.
-   * @returns their bytes, valid until the next call, and how many finite values became infinite
+   * @returns their bytes, valid until the next call; how many are infinite or NaN; and how many of these although the
+   *   stored elements in their place are finite
    */
-  round(
-    evaluation: Evaluation,
-    begin: number,
-    end: number,
-    dtype: FloatDType,
-  ): { bytes: Uint8Array; overflows: number } {
+  round(evaluation: Evaluation, begin: number, end: number, dtype: FloatDType) {
     const n = end - begin;
     const { rounded } = this.#at;
     const sum = this.sum(evaluation, begin, end);
-    let overflows = 0;
+    let nonFinite: number;
     // Writing the literal leaves no NaN with a payload.
     if (dtype === "F64") {
       this.kernels.doubles(rounded, n).set(this.kernels.floats(sum, n).map((x) => (Number.isNaN(x) ? Number.NaN : x)));
-    } else overflows = this.kernels.encode(dtype, sum, rounded, n);
-    return { bytes: this.kernels.bytes(rounded, n * bytesPerElement(dtype)), overflows };
+      nonFinite = this.kernels.countNonFinite(dtype, rounded, n);
+    } else nonFinite = this.kernels.encode(dtype, sum, rounded, n);
+    const made = nonFinite === 0 ? 0 : this.#countMade(evaluation, begin, end, dtype, sum);
+    return { bytes: this.kernels.bytes(rounded, n * bytesPerElement(dtype)), nonFinite, made };
+  }
+
+  /** How many rounded elements of the last block are infinite or NaN while all stored elements in their place are finite. */
+  #countMade(evaluation: Evaluation, begin: number, end: number, dtype: FloatDType, sum: number): number {
+    const { wasm } = this.kernels;
+    const { adapted, rounded } = this.#at;
+    let made = 0;
+    for (const part of this.#parts(evaluation, begin, end)) {
+      const at = part.begin - begin;
+      const result = sum + at * 4;
+      // Zero times what is not finite is NaN.
+      if (dtype === "F64") wasm.scaleF32(result, result, part.length, 0);
+      else wasm[`scale${dtype}`](rounded + at * bytesPerElement(dtype), result, part.length, 0);
+      this.kernels.floats(adapted, part.length).fill(0);
+      for (const term of storedTerms(evaluation)) {
+        wasm[`addScaled${this.#stored.dtypeOf(term)}`](this.#stored.locate(term, part), adapted, part.length, 0);
+      }
+      const stored = this.kernels.floats(adapted, part.length);
+      const written = this.kernels.floats(result, part.length);
+      for (let i = 0; i < part.length; i++) if (Number.isNaN(written[i]) && stored[i] === 0) made++;
+    }
+    return made;
   }
 
   /**
@@ -264,18 +288,21 @@ export class Evaluator {
   /** Elements [begin, end) of several evaluations in float32; returns an address for each. */
   sums(evaluations: readonly Evaluation[], begin: number, end: number): number[] {
     this.#compile(evaluations);
-    const { columns, first = 0 } = evaluations[0] as Evaluation;
+    const [first] = evaluations as [Evaluation, ...Evaluation[]];
     const sums = this.#at.sums.slice(0, evaluations.length);
-    const blockOf = (from: number, to: number) => ({ begin: from, index: first + from, length: to - from, columns });
-    this.#block = blockOf(begin, end);
+    this.#block = blockOf(first, begin, end);
     this.#open(this.#block);
-    const step = Math.min(this.#step, end - begin);
-    for (let from = begin; from < end; from += step) {
-      const part = blockOf(from, Math.min(from + step, end));
-      for (let i = 0; i < sums.length; i++) this.#computes[i]?.(part, (sums[i] as number) + (from - begin) * 4);
+    for (const part of this.#parts(first, begin, end)) {
+      for (let i = 0; i < sums.length; i++) this.#computes[i]?.(part, (sums[i] as number) + (part.begin - begin) * 4);
     }
     for (const sum of sums) this.kernels.clearPadding(sum, (end - begin) * 4);
     return sums;
+  }
+
+  /** Elements that are computed at once, in order. */
+  *#parts(evaluation: Evaluation, begin: number, end: number): Generator<Block> {
+    const step = Math.min(this.#step, end - begin);
+    for (let from = begin; from < end; from += step) yield blockOf(evaluation, from, Math.min(from + step, end));
   }
 
   #open(block: Block): void {

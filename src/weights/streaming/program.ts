@@ -131,7 +131,7 @@ export function operationsOf({ terms }: Combination): BoundOperation[] {
   return terms.flatMap((term) => (isStored(term) ? [] : [term.operation, ...term.operation.of.flatMap(operationsOf)]));
 }
 
-/** Bytes moved as they are. */
+/** Bytes moved as they are. Result per piece: [infinite and NaN values]. */
 export interface CopyJob {
   readonly kind: "copy";
   readonly name: string;
@@ -140,7 +140,10 @@ export interface CopyJob {
   readonly to: Target;
 }
 
-/** Values computed and written. Result per piece: [float16 overflows]. */
+/**
+ * Values computed and written. Result per piece: [infinite and NaN values, how many of them although the stored elements in
+ * their place are finite].
+ */
 export interface WriteJob {
   readonly kind: "write";
   readonly name: string;

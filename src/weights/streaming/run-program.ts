@@ -51,7 +51,10 @@ export interface RunOptions extends StreamOptions {
   readonly done?: Uint8Array | undefined;
   /** Called with the payloads of pieces, in any order; `index` is the piece's place in `RunResult.pieces`. */
   readonly onPiece?: ((index: number, payload: Payload) => void) | undefined;
-  /** Called every `checkpointMs` with the pieces done so far; awaited before the next call. */
+  /**
+   * Called every `checkpointMs` with the pieces done so far, except those with numbers to report, which a later run would
+   * not know; awaited before the next call.
+   */
   readonly onCheckpoint?: ((done: Uint8Array) => Promise<void>) | undefined;
   /** Milliseconds between checkpoints; 1000 by default. */
   readonly checkpointMs?: number | undefined;
@@ -115,7 +118,7 @@ export async function runProgram(program: Program, options: RunOptions): Promise
       halt();
     }
   }, PROGRESS_MS);
-  const checkpoints = new Checkpoints(shared.done, options.onCheckpoint, options.checkpointMs);
+  const checkpoints = new Checkpoints(shared, options.onCheckpoint, options.checkpointMs);
   try {
     const onPiece: Emit = (index, payload) => {
       feed?.finish(index);
@@ -260,13 +263,13 @@ const CHECKPOINT_MS = 1000;
 
 /** Calls `onCheckpoint` repeatedly, never concurrently, until the work ends. */
 class Checkpoints {
-  readonly #done: Uint8Array;
+  readonly #shared: Shared;
   readonly #save: RunOptions["onCheckpoint"];
   readonly #every: number;
   readonly #end = new AbortController();
 
-  constructor(done: Uint8Array, save: RunOptions["onCheckpoint"], every = CHECKPOINT_MS) {
-    this.#done = done;
+  constructor(shared: Shared, save: RunOptions["onCheckpoint"], every = CHECKPOINT_MS) {
+    this.#shared = shared;
     this.#save = save;
     this.#every = every;
   }
@@ -284,7 +287,8 @@ class Checkpoints {
         // The work may end during a flush that began before its last pieces; then one more is needed.
         isLast = ended.aborted;
         // A copy is taken before the flush: pieces done during it may not be on the disk yet.
-        await this.#save(this.#done.slice());
+        const { done, results } = this.#shared;
+        await this.#save(done.map((one, i) => (results[i * RESULTS_PER_PIECE] === 0 ? one : 0)));
       }
     } catch (error) {
       stop();

@@ -1,6 +1,6 @@
 // The work of one thread: take the next piece, do it, mark it done, until none is left or the pass is stopped. Small
 // passes run it on the main thread.
-import { bytesPerElement, Random } from "../../core/index.js";
+import { bytesPerElement, isFloatDType, Random } from "../../core/index.js";
 import { encodedBytes } from "../kernels/encodings.js";
 import { type SplitEncoding, splitBlocks, splitBytes } from "../kernels/split-blocks.js";
 import { Evaluator } from "./evaluate-block.js";
@@ -67,6 +67,8 @@ export class Worker {
   /** Address of accumulators. */
   #products: number | undefined;
   #copyBuffers: readonly [Uint8Array, Uint8Array] | undefined;
+  /** Address of what is copied. */
+  #copied: number | undefined;
 
   constructor(program: Program, shared: Shared, emit: Emit = () => undefined) {
     this.#emit = emit;
@@ -140,13 +142,14 @@ export class Worker {
       case "compare-copy":
         return this.#compareCopy(job.from, job.against, begin, end);
       case "write": {
-        let overflows = 0;
+        const counts: [number, number] = [0, 0];
         eachBlock(job, begin, end, (from, to) => {
-          const rounded = this.#evaluate().round(job.value, from, to, requireFloat(job.to.dtype));
-          this.#outputs.write(job.to.file, job.to.offset + from * bytesPerElement(job.to.dtype), rounded.bytes);
-          overflows += rounded.overflows;
+          const { bytes, nonFinite, made } = this.#evaluate().round(job.value, from, to, requireFloat(job.to.dtype));
+          this.#outputs.write(job.to.file, job.to.offset + from * bytesPerElement(job.to.dtype), bytes);
+          counts[0] += nonFinite;
+          counts[1] += made;
         });
-        return [overflows];
+        return counts;
       }
       case "encode":
         return this.#encode(job, begin, end);
@@ -179,12 +182,19 @@ export class Worker {
   }
 
   #copy(job: CopyJob, begin: number, end: number): readonly number[] {
+    const { kernels } = this.#evaluate();
+    const { dtype } = job.to;
+    this.#copied ??= kernels.allocate(COPY_BLOCK_BYTES);
+    let nonFinite = 0;
     for (let at = begin; at < end; at += COPY_BLOCK_BYTES) {
-      const buffer = this.#buffers()[0].subarray(0, Math.min(COPY_BLOCK_BYTES, end - at));
-      this.#inputs.read(job.from.file, job.from.offset + at, buffer);
-      this.#outputs.write(job.to.file, job.to.offset + at, buffer);
+      const bytes = kernels.bytes(this.#copied, Math.min(COPY_BLOCK_BYTES, end - at));
+      this.#inputs.read(job.from.file, job.from.offset + at, bytes);
+      this.#outputs.write(job.to.file, job.to.offset + at, bytes);
+      if (!isFloatDType(dtype)) continue;
+      kernels.clearPadding(this.#copied, bytes.byteLength);
+      nonFinite += kernels.countNonFinite(dtype, this.#copied, bytes.byteLength / bytesPerElement(dtype));
     }
-    return [];
+    return [nonFinite];
   }
 
   #encode(job: EncodeJob, begin: number, end: number): readonly number[] {

@@ -1,8 +1,6 @@
 // float32 to the stored dtype with one rounding, to nearest, ties to even. Every NaN becomes the one canonical quiet
 // NaN of the dtype: WebAssembly leaves a NaN's sign and payload to the machine, and the same inputs must give the
 // same bytes on all of them.
-import { countLanes } from "./lanes";
-
 // @ts-ignore: decorator
 @inline
 function isNaN4(x: v128): v128 {
@@ -46,26 +44,12 @@ export function roundF16(x: v128): v128 {
   return v128.bitselect(i32x4.splat(0x7e00), half, isNaN4(x));
 }
 
-/** Lanes that are finite in float32 and infinite in float16: magnitudes from 65520 up to the largest float32. */
-// @ts-ignore: decorator
-@inline
-function overflows(x: v128): v128 {
-  const magnitude = v128.and(x, i32x4.splat(0x7fffffff));
-  return v128.and(i32x4.ge_s(magnitude, i32x4.splat(0x477ff000)), i32x4.lt_s(magnitude, i32x4.splat(0x7f800000)));
-}
-
-/** @returns how many finite values became infinite. */
-export function encodeF16(acc: usize, dst: usize, n: i32): i32 {
-  let counts = i32x4.splat(0); // a true lane is -1
+export function encodeF16(acc: usize, dst: usize, n: i32): void {
   for (let i = 0; i < n; i += 8) {
-    const a = v128.load(acc);
-    const b = v128.load(acc, 16);
-    counts = i32x4.add(counts, i32x4.add(overflows(a), overflows(b)));
-    v128.store(dst, i16x8.narrow_i32x4_u(roundF16(a), roundF16(b)));
+    v128.store(dst, i16x8.narrow_i32x4_u(roundF16(v128.load(acc)), roundF16(v128.load(acc, 16))));
     acc += 32;
     dst += 16;
   }
-  return countLanes(counts);
 }
 
 export function encodeF32(acc: usize, dst: usize, n: i32): void {
@@ -76,4 +60,32 @@ export function encodeF32(acc: usize, dst: usize, n: i32): void {
     acc += 16;
     dst += 16;
   }
+}
+
+/** How many elements are infinite or NaN: all bits of their exponent, which `mask` has, are set. */
+// @ts-ignore: decorator
+@inline
+function countNonFinite<T>(src: usize, n: i32, mask: v128): i32 {
+  const end = src + n * sizeof<T>();
+  let count = 0;
+  for (; src < end; src += 16) {
+    count += popcnt(v128.bitmask<T>(v128.eq<T>(v128.and(v128.load(src), mask), mask)));
+  }
+  return count;
+}
+
+export function countNonFiniteBF16(src: usize, n: i32): i32 {
+  return countNonFinite<i16>(src, n, i16x8.splat(0x7f80));
+}
+
+export function countNonFiniteF16(src: usize, n: i32): i32 {
+  return countNonFinite<i16>(src, n, i16x8.splat(0x7c00));
+}
+
+export function countNonFiniteF32(src: usize, n: i32): i32 {
+  return countNonFinite<i32>(src, n, i32x4.splat(0x7f800000));
+}
+
+export function countNonFiniteF64(src: usize, n: i32): i32 {
+  return countNonFinite<i64>(src, n, i64x2.splat(0x7ff0000000000000));
 }

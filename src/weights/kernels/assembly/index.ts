@@ -5,7 +5,15 @@ export * from "./blend";
 export * from "./delta";
 export * from "./dequantize";
 export * from "./drop";
-export { encodeBF16, encodeF16, encodeF32 } from "./encode";
+export {
+  countNonFiniteBF16,
+  countNonFiniteF16,
+  countNonFiniteF32,
+  countNonFiniteF64,
+  encodeBF16,
+  encodeF16,
+  encodeF32,
+} from "./encode";
 export * from "./low-rank";
 export * from "./operations";
 export * from "./products";
