@@ -1,5 +1,5 @@
 // FOLDER+ADAPTER against PEFT's merges and plain arithmetic, and rejected adapters.
-import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -388,4 +388,26 @@ it("is added to float64 tensors as to the same values in float32", async () => {
   ];
   expect([found.dtype, toNumbers(found)]).toEqual(["F64", toNumbers(wanted)]);
   expect(toNumbers(found)).not.toEqual([...values]);
+});
+
+it("an adapter whose scale or product is not finite is refused, and its NaN is named", async () => {
+  const base = await bench.model({ layers: 1, dtype: "F32" });
+  const module = { module: "model.layers.0.self_attn.q_proj", input: 8, output: 8, rank: 2 };
+  const plan = (adapter: string) => planRecipe({ method: "soup", models: [`${base}+${adapter}`] });
+  const tensors = factors(module, 1);
+  const infinite = await writeAdapter(tensors, { lora_alpha: 1e308 });
+  await expect(plan(infinite)).rejects.toThrow(/lora_alpha 1e\+308 makes a scale for .*q_proj that float32 cannot hold/);
+  const large = await writeAdapter(tensors, { lora_alpha: 6e38 });
+  const out = bench.next("large");
+  await expect(executePlan(await plan(large), { out })).rejects.toMatchObject({ code: "not-finite" });
+  expect(existsSync(out)).toBe(false);
+  const [a, b] = tensors as [TensorData, TensorData];
+  const broken = await writeAdapter([a, { ...b, data: Uint8Array.from(b.data, (byte, i) => (i < 4 ? 0xff : byte)) }]);
+  const { nonFinite } = await executePlan(await plan(broken), { out: bench.next("nan") });
+  expect(nonFinite).toEqual([{ tensor: b.name, model: `${base}+${broken}`, count: 1 }]);
+  const adapters = [`${base}+${broken}`, `${base}+${await writeAdapter(tensors)}`];
+  const joined = await planRecipe({ method: "task_arithmetic", models: adapters, base, as: "adapter" });
+  expect((await executePlan(joined, { out: bench.next("joined") })).nonFinite).toEqual([
+    { tensor: b.name, model: broken, count: 1 },
+  ]);
 });

@@ -159,7 +159,10 @@ export class OperandBuilder implements PlanContext {
       if (isStatistics(name)) continue;
       // Those of the recipe itself are of its base.
       const statistics = opened.get(name === "base" ? "statistics" : `${name}.statistics`);
-      if (statistics) requireKind(statistics, methodOf(recipe).statistics);
+      if (statistics) {
+        requireKind(statistics, methodOf(recipe).statistics);
+        this.#noteOtherModel(statistics, this.sources.get(`${prefix}${name}`)?.name);
+      }
       operands.set(name, { ...operand, ...(statistics ? { statistics: statistics.tensors } : {}) });
     }
     const [lead] = operands.values();
@@ -196,6 +199,15 @@ export class OperandBuilder implements PlanContext {
       lead: source,
       ...(config ? { config } : {}),
     };
+  }
+
+  /** @param model name of the model that statistics are given for; undefined for a recipe */
+  #noteOtherModel({ lead: { checkpoint } }: Operand, model: string | undefined): void {
+    const measured = checkpoint.files[0]?.metadata.model ?? model;
+    if (model === undefined || measured === model) return;
+    this.note(
+      `${checkpoint.name} was measured on ${measured}, but is given for ${model}. Check that they are the same model.`,
+    );
   }
 
   /** Groups of tensors by the sources that have them, those of all first; each as these sources, with these tensors alone. */
