@@ -68,7 +68,15 @@ describe("a method of a user", () => {
 
   it("does not run unless the user says so, nor in commands that do not ask", async () => {
     writeFileSync(at("agreement.js"), `${code}\nglobalThis.ran = true;`);
-    for (const command of ["merge agree.yaml --out no", "generate agree.yaml --prompt x", "verify agreed"]) {
+    for (const command of [
+      "merge agree.yaml --out no",
+      "generate agree.yaml --prompt x",
+      "verify agreed",
+      "analyze --base base --expert m=agree.yaml",
+      "extract --base base --model agree.yaml --out no",
+      "suggest --base base --task agree.yaml --language swahili-expert",
+      "explain math-expert --from agree.yaml --base base",
+    ]) {
       const { status, stderr } = await run(`layergraft ${command}`);
       expect(status).not.toBe(0);
       expect(stderr).toMatch(/agreement\.js is a program .*merge and verify run it where you allow it/);

@@ -286,16 +286,20 @@ function isKnown(error: unknown, settings: HubSettings): boolean {
 }
 
 /** Runs requests of an upload, and explains their errors. */
-async function attempt<T>(settings: HubSettings, { name, signal }: Target, work: () => Promise<T>): Promise<T> {
+async function attempt<T>(
+  settings: HubSettings,
+  { name, signal, dryRun = false }: Target & Pick<UploadOptions, "dryRun">,
+  work: () => Promise<T>,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (signal?.aborted) throw new CancelledError(`stopped while pushing ${name}; run again to push what is missing`);
-    throw explainUpload(error, settings, name);
+    throw explainUpload(error, settings, name, dryRun);
   }
 }
 
-function explainUpload(error: unknown, settings: HubSettings, name: string): unknown {
+function explainUpload(error: unknown, settings: HubSettings, name: string, dryRun: boolean): unknown {
   if (error instanceof LayergraftError) return error;
   const { endpoint } = settings;
   // What the storage refuses, such as an address that has expired, is not about the token.
@@ -320,6 +324,8 @@ function explainUpload(error: unknown, settings: HubSettings, name: string): unk
   const network = networkReason(error, settings);
   if (status === undefined && network === undefined) return error;
   return because(
-    `${name} could not be pushed to ${endpoint}: ${network ?? said}. Push again; what was sent is not sent again.`,
+    dryRun
+      ? `${name} could not be read at ${endpoint}: ${network ?? said}. Nothing was sent.`
+      : `${name} could not be pushed to ${endpoint}: ${network ?? said}. Push again; what was sent is not sent again.`,
   );
 }
