@@ -385,6 +385,20 @@ describe("what cannot be run", () => {
     expect((error as Error).message.match(/ describes /g)?.length).toBe(6);
   });
 
+  it("weights of integers", async () => {
+    await edited("integers", (tensors) =>
+      tensors.map((tensor) =>
+        tensor.name.includes("layers.1.mlp.up_proj")
+          ? { ...tensor, dtype: "I8" as const, data: new Uint8Array(tensor.data.byteLength / 2) }
+          : tensor,
+      ),
+    );
+    expect((await refusal("integers")) as Error).toMatchObject({
+      code: "mismatch",
+      message: expect.stringContaining("model.layers.1.mlp.up_proj.weight is I8; the engine computes with bfloat16"),
+    });
+  });
+
   it("weights that are missing, and notes weights that are left over", async () => {
     const gone = "model.layers.1.mlp.up_proj.weight";
     await edited("lacking", (tensors) => tensors.filter(({ name }) => name !== gone));

@@ -75,7 +75,6 @@ describe("a method of a user", () => {
       "analyze --base base --expert m=agree.yaml",
       "extract --base base --model agree.yaml --out no",
       "suggest --base base --task agree.yaml --language swahili-expert",
-      "explain math-expert --from agree.yaml --base base",
     ]) {
       const { status, stderr } = await run(`layergraft ${command}`);
       expect(status).not.toBe(0);

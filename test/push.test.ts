@@ -185,6 +185,12 @@ describe("a merge of models on the hub", () => {
     expect(uploads()).toEqual([]);
   });
 
+  it("of a dry run without a network says that nothing was sent", async () => {
+    const settings = { ...(await hubSettings()), endpoint: "http://127.0.0.1:9", token: undefined };
+    const dry = uploadFiles(settings, { name: "org/model", files: [], message: "", dryRun: true });
+    await expect(dry).rejects.toThrow(/^org\/model could not be read at .*\. Nothing was sent\.$/s);
+  });
+
   it("is not begun if it could not be pushed", async () => {
     const soup = ["soup", "--model", "task", "--model", "language", "--out", "never", "--push"];
     const outcome = await run([...soup, "someone/else"]);

@@ -1,6 +1,6 @@
 // Binds the weights of a decoder to bytes: to a file in place where it has them, else to memory that they are computed
 // into.
-import { formatShape, formatSome, MismatchError, plural, sameShape } from "../core/index.js";
+import { formatShape, formatSome, isFloatDType, MismatchError, plural, sameShape } from "../core/index.js";
 import { measureAll, Resolver, type Step } from "../values/index.js";
 import type { CheckpointTensor } from "../weights/index.js";
 import { type BlendOptions, computeBlends } from "./blends.js";
@@ -105,6 +105,8 @@ export function findSteps(
       problems.push(
         `${step.tensor} is ${formatShape(step.shape)}; ${source.config.file} describes ${formatShape(shape)}`,
       );
+    } else if (!isFloatDType(step.dtype)) {
+      problems.push(`${step.tensor} is ${step.dtype}; the engine computes with bfloat16, float16, float32 and float64`);
     } else steps.set(input, step);
   }
   const are = `${plural(unused.length, "tensor")} ${unused.length === 1 ? "is" : "are"}`;
