@@ -186,9 +186,10 @@ describe("a merge of models on the hub", () => {
   });
 
   it("of a dry run without a network says that nothing was sent", async () => {
-    const settings = { ...(await hubSettings()), endpoint: "http://127.0.0.1:9", token: undefined };
-    const dry = uploadFiles(settings, { name: "org/model", files: [], message: "", dryRun: true });
-    await expect(dry).rejects.toThrow(/^org\/model could not be read at .*\. Nothing was sent\.$/s);
+    const env = { HF_ENDPOINT: "http://127.0.0.1:9", HF_HOME: at("no-home"), HF_TOKEN: "" };
+    const { status, stderr } = await run(["push", at("merged"), "org/model", "--dry-run"], env);
+    expect(status).not.toBe(DONE);
+    expect(stderr).toMatch(/^error: org\/model could not be read at .*\. Nothing was sent\.$/m);
   });
 
   it("is not begun if it could not be pushed", async () => {

@@ -396,7 +396,9 @@ it("an adapter whose scale or product is not finite is refused, and its NaN is n
   const plan = (adapter: string) => planRecipe({ method: "soup", models: [`${base}+${adapter}`] });
   const tensors = factors(module, 1);
   const infinite = await writeAdapter(tensors, { lora_alpha: 1e308 });
-  await expect(plan(infinite)).rejects.toThrow(/lora_alpha 1e\+308 makes a scale for .*q_proj that float32 cannot hold/);
+  await expect(plan(infinite)).rejects.toThrow(
+    /lora_alpha 1e\+308 makes a scale for .*q_proj that float32 cannot hold/,
+  );
   const large = await writeAdapter(tensors, { lora_alpha: 6e38 });
   const out = bench.next("large");
   await expect(executePlan(await plan(large), { out })).rejects.toMatchObject({ code: "not-finite" });
