@@ -97,6 +97,7 @@ describe("a method of a user", () => {
       code.replace("const [into]", "throw new Error('broken'); const [into]"),
       /error: agreeing of the method's file fails in line 18: broken\n/,
     );
+    await refused(code.replace("into[i] = agree ?", "into[i] = i < 1 ? NaN : agree ?"), /would become infinite or NaN/);
     await refused(
       code.replace("return plus(", "return plus2("),
       /error: \S*bad\.js fails in line 12: plus2 is not defined\n/,

@@ -23,6 +23,7 @@ export type {
   PushResult,
   Suggestion,
 } from "../merge/index.js";
+export type { NonFinite } from "../values/index.js";
 export { type AnalyzeOptions, analyze, type SuggestOptions, suggest } from "./analyze.js";
 export {
   type DiffOptions,
