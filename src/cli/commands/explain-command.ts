@@ -14,7 +14,8 @@ export function add(program: Command): void {
     .command("explain")
     .description(
       "Find out how a model was merged: for each tensor the model it is from, or the weights of an average by least squares. " +
-        "Prints the recipe, and compares what it gives bit for bit. The exit status is 1 if a tensor is not explained.",
+        "Prints the recipe if it gives every tensor, bit for bit or within a stated number of roundings. " +
+        "The exit status is 1 if a tensor is not explained.",
     )
     .argument("<merged>", "merged model: FOLDER, or a name on the hub")
     .option("--from <model>", "model that it may be made of; pass it once for each", collect)
@@ -64,18 +65,26 @@ async function describe({ sources, recipe, tensors }: Explanation): Promise<stri
     const outside = alike.some(({ layer }) => layer === null) ? ["outside the layers"] : [];
     return [[...(layers.length > 0 ? [`layers ${formatRanges(layers)}`] : []), ...outside].join(", "), text];
   });
-  const count = (verdict: ExplainedTensor["verdict"]) => tensors.filter((one) => one.verdict === verdict).length;
-  const [unexplained, rounding] = [count("unexplained"), count("rounding")];
+  const unexplained = tensors.filter(({ verdict }) => verdict === "unexplained").length;
   const of = plural(tensors.length, "tensor");
+  const rounded = tensors.filter(({ verdict }) => verdict === "rounding");
+  const dtypes = [...new Set(rounded.map(({ dtype }) => dtype))].join(" and ");
+  const most = plural(Math.max(...rounded.map(({ roundings }) => roundings ?? 0)), "rounding");
   const { yamlText } = await loadYaml();
   return [
     ...terminalLines({ columns: ["where", "from"], rows }),
-    ...(recipe && unexplained < tensors.length ? ["", yamlText(recipe).trimEnd()] : []),
+    ...(recipe ? ["", yamlText(recipe).trimEnd()] : []),
     "",
-    unexplained > 0
-      ? `Not explained: ${unexplained} of ${of} are not a weighted average of these models.`
-      : rounding > 0
-        ? `Explained but for rounding: ${rounding} of ${of} differ from the recipe's in their last bits.`
-        : `Explained: the recipe gives all ${of}, bit for bit.`,
+    ...(unexplained > 0
+      ? [
+          `Not explained: ${unexplained} of ${of} are not a weighted average of these models.`,
+          "This rules out swap, soup, task_arithmetic, slerp and other methods that weigh whole tensors of these models alone.",
+          "It leaves methods that choose elements or rows (ties, dare_ties, breadcrumbs), a missing model, and later training.",
+        ]
+      : rounded.length > 0
+        ? [
+            `Explained but for rounding: ${rounded.length} of ${of} differ from the recipe's by at most ${most} of ${dtypes}.`,
+          ]
+        : [`Explained: the recipe gives all ${of}, bit for bit.`]),
   ];
 }

@@ -2,7 +2,7 @@
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { Bench } from "../../../test/support/merging.js";
+import { Bench, readFolders, type Tensors, valuesOf } from "../../../test/support/merging.js";
 import { openCheckpoint } from "../../weights/index.js";
 import type { RecipeInput } from "../index.js";
 import { type Family, family } from "../methods/reference.test-util.js";
@@ -168,7 +168,7 @@ it("a swap of experts that changed little more than rounding does is a swap", as
   const recipe = { method: "swap", task, language, bottom: 1, top: 1, outside: "task", dtype: "bfloat16" };
   const found = await explain(await merge(recipe as RecipeInput), near.experts, near.base);
   const layers = { language: "0, 3" };
-  expect(found.recipe).toEqual({ method: "swap", task, language, layers, outside: "task" });
+  expect(found.recipe).toEqual({ method: "swap", task, language, layers, outside: "task", dtype: "bfloat16" });
 });
 
 /** Verdicts on the matrices of layers, of a merge of the first two experts. */
@@ -185,7 +185,6 @@ it.each([
   ["nuslerp", pair],
   ["multislerp", pair],
   ["karcher", () => ({ models: pair().models })],
-  ["nearswap", () => ({ task: kin.experts[0], language: kin.experts[1], t: 0.001 })],
   ["model_stock", pair],
   ["lines", single],
 ] as const)("%s, whose weights differ by tensor, is explained but for rounding", async (method, fields) => {
@@ -202,6 +201,68 @@ it.each([
   ["arcee_fusion", single] as const,
 ])("%s, which no weights of tensors give, is not explained", async (method, fields) => {
   expect(await matrixVerdicts({ method, ...fields() })).toEqual(new Set(["unexplained"]));
+});
+
+it("nearswap, which moves elements by a step, is not explained, and no recipe is claimed", async () => {
+  const [task, language] = kin.experts;
+  const found = await explain(
+    await merge({ method: "nearswap", task, language, t: 0.001 } as RecipeInput),
+    kin.experts.slice(0, 2),
+  );
+  expect(verdicts(found)).toContain("unexplained");
+  expect(found.recipe).toBeUndefined();
+});
+
+it.each([
+  ["BF16", "float16"],
+  ["F16", "bfloat16"],
+  ["BF16", "float32"],
+  ["F32", "bfloat16"],
+] as const)(
+  "a swap of %s models that is saved as %s is explained with its dtype, bit for bit",
+  async (stored, dtype) => {
+    const { experts, base } = await family(bench, [0.3, 0.2], { dtype: stored, layers: 4 });
+    const [task, language] = experts;
+    const recipe = { method: "swap", task, language, layers: { language: "0, 3" }, outside: "average", dtype };
+    const found = await explain(await merge(recipe as RecipeInput), experts, base);
+    expect(found.recipe).toEqual(recipe);
+    expect(verdicts(found)).toEqual(new Set(["identical"]));
+  },
+);
+
+it("what a recipe gives but for rounding differs by no more roundings than it says", async () => {
+  const [a = "", b = ""] = kin.experts;
+  const merged = await merge({ method: "slerp", models: [a, b], t: 0.3 } as RecipeInput);
+  const { recipe, tensors } = await explain(merged, [a, b], kin.base);
+  const given = await merge(recipe as RecipeInput);
+  const [wanted, found, ...sources] = await readFolders([merged, given, a, b, kin.base]);
+  const differing = [];
+  for (const { tensor, verdict, roundings } of tensors) {
+    const [x = [], y = []] = valuesOf(tensor, [wanted as Tensors, found as Tensors]);
+    const sizes = valuesOf(tensor, sources);
+    // What was found was rounded once more.
+    const most = (i: number) =>
+      ((roundings ?? 0) + 1) * 2 ** -8 * sizes.reduce((sum, one) => sum + Math.abs(one[i] ?? 0), 0);
+    expect(
+      x.filter((value, i) => Math.abs(value - (y[i] ?? 0)) > most(i)),
+      tensor,
+    ).toEqual([]);
+    if (verdict === "rounding") differing.push(...x.filter((value, i) => value !== y[i]));
+  }
+  expect(differing.length).toBeGreaterThan(0);
+});
+
+it("weights that a fraction nearly is are that fraction only if it gives as many bits", async () => {
+  const { experts } = await family(bench, [0.3, 0.2], { dtype: "F32", layers: 4 });
+  const weighed = (weights: readonly number[]) => ({
+    method: "soup",
+    models: experts.map((model, i) => ({ model, weight: weights[i] ?? 0 })),
+  });
+  const merged = await merge(weighed([0.333333, 0.666667]) as RecipeInput);
+  const found = await explain(merged, experts);
+  expect(found.recipe).toBeDefined();
+  expect(found.tensors[0]?.weights?.[0]).toBeCloseTo(0.333333, 7);
+  expect((await explain(await merge(weighed([1, 2]) as RecipeInput), experts)).recipe).toEqual(weighed([1, 2]));
 });
 
 it("an adapter that PEFT merged is explained, but for the rounding of another order of sums", async () => {
@@ -232,6 +293,7 @@ describe("what is no weighted average is not explained:", () => {
       outside: "task",
     } as RecipeInput);
     const found = await explain(mixed, experts.slice(0, 2));
+    expect(found.recipe).toBeUndefined();
     for (const { layer, verdict } of found.tensors) expect(verdict).toBe(layer === 2 ? "unexplained" : "identical");
   });
 });

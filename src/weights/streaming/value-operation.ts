@@ -198,6 +198,23 @@ export const OPERATIONS = {
     },
   }),
 
+  /** |of[0] - of[1]| over the sum of the sizes of the other values, which counts as at least `floor`. */
+  deviation: declare({
+    fields: { floor: "size" },
+    apply: (buffers, { floor }, { length }, { kernels }) => {
+      const [into, other, ...sizes] = buffers.map((buffer) => kernels.floats(buffer, length)) as [
+        Float32Array,
+        Float32Array,
+        ...Float32Array[],
+      ];
+      for (let i = 0; i < length; i++) {
+        let size = 0;
+        for (const value of sizes) size += Math.abs(value[i] as number);
+        into[i] = Math.abs((into[i] as number) - (other[i] as number)) / Math.max(floor, size);
+      }
+    },
+  }),
+
   /** of[0] moved towards of[1] by at most `step`: a + clamp(step / |b - a|, 0, 1) (b - a). */
   approach: declare({
     values: 2,

@@ -1,0 +1,179 @@
+// Fits weights of known models to the tensors of another by least squares, over the largest units that one set of weights fits.
+import { elementCount, groupBy, isFloatDType, sameShape } from "../../core/index.js";
+import { type Measurement, measureAll, type Value } from "../../values/index.js";
+import { blockOf, type Checkpoint, type CheckpointTensor, type StreamOptions } from "../../weights/index.js";
+
+export interface KnownModel {
+  /** As recipes name it. */
+  readonly source: string;
+  readonly checkpoint: Checkpoint;
+}
+
+/** Products of a tensor's change, of the models' changes (all against the last model), and the tensor's own square at the end. */
+export interface Fitted {
+  readonly stored: CheckpointTensor;
+  readonly gram: readonly (readonly number[])[];
+  /** Weights that its unit shares. */
+  fit?: Fit;
+  isSame?: boolean;
+}
+
+/** Weights of the models, which add up to 1. */
+export interface Fit {
+  /** Near the exact ones, and as a person would have written them. */
+  readonly simple: readonly number[];
+  readonly exact: readonly number[];
+}
+
+/** By norm, a stored value is off by less than one rounding; arithmetic in the same type adds some more. */
+const ROUNDING = { BF16: 3 * 2 ** -9, F16: 3 * 2 ** -12, F32: 3 * 2 ** -24, F64: 3 * 2 ** -24 } as const;
+/** Below this, a square is what is left of rounding. */
+const NOTHING = 1e-13;
+
+/** One pass over the weights. Tensors without a counterpart in every model are left out. */
+export async function measureProducts(
+  merged: Checkpoint,
+  models: readonly KnownModel[],
+  stream: StreamOptions,
+): Promise<Fitted[]> {
+  const checkpoints = [merged, ...models.map(({ checkpoint }) => checkpoint)];
+  const common = [...merged.tensors.values()].filter(
+    ({ name, dtype, shape }) =>
+      isFloatDType(dtype) &&
+      dtype in ROUNDING &&
+      elementCount(shape) > 0 &&
+      checkpoints.every(({ tensors }) => {
+        const other = tensors.get(name);
+        return other && isFloatDType(other.dtype) && sameShape(other.shape, shape);
+      }),
+  );
+  const fitted: Fitted[] = [];
+  const measurements = common.map((stored): Measurement => {
+    const leaf = (i: number): Value => ({ source: String(i), tensor: stored.name });
+    const change = (i: number): Value => ({
+      sum: [
+        { weight: 1, value: leaf(i) },
+        { weight: -1, value: leaf(models.length) },
+      ],
+    });
+    const combine = (gram: Fitted["gram"]) => {
+      fitted.push({ stored, gram });
+      return [];
+    };
+    const values = [...models.map((_, i) => change(i)), leaf(0)];
+    return { id: stored.name, kind: "gram", label: "products", values, combine };
+  });
+  const sources = new Map(checkpoints.map((checkpoint, i) => [String(i), checkpoint]));
+  await measureAll(measurements, sources, stream);
+  return fitted;
+}
+
+/** Units that may have weights of their own, ever smaller. */
+export const UNITS: readonly ((tensor: CheckpointTensor) => string)[] = [
+  () => "",
+  ({ layer }) => String(layer),
+  ({ layer, part }) => `${layer} ${blockOf(part)}`,
+  ({ name }) => name,
+];
+
+/** Gives tensors the weights of the largest unit that one set of weights fits, by norm. Those that no weights fit get none. */
+export function assignWeights(unit: readonly Fitted[], level = 0): void {
+  const of = (row: number, column = row) => unit.reduce((sum, { gram }) => sum + (gram[row]?.[column] ?? 0), 0);
+  const last = (unit[0]?.gram.length ?? 1) - 1;
+  const isNone = (row: number) => of(row) <= NOTHING * of(last);
+  if (Array.from({ length: last }, (_, row) => row).every(isNone)) {
+    for (const one of unit) one.isSame = true;
+    return;
+  }
+  const { simple: weights, exact } = solve(unit);
+  const base = weights.length - 1;
+  // What did not change in an expert may as well be from it as from the base.
+  const unchanged = weights.findIndex((_, i) => i < base && isNone(i + 1));
+  const simple = weights[base] === 1 && unchanged >= 0 ? weights.map((_, i) => (i === unchanged ? 1 : 0)) : weights;
+  const next = UNITS[level + 1];
+  const smaller = next ? [...groupBy(unit, ({ stored }) => next(stored)).values()] : [];
+  const isGood = unit.every((one) => residualOf(one, weights) <= roundingOf(one));
+  const fit = { simple, exact };
+  if (isGood && isAsGood(unit, weights, smaller)) for (const one of unit) one.fit = fit;
+  else for (const part of smaller) assignWeights(part, level + 1);
+}
+
+/** Whether weights leave over about as little as weights of smaller units would: where changes are small, rounding hides much. */
+function isAsGood(
+  unit: readonly Fitted[],
+  weights: readonly number[],
+  smaller: readonly (readonly Fitted[])[],
+): boolean {
+  if (smaller.length < 2) return true;
+  const over = (part: readonly Fitted[], own: readonly number[]) =>
+    part.reduce((sum, one) => sum + residualOf(one, own), 0);
+  const least = smaller.reduce((sum, part) => sum + over(part, solve(part).simple), 0);
+  const nothing = unit.reduce((sum, one) => sum + roundingOf(one) / 1000 + NOTHING * (one.gram.at(-1)?.at(-1) ?? 0), 0);
+  return over(unit, weights) <= 1.2 * least + nothing;
+}
+
+/** Squared norm of what rounding may leave over. */
+function roundingOf({ stored, gram }: Fitted): number {
+  return ROUNDING[stored.dtype as keyof typeof ROUNDING] ** 2 * (gram.at(-1)?.at(-1) ?? 0);
+}
+
+/** Weights of the models by least squares over some tensors; the last model has what is left of 1. */
+export function solve(unit: readonly Fitted[]): Fit {
+  const size = (unit[0]?.gram.length ?? 2) - 1;
+  const of = (row: number, column: number) => unit.reduce((sum, { gram }) => sum + (gram[row]?.[column] ?? 0), 0);
+  // Rows of the normal equations, their right-hand side at the end.
+  const rows = Array.from({ length: size - 1 }, (_, i) => [
+    ...Array.from({ length: size - 1 }, (_, j) => of(i + 1, j + 1)),
+    of(i + 1, 0),
+  ]);
+  const scale = rows.map((row, i) => row[i] ?? 0);
+  for (const [i, pivot] of rows.entries()) {
+    const value = pivot[i] ?? 0;
+    // A change that is a sum of those before, or none, gets no weight.
+    if (!(value > 1e-9 * (scale[i] ?? 0))) {
+      pivot.fill(0);
+      continue;
+    }
+    for (const [k, row] of rows.entries()) {
+      const factor = k === i ? 0 : (row[i] ?? 0) / value;
+      for (let j = i; factor !== 0 && j < size; j++) row[j] = (row[j] ?? 0) - factor * (pivot[j] ?? 0);
+    }
+  }
+  const exact = rows.map((row, i) => (row[i] ? (row[size - 1] ?? 0) / row[i] : 0));
+  // How far rounding moves a weight: its error per element, against the size of the change. Where changes are as small as the
+  // rounding, it does not average out; then a simpler weight is as good if it leaves over about as much.
+  const elements = unit.reduce((sum, { stored }) => sum + elementCount(stored.shape), 0);
+  const noise = unit.reduce((sum, one) => sum + roundingOf(one), 0) / (3 * elements);
+  const left = unit.reduce((sum, one) => sum + residualOf(one, [...exact, 0]), 0);
+  const error = Math.max(4 * noise, left / 1000);
+  const simple = exact.map((weight, i) => simplest(weight, 1e-6 + Math.sqrt(error / (scale[i] || 1))));
+  const withLast = (weights: readonly number[]) => [
+    ...weights,
+    simplest(1 - weights.reduce((sum, weight) => sum + weight, 0), 1e-9),
+  ];
+  return { simple: withLast(simple), exact: withLast(exact) };
+}
+
+/** The simplest number near one: a whole number, a fraction of small numbers, or three decimals. */
+function simplest(value: number, tolerance: number): number {
+  for (const denominator of [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 100, 1000]) {
+    const near = Math.round(value * denominator) / denominator;
+    const most = denominator === 1 ? 0.1 : 0.02;
+    if (Math.abs(near - value) < Math.min(most, tolerance)) return near === 0 ? 0 : near;
+  }
+  return value;
+}
+
+/** Squared norm of what weights leave over. */
+export function residualOf({ gram }: Fitted, weights: readonly number[]): number {
+  const factors = [1, ...weights.slice(0, -1).map((weight) => -weight)];
+  const square = factors.reduce(
+    (sum, one, i) => sum + factors.reduce((inner, other, j) => inner + one * other * (gram[i]?.[j] ?? 0), 0),
+    0,
+  );
+  return Math.max(0, square);
+}
+
+/** Root mean square of a tensor's elements. */
+export const sizeOf = ({ stored, gram }: Fitted): number =>
+  Math.sqrt((gram.at(-1)?.at(-1) ?? 0) / elementCount(stored.shape));
