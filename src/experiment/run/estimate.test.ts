@@ -45,6 +45,27 @@ it("is zero if all steps are done", () => {
   expect(done).toEqual({ seconds: 0, bytes: 0, workers: 2 });
 });
 
+it("counts no more workers than steps are left, for servers' models and for hours", () => {
+  const merges = `merges: [{ name: soup, recipe: { method: soup, models: [math, base] } }]`;
+  const served = PLAN.replace(
+    "tasks: [mgsm_en]",
+    'tasks: [mgsm_en], backend: "serve:vllm serve {model} --port {port}"',
+  );
+  const world = new FakeWorld(`${served}${merges}\n`, { checkpoints });
+  world.finish();
+  const { steps } = world.expand();
+  const left = steps.filter(({ kind }) => kind === "evaluate").slice(-3);
+  const estimate = (workers: number) =>
+    estimateExperiment({
+      variants: [{ plan: world.plan, expansion: world.expand(), base }],
+      expansion: world.expand(),
+      secondsOf: (key) => (left.some((step) => step.key === key) ? undefined : 60),
+      workers,
+    });
+  expect(estimate(200)).toMatchObject({ bytes: 3 * 2e6, seconds: 60, workers: 200 });
+  expect(estimate(2)).toMatchObject({ bytes: 2 * 2e6, seconds: 90 });
+});
+
 it("counts the bytes of checkpoints and of states of parallel runs", () => {
   const world = new FakeWorld(PLAN, { checkpoints });
   expect(estimate(world, {}).bytes).toBe(2 * 4 * 2e6 + 2 * 12e6);

@@ -35,21 +35,29 @@ export interface EstimateOptions {
 /** For each kind of step: the mean duration of finished steps times the steps left. */
 export function estimateExperiment({ variants, expansion, secondsOf, workers }: EstimateOptions): Estimate {
   let seconds: number | undefined = 0;
+  const stepsLeft = new Map<StepKind, number>();
   for (const kind of KINDS) {
     const own = expansion.steps.filter((step) => step.kind === kind);
     const known = own.flatMap(({ key }) => secondsOf(key) ?? []);
     const left = own.length - known.length + waitingSteps(expansion, kind);
+    stepsLeft.set(kind, left);
     if (left === 0) continue;
     const mean = known.reduce((sum, one) => sum + one, 0) / known.length;
     seconds = seconds === undefined || known.length === 0 ? undefined : seconds + left * mean;
   }
-  const bytes = bytesLeft(variants, workers, (key) => secondsOf(key) !== undefined);
+  // A worker without a step takes no time and no space.
+  const atOnce = (...kinds: readonly StepKind[]) =>
+    Math.min(
+      workers,
+      kinds.reduce((sum, kind) => sum + (stepsLeft.get(kind) ?? 0), 0),
+    );
+  const bytes = bytesLeft(variants, workers, atOnce("evaluate"), (key) => secondsOf(key) !== undefined);
   const gguf = variants.flatMap((one) => one.gguf ?? []).toSorted((a, b) => b.bytes - a.bytes)[0];
   const left = expansion.steps.flatMap((step) =>
     step.kind === "evaluate" && secondsOf(step.key) === undefined ? [canonicalJson(step.model)] : [],
   );
   return {
-    seconds: seconds === undefined ? undefined : seconds / workers,
+    seconds: seconds === undefined ? undefined : seconds / Math.max(1, atOnce(...KINDS)),
     bytes,
     workers,
     ...(gguf ? { exports: { models: new Set(left).size, ...gguf } } : {}),
@@ -71,6 +79,7 @@ const STATE_BYTES = 12;
 function bytesLeft(
   variants: readonly EstimatedVariant[],
   workers: number,
+  servers: number,
   isDone: (key: string) => boolean,
 ): number | undefined {
   const counted = new Set<string>();
@@ -91,5 +100,5 @@ function bytesLeft(
     if (plan.evaluate.backend.startsWith("serve:") && plan.merges.length > 0) served = Math.max(served, base.bytes);
   }
   const running = states.toSorted((a, b) => b - a).slice(0, workers);
-  return running.reduce((sum, state) => sum + state, written + workers * served);
+  return running.reduce((sum, state) => sum + state, written + servers * served);
 }
