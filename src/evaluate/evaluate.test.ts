@@ -57,7 +57,7 @@ describe("an answer without a text", () => {
       return JSON.stringify(request.body.prompt) === first ? { choices: [] } : answer(request);
     });
     const { results, samples } = await evaluate({ tasks: [generateTask(3)], backend, data: {}, source: "x" });
-    expect(results.tasks[0]?.problems).toMatchObject({ refused: 1, unscored: 1 });
+    expect(results.tasks[0]?.problems).toMatchObject({ refused: 1, unscored: 0 });
     const problems = samples.get("lengths")?.flatMap(({ fault }) => fault ?? []);
     expect(problems).toEqual([expect.stringMatching(/completions answered without a text \(asked 3 times\)$/)]);
   });
@@ -164,9 +164,9 @@ describe("choices", () => {
     expect(server.asked("/v1/completions").filter(({ echo }) => echo === true)).toHaveLength(4 * (6 - told));
   });
 
-  it("that a server does not list are reported, and in no score", async () => {
+  it("that a server does not list are reported, and in no score where asked so", async () => {
     const { backend } = await vllm({ echo: "refused", mostLogprobs: 5 });
-    const { results, samples } = await run({ tasks: [chooseTask(6)], backend, out });
+    const { results, samples } = await run({ tasks: [chooseTask(6)], backend, out, skipUnanswered: true });
     const missing = (samples.get("letters") ?? []).filter(({ output }) => (output as unknown[]).includes(null));
     expect(missing.length).toBeGreaterThan(0);
     expect(results.tasks[0]?.problems).toMatchObject({ missing: missing.length, unscored: missing.length, refused: 0 });
@@ -199,20 +199,63 @@ describe("problems", () => {
     return body.max_tokens === 6 && unlucky.some((i) => text.includes(`Question: ${i * 7}\n`));
   };
 
-  it("of single items are counted, kept in the samples and in no score", async () => {
+  it.each([
+    ["count as wrong", false],
+    ["are in no score where asked so", true],
+  ])("of single items are counted, kept in the samples, and %s", async (_, skipUnanswered) => {
     const fake = completions();
     const { backend } = await served((request) =>
       tooLong(request.body, [1, 4]) ? { status: 400, json: { error: "too long for me" } } : fake(request),
     );
-    const { results, samples } = await run({ tasks: [generateTask(6)], backend, out });
-    expect(results.tasks[0]?.problems).toMatchObject({ refused: 2, unscored: 2 });
-    expect(results.tasks[0]?.scores[0]).toMatchObject({ items: 4, unscored: 2 });
+    const { results, samples } = await run({ tasks: [generateTask(6)], backend, out, skipUnanswered });
+    const unscored = skipUnanswered ? 2 : 0;
+    const items = 6 - unscored;
+    expect(results.tasks[0]?.problems).toMatchObject({ refused: 2, unscored });
+    const even = (samples.get("lengths") ?? []).filter(
+      ({ output }) => typeof output === "string" && output.length % 2 === 0,
+    );
+    expect(results.tasks[0]?.scores[0]).toMatchObject({ items, unscored, value: even.length / items });
     expect(samples.get("lengths")?.[4]).toMatchObject({
       output: null,
       fault: expect.stringMatching(/too long for me/),
       reading: null,
-      verdict: null,
+      verdict: skipUnanswered ? null : { even: 0, length: [0] },
     });
+    expect(await readResults(out)).toEqual(results);
+  });
+
+  it("of one task leave the others scored, and a resumed run asks it again", async () => {
+    const fake = completions();
+    let isDown = true;
+    const { backend } = await served((request) =>
+      isDown && tooLong(request.body, [0, 1]) ? { status: 400, json: { error: "too long for me" } } : fake(request),
+    );
+    const tasks = [generateTask(2, { name: "hopeless" }), chooseTask(3)];
+    const failed: string[] = [];
+    const onFailure = ({ name }: { readonly name: string }, { message }: Error) => failed.push(`${name}: ${message}`);
+    await expect(run({ tasks, backend })).rejects.toThrow(/hopeless: no answer to 2 requests/);
+    const { results } = await run({ tasks, backend, out, onFailure });
+    expect(results.tasks.map(({ task }) => task)).toEqual(["letters"]);
+    expect(failed).toEqual([expect.stringMatching(/^hopeless: .*no answer to 2 requests/)]);
+    isDown = false;
+    const again = await run({ tasks, backend, out, onFailure, resume: true });
+    expect(again.results.tasks.map(({ task }) => task)).toEqual(["hopeless", "letters"]);
+  });
+
+  it("of the data of all tasks are one error, before anything is asked", async () => {
+    const { server, backend } = await vllm();
+    const broken = (name: string, code: string) =>
+      generateTask(1, {
+        name,
+        load: async () => {
+          throw new LayergraftError(code, `${name} has no data`);
+        },
+      });
+    const tasks = [generateTask(1), broken("one", "missing-data"), generateTask(0, { name: "two" })];
+    await expect(run({ tasks, backend, out })).rejects.toThrow(
+      "The data of 2 of 3 tasks cannot be read:\n  - one has no data\n  - two has no items",
+    );
+    expect(server.requests).toEqual([]);
   });
 
   it("of all items end the evaluation early", async () => {

@@ -5,7 +5,7 @@ import { ANSWERS_FILE, ResultFolder } from "./results/folder.js";
 import { type EvaluationSettings, FORMAT, type Results, type Sample, type TaskResult } from "./results/result-types.js";
 import { type AnsweredTask, writeLmEval } from "./results/write-lm-eval.js";
 import { type EvaluationProgress, type LoadedTask, type SandboxedExecutor, TaskRun } from "./task-run.js";
-import type { DataAccess, Item, Task } from "./tasks/index.js";
+import { type DataAccess, type Item, MISSING_DATA, type Task } from "./tasks/index.js";
 import { judgingDigest, promptsDigest, protocolId } from "./tasks/protocol.js";
 
 export interface EvaluateOptions {
@@ -31,7 +31,11 @@ export interface EvaluateOptions {
   readonly sandbox?: SandboxedExecutor | undefined;
   /** Server URL, stored in `run.json`. */
   readonly url?: string | undefined;
+  /** Leaves items without an answer out of the scores. Default: they count as wrong. */
+  readonly skipUnanswered?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Called with a task that the model cannot answer, and why; the others are scored. Default: the error is thrown. */
+  readonly onFailure?: ((task: Task, error: LayergraftError) => void) | undefined;
   /**
    * Called before the model is asked, with damage to earlier answers, and with what makes scores mean little; the notes of the
    * results have the latter, too.
@@ -56,23 +60,26 @@ export interface Evaluation {
  * @throws CancelledError when the signal fires; answers so far stay in `out`
  */
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
-  const { backend, signal, sandbox, out, resume = false } = options;
+  const { backend, sandbox, out, resume = false } = options;
   const started = new Date();
   const settings: EvaluationSettings = {
     limit: options.limit ?? null,
     seed: options.seed ?? 0,
     resamples: options.resamples ?? 1000,
+    ...(options.skipUnanswered ? { skipUnanswered: true } : {}),
   };
   if (out !== undefined) await ResultFolder.check(out, resume);
   const executing = options.tasks.filter(({ executes }) => executes);
   if (executing.length > 0 && !sandbox) {
     throw usageError(`${executing[0]?.name} executes programs that the model wrote`, { option: "allowCode" });
   }
+  const opened = await loadTasks(
+    options.tasks.map((declared) => (backend.renderChat && declared.asChat) || declared),
+    options,
+  );
   const loaded: LoadedTask[] = [];
-  for (const declared of options.tasks) {
-    const task = (backend.renderChat && declared.asChat) || declared;
-    const { items, notes } = await task.load(options.data, { limit: options.limit, signal });
-    if (items.length === 0) throw new LayergraftError("data", `${task.name} has no items`);
+  for (const [i, declared] of options.tasks.entries()) {
+    const { task, items, notes } = opened[i] as LoadedTask;
     checkAbilities(task, items, backend);
     const asked = items.filter((item) => item.kind === "choose");
     const found = backend.tokenizer ? choiceNotes(asked, backend.tokenizer) : [];
@@ -104,7 +111,14 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     const times: Record<string, { seconds: number; itemsPerSecond: number | null }> = {};
     for (const [index, one] of loaded.entries()) {
       const run = new TaskRun(one, { ...options, number: index + 1, tasks: loaded.length, folder, shared });
-      await run.ask();
+      try {
+        await run.ask();
+      } catch (error) {
+        const isOwn = error instanceof LayergraftError && error.code === "backend";
+        if (!isOwn || !options.onFailure || loaded.length === 1) throw error;
+        options.onFailure(one.task, error);
+        continue;
+      }
       tasks.push(run.result(settings));
       answered.push({ task: one.task.name, items: one.items, samples: run.samples() });
       times[one.task.name] = run.times();
@@ -125,6 +139,34 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   } finally {
     await folder?.close();
   }
+}
+
+/**
+ * Reads the data of all tasks.
+ * @throws LayergraftError code `data` or `missing-data`, with the problems of every task
+ */
+export async function loadTasks(
+  tasks: readonly Task[],
+  { data, limit, signal }: Pick<EvaluateOptions, "data" | "limit" | "signal">,
+): Promise<LoadedTask[]> {
+  const loaded: LoadedTask[] = [];
+  const problems: LayergraftError[] = [];
+  for (const task of tasks) {
+    try {
+      const { items, notes } = await task.load(data, { limit, signal });
+      if (items.length === 0) throw new LayergraftError("data", `${task.name} has no items`);
+      loaded.push({ task, items, notes });
+    } catch (error) {
+      if (!(error instanceof LayergraftError) || ![MISSING_DATA, "data"].includes(error.code)) throw error;
+      problems.push(error);
+    }
+  }
+  const [first] = problems;
+  if (!first) return loaded;
+  if (problems.length === 1) throw first;
+  const lines = problems.map(({ message }) => `  - ${message}`);
+  const summary = `The data of ${problems.length} of ${plural(tasks.length, "task")} cannot be read:`;
+  throw new LayergraftError(first.code, [summary, ...lines].join("\n"), first.where);
 }
 
 /** Everything that answers and scores depend on; a resumed run must have the same. */

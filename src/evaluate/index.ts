@@ -6,7 +6,7 @@ export { plainAddress, withoutLogin } from "./backends/http.js";
 export { openOpenAI, openServed, readTexts, type ServerOptions } from "./backends/openai.js";
 export { startServer } from "./backends/serve.js";
 export { compareResults, type ResultsComparison } from "./compare-results.js";
-export { type EvaluateOptions, type Evaluation, evaluate } from "./evaluate.js";
+export { type EvaluateOptions, type Evaluation, evaluate, loadTasks } from "./evaluate.js";
 export { corpusBleu } from "./metrics/bleu.js";
 export { BLEU_TOKENIZERS, type BleuTokenizer } from "./metrics/bleu-tokenizers.js";
 export { corpusChrf } from "./metrics/chrf.js";
@@ -38,6 +38,7 @@ export {
   signFlipTest,
   wilsonInterval,
 } from "./scoring/statistics.js";
+export type { LoadedTask } from "./task-run.js";
 export {
   type ChooseItem,
   chatProtocolOf,

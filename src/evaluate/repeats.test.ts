@@ -81,7 +81,7 @@ describe("an evaluation with repeats", () => {
     expect(other.samples.get("lengths")?.map(({ output }) => output)).not.toEqual(stored.map(({ output }) => output));
   });
 
-  it("scores an item by the answers that came", async () => {
+  it("counts an answer that did not come as wrong", async () => {
     const answer = completions();
     let first = 0;
     const { backend } = await served((request) => {
@@ -89,7 +89,7 @@ describe("an evaluation with repeats", () => {
       return { status: 400, json: { error: "too long for me" } };
     });
     const { results } = await run({ tasks: [withAnswers(generateTask(2), DRAWN)], backend });
-    expect(results.tasks[0]?.problems).toMatchObject({ refused: 1, unscored: 1 });
+    expect(results.tasks[0]?.problems).toMatchObject({ refused: 1, unscored: 0 });
     expect(results.tasks[0]?.scores[0]).toMatchObject({ items: 2, unscored: 0 });
   });
 

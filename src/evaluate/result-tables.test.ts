@@ -132,6 +132,11 @@ describe("scores", () => {
       "sandbox: only Python keeps programs from your files, not the kernel; this stops accidents, not attacks",
       "sandbox: nothing keeps programs from using unlimited memory",
     ]);
+    const counted = { ...troubled, problems: { ...troubled.problems, unscored: 0 } };
+    const local = { ...RESULTS.backend, server: null };
+    expect(scoreNotes({ ...RESULTS, backend: local, tasks: [counted] })).toContain(
+      "mgsm_sw: 1 of 250 without an answer, such as prompts too long for the model, and count as wrong; see the samples",
+    );
     expect(scoreNotes({ ...RESULTS, tasks: [{ ...troubled, ties: "first" }] })).toContain(
       "mgsm_sw: 6 of 250 have tied choices; the first one counts",
     );

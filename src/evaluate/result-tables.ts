@@ -96,7 +96,7 @@ function scoreRecords({ source, backend }: Results, rows: readonly ScoreRow[]): 
 }
 
 /** Notes below the scores: signatures, and problems. */
-export function scoreNotes({ tasks, sandbox }: Results): string[] {
+export function scoreNotes({ tasks, sandbox, backend }: Results): string[] {
   const signatures = tasks.flatMap(({ scores }) =>
     scores.flatMap(({ title, signature }) => (signature === undefined ? [] : [`${title}: ${signature}`])),
   );
@@ -105,7 +105,9 @@ export function scoreNotes({ tasks, sandbox }: Results): string[] {
   );
   return [
     ...new Set(signatures),
-    ...tasks.flatMap((task) => [...task.notes, ...problemNotes(task)].map((note) => `${task.task}: ${note}`)),
+    ...tasks.flatMap((task) =>
+      [...task.notes, ...problemNotes(task, backend.server !== null)].map((note) => `${task.task}: ${note}`),
+    ),
     ...weak.map((what) =>
       sandbox?.[what] === "python"
         ? `sandbox: only Python keeps programs from ${WEAK[what]}, not the kernel; this stops accidents, not attacks`
@@ -121,14 +123,19 @@ const WEAK = {
   memory: "using unlimited memory",
 } as const;
 
-function problemNotes({ problems, ties, items, answers, answeredBy }: TaskResult): string[] {
+function problemNotes({ problems, ties, items, answers, answeredBy }: TaskResult, isServer: boolean): string[] {
+  const isWrong = problems.unscored < problems.refused + problems.missing;
+  const wrong = isWrong ? ", and count as wrong" : "";
   const asked = items * (answers?.repeats ?? 1);
   const of = (count: number, what: string): string[] => (count > 0 ? [`${count} of ${asked} ${what}`] : []);
   const nextToken = answeredBy["next token"] ?? 0;
   return [
     ...of(nextToken, "scored by the log-probabilities of the next token"),
-    ...of(problems.refused, "refused by the server, or too long for the model; see the samples"),
-    ...of(problems.missing, "have a choice that is missing from the server's list of likely next tokens"),
+    ...of(
+      problems.refused,
+      `${isServer ? "refused by the server, or too long for the model" : "without an answer, such as prompts too long for the model"}${wrong}; see the samples`,
+    ),
+    ...of(problems.missing, `have a choice that is missing from the server's list of likely next tokens${wrong}`),
     ...of(
       problems.tied,
       `have tied choices; ${ties === "first" ? "the first one counts" : "a tie of k choices is worth 1/k"}`,

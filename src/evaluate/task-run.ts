@@ -47,7 +47,10 @@ const HOPELESS = 20;
 const MAX_EXECUTIONS = 4;
 
 export interface TaskRunOptions
-  extends Pick<EvaluateOptions, "backend" | "sandbox" | "seed" | "signal" | "onProgress" | "onSample"> {
+  extends Pick<
+    EvaluateOptions,
+    "backend" | "sandbox" | "seed" | "signal" | "skipUnanswered" | "onProgress" | "onSample"
+  > {
   /** Place of the task among all, from 1, and how many there are. */
   readonly number: number;
   readonly tasks: number;
@@ -137,7 +140,9 @@ export class TaskRun {
         return execution;
       },
     };
-    const verdict = reading && (await task.score(item, reading, { executor, signal }));
+    const given = reading && (await task.score(item, reading, { executor, signal }));
+    const isAnswered = answer.output !== undefined && ![answer.output].flat().includes(null);
+    const verdict = given ?? (isAnswered || this.#options.skipUnanswered ? undefined : await this.#wrong(item, signal));
     const sample: Sample = {
       id: item.id,
       ...(item.group === undefined ? {} : { group: item.group }),
@@ -155,6 +160,17 @@ export class TaskRun {
     this.#count(verdict);
     this.#options.onSample?.(task, sample, item, index);
     this.#report();
+  }
+
+  /** The verdict of an item without an answer: shares are 0, and a corpus has an empty text in its place. */
+  async #wrong(item: Item, signal: AbortSignal): Promise<Verdict> {
+    const { task } = this.#loaded;
+    const hasCorpus = item.kind === "generate" && task.metrics.some(({ by }) => by === "corpus");
+    const empty = hasCorpus ? await task.score(item, task.read(item, ""), { signal }) : undefined;
+    const shares = task.metrics
+      .filter(({ by, isAside }) => by !== "corpus" && !isAside)
+      .map(({ of }) => [of, 0] as const);
+    return { ...empty, ...Object.fromEntries(shares) };
   }
 
   /** Executes a program once. The outcome is stored like an answer, as a second run might be slower. */

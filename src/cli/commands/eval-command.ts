@@ -8,6 +8,8 @@ import {
   HUB_SCORES,
   hubLoader,
   type Item,
+  type LoadedTask,
+  loadTasks,
   openSandbox,
   openTasks,
   progressDetail,
@@ -55,6 +57,8 @@ interface EvalFlags extends BackendFlags, Partial<Omit<SamplingFlags, "seed" | "
   readonly limit?: number;
   readonly data?: string;
   readonly resume?: boolean;
+  readonly dryRun?: boolean;
+  readonly skipUnanswered?: boolean;
   readonly show?: number;
   readonly allowCode?: boolean;
   readonly unsafeCode?: boolean;
@@ -101,6 +105,8 @@ export function add(program: Command): void {
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder for results, samples and answers")
     .option("--resume", "resume an interrupted evaluation in --out")
+    .option("--dry-run", "read the data of all tasks, print their items, and exit")
+    .option("--skip-unanswered", "leave items without an answer out of the scores (default: they count as wrong)")
     .option("--show <n>", "print prompt, answer and verdict of the first n items", parsePositive)
     .addOption(new Option("--format <format>", "output format").choices(FORMATS).default("table"))
     .option("--seed <n>", "seed of the bootstrap, of sampling and of retry delays", parseCount, 0)
@@ -158,8 +164,16 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
     tokenize: flags.tokenize,
     onNote: (note) => info(flags, `note: ${note}`),
   });
+  const data = {
+    folder: flags.data,
+    loadRows: hubLoader({ onProgress: ({ dataset, done, total }) => noteFetch(display, dataset, done, total) }),
+  };
   // Not before the task files are read: one may be a pipe, and the read cannot be cancelled.
   const signal = interruptSignal();
+  if (flags.dryRun) {
+    const loaded = await loadTasks(tasks, { data, limit: flags.limit, signal }).finally(() => display.stop());
+    return printTasks(loaded, flags);
+  }
   // Checked first, as a model may take minutes to load.
   if (flags.out !== undefined) await ResultFolder.check(flags.out, flags.resume ?? false);
   else info(flags, "note: results are not saved; pass --out FOLDER to save them");
@@ -174,14 +188,12 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
     : undefined;
   const opened = await openBackend(source, flags, signal, (text) => display.note(text));
   let results: Results;
+  const failures: string[] = [];
   try {
     ({ results } = await evaluate({
       tasks,
       backend: opened.backend,
-      data: {
-        folder: flags.data,
-        loadRows: hubLoader({ onProgress: ({ dataset, done, total }) => noteFetch(display, dataset, done, total) }),
-      },
+      data,
       source,
       out: flags.out,
       resume: flags.resume,
@@ -189,6 +201,7 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
       limit: flags.limit,
       seed: flags.seed,
       resamples: flags.resamples,
+      skipUnanswered: flags.skipUnanswered,
       sandbox,
       url: opened.url,
       signal,
@@ -198,6 +211,7 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
         display.update({ phase, done, total, detail: progressDetail(progress) });
       },
       onNote: (note) => display.note(`warning: ${note}`),
+      onFailure: (_, { message }) => failures.push(message),
       onSample: shower(flags, display),
     }));
   } finally {
@@ -205,7 +219,24 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
     await opened.close();
   }
   report(results, flags);
+  for (const message of failures) warn(message);
+  if (failures.length > 0) process.exitCode = 1;
   if (flags.format === "hub") await writeForHub(source, results, flags);
+}
+
+function printTasks(loaded: readonly LoadedTask[], { json }: EvalFlags): void {
+  const found = loaded.map(({ task, items, notes }) => ({
+    ...{ task: task.name, protocol: protocolId(task.protocol), shots: task.shots, items: items.length, notes },
+  }));
+  if (json) {
+    printJson({ tasks: found });
+    return;
+  }
+  const rows = found.map(({ task, protocol, shots, items }) => [task, protocol, String(shots), String(items)]);
+  print([
+    ...terminalLines({ columns: ["task", "protocol", right("shots"), right("items")], rows }),
+    ...found.flatMap(({ task, notes }) => notes.map((note) => `${task}: ${note}`)),
+  ]);
 }
 
 function report(results: Results, flags: EvalFlags): void {

@@ -90,7 +90,12 @@ const RESULTS = z.object({
       memoryBytes: z.number(),
     })
     .nullable(),
-  settings: z.object({ limit: z.number().nullable(), seed: z.number(), resamples: z.number() }),
+  settings: z.object({
+    limit: z.number().nullable(),
+    seed: z.number(),
+    resamples: z.number(),
+    skipUnanswered: z.boolean().optional(),
+  }),
   tasks: z.array(TASK),
 });
 

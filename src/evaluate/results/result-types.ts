@@ -72,6 +72,8 @@ export interface EvaluationSettings {
   /** Random seed of the bootstrap. */
   readonly seed: number;
   readonly resamples: number;
+  /** Whether items without an answer are in no score. Absent: they count as wrong. */
+  readonly skipUnanswered?: boolean | undefined;
 }
 
 /** One answer to an item, from its prompt to its verdict. */
