@@ -18,8 +18,8 @@ export const conversationField = {
   messages: z
     .union([z.string().min(1), z.array(z.string().min(1)).min(1)])
     .describe("column of the conversation, or several columns; the first that a row has is read"),
-  role: z.string().default("role").describe("field of a message with its role, such as from"),
-  content: z.string().default("content").describe("field of a message with its text, such as value"),
+  role: z.string().optional().describe("field of a message with its role (default: role, or ShareGPT's from)"),
+  content: z.string().optional().describe("field of a message with its text (default: content, or ShareGPT's value)"),
   roles: z
     .record(z.string(), z.enum(ROLES))
     .default({})
@@ -72,7 +72,10 @@ function messagesOf(item: unknown, index: number, declaration: ConversationDecla
     ];
   }
   if (typeof item !== "object" || item === null) return "is neither a message, nor a pair of texts, nor a text";
-  const { role: roleName, content: contentName, roles } = declaration;
+  const { roles } = declaration;
+  const isShareGpt = "from" in item && "value" in item && !("role" in item);
+  const roleName = declaration.role ?? (isShareGpt ? "from" : "role");
+  const contentName = declaration.content ?? (isShareGpt ? "value" : "content");
   const name = valueAt(item as Row, roleName);
   const content = valueAt(item as Row, contentName);
   if (typeof name !== "string" || (typeof content !== "string" && content !== null)) {

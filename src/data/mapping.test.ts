@@ -76,6 +76,25 @@ describe("prompt and response", () => {
       ],
     ]);
     expect(messagesOf({ response: "text" }, { text: "once" })).toEqual([[["assistant", "once"]]]);
+    expect(messagesOf({ text: "{sw}!" }, { sw: "moja" })).toEqual([[["assistant", "moja!"]]]);
+  });
+
+  it("of messages and of ShareGPT are read from one file", () => {
+    const mapping = { messages: ["messages", "conversations"] };
+    const said = [
+      ["user", "q"],
+      ["assistant", "a"],
+    ];
+    const messages = [
+      { role: "user", content: "q" },
+      { role: "assistant", content: "a" },
+    ];
+    const conversations = [
+      { from: "human", value: "q" },
+      { from: "gpt", value: "a" },
+    ];
+    for (const row of [{ messages }, { conversations }, { messages: conversations }])
+      expect(messagesOf(mapping, row)).toEqual([said]);
   });
 
   it("are empty where a side is", () => {
@@ -159,8 +178,8 @@ describe("conversations", () => {
       'm[0] has the unknown role "constructor"; map it (roles: {constructor: user})',
     ],
     [
-      [{ from: "human", value: "x" }],
-      "m[0] has no role; it has from, value. Name the fields (role: NAME, content: NAME)",
+      [{ who: "human", value: "x" }],
+      "m[0] has no role; it has who, value. Name the fields (role: NAME, content: NAME)",
     ],
   ])("that are not valid are refused with a reason: %j", (m, problem) => {
     expect(map({ messages: "m" }, { m })).toEqual({ problem });

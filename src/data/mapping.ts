@@ -18,16 +18,21 @@ const pairSchema = z.strictObject({
   trim,
 });
 
+const textSchema = z.strictObject({
+  text: fieldSchema.describe("plain text; the loss covers all of it"),
+  system,
+  trim,
+});
+
 const conversationSchema = z.strictObject({ ...conversationField, system, trim });
 
 const translationSchema = z.strictObject({ translation: z.strictObject(translationFields), system, trim });
 
-export const mappingSchema = z.union([pairSchema, conversationSchema, translationSchema], {
-  error: "must have a response, messages, or a translation",
+export const mappingSchema = z.union([pairSchema, textSchema, conversationSchema, translationSchema], {
+  error: "must have a response, text, messages, or a translation",
 });
 
 export type MappingDeclaration = z.output<typeof mappingSchema>;
-export type PairMapping = z.output<typeof pairSchema>;
 
 export interface Mapping {
   /** The columns that it reads, each as a list of alternatives. */
@@ -43,7 +48,7 @@ export function compileMapping(declaration: MappingDeclaration): Mapping {
       ? mapTranslation(declaration.translation, clean)
       : "messages" in declaration
         ? mapConversation(declaration, clean)
-        : mapPair(declaration, clean);
+        : mapPair("text" in declaration ? { response: declaration.text, join: "" } : declaration, clean);
   if (!systemField) return inner;
   return {
     columns: [...inner.columns, ...systemField.columns.map((column) => [column])],
@@ -58,7 +63,10 @@ export function compileMapping(declaration: MappingDeclaration): Mapping {
   };
 }
 
-function mapPair(declaration: PairMapping, clean: (text: string) => string): Mapping {
+function mapPair(
+  declaration: Omit<z.output<typeof pairSchema>, "system" | "trim">,
+  clean: (text: string) => string,
+): Mapping {
   const prompt = declaration.prompt === undefined ? undefined : compileField(declaration.prompt);
   const input = declaration.input === undefined ? undefined : compileField(declaration.input);
   const response = compileField(declaration.response);

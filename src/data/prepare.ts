@@ -95,7 +95,7 @@ export function checkData(value: unknown): DataDeclaration {
 function templateOf(declared: string, chat: ChatTemplate | undefined, map?: MappingDeclaration): PromptTemplate {
   if (declared === "plain") return "plain";
   // Plain text has no prompt for a chat template.
-  const hasPrompts = map === undefined || !("response" in map) || map.prompt !== undefined;
+  const hasPrompts = map === undefined || !("text" in map || ("response" in map && map.prompt === undefined));
   if (declared === "auto") return chat && hasPrompts ? { chat } : "plain";
   if (declared !== "chat") return { turn: declared };
   if (chat) return { chat };

@@ -1,6 +1,5 @@
 // The mapping of a set that declares none, by common names of columns.
 import { formatSome } from "../core/index.js";
-import { valueAt } from "../settings/index.js";
 import type { SetPlan } from "./declaration.js";
 import { isPresent } from "./field.js";
 import { compileFilters } from "./filter.js";
@@ -60,15 +59,17 @@ export function mappingOf(declared: MappingDeclaration | undefined, batch: RowBa
   const has = (column: string) => columns.has(column);
   const system = SYSTEMS.find(has);
   const rest = system === undefined ? {} : { system };
-  const messages = CONVERSATIONS.find(has);
-  if (messages !== undefined) return mappingSchema.parse({ messages, ...namesIn(batch, messages), ...rest });
+  const conversations = CONVERSATIONS.filter(has);
+  const [only] = conversations;
+  if (only !== undefined)
+    return mappingSchema.parse({ messages: conversations.length === 1 ? only : conversations, ...rest });
   const pair = PAIRS.find(({ prompt, response }) => has(prompt) && has(response));
   if (pair) {
     const { prompt, response } = pair;
     const input = "input" in pair && has(pair.input) ? { input: pair.input } : {};
     return mappingSchema.parse({ prompt, response, ...input, ...rest });
   }
-  if (has(TEXT)) return mappingSchema.parse({ response: TEXT });
+  if (has(TEXT)) return mappingSchema.parse({ text: TEXT });
   throw new DataError(
     `${batch.file}: no column has a known name, only ${formatSome([...columns], 40)}. Name those of prompt and response, as in { source: FILE, map: { prompt: COLUMN, response: COLUMN } }, or rename them to messages, prompt and response, instruction and output, question and answer, or text.`,
     { file: batch.file, field: "map" },
@@ -95,17 +96,6 @@ function requireColumns(set: string, batch: RowBatch, wanted: readonly (readonly
   );
 }
 
-/** The fields of a message: `role` and `content`, or ShareGPT's `from` and `value`. */
-function namesIn({ rows }: RowBatch, column: string): { role?: string; content?: string } {
-  for (const row of rows) {
-    const value = valueAt(row, column);
-    const first: unknown = Array.isArray(value) ? value[0] : undefined;
-    if (typeof first !== "object" || first === null) continue;
-    return "from" in first && "value" in first ? { role: "from", content: "value" } : {};
-  }
-  return {};
-}
-
 /** A mapping in words, such as "prompt and response from question and answer". */
 export function describeMapping(map: MappingDeclaration): string {
   const name = (field: unknown): string =>
@@ -116,6 +106,7 @@ export function describeMapping(map: MappingDeclaration): string {
     const { english, other } = map.translation;
     return `translations from ${name(english)} and ${name(other)}${system}`;
   }
+  if ("text" in map) return `text from ${name(map.text)}${system}`;
   if (map.prompt === undefined) return `text from ${name(map.response)}${system}`;
   const prompt = [map.prompt, ...(map.input === undefined ? [] : [map.input])].map(name).join(" and ");
   return `prompt from ${prompt}, response from ${name(map.response)}${system}`;

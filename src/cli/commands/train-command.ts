@@ -141,6 +141,12 @@ export function add(program: Command): void {
         ...(flags.force ? { force: true } : {}),
         eventFile: flags.logTo && join(run.out, eventFileName("train")),
         onReady: (prepared) => info(flags, [palette.bold(titleOf(run)), ...describeRun(run, prepared), ""].join("\n")),
+        onResume: ({ step, steps }) =>
+          display.note(
+            step > 0
+              ? `resuming after step ${step} of ${steps}`
+              : `note: ${run.out} has no saved state, so training starts at step 0`,
+          ),
         onProgress: (progress) => display.update(stateOf(progress)),
       });
     } finally {

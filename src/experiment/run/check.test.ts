@@ -8,8 +8,10 @@ import { FAKE_LLAMA } from "../../../test/support/fake-llama.js";
 import { openModelSource } from "../../engine/index.js";
 import { planGguf } from "../../export/index.js";
 import { writeSharded } from "../../weights/index.js";
+import { commandRunner } from "../execute/slurm-commands.js";
 import { openExperiment } from "../experiment.js";
 import { writeWordTokenizer } from "../small-world.test-util.js";
+import { machineNotes } from "./check.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-check-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -41,6 +43,21 @@ search: { ${search} }
   writeFileSync(file("plan.yaml"), plan);
   return (await openExperiment(file("plan.yaml"))).world.problems.join("\n");
 }
+
+it("a plan for Slurm says that sbatch is missing, and that the engine leaves a GPU idle", async () => {
+  const plan = (executor: object, backend = "engine") =>
+    ({ executor: { kind: "slurm", ...executor }, evaluate: { backend } }) as Parameters<typeof machineNotes>[0];
+  const missing = commandRunner();
+  const there = async () => "slurm 24.05";
+  const none = vi.spyOn(process, "env", "get").mockReturnValue({ PATH: "" });
+  expect(await machineNotes(plan({}), missing)).toEqual([expect.stringMatching(/^sbatch is missing\. Run on a login/)]);
+  none.mockRestore();
+  const idle = [expect.stringMatching(/ask for a GPU, but backend: engine runs on the CPU/)];
+  expect(await machineNotes(plan({ gpus: "gpu:1" }), there)).toEqual(idle);
+  expect(await machineNotes(plan({ evaluate: { partition: "gpu-a100" } }), there)).toEqual(idle);
+  expect(await machineNotes(plan({ gpus: "gpu:1" }, "serve:vllm serve {model}"), there)).toEqual([]);
+  expect(await machineNotes(plan({ partition: "cpu" }), there)).toEqual([]);
+});
 
 it("a search needs two items", async () => {
   const message =

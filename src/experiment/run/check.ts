@@ -1,12 +1,13 @@
 import { stat, statfs } from "node:fs/promises";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";
-import { canonicalJson, exists, formatBytes, groupBy, plural, RecipeError } from "../../core/index.js";
+import { canonicalJson, exists, formatBytes, groupBy, LayergraftError, plural, RecipeError } from "../../core/index.js";
 import { loadChatTemplate, loadTokenizer } from "../../engine/index.js";
 import { chatProtocolOf, choiceNotes } from "../../evaluate/index.js";
 import { checkLlama, type ExportOutlook } from "../../llama/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
+import { commandRunner } from "../execute/slurm-commands.js";
 import { splitItems } from "../plan/compare-configurations.js";
 import { isSearched, withFields } from "../plan/configurations.js";
 import { bindingsOf, bindRecipe, membersNamed, membersOf, placesOf, sourcesIn } from "../plan/expert-names.js";
@@ -67,7 +68,7 @@ export async function checkWorld(inspected: InspectedPlan, options: CheckOptions
   return {
     facts,
     problems,
-    notes: [...machineNotes(inspected.plan), ...searchNotes(plans, facts), ...new Set([...own, ...choices])],
+    notes: [...(await machineNotes(inspected.plan)), ...searchNotes(plans, facts), ...new Set([...own, ...choices])],
     bases,
     plan: plans[0] ?? inspected.plan,
     base: bases[0]?.base,
@@ -135,8 +136,23 @@ async function checkBackend(
   }
 }
 
-function machineNotes({ executor }: ExperimentPlan): string[] {
-  if (executor.kind !== "local") return [];
+/** What a plan's executor lacks on this machine. @param run for tests */
+export async function machineNotes({ executor, evaluate }: ExperimentPlan, run = commandRunner()): Promise<string[]> {
+  if (executor.kind === "slurm") {
+    const missing = await run("sbatch", ["--version"]).then(
+      () => [],
+      (error: unknown) => (error instanceof LayergraftError ? [error.message] : []),
+    );
+    const { gpus = executor.gpus, partition = executor.partition } = executor.evaluate ?? {};
+    const isGpu = gpus !== undefined || /gpu/i.test(partition ?? "");
+    const idle =
+      isGpu && evaluate.backend === "engine"
+        ? [
+            "evaluation steps ask for a GPU, but backend: engine runs on the CPU. Leave the GPU out, or use serve: with a server",
+          ]
+        : [];
+    return [...missing, ...idle];
+  }
   const [cores, memory] = [availableParallelism(), totalmem()];
   const resources = [
     ["cores", cores, String, plural(cores, "core")],

@@ -292,7 +292,9 @@ describe("a run that is stopped", () => {
     expect(stopped).toBeInstanceOf(CancelledError);
     expect(stopped).toMatchObject({ message: `stopped after step ${step} of 12`, where: { option: "resume" } });
     if (step === 4) await stopAfter(7, { ...partition(), resume: true }); // and again
-    const result = await go({ ...partition(), resume: true });
+    const resumed: number[] = [];
+    const result = await go({ ...partition(), resume: true, onResume: (at) => resumed.push(at.step) });
+    expect(resumed).toEqual([step === 4 ? 7 : step]);
     expect(left()).toEqual(left(join(root, "whole-partition")));
     expect(result).toMatchObject({ resumed: true, loss: whole.loss, bestLoss: whole.bestLoss, tokens: whole.tokens });
     expect(readdirSync(join(out, "state"))).toHaveLength(1);

@@ -118,7 +118,8 @@ class Trainer {
   }
 
   async run(): Promise<TrainResult> {
-    const { run, settings, signal, onProgress } = this.#parts.options;
+    const { run, settings, signal, onProgress, resume } = this.#parts.options;
+    if (resume) this.#parts.options.onResume?.(this.#steps());
     if (this.#progress.phase === "selection") await this.#select();
     let stoppedEarly = this.#shouldStopEarly();
     // What is left to do of a run that was killed after its last state.

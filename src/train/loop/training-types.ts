@@ -57,6 +57,8 @@ export interface TrainOptions {
   /** Event file of TensorBoard to write the progress to; its folder is made. Default: none. */
   readonly eventFile?: string | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Called where `resume` is set: the steps made before, of all; 0 if no state was saved. */
+  readonly onResume?: ((at: Pick<TrainProgress, "step" | "steps">) => void) | undefined;
   readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
   readonly onCheckpoint?: OnCheckpoint | undefined;
 }
