@@ -129,7 +129,11 @@ async function trainOptions(prepared: PreparedRun, { run, folder }: RunOptions):
   const { source, lora, streams, settings } = prepared;
   const path = resolve(folder ?? ".", run.base);
   const revert = run.revert
-    ? resolveSelection(run.revert, { tensors: source.tensors, layers: source.config.layers, field: "revert" })
+    ? resolveSelection(run.revert, {
+        tensors: source.tensors,
+        layers: readSpec(source.config).layers.length,
+        field: "revert",
+      })
     : undefined;
   if (revert && lora)
     throw RecipeError.at({ field: "revert" }, "revert is for full fine-tuning. Leave layers out of train instead.");
@@ -162,7 +166,7 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   const own = new Set(stored.values());
   const notes = [...source.notes];
   const select = (selection: string, field: string): ReadonlySet<string> => {
-    const chosen = resolveSelection(selection, { tensors: source.tensors, layers: source.config.layers, field });
+    const chosen = resolveSelection(selection, { tensors: source.tensors, layers: spec.layers.length, field });
     const known = new Set([...chosen].filter((name) => own.has(name)));
     if (known.size === 0) throw RecipeError.at({ field }, `${field}: ${selection} is outside the decoder`);
     if (known.size < chosen.size)

@@ -18,6 +18,7 @@ export {
   requireUnchanged,
   zeroRows,
 } from "./checkpoint/checkpoint.js";
+export { besideDecoder, withCommonNames } from "./checkpoint/common-names.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
 export { type CheckpointConfig, parseConfig, readConfig } from "./checkpoint/config.js";
 export { isGgufFile } from "./checkpoint/gguf-source.js";

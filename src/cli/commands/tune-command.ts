@@ -2,6 +2,7 @@ import { mkdir, readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
+  CheckpointError,
   canonicalJson,
   exists,
   isFile,
@@ -122,7 +123,9 @@ async function tune(flags: TuneFlags): Promise<void> {
 function layersOf(flags: TuneFlags): Promise<number> {
   return runWithProgress(flags, async (controls) => {
     const { folder } = await locateOrFetch(flags.task, ".", hubAccess("stream", controls));
-    return (await readConfig(folder)).layers;
+    const { layers, file, layersField } = await readConfig(folder);
+    if (layers !== undefined) return layers;
+    throw new CheckpointError(`${file} does not say how many layers the model has (${layersField})`, { file });
   });
 }
 

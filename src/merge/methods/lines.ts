@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Value } from "../../values/index.js";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
-import { addedToBase } from "./operand.js";
+import { addedToBase, layersOf } from "./operand.js";
 
 export const lines = defineMethod({
   name: "lines",
@@ -20,8 +20,9 @@ export const lines = defineMethod({
   example: { method: "lines", expert: "math-expert", base: "base", alpha: 0.3 },
   tensors: ({ alpha, beta = 1 - alpha }, sources, context) => {
     const expert = sources.get("expert");
+    const layers = layersOf(expert);
     return addedToBase([expert], sources.base, "LiNeS needs", context, (_, { layer }, [change]) => {
-      const depth = layer === null || expert.layers < 2 ? 0 : layer / (expert.layers - 1);
+      const depth = layer === null || layers < 2 ? 0 : layer / (layers - 1);
       return [{ weight: alpha + beta * depth, value: change as Value }];
     });
   },

@@ -33,7 +33,9 @@ export interface Operand {
   readonly layerOrder?: readonly number[] | undefined;
   /** Fields that replace those of the lead's config.json. */
   readonly config?: Readonly<Record<string, unknown>>;
-  /** Checkpoint of the configuration and tokenizer: its own, or its first source's. */
+  /** Checkpoint of the tokenizer: its own, or its first source's. */
+  readonly tokenizerFrom: string;
+  /** Checkpoint of the configuration: its own, or that of the source that describes all tensors. */
   readonly lead: { readonly id: string; readonly checkpoint: Checkpoint };
 }
 
@@ -86,6 +88,19 @@ function rowsOf(shape: Shape, transposed = false): { rows: number; length: numbe
   if (shape.length < 2) return { rows: 1, length: shape[0] ?? 1 };
   const [length = 1, width = 1] = transposed ? shape.slice(-2).reverse() : shape.slice(-2);
   return { rows: elementCount(shape.slice(0, -2)) * width, length };
+}
+
+/**
+ * Number of layers of a model.
+ * @throws RecipeError if it has no single stack of them
+ */
+export function layersOf({ label, layers, lead }: Operand): number {
+  const { name, withoutLayers } = lead.checkpoint;
+  if (layers > 0 || withoutLayers === undefined) return layers;
+  throw RecipeError.at(
+    { field: label },
+    `${label} (${name}) has no layers to choose: ${withoutLayers}. Use a method and rules that name none, such as soup, ties or { parts: decoder, value: 0.5 }.`,
+  );
 }
 
 /** Averages a tensor over operands; a tensor that cannot be averaged is copied from the first. */

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { closest, formatSome, RecipeError } from "../../core/index.js";
 import { blockOf, compareParts, type Part } from "../../weights/index.js";
 import { layersField, parseLayers } from "./layers.js";
-import type { Operand } from "./operand.js";
+import { layersOf, type Operand } from "./operand.js";
 
 const number = z.number();
 
@@ -118,10 +118,11 @@ export function resolveSwitch(written: Switch, fallback: boolean, field: string,
 function spread(
   parameter: z.output<typeof simple>,
   field: string,
-  { layers }: Operand,
+  operand: Operand,
   between: typeof interpolate,
 ): (layer: number | null) => number {
   if (typeof parameter === "number") return () => parameter;
+  const layers = layersOf(operand);
   if (!Array.isArray(parameter)) {
     const { gradient: anchors, outside = anchors[0] ?? 0 } = parameter;
     return (layer) => (layer === null ? outside : between(anchors, layers > 1 ? layer / (layers - 1) : 0));
@@ -159,7 +160,7 @@ export interface Selection {
 export function matcher(selection: Selection, field: string, operand: Operand): (tensor: string) => boolean {
   const { layers, parts, tensors } = selection;
   const within = (name: string) => (field === "" ? name : `${field}.${name}`);
-  const chosen = layers === undefined ? undefined : parseLayers(layers, operand.layers, within("layers"));
+  const chosen = layers === undefined ? undefined : parseLayers(layers, layersOf(operand), within("layers"));
   const names = parts === undefined ? undefined : typeof parts === "string" ? [parts] : parts;
   if (names) requireParts(names, within("parts"), operand);
   const fits = (tensor: string): boolean => {
@@ -190,8 +191,18 @@ export function isOfPart(
   return part === name;
 }
 
-/** @throws RecipeError if the model has no such part */
+/** @throws RecipeError if the model has no such part, or tensors of which it is unclear whether they belong to a half */
 export function requireParts(names: readonly string[], field: string, operand: Operand): void {
+  const halves = names.filter((name) => name === "attention" || name === "mlp");
+  const unclear = [...operand.tensors].filter(([name, { layer, part, shape }]) => {
+    return layer !== null && part === "other" && (shape.length > 1 || /norm/i.test(name));
+  });
+  if (halves.length > 0 && unclear.length > 0) {
+    throw RecipeError.at(
+      { field, tensor: unclear[0]?.[0] ?? "" },
+      `${field}: ${halves.join(", ")} is unclear in this family, as ${formatSome(unclear.map(([name]) => name))} may belong to either half. Name parts such as q_proj, or tensors, instead.`,
+    );
+  }
   const places = [...operand.tensors.values()];
   const missing = names.filter((name) => !places.some((place) => isOfPart(place, name)));
   if (missing.length === 0 || operand.isPart) return;

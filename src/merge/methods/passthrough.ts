@@ -5,7 +5,7 @@ import { groupBy, plural, RecipeError } from "../../core/index.js";
 import { MAX_SOURCES, sourceField, weightField } from "./fields.js";
 import { layersField, listLayers } from "./layers.js";
 import { defineMethod } from "./method.js";
-import type { Operand, OperandTensor } from "./operand.js";
+import { layersOf, type Operand, type OperandTensor } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 
 const slice = () =>
@@ -38,8 +38,6 @@ export const passthrough = defineMethod({
   },
   tensors: ({ slices }, { models }) => {
     const tensors = new Map<string, OperandTensor>();
-    const first = models[0] as Operand;
-    const last = models.at(-1) as Operand;
     const scaled = models.map((model, i) => {
       const scale = resolveParameter(slices[i]?.scale, 1, `slices[${i}].scale`, model);
       return (name: string, tensor: OperandTensor): OperandTensor => {
@@ -47,18 +45,25 @@ export const passthrough = defineMethod({
         return { ...tensor, value, origin: [model.label] };
       };
     });
-    for (const [name, tensor] of first.tensors) {
-      if (tensor.layer !== null) continue;
-      const isAtEnd = tensor.part === "final_norm" || tensor.part === "lm_head";
-      const found = (isAtEnd ? last : first).tensors.get(name);
-      const scale = isAtEnd ? scaled.at(-1) : scaled[0];
-      if (found && scale) tensors.set(name, scale(name, found));
+    const depth = slices.reduce((sum, { layers: written = "all" }, i) => {
+      const model = models[i] as Operand;
+      return sum + listLayers(written, layersOf(model), `slices[${i}].layers`).length;
+    }, 0);
+    for (const [i, model] of models.entries()) {
+      for (const [name, tensor] of model.tensors) {
+        if (tensor.layer !== null) continue;
+        // The embedding is the first model's, what follows the layers the last one's; each may have what others lack.
+        const isAtEnd = tensor.part === "final_norm" || tensor.part === "lm_head" || tensor.part === "mtp";
+        const output = tensor.part === "mtp" ? renumberBlock(name, depth, model) : name;
+        const scale = scaled[i];
+        if (scale && (isAtEnd || !tensors.has(output))) tensors.set(output, scale(name, tensor));
+      }
     }
     const layerOrder: number[] = [];
     slices.forEach(({ layers: written = "all" }, i) => {
       const model = models[i] as Operand;
       const byLayer = groupBy([...model.tensors], ([, tensor]) => tensor.layer);
-      for (const layer of listLayers(written, model.layers, `slices[${i}].layers`)) {
+      for (const layer of listLayers(written, layersOf(model), `slices[${i}].layers`)) {
         const place = layerOrder.length;
         for (const [name, tensor] of byLayer.get(layer) ?? []) {
           const moved = scaled[i]?.(name, tensor) ?? tensor;
@@ -75,6 +80,13 @@ export const passthrough = defineMethod({
       .map(({ layers: written = "all" }, i) => `${name(`slices[${i}]`)} ${[written].flat().join(",")}`)
       .join("; ")}.`,
 });
+
+/** Moves a block that predicts further tokens behind the last of `depth` layers, where it is stored as one of them. */
+function renumberBlock(name: string, depth: number, model: Operand): string {
+  const prefix = model.lead.checkpoint.layerPrefix;
+  const number = name.startsWith(prefix) ? /^\d+/.exec(name.slice(prefix.length))?.[0] : undefined;
+  return number === undefined ? name : renumber(name, Number(number), depth + Number(number) - model.layers, model);
+}
 
 /** Replaces the layer number in a tensor's name. */
 function renumber(name: string, from: number, to: number, { lead, label }: Operand): string {

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { Random, RecipeError } from "../../core/index.js";
 import { modelsField, parametersOf, seedField } from "./fields.js";
 import { defineMethod } from "./method.js";
-import { average, copyTensor, type Operand } from "./operand.js";
+import { average, copyTensor, layersOf, type Operand } from "./operand.js";
 
 export const shuffle = defineMethod({
   name: "shuffle",
@@ -33,15 +33,13 @@ export const shuffle = defineMethod({
   example: { method: "shuffle", models: ["math-expert", "swahili-expert"], layers: 2, seed: 1 },
   tensors: ({ models: entries, layers, outside, seed }, { models }, context) => {
     const [first] = models as [Operand];
-    if (layers !== undefined && layers > first.layers) {
-      throw RecipeError.at(
-        { field: "layers" },
-        `layers is ${layers}, but the models have ${first.layers}. Choose fewer.`,
-      );
+    const depth = layersOf(first);
+    if (layers !== undefined && layers > depth) {
+      throw RecipeError.at({ field: "layers" }, `layers is ${layers}, but the models have ${depth}. Choose fewer.`);
     }
     const random = Random.of(seed, "shuffle");
     const shares = entries.map((entry) => parametersOf(entry as { model: string; share: number }).share ?? 1);
-    const all = Array.from({ length: first.layers }, (_, layer) => layer);
+    const all = Array.from({ length: depth }, (_, layer) => layer);
     const taken = new Set(layers === undefined ? all : random.sample(all, layers));
     const owners = all.map((layer) =>
       taken.has(layer) ? draw(random, layers === undefined ? shares : shares.with(0, 0)) : 0,

@@ -7,7 +7,15 @@ import { sumOfWeights, type Weight } from "../../values/index.js";
 import { sourceField, weightField } from "./fields.js";
 import { layersField, parseLayers } from "./layers.js";
 import { defineMethod, type Sources } from "./method.js";
-import { average, copyTensor, inverseMagnitude, type OperandTensor, type PlanContext, requireBase } from "./operand.js";
+import {
+  average,
+  copyTensor,
+  inverseMagnitude,
+  layersOf,
+  type OperandTensor,
+  type PlanContext,
+  requireBase,
+} from "./operand.js";
 import { isOfPart, requireParts, resolveParameter } from "./parameter.js";
 
 const layerCount = z.int("must be a whole number").min(0, "must not be negative");
@@ -46,7 +54,10 @@ const fields = () => ({
     })
     .default("equal")
     .describe("weights of averages: `equal`, `magnitude` (the inverse size of each change), or `[task, language]`"),
-  outside: z.enum(OUTSIDE).default("average").describe("where tensors outside the layers come from"),
+  outside: z
+    .enum(OUTSIDE)
+    .default("average")
+    .describe("where tensors outside the layers come from; blocks that predict further tokens follow the last layer"),
   parts: z
     .union([z.string(), z.array(z.string()).min(1, "must name at least one part")])
     .default("all")
@@ -70,7 +81,7 @@ export const swap = defineMethod({
   fields,
   example: { method: "swap", task: "math-expert", language: "swahili-expert", bottom: 3, top: 1 },
   complete: (recipe, layers) => {
-    if (recipe.layers) return recipe;
+    if (recipe.layers || layers === 0) return recipe;
     const { bottom, top } = swapLayers(recipe, layers);
     return { ...recipe, bottom, top };
   },
@@ -178,7 +189,7 @@ export function swapOwners(recipe: SwapRecipe, layers: number): ReturnType<typeo
 function swapTensors(recipe: SwapRecipe, sources: Sources, context: PlanContext): Map<string, OperandTensor> {
   const operands = { task: sources.get("task"), language: sources.get("language") };
   const { task, language } = operands;
-  const ownerOf = swapOwners(recipe, task.layers);
+  const ownerOf = swapOwners(recipe, layersOf(task));
   const parts = [recipe.parts].flat();
   if (!parts.includes("all")) requireParts(parts, "parts", task);
   const isSwapped = (tensor: OperandTensor) => parts.some((part) => part === "all" || isOfPart(tensor, part));
@@ -196,9 +207,10 @@ function swapTensors(recipe: SwapRecipe, sources: Sources, context: PlanContext)
   };
   const tensors = new Map<string, OperandTensor>();
   for (const [name, tensor] of task.tensors) {
-    const { layer } = tensor;
+    const { layer, part } = tensor;
     let owner: "task" | "language" | "average" = "task";
-    if (layer === null) owner = recipe.outside;
+    if (part === "mtp") owner = ownerOf.at(-1) ?? "task";
+    else if (layer === null) owner = recipe.outside;
     else if (isSwapped(tensor)) owner = ownerOf[layer] ?? "task";
     tensors.set(name, owner === "average" ? averaged(name) : copyTensor(name, operands[owner]));
   }

@@ -6,6 +6,7 @@ import { childrenOf, isLeaf, type Value } from "../../values/index.js";
 import {
   type Alignment,
   alignVocabularies,
+  besideDecoder,
   type Checkpoint,
   compareVocabularies,
   type HubAccess,
@@ -13,6 +14,7 @@ import {
   openCheckpoint,
   requireCompatible,
   type VocabularyChoice,
+  withCommonNames,
 } from "../../weights/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import type { Merged, StatisticsKind } from "../methods/method.js";
@@ -53,6 +55,8 @@ export class OperandBuilder implements PlanContext {
   readonly folder: string;
   /** What becomes of tensors that some sources lack; an error by default. */
   readonly #lacking: Recipe["tensors"];
+  /** Tensors beside the decoder, such as a vision tower, that only some sources have. */
+  #beside: ReadonlySet<string> = new Set();
   /** Opened checkpoints by source; slices of one model open it once. */
   readonly #opened = new Map<string, Checkpoint>();
   readonly #places = new Map<string, Place>();
@@ -102,6 +106,9 @@ export class OperandBuilder implements PlanContext {
     purpose = "merged",
     layersOnly = false,
   ): Promise<Alignment | undefined> {
+    const common = withCommonNames(this.sources);
+    for (const [label, checkpoint] of common.checkpoints) this.sources.set(label, checkpoint);
+    for (const note of common.notes) this.note(note);
     const models = new Map([...this.sources].filter(([label]) => !isStatistics(label)));
     const alignment = vocabulary === undefined ? undefined : await alignVocabularies(models, vocabulary);
     for (const [label, checkpoint] of alignment?.checkpoints ?? []) this.sources.set(label, checkpoint);
@@ -112,7 +119,13 @@ export class OperandBuilder implements PlanContext {
     });
     const isFree = alignment !== undefined || layersOnly;
     const differences = isFree ? { problems: [], notes: [] } : await compareVocabularies(labelled);
-    const families = requireCompatible(labelled, differences.problems, purpose, this.#lacking !== undefined);
+    const beside = this.#lacking === undefined && !layersOnly ? besideDecoder(labelled) : undefined;
+    if (beside) {
+      this.note(beside.note);
+      this.#beside = beside.names;
+    }
+    const mayLack = (tensor: string) => this.#lacking !== undefined || this.#beside.has(tensor);
+    const families = requireCompatible(labelled, differences.problems, purpose, mayLack);
     for (const note of [...families, ...differences.notes]) this.note(note);
     for (const { label, checkpoint } of labelled) for (const note of checkpoint.notes) this.note(`${label}: ${note}`);
     return alignment;
@@ -171,7 +184,7 @@ export class OperandBuilder implements PlanContext {
       if (config)
         throw RecipeError.at({ field }, "a mixture of experts cannot be a source. Write it to a folder first.");
     }
-    const groups = "slices" in recipe || !this.#lacking ? [operands] : this.#groups(operands);
+    const groups = "slices" in recipe ? [operands] : this.#groups(operands);
     const made = groups.map((group) => withPath(prefix, () => this.#mergeGroup(recipe, group)));
     const tensors = new Map(made.flatMap((group) => [...group.tensors]));
     const { layerOrder, config } = made[0] as Merged;
@@ -190,13 +203,18 @@ export class OperandBuilder implements PlanContext {
     const [deepest = lead] = [...operands]
       .flatMap(([field, one]) => (field === "tokenizer" ? [] : [one]))
       .sort((a, b) => b.lead.checkpoint.layers - a.lead.checkpoint.layers);
-    const { lead: source } = deepest;
+    // Of these, the one with a vision tower or the like describes it.
+    const besideIn = ({ tensors: own }: Operand) => [...this.#beside].filter((name) => own.has(name)).length;
+    const { lead: source } = [...operands.values()]
+      .filter((one) => one.lead.checkpoint.layers === deepest.lead.checkpoint.layers)
+      .reduce((most, one) => (besideIn(one) > besideIn(most) ? one : most), deepest);
     return {
       label: prefix.replace(/\.$/, ""),
       layers,
       tensors,
       layerOrder,
       lead: source,
+      tokenizerFrom: deepest.tokenizerFrom,
       ...(config ? { config } : {}),
     };
   }
@@ -211,14 +229,17 @@ export class OperandBuilder implements PlanContext {
   }
 
   /** Groups of tensors by the sources that have them, those of all first; each as these sources, with these tensors alone. */
-  #groups(operands: ReadonlyMap<string, Operand>): Map<string, Operand>[] {
+  #groups(operands: ReadonlyMap<string, Operand>): ReadonlyMap<string, Operand>[] {
     const fields = [...operands.keys()];
     const names = new Set([...operands.values()].flatMap(({ tensors }) => [...tensors.keys()]));
     const byOwners = groupBy([...names], (name) =>
       fields.filter((field) => operands.get(field)?.tensors.has(name)).join("\n"),
     );
     const all = fields.join("\n");
-    const others = this.#lacking === "union" ? [...byOwners.keys()].filter((key) => key !== all) : [];
+    const some = [...byOwners.keys()].filter((key) => key !== all);
+    const isBeside = some.every((key) => byOwners.get(key)?.every((name) => this.#beside.has(name)));
+    if (some.length === 0 || !(this.#lacking || isBeside)) return [operands];
+    const others = this.#lacking === "intersection" ? [] : some;
     return [all, ...others].map((key) => {
       const own = new Set(byOwners.get(key));
       const part = (operand: Operand): Operand => {
@@ -257,6 +278,7 @@ export class OperandBuilder implements PlanContext {
     const lacking = fields.find(({ name, field }) => !operands.has(name) && !isListField(field));
     if (lacking || (own !== recipe && !method.schema.strip().safeParse(own).success)) {
       const [tensor = ""] = lead.tensors.keys();
+      if (this.#beside.has(tensor)) return this.#copied(operands);
       throw RecipeError.at(
         { tensor },
         `${recipe.method} cannot merge ${tensor}, which only ${[...operands.keys()].join(", ")} have. Leave out such tensors with tensors: intersection.`,
@@ -266,6 +288,13 @@ export class OperandBuilder implements PlanContext {
     const models = present.flatMap(({ name, field }) => (isListField(field) ? [get(name)] : []));
     const made = method.tensors(own, { get, models, base: operands.get("base") }, this);
     return { layerOrder: lead.layerOrder, ...(made instanceof Map ? { tensors: made } : made) };
+  }
+
+  /** The tensors of the first source that is not the base. */
+  #copied(operands: ReadonlyMap<string, Operand>): Merged {
+    const [first] = [...operands].filter(([field]) => field !== "base").map(([, operand]) => operand);
+    const from = first ?? (operands.get("base") as Operand);
+    return { tensors: new Map(from.tensors), layerOrder: from.layerOrder };
   }
 
   operand(source: SourceRecipe, label: string): Operand {
@@ -285,7 +314,8 @@ export class OperandBuilder implements PlanContext {
         },
       ],
     );
-    return { label, layers: checkpoint.layers, tensors: new Map(tensors), lead: { id: label, checkpoint } };
+    const lead = { id: label, checkpoint };
+    return { label, layers: checkpoint.layers, tensors: new Map(tensors), lead, tokenizerFrom: label };
   }
 }
 

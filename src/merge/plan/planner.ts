@@ -30,6 +30,7 @@ import {
   openCheckpoint,
   pinKey,
   type SourceOptions,
+  withCommonNames,
 } from "../../weights/index.js";
 import type { OperandTensor } from "../methods/operand.js";
 import { planAdapter, requireOneBase } from "./adapter-plan.js";
@@ -122,7 +123,7 @@ class Planner {
         `${plural(packed.length, "packed tensor")} (${packed[0]?.dtype}) cannot be converted and keep their dtype`,
       );
     }
-    const tokenizerFrom = this.#tokenizerFrom(alignment?.leader ?? merged.lead.id);
+    const tokenizerFrom = this.#tokenizerFrom(alignment?.leader ?? merged.tokenizerFrom);
     const tokenizer = builder.sources.get(tokenizerFrom);
     if (tokenizer) for (const note of await tokenizerNotes(tokenizer)) builder.note(note);
     const plan: Plan = {
@@ -306,14 +307,15 @@ export async function openPlan(
     sources.set(id, checkpoint);
   }
   await transplantAll(plan.recipe, sources);
-  if (isOnFactors(plan.recipe)) return { plan, sources: factorSources(plan.recipe, sources), moved: [...moved] };
-  if (plan.recipe.vocabulary === undefined) return { plan, sources, moved: [...moved] };
-  const models = new Map([...sources].filter(([label]) => !isStatistics(label)));
+  const factors = isOnFactors(plan.recipe) ? factorSources(plan.recipe, sources) : sources;
+  const { checkpoints: common } = withCommonNames(factors);
+  if (plan.recipe.vocabulary === undefined) return { plan, sources: common, moved: [...moved] };
+  const models = new Map([...common].filter(([label]) => !isStatistics(label)));
   const alignment = await alignVocabularies(models, plan.recipe.vocabulary);
   if (alignment.digest !== plan.vocabulary?.digest) {
     throw new LayergraftError("changed", `the tokenizers of the sources changed since the plan was made. ${advice}`);
   }
-  return { plan, sources: new Map([...sources, ...alignment.checkpoints]), moved: [...moved] };
+  return { plan, sources: new Map([...common, ...alignment.checkpoints]), moved: [...moved] };
 }
 
 /**

@@ -173,7 +173,7 @@ export function outputConfig(
 ): Readonly<Record<string, unknown>> {
   let { json } = config;
   if (fields) json = { ...json, ...fields };
-  if (layerOrder) json = withLayers(json, config.layers, layerOrder);
+  if (layerOrder && config.layers !== undefined) json = withLayers(json, config.layers, layerOrder);
   if (vocabulary) json = mapFields(json, (key, value) => (key === "vocab_size" ? vocabulary.rows : value));
   return recipe.dtype === "keep" ? json : withDType(json, recipe.dtype);
 }

@@ -1,6 +1,16 @@
 // Tensor name patterns of each family of decoders and encoders, as transformers 4 and 5 and Meta's own files have them.
 
-export type OutsidePart = "embed_tokens" | "position_embeddings" | "final_norm" | "lm_head" | "vision" | "other";
+/** Parts outside the layers. `mtp` predicts further tokens; `encoder` and `decoder` are stacks of a model that has both. */
+export type OutsidePart =
+  | "embed_tokens"
+  | "position_embeddings"
+  | "final_norm"
+  | "lm_head"
+  | "mtp"
+  | "vision"
+  | "encoder"
+  | "decoder"
+  | "other";
 
 export type Part = LayerPart | OutsidePart;
 
@@ -17,6 +27,7 @@ const BLOCKS = {
   k_norm: "attention",
   input_norm: "attention", // also the one shared norm of a parallel block (Cohere, Phi-2)
   post_attention_norm: "attention",
+  mixer: "attention", // other tensors of attention, or of what replaces it: linear attention, a state space, a convolution
   gate_proj: "mlp",
   up_proj: "mlp",
   gate_up_proj: "mlp",
@@ -25,6 +36,7 @@ const BLOCKS = {
   post_mlp_norm: "mlp",
   router: "mlp",
   shared_expert_gate: "mlp",
+  feed_forward: "mlp", // other tensors of the MLP or the experts
   other: "other",
 } as const satisfies Readonly<Record<string, Block>>;
 
@@ -42,7 +54,10 @@ const ORDER: readonly string[] = [
   ...Object.keys(BLOCKS).filter((part) => part !== "other"),
   "final_norm",
   "lm_head",
+  "mtp",
   "vision",
+  "encoder",
+  "decoder",
   "other",
 ];
 
@@ -71,7 +86,14 @@ export interface Architecture {
 }
 
 /** Stems of a plain decoder and of the text tower of a multimodal model, as versions of transformers write them. */
-const STEMS = ["model.", "model.language_model.", "language_model.model.", "language_model.", "model.text_model.", ""];
+export const DECODER_STEMS = [
+  "model.",
+  "model.language_model.",
+  "language_model.model.",
+  "language_model.",
+  "model.text_model.",
+  "",
+];
 
 const OUTSIDE: Readonly<Record<string, OutsidePart>> = {
   embed_tokens: "embed_tokens",
@@ -124,7 +146,7 @@ const EXPERTS: Readonly<Record<string, LayerPart>> = {
 };
 
 /** Traits of most families, which the others override. */
-const DECODER = { stems: STEMS, layers: "layers", outside: OUTSIDE };
+const DECODER = { stems: DECODER_STEMS, layers: "layers", outside: OUTSIDE };
 
 type Family = Omit<Architecture, keyof typeof DECODER> & Partial<Architecture>;
 

@@ -12,11 +12,11 @@ import {
   stampOf,
 } from "../../core/index.js";
 import type { StoredBlocks } from "../kernels/encodings.js";
-import type { SafetensorsFile } from "../safetensors/reader.js";
+import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
 import { openShards } from "../safetensors/sharded.js";
 import type { Pursuit } from "../streaming/pursuit.js";
 import { type Adapter, type LowRankDelta, openAdapter } from "./adapter.js";
-import { type CheckpointConfig, readConfig } from "./config.js";
+import { type CheckpointConfig, readConfig, untied } from "./config.js";
 import { isGgufFile, openGguf } from "./gguf-source.js";
 import type { HubAccess } from "./hub-source.js";
 import { folderName, locateOrFetch, type RemoteLocation } from "./locate.js";
@@ -78,11 +78,13 @@ export interface Checkpoint {
   readonly config: CheckpointConfig;
   /** The family's name; "unknown" if only layer numbers were recognized. */
   readonly architecture: string;
-  /** Number of transformer layers, L. */
+  /** Number of transformer layers, L; 0 where it has no single stack of layers. */
   readonly layers: number;
+  /** Why there are none, as a clause. */
+  readonly withoutLayers?: string;
   /** Prefix of a layer's number in tensor names, such as `model.layers.`. */
   readonly layerPrefix: string;
-  /** Whether the output head is tied to the embedding; if so, no head tensor is listed, even if one is stored. */
+  /** Whether the output head is tied to the embedding; if so, no head tensor is listed, even if an equal one is stored. */
   readonly tied: boolean;
   /** All tensors by name, in the order of the files. */
   readonly tensors: ReadonlyMap<string, CheckpointTensor>;
@@ -123,13 +125,13 @@ export async function openCheckpoint(
   const gguf = isGgufFile(folder) ? await openGguf(folder) : undefined;
   const files = gguf ? [gguf.file] : await openShards(folder, location.remote);
   const texts = gguf?.folder ?? folder;
-  const config = await readConfig(texts);
+  const stated = await readConfig(texts);
   const stored = files.flatMap((file) =>
     file.tensors.map((info) => ({ ...info, file, ...gguf?.storage.get(info.name) })),
   );
   const placement = placeTensors(
     stored.map((tensor) => tensor.name),
-    config,
+    stated,
   );
 
   const notes: string[] = [...(location.notes ?? []), ...(location.moved ?? []), ...(gguf?.notes ?? [])];
@@ -137,13 +139,15 @@ export async function openCheckpoint(
   for (const tensor of stored) {
     tensors.set(tensor.name, { ...tensor, ...(placement.places.get(tensor.name) as Place) });
   }
-  const tied = dropTiedHead(tensors, config, placement.tiedByDefault, notes);
+  const head = await headOf(tensors, stated, placement.tiedByDefault);
+  if (head.note !== undefined) notes.push(head.note);
+  const config = { ...(head.isUntied ? untied(stated) : stated), layers: stated.layers ?? placement.layers };
   const { revision, adapterRevision } = location;
   const adapter = await openAdapterOf(location, tensors);
   const name = folderName(folder);
   if (adapter) {
     applyAdapter(tensors, adapter);
-    notes.push(...adapterNotes(adapter, tensors, config.layers, name));
+    notes.push(...adapterNotes(adapter, tensors, placement.layers, name));
   }
   const allFiles = adapter ? [...files, adapter.file] : files;
   const remoteBytes = allFiles.reduce((sum, file) => sum + (file.remote ? file.bytes : 0), 0);
@@ -157,9 +161,10 @@ export async function openCheckpoint(
     name: adapter ? `${name}+${adapter.name}` : name,
     config,
     architecture: placement.architecture,
-    layers: config.layers,
+    layers: placement.layers,
+    ...(placement.withoutLayers === undefined ? {} : { withoutLayers: placement.withoutLayers }),
     layerPrefix: placement.layerPrefix,
-    tied,
+    tied: head.isTied,
     tensors,
     files: allFiles,
     ...(adapter ? { adapter } : {}),
@@ -183,19 +188,44 @@ async function openAdapterOf(
   return adapterRevision === undefined ? adapter : { ...adapter, name: folderName(folder) };
 }
 
-/** Removes a stored head that is tied to the embedding. @returns whether the checkpoint is tied */
-function dropTiedHead(
+/** The output head as the tensors have it; one that equals the embedding it is tied to is removed. */
+async function headOf(
   tensors: Map<string, CheckpointTensor>,
   config: CheckpointConfig,
   tiedByDefault: boolean,
-  notes: string[],
-): boolean {
+): Promise<{ isTied: boolean; isUntied?: true; note?: string }> {
   // Encoders store a bias of the head, too, which is tied to nothing.
   const head = [...tensors.values()].find(({ part, shape }) => part === "lm_head" && shape.length === 2);
-  if (!head) return config.tied ?? true;
-  if (!(config.tied ?? tiedByDefault)) return false;
-  tensors.delete(head.name);
-  notes.push(`${head.name} is stored, but the configuration ties it to the embedding; it is left out`);
+  if (!head) return { isTied: config.tied ?? true };
+  if (!(config.tied ?? tiedByDefault)) return { isTied: false };
+  const embedding = [...tensors.values()].find(({ part }) => part === "embed_tokens");
+  if (embedding && (await hasSameBytes(head, embedding))) {
+    tensors.delete(head.name);
+    return {
+      isTied: true,
+      note: `${head.name} is stored, but the configuration ties it to the embedding; it is left out`,
+    };
+  }
+  const note = `the configuration ties ${head.name} to the embedding, but another one is stored, so it is kept and tie_word_embeddings becomes false`;
+  return { isTied: false, isUntied: true, note };
+}
+
+/** Bytes of two tensors that are read at once. */
+const COMPARED_BYTES = 2 ** 23;
+/** On the hub, only these are read: heads that differ do so in their first rows. */
+const COMPARED_BYTES_ON_HUB = 2 ** 18;
+
+async function hasSameBytes(a: CheckpointTensor, b: CheckpointTensor): Promise<boolean> {
+  if (a.bytes !== b.bytes || a.dtype !== b.dtype || a.blocks !== b.blocks) return false;
+  const isRemote = a.file.remote !== undefined || b.file.remote !== undefined;
+  const end = isRemote ? Math.min(a.bytes, COMPARED_BYTES_ON_HUB) : a.bytes;
+  for (let at = 0; at < end; at += COMPARED_BYTES) {
+    const to = Math.min(end, at + COMPARED_BYTES);
+    const [mine, theirs] = await Promise.all(
+      [a, b].map(({ file, offset }) => readRange(file, offset + at, offset + to)),
+    );
+    if (!mine || !theirs || Buffer.compare(mine, theirs) !== 0) return false;
+  }
   return true;
 }
 

@@ -22,7 +22,7 @@ const called = ({ label, checkpoint }: Labelled) => `${label} (${checkpoint.name
  * Checks that every checkpoint has the depth, tensors and shapes of the first. Those of another family must have the same.
  * @param more problems found elsewhere, to report together with these
  * @param purpose participle for the message, such as `merged`
- * @param isPartial whether checkpoints may lack tensors that others have
+ * @param mayLack whether a checkpoint may lack a tensor that others have
  * @returns notes on families that differ
  * @throws MismatchError with all problems of all checkpoints
  */
@@ -30,11 +30,11 @@ export function requireCompatible(
   checkpoints: readonly Labelled[],
   more: readonly string[] = [],
   purpose = "merged",
-  isPartial = false,
+  mayLack: (tensor: string) => boolean = () => false,
 ): string[] {
   const [first, ...others] = distinct(checkpoints);
   if (!first) return [];
-  const problems = [...others.flatMap((other) => compare(first, other, isPartial)), ...more];
+  const problems = [...others.flatMap((other) => compare(first, other, mayLack)), ...more];
   if (problems.length > 0) {
     throw new MismatchError(`These checkpoints cannot be ${purpose}; all must be fine-tuned from one model:`, problems);
   }
@@ -88,35 +88,26 @@ function rowsOf({ tensors }: Checkpoint): number | undefined {
   return [...tensors.values()].find(({ part }) => part === "embed_tokens")?.shape[0];
 }
 
-function compare(a: Labelled, b: Labelled, isPartial: boolean): string[] {
+function compare(a: Labelled, b: Labelled, mayLack: (tensor: string) => boolean): string[] {
   const [left, right] = [a.checkpoint, b.checkpoint];
   const family = familyNote(a, b);
   const problems: string[] = [];
   if (left.layers !== right.layers && !(a.isSliced && b.isSliced)) {
     problems.push(`${called(a)} has ${plural(left.layers, "layer")}, ${called(b)} has ${right.layers}`);
-  } else problems.push(...compareTensors(a, b, isPartial));
+  } else problems.push(...compareTensors(a, b, mayLack));
   // Different families or depths make every tensor differ; one problem is enough.
   return family !== undefined && problems.length > 0 ? [family] : problems;
 }
 
-function compareTensors(a: Labelled, b: Labelled, isPartial: boolean): string[] {
-  const [left, right] = [a.checkpoint, b.checkpoint];
+function compareTensors(a: Labelled, b: Labelled, mayLack: (tensor: string) => boolean): string[] {
   const problems: string[] = [];
-  if (left.tied !== right.tied && !isPartial) {
-    const [tied, untied] = left.tied ? [a, b] : [b, a];
-    problems.push(
-      `${called(tied)} ties its output head to the embedding, ${called(untied)} has a head of its own; ` +
-        `untie the first (store its embedding as lm_head.weight too and set tie_word_embeddings to false)`,
-    );
-  }
-  const isHead = (tensor: CheckpointTensor | undefined) => left.tied !== right.tied && tensor?.part === "lm_head";
   for (const [from, to] of [
     [a, b],
     [b, a],
   ] as const) {
     const missing = [...from.checkpoint.tensors.values()]
       .filter(({ name, layer }) => !to.checkpoint.tensors.has(name) && (layer === null || layer < to.checkpoint.layers))
-      .filter((tensor) => !isPartial && !isHead(tensor))
+      .filter(({ name }) => !mayLack(name))
       .map((tensor) => tensor.name);
     if (missing.length > 0) {
       problems.push(

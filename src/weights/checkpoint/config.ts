@@ -9,10 +9,12 @@ export interface CheckpointConfig {
   readonly isEdited?: true;
   /** `model_type` of the decoder: of the text tower in a multimodal model; "meta" for a params.json. */
   readonly modelType: string;
-  /** Number of transformer layers of the decoder, L. */
-  readonly layers: number;
+  /** Number of transformer layers of the decoder, L; undefined if no field says. */
+  readonly layers: number | undefined;
   /** Field that `layers` was read from. */
   readonly layersField: string;
+  /** Whether the model has an encoder and a decoder, each with its layers. */
+  readonly isEncoderDecoder: boolean;
   /** Layers after the L-th that predict further tokens (DeepSeek, GLM); not part of the decoder. */
   readonly predictionLayers: number;
   /** `tie_word_embeddings`; undefined if missing. */
@@ -25,11 +27,14 @@ export interface CheckpointConfig {
 
 const META_FILE = "params.json";
 
+/** Lists with one entry for each layer, which some families have in place of a number. */
+const PER_LAYER = ["layer_types", "layers_block_type", "block_configs"];
+
 const LAYER_FIELDS = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 
 /**
  * Reads config.json, or params.json where a folder has only Meta's.
- * @throws CheckpointError if neither exists or the number of layers is missing
+ * @throws CheckpointError if neither exists
  */
 export async function readConfig(folder: string): Promise<CheckpointConfig> {
   const hfFile = join(folder, "config.json");
@@ -48,7 +53,7 @@ export async function readConfig(folder: string): Promise<CheckpointConfig> {
 /**
  * Reads a configuration that is in memory.
  * @param file path for errors; a params.json is recognized by its name
- * @throws CheckpointError if the number of layers is not given
+ * @throws CheckpointError if it says another thing than a number for that of the layers
  */
 export function parseConfig(json: Readonly<Record<string, unknown>>, file: string): CheckpointConfig {
   const meta = basename(file) === META_FILE;
@@ -65,6 +70,7 @@ export function parseConfig(json: Readonly<Record<string, unknown>>, file: strin
     modelType: meta ? "meta" : typeof modelType === "string" ? modelType : "unknown",
     layers,
     layersField,
+    isEncoderDecoder: json.is_encoder_decoder === true,
     predictionLayers: natural(text.num_nextn_predict_layers) ?? 0,
     tied: typeof tied === "boolean" ? tied : undefined,
     vocabularySize: natural(text.vocab_size),
@@ -73,13 +79,27 @@ export function parseConfig(json: Readonly<Record<string, unknown>>, file: strin
   };
 }
 
+/** A configuration whose head is not tied to the embedding. */
+export function untied(config: CheckpointConfig): CheckpointConfig {
+  const { json } = config;
+  const towers = Object.entries(json).flatMap(([key, value]) => {
+    return isObject(value) && "tie_word_embeddings" in value ? [[key, { ...value, tie_word_embeddings: false }]] : [];
+  });
+  const edited = { ...json, ...Object.fromEntries(towers), tie_word_embeddings: false };
+  return { ...config, json: edited, isEdited: true, tied: false };
+}
+
 // Far above any model; a hostile number must not size an allocation.
 const MAX_LAYERS = 10_000;
 
-function pick(config: Record<string, unknown>, fields: readonly string[], file: string): [string, number] {
+function pick(
+  config: Record<string, unknown>,
+  fields: readonly string[],
+  file: string,
+): [field: string, layers: number | undefined] {
   for (const field of fields) {
     const value = config[field];
-    if (value === undefined) continue;
+    if (value === undefined || value === null) continue;
     if (!Number.isSafeInteger(value) || (value as number) < 1 || (value as number) > MAX_LAYERS) {
       throw new CheckpointError(`${file}: ${field} is ${JSON.stringify(value)}, not a number of layers`, {
         file,
@@ -89,8 +109,7 @@ function pick(config: Record<string, unknown>, fields: readonly string[], file: 
     }
     return [field, value as number];
   }
-  throw new CheckpointError(`${file} does not say how many layers the model has (${fields.join(", ")})`, {
-    file,
-    field: fields[0] ?? "",
-  });
+  const list = PER_LAYER.find((field) => Array.isArray(config[field]));
+  if (list === undefined) return [fields[0] ?? "", undefined];
+  return [list, (config[list] as unknown[]).length];
 }

@@ -25,6 +25,7 @@ function configOf({ config }: Fixture, modelType?: string): CheckpointConfig {
     modelType: modelType ?? String(text.model_type ?? "meta"),
     layers: Number(text.num_hidden_layers ?? text.n_layer ?? text.n_layers),
     layersField: "num_hidden_layers",
+    isEncoderDecoder: false,
     predictionLayers: 0,
     tied: undefined,
     vocabularySize: undefined,
@@ -83,10 +84,17 @@ describe("an unknown family", () => {
     );
   });
 
-  test("two towers of one depth are an error that names both", () => {
+  test("two towers of one depth have no layers, and the reason names both", () => {
     const config = { ...configOf({ family: "", config: { n_layer: 2 }, tensors: {}, parts: {} }), modelType: "t5ish" };
     const names = ["encoder.0.w", "encoder.1.w", "decoder.0.w", "decoder.1.w"];
-    expect(() => placeTensors(names, config)).toThrow(/more than one place \(encoder\., decoder\.\)/);
+    const { layers, withoutLayers, places } = placeTensors(names, config);
+    expect([layers, withoutLayers]).toEqual([0, "its tensors count layers in more than one place (encoder., decoder.)"]);
+    expect([...places.values()].map(({ layer, part }) => [layer, part])).toEqual([
+      [null, "encoder"],
+      [null, "encoder"],
+      [null, "decoder"],
+      [null, "decoder"],
+    ]);
   });
 });
 

@@ -1,6 +1,13 @@
 // Assigns each tensor a layer and a part, by its family's names or else by the layer numbers in names.
 import { CheckpointError, formatSome, own } from "../../core/index.js";
-import { type Architecture, findArchitecture, type LayerPart, type OutsidePart, type Part } from "./architectures.js";
+import {
+  type Architecture,
+  DECODER_STEMS,
+  findArchitecture,
+  type LayerPart,
+  type OutsidePart,
+  type Part,
+} from "./architectures.js";
 import type { CheckpointConfig } from "./config.js";
 
 /** The place of a tensor in the model. */
@@ -17,43 +24,63 @@ export interface Placement {
   readonly architecture: string;
   readonly tiedByDefault: boolean;
   readonly places: ReadonlyMap<string, Place>;
+  /** Number of layers of the decoder or encoder; 0 where the model has no single stack of layers. */
+  readonly layers: number;
+  /** Why there are none, as a clause. */
+  readonly withoutLayers?: string;
   /** Prefix of a layer's number in tensor names, such as `model.layers.`. */
   readonly layerPrefix: string;
 }
 
+/** Where the layers are: their number, and the text before it in names. */
 interface Rule {
   readonly prefix: string;
   readonly stem: string;
+  readonly layers: number;
   readonly architecture?: Architecture;
+  /** Names of the norms of its layers, which say what each normalises. */
+  readonly norms?: ReadonlySet<string>;
 }
 
 /**
  * Places tensors by their names.
- * @throws CheckpointError if the names have no layer numbers, or not exactly the configuration's
+ * @throws CheckpointError if the names count other layers than the configuration says
  */
 export function placeTensors(names: readonly string[], config: CheckpointConfig): Placement {
   const known = findArchitecture(config.modelType);
-  const rule = (known && findKnownRule(names, known)) ?? findGenericRule(names, config);
+  const rule = (known && findKnownRule(names, known, config)) ?? findGenericRule(names, config);
+  const traits = { architecture: known?.name ?? "unknown", tiedByDefault: known?.tiedByDefault ?? false };
+  if (typeof rule === "string") {
+    const places = new Map(names.map((name) => [name, { layer: null, part: stackOf(name) }] as const));
+    return { ...traits, places, layers: 0, withoutLayers: rule, layerPrefix: "" };
+  }
   const places = new Map(names.map((name) => [name, place(name, rule)] as const));
-  checkLayers(places, rule, config);
+  checkLayers(places, rule, config, predictionLayers(names, rule.prefix, config));
   return {
+    ...traits,
     architecture: rule.architecture?.name ?? "unknown",
-    tiedByDefault: known?.tiedByDefault ?? false,
-    places: moveExtraLayersOutside(places, config),
+    places: moveExtraLayersOutside(places, rule),
+    layers: rule.layers,
     layerPrefix: rule.prefix,
   };
 }
 
-function findKnownRule(names: readonly string[], architecture: Architecture): Rule | undefined {
+function findKnownRule(
+  names: readonly string[],
+  architecture: Architecture,
+  config: CheckpointConfig,
+): Rule | undefined {
   for (const stem of architecture.stems) {
     const prefix = `${stem}${architecture.layers}.`;
-    if (names.some((name) => name.startsWith(`${prefix}0.`))) return { prefix, stem, architecture };
+    const { layers = numbersAfter(names).get(prefix)?.size } = config;
+    const isThere = names.some((name) => name.startsWith(`${prefix}0.`));
+    if (isThere && layers !== undefined) return { prefix, stem, layers, architecture };
   }
   return undefined;
 }
 
-/** The prefix after which the names count exactly 0..L-1. */
-function findGenericRule(names: readonly string[], config: CheckpointConfig): Rule {
+/** Numbers in names, by the text before them. */
+function numbersAfter(names: readonly string[]): Map<string, Set<number>> {
   const numbers = new Map<string, Set<number>>();
   for (const name of names) {
     for (const match of name.matchAll(/(?<=\.)\d+(?=\.)|^\d+(?=\.)/g)) {
@@ -61,21 +88,47 @@ function findGenericRule(names: readonly string[], config: CheckpointConfig): Ru
       numbers.set(prefix, (numbers.get(prefix) ?? new Set()).add(Number(match[0])));
     }
   }
-  const fits = [...numbers]
-    .filter(([, found]) => found.size === config.layers && Math.max(...found) === config.layers - 1)
-    .map(([prefix]) => prefix);
+  return numbers;
+}
+
+/** Number of blocks after the last layer that predict further tokens: as the configuration says, or as their names do. */
+function predictionLayers(names: readonly string[], prefix: string, config: CheckpointConfig): number {
+  const { layers = 0 } = config;
+  const beyond = names.flatMap((name) => {
+    const found = name.startsWith(prefix) ? /^(\d+)\.(eh_proj|enorm|hnorm)\./.exec(name.slice(prefix.length)) : null;
+    return found && Number(found[1]) >= layers ? [Number(found[1])] : [];
+  });
+  return Math.max(config.predictionLayers, new Set(beyond).size);
+}
+
+/** The prefix after which the names count exactly 0..L-1, or why the model has no single stack of layers. */
+function findGenericRule(names: readonly string[], config: CheckpointConfig): Rule | string {
+  if (config.isEncoderDecoder) return "it has an encoder and a decoder";
+  const numbers = numbersAfter(names);
+  const counted = [...numbers].filter(([prefix, found]) => {
+    const isWhole = Math.max(...found) === found.size - 1;
+    const more = found.size - (config.layers ?? found.size);
+    return isWhole && (more === 0 || (more > 0 && more <= predictionLayers(names, prefix, config)));
+  });
   // Experts inside a layer can count to L as well; the outermost numbers are the layers'.
-  const outermost = fits.filter((prefix) => !fits.some((other) => other !== prefix && prefix.startsWith(other)));
-  const [prefix] = outermost;
-  if (prefix !== undefined && outermost.length === 1) {
-    return { prefix, stem: /^(.*\.)?[^.]+\.$/.exec(prefix)?.[1] ?? "" };
+  const prefixes = counted.map(([prefix]) => prefix);
+  const outermost = prefixes.filter(
+    (prefix) => !prefixes.some((other) => other !== prefix && prefix.startsWith(other)),
+  );
+  // A tower of images or sound can be as deep as the decoder.
+  const decoders = outermost.filter((prefix) => !VISION.test(prefix) && !PREDICTION.test(prefix));
+  const candidates = decoders.length > 0 ? decoders : outermost;
+  const usual = candidates.filter((prefix) => DECODER_STEMS.some((stem) => prefix === `${stem}layers.`));
+  const [prefix, another] = usual.length > 0 ? usual : candidates;
+  if (prefix !== undefined && another === undefined) {
+    const layers = config.layers ?? numbers.get(prefix)?.size ?? 0;
+    const inLayers = names.filter((name) => name.startsWith(prefix));
+    const modules = inLayers.map((name) => moduleName(name.slice(prefix.length).replace(/^\d+\./, "")));
+    const norms = new Set(modules.filter((module) => /norm|(^|[._])ln/i.test(module)));
+    return { prefix, layers, norms, stem: /^(.*\.)?[^.]+\.$/.exec(prefix)?.[1] ?? "" };
   }
-  if (outermost.length > 1) {
-    throw new CheckpointError(
-      `${config.file} is of the unknown family "${config.modelType}", and its tensors count ${config.layers} layers in more than one place (${formatSome(outermost)}), so the decoder's layers are unclear`,
-      { file: config.file, field: "model_type", actual: config.modelType },
-    );
-  }
+  if (prefix !== undefined) return `its tensors count layers in more than one place (${formatSome(candidates)})`;
+  if (config.layers === undefined) return "its tensors count no layers";
   const [closest] = [...numbers].sort((a, b) => b[1].size - a[1].size);
   const seen = closest ? `; the closest, ${closest[0]}N, counts ${closest[1].size}` : "";
   throw new CheckpointError(
@@ -84,14 +137,20 @@ function findGenericRule(names: readonly string[], config: CheckpointConfig): Ru
   );
 }
 
+/** The part of a tensor in a model without one stack of layers. */
+function stackOf(name: string): OutsidePart {
+  const [, stack] = /(?:^|\.)(encoder|decoder)\./.exec(name) ?? [];
+  return stack === "encoder" || stack === "decoder" ? stack : outsidePart(name, "", undefined);
+}
+
 function place(name: string, rule: Rule): Place {
-  const { prefix, stem, architecture } = rule;
+  const { prefix, stem, architecture, norms } = rule;
   if (name.startsWith(prefix)) {
     const rest = name.slice(prefix.length);
     const dot = rest.indexOf(".");
     if (dot > 0 && /^\d+$/.test(rest.slice(0, dot))) {
       const module = moduleName(rest.slice(dot + 1));
-      const guess = () => GUESSES.find(([pattern]) => pattern.test(module))?.[1];
+      const guess = () => normOf(module, norms) ?? GUESSES.find(([pattern]) => pattern.test(module))?.[1];
       const part = (architecture ? own(architecture.parts, module) : guess()) ?? "other";
       const isMatrix =
         architecture &&
@@ -110,10 +169,14 @@ function moduleName(name: string): string {
   return name.replace(/\.(weight|bias)$/, "").replace(/(?<=^|\.)experts\.\d+\./, "experts.*.");
 }
 
-const VISION = /(^|\.)(vision|visual|multi_modal_projector|mm_projector|image_newline)/;
+const VISION = /(^|\.)(vision|visual|image|multi_modal_projector|mm_projector|embed_vision|audio|speech|embed_audio)/;
+
+/** Blocks that predict further tokens, where they are beside the layers. */
+const PREDICTION = /(^|\.)(mtp|nextn)([._]|$)/;
 
 function outsidePart(name: string, stem: string, architecture: Architecture | undefined): OutsidePart {
   if (VISION.test(name)) return "vision";
+  if (PREDICTION.test(name)) return "mtp";
   const module = moduleName(name);
   if (architecture) {
     // The head is often next to the decoder, not inside it: `lm_head` next to `model.`, or one level up.
@@ -129,12 +192,39 @@ function outsidePart(name: string, stem: string, architecture: Architecture | un
   return /norm|(^|\.)ln_?f$/.test(module) ? "final_norm" : "other";
 }
 
-/** Guesses for unknown families, by common words, most specific first. */
+/**
+ * What a norm of an unknown family normalises. `post_attention_layernorm` follows attention where the layer has another norm
+ * before its MLP, or none before attention (OLMo 2); elsewhere it comes before the MLP, as in Llama.
+ * @param norms all norms of the family's layers
+ */
+function normOf(module: string, norms: ReadonlySet<string> | undefined): LayerPart | undefined {
+  const post = "post_attention_layernorm";
+  if (module !== post || !norms) return undefined;
+  const has = (pattern: RegExp) => [...norms].some((norm) => pattern.test(norm));
+  const isAfter =
+    has(/^(pre_(feedforward|mlp|ff)|ffn)_?(layer)?norm$/) || !has(/^(input|pre_attn|pre_attention)_?(layer)?norm$/);
+  return isAfter ? "post_attention_norm" : "pre_mlp_norm";
+}
+
+/** Guesses for unknown families, by common words, most specific first. A norm that none of these names is of no part. */
 const GUESSES: readonly (readonly [RegExp, LayerPart])[] = [
   [/(^|[._])q(uery)?_?(layer)?norm$/, "q_norm"],
   [/(^|[._])k(ey)?_?(layer)?norm$/, "k_norm"],
-  [/(input|pre_?attn|pre_?attention|attention|attn|self_attn).*(norm|ln)$|^(ln_?1|ln_attn|norm_?1)$/, "input_norm"],
-  [/(norm|ln_?\d?)$/, "pre_mlp_norm"],
+  [
+    /(^|[._])(linear_attn|mamba|mixer|short_conv|conv|ssm|recurrent|temporal_block|gated_deltanet|linear_attention)\./,
+    "mixer",
+  ],
+  [/(^|[._])post_(self_)?(attn|attention)_?(layer)?norm$/, "post_attention_norm"],
+  [/(^|[._])post_(feedforward|mlp|ff|moe)_?(layer)?norm(_\d)?$/, "post_mlp_norm"],
+  [
+    /(^|[._])(pre_(feedforward|mlp|ff|moe)|ffn|mlp|feed_forward)_?(layer)?norm(_\d)?$|^(ln_?2|ln_mlp|norm_?2)$/,
+    "pre_mlp_norm",
+  ],
+  [
+    /(input|operator|pre_?attn|pre_?attention|attention|attn|self_attn)_?(layer)?(norm|ln)$|^(ln_?1|ln_attn|norm_?1)$/,
+    "input_norm",
+  ],
+  [/^norm$/, "input_norm"],
   [/(qkv|query_key_value|c_attn|Wqkv|wqkv|qkv_proj)/i, "qkv_proj"],
   [/(^|[._])(q_proj|query|wq|q)$/, "q_proj"],
   [/(^|[._])(k_proj|key|wk|k)$/, "k_proj"],
@@ -143,35 +233,37 @@ const GUESSES: readonly (readonly [RegExp, LayerPart])[] = [
   [/(gate_up|gate_and_up|(^|\.)Wi$)/, "gate_up_proj"],
   [/shared_expert_gate$/, "shared_expert_gate"],
   [/(^|[._])(gate_proj|w1|gate_fc)$/, "gate_proj"],
-  [/(^|[._])(router|gate)$/, "router"],
+  [/(^|[._])(router|gate|e_score_correction_bias|expert_bias)$/, "router"],
   [/(^|[._])(up_proj|w3|fc1|fc_in|c_fc|dense_h_to_4h|intermediate\.dense)$/, "up_proj"],
   [/(^|[._])(down_proj|w2|fc2|fc_out|c_proj|dense_4h_to_h|output\.dense|mlp\.Wo)$/, "down_proj"],
+  [/^(self_attn|self_attention|attention|attn|cross_attn)\./, "mixer"],
+  [/^(mlp|feed_forward|ffn|block_sparse_moe|moe|experts|shared_mlp|shared_expert)\./, "feed_forward"],
 ];
 
-function checkLayers(places: ReadonlyMap<string, Place>, rule: Rule, config: CheckpointConfig): void {
+function checkLayers(
+  places: ReadonlyMap<string, Place>,
+  { prefix, layers }: Rule,
+  config: CheckpointConfig,
+  prediction: number,
+): void {
   const found = new Set([...places.values()].map((place) => place.layer).filter((layer) => layer !== null));
-  const missing = Array.from({ length: config.layers }, (_, layer) => layer).filter((layer) => !found.has(layer));
-  const extra = [...found].filter((layer) => layer >= config.layers + config.predictionLayers);
+  const missing = Array.from({ length: layers }, (_, layer) => layer).filter((layer) => !found.has(layer));
+  const extra = [...found].filter((layer) => layer >= layers + prediction);
   if (missing.length === 0 && extra.length === 0) return;
   const what =
     missing.length > 0
       ? `there are no tensors of layer ${formatSome(missing.map(String))}`
       : `there are tensors of layer ${formatSome(extra.sort((a, b) => a - b).map(String))}`;
   throw new CheckpointError(
-    `${config.file} says ${config.layers} layers, but under ${rule.prefix} ${what}; the configuration and the weights are not of the same model, or a shard is missing`,
-    {
-      file: config.file,
-      field: config.layersField,
-      expected: `${config.layers} layers`,
-      actual: `${found.size} layers`,
-    },
+    `${config.file} says ${layers} layers, but under ${prefix} ${what}; the configuration and the weights are not of the same model, or a shard is missing`,
+    { file: config.file, field: config.layersField, expected: `${layers} layers`, actual: `${found.size} layers` },
   );
 }
 
-/** Multi-token-prediction layers follow the last layer by number but are not part of the decoder. */
-function moveExtraLayersOutside(places: Map<string, Place>, config: CheckpointConfig): Map<string, Place> {
+/** Blocks that predict further tokens follow the last layer by number but are not part of the decoder. */
+function moveExtraLayersOutside(places: Map<string, Place>, { layers }: Rule): Map<string, Place> {
   for (const [name, { layer }] of places) {
-    if (layer !== null && layer >= config.layers) places.set(name, { layer: null, part: "other" });
+    if (layer !== null && layer >= layers) places.set(name, { layer: null, part: "mtp" });
   }
   return places;
 }

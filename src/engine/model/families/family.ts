@@ -71,7 +71,7 @@ const GATED = { gate: "mlp.gate_proj", up: "mlp.up_proj", down: "mlp.down_proj" 
 
 /** The specification of a decoder. Where `fields` has problems afterwards, it must not be used. */
 export function specOf(family: Family, fields: ConfigFields, config: CheckpointConfig): DecoderSpec {
-  const sizes = readSizes(fields, config.layers);
+  const sizes = readSizes(fields, config.layers ?? fields.count(config.layersField));
   const { vocabularySize, hidden } = sizes;
   const traits = family.traits(fields, sizes);
   const tied = config.tied ?? fields.flag("tie_word_embeddings");

@@ -1,0 +1,170 @@
+// Brings checkpoints of one model that name or store its tensors differently to the names of one of them: a multimodal
+// wrapper and its text model, the names of transformers 4 and 5, experts in one tensor or in many, a tied and an untied head.
+
+import { formatSome, plural } from "../../core/index.js";
+import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
+import { untied } from "./config.js";
+
+export interface CommonNames {
+  /** The checkpoints, renamed where their names differed. */
+  readonly checkpoints: ReadonlyMap<string, Checkpoint>;
+  readonly notes: readonly string[];
+}
+
+/**
+ * Names the tensors of all checkpoints as the one with most modules does, such as the multimodal wrapper of a text model.
+ * Checkpoints that agree are returned as they are.
+ */
+export function withCommonNames(checkpoints: ReadonlyMap<string, Checkpoint>): CommonNames {
+  const notes: string[] = [];
+  const distinct = [...new Set(checkpoints.values())];
+  const made = new Map(distinct.map((checkpoint) => [checkpoint, checkpoint]));
+  const labelOf = (one: Checkpoint) => [...checkpoints].find(([, other]) => other === one)?.[0] ?? one.name;
+  const change = (change: (one: Checkpoint) => Checkpoint, describe: (labels: string) => string) => {
+    const changed = distinct.filter((one) => {
+      const before = made.get(one) as Checkpoint;
+      made.set(one, change(before));
+      return made.get(one) !== before;
+    });
+    if (changed.length > 0) notes.push(describe(changed.map(labelOf).join(", ")));
+  };
+
+  if (distinct.some((one) => !one.tied && one.layers > 0)) {
+    change(
+      untie,
+      (labels) => `${labels} ties its output head to the embedding, others do not; its embedding is its head`,
+    );
+  }
+  if (new Set(distinct.flatMap((one) => expertForm(one) ?? [])).size > 1) {
+    change(
+      split,
+      (labels) =>
+        `${labels} stores all experts of a layer in one tensor, others one by one; they are merged one by one`,
+    );
+  }
+  const layout = layoutOf([...made.values()]);
+  if (layout) {
+    const names = new Map([...keysOf(layout)].map(([name, key]) => [key, name]));
+    change(
+      (one) => rename(one, names, layout),
+      (labels) => `${labels} names its tensors differently; the names are those of ${layout.name}`,
+    );
+  }
+  return { checkpoints: new Map([...checkpoints].map(([label, one]) => [label, made.get(one) ?? one])), notes };
+}
+
+/** The checkpoint whose names the others take: the one with most modules, the first of equals. */
+function layoutOf(checkpoints: readonly Checkpoint[]): Checkpoint | undefined {
+  const size = (one: Checkpoint) => [...one.tensors.values()].filter(({ layer }) => layer === null).length;
+  return checkpoints.reduce<Checkpoint | undefined>(
+    (most, one) => (most && size(most) >= size(one) ? most : one),
+    undefined,
+  );
+}
+
+/**
+ * What a tensor is, whatever its checkpoint calls it: its name below the decoder's stem, or beside it.
+ * Names that would become equal are kept.
+ */
+function keysOf({ tensors, layerPrefix }: Checkpoint): Map<string, string> {
+  const stem = /^(.*\.)?[^.]+\.$/.exec(layerPrefix)?.[1] ?? "";
+  const keys = new Map<string, string>();
+  for (const { name, layer, part } of tensors.values()) {
+    const inStem = stem !== "" && name.startsWith(stem);
+    if (layer !== null || inStem) keys.set(name, `decoder ${sameExperts(name.slice(stem.length))}`);
+    else if (part === "lm_head") keys.set(name, `head ${name.slice(name.lastIndexOf(".") + 1)}`);
+    else if (stem === "" && BESIDE_STEM.test(name)) keys.set(name, `decoder ${name}`);
+    else keys.set(name, name.replace(/^model\./, ""));
+  }
+  return new Set(keys.values()).size === keys.size ? keys : new Map([...tensors.keys()].map((name) => [name, name]));
+}
+
+/** Modules of a decoder whose names have no stem. */
+const BESIDE_STEM = /^(embed_tokens|norm|final_layernorm|wte|wpe|ln_f|embed_in|final_layer_norm)\./;
+
+/** Mixtral's first names for its experts as those of transformers 5. */
+function sameExperts(name: string): string {
+  if (!name.includes("block_sparse_moe.")) return name;
+  const projections: Readonly<Record<string, string>> = { w1: "gate_proj", w2: "down_proj", w3: "up_proj" };
+  return name
+    .replace("block_sparse_moe.", "mlp.")
+    .replace(/(?<=experts\.\d+\.)w[123](?=\.)/, (written) => projections[written] ?? written);
+}
+
+function rename(checkpoint: Checkpoint, names: ReadonlyMap<string, string>, layout: Checkpoint): Checkpoint {
+  if (checkpoint === layout) return checkpoint;
+  let isChanged = false;
+  const tensors = new Map<string, CheckpointTensor>();
+  for (const [name, key] of keysOf(checkpoint)) {
+    const tensor = checkpoint.tensors.get(name) as CheckpointTensor;
+    const wanted = names.get(key) ?? name;
+    isChanged ||= wanted !== name;
+    // The part is that of the layout, whose family may be known where this one's is not.
+    tensors.set(wanted, { ...tensor, name: wanted });
+  }
+  return isChanged ? { ...checkpoint, tensors, layerPrefix: layout.layerPrefix } : checkpoint;
+}
+
+const HEAD = "lm_head.weight";
+
+/** A checkpoint with its embedding as its head, too. */
+function untie(checkpoint: Checkpoint): Checkpoint {
+  const embedding = [...checkpoint.tensors.values()].find(({ part }) => part === "embed_tokens");
+  if (!checkpoint.tied || !embedding || checkpoint.layers === 0) return checkpoint;
+  const head: CheckpointTensor = { ...embedding, name: HEAD, part: "lm_head" };
+  const tensors = new Map([...checkpoint.tensors, [HEAD, head]]);
+  return { ...checkpoint, tensors, tied: false, config: untied(checkpoint.config) };
+}
+
+const FUSED = /^(.*\.experts)\.(gate_up_proj|down_proj)$/;
+
+/** How the experts of a checkpoint are stored; undefined if it has none. */
+function expertForm({ tensors }: Checkpoint): "fused" | "single" | undefined {
+  for (const name of tensors.keys()) {
+    if (FUSED.test(name)) return "fused";
+    if (/\.experts\.\d+\./.test(name)) return "single";
+  }
+  return undefined;
+}
+
+/** A checkpoint with each expert's matrices as tensors of their own: ranges of the bytes of all experts', [E, 2 I, H] and [E, H, I]. */
+function split(checkpoint: Checkpoint): Checkpoint {
+  if (expertForm(checkpoint) !== "fused") return checkpoint;
+  const tensors = new Map<string, CheckpointTensor>();
+  for (const [name, tensor] of checkpoint.tensors) {
+    const [, experts, projection] = FUSED.exec(name) ?? [];
+    const [count = 0, rows = 0, width = 0] = tensor.shape;
+    if (experts === undefined || tensor.shape.length !== 3 || tensor.lowRank || tensor.gathered)
+      tensors.set(name, tensor);
+    else {
+      const halves = projection === "down_proj" ? (["down_proj"] as const) : (["gate_proj", "up_proj"] as const);
+      const bytes = tensor.bytes / count / halves.length;
+      for (let expert = 0; expert < count; expert++) {
+        for (const [half, part] of halves.entries()) {
+          const own = `${experts}.${expert}.${part}.weight`;
+          const offset = tensor.offset + (expert * halves.length + half) * bytes;
+          const shape = [rows / halves.length, width];
+          tensors.set(own, { ...tensor, name: own, part, shape, bytes, offset });
+        }
+      }
+    }
+  }
+  return { ...checkpoint, tensors };
+}
+
+/** Parts of a model beside its decoder, which one checkpoint of it may lack. */
+const isBeside = ({ layer, part }: CheckpointTensor) =>
+  layer === null && (part === "vision" || part === "mtp" || part === "other");
+
+/** Tensors beside the decoder that only some checkpoints have; undefined where they have the same. */
+export function besideDecoder(checkpoints: readonly { readonly label: string; readonly checkpoint: Checkpoint }[]) {
+  const all = new Map(checkpoints.flatMap(({ checkpoint }) => [...checkpoint.tensors]));
+  const lacking = [...all.values()].filter((tensor) => {
+    return isBeside(tensor) && checkpoints.some(({ checkpoint }) => !checkpoint.tensors.has(tensor.name));
+  });
+  if (lacking.length === 0) return undefined;
+  const names = new Set(lacking.map(({ name }) => name));
+  const owners = checkpoints.filter(({ checkpoint }) => lacking.some(({ name }) => checkpoint.tensors.has(name)));
+  const note = `${plural(names.size, "tensor")} beside the decoder (${formatSome([...names])}) come from ${owners.map(({ label }) => label).join(", ")}, as others lack them`;
+  return { names, note };
+}
