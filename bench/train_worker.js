@@ -5,7 +5,7 @@ import { Optimizer, planLora, resolveSelection, TrainableDecoder } from "#train"
 const [folder = "", mode = "", threads = "2", rows = "2", time = "256", steps = "3"] = process.argv.slice(2);
 
 const source = await openModelSource(folder);
-const { layers } = source.config;
+const { layers = 0 } = source.config;
 /** The same as in train_peer.py. @type {Record<string, string>} */
 const selections = { full: "all", lora: "layers", frozen: `all but embeddings and layers 0-${(layers >> 1) - 1}` };
 const trained = resolveSelection(selections[mode] ?? "", { tensors: source.tensors, layers });

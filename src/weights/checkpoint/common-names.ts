@@ -62,12 +62,15 @@ function layoutOf(checkpoints: readonly Checkpoint[]): Checkpoint | undefined {
   );
 }
 
+/** The text before the name of the list of layers. */
+const stemOf = (layerPrefix: string) => /^(.*\.)?[^.]+\.$/.exec(layerPrefix)?.[1] ?? "";
+
 /**
  * What a tensor is, whatever its checkpoint calls it: its name below the decoder's stem, or beside it.
  * Names that would become equal are kept.
  */
 function keysOf({ tensors, layerPrefix }: Checkpoint): Map<string, string> {
-  const stem = /^(.*\.)?[^.]+\.$/.exec(layerPrefix)?.[1] ?? "";
+  const stem = stemOf(layerPrefix);
   const keys = new Map<string, string>();
   for (const { name, layer, part } of tensors.values()) {
     const inStem = stem !== "" && name.startsWith(stem);
@@ -152,19 +155,21 @@ function split(checkpoint: Checkpoint): Checkpoint {
   return { ...checkpoint, tensors };
 }
 
-/** Parts of a model beside its decoder, which one checkpoint of it may lack. */
-const isBeside = ({ layer, part }: CheckpointTensor) =>
-  layer === null && (part === "vision" || part === "mtp" || part === "other");
+/** Names of tensors beside the decoder, which another checkpoint of the model may lack: towers, projectors, prediction blocks. */
+function namesBeside({ tensors, layerPrefix }: Checkpoint): string[] {
+  const stem = stemOf(layerPrefix);
+  const isBeside = ({ name, layer, part }: CheckpointTensor) =>
+    layer === null &&
+    (part === "vision" || part === "mtp" || (part === "other" && stem !== "" && !name.startsWith(stem)));
+  return [...tensors.values()].filter(isBeside).map(({ name }) => name);
+}
 
 /** Tensors beside the decoder that only some checkpoints have; undefined where they have the same. */
 export function besideDecoder(checkpoints: readonly { readonly label: string; readonly checkpoint: Checkpoint }[]) {
-  const all = new Map(checkpoints.flatMap(({ checkpoint }) => [...checkpoint.tensors]));
-  const lacking = [...all.values()].filter((tensor) => {
-    return isBeside(tensor) && checkpoints.some(({ checkpoint }) => !checkpoint.tensors.has(tensor.name));
-  });
-  if (lacking.length === 0) return undefined;
-  const names = new Set(lacking.map(({ name }) => name));
-  const owners = checkpoints.filter(({ checkpoint }) => lacking.some(({ name }) => checkpoint.tensors.has(name)));
+  const all = new Set(checkpoints.flatMap(({ checkpoint }) => namesBeside(checkpoint)));
+  const names = new Set([...all].filter((name) => checkpoints.some(({ checkpoint }) => !checkpoint.tensors.has(name))));
+  if (names.size === 0) return undefined;
+  const owners = checkpoints.filter(({ checkpoint }) => [...names].some((name) => checkpoint.tensors.has(name)));
   const note = `${plural(names.size, "tensor")} beside the decoder (${formatSome([...names])}) come from ${owners.map(({ label }) => label).join(", ")}, as others lack them`;
   return { names, note };
 }

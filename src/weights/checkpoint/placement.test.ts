@@ -88,7 +88,10 @@ describe("an unknown family", () => {
     const config = { ...configOf({ family: "", config: { n_layer: 2 }, tensors: {}, parts: {} }), modelType: "t5ish" };
     const names = ["encoder.0.w", "encoder.1.w", "decoder.0.w", "decoder.1.w"];
     const { layers, withoutLayers, places } = placeTensors(names, config);
-    expect([layers, withoutLayers]).toEqual([0, "its tensors count layers in more than one place (encoder., decoder.)"]);
+    expect([layers, withoutLayers]).toEqual([
+      0,
+      "its tensors count layers in more than one place (encoder., decoder.)",
+    ]);
     expect([...places.values()].map(({ layer, part }) => [layer, part])).toEqual([
       [null, "encoder"],
       [null, "encoder"],
