@@ -155,6 +155,23 @@ it("experts in one tensor and one by one are the same model", async () => {
   expect(merged.map((one) => [...one])).toEqual(single.map((one) => [...values(one)]));
 });
 
+it("a quantised checkpoint beside a plain one is refused as what it is", async () => {
+  const eight = (tensors: TensorData[]) =>
+    tensors.flatMap((tensor): TensorData[] => {
+      if (!tensor.name.endsWith("up_proj.weight")) return [tensor];
+      const data = new Uint8Array(tensor.data.length / 4);
+      const scale = seededTensor(`${tensor.name}_scale_inv`, [1, 1], 3, "F32");
+      return [{ ...tensor, dtype: "F8_E4M3", data }, scale];
+    });
+  const models = [
+    await model(1, (tensors) => tensors),
+    await model(2, eight, { quantization_config: { quant_method: "fp8" } }),
+  ];
+  await expect(planRecipe({ method: "soup", models })).rejects.toThrow(
+    /models\[1\] \(model\d+\) is quantised \(fp8\), models\[0\] \(model\d+\) is not; use the unquantised checkpoint of models\[1\]/,
+  );
+});
+
 describe("a model without one stack of layers", () => {
   const stacks = ["encoder", "decoder"].flatMap((stack, s) =>
     [0, 1].map((i) => seededTensor(`model.${stack}.layers.${i}.w`, [2, 2], 10 * s + i, "F32")),

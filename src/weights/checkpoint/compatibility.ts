@@ -1,5 +1,5 @@
 // Checks whether checkpoints can be combined tensor by tensor, and reports every reason if not.
-import { formatShape, formatSome, MismatchError, plural, sameShape } from "../../core/index.js";
+import { formatShape, formatSome, isObject, MismatchError, plural, sameShape } from "../../core/index.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { conflicts, missing, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
 
@@ -88,10 +88,25 @@ function rowsOf({ tensors }: Checkpoint): number | undefined {
   return [...tensors.values()].find(({ part }) => part === "embed_tokens")?.shape[0];
 }
 
+/** How a checkpoint is quantised, by its configuration or else by its tensors; undefined if it is not. */
+function quantisation({ config, tensors }: Checkpoint): string | undefined {
+  const { quantization_config: settings } = config.json;
+  const method = isObject(settings) ? (settings.quant_method ?? settings.quant_algo) : undefined;
+  if (config.quantized) return typeof method === "string" ? method : "quantization_config";
+  return [...tensors.values()].find(({ dtype, part }) => /^F[468]_/.test(dtype) && part !== "other")?.dtype;
+}
+
 function compare(a: Labelled, b: Labelled, mayLack: (tensor: string) => boolean): string[] {
   const [left, right] = [a.checkpoint, b.checkpoint];
   const family = familyNote(a, b);
   const problems: string[] = [];
+  const [mine, theirs] = [quantisation(left), quantisation(right)];
+  if (mine !== theirs) {
+    const [packed, plain] = theirs ? [b, a] : [a, b];
+    return [
+      `${called(packed)} is quantised (${theirs ?? mine}), ${called(plain)} is ${theirs ? (mine ?? "not") : "not"}; use the unquantised checkpoint of ${packed.label}`,
+    ];
+  }
   if (left.layers !== right.layers && !(a.isSliced && b.isSliced)) {
     problems.push(`${called(a)} has ${plural(left.layers, "layer")}, ${called(b)} has ${right.layers}`);
   } else problems.push(...compareTensors(a, b, mayLack));
