@@ -79,6 +79,7 @@ test.for(CASES)(
     process.stderr.write(
       `${method} ${precision} ${processes}: ${theirs?.map(({ loss }) => loss?.toFixed(6)).join(" ")}; apart ${Math.max(...apart).toExponential(1)}\n`,
     );
-    expect(Math.max(...apart)).toBeLessThan(precision === "float32" ? 1e-5 : 0.05);
+    // On an H100, float32 was 1.5e-7 apart at most, bfloat16 0.014.
+    expect(Math.max(...apart)).toBeLessThan(precision === "float32" ? 1e-5 : 0.03);
   },
 );
