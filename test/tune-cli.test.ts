@@ -24,7 +24,7 @@ describe("tune", () => {
 
   it.each([
     [["--on", "quizz.yaml"], "quizz.yaml does not exist"],
-    [["--method", "ties"], "--method ties needs --base"],
+    [["--method", "ties"], "ties needs the base that both were fine-tuned from. Pass it with --base"],
     [["--budget", "1"], "must be a whole number from 2"],
     [["--out", "mine"], "was not written by tune"],
   ])("refuses %s", async (args, message) => {

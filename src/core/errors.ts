@@ -152,7 +152,7 @@ export function isOutOfMemory(error: unknown): boolean {
 
 /** What to do where an allocation failed. */
 export const OUT_OF_MEMORY =
-  "not enough memory, or address space (ulimit -v). Close other programs, raise the limit, or lower --threads and --memory.";
+  "not enough memory, or address space (ulimit -v). Close other programs, raise the limit, or use fewer threads and a smaller memory budget.";
 
 /** Whether a caught value is an error of the operating system. */
 export function isAnySystemError(error: unknown): error is NodeJS.ErrnoException {

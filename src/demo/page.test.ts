@@ -121,7 +121,9 @@ function answerOf(model: string, { solution, answer }: Problem): { output: strin
 function writeSamples(stepFolder: string, answers: readonly { output: string; exact: number }[]): void {
   const file = join(stepFolder, EVALUATION, samplesFile("problems_sw"));
   mkdirSync(dirname(file), { recursive: true });
-  const lines = answers.map(({ output, exact }) => `${JSON.stringify({ output, verdict: { exact } })}\n`);
+  const lines = answers.map(
+    ({ output, exact }, i) => `${JSON.stringify({ id: `${i + 1}`, output, verdict: { exact } })}\n`,
+  );
   writeFileSync(file, lines.join(""));
 }
 

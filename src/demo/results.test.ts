@@ -72,7 +72,8 @@ describe("the main table", () => {
   });
 
   it("has random layers, which the answer says the meaning of", () => {
-    const controls = "controls: { kinds: [random], draws: 2 }\nassume: { layers: 8, parameters: 1.0e+6, bytes: 2.0e+6 }\n";
+    const controls =
+      "controls: { kinds: [random], draws: 2 }\nassume: { layers: 8, parameters: 1.0e+6, bytes: 2.0e+6 }\n";
     const found = (tenths: Tenths) => {
       const result = reportOf(`${plan()}${controls}`, ({ of, request }) => {
         if (request.task === "choosing_sw.yaml") return of.configuration.startsWith("bottom 3") ? 8 : 4;

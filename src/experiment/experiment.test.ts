@@ -132,8 +132,9 @@ evaluate: { tasks: [problems_sw.yaml], backend: "serve:touch '${marker}'; echo {
   expect(refused).toBeInstanceOf(RecipeError);
   expect(refused).toHaveProperty(
     "message",
-    expect.stringMatching(/^foreign\.yaml names programs: touch '.*--allow-code/),
+    expect.stringMatching(/^foreign\.yaml names programs: touch '.*\. A dry run lists them/),
   );
+  expect(refused).toHaveProperty("where.option", "allowCode");
   expect(existsSync(marker)).toBe(false);
   // The server of this plan ends at once.
   expect((await runHere(file("foreign.yaml"), { allowCode: true })).summary.failures).toHaveLength(1);

@@ -245,8 +245,8 @@ export async function runOpened(experiment: Experiment, options: RunExperimentOp
   refuseProblems(world.problems, basename(file));
   if (programs.length > 0 && !options.allowCode) {
     const named = formatSome(programs.map(({ what }) => shorten(what)));
-    const message = `${basename(file)} names programs: ${named}. Read them with --dry-run; then pass --allow-code (allowCode in the library).`;
-    throw RecipeError.at({ file }, message);
+    const message = `${basename(file)} names programs: ${named}. A dry run lists them with what they do`;
+    throw RecipeError.at({ file, option: "allowCode" }, message);
   }
   const { estimate } = await progressOf(experiment);
   refuseProblems(await lackOfSpace(experiment, estimate, await downloadsOf(experiment)), basename(file));

@@ -327,7 +327,7 @@ describe("what cannot be opened", () => {
       /^llama.cpp cannot open model\.gguf: bad magic\. .*export it again\.$/,
     );
     expect(await refusal({}, {}, join(folder, "none.gguf"))).toMatch(/does not exist/);
-    expect(await refusal({}, { type: "f16" })).toMatch(/Leave out --type/);
+    expect(await refusal({}, { type: "f16" })).toMatch(/Leave out type\./);
     const missing = Object.assign(new Error("Cannot find package"), { code: "ERR_MODULE_NOT_FOUND" });
     expect(await refusal({}, { load: () => Promise.reject(missing) })).toMatch(/npm install node-llama-cpp/);
   });

@@ -120,9 +120,7 @@ describe("Retry-After", () => {
   it("may be a date; too long a pause is an error that says so", async () => {
     const later = new Date(Date.now() + 3_600_000).toUTCString();
     const { http } = await setUp(() => ({ status: 503, headers: { "retry-after": later } }));
-    await expect(http.post("/x", {})).rejects.toThrow(
-      /asks to retry after (59 min \d\d s|1 h 00 min); resume later with --resume/,
-    );
+    await expect(http.post("/x", {})).rejects.toThrow(/asks to retry after (59 min \d\d s|1 h 00 min)$/);
   });
 });
 

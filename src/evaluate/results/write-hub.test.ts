@@ -18,7 +18,7 @@ it("writes the headline score of each task that is a benchmark, and names the ot
   const value = Math.round((results.tasks[0]?.scores[0]?.value ?? 0) * 10_000) / 100;
   expect(value).toBeGreaterThan(0);
   expect(readFileSync(join(out, ".eval_results", "lengths.yaml"), "utf8")).toBe(
-    `- dataset:\n    id: openai/gsm8k\n    task_id: gsm8k\n  value: ${value}\n  date: 2026-11-25\n` +
+    `- dataset:\n    id: openai/gsm8k\n    task_id: gsm8k\n  value: ${value}\n  date: "2026-11-25"\n` +
       `  notes: even length, test/plain@2, 1 shot, 3 items, layergraft ${VERSION}\n`,
   );
 });

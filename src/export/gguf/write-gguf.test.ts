@@ -26,7 +26,7 @@ describe("a recipe", () => {
     const out = join(folder, "recipe.gguf");
     const plan = await planGguf(await openModelSource(opened), { type: "f32" });
     const written = await writeGguf(plan, { out });
-    expect(written).toEqual({ out, bytes: statSync(out).size, resumed: false });
+    expect(written).toEqual({ out, bytes: statSync(out).size, resumed: false, warnings: [] });
     const { tensors } = readGguf(out);
     const mergedBytes = (name: string) =>
       readTensor(merged, merged.tensors.find((tensor) => tensor.name === name) as TensorInfo);
@@ -142,7 +142,7 @@ describe("an output that cannot be written", () => {
     const source = await openModelSource(broken);
     const out = join(folder, "broken.gguf");
     await expect(writeGguf(await planGguf(source, { type: "f16" }), { out })).rejects.toThrow(
-      /not finite or too large in blk.0.ffn_down.weight. Use --type bf16/,
+      /not finite or too large in blk.0.ffn_down.weight. Use the type bf16/,
     );
     expect(existsSync(out)).toBe(false);
     await writeGguf(await planGguf(source, { type: "bf16" }), { out });

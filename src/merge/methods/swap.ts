@@ -76,7 +76,7 @@ export const swap = defineMethod({
   formula:
     "l < b or l > L - 1 - u: theta_language; b + t_b <= l <= L - 1 - u - t_u: theta_task; else, and outside: (w_task theta_task + w_language theta_language) / (w_task + w_language)",
   reference:
-    "Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1, whose two bounds of the middle are joined by \"and\", as in the paper's text; the algorithm prints \"or\"",
+    'Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1, whose two bounds of the middle are joined by "and", as in the paper\'s text; the algorithm prints "or"',
   tag: "layer-swap",
   fields,
   example: { method: "swap", task: "math-expert", language: "swahili-expert", bottom: 3, top: 1 },

@@ -8,8 +8,8 @@ import {
   alignWithSources,
   compileWrite,
   digestCompanions,
-  keptShares,
   explainNonFinite,
+  keptShares,
   type NonFinite,
   nonFiniteSteps,
   nonFiniteWarnings,
@@ -189,11 +189,7 @@ class Execution {
       await this.#checkInputs();
       const halves = new Set([...steps, ...factors].flatMap(({ tensor, dtype }) => (dtype === "F16" ? [tensor] : [])));
       requireFinite(nonFinite, allowNonFinite, (tensor) => halves.has(tensor));
-      const warnings = [
-        ...this.#folder.notes,
-        ...nonFiniteWarnings(nonFinite),
-        ...(await this.#finish(measured)),
-      ];
+      const warnings = [...this.#folder.notes, ...nonFiniteWarnings(nonFinite), ...(await this.#finish(measured))];
       const names = this.#layout.shards.map(({ name }) => name);
       const equalTo = this.#adapter ? null : await equalSource(this.#opened, measured, this.#folder.path, names);
       const bytesRead = factors.reduce((sum, step) => sum + factorBytes(step), outcome.bytesRead);

@@ -106,7 +106,7 @@ export class OperandBuilder implements PlanContext {
     purpose = "merged",
     layersOnly = false,
   ): Promise<Alignment | undefined> {
-    const common = withCommonNames(this.sources);
+    const common = withCommonNames(this.sources, layersOnly);
     for (const [label, checkpoint] of common.checkpoints) this.sources.set(label, checkpoint);
     for (const note of common.notes) this.note(note);
     const models = new Map([...this.sources].filter(([label]) => !isStatistics(label)));

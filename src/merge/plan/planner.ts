@@ -308,7 +308,7 @@ export async function openPlan(
   }
   await transplantAll(plan.recipe, sources);
   const factors = isOnFactors(plan.recipe) ? factorSources(plan.recipe, sources) : sources;
-  const { checkpoints: common } = withCommonNames(factors);
+  const { checkpoints: common } = withCommonNames(factors, methodOf(plan.recipe).layersOnly);
   if (plan.recipe.vocabulary === undefined) return { plan, sources: common, moved: [...moved] };
   const models = new Map([...common].filter(([label]) => !isStatistics(label)));
   const alignment = await alignVocabularies(models, plan.recipe.vocabulary);
