@@ -348,8 +348,9 @@ it("the bytes of a large model do not depend on the number of threads", { tags: 
     { method: "dare_ties", base, models, rescale: "norm" },
     { method: "della", base, models },
     { method: "ties", base, models: [expert], density: 0.3, trim: "tensor" },
+    { method: "ties", base, models: [expert], density: 0.3, trim: "tensor", cutoff: "exact" },
     { method: "breadcrumbs_ties", base, models, density: 0.5, gamma: 0.1 },
-    { method: "sce", base, models, select: 0.3 },
+    { method: "sce", base, models, select: 0.3, cutoff: "exact" },
     { method: "nuslerp", base, models, rows: true },
     { method: "revert", base, expert, rows_below: 0.372, rows: "input" },
   ];
@@ -363,9 +364,17 @@ it("the bytes of a large model do not depend on the number of threads", { tags: 
     expect(one?.equals(three as Buffer), recipe.method).toBe(true);
     if (recipe.method !== "ties") continue;
     const all = Float32Array.from(toNumbers((await readFolder(expert)).get(EMBED) as ReadTensor));
-    const threshold = all.map(Math.abs).sort()[all.length - Math.floor(0.3 * all.length)] as number;
+    const count = Math.floor(0.3 * all.length);
+    const threshold = all.map(Math.abs).sort()[all.length - count] as number;
+    // Of the elements at the threshold, an exact cut keeps the first.
+    let tied = Number.POSITIVE_INFINITY;
+    if (recipe.cutoff === "exact") tied = count - all.filter((x) => Math.abs(x) > threshold).length;
+    const wanted = Array.from(all, (x) => {
+      const size = Math.abs(x);
+      return size > threshold || (size === threshold && tied-- > 0) ? x : 0;
+    });
     const found = toNumbers(outputs[0]?.get(EMBED) as ReadTensor);
-    expect(found.findIndex((x, i) => x !== (Math.abs(all[i] as number) < threshold ? 0 : all[i]))).toBe(-1);
+    expect(found.findIndex((x, i) => x !== wanted[i])).toBe(-1);
   }
 });
 
