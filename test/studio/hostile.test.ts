@@ -12,8 +12,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import { request } from "node:http";
+import { connect } from "node:net";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Studio, startStudio } from "../../src/studio/index.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
 
@@ -64,6 +65,21 @@ const done = async (kind: string, input: object) => {
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 };
+
+it("forgets the streams of a connection that closes, with those that wait behind others on it", async () => {
+  const [set, clear] = [vi.spyOn(globalThis, "setInterval"), vi.spyOn(globalThis, "clearInterval")];
+  const heartbeats = () =>
+    set.mock.results.flatMap(({ value }, i) => (set.mock.calls[i]?.[1] === 15_000 ? [value] : []));
+  const { host, hostname, port } = new URL(origin);
+  const socket = connect(Number(port), hostname);
+  socket.on("error", () => undefined);
+  socket.write(`GET /api/events HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${token}\r\n\r\n`.repeat(3));
+  await vi.waitFor(() => expect(heartbeats()).toHaveLength(3));
+  expect(clear).not.toHaveBeenCalled();
+  socket.destroy();
+  await vi.waitFor(() => expect(clear.mock.calls.map(([timer]) => timer)).toEqual(heartbeats()));
+  vi.restoreAllMocks();
+});
 
 it("a client that leaves in the middle of a request is no bug", async () => {
   const { port } = new URL(origin);
