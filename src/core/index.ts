@@ -64,7 +64,16 @@ export {
 export { groupBy } from "./group.js";
 export { endWithParent, startGuarded } from "./guard/child.js";
 export { GuardError, guarded, guardedPatterns } from "./guard/index.js";
-export { type Difference, defined, differencesOf, isDeeperThan, isObject, mergeObjects, own } from "./json.js";
+export {
+  type Difference,
+  defined,
+  differencesOf,
+  isDeeperThan,
+  isObject,
+  mergeObjects,
+  own,
+  parsePythonJson,
+} from "./json.js";
 export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./languages.js";
 export { isAlive, isLocked, LOCK_FILE, type Lock, lockHolder, takeLock, waitWhileLocked } from "./lock.js";
 export { processStat } from "./process-stat.js";

@@ -29,6 +29,22 @@ export function isDeeperThan(value: unknown, levels: number): boolean {
   return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
 }
 
+/** Parses JSON as Python writes it: `NaN` and `Infinity`, which JSON does not have, become null. @throws SyntaxError */
+export function parsePythonJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (!/\b(NaN|Infinity)\b/.test(text)) throw error;
+    let isInString = false;
+    // One pattern for a whole string would overflow the stack on a long one.
+    const plain = text.replace(/\\.|"|-?\b(?:NaN|Infinity)\b/gs, (found) => {
+      if (found === '"') isInString = !isInString;
+      return isInString || /^["\\]/.test(found) ? found : "null";
+    });
+    return JSON.parse(plain);
+  }
+}
+
 /** An object without its undefined fields. */
 export function defined<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined)) as never;

@@ -1,6 +1,6 @@
 // JSON files: one list of objects, or one object that holds a list of them. Read element by element.
 import { isUtf8 } from "node:buffer";
-import { isObject } from "../../core/index.js";
+import { isObject, parsePythonJson } from "../../core/index.js";
 import { readRecords } from "./records.js";
 import { DataError, type FilePart, type FileReader, MAX_ROW_BYTES, NOT_UTF8, type Row, tooLongError } from "./row.js";
 
@@ -132,7 +132,7 @@ export async function* readJsonLines(bytes: AsyncIterable<Buffer>, file: string)
 export function parseRow(text: string): Row | string {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parsePythonJson(text);
   } catch (error) {
     return `it is not valid JSON (${(error as Error).message})`;
   }

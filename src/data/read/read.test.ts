@@ -219,6 +219,15 @@ describe("JSON Lines", () => {
     expect(await rowsOf(write("jsonl", text))).toEqual([{ a: 1 }, { a: "\u2028" }]);
   });
 
+  it("reads null for NaN and Infinity, which Python writes, outside of texts", async () => {
+    const file = write("jsonl", String.raw`{"a": NaN, "b": [-Infinity, 1], "c": "\"NaN\\", "NaN": Infinity}`);
+    expect(await rowsOf(file)).toEqual([{ a: null, b: [null, 1], c: '"NaN\\', NaN: null }]);
+    await expect(rowsOf(write("jsonl", '{"a": NaNs}'))).rejects.toThrow("line 1: it is not valid JSON");
+    // A pattern for a whole string takes time by the square of the length of one without an end.
+    const cut = '\\"'.repeat(200_000);
+    await expect(rowsOf(write("jsonl", `{"a": NaN, "b": "${cut}`))).rejects.toThrow("line 1: it is not valid JSON");
+  });
+
   it("names file and line of bad rows", async () => {
     const file = write("jsonl", Buffer.from('{"a": 1}\n\n{"a": \n{"a": "\xff"}\n["a"]\nnull\n{"a": 5}', "latin1"));
     await expect(rowsOf(file)).rejects.toThrow(`${file}, line 3: it is not valid JSON`);

@@ -143,8 +143,8 @@ export class CompletionServer {
     }
     const from = promptTokens - count;
     const scores = logprobs.slice(from, promptTokens);
-    if (!scores.every((score) => typeof score === "number")) {
-      return { error: "the server left out log-probabilities of the continuation" };
+    if (!scores.every(isFiniteNumber)) {
+      return { error: "the server left out log-probabilities of the continuation, or gave infinite ones" };
     }
     const greedy = scores.every((score, i) => score >= Math.max(...Object.values(top[from + i] ?? {})));
     return { logprob: scores.reduce((sum, score) => sum + score, 0), tokens: count, greedy };
@@ -261,8 +261,13 @@ function topOf(logprobs: object): Record<string, number>[] {
 function readTop(value: unknown): Record<string, number> {
   if (typeof value !== "object" || value === null) return {};
   return Object.fromEntries(
-    Object.entries(value).filter((entry): entry is [string, number] => typeof entry[1] === "number"),
+    Object.entries(value).filter((entry): entry is [string, number] => isFiniteNumber(entry[1])),
   );
+}
+
+/** JSON has no infinite numbers, but JavaScript reads 1e999 as one, and a log would keep it as null. */
+function isFiniteNumber(value: unknown): value is number {
+  return Number.isFinite(value);
 }
 
 /** A server that cuts a prompt, or reads ids as something else, has not been asked what we asked. */

@@ -197,6 +197,20 @@ describe("what a server cannot score is refused with the reason", () => {
     expect(server.asked("/v1/completions")[0]?.logprobs).toBe(5);
   });
 
+  it("infinite log-probabilities are as good as none, as a log of answers has no such number", async () => {
+    const fake = completions({ mostLogprobs: 100 });
+    const server = await serve((request) => {
+      const json = JSON.stringify(fake(request)).replace(/"logprobs":\{.*\}/, (all) =>
+        all.replace(/-\d+\.\d+/g, "-1e999"),
+      );
+      return { status: 200, json };
+    });
+    const backend = await openOpenAI({ url: server.url });
+    open.unshift(backend);
+    expect(backend.incapacities.choose).toMatch(/no log-probabilities of the likeliest next tokens/);
+    expect(backend.incapacities.loglikelihood).toMatch(/left out log-probabilities of the continuation, or gave inf/);
+  });
+
   it("a prompt that does not fit, whether the server says so or cuts it", async () => {
     const long = `${"abc ".repeat(20)}${CONTEXT}`;
     const honest = await openedOpenAI({ contextLength: 60 });

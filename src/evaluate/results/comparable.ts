@@ -8,6 +8,7 @@ import {
   isObject,
   isSystemError,
   own,
+  parsePythonJson,
   RecipeError,
   readJsonObject,
   shellQuote,
@@ -69,18 +70,6 @@ export async function openComparable(path: string): Promise<ComparableResults> {
   }
   if (isObject(value.results) && value.format === undefined) return { ...(await readLmEval(file, value)), path };
   return ownResults(path, file, await readResults(file));
-}
-
-const STRING_OR_CONSTANT = /"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b/g;
-
-/** Parses JSON as Python writes it: `NaN` and `Infinity`, which JSON does not have, become null. @throws SyntaxError */
-function parsePythonJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    if (!/\b(NaN|Infinity)\b/.test(text)) throw error;
-    return JSON.parse(text.replace(STRING_OR_CONSTANT, (found) => (found.startsWith('"') ? found : "null")));
-  }
 }
 
 async function resultsFile(path: string): Promise<string> {

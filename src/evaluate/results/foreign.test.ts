@@ -80,6 +80,20 @@ describe("lm-eval", () => {
     ]);
   });
 
+  it("takes no NaN or infinite value for a score, and -inf for a log-likelihood", async () => {
+    const file = join(copy, `samples_sums_small_${DATE}.jsonl`);
+    const [head = "", ...rest] = readFileSync(file, "utf8").split("\n");
+    const rewrite = (line: string) => writeFileSync(file, [line, ...rest].join("\n"));
+    for (const value of ["NaN", "-Infinity", "1e999"]) {
+      rewrite(head.replace(/"acc": [\d.]+/, `"acc": ${value}`));
+      const found = (await flat(first, copy)).filter(({ task }) => task === "sums_small");
+      expect(found.map(({ metric }) => metric)).toEqual(["acc_norm,none"]);
+    }
+    rewrite(head.replace(/("filtered_resps": ).*?\]\]/, '$1[["-inf", "False"], ["-2.5", "False"], ["-2.5", "True"]]'));
+    const { tasks } = await compareResults({ results: [first, copy] });
+    expect(tasks.find(({ task }) => task === "sums_small")?.tied).toBe(1);
+  });
+
   it("corrects for the number of results, and says what the items can show", async () => {
     const [two] = await flat(first, second);
     const three = await flat(first, second, first);

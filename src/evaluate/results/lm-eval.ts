@@ -157,7 +157,7 @@ async function readSamples(
 /** Log-likelihoods of the choices, of which lm-eval stores `[value, is greedy]` as numbers or texts; null for other answers. */
 function logLikelihoodsIn({ filtered_resps: answers }: Row): number[] | null {
   if (!Array.isArray(answers) || !answers.every((answer) => Array.isArray(answer) && answer.length === 2)) return null;
-  return answers.map(([value]: unknown[]) => Number(value));
+  return answers.map(([value]: unknown[]) => Number(String(value).replace(/^-inf$/, "-Infinity")));
 }
 
 /** lm-eval's own digests, or of files that have none, digests of the same. */
