@@ -1,7 +1,7 @@
 // generate, score, chat and graph as a person runs them: what they print and where, what they refuse, and that all else
 // works where models cannot be run.
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -297,4 +297,18 @@ describe("what cannot be", () => {
     expect((await layergraft(["inspect", "merged"], missing)).status).toBe(DONE);
     expectReadable(answer.stderr);
   });
+});
+
+// Its uploader keeps an identifier and a log among temporary files, even without a network.
+it.runIf(process.platform !== "win32")("ONNX Runtime reports nothing", async () => {
+  await writeScripted(at("silent"), {}, { template: false });
+  mkdirSync(at("temporary"));
+  // It reports nothing in tests and on servers that build, so they are not to look like such.
+  const env = { TMPDIR: at("temporary"), CI: undefined, ORT_DISABLE_TELEMETRY: undefined };
+  const { status } = await start(["generate", "silent", "--prompt", "a", "--max-new-tokens", "1", "--quiet"], {
+    cwd: root,
+    env,
+  }).ended;
+  expect(status).toBe(DONE);
+  expect(readdirSync(at("temporary"))).toEqual([]);
 });

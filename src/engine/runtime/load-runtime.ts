@@ -47,6 +47,8 @@ export function loadRuntime(load?: () => Promise<Ort>): Promise<Ort> {
 }
 
 async function explained(load: () => Promise<Ort>): Promise<Ort> {
+  // ONNX Runtime reads it once, when it is loaded.
+  process.env.ORT_DISABLE_TELEMETRY ??= "1";
   try {
     const ort = await load();
     // It prints in colours what it also throws.
