@@ -1,5 +1,5 @@
 // layergraft tune, as a user runs it.
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { writeExample } from "../src/demo/index.js";
@@ -27,9 +27,12 @@ describe("tune", () => {
     [["--method", "ties"], "ties needs the base that both were fine-tuned from. Pass it with --base"],
     [["--budget", "1"], "must be a whole number from 2"],
     [["--out", "mine"], "was not written by tune"],
+    [["--out", "endless"], "was not written by tune"],
   ])("refuses %s", async (args, message) => {
     mkdirSync(join(world, "mine"), { recursive: true });
     writeFileSync(join(world, "mine", "plan.yaml"), "name: mine\n");
+    mkdirSync(join(world, "endless"), { recursive: true });
+    if (!existsSync(join(world, "endless", "plan.yaml"))) symlinkSync("/dev/zero", join(world, "endless", "plan.yaml"));
     const { stderr, status } = await layergraft([...TUNE, "--out", "other", ...args], { cwd: world });
     expect(status).not.toBe(0);
     expect(stderr).toContain(message);

@@ -1,5 +1,5 @@
 // Whole evaluations against the toy model: scores by hand, problems counted, stopped and gone on with to the same bytes.
-import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -424,6 +424,14 @@ describe("a stopped evaluation", () => {
     await expect(run({ ...resume, tasks: [generateTask(4)] })).rejects.toThrow(/tasks\.lengths\.promptsDigest was/);
     await expect(run({ ...resume, tasks: [generateTask(3)], source: "x" })).rejects.toThrow(OutputError);
     expect(files(out)).toEqual(before);
+  });
+
+  it.skipIf(process.platform === "win32")("is not resumed where its settings are a device without end", async () => {
+    const { backend } = await vllm();
+    mkdirSync(out, { recursive: true });
+    symlinkSync("/dev/zero", join(out, "settings.json"));
+    const again = run({ tasks: [generateTask(3)], backend, out, resume: true });
+    await expect(again).rejects.toThrow(/other settings, which cannot be resumed: its settings\.json is not JSON/);
   });
 
   it("is left alone while another run writes it, but not by one that is dead", async () => {

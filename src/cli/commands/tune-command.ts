@@ -1,4 +1,4 @@
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
@@ -33,7 +33,7 @@ import {
   REPORT,
   writeReport,
 } from "../../findings/index.js";
-import { openSettings, yamlText } from "../../settings/index.js";
+import { openSettings, readSettingsText, yamlText } from "../../settings/index.js";
 import { locateOrFetch, readConfig } from "../../weights/index.js";
 import { hubAccess } from "../shared/hub-access.js";
 import { sourceFrom } from "../shared/move-source.js";
@@ -141,7 +141,9 @@ async function moved(flags: TuneFlags, out: string): Promise<TuneFlags> {
 /** @throws OutputError if the folder has a plan of another origin, or the report of another search */
 async function writePlan(out: string, text: string, plan: ExperimentInput): Promise<string> {
   const file = join(out, "plan.yaml");
-  const before = (await exists(file)) ? await readFile(file, "utf8") : undefined;
+  const isWritten = await exists(file);
+  // A pipe or a device could be read without end.
+  const before = (await isFile(file)) ? await readSettingsText(file, "plan") : isWritten ? "" : undefined;
   if (before !== undefined && !before.startsWith(HEADER)) {
     throw new OutputError(
       `${file} was not written by tune. Choose another --out, or run it: layergraft experiment ${shellQuote(file)}`,

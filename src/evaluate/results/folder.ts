@@ -1,14 +1,16 @@
 // results.json is written last, so a folder with it is complete.
-import { mkdir, readdir, readFile } from "node:fs/promises";
+import { mkdir, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
   differencesOf,
   exists,
   formatSome,
+  isFile,
   isSystemError,
   LOCK_FILE,
   type Lock,
   OutputError,
+  readBounded,
   shorten,
   takeLock,
   writeFileAtomically,
@@ -20,6 +22,8 @@ const SETTINGS_FILE = "settings.json";
 export const ANSWERS_FILE = "answers.jsonl";
 const RESULTS_FILE = "results.json";
 const RUN_FILE = "run.json";
+/** Of settings, which are a few kB. */
+const MAX_SETTINGS_BYTES = 10_000_000;
 const SHARED_FILE = "shared-prompts.json";
 /** The output of the user's server. */
 export const SERVER_LOG = "server.log";
@@ -86,7 +90,7 @@ export class ResultFolder {
     try {
       const file = join(folder, SETTINGS_FILE);
       const wanted = toJson(settings);
-      if (await exists(file)) checkSettings(folder, await readFile(file, "utf8"), wanted);
+      if (await exists(file)) checkSettings(folder, await readText(file), wanted);
       else await writeFileAtomically(file, wanted);
       return new ResultFolder(folder, await AnswerCache.open(join(folder, ANSWERS_FILE)), lock);
     } catch (error) {
@@ -117,6 +121,12 @@ export class ResultFolder {
       await this.#lock.release();
     }
   }
+}
+
+/** The text of a regular file; empty for a pipe or a device, which could be read without end. */
+async function readText(file: string): Promise<string> {
+  if (!(await isFile(file))) return "";
+  return readBounded(file, MAX_SETTINGS_BYTES, () => new OutputError(`${file} is too large`, { file })).then(String);
 }
 
 /** Settings of the earlier run and of this one must be the same to the letter; says what differs. */

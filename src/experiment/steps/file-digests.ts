@@ -1,7 +1,7 @@
-import { mkdir, readdir, readFile, stat } from "node:fs/promises";
+import { mkdir, readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
 import { z } from "zod";
-import { digestOfFile, digestOfValue, isFile, stampOf, writeFileAtomically } from "../../core/index.js";
+import { digestOfFile, digestOfValue, isFile, readJsonObject, stampOf, writeFileAtomically } from "../../core/index.js";
 
 /** Vocabularies and settings of checkpoints. Other files, such as notes, do not change the model. */
 const TEXT_FILES: ReadonlySet<string> = new Set([
@@ -88,7 +88,7 @@ export class FileDigests {
   async #read(): Promise<Map<string, { stamp: string; digest: string }>> {
     if (this.#file === undefined) return new Map();
     try {
-      return new Map(Object.entries(cacheSchema.parse(JSON.parse(await readFile(this.#file, "utf8")))));
+      return new Map(Object.entries(cacheSchema.parse(await readJsonObject(this.#file))));
     } catch {
       return new Map(); // none yet, or damaged: everything is read again
     }

@@ -1,11 +1,13 @@
 // Long operations, each in a thread of its own. A job's folder has what it is and how it went (job.json), and what it made
 // (result.json, and files of its kind), so that a page that is loaded again, or another server, finds it.
 import { randomBytes } from "node:crypto";
-import { mkdir, readdir, readFile } from "node:fs/promises";
+import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import {
   isAnySystemError,
+  isFile,
   type LayergraftError,
+  readBounded,
   readJsonObject,
   systemMessage,
   usageError,
@@ -17,6 +19,7 @@ import type { JobOrder } from "./kinds.js";
 
 const FILE = "job.json";
 const RESULT = "result.json";
+const MAX_RESULT_BYTES = 500_000_000;
 
 interface Running {
   readonly thread: Thread;
@@ -113,7 +116,7 @@ export class Jobs {
   async result(id: string): Promise<unknown> {
     const { state, title } = this.get(id);
     if (state !== "done") throw usageError(`${title} is not done. Wait for it, or start it again.`);
-    return JSON.parse(await readFile(join(this.folderOf(id), RESULT), "utf8"));
+    return readResult(this.folderOf(id));
   }
 
   /** Cancels all jobs; another server shows them as cancelled. */
@@ -158,6 +161,19 @@ export async function readJobs(folder: string): Promise<Job[]> {
   const kept = await Promise.all(ids.map((id) => readJsonObject(join(folder, id, FILE)).catch(() => null)));
   const found = kept.map((one) => jobSchema.safeParse(one).data);
   return found.filter((one, i) => one?.id === ids[i]) as Job[];
+}
+
+/** What a job made, from its folder. @throws LayergraftError code `usage` if its file is not one that the studio writes */
+export async function readResult(folder: string): Promise<unknown> {
+  const file = join(folder, RESULT);
+  const wrong = () => usageError(`${file} is not the result of a job. Start the job again.`, { file });
+  if (!(await isFile(file))) throw wrong();
+  const bytes = await readBounded(file, MAX_RESULT_BYTES, wrong);
+  try {
+    return JSON.parse(bytes.toString("utf8"));
+  } catch {
+    throw wrong();
+  }
 }
 
 function failureOf(error: Error): Partial<Job> {

@@ -1,5 +1,5 @@
 // The page of a recipe for other people: one file without paths of this machine, which opens anywhere.
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, join } from "node:path";
 import { inspect } from "../../api/index.js";
@@ -19,7 +19,7 @@ import {
 } from "../../report/index.js";
 import { loadYaml } from "../../settings/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
-import { readJobs } from "../jobs/jobs.js";
+import { readJobs, readResult } from "../jobs/jobs.js";
 import { fileOf, PRIVATE_FOLDER, readRecipe, readSettings } from "../project/project.js";
 import { askSame, type Evaluation, haveChanged, jobInputs, recipeSource, type Settings } from "../protocol/index.js";
 import { type Board, boardOfRecipe, describeBoard, isWhole, type RecipeValue } from "../recipe/board.js";
@@ -298,7 +298,7 @@ async function changesOf(project: string, { base, experts }: Settings) {
     const { data: input } = jobInputs.analyze.safeParse(found.kind === "analyze" ? found.input : undefined);
     if (found.state !== "done" || input?.base !== base) continue;
     if (haveChanged(found.fingerprints, await fingerprintsOf(Object.keys(found.fingerprints ?? {}), project))) continue;
-    const page = JSON.parse(await readFile(join(folder, found.id, "result.json"), "utf8")) as AnalysisPage;
+    const page = (await readResult(join(folder, found.id))) as AnalysisPage;
     return input.experts.flatMap(({ source, name }) => {
       const at = experts.findIndex((one) => one.source === source);
       const measured = page.experts.indexOf(name);
