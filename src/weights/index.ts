@@ -20,7 +20,7 @@ export {
 } from "./checkpoint/checkpoint.js";
 export { besideDecoder, withCommonNames } from "./checkpoint/common-names.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
-export { type CheckpointConfig, parseConfig, readConfig } from "./checkpoint/config.js";
+export { type CheckpointConfig, isTower, type Json, mapTowers, parseConfig, readConfig } from "./checkpoint/config.js";
 export { isGgufFile } from "./checkpoint/gguf-source.js";
 export {
   cachedFolder,
@@ -32,6 +32,7 @@ export {
   type SourceOptions,
 } from "./checkpoint/hub-source.js";
 export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./checkpoint/inspection.js";
+export { layerKinds, requireStackable, stackedConfig } from "./checkpoint/layer-kinds.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./checkpoint/locate.js";
 export { transplant } from "./checkpoint/transplant.js";
 export { type AddedToken, BYTE_OF, textFoldersOf } from "./checkpoint/vocabulary.js";

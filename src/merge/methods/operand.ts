@@ -12,7 +12,7 @@ import {
   sameShape,
 } from "../../core/index.js";
 import type { Measurement, Step, Value, Weight, WeightedValue } from "../../values/index.js";
-import type { Checkpoint, Seed } from "../../weights/index.js";
+import { type Checkpoint, layerKinds, type Seed } from "../../weights/index.js";
 
 export interface OperandTensor extends Omit<Step, "tensor"> {
   /** Stored [in, out]. */
@@ -260,5 +260,29 @@ export function requireSameShape(operands: readonly Operand[]): void {
       { tensor: name },
       `${first.label} and ${other.label} cannot be merged: ${name} is ${of(first)} and ${of(other)}. Layers were moved to places of another shape.`,
     );
+  }
+}
+
+/**
+ * @param isStack whether their layers follow each other, so that only those of their models are compared
+ * @throws RecipeError if the configurations of two models give the layers at one place different kinds
+ */
+export function requireSameKinds(operands: readonly Operand[], isStack: boolean): void {
+  const [first, ...others] = operands;
+  if (!first) return;
+  const kindsOf = ({ lead, layerOrder }: Operand) =>
+    layerKinds(lead.checkpoint.config, isStack ? undefined : layerOrder);
+  const mine = kindsOf(first);
+  for (const other of others) {
+    for (const [field, theirs] of kindsOf(other)) {
+      const own = mine.get(field) ?? [];
+      const layer = own.findIndex((kind, place) => place < theirs.length && kind !== theirs[place]);
+      // Where all layers of each model are of one kind, such as with a window and without, no place has another meaning.
+      if (layer < 0 || [own, theirs].every((kinds) => new Set(kinds).size === 1)) continue;
+      throw RecipeError.at(
+        { field: other.label, expected: `${own[layer]}`, actual: `${theirs[layer]}` },
+        `${field} in config.json gives layer ${layer} the kind ${own[layer]} in ${first.label} and ${theirs[layer]} in ${other.label}, and a layer can replace only one of its kind; use models with the same kinds of layers`,
+      );
+    }
   }
 }

@@ -18,7 +18,13 @@ import {
 } from "../../weights/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import type { Merged, StatisticsKind } from "../methods/method.js";
-import { type Operand, type OperandTensor, type PlanContext, requireSameShape } from "../methods/operand.js";
+import {
+  type Operand,
+  type OperandTensor,
+  type PlanContext,
+  requireSameKinds,
+  requireSameShape,
+} from "../methods/operand.js";
 import {
   isListField,
   isStatistics,
@@ -184,6 +190,8 @@ export class OperandBuilder implements PlanContext {
       if (config)
         throw RecipeError.at({ field }, "a mixture of experts cannot be a source. Write it to a folder first.");
     }
+    const merged = [...operands].flatMap(([field, one]) => (field === "tokenizer" ? [] : [one]));
+    requireSameKinds(merged, "slices" in recipe);
     const groups = "slices" in recipe ? [operands] : this.#groups(operands);
     const made = groups.map((group) => withPath(prefix, () => this.#mergeGroup(recipe, group)));
     const tensors = new Map(made.flatMap((group) => [...group.tensors]));
@@ -200,9 +208,7 @@ export class OperandBuilder implements PlanContext {
       }
     }
     // Only the deepest source's configuration has an entry for each of the layers, where it lists them.
-    const [deepest = lead] = [...operands]
-      .flatMap(([field, one]) => (field === "tokenizer" ? [] : [one]))
-      .sort((a, b) => b.lead.checkpoint.layers - a.lead.checkpoint.layers);
+    const [deepest = lead] = merged.sort((a, b) => b.lead.checkpoint.layers - a.lead.checkpoint.layers);
     // Of these, the one with a vision tower or the like describes it.
     const besideIn = ({ tensors: own }: Operand) => [...this.#beside].filter((name) => own.has(name)).length;
     const { lead: source } = [...operands.values()]

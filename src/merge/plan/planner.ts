@@ -29,6 +29,7 @@ import {
   isWithin,
   openCheckpoint,
   pinKey,
+  requireStackable,
   type SourceOptions,
   withCommonNames,
 } from "../../weights/index.js";
@@ -103,6 +104,7 @@ class Planner {
     }
     const alignment = await builder.requireCompatible(this.#recipe.vocabulary, "merged", layersOnly);
     const merged = builder.merge(this.#recipe, "");
+    if (merged.layerOrder) requireStackable(merged.lead.checkpoint, merged.layerOrder);
     const recipe = withDefaults(this.#recipe, merged.layers);
     const steps = [...merged.tensors].map(([tensor, from]) => this.#step(tensor, from));
     // Rejects unsupported arithmetic before weights are read.

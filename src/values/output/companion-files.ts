@@ -6,13 +6,20 @@ import {
   digestOf,
   exists,
   isFile,
-  isObject,
   readJsonObject,
   rewriteJson,
   staysIn,
   type TorchDTypeName,
 } from "../../core/index.js";
-import { ADAPTER_CONFIG, type AddedToken, type Checkpoint } from "../../weights/index.js";
+import {
+  ADAPTER_CONFIG,
+  type AddedToken,
+  type Checkpoint,
+  isTower,
+  type Json,
+  mapTowers,
+  stackedConfig,
+} from "../../weights/index.js";
 import { PROVENANCE_FILE, type TensorPlan } from "../plan.js";
 
 /** Tokenizer files of transformers, sentencepiece and Mistral. */
@@ -161,46 +168,21 @@ async function copyFiles(from: string, to: string, isWanted: (name: string) => b
 
 /** Writes the lead's configuration, byte for byte if nothing changes. */
 async function writeConfig({ config }: Checkpoint, plan: TensorPlan, path: string): Promise<void> {
-  if (outputConfig(plan, config) === config.json && !config.isEdited) return copyFile(config.file, path);
-  // The file is read again where it can be, as it keeps how numbers are written.
-  await rewriteJson(config.file, path, (json) => outputConfig(plan, config.isEdited ? config : { ...config, json }));
+  if (outputConfig(plan, config) === config.json && !config.edit) return copyFile(config.file, path);
+  // The file is read again, as it keeps how numbers are written.
+  await rewriteJson(config.file, path, (json) => outputConfig(plan, { ...config, json: config.edit?.(json) ?? json }));
 }
 
 /** The configuration of a plan's output: the lead's, with the plan's layers, vocabulary and dtype. */
 export function outputConfig(
   { recipe, layerOrder, vocabulary, config: fields }: TensorPlan,
   config: Checkpoint["config"],
-): Readonly<Record<string, unknown>> {
+): Json {
   let { json } = config;
   if (fields) json = { ...json, ...fields };
-  if (layerOrder && config.layers !== undefined) json = withLayers(json, config.layers, layerOrder);
-  if (vocabulary) json = mapFields(json, (key, value) => (key === "vocab_size" ? vocabulary.rows : value));
+  if (layerOrder) json = stackedConfig({ ...config, json }, layerOrder);
+  if (vocabulary) json = mapTowers(json, (key, value) => (key === "vocab_size" ? vocabulary.rows : value));
   return recipe.dtype === "keep" ? json : withDType(json, recipe.dtype);
-}
-
-/** Names of the layer count in different families. */
-const LAYER_COUNTS = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
-
-type Json = Readonly<Record<string, unknown>>;
-
-/** A configuration with each field as `to` makes it, those of its text towers too. */
-function mapFields(json: Json, to: (key: string, value: unknown) => unknown): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(json).map(([key, value]) => [key, isTower(key, value) ? mapFields(value, to) : to(key, value)]),
-  );
-}
-
-function isTower(key: string, value: unknown): value is Json {
-  return (key === "text_config" || key === "llm_config") && isObject(value);
-}
-
-/** Adapts the layer count and every per-layer list of a configuration. */
-function withLayers(json: Json, layers: number, order: readonly number[]): Record<string, unknown> {
-  return mapFields(json, (key, value) => {
-    if (LAYER_COUNTS.includes(key) && Number(value) === layers) return order.length;
-    const isPerLayer = Array.isArray(value) && value.length === layers && key !== "architectures";
-    return isPerLayer ? order.map((layer) => value[layer] as unknown) : value;
-  });
 }
 
 /** Adds tokens to the tokenizer files of a folder, at their rows in the weights. */
@@ -224,7 +206,7 @@ async function addTokens(folder: string, added: readonly AddedToken[]): Promise<
 }
 
 /** transformers 4 calls the field torch_dtype, 5 dtype; text towers may repeat it. */
-function withDType(json: Json, dtype: TorchDTypeName): Record<string, unknown> {
+function withDType(json: Json, dtype: TorchDTypeName): Json {
   const changed = Object.entries(json).map(([key, value]): [string, unknown] => {
     if (key === "torch_dtype" || key === "dtype") return [key, dtype];
     return [key, isTower(key, value) ? withDType(value, dtype) : value];

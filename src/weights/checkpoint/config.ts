@@ -1,12 +1,15 @@
 import { basename, join } from "node:path";
 import { CheckpointError, exists, isObject, readJsonObject } from "../../core/index.js";
 
+export type Json = Readonly<Record<string, unknown>>;
+
 export interface CheckpointConfig {
   /** Path of config.json or params.json. */
   readonly file: string;
-  /** The whole document; untouched, unless `isEdited`. */
-  readonly json: Readonly<Record<string, unknown>>;
-  readonly isEdited?: true;
+  /** The whole document, as `edit` makes it. */
+  readonly json: Json;
+  /** Makes the document of the file's, where tensors contradict it or other models change it. */
+  readonly edit?: (json: Json) => Json;
   /** `model_type` of the decoder: of the text tower in a multimodal model; "meta" for a params.json. */
   readonly modelType: string;
   /** Number of transformer layers of the decoder, L; undefined if no field says. */
@@ -30,7 +33,8 @@ const META_FILE = "params.json";
 /** Lists with one entry for each layer, which some families have in place of a number. */
 const PER_LAYER = ["layer_types", "layers_block_type", "block_configs"];
 
-const LAYER_FIELDS = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
+/** Names of the number of layers in different families. */
+export const LAYER_COUNTS: readonly string[] = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 
 /**
  * Reads config.json, or params.json where a folder has only Meta's.
@@ -55,11 +59,11 @@ export async function readConfig(folder: string): Promise<CheckpointConfig> {
  * @param file path for errors; a params.json is recognized by its name
  * @throws CheckpointError if it says another thing than a number for that of the layers
  */
-export function parseConfig(json: Readonly<Record<string, unknown>>, file: string): CheckpointConfig {
+export function parseConfig(json: Json, file: string): CheckpointConfig {
   const meta = basename(file) === META_FILE;
-  const text = isObject(json.text_config) ? json.text_config : isObject(json.llm_config) ? json.llm_config : json;
+  const text = textOf(json);
 
-  const [layersField, layers] = pick(text, LAYER_FIELDS, file);
+  const [layersField, layers] = pick(text, LAYER_COUNTS, file);
   const natural = (value: unknown) =>
     Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined;
   const modelType = text.model_type ?? json.model_type;
@@ -79,14 +83,46 @@ export function parseConfig(json: Readonly<Record<string, unknown>>, file: strin
   };
 }
 
+/** Fields of a multimodal configuration that hold that of the decoder. */
+const TEXT_TOWERS = ["text_config", "llm_config"];
+
+/** Whether a field of a multimodal configuration is that of the decoder. */
+export function isTower(key: string, value: unknown): value is Json {
+  return TEXT_TOWERS.includes(key) && isObject(value);
+}
+
+/** The configuration of the decoder: of the text tower in a multimodal model. */
+export function textOf(json: Json): Json {
+  return TEXT_TOWERS.map((key) => json[key]).find(isObject) ?? json;
+}
+
+/** A configuration with that of the decoder as `change` makes it. */
+export function mapText(json: Json, change: (text: Json) => Json): Json {
+  const tower = TEXT_TOWERS.find((key) => isObject(json[key]));
+  return tower === undefined ? change(json) : { ...json, [tower]: change(textOf(json)) };
+}
+
+/** A configuration with each field as `to` makes it, those of its text towers too. */
+export function mapTowers(json: Json, to: (key: string, value: unknown) => unknown): Json {
+  return Object.fromEntries(
+    Object.entries(json).map(([key, value]) => [key, isTower(key, value) ? mapTowers(value, to) : to(key, value)]),
+  );
+}
+
+/** A configuration whose document is edited, also when its file is read again. */
+export function edited(config: CheckpointConfig, edit: (json: Json) => Json): CheckpointConfig {
+  const before = config.edit ?? ((json) => json);
+  return { ...config, json: edit(config.json), edit: (json) => edit(before(json)) };
+}
+
 /** A configuration whose head is not tied to the embedding. */
 export function untied(config: CheckpointConfig): CheckpointConfig {
-  const { json } = config;
-  const towers = Object.entries(json).flatMap(([key, value]) => {
-    return isObject(value) && "tie_word_embeddings" in value ? [[key, { ...value, tie_word_embeddings: false }]] : [];
+  const field = { tie_word_embeddings: false };
+  const edit = (json: Json) => ({
+    ...mapTowers(json, (key, value) => (key in field ? false : value)),
+    ...field,
   });
-  const edited = { ...json, ...Object.fromEntries(towers), tie_word_embeddings: false };
-  return { ...config, json: edited, isEdited: true, tied: false };
+  return { ...edited(config, edit), tied: false };
 }
 
 // Far above any model; a hostile number must not size an allocation.

@@ -5,6 +5,7 @@ import { exists, isFloatDType, isObject, MismatchError, plural, readJsonObject }
 import { blockRowsFor, PURSUED } from "../streaming/pursuit.js";
 import { memberOf } from "./alignment.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
+import { edited } from "./config.js";
 import { BYTE_OF, type Vocabulary } from "./vocabulary.js";
 
 /** Special tokens that have a part in every text; config.json has their rows as `bos_token_id` and so on. */
@@ -52,15 +53,17 @@ export async function transplant(
       return [name, { ...tensor, shape: [rows, columns], bytes, gathered: { parts, part, row, pursuit } }];
     }),
   );
-  const json: Record<string, unknown> = { ...model.config.json, vocab_size: rows };
-  for (const role of ROLES) {
-    const id = donor.config.json[`${role}_id`];
-    if (id === undefined) delete json[`${role}_id`];
-    else json[`${role}_id`] = id;
-  }
-  const config = { ...model.config, json, vocabularySize: rows, isEdited: true as const };
+  const config = edited(model.config, (stated) => {
+    const json: Record<string, unknown> = { ...stated, vocab_size: rows };
+    for (const role of ROLES) {
+      const id = donor.config.json[`${role}_id`];
+      if (id === undefined) delete json[`${role}_id`];
+      else json[`${role}_id`] = id;
+    }
+    return json;
+  });
   return {
-    checkpoint: { ...model, tensors, config, texts: donor.texts },
+    checkpoint: { ...model, tensors, config: { ...config, vocabularySize: rows }, texts: donor.texts },
     notes: [
       `${plural(atoms.length, "row")} of tokens that both have, ${plural(rows - atoms.length, "row")} approximated by up to ${Math.min(k, atoms.length)} of these`,
     ],
