@@ -20,14 +20,16 @@ export const passthrough = defineMethod({
   title: "Passthrough",
   summary: "Stacks layers of one or more models in any order; layers may repeat or be left out.",
   formula:
-    "layer l of the result = layer of the l-th place in the slices; embedding of the first slice's model, final norm and head of the last's",
+    "layer l of the result = layer of the l-th place in the slices; embedding of the first slice's model; final norm, head and blocks that predict further tokens of the last's, numbered after the layers",
   reference: "Kim et al., 2023, arXiv 2312.15166 (depth up-scaling); mergekit, method passthrough",
   fields: () => ({
     slices: z
       .array(slice())
       .min(1, "must name at least one slice")
       .max(MAX_SOURCES, `must name at most ${MAX_SOURCES} slices`)
-      .describe("slices of models in order from the input to the output"),
+      .describe(
+        "slices of models in order from the input to the output; config.json says the kind of each layer (attention, window, experts), and a stack that its family cannot describe is refused",
+      ),
   }),
   example: {
     method: "passthrough",

@@ -57,7 +57,9 @@ const fields = () => ({
   outside: z
     .enum(OUTSIDE)
     .default("average")
-    .describe("where tensors outside the layers come from; blocks that predict further tokens follow the last layer"),
+    .describe(
+      "where tensors outside the layers come from; blocks that predict further tokens (part `mtp`) come from the owner of the last layer",
+    ),
   parts: z
     .union([z.string(), z.array(z.string()).min(1, "must name at least one part")])
     .default("all")

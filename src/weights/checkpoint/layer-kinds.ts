@@ -96,11 +96,18 @@ function ruledField(rule: Rule, text: Json, layers: number): LayerField {
     });
     for (const values of combinations(choices)) {
       const found = Object.fromEntries(fields.map((name, i) => [name, values[i]]));
-      if (same(kindsIn({ ...written, ...found }, kinds.length), kinds)) return found;
+      if (same(kindsIn({ ...written, ...found }, kinds.length), kinds)) {
+        return Object.fromEntries(Object.entries(found).filter(([name, value]) => value !== number(written, name)));
+      }
     }
     return undefined;
   };
-  return { name: list ?? fields.join(" and "), kinds: kindsIn(text, layers), write };
+  const present = fields.filter((name) => text[name] != null);
+  return {
+    name: list ?? (present.join(" and ") || fields[0]) ?? "attention_types",
+    kinds: kindsIn(text, layers),
+    write,
+  };
 }
 
 function* combinations(choices: readonly (readonly number[])[]): Generator<number[]> {
@@ -141,7 +148,7 @@ export function stackedConfig({ json, layers = 0, modelType, file }: CheckpointC
             : `its last layer would be ${wanted.at(-1)}, not ${last}`;
         throw RecipeError.at(
           { field: "slices", file },
-          `no ${name} in config.json describes this stack: ${found}; choose slices in which kinds of layers follow each other as in the model`,
+          `no ${name} in config.json can describe this stack: ${found}; choose slices in which kinds of layers follow each other as in the model`,
         );
       }
       stacked = { ...stacked, ...written };
