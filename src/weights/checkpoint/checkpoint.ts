@@ -21,6 +21,7 @@ import { isGgufFile, openGguf } from "./gguf-source.js";
 import type { HubAccess } from "./hub-source.js";
 import { folderName, locateOrFetch, type RemoteLocation } from "./locate.js";
 import { type Place, placeTensors } from "./placement.js";
+import { withStoredFacts } from "./stated-facts.js";
 
 /** A tensor's values in a file. */
 export interface StoredTensor {
@@ -141,7 +142,9 @@ export async function openCheckpoint(
   }
   const head = await headOf(tensors, stated, placement.tiedByDefault);
   if (head.note !== undefined) notes.push(head.note);
-  const config = { ...(head.isUntied ? untied(stated) : stated), layers: stated.layers ?? placement.layers };
+  const facts = withStoredFacts(head.isUntied ? untied(stated) : stated, tensors);
+  notes.push(...facts.notes);
+  const config = { ...facts.config, layers: stated.layers ?? placement.layers };
   const { revision, adapterRevision } = location;
   const adapter = await openAdapterOf(location, tensors);
   const name = folderName(folder);

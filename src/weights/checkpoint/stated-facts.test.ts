@@ -1,0 +1,55 @@
+// Flags of config.json that the tensors contradict.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { readJson, seededTensor, temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
+import { executePlan, planRecipe } from "../../merge/index.js";
+
+const root = temporaryFolder();
+let count = 0;
+
+async function mergedConfig(options: Parameters<typeof writeTiny>[1]) {
+  const folder = await writeTiny(join(root, `model${count}`), options);
+  const out = join(root, `out${count++}`);
+  const opened = await planRecipe({ method: "soup", models: [folder] });
+  await executePlan(opened, { out });
+  const isCopy = readFileSync(join(out, "config.json")).equals(readFileSync(join(folder, "config.json")));
+  return { config: readJson(out, "config.json"), notes: opened.plan.notes, isCopy };
+}
+
+/** Biases of modules whose names match. */
+const biases = (pattern: RegExp) => ({
+  edit: (tensors: ReturnType<typeof seededTensor>[]) =>
+    tensors.flatMap((tensor) => {
+      if (!pattern.test(tensor.name)) return [tensor];
+      return [tensor, seededTensor(tensor.name.replace("weight", "bias"), [tensor.shape[0] as number], 1, "BF16")];
+    }),
+});
+
+it("are written as the tensors have them, with a note", async () => {
+  const all = await mergedConfig({
+    ...biases(/self_attn/),
+    config: { attention_bias: false, mlp_bias: true, vocab_size: 30, eps: 1 },
+  });
+  expect(all.config).toMatchObject({ attention_bias: true, mlp_bias: false, vocab_size: 24, eps: 1 });
+  expect(all.notes.filter((note) => note.includes("which is written"))).toHaveLength(3);
+  expect(all.notes.join()).toContain("the configuration says vocab_size 30, the tensors 24, which is written");
+  const experts = await mergedConfig({
+    config: { num_experts: 8 },
+    edit: (tensors) =>
+      [0, 1, 2]
+        .flatMap((expert) =>
+          tensors.map((tensor) => ({ ...tensor, name: tensor.name.replace("mlp.", `mlp.experts.${expert}.`) })),
+        )
+        .filter(({ name }, i, list) => list.findIndex((other) => other.name === name) === i),
+  });
+  expect(experts.config.num_experts).toBe(3);
+});
+
+it("are kept where the tensors say nothing else", async () => {
+  expect((await mergedConfig({ ...biases(/[qkv]_proj/), config: { attention_bias: false } })).isCopy).toBe(true);
+  // Mllama's embedding has eight rows that its head lacks (transformers #33819).
+  const edit: NonNullable<Parameters<typeof writeTiny>[1]>["edit"] = (tensors) =>
+    tensors.map((one) => (one.name === "model.embed_tokens.weight" ? seededTensor(one.name, [32, 8], 1, "BF16") : one));
+  expect((await mergedConfig({ edit, config: { vocab_size: 24 } })).isCopy).toBe(true);
+});
