@@ -1,4 +1,5 @@
-export { ADAPTER_CONFIG, ADAPTER_WEIGHTS } from "./checkpoint/adapter.js";
+export { ADAPTER_WEIGHTS } from "./checkpoint/adapter.js";
+export { ADAPTER_CONFIG } from "./checkpoint/adapter-config.js";
 export {
   adapterConfig,
   factorNames,

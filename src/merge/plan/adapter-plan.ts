@@ -144,10 +144,25 @@ export function requireOneBase(read: readonly (readonly [string, Checkpoint])[])
     ]);
   }
   const others = read.filter(([, { folder }]) => folder !== adapted.folder).map(([id]) => id);
+  requireFactorsAlone(read);
   if (others.length === 0) return adapted;
   throw notAnAdapter([
     `${formatSome(others)} ${others.length === 1 ? "has" : "have"} another base than ${adapted.name}; give every expert as BASE+ADAPTER with one BASE, or ${FULL_MODEL}`,
   ]);
+}
+
+/** @throws MismatchError if an adapter changes weights by more than factors A and B of single matrices */
+function requireFactorsAlone(read: readonly (readonly [string, Checkpoint])[]): void {
+  const problems = read.flatMap(([id, { adapter }]) => {
+    const deltas = [...(adapter?.deltas.values() ?? [])];
+    const more = [
+      ...(deltas.some(({ lengths }) => lengths) ? ["DoRA (use_dora)"] : []),
+      ...(deltas.some(({ experts }) => experts) ? ["factors of whole stacks of experts (target_parameters)"] : []),
+      ...(adapter && adapter.rows.size > 0 ? ["rows of trained tokens (trainable_token_indices)"] : []),
+    ];
+    return more.map((what) => `the adapter of ${id} has ${what}, which cannot be merged as factors; ${FULL_MODEL}`);
+  });
+  if (problems.length > 0) throw notAnAdapter(problems);
 }
 
 /** @throws MismatchError if tensors are moved, or combined by more than weights */

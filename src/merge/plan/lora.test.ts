@@ -114,6 +114,13 @@ describe("what PEFT merges", () => {
       14,
       2.7e-7,
     ],
+    ["a multimodal model, whose names in memory are others", "peft/wrapper/base", "peft/wrapper", 7, 1e-6],
+    ["DoRA", "peft/dora/base", "peft/dora", 7, 1e-6],
+    ["all experts' matrices, stored one by one", "peft/experts/base", "peft/experts", 20, 1e-6],
+    ["all experts' matrices, [in, out], square ones too", "peft/experts-in-out/base", "peft/experts-in-out", 4, 1e-6],
+    ["an enlarged vocabulary, with original_module", "peft/enlarged/base", "peft/enlarged", 4, 1e-6],
+    ["an enlarged vocabulary of tied embeddings", "peft/enlarged-tied/base", "peft/enlarged-tied", 3, 1e-6],
+    ["rows of trained tokens", "peft/tokens/base", "peft/tokens", 3, 1e-6],
   ])("%s", async (_, base, folder, changed, tolerance) => {
     const found = await mergeOne(fixture(base), fixture(folder, "adapter"));
     const wanted = await readFile(fixture(folder, "expected.safetensors"));
@@ -291,11 +298,9 @@ describe("refused adapters", () => {
   const plan = async (adapter: string) => planRecipe({ method: "soup", models: [`${await bench.model()}+${adapter}`] });
 
   it.each<[string, Record<string, unknown>, RegExp]>([
-    ["DoRA", { use_dora: true }, /uses DoRA, which is not supported; merge the adapter in PEFT/],
+    ["DoRA without magnitudes", { use_dora: true }, /has no lora_magnitude_vector for .*q_proj, but use_dora is true/],
     ["a bias on B", { lora_bias: true }, /uses a bias on the second factor \(lora_bias\)/],
     ["replicated layers", { layer_replication: [[0, 2]] }, /uses layer replication/],
-    ["adapted parameters", { target_parameters: ["experts.w"] }, /uses adapted parameters/],
-    ["token indices", { trainable_token_indices: { embed_tokens: [1] } }, /uses trainable token indices/],
     ["PiSSA", { init_lora_weights: "pissa_niter_4" }, /init_lora_weights is "pissa_niter_4", which changes the base's/],
     ["OLoRA", { init_lora_weights: "olora" }, /init_lora_weights is "olora", which changes the base's weights too/],
     ["LoftQ", { init_lora_weights: "loftq" }, /init_lora_weights is "loftq"/],
@@ -326,9 +331,19 @@ describe("refused adapters", () => {
 
   it.each<[string, readonly TensorData[], RegExp]>([
     [
-      "DoRA's magnitudes",
+      "magnitudes without DoRA",
       [...good, named(`${module}.lora_magnitude_vector`, [8])],
-      /do not match the base: .*lora_magnitude_vector/,
+      /has a lora_magnitude_vector for .*q_proj, but use_dora is false in .*adapter_config\.json; correct use_dora/,
+    ],
+    [
+      "a larger vocabulary without rows of the head",
+      [...good, named("model.embed_tokens.weight", [26, 8])],
+      /is \[26, 8\], but .* is \[24, 8\]; the vocabulary was enlarged before training, and the adapter has no rows for lm_head/,
+    ],
+    [
+      "rows of tokens that are not there",
+      [...good, named("model.embed_tokens.token_adapter.trainable_tokens_delta", [2, 8])],
+      /is \[2, 8\] for 0 trainable_token_indices, which do not fit model\.embed_tokens\.weight \[24, 8\]/,
     ],
     [
       "a tensor of another model",
@@ -357,6 +372,44 @@ describe("refused adapters", () => {
     ],
   ])("%s", async (_, tensors, message) => {
     await expect(plan(await writeAdapter(tensors))).rejects.toThrow(message);
+  });
+
+  it.each<[string, Record<string, unknown>, readonly TensorData[], RegExp]>([
+    [
+      "magnitudes of other rows",
+      { use_dora: true },
+      [...good, named(`${module}.lora_magnitude_vector`, [7])],
+      /lora_magnitude_vector is \[7\], but .*q_proj\.weight has 8 rows/,
+    ],
+    [
+      "DoRA of matrices stored [in, out]",
+      { use_dora: true, fan_in_fan_out: true },
+      [...good, named(`${module}.lora_magnitude_vector`, [8])],
+      /uses DoRA on .*q_proj, a matrix stored as \[in, out\], which is not supported/,
+    ],
+    [
+      "DoRA of an embedding",
+      { use_dora: true },
+      [
+        ...factors({ module: "model.embed_tokens", input: 24, output: 8, rank: 2, embedding: true }, 1),
+        named("model.embed_tokens.lora_magnitude_vector", [8]),
+      ],
+      /uses DoRA on model\.embed_tokens, an embedding, which is not supported/,
+    ],
+    [
+      "adapted parameters of another shape",
+      { target_parameters: ["self_attn.sinks"] },
+      factors({ module: "model.layers.0.self_attn", input: 8, output: 8, rank: 2 }, 1),
+      /of model\.layers\.0\.self_attn are \[2, 8\] and \[8, 2\], which fit none of .*self_attn\.sinks in the base/,
+    ],
+    [
+      "rows of tokens in another dtype",
+      { trainable_token_indices: { embed_tokens: [1, 3] } },
+      [...good, named("model.embed_tokens.token_adapter.trainable_tokens_delta", [2, 8])],
+      /stores the rows of trained tokens as F32, and the base stores model\.embed_tokens\.weight as BF16/,
+    ],
+  ])("%s", async (_, config, tensors, message) => {
+    await expect(plan(await writeAdapter(tensors, config))).rejects.toThrow(message);
   });
 
   it("without its files, or with pickled weights", async () => {

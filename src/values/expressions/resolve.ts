@@ -132,15 +132,14 @@ export class Resolver {
   }
 
   #lowRank(delta: NonNullable<CheckpointTensor["lowRank"]>): LowRankTerm {
-    const { a, b, rank, scale, transposed, file } = delta;
+    const { a, b, lengths, file, ...form } = delta;
     return {
+      ...form,
       a: this.place({ ...a, file }),
       b: this.place({ ...b, file }),
-      rank,
+      ...(lengths ? { lengths: this.place({ ...lengths, file }) } : {}),
       input: a.shape[1] ?? 0,
       output: b.shape[0] ?? 0,
-      scale,
-      transposed,
     };
   }
 }

@@ -24,11 +24,17 @@ export function factorNames({
   return { a: nameOf("A"), b: nameOf("B") };
 }
 
-/** What the name of a factor says: its module, which of the two it is, and whether an embedding's; undefined for others. */
+const SIDES = { A: "a", B: "b", magnitude_vector: "magnitude" } as const;
+
+/** What the name of a factor says: its module, which one it is, and whether an embedding's; undefined for others. */
 export function factorOf(name: string) {
-  const found = /^(.*)\.lora_(embedding_)?([AB])(?:\.default)?(?:\.weight)?$/.exec(name);
+  const found = /^(.*)\.lora_(embedding_)?(A|B|magnitude_vector)(?:\.default)?(?:\.weight)?$/.exec(name);
   if (!found) return undefined;
-  return { module: found[1] ?? "", side: found[3] === "A" ? "a" : "b", isEmbedding: found[2] !== undefined } as const;
+  return {
+    module: found[1] ?? "",
+    side: SIDES[found[3] as keyof typeof SIDES],
+    isEmbedding: found[2] !== undefined,
+  } as const;
 }
 
 /**

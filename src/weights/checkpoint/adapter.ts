@@ -2,31 +2,26 @@
 // 4.1; rank-stabilised scale: Kalajdzievski, arXiv 2312.03732. File layout: PEFT's `save_pretrained`.
 
 import { join } from "node:path";
-import {
-  CheckpointError,
-  exists,
-  formatShape,
-  formatSome,
-  guardedPatterns,
-  isFloatDType,
-  readJsonObject,
-} from "../../core/index.js";
+import { CheckpointError, exists, formatShape, formatSome } from "../../core/index.js";
 import type { TensorInfo } from "../safetensors/header.js";
 import { openSafetensors, type SafetensorsFile } from "../safetensors/reader.js";
 import type { RemoteFolder } from "../safetensors/sharded.js";
+import type { LowRankForm } from "../streaming/program.js";
+import { changesOfParameters, TRANSPOSED_EXPERTS } from "./adapted-parameters.js";
+import { type AdapterConfig, formOfFactors, readAdapterConfig } from "./adapter-config.js";
 import { factorOf } from "./adapter-files.js";
+import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
+import { namesOfBase } from "./common-names.js";
 import { folderName } from "./locate.js";
 
 /** W + scale * (B A), or W + scale * (B A)^T where the base stores the weight as [in, out]. */
-export interface LowRankDelta {
-  /** [rank, in] */
+export interface LowRankDelta extends LowRankForm {
+  /** [rank, in]; of experts [experts * rank, in] */
   readonly a: TensorInfo;
-  /** [out, rank] */
+  /** [out, rank]; of experts [out, rank * experts] */
   readonly b: TensorInfo;
-  readonly rank: number;
-  readonly scale: number;
-  /** Whether the product is transposed before it is added (`fan_in_fan_out`, embeddings). */
-  readonly transposed: boolean;
+  /** Lengths of the sum's rows, [out]: `lora_magnitude_vector` of DoRA (arXiv 2402.09353). */
+  readonly lengths?: TensorInfo;
 }
 
 export interface Adapter {
@@ -39,35 +34,30 @@ export interface Adapter {
   readonly deltas: ReadonlyMap<string, LowRankDelta>;
   /** Tensors saved whole (`modules_to_save`, trained biases), by the name of the base's tensor they replace. */
   readonly replacements: ReadonlyMap<string, TensorInfo>;
+  /** Rows of embeddings saved whole (`trainable_token_indices`), by the name of the base's tensor. */
+  readonly rows: ReadonlyMap<string, SavedRows>;
 }
 
-interface AdapterConfig {
-  readonly file: string;
-  readonly trainedOn: string | undefined;
-  readonly rank: number;
-  readonly alpha: number;
-  readonly rankPattern: Readonly<Record<string, number>>;
-  readonly alphaPattern: Readonly<Record<string, number>>;
-  readonly rankStabilised: boolean;
-  readonly fanInFanOut: boolean;
+export interface SavedRows {
+  /** [rows, width] */
+  readonly tensor: TensorInfo;
+  /** The token of each row. */
+  readonly ids: readonly number[];
 }
+
+/** What an adapter is fitted to. */
+export type AdaptedBase = Pick<Checkpoint, "tensors" | "layerPrefix" | "tied" | "config">;
 
 export const ADAPTER_WEIGHTS = "adapter_model.safetensors";
-export const ADAPTER_CONFIG = "adapter_config.json";
 const PREFIX = "base_model.model.";
 
 /**
  * Opens an adapter and fits it to the tensors of its base.
- * @param base shapes of the base's tensors by name
  * @param remote files that are not on the disk
- * @throws CheckpointError if it is not a LoRA adapter, uses a variant that is not plain or rank-stabilised LoRA, or has
- *   a tensor that matches nothing in the base
+ * @throws CheckpointError if it is not a LoRA adapter, uses a variant that is not supported, or has a tensor that matches
+ *   nothing in the base
  */
-export async function openAdapter(
-  path: string,
-  base: ReadonlyMap<string, { readonly shape: readonly number[] }>,
-  remote?: RemoteFolder,
-): Promise<Adapter> {
+export async function openAdapter(path: string, base: AdaptedBase, remote?: RemoteFolder): Promise<Adapter> {
   const config = await readAdapterConfig(path);
   const weights = join(path, ADAPTER_WEIGHTS);
   const isRemote = remote?.names.has(ADAPTER_WEIGHTS) === true;
@@ -83,56 +73,168 @@ export async function openAdapter(
   return { path, name: folderName(path), file, trainedOn: config.trainedOn, ...fitToBase(file, config, base) };
 }
 
+/** What an adapter says about one module: its factors, and the lengths of DoRA. */
+interface ModuleFactors {
+  readonly module: string;
+  readonly a?: TensorInfo;
+  readonly b?: TensorInfo;
+  readonly magnitude?: TensorInfo;
+  readonly isEmbedding: boolean;
+}
+
+const TOKEN_ROWS = /\.token_adapter\.trainable_tokens_delta(\.default)?$/;
+
 function fitToBase(
   file: SafetensorsFile,
   config: AdapterConfig,
-  base: ReadonlyMap<string, { readonly shape: readonly number[] }>,
-): Pick<Adapter, "deltas" | "replacements"> {
-  const factors = new Map<string, { a?: TensorInfo; b?: TensorInfo; embedding: boolean }>();
-  const replacements = new Map<string, TensorInfo>();
-  const unused: string[] = [];
+  base: AdaptedBase,
+): Pick<Adapter, "deltas" | "replacements" | "rows"> {
+  const factors = new Map<string, ModuleFactors>();
+  const saved = new Map<string, TensorInfo>();
+  const tokens = new Map<string, TensorInfo>();
   for (const tensor of file.tensors) {
     const name = tensor.name.startsWith(PREFIX) ? tensor.name.slice(PREFIX.length) : tensor.name;
+    // The base's own weights, which PEFT keeps beside trained ones.
+    if (/\.original_module\./.test(name)) continue;
     const factor = factorOf(name);
     if (factor) {
-      const entry = factors.get(factor.module) ?? { embedding: factor.isEmbedding };
+      const entry = factors.get(factor.module) ?? { module: factor.module, isEmbedding: factor.isEmbedding };
       factors.set(factor.module, { ...entry, [factor.side]: tensor });
-      continue;
-    }
-    const target = name.replace(/\.modules_to_save(\.default)?(?=\.)/, "").replace(/\.base_layer(?=\.)/, "");
-    if (base.has(target)) replacements.set(target, tensor);
-    else unused.push(tensor.name);
+    } else if (TOKEN_ROWS.test(name)) tokens.set(name.replace(TOKEN_ROWS, ".weight"), tensor);
+    else saved.set(name.replace(/\.modules_to_save(\.default)?(?=\.)/, "").replace(/\.base_layer(?=\.)/, ""), tensor);
+  }
+  const modules = [...factors.values()].map((one) => ({ ...one, module: one.module.replace(/(\.base_layer)+$/, "") }));
+  const nameOf = namesOfBase([...modules.map(({ module }) => module), ...saved.keys(), ...tokens.keys()], base);
+  const replacements = new Map<string, TensorInfo>();
+  const unused: string[] = [];
+  for (const [name, tensor] of saved) {
+    const target = nameOf(name) ?? (base.tied && isHead(name) ? name : undefined);
+    if (target === undefined) unused.push(tensor.name);
+    else replacements.set(target, tensor);
   }
   if (unused.length > 0) {
     throw new CheckpointError(
-      `${file.path} has tensors that do not match the base: ${formatSome(unused)}. It may be an unsupported LoRA variant, such as DoRA. Merge the adapter in PEFT and pass the merged checkpoint.`,
+      `${file.path} has tensors that do not match the base: ${formatSome(unused)}. Check that it is the adapter's base; if it is, merge the adapter in PEFT and pass the merged checkpoint.`,
       { file: file.path, tensor: unused[0] ?? "" },
     );
   }
+  checkShapes(replacements, file, base);
+  const context: Context = {
+    config,
+    tensorOf: (name) => replacements.get(name) ?? base.tensors.get(name),
+    nameOf,
+    isTransposed: TRANSPOSED_EXPERTS.has(base.config.modelType),
+    file: file.path,
+  };
+  return {
+    deltas: new Map(modules.flatMap((module) => deltasOf(module, context))),
+    replacements,
+    rows: new Map([...tokens].map(([name, tensor]) => rowsOf(name, tensor, context))),
+  };
+}
+
+const isHead = (name: string) => /(^|\.)lm_head\.weight$/.test(name);
+
+/** Tensors saved whole have the shapes of the base's, but for the rows of a vocabulary that was enlarged before training. */
+function checkShapes(replacements: ReadonlyMap<string, TensorInfo>, file: SafetensorsFile, base: AdaptedBase): void {
+  const rowsOfVocabulary = new Map<number, string>();
+  for (const [name, { part, shape }] of base.tensors) {
+    if (part !== "embed_tokens" && part !== "lm_head") continue;
+    const rows = (replacements.get(name)?.shape ?? shape)[0] ?? 0;
+    if (shape.length === 2 && !rowsOfVocabulary.has(rows)) rowsOfVocabulary.set(rows, name);
+  }
   for (const [target, tensor] of replacements) {
-    const shape = base.get(target)?.shape ?? [];
-    if (formatShape(shape) !== formatShape(tensor.shape)) {
-      throw new CheckpointError(
-        `${file.path}: ${tensor.name} is ${formatShape(tensor.shape)}, but ${target} of the base is ${formatShape(shape)}`,
-        { file: file.path, tensor: target, expected: formatShape(shape), actual: formatShape(tensor.shape) },
-      );
-    }
+    const like = base.tensors.get(target) ?? [...base.tensors.values()].find(({ part }) => part === "embed_tokens");
+    const shape = like?.shape ?? [];
+    const isVocabulary = like?.part === "embed_tokens" || like?.part === "lm_head";
+    const isEnlarged = isVocabulary && tensor.shape.length === 2 && tensor.shape[1] === shape[1];
+    if (formatShape(shape) === formatShape(tensor.shape) || (isEnlarged && rowsOfVocabulary.size === 1)) continue;
+    const others = [...rowsOfVocabulary].find(([rows]) => rows !== tensor.shape[0])?.[1];
+    const why =
+      isEnlarged && others !== undefined
+        ? `; the vocabulary was enlarged before training, and the adapter has no rows for ${others}. Save it in PEFT with save_embedding_layers=True`
+        : "";
+    throw new CheckpointError(
+      `${file.path}: ${tensor.name} is ${formatShape(tensor.shape)}, but ${target} of the base is ${formatShape(shape)}${why}`,
+      { file: file.path, tensor: target, expected: formatShape(shape), actual: formatShape(tensor.shape) },
+    );
   }
-  const deltas = new Map<string, LowRankDelta>();
-  for (const [module, { a, b, embedding }] of factors) {
-    const target = `${module}.weight`;
-    const shape = base.get(target)?.shape;
-    const where = { file: file.path, tensor: target };
-    if (!a || !b) throw new CheckpointError(`${file.path} has only one of the two factors of ${module}`, where);
-    if (!shape) {
-      throw new CheckpointError(
-        `${file.path} adapts ${module}, which the base does not have; is it the adapter's base?`,
-        where,
-      );
-    }
-    deltas.set(target, lowRank(module, a, b, shape, embedding || config.fanInFanOut, config, where));
+}
+
+interface Context {
+  readonly config: AdapterConfig;
+  /** The base's tensors, those saved whole as the adapter has them. */
+  readonly tensorOf: (name: string) => Pick<CheckpointTensor, "shape" | "dtype" | "blocks"> | undefined;
+  readonly nameOf: (name: string) => string | undefined;
+  readonly isTransposed: boolean;
+  readonly file: string;
+}
+
+/** The changes of a module, by the names of the base's tensors. */
+function deltasOf(factors: ModuleFactors, context: Context): [string, LowRankDelta][] {
+  const { config, tensorOf, nameOf, file } = context;
+  const { module, a, b, magnitude, isEmbedding } = factors;
+  const where = { file, tensor: `${module}.weight` };
+  if (!a || !b) throw new CheckpointError(`${file} has only one of the two factors of ${module}`, where);
+  const target = nameOf(where.tensor);
+  if (target === undefined) {
+    const { targetParameters } = config;
+    const shapeOf = (name: string) => tensorOf(name)?.shape ?? [];
+    const formOf = (name: string, count: number) => formOfFactors(name, a, b, count, config, where);
+    const changes = changesOfParameters({ ...context, module, a, b, targetParameters, shapeOf, formOf });
+    if (changes.length > 0) return changes;
+    throw new CheckpointError(
+      `${file} adapts ${module}, which the base does not have; is it the adapter's base?`,
+      where,
+    );
   }
-  return { deltas, replacements };
+  const transposed = isEmbedding || config.fanInFanOut;
+  const delta = lowRank(module, a, b, tensorOf(target)?.shape ?? [], transposed, config, where);
+  if (config.isDora !== (magnitude !== undefined)) {
+    const has = magnitude ? "a" : "no";
+    throw new CheckpointError(
+      `${file} has ${has} lora_magnitude_vector for ${module}, but use_dora is ${config.isDora} in ${config.file}; correct use_dora, or save the adapter in PEFT again`,
+      { ...where, field: "use_dora" },
+    );
+  }
+  if (!magnitude) return [[target, delta]];
+  if (transposed) {
+    const what = isEmbedding ? "an embedding" : "a matrix stored as [in, out]";
+    throw new CheckpointError(
+      `${file} uses DoRA on ${module}, ${what}, which is not supported. Merge the adapter in PEFT and pass the merged checkpoint.`,
+      where,
+    );
+  }
+  if (magnitude.shape.length !== 1 || magnitude.shape[0] !== b.shape[0]) {
+    throw new CheckpointError(
+      `${file}: ${magnitude.name} is ${formatShape(magnitude.shape)}, but ${target} has ${b.shape[0]} rows`,
+      { ...where, expected: formatShape([b.shape[0] ?? 0]), actual: formatShape(magnitude.shape) },
+    );
+  }
+  return [[target, { ...delta, lengths: magnitude }]];
+}
+
+/** The rows of trained tokens. */
+function rowsOf(name: string, tensor: TensorInfo, context: Context): [string, SavedRows] {
+  const { config, tensorOf, nameOf, file } = context;
+  const target = nameOf(name) ?? name;
+  const where = { file, tensor: name, field: "trainable_token_indices" };
+  const [, ids = []] = Object.entries(config.tokens).find(([end]) => `.${name}`.endsWith(`.${end}.weight`)) ?? [];
+  const { shape, dtype, blocks } = tensorOf(target) ?? { shape: [], dtype: tensor.dtype };
+  const isThere = (id: number) => Number.isSafeInteger(id) && id >= 0 && id < (shape[0] ?? 0);
+  if (tensor.shape[0] !== ids.length || tensor.shape[1] !== shape[1] || !ids.every(isThere)) {
+    throw new CheckpointError(
+      `${file}: ${tensor.name} is ${formatShape(tensor.shape)} for ${ids.length} trainable_token_indices, which do not fit ${name} ${formatShape(shape)} of the base`,
+      where,
+    );
+  }
+  if (tensor.dtype !== dtype || blocks !== undefined) {
+    throw new CheckpointError(
+      `${file} stores the rows of trained tokens as ${tensor.dtype}, and the base stores ${target} as ${blocks ?? dtype}; merge the adapter in PEFT and pass the merged checkpoint`,
+      where,
+    );
+  }
+  return [target, { tensor, ids }];
 }
 
 function lowRank(
@@ -144,152 +246,13 @@ function lowRank(
   config: AdapterConfig,
   where: { file: string; tensor: string },
 ): LowRankDelta {
-  const rank = a.shape[0] ?? 0;
-  const declared = patternValue(config.rankPattern, module, config) ?? config.rank;
   const [out, input] = transposed ? [shape[1], shape[0]] : [shape[0], shape[1]];
   const fits = shape.length === 2 && a.shape.length === 2 && b.shape.length === 2;
-  if (!fits || a.shape[1] !== input || b.shape[0] !== out || b.shape[1] !== rank || rank === 0) {
+  if (!fits || a.shape[1] !== input || b.shape[0] !== out || b.shape[1] !== a.shape[0]) {
     throw new CheckpointError(
       `${where.file}: the factors of ${module} are ${formatShape(a.shape)} and ${formatShape(b.shape)}, which do not fit its weight ${formatShape(shape)}; is it the adapter's base?`,
       { ...where, expected: formatShape(shape) },
     );
   }
-  if (!isFloatDType(a.dtype) || a.dtype !== b.dtype || a.dtype === "F64") {
-    throw new CheckpointError(
-      `${where.file}: the factors of ${module} are ${a.dtype} and ${b.dtype}; both must be F32, F16 or BF16`,
-      where,
-    );
-  }
-  if (declared !== rank) {
-    throw new CheckpointError(
-      `${where.file}: the factors of ${module} have rank ${rank}, but ${config.file} says ${declared}, so its scale is unclear; correct r or rank_pattern`,
-      { ...where, field: "r", expected: String(declared), actual: String(rank) },
-    );
-  }
-  const alpha = patternValue(config.alphaPattern, module, config) ?? config.alpha;
-  const scale = alpha / (config.rankStabilised ? Math.sqrt(rank) : rank);
-  if (!Number.isFinite(Math.fround(scale))) {
-    throw new CheckpointError(
-      `${config.file}: lora_alpha ${alpha} makes a scale for ${module} that float32 cannot hold. Correct lora_alpha or alpha_pattern.`,
-      { file: config.file, field: "lora_alpha", actual: String(alpha) },
-    );
-  }
-  return { a, b, rank, scale, transposed };
-}
-
-/** The value of the first pattern that matches the end of a module's name, as PEFT's `get_pattern_key` chooses it. */
-function patternValue(
-  patterns: Readonly<Record<string, number>>,
-  module: string,
-  config: AdapterConfig,
-): number | undefined {
-  for (const [key, value] of Object.entries(patterns)) {
-    try {
-      if (matchesEnd(key, module)) return value;
-    } catch {
-      throw new CheckpointError(
-        `${config.file}: the pattern ${JSON.stringify(key)} is not supported. Merge the adapter in PEFT and pass the merged checkpoint.`,
-        { file: config.file, field: "rank_pattern, alpha_pattern", actual: key },
-      );
-    }
-  }
-  return undefined;
-}
-
-/** A pattern is tried on every module, each name of some fifty characters. */
-const MATCH_SECONDS = 1;
-
-/** Python's `re.match(rf"(.*\.)?({key})$", name)`; throws if the pattern cannot be read, or takes too long. */
-function matchesEnd(key: string, name: string): boolean {
-  // JavaScript reads \A, \Z and {,n} as well, but not as Python does.
-  if (/\\[AZ]|\{,/.test(key)) throw new SyntaxError("not a pattern of both languages");
-  const pattern = `^(?:.*\\.)?(?:${key})$`;
-  // A pattern without these cannot backtrack, so it skips the guarded process, which starts slowly.
-  return /[*+?{|]/.test(key)
-    ? guardedPatterns("test", [pattern, "", name], MATCH_SECONDS)
-    : new RegExp(pattern).test(name);
-}
-
-/** Fields of adapter_config.json whose arithmetic is not supported; rejected unless empty or false. */
-const UNSUPPORTED: Readonly<Record<string, string>> = {
-  use_dora: "DoRA",
-  layer_replication: "layer replication",
-  trainable_token_indices: "trainable token indices",
-  target_parameters: "adapted parameters (target_parameters)",
-  use_qalora: "QALoRA",
-  use_bdlora: "block-diagonal LoRA",
-  alora_invocation_tokens: "activated LoRA",
-  lora_bias: "a bias on the second factor (lora_bias)",
-  monteclora_config: "MonteCLoRA",
-  velora_config: "VeLoRA",
-  arrow_config: "Arrow routing",
-  kasa_config: "KaSA",
-};
-
-const CHANGES_BASE = /^(pissa|olora|corda|loftq|lora_ga)/i;
-
-async function readAdapterConfig(path: string): Promise<AdapterConfig> {
-  const file = join(path, ADAPTER_CONFIG);
-  if (!(await exists(file))) {
-    throw new CheckpointError(
-      `${path} has no ${ADAPTER_CONFIG}; give the folder of a PEFT LoRA adapter after the '+'`,
-      {
-        file: path,
-      },
-    );
-  }
-  const json = await readJsonObject(file);
-  if (json.peft_type !== "LORA") {
-    throw new CheckpointError(
-      `${file}: peft_type is ${JSON.stringify(json.peft_type ?? null)}; only LORA adapters can be added`,
-      {
-        file,
-        field: "peft_type",
-        expected: "LORA",
-        actual: String(json.peft_type),
-      },
-    );
-  }
-  for (const [field, name] of Object.entries(UNSUPPORTED)) {
-    const value = json[field];
-    const empty =
-      value === undefined || value === null || value === false || (Array.isArray(value) && value.length === 0);
-    if (!empty) {
-      throw new CheckpointError(
-        `${file} uses ${name}, which is not supported; merge the adapter in PEFT and give the merged checkpoint`,
-        { file, field },
-      );
-    }
-  }
-  // PEFT subtracts the initial factors of these from the base on load, so W is no longer the base's.
-  if (typeof json.init_lora_weights === "string" && CHANGES_BASE.test(json.init_lora_weights)) {
-    throw new CheckpointError(
-      `${file}: init_lora_weights is ${JSON.stringify(json.init_lora_weights)}, which changes the base's weights too; merge the adapter in PEFT and give the merged checkpoint, or save it with path_initial_model_for_weight_conversion`,
-      { file, field: "init_lora_weights", actual: json.init_lora_weights },
-    );
-  }
-  const number = (field: string, value: unknown): number => {
-    if (typeof value === "number" && Number.isFinite(value) && value > 0) return value;
-    throw new CheckpointError(`${file}: ${field} is ${JSON.stringify(value ?? null)}, not a positive number`, {
-      file,
-      field,
-    });
-  };
-  const pattern = (field: string): Record<string, number> => {
-    const value = json[field] ?? {};
-    if (typeof value !== "object" || Array.isArray(value)) {
-      throw new CheckpointError(`${file}: ${field} is not an object`, { file, field });
-    }
-    return Object.fromEntries(Object.entries(value as object).map(([key, n]) => [key, number(`${field}.${key}`, n)]));
-  };
-  return {
-    file,
-    trainedOn: typeof json.base_model_name_or_path === "string" ? json.base_model_name_or_path : undefined,
-    rank: number("r", json.r),
-    alpha: number("lora_alpha", json.lora_alpha),
-    rankPattern: pattern("rank_pattern"),
-    alphaPattern: pattern("alpha_pattern"),
-    rankStabilised: json.use_rslora === true,
-    fanInFanOut: json.fan_in_fan_out === true,
-  };
+  return { a, b, ...formOfFactors(module, a, b, 1, config, where), transposed };
 }

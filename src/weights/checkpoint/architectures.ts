@@ -353,6 +353,11 @@ const ARCHITECTURES: readonly Family[] = [
   },
 ];
 
+/** What families write before the list of their layers. */
+export const STEMS: readonly string[] = [
+  ...new Set([...DECODER_STEMS, ...ARCHITECTURES.flatMap(({ stems = [] }) => stems)]),
+];
+
 export function findArchitecture(modelType: string): Architecture | undefined {
   const family = ARCHITECTURES.find(({ modelTypes }) => modelTypes.includes(modelType));
   return family && { ...DECODER, ...family };

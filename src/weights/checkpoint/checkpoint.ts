@@ -15,8 +15,8 @@ import type { StoredBlocks } from "../kernels/encodings.js";
 import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
 import { openShards } from "../safetensors/sharded.js";
 import type { Pursuit } from "../streaming/pursuit.js";
-import { type Adapter, type LowRankDelta, openAdapter } from "./adapter.js";
-import { type CheckpointConfig, readConfig, untied } from "./config.js";
+import { type AdaptedBase, type Adapter, type LowRankDelta, openAdapter, type SavedRows } from "./adapter.js";
+import { type CheckpointConfig, readConfig, untied, withVocabulary } from "./config.js";
 import { isGgufFile, openGguf } from "./gguf-source.js";
 import type { HubAccess } from "./hub-source.js";
 import { folderName, locateOrFetch, type RemoteLocation } from "./locate.js";
@@ -140,18 +140,20 @@ export async function openCheckpoint(
   for (const tensor of stored) {
     tensors.set(tensor.name, { ...tensor, ...(placement.places.get(tensor.name) as Place) });
   }
-  const head = await headOf(tensors, stated, placement.tiedByDefault);
-  if (head.note !== undefined) notes.push(head.note);
-  const facts = withStoredFacts(head.isUntied ? untied(stated) : stated, tensors);
+  const storedHead = await headOf(tensors, stated, placement.tiedByDefault);
+  const { revision, adapterRevision } = location;
+  const name = folderName(folder);
+  const { layerPrefix } = placement;
+  const adapter = await openAdapterOf(location, { tensors, layerPrefix, tied: storedHead.isTied, config: stated });
+  const rows = adapter && applyAdapter(tensors, adapter);
+  // An adapter of a tied model can save a head, too.
+  const head = adapter && storedHead.isTied ? await headOf(tensors, stated, placement.tiedByDefault) : storedHead;
+  for (const note of new Set([storedHead.note, head.note])) if (note !== undefined) notes.push(note);
+  if (adapter) notes.push(...adapterNotes(adapter, tensors, placement.layers, name, rows));
+  const shaped = rows === undefined ? stated : withVocabulary(stated, rows);
+  const facts = withStoredFacts(head.isUntied ? untied(shaped) : shaped, tensors);
   notes.push(...facts.notes);
   const config = { ...facts.config, layers: stated.layers ?? placement.layers };
-  const { revision, adapterRevision } = location;
-  const adapter = await openAdapterOf(location, tensors);
-  const name = folderName(folder);
-  if (adapter) {
-    applyAdapter(tensors, adapter);
-    notes.push(...adapterNotes(adapter, tensors, placement.layers, name));
-  }
   const allFiles = adapter ? [...files, adapter.file] : files;
   const remoteBytes = allFiles.reduce((sum, file) => sum + (file.remote ? file.bytes : 0), 0);
   if (remoteBytes > 0 && options.hub?.fetch === "headers") {
@@ -166,7 +168,7 @@ export async function openCheckpoint(
     architecture: placement.architecture,
     layers: placement.layers,
     ...(placement.withoutLayers === undefined ? {} : { withoutLayers: placement.withoutLayers }),
-    layerPrefix: placement.layerPrefix,
+    layerPrefix,
     tied: head.isTied,
     tensors,
     files: allFiles,
@@ -183,10 +185,10 @@ export async function openCheckpoint(
 
 async function openAdapterOf(
   { adapter: folder, remoteAdapter, adapterRevision }: RemoteLocation,
-  tensors: ReadonlyMap<string, CheckpointTensor>,
+  base: AdaptedBase,
 ): Promise<Adapter | undefined> {
   if (folder === undefined) return undefined;
-  const adapter = await openAdapter(folder, tensors, remoteAdapter);
+  const adapter = await openAdapter(folder, base, remoteAdapter);
   // A snapshot's folder is named by its commit.
   return adapterRevision === undefined ? adapter : { ...adapter, name: folderName(folder) };
 }
@@ -232,15 +234,47 @@ async function hasSameBytes(a: CheckpointTensor, b: CheckpointTensor): Promise<b
   return true;
 }
 
-function applyAdapter(tensors: Map<string, CheckpointTensor>, adapter: Adapter): void {
+/** Puts an adapter's changes on the tensors of its base; returns the rows of the vocabulary if it enlarged it. */
+function applyAdapter(tensors: Map<string, CheckpointTensor>, adapter: Adapter): number | undefined {
+  const { file } = adapter;
+  let rows: number | undefined;
   for (const [name, replacement] of adapter.replacements) {
+    const tensor = tensors.get(name) ?? { layer: null, part: "lm_head" };
+    if (tensor.part === "embed_tokens" && "shape" in tensor && tensor.shape[0] !== replacement.shape[0]) {
+      rows = replacement.shape[0];
+    }
+    tensors.set(name, { ...tensor, ...replacement, name, file });
+  }
+  for (const [name, saved] of adapter.rows) {
     const tensor = tensors.get(name);
-    if (tensor) tensors.set(name, { ...tensor, ...replacement, name, file: adapter.file });
+    if (tensor) tensors.set(name, withRows(tensor, saved, file));
   }
   for (const [name, delta] of adapter.deltas) {
     const tensor = tensors.get(name);
-    if (tensor) tensors.set(name, { ...tensor, lowRank: { ...delta, file: adapter.file } });
+    if (tensor) tensors.set(name, { ...tensor, lowRank: { ...delta, file } });
   }
+  return rows;
+}
+
+/** A tensor with some rows of another in the place of its own. */
+function withRows(
+  tensor: CheckpointTensor,
+  { tensor: saved, ids }: SavedRows,
+  file: SafetensorsFile,
+): CheckpointTensor {
+  const count = tensor.shape[0] ?? 0;
+  const own = {
+    parts: [tensor],
+    part: new Uint8Array(count),
+    row: Int32Array.from({ length: count }, (_, row) => row),
+  };
+  const { parts, part, row, ...others } = tensor.gathered ?? own;
+  const gathered = { ...others, parts: [...parts, { ...saved, file }], part: part.slice(), row: row.slice() };
+  for (const [index, id] of ids.entries()) {
+    gathered.part[id] = parts.length;
+    gathered.row[id] = index;
+  }
+  return { ...tensor, gathered };
 }
 
 /** Signs that an adapter was trained on another base, although all shapes match. */
@@ -249,8 +283,10 @@ function adapterNotes(
   tensors: ReadonlyMap<string, CheckpointTensor>,
   layers: number,
   base: string,
+  rows: number | undefined,
 ): string[] {
   const notes: string[] = [];
+  if (rows !== undefined) notes.push(`the adapter ${adapter.name} changes the vocabulary of ${base} to ${rows} rows`);
   const { trainedOn } = adapter;
   if (trainedOn && basename(trainedOn) !== basename(base)) {
     notes.push(

@@ -2,8 +2,11 @@
 // wrapper and its text model, the names of transformers 4 and 5, experts in one tensor or in many, a tied and an untied head.
 
 import { formatSome, plural } from "../../core/index.js";
+import { deltaOfExpert } from "./adapted-parameters.js";
+import { STEMS } from "./architectures.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { untied } from "./config.js";
+import { type Place, placeBelow, stemOf } from "./placement.js";
 
 export interface CommonNames {
   /** The checkpoints, renamed where their names differed. */
@@ -63,24 +66,39 @@ function layoutOf(checkpoints: readonly Checkpoint[]): Checkpoint | undefined {
   );
 }
 
-/** The text before the name of the list of layers. */
-const stemOf = (layerPrefix: string) => /^(.*\.)?[^.]+\.$/.exec(layerPrefix)?.[1] ?? "";
-
 /**
- * What a tensor is, whatever its checkpoint calls it: its name below the decoder's stem, or beside it.
- * Names that would become equal are kept.
+ * How a base names what another, such as an adapter, calls by these names: its tensors, by their names there.
+ * @param names those of a part of the model, by which the stem of its layers is known
  */
-function keysOf({ tensors, layerPrefix }: Checkpoint): Map<string, string> {
+export function namesOfBase(
+  names: readonly string[],
+  base: Pick<Checkpoint, "tensors" | "layerPrefix">,
+): (name: string) => string | undefined {
+  const list = base.layerPrefix.slice(stemOf(base.layerPrefix).length);
+  const layerPrefix =
+    STEMS.map((stem) => stem + list).find((prefix) => names.some((name) => name.startsWith(prefix))) ??
+    base.layerPrefix;
+  const byKey = new Map([...keysOf(base)].map(([name, key]) => [key, name]));
+  return (name) =>
+    base.tensors.has(name) ? name : byKey.get(keyOf({ ...placeBelow(name, layerPrefix), name }, stemOf(layerPrefix)));
+}
+
+type Named = Place & { readonly name: string };
+
+/** What each tensor is, whatever its checkpoint calls it. Names that would become equal are kept. */
+function keysOf({ tensors, layerPrefix }: Pick<Checkpoint, "tensors" | "layerPrefix">): Map<string, string> {
   const stem = stemOf(layerPrefix);
-  const keys = new Map<string, string>();
-  for (const { name, layer, part } of tensors.values()) {
-    const inStem = stem !== "" && name.startsWith(stem);
-    if (layer !== null || inStem) keys.set(name, `decoder ${sameExperts(name.slice(stem.length))}`);
-    else if (part === "lm_head") keys.set(name, `head ${name.slice(name.lastIndexOf(".") + 1)}`);
-    else if (stem === "" && BESIDE_STEM.test(name)) keys.set(name, `decoder ${name}`);
-    else keys.set(name, name.replace(/^model\./, ""));
-  }
+  const keys = new Map([...tensors].map(([name, tensor]) => [name, keyOf(tensor, stem)]));
   return new Set(keys.values()).size === keys.size ? keys : new Map([...tensors.keys()].map((name) => [name, name]));
+}
+
+/** What a tensor is: its name below the decoder's stem, or beside it. */
+function keyOf({ name, layer, part }: Named, stem: string): string {
+  const inStem = stem !== "" && name.startsWith(stem) && part !== "vision";
+  if (layer !== null || inStem) return `decoder ${sameExperts(name.slice(stem.length))}`;
+  if (part === "lm_head") return `head ${name.slice(name.lastIndexOf(".") + 1)}`;
+  if (stem === "" && BESIDE_STEM.test(name)) return `decoder ${name}`;
+  return name.replace(/^model\./, "").replace("vision_tower.vision_model.", "vision_tower.");
 }
 
 /** Modules of a decoder whose names have no stem. */
@@ -138,7 +156,7 @@ function split(checkpoint: Checkpoint): Checkpoint {
   for (const [name, tensor] of checkpoint.tensors) {
     const [, experts, projection] = FUSED.exec(name) ?? [];
     const [count = 0, rows = 0, width = 0] = tensor.shape;
-    if (experts === undefined || tensor.shape.length !== 3 || tensor.lowRank || tensor.gathered)
+    if (experts === undefined || tensor.shape.length !== 3 || tensor.lowRank?.transposed || tensor.gathered)
       tensors.set(name, tensor);
     else {
       const halves = projection === "down_proj" ? (["down_proj"] as const) : (["gate_proj", "up_proj"] as const);
@@ -148,7 +166,8 @@ function split(checkpoint: Checkpoint): Checkpoint {
           const own = `${experts}.${expert}.${part}.weight`;
           const offset = tensor.offset + (expert * halves.length + half) * bytes;
           const shape = [rows / halves.length, width];
-          tensors.set(own, { ...tensor, name: own, part, shape, bytes, offset });
+          const lowRank = tensor.lowRank && deltaOfExpert(tensor.lowRank, expert, half, halves.length);
+          tensors.set(own, { ...tensor, name: own, part, shape, bytes, offset, ...(lowRank ? { lowRank } : {}) });
         }
       }
     }

@@ -125,6 +125,13 @@ export function untied(config: CheckpointConfig): CheckpointConfig {
   return { ...edited(config, edit), tied: false };
 }
 
+/** A configuration with another number of rows of the vocabulary. */
+export function withVocabulary(config: CheckpointConfig, rows: number): CheckpointConfig {
+  const edit = (json: Json) =>
+    mapTowers(json, (key, value) => (key === "vocab_size" && value === config.vocabularySize ? rows : value));
+  return { ...edited(config, edit), vocabularySize: rows };
+}
+
 // Far above any model; a hostile number must not size an allocation.
 const MAX_LAYERS = 10_000;
 

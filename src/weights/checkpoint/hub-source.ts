@@ -18,7 +18,8 @@ import {
 } from "../../hub/index.js";
 import { type RemoteFile, readHeader, type SafetensorsFile } from "../safetensors/reader.js";
 import { INDEX_FILE, openShards, type RemoteFolder } from "../safetensors/sharded.js";
-import { ADAPTER_CONFIG, ADAPTER_WEIGHTS } from "./adapter.js";
+import { ADAPTER_WEIGHTS } from "./adapter.js";
+import { ADAPTER_CONFIG } from "./adapter-config.js";
 
 /** Leave to ask the hub for sources that are not on this machine. */
 export interface HubAccess {

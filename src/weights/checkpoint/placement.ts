@@ -79,6 +79,9 @@ function findKnownRule(
   return undefined;
 }
 
+/** The text before the name of the list of layers. */
+export const stemOf = (layerPrefix: string) => /^(.*\.)?[^.]+\.$/.exec(layerPrefix)?.[1] ?? "";
+
 /** Numbers in names, by the text before them. */
 function numbersAfter(names: readonly string[]): Map<string, Set<number>> {
   const numbers = new Map<string, Set<number>>();
@@ -125,7 +128,7 @@ function findGenericRule(names: readonly string[], config: CheckpointConfig): Ru
     const inLayers = names.filter((name) => name.startsWith(prefix));
     const modules = inLayers.map((name) => moduleName(name.slice(prefix.length).replace(/^\d+\./, "")));
     const norms = new Set(modules.filter((module) => /norm|(^|[._])ln/i.test(module)));
-    return { prefix, layers, norms, stem: /^(.*\.)?[^.]+\.$/.exec(prefix)?.[1] ?? "" };
+    return { prefix, layers, norms, stem: stemOf(prefix) };
   }
   if (prefix !== undefined) return `its tensors count layers in more than one place (${formatSome(candidates)})`;
   if (config.layers === undefined) return "its tensors count no layers";
@@ -162,6 +165,11 @@ function place(name: string, rule: Rule): Place {
     }
   }
   return { layer: null, part: outsidePart(name, stem, architecture) };
+}
+
+/** The place of a tensor in a model whose layers are counted after a prefix. */
+export function placeBelow(name: string, prefix: string): Place {
+  return place(name, { prefix, stem: stemOf(prefix), layers: 0 });
 }
 
 /** A tensor's name without `.weight` or `.bias`, experts' numbers replaced by `*`. */

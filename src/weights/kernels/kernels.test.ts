@@ -189,6 +189,35 @@ test("a low-rank product equals the plain reference, bit for bit", () => {
   );
 });
 
+test("rows are scaled to lengths, those of whole numbers exactly", () => {
+  const matrices = fc
+    .tuple(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 37 }))
+    .chain(([rows, columns]) => {
+      const values = fc.array(fc.integer({ min: -9, max: 9 }), {
+        minLength: rows * columns,
+        maxLength: rows * columns,
+      });
+      return fc.tuple(fc.constant([rows, columns] as const), values);
+    });
+  fc.assert(
+    fc.property(matrices, ([[rows, columns], values]) => {
+      const kernels = new Kernels();
+      const [at, lengthsAt] = [kernels.allocate(4 * values.length), kernels.allocate(4 * rows)];
+      kernels.floats(at, values.length).set(values);
+      const lengths = Float32Array.from({ length: rows }, (_, row) => row + 0.5);
+      kernels.floats(lengthsAt, rows).set(lengths);
+      kernels.wasm.setLengths(at, lengthsAt, rows, columns);
+      const wanted = values.map((x, i) => {
+        const row = Math.floor(i / columns);
+        const norm = Math.sqrt(values.slice(row * columns, (row + 1) * columns).reduce((sum, y) => sum + y * y, 0));
+        return Math.fround(x * Math.fround((lengths[row] as number) / Math.fround(norm)));
+      });
+      expect([...kernels.floats(at, values.length)]).toEqual(wanted);
+    }),
+    { numRuns: 100 },
+  );
+});
+
 describe("products of matrices", () => {
   const sides = fc.tuple(
     ...([1, 1, 1].map(() => fc.integer({ min: 1, max: 14 })) as [

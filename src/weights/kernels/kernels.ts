@@ -32,6 +32,7 @@ interface Exports
     rank: number,
     scale: number,
   ): void;
+  setLengths(acc: number, lengths: number, rows: number, columns: number): void;
   addDots(c: number, a: number, b: number, m: number, n: number, k: number): void;
   addRows(c: number, a: number, b: number, m: number, n: number, k: number): void;
   widen(src: number, dst: number, rows: number, columns: number, stride: number): void;

@@ -98,7 +98,8 @@ function largestBlock(program: Program): Sizes {
         largest.window = Math.max(largest.window, Math.ceil(length * bytesPerValue(dtype)));
         if (!lowRank) continue;
         const rows = Math.ceil(block / evaluation.columns);
-        largest.left = Math.max(largest.left, rows * lowRank.rank);
+        const { rank, experts = { count: 1 } } = lowRank;
+        largest.left = Math.max(largest.left, rows * (lowRank.lengths ? rank + 1 : rank), rank * experts.count);
         largest.right = Math.max(largest.right, lowRank.rank * evaluation.columns);
       }
     }

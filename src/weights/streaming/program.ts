@@ -26,18 +26,27 @@ export interface Stored {
   readonly dtype: StoredType;
 }
 
-/** A low-rank product added to stored values: W + scale * (B A), transposed first where `transposed`. */
-export interface LowRankTerm {
-  /** [rank, in] */
-  readonly a: Stored;
-  /** [out, rank] */
-  readonly b: Stored;
+/** What the numbers of a low-rank product are multiplied to. */
+export interface LowRankForm {
   readonly rank: number;
+  readonly scale: number;
+  /** Whether the product is transposed before it is added (`fan_in_fan_out`, embeddings). */
+  readonly transposed: boolean;
+  /** Factors of several matrices in one, as PEFT stores those of experts: of how many, and which is the first here. */
+  readonly experts?: { readonly count: number; readonly first: number };
+}
+
+/** A low-rank product added to stored values: W + scale * (B A), transposed first where `transposed`. */
+export interface LowRankTerm extends LowRankForm {
+  /** [rank, in]; of experts, one below the other */
+  readonly a: Stored;
+  /** [out, rank]; of experts, [out, rank, experts] */
+  readonly b: Stored;
+  /** Lengths that the sum's rows are scaled to, [out] (DoRA). */
+  readonly lengths?: Stored;
   /** Length of a row of `a` and number of rows of `b`. */
   readonly input: number;
   readonly output: number;
-  readonly scale: number;
-  readonly transposed: boolean;
 }
 
 /** A stored tensor's values, times a weight. */
@@ -99,12 +108,24 @@ export function partOf(evaluation: Evaluation, index: number, count: number): Ev
   const cut = ({ terms, divisor }: Combination): Combination => ({
     divisor,
     terms: terms.map((term) => {
-      if (isStored(term)) return { ...term, offset: term.offset + index * elements * bytesPerValue(term.dtype) };
+      if (isStored(term)) {
+        const { lowRank } = term;
+        const offset = term.offset + index * elements * bytesPerValue(term.dtype);
+        return { ...term, offset, ...(lowRank ? { lowRank: matrixOf(lowRank, index) } : {}) };
+      }
       const { operation, weight } = term;
       return { weight, operation: mapValues(operation, cut) };
     }),
   });
   return { ...evaluation, ...cut(evaluation), elements, first: index * elements };
+}
+
+/** The product from one of several matrices on. */
+function matrixOf(lowRank: LowRankTerm, index: number): LowRankTerm {
+  const { a, rank, input, experts } = lowRank;
+  if (!experts) return lowRank;
+  const offset = a.offset + index * rank * input * bytesPerValue(a.dtype);
+  return { ...lowRank, a: { ...a, offset }, experts: { ...experts, first: experts.first + index } };
 }
 
 /** The same operation over other values. */
@@ -470,7 +491,8 @@ function passesOf(job: Job): number {
 
 function factorBytes({ lowRank }: StoredTerm): number {
   if (!lowRank) return 0;
-  return (lowRank.input + lowRank.output) * lowRank.rank * bytesPerValue(lowRank.a.dtype);
+  const { input, output, rank, experts = { count: 1 } } = lowRank;
+  return (input + output) * rank * experts.count * bytesPerValue(lowRank.a.dtype);
 }
 
 /** The dtype a stored value is computed in. */

@@ -6,6 +6,7 @@ import {
   type Evaluation,
   evaluationsOf,
   type Job,
+  type LowRankTerm,
   type Piece,
   type Program,
   type Stored,
@@ -81,9 +82,7 @@ function termRanges(
 ): ByteRange[] {
   return storedTerms(evaluation).flatMap((term) => {
     const { gathered, lowRank } = term;
-    const factors = lowRank
-      ? [whole(lowRank.a, lowRank.input, lowRank.rank), whole(lowRank.b, lowRank.output, lowRank.rank)]
-      : [];
+    const factors = lowRank ? factorRanges(lowRank, evaluation) : [];
     if (!gathered) return [elements(term), ...factors];
     const bytesPerRow = evaluation.columns * bytesPerValue(term.dtype);
     const rows: ByteRange[] = [];
@@ -95,6 +94,13 @@ function termRanges(
     }
     return [...rows, ...factors];
   });
+}
+
+function factorRanges(lowRank: LowRankTerm, { elements, columns }: Evaluation): ByteRange[] {
+  const { a, b, lengths, input, output, rank, transposed, experts = { count: 1 } } = lowRank;
+  const matrices = elements / columns / (transposed ? input : output);
+  const factors = [whole(a, input, rank * matrices), whole(b, rank * experts.count, output)];
+  return lengths ? [...factors, whole(lengths, 1, output)] : factors;
 }
 
 function whole({ file, offset, dtype }: Stored, columns: number, rows: number): ByteRange {

@@ -19,7 +19,7 @@ export interface StoredSizes {
 
 /** Bytes of all buffers. */
 export function storedBytes({ step, window, windows, left, right }: StoredSizes): number {
-  return windows * window + (2 * step + left + right + Math.max(left, right)) * 4;
+  return windows * window + (step + Math.max(step, left) + left + right + Math.max(left, right)) * 4;
 }
 
 export class StoredValues {
@@ -34,17 +34,19 @@ export class StoredValues {
   readonly #indexOf = new Map<StoredTerm, number>();
   readonly #read: boolean[] = [];
   #block: Block = { begin: 0, index: 0, length: 0, columns: 1 };
-  /** The low-rank factor that `right` holds now; factors are read once per tensor and thread. */
-  #loaded: LowRankTerm | undefined;
+  /** The low-rank factor that `right` holds now; factors are read once per matrix and thread. */
+  #loaded: { readonly lowRank: LowRankTerm; readonly matrix: number } | undefined;
+  readonly #columnLength: number;
 
   constructor(kernels: Kernels, files: Inputs, sizes: StoredSizes, onStep: () => void) {
     const { step, window, windows, left, right } = sizes;
     this.#onStep = onStep;
     this.#kernels = kernels;
     this.#files = files;
+    this.#columnLength = Math.max(step, left);
     this.#at = {
       converted: kernels.allocate(step * 4),
-      column: kernels.allocate(step * 4),
+      column: kernels.allocate(this.#columnLength * 4),
       left: kernels.allocate(left * 4),
       right: kernels.allocate(right * 4),
       factor: kernels.allocate(Math.max(left, right) * 4),
@@ -162,20 +164,36 @@ export class StoredValues {
   /** W + scale * (B A) of whole rows, float32, into `target`. */
   adapt(term: StoredTerm, lowRank: LowRankTerm, block: Block, target: number): void {
     const { begin, length: n, columns } = block;
+    const [firstRow, end] = [begin / columns, (begin + n) / columns];
+    this.#kernels.wasm[`scale${this.dtypeOf(term)}`](this.locate(term, block), target, n, 1);
+    const height = lowRank.transposed ? lowRank.input : lowRank.output;
+    for (let row = firstRow; row < end; ) {
+      const matrix = Math.floor(row / height);
+      const rows = Math.min(end, (matrix + 1) * height) - row;
+      this.#adaptRows(lowRank, matrix, row - matrix * height, rows, columns, target + 4 * (row - firstRow) * columns);
+      row += rows;
+    }
+    this.#kernels.clearPadding(target, n * 4);
+  }
+
+  /** Adds the product of one matrix to some of its rows, and scales them to their lengths. */
+  #adaptRows(lowRank: LowRankTerm, matrix: number, first: number, rows: number, columns: number, target: number): void {
+    const { a, input, rank, transposed, lengths } = lowRank;
     const { left, right } = this.#at;
-    const [firstRow, rows] = [begin / columns, n / columns];
-    if (this.#loaded !== lowRank) {
+    const above = matrix * rank; // rows of A of the matrices before
+    if (this.#loaded?.lowRank !== lowRank || this.#loaded.matrix !== matrix) {
       // The factor that every row needs: A, or B transposed.
-      if (lowRank.transposed) this.#readTransposed(lowRank.b, lowRank.output, lowRank.rank, right);
-      else this.#readFloats(lowRank.a, [0, lowRank.rank * lowRank.input], right);
-      this.#loaded = lowRank;
+      if (transposed) this.#readSecond(lowRank, matrix, 0, lowRank.output, right);
+      else this.#readFloats(a, [above * input, rank * input], right);
+      this.#loaded = { lowRank, matrix };
     }
     // The rows' own factor: rows of B, or columns of A.
-    if (lowRank.transposed) this.#readColumns(lowRank.a, lowRank.input, lowRank.rank, firstRow, rows, left);
-    else this.#readFloats(lowRank.b, [firstRow * lowRank.rank, rows * lowRank.rank], left);
-    this.#kernels.wasm[`scale${this.dtypeOf(term)}`](this.locate(term, block), target, n, 1);
-    this.#kernels.wasm.addLowRank(target, left, right, rows, columns, lowRank.rank, lowRank.scale);
-    this.#kernels.clearPadding(target, n * 4);
+    if (transposed) this.#readColumns(a, input, above, rank, first, rows, left);
+    else this.#readSecond(lowRank, matrix, first, rows, left);
+    this.#kernels.wasm.addLowRank(target, left, right, rows, columns, rank, lowRank.scale);
+    if (!lengths) return;
+    this.#readFloats(lengths, [first, rows], left);
+    this.#kernels.wasm.setLengths(target, left, rows, columns);
   }
 
   /** Elements of a stored matrix, as float32, to `target`. */
@@ -184,24 +202,43 @@ export class StoredValues {
     readFloats(this.#kernels, this.#files, table, range, this.#at.factor, target);
   }
 
-  /** Columns [first, first + count) of a stored [height, width] matrix, as rows: [count, height] float32. */
-  #readColumns(stored: Stored, width: number, height: number, first: number, count: number, target: number): void {
-    const column = new Float32Array(count);
+  /** Columns [first, first + count) of some rows of a stored matrix, as rows: [count, height] float32. */
+  #readColumns(
+    stored: Stored,
+    width: number,
+    above: number,
+    height: number,
+    first: number,
+    count: number,
+    target: number,
+  ): void {
     for (let row = 0; row < height; row++) {
-      this.#readFloats(stored, [row * width + first, count], this.#at.column);
-      column.set(this.#kernels.floats(this.#at.column, count));
+      this.#readFloats(stored, [(above + row) * width + first, count], this.#at.column);
+      const column = this.#kernels.floats(this.#at.column, count);
       const out = this.#kernels.floats(target, count * height);
-      for (let i = 0; i < count; i++) out[i * height + row] = column[i] ?? 0;
+      for (let i = 0; i < count; i++) out[i * height + row] = column[i] as number;
     }
   }
 
-  /** All of a stored [height, width] matrix, transposed: [width, height] float32. */
-  #readTransposed(stored: Stored, height: number, width: number, target: number): void {
-    this.#readFloats(stored, [0, height * width], target);
-    const rows = this.#kernels.floats(target, height * width).slice();
-    const out = this.#kernels.floats(target, height * width);
-    for (let row = 0; row < height; row++) {
-      for (let column = 0; column < width; column++) out[column * height + row] = rows[row * width + column] ?? 0;
+  /** Rows of the second factor of a matrix, [count, rank] float32; [rank, count] where the product is transposed. */
+  #readSecond(lowRank: LowRankTerm, matrix: number, first: number, count: number, target: number): void {
+    const { b, rank, transposed, experts = { count: 1, first: 0 } } = lowRank;
+    const width = rank * experts.count;
+    if (experts.count === 1 && !transposed) {
+      this.#readFloats(b, [first * rank, count * rank], target);
+      return;
+    }
+    const atOnce = Math.max(1, Math.floor(this.#columnLength / width));
+    for (let from = 0; from < count; from += atOnce) {
+      const n = Math.min(atOnce, count - from);
+      this.#readFloats(b, [(first + from) * width, n * width], this.#at.column);
+      const rows = this.#kernels.floats(this.#at.column, n * width);
+      const out = this.#kernels.floats(target, count * rank);
+      for (let i = 0; i < n * rank; i++) {
+        const [row, k] = [Math.floor(i / rank), i % rank];
+        const value = rows[(row * rank + k) * experts.count + experts.first + matrix] as number;
+        out[transposed ? k * count + from + row : (from + row) * rank + k] = value;
+      }
     }
   }
 }

@@ -45,3 +45,35 @@ export function addLowRank(acc: usize, left: usize, right: usize, rows: i32, col
     left += (<usize>rank) << 2;
   }
 }
+
+/** Scales each row of `acc` [rows, columns] to the length that `lengths` has for it (DoRA, arXiv 2402.09353, equation 5). */
+export function setLengths(acc: usize, lengths: usize, rows: i32, columns: i32): void {
+  for (let row = 0; row < rows; row++) {
+    let low = f64x2.splat(0);
+    let high = f64x2.splat(0);
+    let column = 0;
+    for (; column + 4 <= columns; column += 4) {
+      const x = v128.load(acc + ((<usize>column) << 2));
+      const first = f64x2.promote_low_f32x4(x);
+      const last = f64x2.promote_low_f32x4(i32x4.shuffle(x, x, 2, 3, 2, 3));
+      low = f64x2.add(low, f64x2.mul(first, first));
+      high = f64x2.add(high, f64x2.mul(last, last));
+    }
+    const sum = f64x2.add(low, high);
+    let squares = f64x2.extract_lane(sum, 0) + f64x2.extract_lane(sum, 1);
+    for (; column < columns; column++) {
+      const x = <f64>load<f32>(acc + ((<usize>column) << 2));
+      squares += x * x;
+    }
+    const factor = load<f32>(lengths + ((<usize>row) << 2)) / <f32>sqrt(squares);
+    for (column = 0; column + 4 <= columns; column += 4) {
+      const at = acc + ((<usize>column) << 2);
+      v128.store(at, f32x4.mul(v128.load(at), f32x4.splat(factor)));
+    }
+    for (; column < columns; column++) {
+      const at = acc + ((<usize>column) << 2);
+      store<f32>(at, load<f32>(at) * factor);
+    }
+    acc += (<usize>columns) << 2;
+  }
+}
