@@ -162,7 +162,47 @@ describe("the rows that DoRA scales, and products of experts", () => {
   });
 });
 
-describe("enlarged vocabularies", () => {
+/** The fixture's base with the experts of a layer in one tensor, as other programs and older folders store them. */
+async function fusedBase(): Promise<string> {
+  const stored = await readFolder(peft("experts", "base"));
+  const folder = bench.next("fused");
+  cpSync(peft("experts", "base"), folder, { recursive: true });
+  const tensors = [...stored].map(([name, tensor]): TensorData => ({ ...tensor, name }));
+  const isExpert = ({ name }: TensorData) => /\.experts\.\d/.test(name);
+  const joined = [0, 1].flatMap((layer) => {
+    const prefix = `model.layers.${layer}.mlp.experts.`;
+    const of = (...parts: string[]) =>
+      [0, 1, 2].flatMap((expert) => parts.map((part) => stored.get(`${prefix}${expert}.${part}.weight`)?.data ?? []));
+    const join = (name: string, shape: number[], parts: readonly (Uint8Array | never[])[]): TensorData => {
+      return {
+        name: `${prefix}${name}`,
+        dtype: "F32",
+        shape,
+        data: Uint8Array.from(parts.flatMap((part) => [...part])),
+      };
+    };
+    return [
+      join("gate_up_proj", [3, 12, 16], of("gate_proj", "up_proj")),
+      join("down_proj", [3, 16, 6], of("down_proj")),
+    ];
+  });
+  await writeSafetensors(join(folder, "model.safetensors"), [...tensors.filter((one) => !isExpert(one)), ...joined]);
+  return folder;
+}
+
+it("adapted experts in one tensor are merged with those of a model that stores them one by one", async () => {
+  const [fused, single] = [await fusedBase(), peft("experts", "base")];
+  const adapter = peft("experts", "adapter");
+  const values = async (models: string[]) => (await bench.merge({ method: "soup", models })).tensors;
+  const [found, wanted] = [
+    await values([`${fused}+${adapter}`, single]),
+    await values([`${single}+${adapter}`, single]),
+  ];
+  expect([...found.keys()].sort()).toEqual([...wanted.keys()].sort());
+  for (const [name, { data }] of found) expect(Buffer.compare(data, wanted.get(name)?.data ?? data), name).toBe(0);
+});
+
+describe("changed vocabularies", () => {
   it("are those of the configuration, and a head like the embedding stays tied", async () => {
     const opened = await openCheckpoint(`${peft("enlarged-tied", "base")}+${peft("enlarged-tied", "adapter")}`);
     expect([opened.config.vocabularySize, opened.config.json.vocab_size, opened.tied]).toEqual([28, 28, true]);
@@ -170,6 +210,18 @@ describe("enlarged vocabularies", () => {
     const model = `${peft("enlarged", "base")}+${peft("enlarged", "adapter")}`;
     const { out } = await bench.merge({ method: "soup", models: [model] });
     expect(readJson(out, "config.json").vocab_size).toBe(28);
+  });
+
+  it("may be smaller than the base's, whose rows are padded", async () => {
+    const base = await bench.model({ dtype: "F32" });
+    const saved = ["model.embed_tokens", "lm_head"].map((name) =>
+      seededTensor(`${PREFIX}${name}.weight`, [21, 8], 3, "F32"),
+    );
+    const { out, tensors } = await bench.merge({ method: "soup", models: [`${base}+${await writeAdapter(saved)}`] });
+    expect(readJson(out, "config.json").vocab_size).toBe(21);
+    for (const [i, name] of ["model.embed_tokens", "lm_head"].entries()) {
+      expect(tensors.get(`${name}.weight`)?.data).toEqual(saved[i]?.data);
+    }
   });
 
   it.each([
