@@ -219,6 +219,27 @@ describe("sources", () => {
     expect(readJson(at("lora-adapter"), "adapter_config.json").base_model_name_or_path).toBe("org/base");
   });
 
+  it("are adapters with DoRA, whose lengths are fetched with the factors", async () => {
+    const tensors = Array.from({ length: LAYERS }, (_, layer) => {
+      const module = `base_model.model.model.layers.${layer}.mlp.up_proj`;
+      return [
+        seededTensor(`${module}.lora_A.weight`, [2, 150], layer),
+        seededTensor(`${module}.lora_B.weight`, [300, 2], layer + 50),
+        seededTensor(`${module}.lora_magnitude_vector`, [300], layer + 90),
+      ];
+    });
+    mkdirSync(at("dora"), { recursive: true });
+    await writeSafetensors(at("dora", "adapter_model.safetensors"), tensors.flat());
+    const config = { peft_type: "LORA", r: 2, lora_alpha: 4, use_dora: true };
+    writeFileSync(at("dora", "adapter_config.json"), JSON.stringify(config));
+    hub.push("org/dora", at("dora"));
+    home = at("home-of-dora");
+    const here = await mergeHere("local-dora", ...swapOf("base+dora", "base"));
+    const outcome = await run(...swapOf("org/base+org/dora", "org/base"), "--out", "dora-merged");
+    expect(outcome.status).toBe(DONE);
+    expect(digests("dora-merged")).toEqual(here);
+  });
+
   it("are those of a mergekit configuration, a subfolder, or a renamed model", async () => {
     hub.push("org/nested", at("language"), { at: "experts/one", revision: "v1" });
     hub.renamed.set("org/former", "org/task");
