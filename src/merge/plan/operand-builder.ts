@@ -26,6 +26,7 @@ import {
   requireSameShape,
 } from "../methods/operand.js";
 import {
+  isDonor,
   isListField,
   isStatistics,
   LIST_FIELDS,
@@ -112,7 +113,7 @@ export class OperandBuilder implements PlanContext {
     purpose = "merged",
     layersOnly = false,
   ): Promise<Alignment | undefined> {
-    const common = withCommonNames(this.sources, layersOnly);
+    const common = withCommonNames(new Map([...this.sources].filter(([label]) => !isDonor(label))));
     for (const [label, checkpoint] of common.checkpoints) this.sources.set(label, checkpoint);
     for (const note of common.notes) this.note(note);
     const models = new Map([...this.sources].filter(([label]) => !isStatistics(label)));
@@ -139,11 +140,7 @@ export class OperandBuilder implements PlanContext {
 
   /** The sources that are merged: all but those that only give a tokenizer or statistics. */
   get merged(): Map<string, Checkpoint> {
-    return new Map(
-      [...this.sources].filter(([label]) => {
-        return this.#places.get(label)?.field !== "tokenizer" && !isStatistics(label);
-      }),
-    );
+    return new Map([...this.sources].filter(([label]) => !isDonor(label) && !isStatistics(label)));
   }
 
   /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */

@@ -40,7 +40,7 @@ import { resolveSources } from "./inner-recipes.js";
 import { OperandBuilder } from "./operand-builder.js";
 import { loadOwnMethods, reloadOwnMethods } from "./own-methods.js";
 import type { Plan } from "./plan.js";
-import { isStatistics, mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
+import { isDonor, isStatistics, mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
 import { checkRecipe } from "./recipe-file.js";
 import { compareWeights } from "./relatedness.js";
 import { transplantAll } from "./transplants.js";
@@ -310,7 +310,8 @@ export async function openPlan(
   }
   await transplantAll(plan.recipe, sources);
   const factors = isOnFactors(plan.recipe) ? factorSources(plan.recipe, sources) : sources;
-  const { checkpoints: common } = withCommonNames(factors, methodOf(plan.recipe).layersOnly);
+  const named = withCommonNames(new Map([...factors].filter(([label]) => !isDonor(label))));
+  const common = new Map([...factors, ...named.checkpoints]);
   if (plan.recipe.vocabulary === undefined) return { plan, sources: common, moved: [...moved] };
   const models = new Map([...common].filter(([label]) => !isStatistics(label)));
   const alignment = await alignVocabularies(models, plan.recipe.vocabulary);

@@ -112,6 +112,9 @@ export const SOURCE_FIELDS = ["backbone", "task", "language", "expert", "tokeniz
 /** Whether a source is not a model, but statistics of one. @param id its path within the recipe */
 export const isStatistics = (id: string): boolean => id === "statistics" || id.endsWith(".statistics");
 
+/** Whether a source gives only a tokenizer. */
+export const isDonor = (id: string): boolean => id === "tokenizer" || id.endsWith(".tokenizer");
+
 /** Fields that list sources, bare or as `{ model, ... }`. */
 export const LIST_FIELDS = ["models", "slices"] as const;
 

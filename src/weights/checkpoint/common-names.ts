@@ -17,9 +17,8 @@ export interface CommonNames {
 /**
  * Names the tensors of all checkpoints as the one with most modules does, such as the multimodal wrapper of a text model.
  * Checkpoints that agree are returned as they are.
- * @param layersOnly whether they may differ outside the layers
  */
-export function withCommonNames(checkpoints: ReadonlyMap<string, Checkpoint>, layersOnly = false): CommonNames {
+export function withCommonNames(checkpoints: ReadonlyMap<string, Checkpoint>): CommonNames {
   const notes: string[] = [];
   const distinct = [...new Set(checkpoints.values())];
   const made = new Map(distinct.map((checkpoint) => [checkpoint, checkpoint]));
@@ -33,7 +32,7 @@ export function withCommonNames(checkpoints: ReadonlyMap<string, Checkpoint>, la
     if (changed.length > 0) notes.push(describe(changed.map(labelOf).join(", ")));
   };
 
-  if (!layersOnly && distinct.some((one) => !one.tied && one.layers > 0)) {
+  if (distinct.some((one) => !one.tied && one.layers > 0)) {
     change(
       untie,
       (labels) => `${labels} ties its output head to the embedding, others do not; its embedding is its head`,
