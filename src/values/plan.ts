@@ -76,7 +76,7 @@ export interface TensorPlan<R extends Planned = Planned> {
   };
   /** Source of the output's config.json. */
   readonly configFrom: string;
-  /** Fields that replace those of that file. */
+  /** Fields that replace those of that file; those of its text tower one by one. */
   readonly config?: Readonly<Record<string, unknown>>;
   /** Source of the output's tokenizer, template and generation configuration. */
   readonly tokenizerFrom: string;

@@ -35,6 +35,7 @@ export {
 export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./checkpoint/inspection.js";
 export { layerKinds, requireStackable, stackedConfig } from "./checkpoint/layer-kinds.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./checkpoint/locate.js";
+export { moveTokenIds } from "./checkpoint/token-ids.js";
 export { transplant } from "./checkpoint/transplant.js";
 export { type AddedToken, BYTE_OF, textFoldersOf } from "./checkpoint/vocabulary.js";
 export { ggufTypeNumber, readGgufHeader } from "./gguf/header.js";

@@ -167,7 +167,7 @@ async function fusedBase(): Promise<string> {
   const stored = await readFolder(peft("experts", "base"));
   const folder = bench.next("fused");
   cpSync(peft("experts", "base"), folder, { recursive: true });
-  const tensors = [...stored].map(([name, tensor]): TensorData => ({ ...tensor, name }));
+  const tensors = [...stored].map(([name, tensor]) => ({ ...tensor, name }) as TensorData);
   const isExpert = ({ name }: TensorData) => /\.experts\.\d/.test(name);
   const joined = [0, 1].flatMap((layer) => {
     const prefix = `model.layers.${layer}.mlp.experts.`;

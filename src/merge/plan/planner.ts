@@ -27,6 +27,7 @@ import {
   type HubAccess,
   hubPlace,
   isWithin,
+  moveTokenIds,
   openCheckpoint,
   pinKey,
   requireStackable,
@@ -128,6 +129,10 @@ class Planner {
     const tokenizerFrom = this.#tokenizerFrom(alignment?.leader ?? merged.tokenizerFrom);
     const tokenizer = builder.sources.get(tokenizerFrom);
     if (tokenizer) for (const note of await tokenizerNotes(tokenizer)) builder.note(note);
+    const from = { label: merged.lead.id, checkpoint: builder.sources.get(merged.lead.id) ?? merged.lead.checkpoint };
+    const moved = tokenizer && (await moveTokenIds(from, { label: tokenizerFrom, checkpoint: tokenizer }, alignment));
+    for (const note of moved?.notes ?? []) builder.note(note);
+    const config = { ...merged.config, ...moved?.fields };
     const plan: Plan = {
       format: PLAN_FORMAT,
       recipe,
@@ -139,7 +144,7 @@ class Planner {
       steps,
       ...(alignment ? { vocabulary: { rows: alignment.rows, digest: alignment.digest, added: alignment.added } } : {}),
       configFrom: merged.lead.id,
-      ...(merged.config ? { config: merged.config } : {}),
+      ...(Object.keys(config).length > 0 ? { config } : {}),
       tokenizerFrom,
       notes: builder.notes,
       ...(related.unrelated.length > 0 ? { unrelated: related.unrelated } : {}),

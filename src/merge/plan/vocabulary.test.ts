@@ -199,6 +199,68 @@ describe("aligned by token", () => {
   });
 });
 
+describe("ids in the configuration", () => {
+  // Rows: a to g are 0 to 6; then <pad> in task; <end>, <pad>, <sw> in language.
+  const idsOf = (out: string, ...keys: string[]) => {
+    const json = readJson(root, out, "config.json");
+    return keys.map((key) => json[key]);
+  };
+  const setConfig = (name: string, fields: object) => {
+    const file = join(root, name, "config.json");
+    writeFileSync(file, JSON.stringify({ ...readJson(root, name, "config.json"), ...fields }));
+  };
+  const KEYS = ["eos_token_id", "pad_token_id", "bos_token_id", "suppress_tokens", "bad_words_ids", "image_token_id"];
+  const task = { eos_token_id: 7, pad_token_id: null, bos_token_id: 0, suppress_tokens: [1, 7] };
+  const language = { eos_token_id: [7, 8], pad_token_id: 8, bos_token_id: 7, suppress_tokens: [], image_token_id: 9 };
+
+  beforeAll(async () => {
+    await writeModel("task", 10, "abcdefg", ["<pad>"], 1);
+    await writeModel("language", 12, "abcdefg", ["<end>", "<pad>", "<sw>"], 2);
+    setConfig("task", { ...task, bad_words_ids: [[0, 7], [2]] });
+    writeFileSync(join(root, "task", "generation_config.json"), '{"eos_token_id": 7}');
+    writeFileSync(join(root, "language", "generation_config.json"), '{"eos_token_id": [7, 8]}');
+    setConfig("language", language);
+  });
+
+  it("follow the tokens to the rows that they have now", async () => {
+    const plan = await swap("ids-language", "task", "language", "language");
+    expect(idsOf("ids-language", ...KEYS)).toEqual([8, null, 0, [1, 8], [[0, 8], [2]], undefined]);
+    expect(readJson(root, "ids-language", "generation_config.json")).toEqual({ eos_token_id: [7, 8] });
+    expect(plan.config).toEqual({ eos_token_id: 8, suppress_tokens: [1, 8], bad_words_ids: [[0, 8], [2]] });
+    expect((await swap("ids-task", "task", "language", "task")).config).toBeUndefined();
+  });
+
+  it("become the other model's where the token is gone, which is noted", async () => {
+    const models = { method: "soup" as const, models: ["language", "task"], vocabulary: "models[1]" };
+    await expect(planRecipe(models, { folder: root })).rejects.toThrow(
+      /image_token_id of models\[0\] names a token that models\[1\] lacks: .*<sw> \(image_token_id\)\. Set vocabulary to models\[0\] or union/,
+    );
+    setConfig("language", { image_token_id: undefined });
+    const opened = await planRecipe(models, { folder: root });
+    await executePlan(opened, { out: join(root, "ids-lost") });
+    // <end> is gone from the list; bos, which was <end>, is task's.
+    expect(idsOf("ids-lost", ...KEYS)).toEqual([[7], 7, 0, [], undefined, undefined]);
+    expect(opened.plan.notes.join("\n")).toContain(
+      "the vocabulary of models[1] lacks <end> (eos_token_id), which the configuration of models[0] names; a field without another token takes the value of models[1], or becomes null",
+    );
+    setConfig("language", { image_token_id: 9 });
+  });
+
+  it("of a text tower too, with the text of the file's other numbers", async () => {
+    await writeModel("wrapper", 12, "abcdefg", ["<end>", "<pad>", "<sw>"], 5);
+    const file = join(root, "wrapper", "config.json");
+    const { num_hidden_layers, vocab_size, hidden_size, ...rest } = readJson(root, "wrapper", "config.json");
+    const text = `{"num_hidden_layers": ${num_hidden_layers}, "vocab_size": 12, "hidden_size": ${hidden_size}, "eos_token_id": 8, "rms_norm_eps": 1e-06}`;
+    writeFileSync(file, `${JSON.stringify(rest).slice(0, -1)}, "image_token_index": 8, "text_config": ${text}}`);
+    const models = { method: "soup" as const, models: ["wrapper", "task"], vocabulary: "models[1]" };
+    await executePlan(await planRecipe(models, { folder: root }), { out: join(root, "ids-wrapper") });
+    const written = readJson(root, "ids-wrapper", "config.json");
+    expect(written.text_config).toMatchObject({ eos_token_id: 7, vocab_size: 10 });
+    expect(written.image_token_index).toBe(7);
+    expect(readFileSync(join(root, "ids-wrapper", "config.json"), "utf8")).toContain('"rms_norm_eps": 1e-06');
+  });
+});
+
 describe("refused by default", () => {
   const args = (task: string, language: string) => ["swap", "--task", task, "--language", language, "--out", "refused"];
 

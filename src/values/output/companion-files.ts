@@ -6,6 +6,7 @@ import {
   digestOf,
   exists,
   isFile,
+  isObject,
   readJsonObject,
   rewriteJson,
   staysIn,
@@ -179,10 +180,19 @@ export function outputConfig(
   config: Checkpoint["config"],
 ): Json {
   let { json } = config;
-  if (fields) json = { ...json, ...fields };
+  if (fields) json = withFields(json, fields);
   if (layerOrder) json = stackedConfig({ ...config, json }, layerOrder);
   if (vocabulary) json = mapTowers(json, (key, value) => (key === "vocab_size" ? vocabulary.rows : value));
   return recipe.dtype === "keep" ? json : withDType(json, recipe.dtype);
+}
+
+/** A configuration with other fields, also within its text tower. */
+function withFields(json: Json, fields: Json): Json {
+  const replaced = Object.entries(fields).map(([key, value]): [string, unknown] => {
+    const tower = json[key];
+    return [key, isTower(key, tower) && isObject(value) ? withFields(tower, value) : value];
+  });
+  return { ...json, ...Object.fromEntries(replaced) };
 }
 
 /** Adds tokens to the tokenizer files of a folder, at their rows in the weights. */

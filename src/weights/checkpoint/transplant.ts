@@ -6,6 +6,7 @@ import { blockRowsFor, PURSUED } from "../streaming/pursuit.js";
 import { memberOf } from "./alignment.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { edited } from "./config.js";
+import { translateIds } from "./token-ids.js";
 import { BYTE_OF, type Vocabulary } from "./vocabulary.js";
 
 /** Special tokens that have a part in every text; config.json has their rows as `bos_token_id` and so on. */
@@ -53,8 +54,9 @@ export async function transplant(
       return [name, { ...tensor, shape: [rows, columns], bytes, gathered: { parts, part, row, pursuit } }];
     }),
   );
+  const ids = translateIds(model.config.json, own.vocabulary, theirs.vocabulary.rows, donor.config.json, rows).fields;
   const config = edited(model.config, (stated) => {
-    const json: Record<string, unknown> = { ...stated, vocab_size: rows };
+    const json: Record<string, unknown> = { ...stated, ...ids, vocab_size: rows };
     for (const role of ROLES) {
       const id = donor.config.json[`${role}_id`];
       if (id === undefined) delete json[`${role}_id`];
