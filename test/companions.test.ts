@@ -1,7 +1,7 @@
 // What goes beside the weights of a merge, from folders of strangers: links, broken tokenizers, names with markup.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { beforeEach, expect, it } from "vitest";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, FAILED, layergraft } from "./support/command.js";
@@ -59,6 +59,65 @@ it.each([
   const outcome = await swap("task");
   expect(outcome.status).toBe(DONE);
   expect(`${outcome.stdout}${outcome.stderr}`).toMatch(message);
+});
+
+/** Writes files into a folder of the root, with its name in each. */
+function addFiles(folder: string, ...paths: string[]): void {
+  for (const path of paths) {
+    mkdirSync(dirname(at(folder, path)), { recursive: true });
+    writeFileSync(at(folder, path), path.endsWith(".json") ? `{"of":"${folder}"}` : folder);
+  }
+}
+
+it("takes processors, modules, code and terms from the model of the configuration, texts from that of the tokenizer", async () => {
+  const ofConfig = [
+    ...["preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json"],
+    ...["modules.json", "config_sentence_transformers.json", "sentence_bert_config.json", "1_Pooling/config.json"],
+    ...["2_Dense/config.json", "2_Dense/model.safetensors", "modeling_own.py", "LICENSE-MODEL.txt", "NOTICE"],
+  ];
+  const ofTokenizer = [
+    ...["tokenizer.json", "sentencepiece.bpe.model", "qwen.tiktoken", "generation_config.json"],
+    ...["chat_template.jinja", "additional_chat_templates/tool_use.jinja"],
+  ];
+  const never = [
+    ...["pytorch_model.bin", "model.Q4_K_M.gguf", "onnx/model.onnx", "original/params.json", "flax_model.msgpack"],
+    ...["trainer_state.json", "eval_results.json", "checkpoint-5/config.json", ".cache/x.json", "plot.png"],
+  ];
+  for (const folder of ["task", "language"]) addFiles(folder, ...ofConfig, ...ofTokenizer, ...never);
+  const config = JSON.parse(readFileSync(at("task/config.json"), "utf8")) as object;
+  writeFileSync(at("task/config.json"), JSON.stringify({ ...config, auto_map: { AutoModel: "modeling_own.Own" } }));
+  const args = ["swap", "--task", "task", "--language", "language", "--tokenizer-from", "language", "--out", "out"];
+  const outcome = await layergraft(args, { cwd: root });
+  expect(outcome.status).toBe(DONE);
+  expect(outcome.stderr).not.toMatch(/note: |warning: /);
+  const ownerOf = (path: string) => /task|language/.exec(readFileSync(at("out", path), "utf8"))?.[0];
+  expect(ofConfig.map(ownerOf)).toEqual(ofConfig.map(() => "task"));
+  expect(ofTokenizer.map(ownerOf)).toEqual(ofTokenizer.map(() => "language"));
+  expect(never.filter((path) => existsSync(at("out", path)))).toEqual([]);
+
+  expect((await layergraft(["verify", "out"], { cwd: root })).status).toBe(DONE);
+  writeFileSync(at("out/1_Pooling/config.json"), "{}");
+  rmSync(at("out/2_Dense"), { recursive: true });
+  const verified = await layergraft(["verify", "out"], { cwd: root });
+  expect(verified.status).toBe(FAILED);
+  expect(`${verified.stdout}${verified.stderr}`).toMatch(/1_Pooling\/config\.json(.|\n)*2_Dense\/config\.json/);
+});
+
+it("copies small files that it does not know, and names those and the ones that it does not copy", async () => {
+  addFiles("task", "steering.json", "classes.txt", "labels/a.json", "code_without_auto_map.py");
+  writeFileSync(at("task/table.json"), "0".repeat(1_000_001));
+  writeFileSync(at("secret"), "top secret");
+  symlinkSync(at("secret"), at("task/linked.json"));
+  const outcome = await swap("task");
+  expect(outcome.stderr).toContain(
+    "note: task has small files of unknown purpose, which are copied: classes.txt, steering.json\n",
+  );
+  expect(outcome.stderr).toContain(
+    "note: task has files that are not copied: labels, linked.json, table.json; copy what the model needs into the result\n",
+  );
+  expect(readFileSync(at("out/steering.json"), "utf8")).toBe('{"of":"task"}');
+  const absent = ["labels", "linked.json", "table.json", "code_without_auto_map.py"];
+  expect(absent.filter((path) => existsSync(at("out", path)))).toEqual([]);
 });
 
 it("writes names of folders into the model card as text", async () => {

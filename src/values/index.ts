@@ -45,14 +45,13 @@ export {
 export { hasRows } from "./measurements/rows.js";
 export { alignWithSources, cloneFile } from "./output/clone.js";
 export {
+  companionNotes,
+  companionsIn,
   copyTextFiles,
   digestCompanions,
   digestFiles,
-  isCompanionName,
   leadsElsewhere,
   outputConfig,
-  TEXT_FILES,
-  tokenizerNotes,
   writeAdapterCompanions,
   writeCompanions,
 } from "./output/companion-files.js";

@@ -20,6 +20,15 @@ export {
   zeroRows,
 } from "./checkpoint/checkpoint.js";
 export { besideDecoder, withCommonNames } from "./checkpoint/common-names.js";
+export {
+  type CompanionKind,
+  companionOf,
+  isCompanionFolder,
+  isWorthNoting,
+  TEMPLATES,
+  UNKNOWN_BYTES,
+  UNKNOWN_FILES,
+} from "./checkpoint/companion-names.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
 export { type CheckpointConfig, isTower, type Json, mapTowers, parseConfig, readConfig } from "./checkpoint/config.js";
 export { isGgufFile } from "./checkpoint/gguf-source.js";

@@ -1,5 +1,5 @@
 // Writes a planned ONNX folder: streams weights into data files, then graph, configuration and tokenizer.
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
   bytesOf,
@@ -14,8 +14,16 @@ import {
   writeFully,
 } from "../../core/index.js";
 import { type ExternalData, jobsOf, RopeTables, readSpec, type TensorValue } from "../../engine/index.js";
-import { copyTextFiles, measureAll, OutputFolder, Resolver, requireEncodable, TEXT_FILES } from "../../values/index.js";
-import { foldersOf, type Program, requireUnchanged, runProgram, type StreamOptions } from "../../weights/index.js";
+import { copyTextFiles, measureAll, OutputFolder, Resolver, requireEncodable } from "../../values/index.js";
+import {
+  companionOf,
+  foldersOf,
+  type Program,
+  requireUnchanged,
+  runProgram,
+  type StreamOptions,
+  TEMPLATES,
+} from "../../weights/index.js";
 import type { OnnxPlan } from "./plan-onnx.js";
 
 /** Options of `writeOnnx`. */
@@ -49,7 +57,10 @@ export async function writeOnnx(plan: OnnxPlan, options: WriteOnnxOptions): Prom
   const { out, force = false } = options;
   const { source } = plan;
   const inputs = [...source.sources.values()].flatMap(foldersOf);
-  await checkFolderOutput({ out, force }, inputs, [CONFIG, GRAPHS, ...TEXT_FILES]);
+  const texts = (await readdir(out).catch(() => [])).filter((name) =>
+    ["tokenizer", "prompting"].includes(companionOf(name) ?? ""),
+  );
+  await checkFolderOutput({ out, force }, inputs, [CONFIG, GRAPHS, TEMPLATES, ...texts]);
   const warnings = await writeFolder(
     out,
     "the export",

@@ -2,17 +2,9 @@
 
 import { readdir, stat } from "node:fs/promises";
 import { join, relative } from "node:path";
-import {
-  CheckpointError,
-  digestOf,
-  exists,
-  isFile,
-  isSystemError,
-  readJsonObject,
-  rewrittenJson,
-} from "../../core/index.js";
+import { CheckpointError, digestOf, exists, isFile, isSystemError, rewrittenJson } from "../../core/index.js";
 import type { UploadFile } from "../../hub/index.js";
-import { isCompanionName, leadsElsewhere, PROVENANCE_FILE } from "../../values/index.js";
+import { companionsIn, leadsElsewhere, PROVENANCE_FILE } from "../../values/index.js";
 import {
   ADAPTER_CONFIG,
   ADAPTER_WEIGHTS,
@@ -36,6 +28,8 @@ const CONFIGS = ["config.json", "params.json", ADAPTER_CONFIG];
 const OWN_FILES = ["README.md", PROVENANCE_FILE, "extraction.json", "heatmap.svg"];
 /** Scores for the hub, which `eval --format hub` writes. */
 const SCORES = ".eval_results";
+/** Files of unknown purpose may be private. */
+const PUBLISHED = ["tokenizer", "prompting", "processing", "code", "terms"] as const;
 const MODEL_WEIGHTS = /^model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?$/;
 
 /** Fields in which transformers and PEFT store where a model was loaded from. */
@@ -57,23 +51,22 @@ export async function publishedFiles(folder: string): Promise<PublishedFiles> {
       ? []
       : await openShards(folder);
   const weightNames = weights.map(({ path }) => relative(folder, path).replaceAll("\\", "/"));
-  // A model with custom code cannot be opened without it.
-  const config = join(folder, "config.json");
-  const hasCode = (await isFile(config)) && "auto_map" in (await readJsonObject(config));
+  const { paths: companions } = await companionsIn(folder, PUBLISHED);
   const isSharded = weightNames.length > 1;
   const isListed = (name: string) =>
     CONFIGS.includes(name) ||
     OWN_FILES.includes(name) ||
-    isCompanionName(name) ||
+    companions.includes(name) ||
     isGgufName(name) ||
-    (isSharded && name === INDEX_FILE) ||
-    (hasCode && name.endsWith(".py"));
+    (isSharded && name === INDEX_FILE);
 
   const files: UploadFile[] = [];
   for (const path of weightNames) files.push(await onDisk(folder, path));
   const leftOut: string[] = [];
   const rewritten = new Map<string, string>();
-  for (const name of names) {
+  const inFolders = companions.filter((path) => path.includes("/"));
+  const isTaken = (name: string) => inFolders.some((path) => path.startsWith(`${name}/`));
+  for (const name of [...names.filter((one) => !isTaken(one)), ...inFolders]) {
     if (name.startsWith(".") || weightNames.some((path) => path.split("/")[0] === name)) continue;
     if (!isListed(name) || !(await isFile(join(folder, name))) || (await leadsElsewhere(folder, name))) {
       leftOut.push(name);

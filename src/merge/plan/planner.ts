@@ -11,6 +11,7 @@ import {
   RecipeError,
 } from "../../core/index.js";
 import {
+  companionNotes,
   hasOperation,
   leavesOf,
   measuredSources,
@@ -18,7 +19,6 @@ import {
   type PlanSource,
   placeholders,
   type Step,
-  tokenizerNotes,
 } from "../../values/index.js";
 import {
   alignVocabularies,
@@ -128,7 +128,7 @@ class Planner {
     }
     const tokenizerFrom = this.#tokenizerFrom(alignment?.leader ?? merged.tokenizerFrom);
     const tokenizer = builder.sources.get(tokenizerFrom);
-    if (tokenizer) for (const note of await tokenizerNotes(tokenizer)) builder.note(note);
+    if (tokenizer) for (const note of await companionNotes(merged.lead.checkpoint, tokenizer)) builder.note(note);
     const from = { label: merged.lead.id, checkpoint: builder.sources.get(merged.lead.id) ?? merged.lead.checkpoint };
     const moved = tokenizer && (await moveTokenIds(from, { label: tokenizerFrom, checkpoint: tokenizer }, alignment));
     for (const note of moved?.notes ?? []) builder.note(note);

@@ -1,10 +1,11 @@
 // Copies and writes the files beside the weights: configuration, tokenizer, templates, licences.
 
-import { copyFile, lstat, readdir, readFile, realpath, rm, stat, writeFile } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { copyFile, mkdir, readdir, readFile, realpath, rm, stat, writeFile } from "node:fs/promises";
+import { basename, dirname, isAbsolute, join } from "node:path";
 import {
   digestOf,
   exists,
+  formatSome,
   isFile,
   isObject,
   readJsonObject,
@@ -20,38 +21,19 @@ import {
   type Json,
   mapTowers,
   stackedConfig,
+  type CompanionKind,
+  companionOf,
+  isCompanionFolder,
+  isWorthNoting,
+  textFoldersOf,
+  UNKNOWN_BYTES,
+  UNKNOWN_FILES,
 } from "../../weights/index.js";
 import { PROVENANCE_FILE, type TensorPlan } from "../plan.js";
 
-/** Tokenizer files of transformers, sentencepiece and Mistral. */
-const TOKENIZER_FILES = [
-  "tokenizer.json",
-  "tokenizer_config.json",
-  "special_tokens_map.json",
-  "added_tokens.json",
-  "tokenizer.model",
-  "spiece.model",
-  "vocab.json",
-  "vocab.txt",
-  "merges.txt",
-  "tekken.json",
-];
-
-/** Templates, generation defaults, processors of multimodal models. */
-const PROMPTING_FILES = [
-  "chat_template.jinja",
-  "chat_template.json",
-  "generation_config.json",
-  "preprocessor_config.json",
-  "processor_config.json",
-  "video_preprocessor_config.json",
-];
-
-/** Files that `copyTextFiles` copies. */
-export const TEXT_FILES: readonly string[] = [...TOKENIZER_FILES, ...PROMPTING_FILES];
-
-/** Files always copied from the lead checkpoint: terms of use, and custom code. */
-const INHERITED = /^(LICENSE|LICENCE|NOTICE|USE_POLICY)(\.(md|txt))?$/i;
+/** What comes from the model that gives the tokenizer, and what from the one that gives the configuration. */
+const OF_TOKENIZER: readonly CompanionKind[] = ["tokenizer", "prompting"];
+const OF_CONFIG: readonly CompanionKind[] = ["processing", "code", "terms", "unknown"];
 
 /**
  * Copies and writes the companions of a plan's output into a folder.
@@ -65,17 +47,14 @@ export async function writeCompanions(
   const lead = sources.get(plan.configFrom) as Checkpoint;
   const tokenizer = sources.get(plan.tokenizerFrom) as Checkpoint;
   await writeConfig(lead, plan, join(folder, basename(lead.config.file)));
-  // PEFT saves the tokenizer used in training beside the adapter; it overrides the base's.
-  const homes = [tokenizer.texts, ...(tokenizer.adapter ? [tokenizer.adapter.path] : [])];
-  const hasTokenizer = await copyTextFiles(homes, plan.vocabulary?.added ?? [], folder);
-  if (plan.recipe.chat_template !== undefined) await writeTemplate(folder, plan.recipe.chat_template);
-  // A model with custom code (`auto_map`) cannot be opened without it. The code is copied and never run.
-  const hasCode = "auto_map" in lead.config.json;
-  await copyFiles(
-    dirname(lead.config.file),
+  const hasTokenizer = await copyTextFiles(
+    [...textFoldersOf(tokenizer)].reverse(),
+    plan.vocabulary?.added ?? [],
     folder,
-    (name) => INHERITED.test(name) || (hasCode && name.endsWith(".py")),
   );
+  if (plan.recipe.chat_template !== undefined) await writeTemplate(folder, plan.recipe.chat_template);
+  await copyCompanions(tokenizer.texts, ["code"], folder);
+  await copyCompanions(homeOf(lead), OF_CONFIG, folder);
   if (hasTokenizer) return [];
   return [
     `${tokenizer.name} has no tokenizer files, so the result has none; copy those of its model into it, or name another source as tokenizer_from`,
@@ -95,10 +74,10 @@ export async function copyTextFiles(
 ): Promise<boolean> {
   const copied = new Set<string>();
   for (const home of homes) {
-    for (const name of await copyFiles(home, folder, (one) => TEXT_FILES.includes(one))) copied.add(name);
+    for (const path of await copyCompanions(home, OF_TOKENIZER, folder)) copied.add(path);
   }
   if (added.length > 0) await addTokens(folder, added);
-  return TOKENIZER_FILES.some((name) => copied.has(name));
+  return [...copied].some((path) => companionOf(path) === "tokenizer");
 }
 
 /** Writes a chat template in the place of the tokenizer's. */
@@ -118,51 +97,116 @@ export async function writeAdapterCompanions(
 ): Promise<string[]> {
   await writeFile(join(folder, ADAPTER_CONFIG), `${JSON.stringify(config, undefined, 2)}\n`);
   const { adapter } = sources.get(plan.tokenizerFrom) as Checkpoint;
-  if (adapter) await copyFiles(adapter.path, folder, (name) => TEXT_FILES.includes(name));
+  if (adapter) await copyTextFiles([adapter.path], [], folder);
   return [];
 }
 
-/** Problems with a checkpoint's tokenizer files, as notes of the plan. */
-export async function tokenizerNotes({ texts: folder, name }: Pick<Checkpoint, "texts" | "name">): Promise<string[]> {
+/** The folder of a configuration. That of the tokenizer is another one after a transplant. */
+const homeOf = ({ config }: Checkpoint) => dirname(config.file);
+
+/** Notes on the files that are copied from the models that give the configuration and the tokenizer, and on those that are not. */
+export async function companionNotes(lead: Checkpoint, tokenizer: Checkpoint): Promise<string[]> {
   const notes: string[] = [];
-  for (const file of await readdir(folder)) {
-    if (!TEXT_FILES.includes(file)) continue;
-    const path = join(folder, file);
-    if (await leadsElsewhere(folder, file)) {
-      notes.push(
-        `${file} of ${name} is a symbolic link out of its folder, so it is not copied; replace the link with the file`,
-      );
-    } else if (!(await isFile(path))) {
-      notes.push(`${file} of ${name} is not a regular file, so it is not copied; replace it with the file`);
-    } else if ((await stat(path)).size === 0) {
-      notes.push(`${file} of ${name} is empty; download it again`);
-    } else if (file.endsWith(".json")) {
-      await readJsonObject(path).catch(() => notes.push(`${file} of ${name} is not valid JSON; download it again`));
-    }
+  const ofConfig = await companionsIn(homeOf(lead), OF_CONFIG);
+  if (ofConfig.unknown.length > 0) {
+    notes.push(`${lead.name} has small files of unknown purpose, which are copied: ${formatSome(ofConfig.unknown)}`);
   }
+  if (ofConfig.leftOut.length > 0) {
+    notes.push(
+      `${lead.name} has files that are not copied: ${formatSome(ofConfig.leftOut)}; copy what the model needs into the result`,
+    );
+  }
+  const { paths } = await companionsIn(tokenizer.texts, OF_TOKENIZER);
+  for (const path of paths) notes.push(...(await problemsOf(tokenizer.texts, path, tokenizer.name)));
+  for (const path of ofConfig.paths) notes.push(...(await problemsOf(homeOf(lead), path, lead.name)));
   return notes;
 }
 
-/** Whether a name is that of a file that models have beside their weights and configuration. */
-export function isCompanionName(name: string): boolean {
-  return TEXT_FILES.includes(name) || INHERITED.test(name);
+async function problemsOf(folder: string, path: string, name: string): Promise<string[]> {
+  if (await leadsElsewhere(folder, path)) {
+    return [
+      `${path} of ${name} is a symbolic link out of its folder, so it is not copied; replace the link with the file`,
+    ];
+  }
+  const file = join(folder, path);
+  if (!(await isFile(file)))
+    return [`${path} of ${name} is not a regular file, so it is not copied; replace it with the file`];
+  const { size } = await stat(file);
+  if (size === 0 && companionOf(path) !== "code") return [`${path} of ${name} is empty; download it again`];
+  if (!path.endsWith(".json") || size > MAX_PARSED_BYTES) return [];
+  try {
+    JSON.parse(await readFile(file, "utf8"));
+    return [];
+  } catch {
+    return [`${path} of ${name} is not valid JSON; download it again`];
+  }
+}
+
+// The largest tokenizers have 35 MB.
+const MAX_PARSED_BYTES = 300_000_000;
+
+export interface Companions {
+  /** Paths of the files of the kinds that were asked for, sorted. */
+  readonly paths: readonly string[];
+  /** Those of them whose purpose is not known. */
+  readonly unknown: readonly string[];
+  /** Files and folders that are none, except weights and records of training. */
+  readonly leftOut: readonly string[];
+}
+
+/** The files of a model's folder that go beside other weights. */
+export async function companionsIn(folder: string, kinds: readonly CompanionKind[]): Promise<Companions> {
+  const names = (await readdir(folder)).sort();
+  const inFolders = names.filter(isCompanionFolder).map(async (name) => {
+    const inside = await readdir(join(folder, name)).catch(() => []);
+    return inside.sort().map((one) => `${name}/${one}`);
+  });
+  const all = [...names, ...(await Promise.all(inFolders)).flat()];
+  // A model with custom code (`auto_map`) cannot be opened without it. The code is copied and never run.
+  const hasCode = kinds.includes("code") && (await namesCode(folder, names));
+  const paths = all.filter((path) => {
+    const kind = companionOf(path);
+    return kind === "code" ? hasCode : kind && kind !== "unknown" && kinds.includes(kind);
+  });
+  const unknown: string[] = [];
+  const leftOut: string[] = [];
+  for (const path of kinds.includes("unknown") ? names : []) {
+    const kind = companionOf(path) ?? "none";
+    const found = await stat(join(folder, path)).catch(() => undefined);
+    if (!found || !["unknown", "none"].includes(kind)) continue;
+    const isSmall = found.isFile() && found.size <= UNKNOWN_BYTES && unknown.length < UNKNOWN_FILES;
+    if (kind === "unknown" && isSmall && !(await leadsElsewhere(folder, path))) unknown.push(path);
+    else if (isWorthNoting(path, found.isDirectory())) leftOut.push(path);
+  }
+  return { paths: [...paths, ...unknown], unknown, leftOut };
+}
+
+/** Whether a configuration in a folder names classes in files beside it. */
+async function namesCode(folder: string, names: readonly string[]): Promise<boolean> {
+  for (const name of names) {
+    const mayName = name === "config.json" || ["tokenizer", "processing"].includes(companionOf(name) ?? "");
+    if (!mayName || !name.endsWith("config.json")) continue;
+    const json = await readJsonObject(join(folder, name)).catch(() => undefined);
+    if (json && "auto_map" in json) return true;
+  }
+  return false;
 }
 
 /** Whether a file is a symbolic link out of its model. Snapshots in a hub cache link to the blobs beside them. */
-export async function leadsElsewhere(folder: string, name: string): Promise<boolean> {
-  if (!(await lstat(join(folder, name))).isSymbolicLink()) return false;
-  const snapshots = dirname(await realpath(folder));
-  const blobs = basename(snapshots) === "snapshots" ? [join(dirname(snapshots), "blobs")] : [];
-  return !(await staysIn(join(folder, name), folder, ...blobs));
+export async function leadsElsewhere(folder: string, path: string): Promise<boolean> {
+  const home = await realpath(folder);
+  const [, repository] = /^(.*)[/\\]snapshots[/\\][^/\\]+/.exec(home) ?? [];
+  const blobs = repository === undefined ? [] : [join(repository, "blobs")];
+  return !(await staysIn(join(folder, path), folder, ...blobs).catch(() => false));
 }
 
-async function copyFiles(from: string, to: string, isWanted: (name: string) => boolean): Promise<string[]> {
-  const wanted = (await readdir(from)).filter(isWanted);
+async function copyCompanions(from: string, kinds: readonly CompanionKind[], to: string): Promise<string[]> {
   const copied: string[] = [];
-  for (const name of wanted) {
-    if (!(await stat(join(from, name))).isFile() || (await leadsElsewhere(from, name))) continue;
-    await copyFile(join(from, name), join(to, name));
-    copied.push(name);
+  for (const path of (await companionsIn(from, kinds)).paths) {
+    if (!(await isFile(join(from, path))) || (await leadsElsewhere(from, path))) continue;
+    await mkdir(dirname(join(to, path)), { recursive: true });
+    await copyFile(join(from, path), join(to, path));
+    copied.push(path);
   }
   return copied;
 }
@@ -228,21 +272,22 @@ function withDType(json: Json, dtype: TorchDTypeName): Json {
 /** Users may edit the model card. */
 const UNCHECKED = [PROVENANCE_FILE, "README.md"];
 
-/** SHA-256 of every file of an output but its weights, its journal, layergraft.json itself and the model card, by name. */
+/** SHA-256 of every file of an output but its weights, its journal, layergraft.json itself and the model card, by path. */
 export async function digestCompanions(folder: string, weights: readonly string[]): Promise<Record<string, string>> {
-  const names = (await readdir(folder)).filter(
-    (name) => !weights.includes(name) && !name.startsWith(".layergraft-") && !UNCHECKED.includes(name),
+  const paths = (await readdir(folder, { recursive: true })).map((path) => path.replaceAll("\\", "/"));
+  const checked = paths.filter(
+    (path) => !weights.includes(path) && !path.startsWith(".layergraft-") && !UNCHECKED.includes(path),
   );
-  return digestFiles(folder, names.sort());
+  return digestFiles(folder, checked.sort());
 }
 
-/** SHA-256 of files by name; missing files and links out of the folder are left out. */
-export async function digestFiles(folder: string, names: readonly string[]): Promise<Record<string, string>> {
+/** SHA-256 of files by path; missing files and links out of the folder are left out. */
+export async function digestFiles(folder: string, paths: readonly string[]): Promise<Record<string, string>> {
   const digests = new Map<string, string>();
-  for (const name of names) {
-    if (name !== basename(name) || !(await isFile(join(folder, name)))) continue;
-    const content = await readFile(join(folder, name)).catch(() => undefined);
-    if (content) digests.set(name, digestOf(content));
+  for (const path of paths) {
+    if (isAbsolute(path) || path.split(/[/\\]/).includes("..") || !(await isFile(join(folder, path)))) continue;
+    const content = await readFile(join(folder, path)).catch(() => undefined);
+    if (content) digests.set(path, digestOf(content));
   }
   return Object.fromEntries(digests);
 }

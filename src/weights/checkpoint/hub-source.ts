@@ -20,6 +20,7 @@ import { type RemoteFile, readHeader, type SafetensorsFile } from "../safetensor
 import { INDEX_FILE, openShards, type RemoteFolder } from "../safetensors/sharded.js";
 import { ADAPTER_WEIGHTS } from "./adapter.js";
 import { ADAPTER_CONFIG } from "./adapter-config.js";
+import { companionOf, UNKNOWN_BYTES } from "./companion-names.js";
 
 /** Leave to ask the hub for sources that are not on this machine. */
 export interface HubAccess {
@@ -153,13 +154,15 @@ export async function findOnHub(
   if (files.size === 0) throw new HubError(`${name} (${revision}) has no folder ${subfolder || "with files"}`);
   const folder = folderOf(repository.commit);
   await mkdir(folder, { recursive: true });
-  const isNeeded = access.fetch === "headers" ? isConfiguration : isCompanion;
   const fetchFiles = (names: readonly string[], onProgress?: HubAccess["onProgress"]) =>
     repository.download(
       names.flatMap((one) => files.get(one) ?? []),
       onProgress,
     );
-  const needed = [...files].filter(([one, { size }]) => isNeeded(one) && size <= MAX_COMPANION_BYTES);
+  const needed = [...files].filter(([one, { size }]) => {
+    if (isConfiguration(one)) return size <= MAX_COMPANION_BYTES;
+    return access.fetch !== "headers" && size <= mostBytes(one);
+  });
   await fetchFiles(needed.map(([one]) => one));
   // An adapter is small, and each of its factors is read for every piece of a tensor.
   if (role === "adapter" && access.fetch === "stream") await fetchFiles([ADAPTER_WEIGHTS], access.onProgress);
@@ -219,9 +222,10 @@ function isConfiguration(name: string): boolean {
 /** Larger files beside the weights are data: tokenizers have tens of megabytes at most. */
 const MAX_COMPANION_BYTES = 100_000_000;
 
-/** Files beside the weights that a plan or its output may need: configuration, tokenizer, templates, code, terms. */
-function isCompanion(name: string): boolean {
-  return /^[^/]+\.(json|jinja|model|txt|tiktoken|py|md)$|^(LICENSE|LICENCE|NOTICE|USE_POLICY)$/i.test(name);
+/** Most bytes of a file beside the weights that is fetched; -1 if none. The model card names terms and languages. */
+function mostBytes(path: string): number {
+  const kind = companionOf(path) ?? (path === "README.md" ? "terms" : undefined);
+  return kind === undefined ? -1 : kind === "unknown" ? UNKNOWN_BYTES : MAX_COMPANION_BYTES;
 }
 
 /** The headers of most files are smaller, so one request is enough. */
