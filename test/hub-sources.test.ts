@@ -1,6 +1,6 @@
 // Sources on the hub, through the command line and a fake hub.
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openCheckpoint } from "../src/weights/index.js";
 import { readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
@@ -107,6 +107,28 @@ describe("headers", () => {
 });
 
 describe("--download", () => {
+  it("fetches files in folders of the model, and what a merge copies from a subfolder", async () => {
+    await writeTiny(at("pooled/model"), { seed: 5 });
+    const files = {
+      ...{ "modules.json": "[]", "1_Pooling/config.json": "{}", "additional_chat_templates/tool.jinja": "tool" },
+      ...{
+        "tokenizer.json": "{}",
+        "preprocessor_config.json": "{}",
+        "onnx/model.onnx": "0",
+        "big.txt": "0".repeat(1_000_001),
+      },
+    };
+    for (const [path, text] of Object.entries(files)) {
+      mkdirSync(dirname(at("pooled/model", path)), { recursive: true });
+      writeFileSync(at("pooled/model", path), text);
+    }
+    hub.push("org/pooled", at("pooled"));
+    const args = ["soup", "--model", "org/pooled/model", "--out", "pooled-merged", "--download"];
+    expect((await run(args)).status).toBe(DONE);
+    const copied = Object.keys(files).filter((path) => existsSync(at("pooled-merged", path)));
+    expect(copied).toEqual(Object.keys(files).slice(0, 5));
+  });
+
   it("fills the cache of huggingface_hub, from which every command then reads offline", async () => {
     const local = await run(["swap", "--task", "task", "--language", "language", "--out", "local", "--force"]);
     expect(local.status).toBe(DONE);

@@ -3,6 +3,7 @@
 import { basename, resolve } from "node:path";
 import {
   DTYPE_BY_TORCH_NAME,
+  formatPercent,
   formatSome,
   isFloatDType,
   LayergraftError,
@@ -35,6 +36,7 @@ import {
   withCommonNames,
 } from "../../weights/index.js";
 import type { OperandTensor } from "../methods/operand.js";
+import { type SwapRecipe, swapOwners } from "../methods/swap.js";
 import { planAdapter, requireOneBase } from "./adapter-plan.js";
 import { factorSources, isOnFactors } from "./factor-sources.js";
 import { resolveSources } from "./inner-recipes.js";
@@ -43,7 +45,7 @@ import { loadOwnMethods, reloadOwnMethods } from "./own-methods.js";
 import type { Plan } from "./plan.js";
 import { isDonor, isStatistics, mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
 import { checkRecipe } from "./recipe-file.js";
-import { compareWeights } from "./relatedness.js";
+import { compareWeights, type Relatedness } from "./relatedness.js";
 import { transplantAll } from "./transplants.js";
 
 /** A plan with its opened checkpoints. */
@@ -111,15 +113,22 @@ class Planner {
     // Rejects unsupported arithmetic before weights are read.
     const problems = [...this.#mixedDTypes(steps), ...this.#uncomputable(steps)];
     if (problems.length > 0) throw new MismatchError("This merge cannot be computed:", problems);
-    this.#noteUnused(steps);
     for (const labels of builder.duplicates()) {
       builder.note(`${labels.length > 3 ? formatSome(labels) : labels.join(" and ")} are the same model`);
     }
     // The factors of two trainings have nothing in common.
     const related = builder.isOnFactors
-      ? { notes: [], unrelated: [] }
+      ? { notes: [], unrelated: [], changeIn: () => undefined }
       : await compareWeights(builder.merged, (label) => builder.isBase(label));
     for (const note of related.notes) builder.note(note);
+    const changes = recipe.method === "swap" ? middleChanges(recipe, merged.layers, related) : undefined;
+    if (!changes) this.#noteUnused(steps);
+    const isSuspicious = changes !== undefined && changes.language > SURELY_MORE * changes.task;
+    if (isSuspicious) {
+      builder.note(
+        `language changed the layers that are taken from task by ${formatPercent(changes.language)}, task by only ${formatPercent(changes.task)}; check that the experts are not swapped`,
+      );
+    }
     const packed = steps.filter((step) => recipe.dtype !== "keep" && /^F[468](_|$)/.test(step.dtype));
     if (packed.length > 0) {
       builder.note(
@@ -147,6 +156,7 @@ class Planner {
       ...(Object.keys(config).length > 0 ? { config } : {}),
       tokenizerFrom,
       notes: builder.notes,
+      ...(isSuspicious ? { suspicion: changes } : {}),
       ...(related.unrelated.length > 0 ? { unrelated: related.unrelated } : {}),
     };
     const opened = { plan, sources: builder.sources };
@@ -251,6 +261,17 @@ class Planner {
       `tokenizer_from names ${JSON.stringify(asked)}, which is not a source (${formatSome([...this.#builder.sources.keys()], 8)})`,
     );
   }
+}
+
+/** Beyond the error of a sample of at least sixteen matrices. */
+const SURELY_MORE = 1.1;
+
+/** How much each expert of a swap changed the base in the layers of the task expert; undefined if that is not known. */
+function middleChanges(recipe: SwapRecipe, layers: number, { changeIn }: Pick<Relatedness, "changeIn">) {
+  const owners = layers > 0 ? swapOwners(recipe, layers) : [];
+  const middle = new Set(owners.flatMap((owner, layer) => (owner === "task" ? [layer] : [])));
+  const [task, language] = [changeIn("task", middle), changeIn("language", middle)];
+  return task === undefined || language === undefined ? undefined : { task, language };
 }
 
 function sourcesRead(steps: readonly Step[]): Set<string> {

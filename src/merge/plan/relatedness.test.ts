@@ -2,7 +2,13 @@
 import { cpSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { encodeValues, seededFloats, temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
+import {
+  decodeValues,
+  encodeValues,
+  seededFloats,
+  temporaryFolder,
+  writeTiny,
+} from "../../../test/support/checkpoints.js";
 import { layergraft as run } from "../../../test/support/command.js";
 import { executePlan, planRecipe } from "../index.js";
 
@@ -61,6 +67,37 @@ describe("unrelated models", () => {
     expect(analyzed.stderr).toMatch(FIGURES);
     const suggested = await layergraft(["suggest", "--base", base, "--task", math, "--language", random]);
     expect(suggested.stderr).toMatch(FIGURES);
+  });
+});
+
+describe("experts of a swap that look swapped", () => {
+  /** The base, with values of its matrices scaled in some layers. */
+  const scaled = (name: string, by: number, layers: readonly number[]) =>
+    writeTiny(join(root, name), {
+      seed: 0,
+      edit: (tensors) =>
+        tensors.map((tensor) => {
+          const layer = /layers\.(\d+)\./.exec(tensor.name)?.[1];
+          if (layer === undefined || !layers.includes(Number(layer))) return tensor;
+          const values = decodeValues(tensor.data, "BF16").map((value) => value * by);
+          return { ...tensor, data: encodeValues(values, "BF16") };
+        }),
+    });
+
+  it("are noted where the language expert changed the base more in the task expert's layers", async () => {
+    const [ends, middle] = [await scaled("ends", 1.25, [0]), await scaled("middle", 1.5, [1, 2, 3])];
+    const swapOf = async (task: string, language: string, more = {}) =>
+      (await planRecipe({ method: "swap", task, language, ...more })).plan;
+    const suspicious = await swapOf(ends, middle, { base });
+    expect(suspicious.suspicion?.language).toBeCloseTo(0.5, 2);
+    expect(suspicious.suspicion?.task).toBe(0);
+    expect(suspicious.notes).toEqual([
+      "language changed the layers that are taken from task by 50.0%, task by only 0.0%; check that the experts are not swapped",
+    ]);
+    for (const plan of [await swapOf(middle, ends, { base }), await swapOf(ends, middle)]) {
+      expect(plan.suspicion).toBeUndefined();
+      expect(plan.notes).toEqual([]);
+    }
   });
 });
 

@@ -39,6 +39,8 @@ export interface Relatedness {
   readonly unrelated: readonly string[];
   /** Notes on the other models. */
   readonly notes: readonly string[];
+  /** Share by which a model without an adapter changed the base in some layers, by what was sampled; undefined if unknown. */
+  changeIn(label: string, layers: ReadonlySet<number>): number | undefined;
 }
 
 /**
@@ -55,7 +57,7 @@ export async function compareWeights(
   const reference = labelled.find(([label]) => isBase(label)) ?? labelled[0];
   const unrelated: string[] = [];
   const notes: string[] = [];
-  if (!reference) return { unrelated, notes };
+  if (!reference) return { unrelated, notes, changeIn: () => undefined };
   const compared = new Map<string, Comparison | undefined>();
   for (const other of labelled) {
     const path = pathOf(other[1]);
@@ -74,7 +76,14 @@ export async function compareWeights(
       notes.push(`${b} equals ${a} in every sampled weight; check that they are not the same model`);
     }
   }
-  return { unrelated, notes };
+  const changeIn = (label: string, layers: ReadonlySet<number>) => {
+    const model = sources.get(label);
+    if (!model || model.adapter || reference[1].adapter || !isBase(reference[0])) return undefined;
+    const parts = compared.get(pathOf(model))?.parts.filter(({ layer }) => layer !== null && layers.has(layer)) ?? [];
+    const sum = (of: "changed" | "size") => parts.reduce((total, part) => total + part[of], 0);
+    return sum("size") > 0 ? Math.sqrt(Math.max(0, sum("changed")) / sum("size")) : undefined;
+  };
+  return { unrelated, notes, changeIn };
 }
 
 /** Identifies the model of a source: the same for sources of one model. */
@@ -90,6 +99,8 @@ interface Comparison {
   /** Norm of the difference of all samples over that of the first model's. */
   readonly difference: number;
   readonly equal: boolean;
+  /** Squared norms of each sampled matrix: of its difference, and of the first model's. */
+  readonly parts: readonly { readonly layer: number | null; readonly changed: number; readonly size: number }[];
 }
 
 /** Undefined if the models have nothing to compare. */
@@ -100,9 +111,9 @@ async function compare(a: Checkpoint, b: Checkpoint): Promise<Comparison | undef
   }) as [CheckpointTensor, CheckpointTensor][];
   const isRemote = [...a.files, ...b.files].some(({ remote }) => remote !== undefined);
   const chosen = spread(pairs, isRemote ? REMOTE_MATRICES : MATRICES);
-  const few = summaryOf(await samplesOf(spread(chosen, FEW)));
+  const few = await summaryOf(spread(chosen, FEW));
   const isClose = few && few.least >= FAR && !few.equal;
-  return isClose ? few : summaryOf(await samplesOf(chosen));
+  return isClose ? few : summaryOf(chosen);
 }
 
 async function samplesOf(pairs: readonly (readonly CheckpointTensor[])[]): Promise<Float32Array[][]> {
@@ -128,23 +139,26 @@ async function sample({ file, offset, shape, dtype, blocks }: CheckpointTensor, 
 }
 
 /** Undefined if there is nothing to compare. */
-function summaryOf(sampled: readonly (readonly Float32Array[])[]): Comparison | undefined {
+async function summaryOf(pairs: readonly (readonly CheckpointTensor[])[]): Promise<Comparison | undefined> {
   const cosines: number[] = [];
-  let [changed, size, equal] = [0, 0, true];
-  for (const [x, y] of sampled) {
+  const parts: { layer: number | null; changed: number; size: number }[] = [];
+  let equal = true;
+  for (const [i, [x, y]] of (await samplesOf(pairs)).entries()) {
     if (!x || !y) continue;
     const [xx, yy, xy] = [product(x, x), product(y, y), product(x, y)];
-    equal &&= x.every((value, i) => value === y[i]);
+    equal &&= x.every((value, at) => value === y[at]);
     const cosine = xy / Math.sqrt(xx * yy);
     // Zeros and non-finite values have no angle.
     if (!Number.isFinite(cosine)) continue;
     cosines.push(cosine);
-    size += xx;
-    changed += xx + yy - 2 * xy;
+    parts.push({ layer: pairs[i]?.[0]?.layer ?? null, changed: xx + yy - 2 * xy, size: xx });
   }
   if (cosines.length === 0) return undefined;
-  const cosine = cosines.reduce((sum, value) => sum + value, 0) / cosines.length;
-  return { cosine, least: Math.min(...cosines), difference: Math.sqrt(Math.max(0, changed) / size), equal };
+  const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+  const size = sum(parts.map((part) => part.size));
+  const changed = Math.max(0, sum(parts.map((part) => part.changed)));
+  const cosine = sum(cosines) / cosines.length;
+  return { cosine, least: Math.min(...cosines), difference: Math.sqrt(changed / size), equal, parts };
 }
 
 /** As many of a list, at even distances. */
