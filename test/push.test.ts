@@ -122,11 +122,13 @@ describe("a merge of local folders", () => {
     cpSync(at("merged"), at("full"), { recursive: true });
     for (const file of [".env", "notes.txt", "optimizer.pt", ".layergraft-run.json", "training.json"])
       writeFileSync(at("full", file), "secret");
-    mkdirSync(at("full/wandb"));
+    for (const folder of ["full/wandb", "full/1_Pooling"]) mkdirSync(at(folder));
+    writeFileSync(at("full/1_Pooling/config.json"), "{}");
     writeFileSync(at("secret"), "secret");
     rmSync(at("full/tokenizer_config.json"), { force: true });
     const outcome = await run(["push", "full", name]);
-    expect(outcome.stderr).toMatch(/not pushed: notes\.txt, optimizer\.pt, training\.json, wandb/);
+    expect(outcome.stderr).toMatch(/not pushed: notes\.txt, optimizer\.pt, training\.json, wandb$/m);
+    expect(String(filesOf().get("1_Pooling/config.json"))).toBe("{}");
     expect([...filesOf().values()].some((content) => content.includes("secret"))).toBe(false);
   });
 
