@@ -81,6 +81,7 @@ describe("recipes", () => {
   it("without or with an unknown method, or no mapping at all", async () => {
     await merge("method: tie\nmodels: [task]\n", /line 1: method: is "tie"; did you mean ties\?$/m);
     await merge("method: ties\nbase: a\ndensity: 20%\nmodels: [a]\n", /line 3: density: .*; write 0\.2 for 20%/);
+    await merge("method: core_space\nbase: a\nmodels: [a]\n", /core_space was removed in 2\.0\.0\. Merge .* extract$/m);
     await merge("task: task\n", /line 1: method: must be one of swap, .*soup/);
     await merge("", /must be a recipe: a mapping with a method/);
     await merge("- swap\n", /line 1: must be a recipe: a mapping/);

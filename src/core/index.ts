@@ -80,6 +80,7 @@ export { processStat } from "./process-stat.js";
 export type { CallOptions, Progress } from "./progress.js";
 export { ProtoWriter } from "./protobuf.js";
 export { Random } from "./random.js";
+export { removedAdvice } from "./removed.js";
 export { readRetryAfter } from "./retry-after.js";
 export { checkFolderOutput, RunFolder, writeFolder } from "./run-folder.js";
 export { redactor } from "./secrets.js";

@@ -146,7 +146,7 @@ describe("frequencies that depend on the length (LongRoPE)", () => {
 it("refuses recipes that merge factors of adapters, whose weights no model has", async () => {
   const base = new URL("../../test/fixtures/peft/patterns/base", import.meta.url).pathname;
   const models = ["first", "second"].map((name) => `${base}+${base}/../../combined/${name}`);
-  for (const method of ["ties", "core_space"] as const) {
+  for (const method of ["ties", "breadcrumbs"] as const) {
     const opened = openModelSource({ method, models, base, as: "adapter" });
     await expect(opened, method).rejects.toThrow("Write it with merge, and give BASE+OUT.");
   }

@@ -4,8 +4,8 @@
 import { isAbsolute, join } from "node:path";
 import { digestOfJson, MismatchError, RecipeError, stampOf } from "../core/index.js";
 import {
+  isOnFactors,
   isRecipeFile,
-  mergesFactors,
   type OpenedPlan,
   planRecipe,
   planRecipeFile,
@@ -84,7 +84,7 @@ export async function sourceOf(checkpoint: Checkpoint): Promise<ModelSource> {
 }
 
 async function fromPlan({ plan, sources }: OpenedPlan): Promise<ModelSource> {
-  if (mergesFactors(plan.recipe)) {
+  if (isOnFactors(plan.recipe)) {
     throw RecipeError.at(
       { field: "as" },
       "this recipe merges the factors of adapters, and cannot be run before it is written. Write it with merge, and give BASE+OUT.",

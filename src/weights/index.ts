@@ -60,7 +60,6 @@ export { type FolderLayout, layoutFolder, lengthenHeader, type ShardLayout } fro
 export { openSafetensors, readRange, type SafetensorsFile } from "./safetensors/reader.js";
 export { INDEX_FILE, openShards } from "./safetensors/sharded.js";
 export { readTensor, type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
-export { CORE_RULES, type CoreMerge, mergeInCoreSpace } from "./streaming/core-space.js";
 export { eigenvectors } from "./streaming/eigenvectors.js";
 export { Evaluator } from "./streaming/evaluate-block.js";
 export { InputFiles } from "./streaming/files.js";

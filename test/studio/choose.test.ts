@@ -145,7 +145,6 @@ describeInBrowser("choosing layers", () => {
       // Only these need more than their models.
       if (value === "revert") expect(messages[0]).toMatch(/ are all missing/);
       else if (value === "moe") expect(messages[0]).toMatch(/positive_prompts: is missing/);
-      else if (value === "core_space") expect(messages[0]).toMatch(/merges the factors of adapters/);
       else if (value === "aim") expect(messages[0]).toMatch(/^base-inputs does not exist/);
       else if (value === "transplant") expect(messages[0]).toMatch(/has no tokenizer\.json/);
       else expect([value, messages]).toEqual([value, []]);

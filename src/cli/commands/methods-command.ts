@@ -1,4 +1,4 @@
-import { didYouMean, type LayergraftError, usageError } from "../../core/index.js";
+import { didYouMean, type LayergraftError, removedAdvice, usageError } from "../../core/index.js";
 import { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "../../merge/index.js";
 import { terminalLines } from "../../report/index.js";
 import { loadYaml, type SchemaField } from "../../settings/index.js";
@@ -35,6 +35,8 @@ export function add(program: Command): void {
 }
 
 function unknownMethod(name: string, methods: readonly MethodReference[]): LayergraftError {
+  const removed = removedAdvice("method", name);
+  if (removed !== undefined) return usageError(`${name} ${removed}.`);
   const known = methods.map((method) => method.name);
   const hint = didYouMean(name, known);
   return usageError(`unknown method ${name}${hint} (methods: ${known.join(", ")})`);

@@ -4,7 +4,6 @@ import { arceeFusion } from "./arcee-fusion.js";
 import { breadcrumbs, breadcrumbsTies } from "./breadcrumbs.js";
 import { chatVector } from "./chat-vector.js";
 import { consensus } from "./consensus.js";
-import { coreSpace } from "./core-space.js";
 import { dareLinear, dareTies } from "./dare.js";
 import { della, dellaLinear } from "./della.js";
 import { dominant } from "./dominant.js";
@@ -69,7 +68,6 @@ export const METHODS = [
   arceeFusion,
   moe,
   transplant,
-  coreSpace,
   iso,
   tsvM,
   dgHard,

@@ -1,7 +1,6 @@
 // The definition of a merge method: name, fields, formula, and the tensors of its result.
 import { z } from "zod";
 import { plural } from "../../core/index.js";
-import type { CoreMerge } from "../../weights/index.js";
 import { isSource, parametersOf } from "./fields.js";
 import type { Operand, OperandTensor, PlanContext } from "./operand.js";
 
@@ -46,8 +45,6 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   readonly layersOnly?: true;
   /** Whether an adapter of the merge is that of the experts' factors A and B, each merged as a tensor, as PEFT does. */
   readonly onFactors?: true;
-  /** How changes are merged in the space of their factors; the result of such a method is always an adapter. */
-  readonly core?: (recipe: z.output<Schema>) => CoreMerge;
   /** Example recipe for the documentation. */
   readonly example: z.input<Schema>;
   /** Fills in defaults that depend on the model's depth; the output records the result. */
@@ -67,10 +64,8 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
 }
 
 /** A method of any type, for a recipe that was checked against its schema. */
-export interface AnyMethod
-  extends Omit<Method, "complete" | "core" | "tensors" | "headline" | "describe" | "weighting"> {
+export interface AnyMethod extends Omit<Method, "complete" | "tensors" | "headline" | "describe" | "weighting"> {
   readonly complete?: (recipe: object, layers: number) => object;
-  readonly core?: (recipe: object) => CoreMerge;
   readonly tensors: (recipe: object, sources: Sources, context: PlanContext) => ReturnType<Method["tensors"]>;
   readonly headline: (recipe: object) => string;
   readonly describe: (recipe: object, name: (field: string) => string, layers: number) => string;

@@ -10,7 +10,7 @@ import {
   type Value,
   type WeightedValue,
 } from "../../values/index.js";
-import { type CoreMerge, factorOf } from "../../weights/index.js";
+import { factorOf } from "../../weights/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { expertFields, lambdaField, parametersOf, weightField } from "./fields.js";
 import { defineMethod, type Sources } from "./method.js";
@@ -80,7 +80,6 @@ interface SparsifyingMethod<Name extends string, Own extends Shares, Shape exten
   readonly definition: string;
   readonly reference: string;
   readonly tag: string;
-  readonly core?: (recipe: z.output<z.ZodObject<Shape>>) => CoreMerge;
   readonly shares: Own;
   /** Fields besides; one of them may be `rescale`. */
   readonly fields: () => Shape;
@@ -97,7 +96,7 @@ interface SparsifyingMethod<Name extends string, Own extends Shares, Shape exten
 /** A method that sparsifies each change, then sums the changes or elects signs as TIES does. */
 export function sparsifyingMethod<const Name extends string, const Own extends Shares, Shape extends z.ZodRawShape>(
   how: "added" | "elected",
-  { symbol, definition, shares, fields, example, sparsify, core, ...about }: SparsifyingMethod<Name, Own, Shape>,
+  { symbol, definition, shares, fields, example, sparsify, ...about }: SparsifyingMethod<Name, Own, Shape>,
 ) {
   const isAdded = how === "added";
   const names = Object.keys(shares) as (keyof Own & string)[];
@@ -117,7 +116,6 @@ export function sparsifyingMethod<const Name extends string, const Own extends S
   return defineMethod({
     ...about,
     ...(sparsify ? { onFactors: true } : {}),
-    ...(core ? { core: core as never } : {}),
     formula: isAdded
       ? `theta_base + lambda sum(w_i ${symbol}_i), ${definition}`
       : `theta_base + lambda mean_{i: sign(${symbol}_i) = s} ${symbol}_i, s = sign(sum(w_i ${symbol}_i)), + if that is 0, ${definition}`,

@@ -1,16 +1,9 @@
 // Computes the factors of an adapter, one at a time: those of the experts, scaled and joined along the rank.
 
 import { dirname } from "node:path";
-import { CancelledError, CheckpointError, DTYPE_BITS, elementCount, withFile, writeFully } from "../../core/index.js";
+import { CancelledError, DTYPE_BITS, elementCount, withFile, writeFully } from "../../core/index.js";
 import type { NonFinite } from "../../values/index.js";
-import {
-  Converter,
-  type KernelDType,
-  mergeInCoreSpace,
-  type RunOptions,
-  readTensor,
-  type TensorInfo,
-} from "../../weights/index.js";
+import { Converter, type KernelDType, type RunOptions, readTensor, type TensorInfo } from "../../weights/index.js";
 import type { FactorStep } from "../plan/adapter-plan.js";
 
 export function factorBytes({ parts }: Pick<FactorStep, "parts">): number {
@@ -22,15 +15,15 @@ export function tensorBytes({ shape, dtype }: FactorStep): number {
 }
 
 /** Whether a step is one expert's factor, byte for byte. */
-export function isCopied({ parts: [only, ...others], dtype, core }: FactorStep): boolean {
-  return !core && others.length === 0 && only?.factor === 1 && only.tensor.dtype === dtype;
+export function isCopied({ parts: [only, ...others], dtype }: FactorStep): boolean {
+  return others.length === 0 && only?.factor === 1 && only.tensor.dtype === dtype;
 }
 
 /**
  * Writes factors into their places in a file.
  * @param placed where the file holds each tensor
  * @returns infinite and NaN values that experts hold or that the merge made
- * @throws CancelledError if the signal fires; CheckpointError if a factor for Core Space has infinite or NaN values
+ * @throws CancelledError if the signal fires
  */
 export async function writeFactors(
   path: string,
@@ -81,9 +74,10 @@ interface Computed {
 }
 
 async function compute(step: FactorStep, converter: Converter): Promise<Computed> {
-  const { shape, joined, parts, core } = step;
+  const { shape, joined, parts } = step;
   const [rows, columns] = shape;
-  const read: Float32Array[] = [];
+  const values = new Float32Array(rows * columns);
+  let begun = 0;
   const held: NonFinite[] = [];
   for (const { tensor, file, factor } of parts) {
     const bytes = await readTensor(file, tensor);
@@ -92,29 +86,6 @@ async function compute(step: FactorStep, converter: Converter): Promise<Computed
     if (count > 0) held.push({ tensor: tensor.name, model: dirname(file.path), count });
     if (isCopied(step)) return { bytes, nonFinite: held };
     if (factor !== 1) for (let i = 0; i < part.length; i++) part[i] = (part[i] ?? 0) * factor;
-    read.push(part);
-  }
-  const encode = (values: Float32Array): Computed => {
-    const { bytes, nonFinite } = converter.encode(step.dtype, values);
-    return {
-      bytes,
-      nonFinite: held.length > 0 || nonFinite === 0 ? held : [{ tensor: step.tensor, count: nonFinite }],
-    };
-  };
-  if (core) {
-    const broken = held[0]?.tensor;
-    if (broken !== undefined) {
-      const message = `${broken} of an adapter has infinite or NaN values, so it spans no space. Train or load it again.`;
-      throw new CheckpointError(message, { tensor: broken });
-    }
-    const count = joined === "rows" ? parts.length : parts.length / 2;
-    const ranks = parts.slice(0, count).map(({ tensor }) => tensor.shape[0] ?? 0);
-    return encode(mergeInCoreSpace(read.slice(0, count), read.slice(count), ranks, core));
-  }
-  const values = new Float32Array(rows * columns);
-  let begun = 0;
-  for (const [i, { tensor }] of parts.entries()) {
-    const part = read[i] as Float32Array;
     if (joined === "rows") values.set(part, begun * columns);
     else {
       const width = tensor.shape[1] ?? 0;
@@ -124,5 +95,9 @@ async function compute(step: FactorStep, converter: Converter): Promise<Computed
     }
     begun += tensor.shape[joined === "rows" ? 0 : 1] ?? 0;
   }
-  return encode(values);
+  const { bytes, nonFinite } = converter.encode(step.dtype, values);
+  return {
+    bytes,
+    nonFinite: held.length > 0 || nonFinite === 0 ? held : [{ tensor: step.tensor, count: nonFinite }],
+  };
 }

@@ -228,68 +228,6 @@ test("methods that trim or drop merge factor by factor, as PEFT does", async () 
   }
 });
 
-test.each(["ties", "iso", "tsv_m"] as const)("Core Space by %s equals its definition in float64", async (rule) => {
-  const base = join(peft, "patterns/base");
-  const [first, second] = ["first", "second"].map((name) => `${base}+${join(peft, "combined", name)}`) as [
-    string,
-    string,
-  ];
-  const models = [
-    { model: first, weight: 0.7 },
-    { model: second, weight: 0.4 },
-  ]; // make_core_space.py has the same
-  const recipe = { method: "core_space" as const, base, models, rule, density: 0.4 };
-  const { config, tensors } = await readAdapter(await writeAsAdapter(recipe));
-  const { r, lora_alpha } = config as { r: number; lora_alpha: number };
-  expect(r).toBe(6);
-  expect(await distanceFrom(`core-${rule}`, tensors, lora_alpha / r)).toBeLessThan(1e-6);
-});
-
-test("Core Space of one adapter keeps its change, and is refused where its result would not be an adapter", async () => {
-  const base = decoder("llama");
-  const adapter = `${base}+${await writeAdapter(base, { seed: 5 })}`;
-  const twice = { method: "core_space" as const, base, models: [adapter, adapter], rule: "tsv_m" as const };
-  const out = await writeAsAdapter({ ...twice, models: [adapter] });
-  const [found, wanted] = await Promise.all(
-    [out, adapter.slice(base.length + 1)].map((folder) =>
-      bench.merge({ method: "soup", models: [`${base}+${folder}`] }),
-    ),
-  );
-  for (const [name, tensor] of found?.tensors ?? []) {
-    const expected = toNumbers(wanted?.tensors.get(name) as ReadTensor);
-    expect(Math.max(...toNumbers(tensor).map((x, i) => Math.abs(x - (expected[i] as number)))), name).toBeLessThan(
-      1e-6,
-    );
-  }
-  await expect(planRecipe(twice)).rejects.toThrow("Core Space merges the factors of adapters. Add as: adapter");
-  await expect(planRecipe({ method: "soup", models: [twice, base], as: "adapter" })).rejects.toThrow(
-    "models[0]: Core Space",
-  );
-});
-
-test.each(["ties", "iso", "tsv_m"] as const)(
-  "Core Space by %s of no change is none, and NaN is refused",
-  async (rule) => {
-    const base = decoder("llama");
-    const filled = async (value: number) => {
-      const folder = await writeAdapter(base, { seed: 5 });
-      const file = join(folder, "adapter_model.safetensors");
-      const bytes = readFileSync(file);
-      for (const { offset, bytes: length, name } of (await openSafetensors(file)).tensors) {
-        if (name.includes("lora_B")) for (let at = 0; at < length; at += 4) bytes.writeFloatLE(value, offset + at);
-      }
-      writeFileSync(file, bytes);
-      return `${base}+${folder}`;
-    };
-    const models = [await filled(0), await filled(0)];
-    const { tensors } = await readAdapter(await writeAsAdapter({ method: "core_space", base, models, rule }));
-    for (const [name, tensor] of tensors)
-      if (name.includes("lora_B")) expect(new Set(toNumbers(tensor))).toEqual(new Set([0]));
-    const broken = { method: "core_space" as const, base, models: [await filled(Number.NaN), ...models], rule };
-    await expect(writeAsAdapter(broken)).rejects.toThrow(/lora_B.weight of an adapter has infinite or NaN values/);
-  },
-);
-
 test("tensors saved whole are blended; the others keep their factors", async () => {
   const base = decoder("llama");
   const whole = ["lm_head.weight", "model.norm.weight", "model.layers.0.self_attn.q_proj.weight"];

@@ -45,7 +45,7 @@ async function refusal(recipe: RecipeInput): Promise<string> {
 }
 
 // These need statistics, gates, tokenizers or adapters.
-const OTHERS = ["aim", "fisher", "regmean", "moe", "transplant", "core_space"];
+const OTHERS = ["aim", "fisher", "regmean", "moe", "transplant"];
 
 it.each(METHODS.filter(({ name }) => !OTHERS.includes(name)).map(({ name, example }) => [name, example] as const))(
   "%s names what a source holds, or says that it cannot be measured",

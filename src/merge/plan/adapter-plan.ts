@@ -16,7 +16,6 @@ import {
   adapterConfig,
   type Checkpoint,
   type CheckpointTensor,
-  type CoreMerge,
   factorNames,
   factorOf,
   folderName,
@@ -38,8 +37,6 @@ export interface FactorStep {
   /** `rows` for A [rank, in], `columns` for B [out, rank]. */
   readonly joined: "rows" | "columns";
   readonly parts: readonly FactorPart[];
-  /** How the changes are merged in the space of their factors; `parts` has all A for A, and all A and then all B for B. */
-  readonly core?: CoreMerge;
 }
 
 /** A factor of an expert and the number that it is multiplied by. */
@@ -260,7 +257,6 @@ function assemble(
   modules: readonly Module[],
   whole: readonly Step[],
 ): AdapterPlan {
-  const core = methodOf(plan.recipe).core?.(plan.recipe);
   const kept = modules.filter(({ rank }) => rank > 0);
   const scale = commonScale(kept);
   const asked = { keep: undefined, float32: "F32", float16: "F16", bfloat16: "BF16" } as const;
@@ -275,12 +271,6 @@ function assemble(
     const [{ delta }] = changes as [Change];
     const [a, b] = [parts("a"), parts("b")];
     const [input, output] = [delta.a.shape[1] ?? 0, delta.b.shape[0] ?? 0];
-    if (core) {
-      return [
-        { tensor: names.a, dtype: dtype ?? "F32", shape: [rank, input], joined: "rows", parts: a, core },
-        { tensor: names.b, dtype: dtype ?? "F32", shape: [output, rank], joined: "columns", parts: [...a, ...b], core },
-      ];
-    }
     return [
       { tensor: names.a, dtype: dtypeOf(a), shape: [rank, input], joined: "rows", parts: a },
       { tensor: names.b, dtype: dtypeOf(b), shape: [output, rank], joined: "columns", parts: b },

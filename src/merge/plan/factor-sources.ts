@@ -7,14 +7,9 @@ import { methodOf, type Recipe, sourcesOf } from "./recipe.js";
 
 type Delta = NonNullable<CheckpointTensor["lowRank"]>;
 
-/** Whether a recipe merges the factors of adapters and not their products. */
+/** Whether a recipe merges the factors of adapters and not their products: an adapter that no merge of weights equals. */
 export function isOnFactors(recipe: Recipe): boolean {
   return recipe.as === "adapter" && methodOf(recipe).onFactors === true;
-}
-
-/** Whether a recipe makes an adapter that no merge of the experts' weights equals. */
-export function mergesFactors(recipe: Recipe): boolean {
-  return isOnFactors(recipe) || methodOf(recipe).core !== undefined;
 }
 
 /** The changed modules, by the name of the base's tensor, each with the factors of the first model that changes it. */

@@ -256,12 +256,6 @@ export class OperandBuilder implements PlanContext {
   #mergeGroup(recipe: AnyRecipe, operands: ReadonlyMap<string, Operand>): Merged {
     // Slices are stacked; all other sources are combined layer by layer.
     const method = methodOf(recipe);
-    if (method.core && (recipe as Recipe).as !== "adapter") {
-      throw RecipeError.at(
-        { field: "as" },
-        `${method.title} merges the factors of adapters. Add as: adapter at the top of the recipe; the result is used as BASE+OUT.`,
-      );
-    }
     if (!("slices" in recipe || method.layersOnly)) requireSameShape([...operands.values()]);
     const fields = sourcesOf(recipe).flatMap(([name, , [field, index]]) => {
       return isStatistics(name) ? [] : [{ name, field, index }];

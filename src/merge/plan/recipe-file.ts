@@ -1,7 +1,7 @@
 // Reads recipes from YAML, JSON or values, and reports all problems with their lines.
 
 import { z } from "zod";
-import { closest, shorten } from "../../core/index.js";
+import { closest, removedAdvice, shorten } from "../../core/index.js";
 import {
   type Checked,
   checkSchema,
@@ -84,5 +84,6 @@ function unknownMethod(name: unknown, fields: readonly string[]): string {
   const known = METHODS.map((method) => method.name as string);
   const misspelt = fields.find((field) => name === undefined && closest(field, ["method"]) !== undefined);
   if (misspelt !== undefined) return `is missing; did you mean method where it says ${shorten(misspelt)}?`;
-  return choiceProblem(name, known);
+  const removed = typeof name === "string" ? removedAdvice("method", name) : undefined;
+  return removed === undefined ? choiceProblem(name, known) : `${name} ${removed}`;
 }

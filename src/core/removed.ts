@@ -1,0 +1,14 @@
+// What layergraft 1 had and 2 has not, with what to use instead; docs/from-1-to-2.md explains each.
+
+const REMOVED = {
+  /** By the name in a recipe. */
+  method: {
+    core_space: "Merge the full model by ties, iso or tsv_m, then run layergraft extract",
+  },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+/** ` was removed in 2.0.0. Use ...`, for a name that 1 had. */
+export function removedAdvice(kind: keyof typeof REMOVED, name: string): string | undefined {
+  const table: Readonly<Record<string, string>> = REMOVED[kind];
+  return Object.hasOwn(table, name) ? `was removed in 2.0.0. ${table[name]}` : undefined;
+}
