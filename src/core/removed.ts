@@ -4,6 +4,7 @@ const REMOVED = {
   /** By the name in a recipe. */
   method: {
     core_space: "Merge the full model by ties, iso or tsv_m, then run layergraft extract",
+    pcb: "Use consensus, sce or widen, which weigh changes by their size and agreement",
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>;
 

@@ -197,7 +197,7 @@ it.each([
   ...["ties", "dare_linear", "dare_ties", "della_linear", "della", "breadcrumbs", "breadcrumbs_ties"].map(
     (method) => [method, () => ({ ...pair(), density: 0.5 })] as const,
   ),
-  ...["ram", "ramplus_tl", "consensus", "widen", "pcb", "sce", "iso", "tsv_m"].map((method) => [method, pair] as const),
+  ...["ram", "ramplus_tl", "consensus", "widen", "sce", "iso", "tsv_m"].map((method) => [method, pair] as const),
   ["arcee_fusion", single] as const,
 ])("%s, which no weights of tensors give, is not explained", async (method, fields) => {
   expect(await matrixVerdicts({ method, ...fields() })).toEqual(new Set(["unexplained"]));

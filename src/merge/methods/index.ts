@@ -16,7 +16,6 @@ import { multislerp } from "./multislerp.js";
 import { nearswap } from "./nearswap.js";
 import { nuslerp } from "./nuslerp.js";
 import { passthrough } from "./passthrough.js";
-import { pcb } from "./pcb.js";
 import { ram, ramPlus } from "./ram.js";
 import { regmean } from "./regmean.js";
 import { revert } from "./revert.js";
@@ -64,7 +63,6 @@ export const METHODS = [
   ramPlus,
   consensus,
   widen,
-  pcb,
   arceeFusion,
   moe,
   transplant,

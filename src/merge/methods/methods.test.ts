@@ -99,7 +99,7 @@ it("every method has a test here, in methods-random.test.ts, research.test.ts, s
     ...["consensus", "lines", "chat_vector", "shuffle", "moe", "transplant"],
   ];
   const random = ["dare_linear", "dare_ties", "della_linear", "della"];
-  const research = ["widen", "pcb", "iso", "tsv_m", "dg_hard", "fisher", "regmean", "aim"];
+  const research = ["widen", "iso", "tsv_m", "dg_hard", "fisher", "regmean", "aim"];
   expect(METHODS.map(({ name }) => name as string).sort()).toEqual([...here, ...random, ...research].sort());
 });
 

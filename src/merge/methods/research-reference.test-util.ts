@@ -1,4 +1,4 @@
-// References in float64 of methods from papers, without code of src/: WIDEN, PCB, and those on singular values.
+// References in float64 of methods from papers, without code of src/: WIDEN, and those on singular values.
 import {
   changesOf,
   type Expectation,
@@ -124,47 +124,6 @@ export const widen = (models: readonly Model[], base: Model, ratio = 1, score = 
     },
     3,
   );
-
-// ---- PCB: arXiv 2410.02396, section 3, and the authors' PCB_merge ----
-
-/** Values limited to those at the ranks int(low n) and int((1 - high) n - 1) among them. */
-function clamped(values: readonly number[], low: number, high: number) {
-  const sorted = values.toSorted((a, b) => a - b);
-  const least = sorted[Math.floor(values.length * low)] as number;
-  const most = sorted[Math.floor(values.length * (1 - high) - 1)] as number;
-  return { least, most, values: values.map((x) => Math.min(most, Math.max(least, x))) };
-}
-
-export function pcb(models: readonly Model[], base: Model, ratio: number, lambda: number): Expectation {
-  const changes = models.map((model) => [...changesOf(model, base).values()].flat());
-  const sizes = changes.map((change) => clamped(change.map(Math.abs), 1e-4, 1e-4));
-  const balance = changes.map((change, i) => {
-    const { least, most, values } = sizes[i] as ReturnType<typeof clamped>;
-    return change.map((x, e) => {
-      const self = Math.exp(models.length * (((values[e] as number) - least) / (most - least)) ** 2);
-      return self * Math.tanh(x * sum(changes.map((other) => other[e] as number)));
-    });
-  });
-  const tops = balance.map((one) => clamped(one, 1 - ratio, 0));
-  let at = 0;
-  return each(models[0] as Model, (name, tensor) => {
-    const from = at;
-    at += tensor.values.length;
-    const origin = tensorOf(base, name).values;
-    const [values, allowed]: [number[], number[]] = [[], []];
-    origin.forEach((x, k) => {
-      const e = from + k;
-      const own = changes.map((change, i) => Math.sign(change[e] as number) * (sizes[i]?.values[e] as number));
-      const weights = tops.map(({ least, most, values: top }) => ((top[e] as number) - least) / (most - least));
-      values.push(x + (lambda * dot(own, weights)) / Math.max(sum(weights), 1e-12));
-      // What is left of two large numbers has lost as many digits.
-      const lost = sum(tops.map(({ least, most }, i) => ((weights[i] as number) > 0 ? most / (most - least) : 0)));
-      const factor = sum(weights) > 0 ? 1 + lost / sum(weights) : 1;
-      allowed.push(Math.abs(x) + 4 * sum(own.map(Math.abs)) * factor);
-    });
-    return { ...tensor, values, sizes: allowed, how: "near" };
-  });
-}
 
 // ---- singular values ----
 

@@ -5,7 +5,7 @@ import { Bench } from "../../../test/support/merging.js";
 import { readFolder, toNumbers } from "../../../test/support/numbers.js";
 import { executePlan, planRecipe, type RecipeInput } from "../index.js";
 import { type Expectation, expectMerged, type Family, family } from "./reference.test-util.js";
-import { dgHard, isoC, isoCts, pcb, tsvM, turnedColumns, widen } from "./research-reference.test-util.js";
+import { dgHard, isoC, isoCts, tsvM, turnedColumns, widen } from "./research-reference.test-util.js";
 
 const bench = new Bench();
 const check = async (recipe: RecipeInput, wanted: Expectation) =>
@@ -21,12 +21,6 @@ const inDType = (dtype: "BF16" | "F16" | "F32") => () => {
     const { experts, models, base, origin } = kin;
     await check({ method: "widen", models: experts, base }, widen(models, origin));
     await check({ method: "widen", models: experts, base, ratio: 1.4, score: 0.7 }, widen(models, origin, 1.4, 0.7));
-  });
-
-  it("pcb", async () => {
-    const { experts, models, base, origin } = kin;
-    await check({ method: "pcb", models: experts, base, ratio: 0.3 }, pcb(models, origin, 0.3, 1));
-    await check({ method: "pcb", models: experts, base, lambda: 0.7 }, pcb(models, origin, 0.1, 0.7));
   });
 
   it("iso, tsv_m and dg_hard", async () => {
@@ -60,7 +54,7 @@ describe("in F32", { tags: ["slow"] }, inDType("F32"));
 describe("in F16", { tags: ["slow"] }, inDType("F16"));
 
 describe("degenerate inputs", { tags: ["slow"] }, () => {
-  const methods = ["widen", "pcb", "iso", "tsv_m"] as const;
+  const methods = ["widen", "iso", "tsv_m"] as const;
   /** A model, and experts with this change times a pattern of large and small numbers. */
   const withChanges = async (
     factors: readonly number[],
@@ -119,17 +113,6 @@ describe("degenerate inputs", { tags: ["slow"] }, () => {
       });
     },
   );
-
-  it("widen and pcb of equal experts: a column or an element that counts, counts fully", async () => {
-    const { base, experts } = await withChanges([0.1]);
-    const [a = ""] = experts;
-    const { tensors } = await bench.merge({ method: "pcb", models: [a, a], base, ratio: 1 });
-    const { tensors: changed } = await bench.merge({ method: "soup", models: [a] });
-    const name = "model.layers.1.mlp.down_proj.weight";
-    const [found = [], own = []] = [tensors, changed].map((one) => toNumbers(one.get(name) as never));
-    // All scores but the least are above 0, and equal scores are an average of equal changes, but for the outliers.
-    expect(found.filter((x, i) => Math.abs(x - (own[i] as number)) < 1e-5).length).toBeGreaterThan(0.95 * own.length);
-  });
 
   it.each([...methods, "dg_hard"] as const)("%s: NaN is refused, by tensor", async (method) => {
     const { base, experts } = await withChanges([0.1, 0.2], (x, i) => (i === 7 ? Number.NaN : x));

@@ -24,8 +24,6 @@ export interface CutMeasurement extends Labelled {
    * count as larger. Otherwise all that equal the smallest or largest magnitude are kept.
    */
   readonly isExact: boolean;
-  /** Whether elements with the smallest magnitude count for nothing unless it is the largest, too. */
-  readonly isOpen?: true;
 }
 
 /** Places of a cut's results; those of value i follow from `PLACES + 2 * i` on. */
@@ -34,7 +32,7 @@ export const CUT = { low: 0, high: 1, kept: 2, among: 3, places: 4 } as const;
 const NOTHING: Found = { magnitude: Number.POSITIVE_INFINITY, below: 0, equal: 0 };
 
 export function* measureCut(measurement: CutMeasurement, binding: Binding): Measuring<readonly number[]> {
-  const { label, values, keep, above, isExact, isOpen = false } = measurement;
+  const { label, values, keep, above, isExact } = measurement;
   const evaluations = values.map(binding.evaluation);
   const elements = evaluations.reduce((sum, one) => sum + one.elements, 0);
   // Below the first end are zeros, below the second numbers.
@@ -53,8 +51,7 @@ export function* measureCut(measurement: CutMeasurement, binding: Binding): Meas
   );
   const aboveLow = elements - low.below - low.equal;
   const aboveHigh = above === undefined ? 0 : elements - high.below - high.equal;
-  const isKept = low.magnitude > 0 && !(isOpen && low.magnitude < high.magnitude);
-  const kept = aboveLow + (isKept ? low.equal : 0) - aboveHigh;
+  const kept = aboveLow + (low.magnitude > 0 ? low.equal : 0) - aboveHigh;
   if (!isExact) return [low.magnitude, high.magnitude, kept, among];
   // How many elements at each end count as larger than what follows.
   const dropped = above ?? 0;

@@ -279,41 +279,6 @@ export const OPERATIONS = {
   }),
 
   /**
-   * PCB (arXiv 2410.02396): the mean of the values, limited in size to `low` to `high`, by what they score between `from` and
-   * `to` beside the others. With `only`, the positive score of that value alone.
-   */
-  compete: declare({
-    fields: {
-      low: "numberPerValue",
-      high: "numberPerValue",
-      from: "numberPerValue",
-      to: "numberPerValue",
-      only: "number",
-    },
-    apply: (buffers, { low, high, from, to, only }, { length }, { kernels }) => {
-      const values = buffers.map((buffer) => kernels.floats(buffer, length));
-      const into = values[0] as Float32Array;
-      for (let i = 0; i < length; i++) {
-        let [total, weight, sum, chosen] = [0, 0, 0, 0];
-        for (const value of values) total += value[i] as number;
-        for (let k = Math.max(0, only); k < (only < 0 ? values.length : only + 1); k++) {
-          const x = values[k]?.[i] as number;
-          const [least, most, start, end] = [low[k], high[k], from[k], to[k]] as [number, number, number, number];
-          const size = Math.min(most, Math.max(least, Math.abs(x)));
-          const self = most > least ? Math.exp(values.length * ((size - least) / (most - least)) ** 2) : 1;
-          // As float32, as it was when the bounds were found.
-          const score = Math.fround(Math.max(0, self * Math.tanh(x * total)));
-          const own = end > start ? Math.min(1, Math.max(0, (score - start) / (end - start))) : Number(score >= end);
-          chosen = score;
-          weight += own;
-          sum += own * Math.sign(x) * size;
-        }
-        into[i] = only >= 0 ? chosen : sum / Math.max(weight, 1e-12);
-      }
-    },
-  }),
-
-  /**
    * The mean of the values that are not zero, times `shared`; where only one is not zero, that value times its `alone`.
    */
   unite: declare({
