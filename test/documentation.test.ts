@@ -263,7 +263,7 @@ describe("what docs/run-an-experiment.md adds to the example's plan", () => {
       "kept of math",
       "random layers",
       "train",
-      "sparse",
+      "layers",
       "all reported, as lines over lambda",
       "round 2",
     ]) {
@@ -280,7 +280,7 @@ describe("what docs/run-an-experiment.md adds to the example's plan", () => {
       "## both",
       "kept: quiz by keep share",
       "Checkpoints of trained",
-      "sum of sparse",
+      "sum of layers",
     ]) {
       expect(report).toContain(part);
     }

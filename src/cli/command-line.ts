@@ -10,6 +10,7 @@ import {
   LayergraftError,
   OUT_OF_MEMORY,
   ProblemsError,
+  removedAdvice,
   shellQuote,
   shorten,
   systemMessage,
@@ -73,7 +74,11 @@ class ForgivingCommand extends Command {
     const [flag = ""] = parsed.unknown;
     const isHelp = parsed.unknown.some((argument) => argument === "--help" || argument === "-h");
     if (this.commands.length > 0 || !flag.startsWith("-") || isHelp) return parsed;
-    this.error(`error: unknown option '${shorten(flag)}'${flagHint(flag, this)}`, { code: "commander.unknownOption" });
+    const name = flag.replace(/=.*/s, "");
+    const removed = removedAdvice("option", name);
+    const problem =
+      removed === undefined ? `unknown option '${shorten(flag)}'${flagHint(name, this)}` : `${name} ${removed}.`;
+    this.error(`error: ${problem}`, { code: "commander.unknownOption" });
   }
 }
 
@@ -81,7 +86,7 @@ class ForgivingCommand extends Command {
 function flagHint(flag: string, { options }: Command): string {
   const plain = (text: string) => text.replace(/^-+/, "").replaceAll("-", "_");
   const lastOf = (text: string) => text.slice(text.lastIndexOf(".") + 1);
-  const name = plain(flag.replace(/=.*/s, ""));
+  const name = plain(flag);
   const names = options.flatMap(({ long }) => (long ? [{ long, name: plain(long) }] : []));
   const words = names.flatMap((option) => [option.name, lastOf(option.name)]);
   const meant = words.includes(name) ? name : closest(name, words);

@@ -1,10 +1,19 @@
 // What layergraft 1 had and 2 has not, with what to use instead; docs/from-1-to-2.md explains each.
 
+const SPARSE = "Train some layers with train, or trim the change when merging: ties or dare_ties with density";
+
 const REMOVED = {
   /** By the name in a recipe. */
   method: {
     core_space: "Merge the full model by ties, iso or tsv_m, then run layergraft extract",
     pcb: "Use consensus, sce or widen, which weigh changes by their size and agreement",
+  },
+  /** By the name in a run or a plan, with the field that it is in where others have the name. */
+  field: {
+    sparse: SPARSE,
+  },
+  option: {
+    "--sparse.keep": SPARSE,
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>;
 

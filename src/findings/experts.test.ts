@@ -8,7 +8,7 @@ const plan = (from: string) => `
 name: small
 base: b
 experts:
-  math: { role: task, train: { run: { ${RUN}, sparse: { keep: 0.05 } } } }
+  math: { role: task, train: { run: { ${RUN} } } }
   swahili: { role: language, language: sw, train: { run: { ${RUN}, method: lora } } }
   again: { role: task, train: { ${from} run: { ${RUN}, train: "layers 0-1" } } }
 merges: [{ name: graft, recipe: { method: swap, task: math, language: swahili, bottom: 1 } }]
@@ -18,7 +18,7 @@ evaluate: { tasks: [quiz] }
 it("names the start and the kind of training of each expert", () => {
   const { report } = reportOf(plan("from: graft,"), () => 5);
   expect(report.experts.map(({ family, from, how }) => [family, from, how])).toEqual([
-    ["math", "base", "sparse (5% of the weights)"],
+    ["math", "base", "all weights"],
     ["swahili", "base", "LoRA"],
     ["again", "graft", "only layers 0-1"],
   ]);

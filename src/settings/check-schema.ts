@@ -1,7 +1,7 @@
 // Checks a value against a schema: all problems at once, in the terms of YAML, with suggestions for misspelled fields.
 
 import { z } from "zod";
-import { closest, didYouMean, isObject, shorten } from "../core/index.js";
+import { closest, didYouMean, isObject, removedAdvice, shorten } from "../core/index.js";
 import { type SchemaField, schemaFields } from "./schema-fields.js";
 
 type Path = readonly PropertyKey[];
@@ -59,6 +59,8 @@ export function parseInWords<T extends z.ZodType>(schema: T, value: unknown): z.
 function withHint(problem: Problem, fields: readonly SchemaField[]): Problem {
   const { unknown, path, message } = problem;
   if (unknown === undefined) return problem;
+  const removed = removedAdvice("field", unknown) ?? removedAdvice("field", `${String(path.at(-1))}.${unknown}`);
+  if (removed !== undefined) return { ...problem, message: `${unknown} ${removed}` };
   const places = fields.map(({ name }) => {
     const keys = name.split(/\.|(?=\[\])/);
     return { leaf: keys.at(-1) ?? "", parent: keys.slice(0, -1) };

@@ -1,14 +1,6 @@
 import { basename, isAbsolute, join } from "node:path";
 import { type Command, Option } from "commander";
-import {
-  formatCount,
-  formatPercent,
-  formatRanges,
-  plural,
-  shellQuote,
-  usageError,
-  writeFileAtomically,
-} from "../../core/index.js";
+import { formatCount, formatRanges, plural, shellQuote, usageError, writeFileAtomically } from "../../core/index.js";
 import { previewOf, type SetCounts } from "../../data/index.js";
 import { loadSourceTokenizer } from "../../engine/index.js";
 import {
@@ -243,12 +235,7 @@ function describeRun(run: Run, prepared: PreparedRun): string[] {
       ...counts.map(({ name, fields, template }) => `  ${name}: ${fields}; formatted with ${template}`),
       ...counts.flatMap(lossesOf),
     ]),
-    ...(run.sparse
-      ? [
-          `two runs, the second from the base again, of the ${formatPercent(run.sparse.keep)} of these parameters that the first changes most`,
-        ]
-      : []),
-    `${plural(settings.steps, "step")}${run.sparse ? " each," : ""} of ${settings.sequencesPerStep} sequences of ${run.packing ? "" : "at most "}${settings.sequenceLength} tokens${run.packing ? ", packed" : ""}`,
+    `${plural(settings.steps, "step")} of ${settings.sequencesPerStep} sequences of ${run.packing ? "" : "at most "}${settings.sequenceLength} tokens${run.packing ? ", packed" : ""}`,
     `learning rate ${settings.learningRate}, ${describeSchedule(settings.schedule, settings.steps)}`,
     ...notes.map((note) => `note: ${note}`),
   ];
@@ -330,7 +317,7 @@ async function printPreview({ source, streams }: PreparedRun, count: number): Pr
 }
 
 async function drawLoss(out: string, log: string): Promise<string[]> {
-  const entries = (await readTrainingLog(log)).filter(({ phase }) => phase !== "selection");
+  const entries = await readTrainingLog(log);
   if (entries.length < 2) return [];
   const file = join(out, "loss.html");
   await writeFileAtomically(file, await reportPage(lossPage(entries, `Loss of ${basename(out)}`)));
@@ -338,11 +325,9 @@ async function drawLoss(out: string, log: string): Promise<string[]> {
 }
 
 function describeResult(result: RunResult, time: string): string[] {
-  const { last, best, bestLoss, merged, reverted, steps, samples, tokens, loss, stoppedEarly, resumed, sparse } =
-    result;
+  const { last, best, bestLoss, merged, reverted, steps, samples, tokens, loss, stoppedEarly, resumed } = result;
   return [
     `Trained ${plural(steps, "step")}, ${plural(samples, "sample")}, ${formatCount(tokens)} tokens${resumed ? " (resumed)" : ""} in ${time}${loss === null ? "" : `; loss ${loss.toFixed(4)}`}${stoppedEarly ? "; stopped early, as the held-out loss stopped improving" : ""}`,
-    ...(sparse ? [`kept  ${formatCount(sparse.kept)} of ${formatCount(sparse.of)} trained parameters`] : []),
     `last  ${last}`,
     ...(best ? [`best  ${best} (held-out loss ${bestLoss?.toFixed(4)})`] : []),
     ...(merged ? [`merged  ${merged}`] : []),

@@ -48,13 +48,12 @@ export function settledRun({ run }: Pick<TrainStep, "run">): Run {
   return checkRun({ ...run, out: "out" });
 }
 
-/** What a run trains: `all weights`, `LoRA`, `sparse (5% of the weights)`, `only layers 0-4`. */
+/** What a run trains: `all weights`, `LoRA`, `only layers 0-4`. */
 export function describeTraining(step: Pick<TrainStep, "run">): string {
-  const { method, sparse, partition } = settledRun(step);
+  const { method, partition } = settledRun(step);
   const { train } = step.run;
   const parts = [
     ...(method === "lora" ? ["LoRA"] : []),
-    ...(sparse ? [`sparse (${Number((100 * sparse.keep).toPrecision(3))}% of the weights)`] : []),
     ...(partition ? ["partitioned"] : []),
     ...(typeof train === "string" && train !== "all" ? [`only ${train}`] : []),
   ];

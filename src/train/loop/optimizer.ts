@@ -1,7 +1,6 @@
 // Parameters with their gradients and moments, and a step on them: clipping, then AdamW in place.
 import { addRows, TrainingKernels } from "../../weights/index.js";
 import type { OptimizerSettings } from "../run/run-schema.js";
-import { MaskedSteps, type Masks, zeroOutside } from "./sparse.js";
 
 export interface ParameterShape {
   readonly name: string;
@@ -48,7 +47,6 @@ export class Optimizer {
   readonly #settings: OptimizerSettings;
   readonly #kernels: TrainingKernels;
   readonly #written = new Set<string>();
-  #masked: MaskedSteps | undefined;
 
   /** @param parameters in the order of the sums over all of them */
   constructor(parameters: readonly ParameterShape[], settings: OptimizerSettings) {
@@ -106,24 +104,19 @@ export class Optimizer {
   /**
    * Makes a step on all parameters that have a gradient, and forgets the gradients.
    * @param options.scale factor of the gradients, such as 1 / tokens; default 1
-   * @param options.masks elements to change; default all
    */
-  step(options: { learningRate: number; scale?: number; masks?: Masks | undefined }): StepResult {
-    const { learningRate, scale = 1, masks } = options;
+  step(options: { learningRate: number; scale?: number }): StepResult {
+    const { learningRate, scale = 1 } = options;
     const { betas, eps, decay, decay_all: decayAll, clip } = this.#settings;
     const written = [...this.parameters.values()].filter(({ name }) => this.#written.has(name));
     this.clear();
-    for (const { name, gradient } of written) {
-      const mask = masks?.get(name);
-      if (mask) zeroOutside(gradient, mask);
-    }
     const squares = written.reduce((sum, { gradient }) => sum + this.#kernels.sumSquares(gradient), 0);
     const gradientNorm = Math.sqrt(squares) * Math.abs(scale);
     if (!Number.isFinite(gradientNorm)) return { gradientNorm, applied: false };
     const factor = scale * clipFactor(gradientNorm, clip);
     for (const parameter of written) {
       parameter.steps++;
-      const settings = {
+      this.#kernels.adamw(parameter, {
         learningRate,
         beta1: betas[0],
         beta2: betas[1],
@@ -131,25 +124,9 @@ export class Optimizer {
         scale: factor,
         step: parameter.steps,
         decay: decayAll || parameter.shape.length > 1 ? decay : 0,
-      };
-      const mask = masks?.get(parameter.name);
-      if (!mask) this.#kernels.adamw(parameter, settings);
-      else {
-        this.#masked ??= new MaskedSteps(this.#kernels);
-        this.#masked.adamw(this.#kernels, parameter, mask, settings);
-      }
+      });
     }
     return { gradientNorm, applied: true };
-  }
-
-  /** Sets moments and counts of steps to 0, and forgets the gradients. */
-  reset(): void {
-    this.clear();
-    for (const parameter of this.parameters.values()) {
-      parameter.first.fill(0);
-      parameter.second.fill(0);
-      parameter.steps = 0;
-    }
   }
 
   #parameter(name: string): Parameter {

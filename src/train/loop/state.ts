@@ -27,7 +27,6 @@ import {
   writeSafetensors,
 } from "../../weights/index.js";
 import type { Parameter } from "./optimizer.js";
-import { type Mask, type Masks, maskBytes } from "./sparse.js";
 
 const VERSION = 1;
 const PAGE = "state.json";
@@ -35,9 +34,8 @@ const TENSORS = "tensors.safetensors";
 
 const count = z.int().min(0);
 
-const progressSchema = z.strictObject({
-  /** Of sparse fine-tuning: before and after its masks are made. */
-  phase: z.enum(["selection", "retraining"]).optional(),
+// States of 1.0 have more fields, so others are ignored.
+const progressSchema = z.object({
   step: count,
   samples: count,
   tokens: count,
@@ -73,7 +71,6 @@ export interface StateToWrite {
   readonly configuration: Page["configuration"];
   readonly inputs: Readonly<Record<string, string>>;
   readonly parameters: Iterable<Parameter>;
-  readonly masks?: Masks | undefined;
 }
 
 /** A complete state, whose tensors are not read yet. */
@@ -84,8 +81,6 @@ export interface SavedState extends Omit<Page, "version"> {
 
 /** Arrays of a parameter, which prefix its name. */
 const ARRAYS = ["weights", "first", "second"] as const;
-
-const maskName = (parameter: string) => `mask.${parameter}`;
 
 const tensorName = (array: (typeof ARRAYS)[number], parameter: string) => `${array}.${parameter}`;
 
@@ -123,10 +118,7 @@ export async function writeState(states: string, state: StateToWrite): Promise<s
         return { name, dtype: "F32", shape: parameter.shape, data };
       }),
     );
-    const masks = [...(state.masks ?? [])].map(([name, data]): TensorData => {
-      return { name: maskName(name), dtype: "U8", shape: [data.length], data };
-    });
-    await writeSafetensors(join(partial, TENSORS), [...tensors, ...masks]);
+    await writeSafetensors(join(partial, TENSORS), tensors);
     const parameterSteps = Object.fromEntries(parameters.map(({ name, steps }) => [name, steps]));
     const page: Page = { version: VERSION, progress, configuration, inputs: { ...inputs }, parameterSteps };
     await writeFile(join(partial, PAGE), `${JSON.stringify(JSON.parse(canonicalJson(page)), undefined, 1)}\n`);
@@ -181,7 +173,7 @@ export async function restoreParameters(
     if (found.dtype === "F32" && sameShape(found.shape, parameter.shape)) return [];
     return [`${name} is ${found.dtype} ${formatShape(found.shape)}, not F32 ${formatShape(parameter.shape)}`];
   });
-  const known = new Set([...kept.map(({ name }) => name), ...[...parameters.keys()].map(maskName)]);
+  const known = new Set(kept.map(({ name }) => name));
   problems.push(...file.tensors.filter(({ name }) => !known.has(name)).map(({ name }) => `${name} is not trained now`));
   problems.push(
     ...[...parameters.keys()]
@@ -196,29 +188,6 @@ export async function restoreParameters(
     bytesOf(parameter[array]).set(await readTensor(file, stored.get(name) as TensorInfo));
   }
   for (const parameter of parameters.values()) parameter.steps = own(parameterSteps, parameter.name) ?? 0;
-}
-
-/**
- * The masks of a state, one for each parameter; undefined in a state without any.
- * @throws CheckpointError if one is missing, or of another size
- */
-export async function readMasks(
-  { file, folder, progress }: SavedState,
-  parameters: ReadonlyMap<string, Parameter>,
-): Promise<Map<string, Mask> | undefined> {
-  if (progress.phase !== "retraining") return undefined;
-  const stored = new Map(file.tensors.map((tensor) => [tensor.name, tensor]));
-  const masks = new Map<string, Mask>();
-  for (const { name, weights } of parameters.values()) {
-    const found = stored.get(maskName(name));
-    const bytes = maskBytes(weights.length);
-    if (found?.dtype !== "U8" || !sameShape(found.shape, [bytes])) {
-      const message = `${folder} has no mask of ${bytes} bytes for ${name}. Remove it to start again.`;
-      throw new CheckpointError(message, { file: file.path, tensor: name });
-    }
-    masks.set(name, await readTensor(file, found));
-  }
-  return masks;
 }
 
 /** Fields that may change: when and how to save, and threads, which change the last bits of sums at most. */

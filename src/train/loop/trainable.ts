@@ -150,20 +150,6 @@ export class TrainableDecoder {
       }
       return;
     }
-    for await (const [name, values] of this.#baseWeights()) optimizer.parameters.get(name)?.weights.set(values);
-  }
-
-  /** Leaves in the weights what they are above the base, rounded to float32. */
-  async subtractBase(optimizer: Optimizer): Promise<void> {
-    for await (const [name, values] of this.#baseWeights()) {
-      const weights = optimizer.parameters.get(name)?.weights;
-      if (!weights) continue;
-      for (let i = 0; i < weights.length; i++) weights[i] = (weights[i] ?? 0) - (values[i] ?? 0);
-    }
-  }
-
-  /** The base's weights of each parameter, in float32. */
-  async *#baseWeights(): AsyncIterable<readonly [name: string, values: Float32Array]> {
     const { sources, measurements, tensors } = this.#parts.source;
     const measured = await measureAll(measurements, sources, {});
     for (const { name } of this.parameters) {
@@ -172,7 +158,9 @@ export class TrainableDecoder {
       if (!step) continue;
       const floats = await computeBlends([{ ...step, dtype: "F32" }], sources, measured);
       const bytes = floats.get(name);
-      if (bytes) yield [name, new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4)];
+      if (!bytes) continue;
+      const values = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+      optimizer.parameters.get(name)?.weights.set(values);
     }
   }
 

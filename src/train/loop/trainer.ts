@@ -5,8 +5,7 @@ import { learningRateFactor } from "../run/schedule.js";
 import { type CheckpointToWrite, writeCheckpoint } from "./checkpoint-writer.js";
 import { EventFile } from "./event-file.js";
 import { Optimizer } from "./optimizer.js";
-import { keptOf, largestMasks, type Masks } from "./sparse.js";
-import { findState, type Progress, readMasks, requireSameRun, restoreParameters, writeState } from "./state.js";
+import { findState, type Progress, requireSameRun, restoreParameters, writeState } from "./state.js";
 import { type BatchLoss, TrainableDecoder } from "./trainable.js";
 import { RUN_FILES, TrainingFolder } from "./training-folder.js";
 import type {
@@ -58,9 +57,6 @@ interface TrainerParts {
   readonly log: AppendLog;
   readonly events: EventFile | undefined;
   readonly progress: Progress;
-  /** Positions of the streams at their beginning. */
-  readonly beginning: readonly Json[];
-  readonly masks: Masks | undefined;
   readonly resumed: boolean;
 }
 
@@ -68,7 +64,6 @@ class Trainer {
   readonly #parts: TrainerParts;
   readonly #start = performance.now();
   #progress: Progress;
-  #masks: Masks | undefined;
   #loss = Number.NaN;
   /** The latest held-out loss, and after how many samples. */
   #measured: { readonly loss: number; readonly samples: number } | undefined;
@@ -81,7 +76,6 @@ class Trainer {
   private constructor(parts: TrainerParts) {
     this.#parts = parts;
     this.#progress = parts.progress;
-    this.#masks = parts.masks;
   }
 
   static async open(options: TrainOptions, folder: TrainingFolder): Promise<Trainer> {
@@ -97,20 +91,17 @@ class Trainer {
       else await model.initialise(optimizer, run.seed);
       // Only now, so that a run that cannot start removes nothing.
       if (!saved) await folder.clear();
-      const beginning = streams.map(({ batches }) => batches.position());
       const progress: Progress = saved?.progress ?? {
-        ...(run.sparse ? { phase: "selection" } : {}),
         ...NOTHING_YET,
         logBytes: 0,
-        position: beginning,
+        position: streams.map(({ batches }) => batches.position()),
       };
-      const masks = saved && (await readMasks(saved, optimizer.parameters));
       for (const [i, position] of progress.position.entries()) streams[i]?.batches.seek(position);
       const log = new AppendLog(folder.log, progress.logBytes);
       const { eventFile } = options;
       const events = eventFile === undefined ? undefined : new EventFile(eventFile, progress.eventBytes ?? 0);
       const resumed = saved !== undefined;
-      return new Trainer({ options, folder, model, optimizer, log, events, progress, beginning, masks, resumed });
+      return new Trainer({ options, folder, model, optimizer, log, events, progress, resumed });
     } catch (error) {
       await model.close();
       throw error;
@@ -119,8 +110,7 @@ class Trainer {
 
   async run(): Promise<TrainResult> {
     const { run, settings, signal, onProgress, resume } = this.#parts.options;
-    if (resume) this.#parts.options.onResume?.(this.#steps());
-    if (this.#progress.phase === "selection") await this.#select();
+    if (resume) this.#parts.options.onResume?.({ step: this.#progress.step, steps: settings.steps });
     let stoppedEarly = this.#shouldStopEarly();
     // What is left to do of a run that was killed after its last state.
     if (this.#parts.resumed && (stoppedEarly || this.#progress.step === settings.steps)) await this.#removeOthers();
@@ -140,36 +130,6 @@ class Trainer {
       else await this.#saveWhenDue();
     }
     return this.#result(stoppedEarly);
-  }
-
-  /** Makes the masks of sparse fine-tuning: trains all weights, and goes back to the base. */
-  async #select(): Promise<void> {
-    const { options, optimizer, model, beginning } = this.#parts;
-    const { run, settings, signal, streams, onProgress } = options;
-    while (this.#progress.step < settings.steps) {
-      await nextTurn();
-      if (signal?.aborted) await this.#stop();
-      const done = await this.#step();
-      onProgress?.({ ...done, ...this.#rates() });
-      await this.#saveWhenDue();
-    }
-    await model.subtractBase(optimizer);
-    const changes = new Map([...optimizer.parameters].map(([name, { weights }]) => [name, weights]));
-    const count = [...changes.values()].reduce((sum, { length }) => sum + length, 0);
-    this.#masks = largestMasks(changes, Math.max(1, Math.round((run.sparse?.keep ?? 1) * count)));
-    optimizer.reset();
-    await model.initialise(optimizer, run.seed);
-    for (const [i, { batches }] of streams.entries()) batches.seek(beginning[i] as Json);
-    const { logBytes, eventBytes } = this.#progress;
-    this.#progress = { phase: "retraining", ...NOTHING_YET, logBytes, eventBytes, position: [...beginning] };
-    await this.#saveState();
-  }
-
-  /** Steps made and planned, over both phases of sparse fine-tuning. */
-  #steps(): { readonly step: number; readonly steps: number } {
-    const { run, settings } = this.#parts.options;
-    const before = this.#progress.phase === "retraining" ? settings.steps : 0;
-    return { step: before + this.#progress.step, steps: (run.sparse ? 2 : 1) * settings.steps };
   }
 
   async close(): Promise<void> {
@@ -193,8 +153,7 @@ class Trainer {
     const loss = losses.reduce((sum, one) => sum + one.loss, 0) / labels;
     const learningRate = settings.learningRate * learningRateFactor(settings.schedule, step, settings.steps);
     if (!Number.isFinite(loss)) this.#diverged(`the loss is ${loss}`, batches, losses);
-    const masks = this.#masks;
-    const { gradientNorm, applied } = this.#parts.optimizer.step({ learningRate, scale: 1 / labels, masks });
+    const { gradientNorm, applied } = this.#parts.optimizer.step({ learningRate, scale: 1 / labels });
     if (!applied) this.#diverged(`the loss is ${loss}, and the norm of its gradient ${gradientNorm}`, batches);
     const tokens = batches.reduce((sum, batch) => sum + batch.tokens, 0);
     this.#tokensHere += tokens;
@@ -208,25 +167,23 @@ class Trainer {
     };
     const { samples, tokens: total } = this.#progress;
     const name = streams.length > 1 ? { stream: stream.batches.name } : {};
-    const phase = this.#progress.phase === "selection" ? { phase: "selection" } : {};
     const measured = { loss, learningRate, gradientNorm };
-    this.#parts.log.add({ step: step + 1, samples, tokens: total, ...name, ...phase, ...measured });
-    const done = this.#steps();
-    this.#parts.events?.scalars(done.step, {
+    this.#parts.log.add({ step: step + 1, samples, tokens: total, ...name, ...measured });
+    this.#parts.events?.scalars(step + 1, {
       "train/loss": loss,
       "train/learning_rate": learningRate,
       "train/gradient_norm": gradientNorm,
       "train/tokens_per_second": this.#rates().tokensPerSecond,
     });
-    return { ...done, samples, ...measured };
+    return { step: step + 1, steps: settings.steps, samples, ...measured };
   }
 
   #rates(): Rates {
     const seconds = (performance.now() - this.#start) / 1000;
     const tokensPerSecond = this.#tokensHere / seconds;
-    const perStep = this.#progress.tokens / Math.max(1, this.#progress.step);
-    const { step, steps } = this.#steps();
-    const secondsLeft = ((steps - step) * perStep) / tokensPerSecond;
+    const { step, tokens } = this.#progress;
+    const stepsLeft = this.#parts.options.settings.steps - step;
+    const secondsLeft = (stepsLeft * tokens) / Math.max(1, step) / tokensPerSecond;
     const measured = this.#measured === undefined ? {} : { holdoutLoss: this.#measured.loss };
     return { tokensPerSecond, secondsLeft, ...measured };
   }
@@ -252,7 +209,7 @@ class Trainer {
       sinceBest: isBetter ? 0 : sinceBest + 1,
     };
     this.#parts.log.add({ step, samples, holdoutLoss: loss });
-    this.#parts.events?.scalars(this.#steps().step, { "holdout/loss": loss });
+    this.#parts.events?.scalars(step, { "holdout/loss": loss });
     // The best may come between the checkpoints that are due.
     if (isBetter && run.checkpoints.keep !== "last") await this.#writeCheckpoint();
   }
@@ -293,8 +250,7 @@ class Trainer {
     const { samples } = this.#progress;
     if (this.#written === samples) return;
     const holdoutLoss = this.#measured?.samples === samples ? this.#measured.loss : null;
-    const sparse = this.#masks && keptOf(this.#masks, this.#parts.optimizer.parameters);
-    const found = { loss: finite(this.#loss), holdoutLoss, ...(sparse ? { sparse } : {}) };
+    const found = { loss: finite(this.#loss), holdoutLoss };
     await this.#write(this.#parts.folder.checkpoint(samples), { lora: this.#parts.options.lora }, found);
     this.#written = samples;
   }
@@ -321,7 +277,6 @@ class Trainer {
       configuration: this.#parts.options.run as Json,
       inputs: this.#parts.options.inputs,
       parameters: this.#parts.optimizer.parameters.values(),
-      masks: this.#masks,
     });
     this.#stateSaved = performance.now();
     this.#stateCost = (this.#stateSaved - begin) / 1000;
@@ -329,9 +284,9 @@ class Trainer {
 
   async #stop(): Promise<never> {
     await this.#saveState();
-    const { step, steps } = this.#steps();
-    throw new CancelledError(`stopped after step ${step} of ${steps}`, {
-      file: this.#parts.options.out,
+    const { out, settings } = this.#parts.options;
+    throw new CancelledError(`stopped after step ${this.#progress.step} of ${settings.steps}`, {
+      file: out,
       option: "resume",
     });
   }
@@ -364,7 +319,6 @@ class Trainer {
       resumed: this.#parts.resumed,
       last: this.#parts.folder.checkpoint(samples),
       best: best === undefined ? null : this.#parts.folder.checkpoint(best),
-      sparse: this.#masks ? keptOf(this.#masks, this.#parts.optimizer.parameters) : null,
       loss: finite(this.#loss),
       bestLoss: this.#progress.best?.score ?? null,
       log: this.#parts.folder.log,

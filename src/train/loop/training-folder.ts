@@ -24,7 +24,6 @@ const logSchema = z.object({
   loss: z.number().nullable().optional(),
   holdoutLoss: z.number().nullable().optional(),
   stream: z.string().optional(),
-  phase: z.string().optional(),
 });
 
 /** The lines of a run's log that are whole. */

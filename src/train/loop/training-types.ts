@@ -74,7 +74,7 @@ export interface Rates {
   readonly holdoutLoss?: number;
 }
 
-/** After a step of all phases, and after the measurement that followed it. */
+/** After a step, and after the measurement that followed it. */
 export interface TrainProgress extends Rates {
   readonly step: number;
   readonly steps: number;
@@ -96,8 +96,6 @@ export interface TrainResult {
   readonly last: string;
   readonly best: string | null;
   readonly reverted: string | null;
-  /** Of sparse fine-tuning: weights that were trained, and how many there are; otherwise null. */
-  readonly sparse: { readonly kept: number; readonly of: number } | null;
   readonly loss: number | null;
   readonly bestLoss: number | null;
   readonly stoppedEarly: boolean;

@@ -91,9 +91,6 @@ function acrossFields(run: Mapping): Problem[] {
   if (has("revert") && run.method === "lora") {
     add("revert", "cannot be used with method: lora, which does not change the base; train fewer layers instead");
   }
-  if (has("sparse") && run.method === "lora") {
-    add("sparse", "cannot be used with method: lora, whose factors have no base to be sparse against");
-  }
   if (has("early_stopping") && !has("holdout")) add("early_stopping", "needs a holdout to measure the loss on");
   if (isObject(run.holdout) && (run.holdout.samples === undefined) === (run.holdout.share === undefined)) {
     problems.push({ path: ["holdout"], message: "must have either samples or share" });

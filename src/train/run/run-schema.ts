@@ -35,15 +35,6 @@ const lora = z.strictObject({
   merge: z.boolean().default(false).describe("write the base with the factors merged in too"),
 });
 
-const sparse = z.strictObject({
-  keep: positive
-    .max(1)
-    .default(0.05)
-    .describe(
-      "share of the trained weights to keep: those that change most in a first run, which a second run from the base trains alone (arXiv 2110.07560)",
-    ),
-});
-
 /** The defaults of method lora, from a public reproduction of the sequel paper. */
 export const LORA_DEFAULTS = lora.parse({});
 
@@ -134,7 +125,6 @@ export const runSchema = z.strictObject({
   preset: text.optional().describe("named defaults for the other fields; see the table of presets"),
   method: z.enum(["full", "lora"]).default("full").describe("train the weights, or low-rank factors (LoRA)"),
   lora: lora.optional().describe("options of method lora"),
-  sparse: sparse.optional().describe("sparse fine-tuning: two runs of the given length"),
   train: selection
     .optional()
     .describe(

@@ -105,7 +105,6 @@ function requireSupported(training: TrlRun, { processes = 1, machines = 1 }: Trl
   if (!base || checkpoints.length > 1 || base.adapter) {
     problems.push("base: it is made of several checkpoints or has an adapter; write it with layergraft merge first");
   }
-  if (run.sparse) problems.push("sparse: TRL has no masked optimizer; use the embedded engine");
   const perStep = run.accumulation * (streams[0] ? rowsOf(streams) : 0);
   if (perStep % (processes * machines) !== 0) {
     problems.push(

@@ -1,0 +1,26 @@
+// What 1 had and 2 has not is refused by name, with what to use instead.
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { checkRun } from "../src/train/index.js";
+import { layergraft } from "./support/command.js";
+
+const work = mkdtempSync(join(tmpdir(), "removed-"));
+
+it.each([["train run.yaml --sparse.keep 0.1", /--sparse\.keep was removed in 2\.0\.0\. Train some layers with train/]])(
+  "layergraft %s",
+  async (command, refusal) => {
+    writeFileSync(join(work, "run.yaml"), "base: b\nout: o\ndata: d.jsonl\n");
+    const { status, stderr } = await layergraft(command.split(" "), { cwd: work });
+    expect(status).toBe(2);
+    expect(stderr).toMatch(refusal);
+  },
+);
+
+it.each([[{ sparse: { keep: 0.1 } }, /^sparse was removed in 2\.0\.0\. Train some layers with train/m]])(
+  "a run with %o",
+  (fields, refusal) => {
+    expect(() => checkRun({ base: "b", out: "o", data: "d.jsonl", ...fields })).toThrow(refusal);
+  },
+);
