@@ -8,17 +8,17 @@ import { layergraft } from "./support/command.js";
 
 const work = mkdtempSync(join(tmpdir(), "removed-"));
 
-it.each([["train run.yaml --sparse.keep 0.1", /--sparse\.keep was removed in 2\.0\.0\. Train some layers with train/]])(
-  "layergraft %s",
-  async (command, refusal) => {
-    writeFileSync(join(work, "run.yaml"), "base: b\nout: o\ndata: d.jsonl\n");
-    const { status, stderr } = await layergraft(command.split(" "), { cwd: work });
-    expect(status).toBe(2);
-    expect(stderr).toMatch(refusal);
-  },
-);
+it.each([
+  ["train run.yaml --log-to tensorboard", "--log-to was removed in 2.0.0. Send log.jsonl"],
+  ["train run.yaml --sparse.keep=0.1", "--sparse.keep was removed in 2.0.0. Train some layers with train"],
+])("layergraft %s", async (command, refusal) => {
+  writeFileSync(join(work, "run.yaml"), "base: b\nout: o\ndata: d.jsonl\n");
+  const { status, stderr } = await layergraft(command.split(" "), { cwd: work });
+  expect(status).toBe(2);
+  expect(stderr).toContain(refusal);
+});
 
-it.each([[{ sparse: { keep: 0.1 } }, /^sparse was removed in 2\.0\.0\. Train some layers with train/m]])(
+it.each([[{ sparse: { keep: 0.1 } }, "- sparse was removed in 2.0.0. Train some layers with train"]])(
   "a run with %o",
   (fields, refusal) => {
     expect(() => checkRun({ base: "b", out: "o", data: "d.jsonl", ...fields })).toThrow(refusal);

@@ -22,8 +22,6 @@ export interface ExperimentProgress extends Progress {
 
 /** Options of `runExperiment`. */
 export interface RunExperimentOptions extends CallOptions<ExperimentProgress>, Omit<OpenOptions, "signal"> {
-  /** Tracker whose files are written: a folder for each training run in `tensorboard/` of the experiment. Default: none. */
-  readonly logTo?: "tensorboard";
   /**
    * Run the programs that the plan names: its server (`serve:`), what models write, the Python of TRL, and Slurm's `sbatch` and
    * `setup`. Default: false, which refuses such a plan.
@@ -56,11 +54,10 @@ export async function runExperiment(
   plan: string | PlanInput,
   options: RunExperimentOptions = {},
 ): Promise<ExperimentResult> {
-  const { out, base, data, signal, onProgress, logTo, allowCode } = options;
+  const { out, base, data, signal, onProgress, allowCode } = options;
   const experiment = await openExperiment(plan, { out, base, data, signal });
   const { failures } = await runOpened(experiment, {
     signal,
-    logTo,
     allowCode,
     onDownload: onProgress,
     onEvent:

@@ -2,7 +2,6 @@ import { isAbsolute, join } from "node:path";
 import type { CallOptions, Progress } from "../core/index.js";
 import {
   checkRun,
-  eventFileName,
   type RunOptions,
   type RunResult,
   readRun,
@@ -16,10 +15,7 @@ import type { FolderOptions } from "./options.js";
 export interface TrainProgress extends Progress, Omit<StepProgress, "step" | "steps" | "secondsLeft"> {}
 
 /** Options of `train`. */
-export interface TrainOptions extends CallOptions<TrainProgress>, FolderOptions, Pick<RunOptions, "resume" | "force"> {
-  /** Tracker whose files are written into `out`. Default: none. */
-  readonly logTo?: "tensorboard";
-}
+export interface TrainOptions extends CallOptions<TrainProgress>, FolderOptions, Pick<RunOptions, "resume" | "force"> {}
 
 /** Result of `train`. */
 export type TrainResult = RunResult;
@@ -35,7 +31,7 @@ export type TrainResult = RunResult;
  * @throws LayergraftError with code `diverged` if a loss or gradient is not finite
  */
 export async function train(run: RunInput | string, options: TrainOptions = {}): Promise<TrainResult> {
-  const { signal, onProgress, resume, force, logTo } = options;
+  const { signal, onProgress, resume, force } = options;
   const { run: checked, folder = "." } =
     typeof run === "string" ? await readRun(run) : { run: checkRun(run), folder: options.folder };
   const out = isAbsolute(checked.out) ? checked.out : join(folder, checked.out);
@@ -45,7 +41,6 @@ export async function train(run: RunInput | string, options: TrainOptions = {}):
     signal,
     resume,
     force,
-    eventFile: logTo && join(out, eventFileName("train")),
     hub: { fetch: "files", signal },
     onProgress:
       onProgress &&

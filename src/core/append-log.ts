@@ -41,8 +41,8 @@ export async function readLog<T>(path: string, parse: (value: unknown) => T): Pr
   return { entries, bytes, damaged };
 }
 
-/** A file that is open for appending. The caller has the lock of its folder. */
-export class AppendFile {
+/** A log that is open for appending: a line of JSON for each entry. The caller has the lock of its folder. */
+export class AppendLog {
   readonly #path: string;
   readonly #descriptor: number;
   #bytes: number;
@@ -55,8 +55,9 @@ export class AppendFile {
     this.#bytes = bytes;
   }
 
-  /** Appends bytes; `flush` makes them durable. @throws DiskFullError if there is no room */
-  append(bytes: Uint8Array): void {
+  /** Appends a value; `flush` makes it durable. @throws DiskFullError if there is no room */
+  add(entry: unknown): void {
+    const bytes = Buffer.from(`${JSON.stringify(entry)}\n`);
     try {
       for (let at = 0; at < bytes.length; )
         at += writeSync(this.#descriptor, bytes, at, bytes.length - at, this.#bytes + at);
@@ -75,12 +76,5 @@ export class AppendFile {
 
   close(): void {
     closeSync(this.#descriptor);
-  }
-}
-
-export class AppendLog extends AppendFile {
-  /** Appends a value as a line of JSON. @throws DiskFullError if there is no room */
-  add(entry: unknown): void {
-    this.append(Buffer.from(`${JSON.stringify(entry)}\n`));
   }
 }

@@ -1,4 +1,4 @@
-export { AppendFile, AppendLog, readLog } from "./append-log.js";
+export { AppendLog, readLog } from "./append-log.js";
 export { cacheFolder, makeCacheFolder } from "./cache-folder.js";
 export { canonicalJson, digestOf, digestOfFile, digestOfJson, digestOfValue } from "./digest.js";
 export {

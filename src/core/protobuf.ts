@@ -3,7 +3,6 @@
 import { LayergraftError } from "./errors.js";
 
 const VARINT = 0;
-const FIXED_64 = 1;
 const LENGTH_DELIMITED = 2;
 const FIXED_32 = 5;
 
@@ -27,11 +26,6 @@ export class ProtoWriter {
   float(field: number, value: number): this {
     this.#tag(field, FIXED_32);
     return this.#append(new Uint8Array(Float32Array.of(value).buffer));
-  }
-
-  double(field: number, value: number): this {
-    this.#tag(field, FIXED_64);
-    return this.#append(new Uint8Array(Float64Array.of(value).buffer));
   }
 
   /** A bytes field. The array is read in `finish` and must not change until then. */

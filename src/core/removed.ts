@@ -13,6 +13,7 @@ const REMOVED = {
     sparse: SPARSE,
   },
   option: {
+    "--log-to": "Send log.jsonl of the run to a tracker, as docs/train-experts.md shows",
     "--sparse.keep": SPARSE,
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>;

@@ -13,8 +13,6 @@ import { gatherReport } from "../findings/gather.js";
 import { experimentPage } from "../findings/page.js";
 import { findRecipe } from "../findings/recipes.js";
 import { planRecipe } from "../merge/index.js";
-import { eventFileName } from "../train/index.js";
-import { readEvents } from "../train/loop/event-file.test-util.js";
 import { openExperiment, previewExperiment, runOpened, statusOf } from "./experiment.js";
 import type { ExperimentInput } from "./plan/plan-schema.js";
 import { runHere, writeSmallWorld } from "./small-world.test-util.js";
@@ -64,7 +62,7 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
   );
   expect(existsSync(file("tiny.experiment/steps"))).toBe(false);
 
-  const { experiment, summary, ran } = await runHere(file("plan.yaml"), { logTo: "tensorboard" });
+  const { experiment, summary, ran } = await runHere(file("plan.yaml"));
   expect(summary.failures).toEqual([]);
   expect(summary.counts).toMatchObject({ failed: 0, left: 0, waiting: 0 });
   // Two runs of two checkpoints each; the best is not evaluated again under its new name.
@@ -72,16 +70,6 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
   expect(ran.filter((label) => /^evaluate math-\d@\d+/.test(label))).toHaveLength(4);
   expect(ran.filter((label) => label.startsWith("evaluate swap"))).toHaveLength(2 + 1);
   expect(ran).toContain("analyze math-1 and swahili-1");
-
-  // Two steps of four samples, a checkpoint after each, whose score is beside the curve.
-  const events = (name: string, part: string) =>
-    readEvents(file(`tiny.experiment/tensorboard/${name}/${eventFileName(part)}`)).slice(1);
-  expect(readdirSync(file("tiny.experiment/tensorboard")).sort()).toEqual(["math-1", "math-2"]);
-  for (const name of ["math-1", "math-2"]) {
-    expect(events(name, "train").map(({ step }) => step)).toEqual([1, 2]);
-    const scores = events(name, "scores").map(({ step, values }) => [step, Object.keys(values)]);
-    expect(scores).toEqual([1, 2].map((step) => [step, ["eval/problems_sw.yaml"]]));
-  }
 
   const status = await statusOf(experiment);
   expect(statusLines(status)[0]).toBe(`${ran.length} of ${ran.length} steps done`);

@@ -31,7 +31,6 @@ import {
   type RunSummary,
   runExperiment,
 } from "./run/run-experiment.js";
-import { eventFileOf } from "./run/score-events.js";
 import { Store } from "./run/store.js";
 import type { FetchOptions } from "./steps/facts-reader.js";
 import type { Step, StepKind } from "./steps/step.js";
@@ -227,8 +226,6 @@ export interface RunExperimentOptions {
   /** Called while models on the hub are downloaded, before the first step. */
   readonly onDownload?: FetchOptions["onProgress"];
   readonly onEvent?: ((event: RunEvent, counts: Counts) => void) | undefined;
-  /** Tracker whose files are written: a folder for each training run in `tensorboard/` of the experiment. Default: none. */
-  readonly logTo?: "tensorboard" | undefined;
   /** For tests. */
   readonly executor?: (events: ExecutorEvents) => Executor;
 }
@@ -258,14 +255,13 @@ export async function runOpened(experiment: Experiment, options: RunExperimentOp
     signal: options.signal,
     onEvent: options.onEvent,
     attempts: plan.executor.attempts,
-    settings: (step) => settingsOf(experiment, step, options),
-    logTo: options.logTo,
+    settings: (step) => settingsOf(experiment, step),
     executor: options.executor ?? ((events) => executorOf(plan, events)),
   });
 }
 
-function settingsOf(experiment: Experiment, step: Step, { logTo }: RunExperimentOptions): StepSettings {
-  const { plan, data, planFolder, out } = experiment;
+function settingsOf(experiment: Experiment, step: Step): StepSettings {
+  const { plan, data, planFolder } = experiment;
   const resources = resourcesOf(plan, step.kind);
   // A Slurm job has all the cores that it can see.
   const cores = resources.cores ?? (plan.executor.kind === "slurm" ? undefined : 1);
@@ -275,7 +271,6 @@ function settingsOf(experiment: Experiment, step: Step, { logTo }: RunExperiment
     allowCode: plan.evaluate.allow_code,
     unsafeCode: plan.evaluate.unsafe_code,
     ...(cores === undefined ? {} : { threads: Math.min(cores, availableParallelism()) }),
-    ...(logTo && step.kind === "train" ? { eventFile: eventFileOf(out, step, "train") } : {}),
   };
 }
 

@@ -1,5 +1,4 @@
 export { dataFields } from "../data/index.js";
-export { EventFile, eventFileName } from "./loop/event-file.js";
 export { initialFactors, planLora, writeAdapter } from "./loop/lora.js";
 export { Optimizer } from "./loop/optimizer.js";
 export { TrainableDecoder } from "./loop/trainable.js";

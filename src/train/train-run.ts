@@ -32,10 +32,7 @@ import { resolveSelection } from "./run/selection.js";
 import { type TrlCluster, type TrlFolder, writeTrlRun } from "./trl/write.js";
 
 export interface RunOptions
-  extends Pick<
-    TrainOptions,
-    "run" | "resume" | "force" | "eventFile" | "signal" | "onResume" | "onProgress" | "onCheckpoint"
-  > {
+  extends Pick<TrainOptions, "run" | "resume" | "force" | "signal" | "onResume" | "onProgress" | "onCheckpoint"> {
   /** Folder that a relative `base` starts from; default the working folder, from which `out` starts. */
   readonly folder?: string | undefined;
   /** Folder that relative paths of data start from; default `folder`. */
@@ -78,13 +75,13 @@ export interface RunResult extends TrainResult {
  * @throws as `train` does
  */
 export async function trainRun(options: RunOptions): Promise<RunResult> {
-  const { run, resume, force, eventFile, signal, onResume, onProgress, onCheckpoint, onReady } = options;
+  const { run, resume, force, signal, onResume, onProgress, onCheckpoint, onReady } = options;
   // Fails here if it is missing, before base and data are read.
   await loadRuntime();
   const prepared = await prepareRun(options);
   onReady?.(prepared);
   const mergeBase = run.lora?.merge ? baseToMerge(prepared.base) : undefined;
-  const settings = { signal, resume, force, eventFile, onResume, onProgress, onCheckpoint };
+  const settings = { signal, resume, force, onResume, onProgress, onCheckpoint };
   const result = await train({ ...(await trainOptions(prepared, options)), ...settings });
   return {
     ...result,

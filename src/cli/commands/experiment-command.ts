@@ -32,7 +32,6 @@ import {
   type CommonOptions,
   info,
   interruptSignal,
-  logToOption,
   print,
   printJson,
   warn,
@@ -49,7 +48,6 @@ interface ExperimentFlags
   readonly base?: string;
   readonly out?: string;
   readonly data?: string;
-  readonly logTo?: "tensorboard";
   readonly allowCode?: boolean;
 }
 
@@ -71,7 +69,6 @@ export function add(program: Command): void {
     )
     .option("-b, --base <model>", "base model (default: the plan's)")
     .option("-d, --data <folder>", "folder with evaluation data (default: the plan's, or the hub)")
-    .addOption(logToOption())
     .option("--allow-code", "run the programs that the plan names, which are printed first")
     .option("--dry-run", "print the steps, programs and what is missing, and exit; export: print the merge")
     .optionsGroup("Export:")
@@ -182,14 +179,13 @@ async function act(action: Action, experiment: Experiment, flags: ExperimentFlag
 /** Runs an experiment with its progress on stderr; failed steps set the exit status. */
 export async function runShown(
   experiment: Experiment,
-  flags: CommonOptions & Pick<ExperimentFlags, "logTo" | "allowCode">,
+  flags: CommonOptions & Pick<ExperimentFlags, "allowCode">,
   signal: AbortSignal,
 ): Promise<void> {
   const display = flags.quiet ? SILENT : showProgress();
   try {
     const { failures } = await runOpened(experiment, {
       signal,
-      logTo: flags.logTo,
       allowCode: flags.allowCode,
       onDownload: downloadsOn(display),
       onEvent: progressOf(display),

@@ -17,7 +17,6 @@ import {
 import {
   checkRun,
   describeSchedule,
-  eventFileName,
   type FieldText,
   handOverRun,
   type PreparedRun,
@@ -36,7 +35,6 @@ import {
   elapsed,
   info,
   interruptSignal,
-  logToOption,
   paletteFor,
   parsePositive,
   print,
@@ -48,7 +46,6 @@ import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions 
 interface TrainFlags extends PushFlags {
   readonly resume?: boolean;
   readonly force?: boolean;
-  readonly logTo?: "tensorboard";
   readonly dryRun?: boolean;
   readonly preview?: number;
   readonly engine: "embedded" | "trl";
@@ -89,8 +86,7 @@ export function add(program: Command): void {
     .option("--dry-run", "open base and data, print what would be trained, and exit")
     .option("--preview <n>", "print the first n examples as the model sees them, and exit", parsePositive)
     .option("--resume", "resume an interrupted run; the weights are bit-identical")
-    .option("--force", "replace an existing run in --out")
-    .addOption(logToOption());
+    .option("--force", "replace an existing run in --out");
   withPushOptions(command)
     .optionsGroup("PyTorch (TRL):")
     .addOption(
@@ -114,9 +110,6 @@ export function add(program: Command): void {
       return;
     }
     if (flags.engine === "trl") {
-      if (flags.logTo !== undefined) {
-        throw usageError("--log-to needs --engine embedded. With TRL, set report_to in train.py.");
-      }
       if (flags.push !== undefined) {
         throw usageError("--push needs --engine embedded. Push a checkpoint with layergraft push.");
       }
@@ -131,7 +124,6 @@ export function add(program: Command): void {
         hub: hubAccess("files", { signal, onProgress: display.update }),
         ...(flags.resume ? { resume: true } : {}),
         ...(flags.force ? { force: true } : {}),
-        eventFile: flags.logTo && join(run.out, eventFileName("train")),
         onReady: (prepared) => info(flags, [palette.bold(titleOf(run)), ...describeRun(run, prepared), ""].join("\n")),
         onResume: ({ step, steps }) =>
           display.note(

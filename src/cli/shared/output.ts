@@ -1,6 +1,6 @@
 // Output and options that commands share. Results go to stdout, everything else to stderr.
 
-import { InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError } from "commander";
 import pc from "picocolors";
 import { formatDuration, MAX_THREADS, own, parseBytes, usageError, visible, write } from "../../core/index.js";
 import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../report/index.js";
@@ -187,10 +187,6 @@ export const withWorkOptions = adding<WorkOptions>((command) =>
       .option("--memory <size>", "memory limit for buffers (default: 256MB)", parseSize),
   ),
 );
-
-export function logToOption(): Option {
-  return new Option("--log-to <tracker>", "write event files of losses, rates and scores").choices(["tensorboard"]);
-}
 
 /** A key comes only from the environment: other users of the machine can see a command line. */
 export function readKey(name: string | undefined): string | undefined {

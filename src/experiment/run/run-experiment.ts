@@ -8,7 +8,6 @@ import type { Facts } from "../steps/facts.js";
 import type { ModelName, Step, StepKind } from "../steps/step.js";
 import { type Attempt, readAttempt, type StepRunnerId, type StepSettings, saveAttempt } from "../steps/step-state.js";
 import { waitingSteps } from "./estimate.js";
-import { ScoreEvents } from "./score-events.js";
 import { Store } from "./store.js";
 
 export type RunEvent = RunEventStep & RunEventDetail;
@@ -53,8 +52,6 @@ export interface RunOptions {
   /** Folder of the experiment. */
   readonly out: string;
   readonly settings: (step: Step) => StepSettings;
-  /** Whether scores of checkpoints are written for TensorBoard. Default: no. */
-  readonly logTo?: "tensorboard" | undefined;
   readonly executor: (events: ExecutorEvents) => Executor;
   /** Attempts at a step whose machine fails. */
   readonly attempts: number;
@@ -91,7 +88,6 @@ class Run {
   readonly #failed = new Map<string, string>();
   readonly #lost = new Map<string, number>();
   readonly #finished: Finished[] = [];
-  readonly #scores: ScoreEvents | undefined;
   #wake: () => void = () => undefined;
   #expansion: Expansion;
   /** Whether steps have ended since the plan was expanded. */
@@ -100,7 +96,6 @@ class Run {
   constructor(options: RunOptions) {
     this.#options = options;
     this.#store = new Store(options.out);
-    this.#scores = options.logTo && new ScoreEvents(this.#store);
     this.#executor = options.executor({
       onStarted: (key, runner) => this.#save(key, { state: "running", since: new Date().toISOString(), runner }),
       onFinished: (finished) => {
@@ -121,7 +116,6 @@ class Run {
     signal?.addEventListener("abort", onAbort);
     try {
       await this.#expand();
-      for (const step of this.#expansion.steps) await this.#scores?.add(step, this.#expansion.steps);
       await this.#adopt();
       for (;;) {
         if (signal?.aborted) await this.#cancel();
@@ -138,7 +132,6 @@ class Run {
       throw error;
     } finally {
       signal?.removeEventListener("abort", onAbort);
-      this.#scores?.close();
       await this.#executor.close();
     }
     const failures = this.#expansion.steps.flatMap(({ key, label }) => {
@@ -225,7 +218,6 @@ class Run {
         await this.#fail(step, finished.reason);
       } else if (await this.#store.load(key)) {
         await this.#save(key, undefined);
-        await this.#scores?.add(step, this.#expansion.steps);
         const { score, items } = this.#store.evaluated(key) ?? {};
         const { seconds } = finished;
         const scale = step.kind === "evaluate" ? this.#options.facts.task(step.request).scale : "share";

@@ -107,7 +107,6 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
       ...where,
       resume: isBegun,
       force: !isBegun,
-      eventFile: settings.eventFile,
       onProgress: ({ step: at, steps, loss, tokensPerSecond }) => {
         const speed = `${Math.round(tokensPerSecond).toLocaleString("en-US")} tokens/s`;
         onProgress?.(at / steps, `loss ${loss.toFixed(3)}, ${speed}`);

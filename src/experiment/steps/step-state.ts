@@ -58,8 +58,6 @@ export interface StepSettings {
   readonly allowCode: boolean;
   readonly unsafeCode?: boolean;
   readonly threads?: number;
-  /** Of training: absolute path of the event file to write. */
-  readonly eventFile?: string;
 }
 
 export const STEP_FILES = { order: "step.json", log: "log.txt", exit: "exit.json" } as const;

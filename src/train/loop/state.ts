@@ -43,8 +43,6 @@ const progressSchema = z.object({
   position: z.array(z.json()),
   /** Bytes of the log up to this step; what follows is cut off. */
   logBytes: count,
-  /** The same of the event file, if the run has one. */
-  eventBytes: count.optional(),
   /** The lowest held-out loss, and after how many samples it was measured. */
   best: z.strictObject({ score: z.number(), samples: count }).nullable(),
   /** Measurements since the best, for early stopping. */

@@ -22,8 +22,6 @@ import { type OpenedPlan, planRecipe } from "../../merge/index.js";
 import * as weights from "../../weights/index.js";
 import { readTensor } from "../../weights/index.js";
 import { checkRun } from "../run/run-file.js";
-import { EventFile } from "./event-file.js";
-import { readEvents } from "./event-file.test-util.js";
 import { planLora } from "./lora.js";
 import type { TokenBatch } from "./trainable.js";
 import { train } from "./trainer.js";
@@ -298,35 +296,6 @@ describe("a run that is stopped", () => {
     expect(left()).toEqual(left(join(root, "whole-partition")));
     expect(result).toMatchObject({ resumed: true, loss: whole.loss, bestLoss: whole.bestLoss, tokens: whole.tokens });
     expect(readdirSync(join(out, "state"))).toHaveLength(1);
-  });
-
-  it("continues the curves of its event file where its state was saved", async () => {
-    const curves = (path: string) =>
-      readEvents(path).map(({ step, values: { "train/tokens_per_second": _, ...values } }) => ({ step, values }));
-    const eventFile = () => join(out, "tensorboard", "events");
-    await go({ ...partition(), eventFile: eventFile() });
-    const undisturbed = curves(eventFile());
-    // The version, then the step and the measurement after it, twelve times.
-    const steps = Array.from({ length: 24 }, (_, i) => 1 + Math.floor(i / 2));
-    expect(undisturbed.map(({ step }) => step)).toEqual([0, ...steps]);
-    const log = readFileSync(join(out, "log.jsonl"), "utf8").trim().split("\n");
-    const [{ loss, learningRate, gradientNorm }, { holdoutLoss }] = log.map((line) => JSON.parse(line));
-    expect(undisturbed.slice(1, 3).map(({ values }) => values)).toEqual([
-      {
-        "train/loss": Math.fround(loss),
-        "train/learning_rate": Math.fround(learningRate),
-        "train/gradient_norm": Math.fround(gradientNorm),
-      },
-      { "holdout/loss": Math.fround(holdoutLoss) },
-    ]);
-    out += "-stopped";
-    await stopAfter(4, { ...partition(), eventFile: eventFile() });
-    // Steps after the saved state, of which a kill leaves the events.
-    const torn = new EventFile(eventFile(), readFileSync(eventFile()).length);
-    torn.scalars(5, { "train/loss": 9 });
-    torn.close();
-    await go({ ...partition(), eventFile: eventFile(), resume: true });
-    expect(curves(eventFile())).toEqual(undisturbed);
   });
 
   it("with factors, of which some inputs are dropped, resumes to the same bytes", async () => {

@@ -3,7 +3,6 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppendLog, CancelledError, exists, formatSome, LayergraftError, Random } from "../../core/index.js";
 import { learningRateFactor } from "../run/schedule.js";
 import { type CheckpointToWrite, writeCheckpoint } from "./checkpoint-writer.js";
-import { EventFile } from "./event-file.js";
 import { Optimizer } from "./optimizer.js";
 import { findState, type Progress, requireSameRun, restoreParameters, writeState } from "./state.js";
 import { type BatchLoss, TrainableDecoder } from "./trainable.js";
@@ -55,7 +54,6 @@ interface TrainerParts {
   readonly model: TrainableDecoder;
   readonly optimizer: Optimizer;
   readonly log: AppendLog;
-  readonly events: EventFile | undefined;
   readonly progress: Progress;
   readonly resumed: boolean;
 }
@@ -98,10 +96,8 @@ class Trainer {
       };
       for (const [i, position] of progress.position.entries()) streams[i]?.batches.seek(position);
       const log = new AppendLog(folder.log, progress.logBytes);
-      const { eventFile } = options;
-      const events = eventFile === undefined ? undefined : new EventFile(eventFile, progress.eventBytes ?? 0);
       const resumed = saved !== undefined;
-      return new Trainer({ options, folder, model, optimizer, log, events, progress, resumed });
+      return new Trainer({ options, folder, model, optimizer, log, progress, resumed });
     } catch (error) {
       await model.close();
       throw error;
@@ -134,7 +130,6 @@ class Trainer {
 
   async close(): Promise<void> {
     this.#parts.log.close();
-    this.#parts.events?.close();
     await this.#parts.model.close();
   }
 
@@ -169,12 +164,6 @@ class Trainer {
     const name = streams.length > 1 ? { stream: stream.batches.name } : {};
     const measured = { loss, learningRate, gradientNorm };
     this.#parts.log.add({ step: step + 1, samples, tokens: total, ...name, ...measured });
-    this.#parts.events?.scalars(step + 1, {
-      "train/loss": loss,
-      "train/learning_rate": learningRate,
-      "train/gradient_norm": gradientNorm,
-      "train/tokens_per_second": this.#rates().tokensPerSecond,
-    });
     return { step: step + 1, steps: settings.steps, samples, ...measured };
   }
 
@@ -209,7 +198,6 @@ class Trainer {
       sinceBest: isBetter ? 0 : sinceBest + 1,
     };
     this.#parts.log.add({ step, samples, holdoutLoss: loss });
-    this.#parts.events?.scalars(step, { "holdout/loss": loss });
     // The best may come between the checkpoints that are due.
     if (isBetter && run.checkpoints.keep !== "last") await this.#writeCheckpoint();
   }
@@ -270,8 +258,7 @@ class Trainer {
 
   async #saveState(): Promise<void> {
     const begin = performance.now();
-    const { log, events } = this.#parts;
-    this.#progress = { ...this.#progress, logBytes: log.flush(), ...(events && { eventBytes: events.flush() }) };
+    this.#progress = { ...this.#progress, logBytes: this.#parts.log.flush() };
     await writeState(this.#parts.folder.states, {
       progress: this.#progress,
       configuration: this.#parts.options.run as Json,

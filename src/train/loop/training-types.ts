@@ -54,8 +54,6 @@ export interface TrainOptions {
   readonly resume?: boolean | undefined;
   /** Replace an earlier run in `out`. Default: false. */
   readonly force?: boolean | undefined;
-  /** Event file of TensorBoard to write the progress to; its folder is made. Default: none. */
-  readonly eventFile?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Called where `resume` is set: the steps made before, of all; 0 if no state was saved. */
   readonly onResume?: ((at: Pick<TrainProgress, "step" | "steps">) => void) | undefined;
