@@ -18,9 +18,9 @@ it.each([
   expect(stderr).toContain(refusal);
 });
 
-it.each([[{ sparse: { keep: 0.1 } }, "- sparse was removed in 2.0.0. Train some layers with train"]])(
-  "a run with %o",
-  (fields, refusal) => {
-    expect(() => checkRun({ base: "b", out: "o", data: "d.jsonl", ...fields })).toThrow(refusal);
-  },
-);
+it.each([
+  [{ sparse: { keep: 0.1 } }, "- sparse was removed in 2.0.0. Train some layers with train"],
+  [{ data: { source: "d.jsonl", contamination: { files: ["e.txt"] } } }, "contamination was removed in 2.0.0. Remove"],
+])("a run with %o", (fields, refusal) => {
+  expect(() => checkRun({ base: "b", out: "o", data: "d.jsonl", ...fields })).toThrow(refusal);
+});

@@ -10,6 +10,7 @@ const REMOVED = {
   },
   /** By the name in a run or a plan, with the field that it is in where others have the name. */
   field: {
+    contamination: "Remove the texts of evaluations from the files before training",
     sparse: SPARSE,
   },
   option: {

@@ -1,7 +1,6 @@
 // Reads a set: rows to examples to tokens, through filters, into the store. Counts what is not kept.
 import { createHash } from "node:crypto";
 import { LayergraftError } from "../core/index.js";
-import type { ContaminationIndex } from "./contamination.js";
 import type { SetPlan } from "./declaration.js";
 import type { Encoded, EncodingResult, encoderOf } from "./encode.js";
 import { type Example, keyOf } from "./example.js";
@@ -19,7 +18,6 @@ export interface CollectContext {
   readonly encoderFor: (map: MappingDeclaration) => { readonly encoder: Encoder; readonly template: string };
   /** Hashes of the examples so far, if duplicates are left out. */
   readonly seen: Set<string> | undefined;
-  readonly contamination: ContaminationIndex | undefined;
   readonly seed: number;
   readonly onBadRow: "fail" | "skip";
   readonly signal?: AbortSignal | undefined;
@@ -54,7 +52,7 @@ export async function collectSet(
   files: readonly string[],
   context: CollectContext,
 ): Promise<CollectedSet> {
-  const { seen, contamination, seed, onBadRow, signal } = context;
+  const { seen, seed, onBadRow, signal } = context;
   const filters = compileFilters(plan.filter);
   const counts = new GrowingCounts(plan.name, files);
   const sample = new Sample<Kept>(plan.cap ?? Number.POSITIVE_INFINITY);
@@ -102,8 +100,6 @@ export async function collectSet(
       }
       seen.add(hash);
     }
-    const evaluated = contamination?.find(...example.messages.map(({ content }) => content));
-    if (evaluated !== undefined) return countUnder(counts.contaminated, evaluated);
     const result = encode(example, encoder, place);
     if (!result) return;
     const { encoded, cutTokens } = result;
@@ -175,7 +171,7 @@ const noCounts = (): Record<string, number> => Object.create(null);
 
 /**
  * Every row and example is in exactly one count: `rows = badRows + filteredRows + emptyRows + mapped`, and `examples =
- * filtered + duplicates + contaminated + notSampled + refused + tooLong + nothingToLearn + kept`.
+ * filtered + duplicates + notSampled + refused + tooLong + nothingToLearn + kept`.
  */
 export class GrowingCounts {
   readonly name: string;
@@ -200,8 +196,6 @@ export class GrowingCounts {
   readonly filtered = noCounts();
   /** Examples that occurred before, in this set or another. */
   duplicates = 0;
-  /** Examples that share a passage with an evaluation file, by the file. */
-  readonly contaminated = noCounts();
   /** Examples over the cap, which are not checked further. */
   notSampled = 0;
   /** Examples that the chat template or the tokenizer refused (on_bad_row: skip). */

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { RecipeError, requireLanguage } from "../core/index.js";
 import { jsonSchemaOf, parseInWords, type SchemaField, schemaFields, writtenAs } from "../settings/index.js";
-import { contaminationSchema } from "./contamination.js";
 import { encodingFields } from "./encode.js";
 import { type FilterDeclaration, filterSchema } from "./filter.js";
 import { type MappingDeclaration, mappingSchema } from "./mapping.js";
@@ -81,9 +80,6 @@ export const mixtureFields = z.strictObject({
       "with weights: true repeats small sets until every set is read whole; false ends the pass before any set repeats",
     ),
   deduplicate: z.boolean().default(false).describe("leave out examples that occurred before, in any set"),
-  contamination: contaminationSchema
-    .optional()
-    .describe("leave out examples that share a long passage with evaluation files"),
   on_bad_row: z
     .enum(["fail", "skip"])
     .default("fail")
@@ -184,7 +180,7 @@ export function planSet(declaration: SetDeclaration): SetPlan {
   };
 }
 
-const CLOSED = ["sets", "contamination", "map", "filter"];
+const CLOSED = ["sets", "map", "filter"];
 
 /** Fields by the mapping that they are in, with its title. */
 export function dataFields(): { readonly title: string; readonly fields: readonly SchemaField[] }[] {
@@ -199,7 +195,6 @@ export function dataFields(): { readonly title: string; readonly fields: readonl
     ["A filter of a column", column],
     ["A filter of characters", characters],
     ["A filter of tokens", tokens],
-    ["`contamination`", contaminationSchema],
   ];
   return sections.map(([title, schema]) => ({ title, fields: schemaFields(schema, { closed: CLOSED }) }));
 }

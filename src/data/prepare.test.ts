@@ -40,7 +40,6 @@ function expectWhole(counts: SetCounts) {
   expect(counts.examples).toBe(
     sum(counts.filtered) +
       counts.duplicates +
-      sum(counts.contaminated) +
       counts.notSampled +
       counts.refused +
       counts.tooLong +
@@ -136,7 +135,6 @@ describe("data of common names", () => {
 
 describe("counts", () => {
   it("say what became of each row", async () => {
-    writeFileSync(join(folder, "eval.txt"), "one two three four five six seven eight nine ten eleven twelve thirteen");
     const rows = [
       { q: "a", a: "b", lang: "sw" },
       { q: "a", a: "b", lang: "te" },
@@ -145,7 +143,6 @@ describe("counts", () => {
       { q: "a", a: "b", lang: "sw" },
       { q: "x".repeat(50), a: "b", lang: "sw" },
       { q: "x".repeat(30), a: "y".repeat(20), lang: "sw" },
-      { q: "c", a: "One, two; three four five six seven eight nine ten eleven twelve THIRTEEN.", lang: "sw" },
       { q: "c", a: "z".repeat(101), lang: "sw" },
       { q: "d", a: "e", lang: "fr" },
     ];
@@ -160,7 +157,6 @@ describe("counts", () => {
         },
       ],
       deduplicate: true,
-      contamination: { files: ["eval.txt"] },
       on_bad_row: "skip",
     });
     expect(counts).toEqual([
@@ -170,13 +166,13 @@ describe("counts", () => {
           files: [join(folder, "counts.jsonl")],
           fields: "prompt from q, response from a",
           template: "plain",
-          rows: 12,
+          rows: 11,
           badRows: 1,
-          mapped: 7,
-          examples: 7,
+          mapped: 6,
+          examples: 6,
         },
         badExamples: [
-          { file: join(folder, "counts.jsonl"), line: 11, reason: expect.stringContaining("not valid JSON") },
+          { file: join(folder, "counts.jsonl"), line: 10, reason: expect.stringContaining("not valid JSON") },
         ],
         ...{
           filteredRows: { "lang = sw or te": 1 },
@@ -184,7 +180,6 @@ describe("counts", () => {
           filtered: { "characters <= 100": 1 },
           duplicates: 2,
         },
-        contaminated: { [join(folder, "eval.txt")]: 1 },
         ...{ notSampled: 0, refused: 0, tooLong: 0, nothingToLearn: 1, kept: 2, cut: 1, cutTokens: 13, heldOut: 0 },
         // <bos> a \n\n b <eos>, and 40 tokens of which 8 are of the response
         ...{ tokens: 45, lossTokens: 10 },

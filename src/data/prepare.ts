@@ -5,7 +5,6 @@ import type { Environment } from "../hub/index.js";
 import { checkSchema, checkSettings } from "../settings/index.js";
 import type { ExampleList } from "./batches.js";
 import { type CollectedSet, collectSet, type Kept, type SetCounts } from "./collect.js";
-import { readEvaluationFiles } from "./contamination.js";
 import { type DataDeclaration, type DataInput, dataSchema, planSet } from "./declaration.js";
 import { encoderOf } from "./encode.js";
 import type { MappingDeclaration } from "./mapping.js";
@@ -53,7 +52,7 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
   const { tokenizer, sequenceLength, loss, seed = 0, signal } = options;
   const declaration = checkData(options.data);
   const plans = declaration.sets.map(planSet);
-  const { too_long: tooLong, bos, eos, contamination } = declaration;
+  const { too_long: tooLong, bos, eos } = declaration;
   const encoderFor = (map?: MappingDeclaration) => {
     const template = templateOf(declaration.template, options.chatTemplate, map);
     const encoder = encoderOf({ tokenizer, template, sequenceLength, loss, tooLong, bos, eos });
@@ -62,15 +61,12 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
   };
   // Finds problems of the template before anything is downloaded.
   for (const { map } of plans) encoderFor(map);
-  const index = contamination
-    ? await readEvaluationFiles(contamination, { folder: options.folder, signal })
-    : undefined;
   const seen = declaration.deduplicate ? new Set<string>() : undefined;
   const sets: CollectedSet[] = [];
   for (const plan of plans) {
     const { folder, environment } = options;
     const files = await findSource(plan, { folder, environment, signal });
-    const context = { encoderFor, seen, contamination: index, seed, onBadRow: declaration.on_bad_row, signal };
+    const context = { encoderFor, seen, seed, onBadRow: declaration.on_bad_row, signal };
     sets.push(await collectSet(plan, files, context));
   }
   const kept = sets.map((set) => set.kept);

@@ -117,15 +117,7 @@ export function trainingSets(declarations: readonly unknown[]): { files: Files; 
   const files: Files = new Map();
   const sets = new Map<string, Files>();
   for (const declaration of declarations) {
-    const { sets: declared, contamination } = checkData(declaration);
-    for (const path of contamination?.files ?? []) {
-      // Long enough to be a passage.
-      if (/\.jsonl$/.test(path))
-        files.set(
-          path,
-          json(1, () => ({ text: "a passage of its own ".repeat(9) })),
-        );
-    }
+    const { sets: declared } = checkData(declaration);
     for (const set of declared.map(planSet)) {
       const { source } = set;
       const rows = Array.from({ length: ROWS }, (_, i) => rowOf(set, i));

@@ -274,7 +274,6 @@ function lossesOf(counts: SetCounts): string[] {
   ];
   for (const [filter, count] of Object.entries({ ...counts.filteredRows, ...counts.filtered }))
     lost.push([count, `not ${filter}`]);
-  for (const [file, count] of Object.entries(counts.contaminated)) lost.push([count, `share a passage with ${file}`]);
   const reasons = lost.filter(([count]) => count > 0).map(([count, why]) => `${count.toLocaleString("en-US")} ${why}`);
   return reasons.length > 0 ? [`  ${counts.name}: ${reasons.join("; ")}`] : [];
 }
