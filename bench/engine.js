@@ -15,8 +15,6 @@ const PEER = fileURLToPath(new URL("./engine_peer.py", import.meta.url));
 const MODES = ["prefill", "decode", "decode-8", "train"];
 /** Shapes by their names. */
 const SHAPES = { "125m": LLAMA_125M, "1b": LLAMA_1B };
-/** What our engine may hold weights in, besides float32. */
-const WEIGHTS = ["int8", "int4"];
 /** Types of the weights in llama.cpp. */
 const TYPES = ["q8_0", "q4_k_m"];
 
@@ -42,7 +40,6 @@ export async function benchmarkEngine(args) {
   /** @type {Record<string, string[]>} */
   const peers = {
     layergraft: [process.execPath, WORKER],
-    ...Object.fromEntries(WEIGHTS.map((type) => [`layergraft ${type}`, [process.execPath, WORKER]])),
     ...(hasTorch ? { PyTorch: [values.python, PEER] } : {}),
     ...Object.fromEntries(hasLlama ? TYPES.map((type) => [`llama.cpp ${type}`, [process.execPath, WORKER]]) : []),
   };
@@ -56,7 +53,7 @@ export async function benchmarkEngine(args) {
   for (let round = -1; round < Number(values.rounds); round++) {
     for (const mode of modes) {
       for (const [name, [command = "", script = ""]] of Object.entries(peers)) {
-        const [, type = ""] = /^(?:llama.cpp|layergraft) (.*)/.exec(name) ?? [];
+        const [, type = ""] = /^llama.cpp (.*)/.exec(name) ?? [];
         if (mode === "train" && type !== "") continue;
         const given = [script, folder, mode, values.threads, ...(type === "" ? [] : [type, join(DATA, "gguf")])];
         const run = spawnSync(command, given, {

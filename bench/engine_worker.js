@@ -3,7 +3,7 @@ import { openEngine, openModelSource } from "#engine";
 import { openLlama } from "#llama";
 import { Optimizer, TrainableDecoder } from "#train";
 
-// A type, such as q8_0, has llama.cpp run the model; int8 and int4 are types of our engine.
+// A type, such as q8_0, has llama.cpp run the model.
 const [folder = "", mode = "", threads = "2", type = "", cache = ""] = process.argv.slice(2);
 const tokens = (/** @type {number} */ count, /** @type {number} */ seed) =>
   Array.from({ length: count }, (_, i) => 3 + ((seed * 7919 + i * 104729) % 31000));
@@ -54,11 +54,8 @@ async function rateOfTraining() {
 /** @returns {Promise<number>} */
 async function rateOfInference() {
   const engine =
-    cache === "" || type.startsWith("int")
-      ? await openEngine(folder, {
-          threads: Number(threads),
-          weights: /** @type {"float32" | "int8" | "int4"} */ (type || "float32"),
-        })
+    cache === ""
+      ? await openEngine(folder, { threads: Number(threads) })
       : await openLlama(folder, {
           threads: Number(threads),
           type: /** @type {"q8_0" | "q4_k_m"} */ (type),

@@ -11,6 +11,7 @@ const work = mkdtempSync(join(tmpdir(), "removed-"));
 it.each([
   ["train run.yaml --log-to tensorboard", "--log-to was removed in 2.0.0. Send log.jsonl"],
   ["train run.yaml --sparse.keep=0.1", "--sparse.keep was removed in 2.0.0. Train some layers with train"],
+  ["generate m --weights int4", "--weights was removed in 2.0.0. Leave it out for float32, or pass --backend llama"],
 ])("layergraft %s", async (command, refusal) => {
   writeFileSync(join(work, "run.yaml"), "base: b\nout: o\ndata: d.jsonl\n");
   const { status, stderr } = await layergraft(command.split(" "), { cwd: work });

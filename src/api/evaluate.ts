@@ -29,7 +29,7 @@ export interface EvaluateOptions
   extends CallOptions<EvaluateProgress>,
     Pick<EvaluateTasksOptions, "out" | "resume" | "limit" | "seed" | "resamples">,
     Pick<OpenTasksOptions, "protocols" | "shots">,
-    Pick<OpenModelOptions, "type" | "weights"> {
+    Pick<OpenModelOptions, "type"> {
   /** Tasks by name, such as `mgsm_sw` or `paper`, and paths of task files. */
   readonly tasks: readonly string[];
   /** What results call the model. Default: the source, or the name of an opened model. */
@@ -118,13 +118,13 @@ async function sandboxOf(tasks: readonly Task[], { allowCode = false, unsafeCode
 
 async function backendOf(source: ModelInput | Model, options: EvaluateOptions) {
   const stays = async () => {};
-  const { batch, threads, signal, backend: chosen, type, weights } = options;
+  const { batch, threads, signal, backend: chosen, type } = options;
   if (typeof chosen === "object") return { backend: chosen, name: nameOf(source), close: stays };
   const isOpen = source instanceof Model;
-  if (isOpen && (chosen ?? type ?? weights) !== undefined) {
-    throw usageError(`${source.name} is open already. Pass backend, type and weights to openModel.`);
+  if (isOpen && (chosen ?? type) !== undefined) {
+    throw usageError(`${source.name} is open already. Pass backend and type to openModel.`);
   }
-  const model = isOpen ? source : await openModel(source, { backend: chosen, type, weights, threads, signal });
+  const model = isOpen ? source : await openModel(source, { backend: chosen, type, threads, signal });
   const backend = await modelBackend(Model.engineOf(model), { batch });
   return {
     backend,

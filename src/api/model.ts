@@ -33,11 +33,6 @@ export interface OpenModelOptions extends CallOptions, FolderOptions, Pick<OpenL
    * Default: `llama` for GGUF files, else `engine`.
    */
   readonly backend?: BackendName | undefined;
-  /**
-   * Embedded engine: what matrices are held in: `float32`, or blocks of 32 codes of 8 or 4 bits with a scale, which take a third or a fifth
-   * of the memory. Default: `float32`.
-   */
-  readonly weights?: "float32" | "int8" | "int4" | undefined;
   /** Embedded engine: execution providers of ONNX Runtime in order of preference, such as `["cuda", "cpu"]`. Default: `["cpu"]`. */
   readonly providers?: readonly string[] | undefined;
 }

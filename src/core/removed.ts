@@ -11,11 +11,13 @@ const REMOVED = {
   /** By the name in a run or a plan, with the field that it is in where others have the name. */
   field: {
     contamination: "Remove the texts of evaluations from the files before training",
+    "evaluate.weights": `Leave it out for float32, or set backend: llama with type: q8_0 or q4_k_m`,
     sparse: SPARSE,
   },
   option: {
     "--log-to": "Send log.jsonl of the run to a tracker, as docs/train-experts.md shows",
     "--sparse.keep": SPARSE,
+    "--weights": "Leave it out for float32, or pass --backend llama with --type q8_0 or q4_k_m",
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>;
 

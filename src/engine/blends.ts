@@ -137,7 +137,7 @@ export async function computeBlends(
 type WriteJob = Job & { readonly kind: "write" };
 
 /** Digest of a tensor's computation and of its files, whatever their numbers in this program. */
-export function keyOf(value: Evaluation, versions: readonly (readonly string[])[]): string {
+function keyOf(value: Evaluation, versions: readonly (readonly string[])[]): string {
   const text = JSON.stringify(value, (field, part: unknown) => {
     if (field === "file" && typeof part === "number") return versions[part];
     if (part instanceof Uint8Array) return digestOf(part);

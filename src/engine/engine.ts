@@ -1,11 +1,10 @@
 // A model opened from a folder, an adapter or a recipe, which generates and scores.
 
-import { type CallOptions, digestOfJson, LayergraftError, usageError, VERSION } from "../core/index.js";
+import { type CallOptions, LayergraftError, usageError, VERSION } from "../core/index.js";
 import type { SourceOptions } from "../weights/index.js";
 import { BlendCache } from "./blends.js";
 import { DecodingBatch, type Finish } from "./decoding-batch.js";
 import { generateTokens } from "./generate.js";
-import { WEIGHT_TYPES, type WeightType } from "./layered-session.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
 import { type EngineSource, openModelSource } from "./model-source.js";
 import { loadRuntime } from "./runtime/index.js";
@@ -69,17 +68,10 @@ export async function openEngine(source: EngineSource, options: OpenEngineOption
   // First, so that it is not missing only after everything is read.
   await loadRuntime();
   const { folder, hub, ...load } = options;
-  const { weights = "float32" } = load;
-  if (!WEIGHT_TYPES.includes(weights)) {
-    throw usageError(`weights is ${weights}; it must be one of ${WEIGHT_TYPES.join(", ")}`);
-  }
   // Weights are read in no order that streaming could follow, and most models are run again.
   const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
   const decoder = await LoadedDecoder.load(opened, { cache: sharedBlends, ...load });
-  const text = modelTextOf(opened);
-  // Its answers are others, so they are saved apart.
-  const digest = weights === "float32" ? text.digest : digestOfJson([text.digest, weights]);
-  return new Engine({ ...text, digest }, embeddedModel(decoder, weights));
+  return new Engine(modelTextOf(opened), embeddedModel(decoder));
 }
 
 // Shared by the models of a process, so that configurations of one pair compute equal tensors once.
@@ -100,7 +92,7 @@ export class Engine {
   get name(): string {
     return this.#text.name;
   }
-  /** Changes with the model: its sources, adapter and recipe, and what its weights are held in. */
+  /** Changes with the model: its sources, adapter and recipe. */
   get digest(): string {
     return this.#text.digest;
   }
@@ -312,11 +304,11 @@ export function brokenModel({ name }: Pick<Engine, "name">, where: string): Laye
   );
 }
 
-export function embeddedModel(decoder: LoadedDecoder, weights: WeightType): TokenModel {
+export function embeddedModel(decoder: LoadedDecoder): TokenModel {
   const { family, vocabularySize, contextLength } = decoder.spec;
   return {
     backend: "engine",
-    program: `layergraft ${VERSION}${weights === "float32" ? "" : `, ${weights} weights`}`,
+    program: `layergraft ${VERSION}`,
     family,
     vocabularySize,
     contextLength,

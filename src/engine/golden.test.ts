@@ -37,7 +37,7 @@ describe.each(allGoldens())("$name", (expected: Golden) => {
   beforeAll(async () => {
     const source = await openModelSource(expected.folder);
     decoder = await LoadedDecoder.load(source, { threads: 1 });
-    engine = new Engine(modelTextOf(source), embeddedModel(decoder, "float32"));
+    engine = new Engine(modelTextOf(source), embeddedModel(decoder));
   });
   afterAll(() => engine.close());
 

@@ -14,7 +14,6 @@ export { answerAll, together } from "./generate.js";
 export { gradients, reachable, splitRows } from "./graph/gradients.js";
 export { Graph } from "./graph/graph.js";
 export type { Node } from "./graph/node.js";
-export { WEIGHT_TYPES, type WeightType } from "./layered-session.js";
 export {
   type Adapt,
   buildDecoder,

@@ -3,7 +3,6 @@
 import type { BlendOptions } from "./blends.js";
 import type { Node } from "./graph/index.js";
 import { KeyValueCache, type NewPositions } from "./key-value-cache.js";
-import { openLayered, WEIGHT_ENCODINGS, type WeightType } from "./layered-session.js";
 import { buildDecoder, type DecoderSpec, FEEDS, readSpec, type StoredWeight } from "./model/index.js";
 import type { ModelSource } from "./model-source.js";
 import { RopeTables } from "./rope-tables.js";
@@ -14,13 +13,7 @@ import { type BoundWeights, bindWeights } from "./weights.js";
  * With `asFloats`, weights stay in the memory of `cache` and are fed at each pass, so models share equal tensors. Otherwise
  * the runtime packs them for itself, which is faster.
  */
-export interface LoadOptions extends BlendOptions, Pick<SessionOptions, "threads" | "providers"> {
-  /**
-   * What matrices are held in; default float32. int8 and int4 have blocks of 32 with a scale, and models share equal layers
-   * whatever `asFloats` and `cache`.
-   */
-  readonly weights?: WeightType | undefined;
-}
+export interface LoadOptions extends BlendOptions, Pick<SessionOptions, "threads" | "providers"> {}
 
 /** A position whose logits are used. */
 export interface Wanted {
@@ -89,12 +82,7 @@ export class LoadedDecoder {
       [TOTAL]: graph.sum(logits, [1]),
     };
     const layers = keys.map((key, layer) => ({ [newKey(layer)]: key, [newValue(layer)]: values[layer] as Node }));
-    const { threads, providers, weights } = options;
-    if (weights === "int8" || weights === "int4") {
-      const layered = { ...options, encoding: WEIGHT_ENCODINGS[weights] };
-      const { session, notes } = await openLayered(decoder, [{}, ...layers, head], source, layered);
-      return new LoadedDecoder(spec, notes, session, {});
-    }
+    const { threads, providers } = options;
     const bound = await bindWeights(decoder, source, options);
     const fed = options.asFloats ? feedsOf(bound.weights, decoder.weights) : {};
     const outputs = Object.assign({}, head, ...layers) as Readonly<Record<string, Node>>;

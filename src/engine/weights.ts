@@ -63,22 +63,15 @@ export async function bindWeights(
 }
 
 /** The stored tensor of a step, if the runtime reads it in its file. */
-export function storedInPlace(step: Step, resolver: Resolver): CheckpointTensor | undefined {
+function storedInPlace(step: Step, resolver: Resolver): CheckpointTensor | undefined {
   const stored = resolver.stored(step.value);
   return stored && stored.dtype === step.dtype && step.dtype in IN_PLACE ? stored : undefined;
-}
-
-/** Such a tensor in its file. */
-export async function weightInFile({ dtype, shape, offset, file }: CheckpointTensor): Promise<Weight> {
-  const { location } = await externalLocation(file.path);
-  const readable = dtype as ReadableStep["dtype"];
-  return { dtype: IN_PLACE[readable], values: { location, offset, length: sizeOf(shape, readable) } };
 }
 
 type ReadableStep = Step & { readonly dtype: keyof typeof IN_PLACE };
 
 /** Converts element types that the runtime does not read to float32. */
-export function inFloats(step: Step): ReadableStep {
+function inFloats(step: Step): ReadableStep {
   return { ...step, dtype: step.dtype in IN_PLACE ? (step.dtype as ReadableStep["dtype"]) : "F32" };
 }
 

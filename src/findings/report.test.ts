@@ -162,7 +162,7 @@ describe("formats", () => {
       }
       return report.backend;
     };
-    expect(backendOf("weights: int4")).toBe("engine, int4");
+    expect(backendOf("backend: engine")).toBe("engine");
     expect(backendOf("backend: llama")).toBe("llama.cpp, q8_0");
     expect(backendOf("backend: llama, type: q4_0")).toBe("llama.cpp, q4_0");
     expect(backendOf('backend: "serve:vllm serve {model} --port {port}"')).toBe("vllm serve {model} --port {port}");

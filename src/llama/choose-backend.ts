@@ -1,5 +1,5 @@
 import { usageError } from "../core/index.js";
-import type { EngineSource, WeightType } from "../engine/index.js";
+import type { EngineSource } from "../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../export/index.js";
 
 /** Backends that run a model in this process. */
@@ -10,7 +10,6 @@ export interface BackendOptions {
   /** Default: llama for a GGUF file, else engine. */
   readonly backend?: BackendName | undefined;
   readonly type?: FileType | undefined;
-  readonly weights?: WeightType | undefined;
   readonly providers?: readonly string[] | undefined;
 }
 
@@ -22,10 +21,7 @@ export function isGguf(source: EngineSource): source is string {
  * The backend that the options name, or that the source needs.
  * @throws LayergraftError code `usage` for options that do not go together
  */
-export function chooseBackend(
-  source: EngineSource,
-  { backend, type, weights, providers }: BackendOptions,
-): BackendName {
+export function chooseBackend(source: EngineSource, { backend, type, providers }: BackendOptions): BackendName {
   const file = isGguf(source);
   const chosen = backend ?? (file ? "llama" : "engine");
   if (!BACKENDS.includes(chosen)) throw usageError(`backend is ${chosen}; it must be engine or llama`);
@@ -34,7 +30,6 @@ export function chooseBackend(
   }
   if (chosen === "llama") {
     if (providers) throw usageError("providers are for the embedded engine; llama.cpp chooses the GPU itself.");
-    if (weights) throw usageError("weights is for the embedded engine; llama.cpp takes type.");
     if (file && type !== undefined)
       throw usageError(`${source} is a GGUF file, which has its own type. Leave out type.`);
     return chosen;

@@ -45,7 +45,7 @@ describeInBrowser("scoring while choosing", () => {
     await live().getByRole("button", { name: "Score every version" }).click();
     await settled();
     const given = ["eval", "recipes/mine.yaml", "--tasks", "quiz.yaml", "--limit", "50", "--out", "by-command"];
-    await layergraft([...given, "--backend", "engine", "--weights", "float32"], { cwd: at("project") });
+    await layergraft([...given, "--backend", "engine"], { cwd: at("project") });
     const { tasks } = JSON.parse(readFileSync(at("project", "by-command", "results.json"), "utf8")) as {
       tasks: { scores: { value: number }[] }[];
     };

@@ -86,7 +86,7 @@ describeInBrowser("evaluating", () => {
     expect(await results("quiz").locator("tbody th").allInnerTexts()).toEqual(["base", "recipe mine"]);
 
     const cwd = at("project");
-    const options = ["--tasks", "quiz.yaml", "--limit", "100", "--backend", "engine", "--weights", "float32"];
+    const options = ["--tasks", "quiz.yaml", "--limit", "100", "--backend", "engine"];
     await layergraft(["eval", "recipes/mine.yaml", ...options, "--out", "by-command"], { cwd });
     for (const file of ["results.json", "samples-quiz.jsonl", "settings.json"]) {
       const ours = readFileSync(join(cwd, folderOf("quiz", "mine"), file), "utf8");

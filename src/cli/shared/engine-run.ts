@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import { type Command, Option } from "commander";
 import { formatBytes, isSystemError, readBounded, usageError } from "../../core/index.js";
 import type { Engine, GenerateOptions } from "../../engine/index.js";
-import { type ModelFlags, openModel, typeOption, weightsOption } from "./open-model.js";
+import { type ModelFlags, openModel, typeOption } from "./open-model.js";
 import {
   type CommonOptions,
   elapsed,
@@ -31,7 +31,6 @@ export const withEngineOptions = adding<EngineOptions>((command) =>
     command
       .optionsGroup("Engine:")
       .option("--threads <n>", `threads to use (default: all cores, ${availableParallelism()} here)`, parseThreads)
-      .addOption(weightsOption())
       .addOption(typeOption())
       .option("--provider <name...>", "ONNX Runtime providers in order of preference, such as cuda cpu"),
   ),

@@ -2,7 +2,7 @@
 
 import { Option } from "commander";
 import { formatBytes } from "../../core/index.js";
-import { type Engine, type OpenEngineOptions, openEngine, WEIGHT_TYPES, type WeightType } from "../../engine/index.js";
+import { type Engine, type OpenEngineOptions, openEngine } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { BACKENDS, type BackendName, chooseBackend, isGguf, openLlama } from "../../llama/index.js";
 import { hubAccess } from "./hub-access.js";
@@ -12,7 +12,6 @@ import { adding } from "./typed.js";
 export interface ModelFlags extends WorkOptions {
   readonly backend?: BackendName;
   readonly type?: FileType;
-  readonly weights?: WeightType;
   readonly provider?: string[];
 }
 
@@ -29,10 +28,6 @@ export const withBackendOption = adding<Pick<ModelFlags, "backend">>((command) =
 
 export function typeOption(): Option {
   return new Option("--type <type>", "encoding of the weights in llama.cpp (default: q8_0)").choices(FILE_TYPE_NAMES);
-}
-
-export function weightsOption(): Option {
-  return new Option("--weights <type>", "weights in the embedded engine (default: float32)").choices(WEIGHT_TYPES);
 }
 
 export interface OpenedModel {
@@ -57,23 +52,21 @@ export async function openModel(
   flags: ModelFlags,
   { signal, onProgress, context, ...embedded }: OpenOptions,
 ): Promise<OpenedModel> {
-  const { backend, type, weights, provider, threads } = flags;
-  const chosen = chooseBackend(source, { backend, type, weights, providers: provider });
+  const { backend, type, provider, threads } = flags;
+  const chosen = chooseBackend(source, { backend, type, providers: provider });
   const hub = hubAccess("files", { signal, onProgress });
   if (chosen === "llama") {
     const engine = await openLlama(source, { type, threads, context, hub, signal, onProgress });
     return { engine, facts: [`${engine.program} (${isGguf(source) ? "a GGUF file" : "--backend llama"})`] };
   }
-  const isQuantized = weights !== undefined && weights !== "float32";
   let computed = 0;
   const engine = await openEngine(source, {
-    ...{ signal, hub, threads, weights, providers: provider, ...embedded },
+    ...{ signal, hub, threads, providers: provider, ...embedded },
     onProgress: (progress) => {
       computed = progress.total;
       onProgress?.(progress);
     },
   });
-  const held = isQuantized ? `of ${weights} weights` : "merged in memory";
-  const merged = computed > 0 ? [`${formatBytes(computed)} ${held}`] : [];
+  const merged = computed > 0 ? [`${formatBytes(computed)} merged in memory`] : [];
   return { engine, facts: [`embedded engine (${backend ? "--backend engine" : "the default"})`, ...merged] };
 }

@@ -13,8 +13,6 @@ export interface SessionOptions {
   readonly providers?: readonly string[] | undefined;
   /** Entries of ONNX Runtime's session configuration, such as { "session.disable_prepacking": "1" }. */
   readonly config?: Readonly<Record<string, string>>;
-  /** Whether freed memory is kept for the next run, which is faster; default true. */
-  readonly keepsMemory?: boolean;
 }
 
 /** A tensor's values, row-major. */
@@ -58,7 +56,7 @@ export async function openSession(model: Uint8Array, options: SessionOptions = {
       field: "threads",
     });
   }
-  const { providers = ["cpu"], config, keepsMemory = true } = options;
+  const { providers = ["cpu"], config } = options;
   let native: NativeSession;
   try {
     native = await ort.InferenceSession.create(model, {
@@ -67,7 +65,6 @@ export async function openSession(model: Uint8Array, options: SessionOptions = {
       executionMode: "sequential",
       // Shapes change from run to run; a memory plan would be kept for each shape.
       enableMemPattern: false,
-      enableCpuMemArena: keepsMemory,
       graphOptimizationLevel: "all",
       executionProviders: [...providers],
       logSeverityLevel: SILENT,

@@ -400,9 +400,6 @@ function evaluationProblems(plan: ExperimentPlan): Problem[] {
     );
   }
   if (evaluate.type !== undefined && evaluate.backend !== LLAMA) add(["evaluate", "type"], "needs backend: llama");
-  if (evaluate.weights !== "float32" && evaluate.backend !== "engine") {
-    add(["evaluate", "weights"], "needs backend: engine");
-  }
   if (search.how === "halving" && search.choose_on !== "held-out") {
     add(
       ["search", "choose_on"],

@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { MAX_THREADS, parseBytes } from "../../core/index.js";
-import { WEIGHT_TYPES, type WeightType } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { DEFAULT_TYPE } from "../../llama/index.js";
 import { type AsWritten, type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../settings/index.js";
@@ -78,10 +77,6 @@ const evaluation = z.strictObject({
     .enum(FILE_TYPE_NAMES, `must be one of ${FILE_TYPE_NAMES.join(", ")}`)
     .optional()
     .describe(`llama: encoding of the weights, as in export (default: ${DEFAULT_TYPE})`),
-  weights: z
-    .enum(WEIGHT_TYPES, "must be float32, int8 or int4")
-    .default("float32")
-    .describe("engine: what matrices are held in; int8 and int4 take less memory, and scores differ slightly"),
   data: text.optional().describe("folder with the data sets (default: read from the hub)"),
   allow_code: flag.default(false).describe("execute programs that models write, in a sandbox"),
   unsafe_code: flag
@@ -294,19 +289,15 @@ export function decidingTask({ search, evaluate }: Pick<ExperimentPlan, "search"
 export function runnerOf({ evaluate }: Pick<ExperimentPlan, "evaluate">): {
   backend: string;
   type?: FileType;
-  weights?: WeightType;
 } {
-  const { backend, type = DEFAULT_TYPE, weights } = evaluate;
-  if (backend === LLAMA) return { backend, type };
-  // Without the default, as before there were others, so that results stay valid.
-  return weights === "float32" ? { backend } : { backend, weights };
+  const { backend, type = DEFAULT_TYPE } = evaluate;
+  return backend === LLAMA ? { backend, type } : { backend };
 }
 
-/** What runs the models, for people: `engine, float32`, `llama.cpp, q8_0`, `vllm serve {model}`. */
+/** What runs the models, for people: `engine`, `llama.cpp, q8_0`, `vllm serve {model}`. */
 export function describeRunner(plan: Pick<ExperimentPlan, "evaluate">): string {
-  const { backend, type, weights = "float32" } = runnerOf(plan);
-  if (backend === LLAMA) return `llama.cpp, ${type}`;
-  return backend === "engine" ? `engine, ${weights}` : backend.replace(/^serve:/, "").trim();
+  const { backend, type } = runnerOf(plan);
+  return backend === LLAMA ? `llama.cpp, ${type}` : backend.replace(/^serve:/, "").trim();
 }
 
 export function languagesOf({ experts }: ExperimentPlan): string[] {

@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { canonicalJson, DiskFullError, digestOfValue, elementCount, OutputError } from "../../core/index.js";
-import { openEngine, type WeightType } from "../../engine/index.js";
+import { openEngine } from "../../engine/index.js";
 import { type Backend, modelBackend, openServed, readTexts } from "../../evaluate/index.js";
 import type { FileType } from "../../export/index.js";
 import { openLlama } from "../../llama/index.js";
@@ -14,8 +14,6 @@ export interface OpenModelOptions {
   readonly backend: string;
   /** llama.cpp: encoding of the weights. */
   readonly type?: FileType | undefined;
-  /** Engine: what weights are held in; default float32. */
-  readonly weights?: WeightType | undefined;
   /** The step's folder, for a server's log and merged model. */
   readonly folder: string;
   readonly threads?: number | undefined;
@@ -54,8 +52,8 @@ export class ModelPool {
    * @param source a folder, FOLDER+ADAPTER, or a recipe of such
    */
   async get(source: ModelSource, options: OpenModelOptions): Promise<OpenedModel> {
-    const { backend, type, weights, threads } = options;
-    const key = canonicalJson([source, backend, type, weights, threads]);
+    const { backend, type, threads } = options;
+    const key = canonicalJson([source, backend, type, threads]);
     const known = this.#open.get(key);
     this.#open.delete(key);
     if (!known && isServer(options)) await this.close();
@@ -92,7 +90,7 @@ function isServer({ backend }: OpenModelOptions): boolean {
 const FLOAT32 = 4;
 
 async function openHere(source: ModelSource, options: OpenModelOptions): Promise<Opened> {
-  const { backend: chosen, type, weights, threads, identity, signal, onProgress } = options;
+  const { backend: chosen, type, threads, identity, signal, onProgress } = options;
   const began = performance.now();
   const plan = typeof source === "string" ? undefined : await planRecipe(source as RecipeInput);
   const planSeconds = plan ? (performance.now() - began) / 1000 : 0;
@@ -116,7 +114,6 @@ async function openHere(source: ModelSource, options: OpenModelOptions): Promise
     });
   const inEngine = () =>
     openEngine(plan ?? (source as string), {
-      weights,
       ...(threads === undefined ? {} : { threads }),
       ...(signal ? { signal } : {}),
       onProgress: ({ done }) => merging(done),

@@ -34,7 +34,6 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
   const { backend, openSeconds, mergeSeconds } = await pool.get(withFolders(step.model, folders), {
     backend: step.backend,
     type: step.type,
-    weights: step.weights,
     folder,
     signal,
     onProgress: (what) => onProgress?.(0, what),

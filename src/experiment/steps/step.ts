@@ -1,6 +1,5 @@
 import type { z } from "zod";
 import { digestOfValue } from "../../core/index.js";
-import type { WeightType } from "../../engine/index.js";
 import type { FileType } from "../../export/index.js";
 
 /** Raise it when results differ from an earlier version's, so that steps run again. */
@@ -95,8 +94,6 @@ export interface EvaluateStep extends StepParts {
   readonly backend: string;
   /** llama.cpp: encoding of the weights. */
   readonly type?: FileType;
-  /** Engine: what weights are held in; default float32. */
-  readonly weights?: WeightType;
 }
 
 export type Step = TrainStep | AnalyzeStep | MergeStep | EvaluateStep;

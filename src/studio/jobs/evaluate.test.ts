@@ -32,7 +32,7 @@ const run = ({ signal = new AbortController().signal, onProgress = () => {}, ...
   evaluateModels(
     {
       ...{ models: [ONE], task: "letters.yaml", data: null, limit: null },
-      ...{ runner: { backend: "engine", weights: "float32" }, ...input },
+      ...{ runner: { backend: "engine" }, ...input },
     },
     { project },
     { signal, onProgress },
@@ -86,7 +86,7 @@ describe("evaluateModels", () => {
     expect(renamed).toEqual({ name: "other name", folder: first?.folder, isKept: true });
   });
 
-  it("has another folder for other questions, models, weights and limits", async () => {
+  it("has another folder for other questions, models and limits", async () => {
     const folders = new Set<string>();
     const add = async (options: Options) => {
       const [result] = await run(options);
@@ -94,7 +94,6 @@ describe("evaluateModels", () => {
       folders.add(result?.folder ?? "");
     };
     await add({ limit: 2 });
-    await add({ runner: { backend: "engine", weights: "int8" } });
     writeFileSync(at("swap.yaml"), "method: soup\nmodels: [one, two]\n");
     await add({ models: [{ name: "recipe", source: "swap.yaml" }] });
     const versions = async () => (await listEvaluations(project)).filter(({ source }) => source === "swap.yaml");
@@ -107,10 +106,7 @@ describe("evaluateModels", () => {
     writeFileSync(at("letters.jsonl"), '{"text":"xy","answer":"xy"}\n');
     await add({});
     writeLetters(project);
-    expect(folders.size).toBe(5);
-    expect((await listEvaluations(project)).map(({ runner }) => runner)).toContainEqual(
-      expect.stringMatching(/int8 weights \(engine\)$/),
-    );
+    expect(folders.size).toBe(4);
   });
 
   it("runs models in llama.cpp, where it is installed", async () => {

@@ -16,7 +16,7 @@ import {
 } from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
 import { type DataAccess, hubLoader, judgingDigest, openTasks, promptsDigest } from "../../evaluate/index.js";
-import { type Input, type JobInput, type Runner, recipeSource } from "../protocol/index.js";
+import { type Input, type JobInput, recipeSource } from "../protocol/index.js";
 import type { JobControls, JobPlace } from "./kinds.js";
 
 /** Folder of all results within a project. */
@@ -46,13 +46,6 @@ export interface Evaluated {
   readonly folder: string;
   /** Whether it was there before. */
   readonly isKept: boolean;
-}
-
-/** The options of `openModel` that a choice of the page stands for. */
-export function runnerOptions(runner: Runner) {
-  return runner.backend === "engine"
-    ? ({ backend: "engine", weights: runner.weights } as const)
-    : ({ backend: "llama", type: runner.type } as const);
 }
 
 /** What a person is told of an error. @throws the error if the work was cancelled, or if it is a bug */
@@ -105,7 +98,7 @@ export async function evaluateModels(
     if (!isKept) {
       const onLoading = ({ done, total: bytes }: Progress) =>
         report(bytes > 0 ? `loading, ${Math.floor((100 * done) / bytes)}%` : "loading", 0);
-      const options = { folder: project, ...runnerOptions(runner), signal, onProgress: onLoading };
+      const options = { folder: project, ...runner, signal, onProgress: onLoading };
       const model = await openModel(source, options);
       try {
         await evaluate(model, {
@@ -136,7 +129,7 @@ export async function scoreVersion(
   { signal }: { readonly signal: AbortSignal },
 ): Promise<string> {
   const models = [{ name, source: recipeSource(name) }];
-  const order = { models, task, data: null, limit, runner: { backend: "engine", weights: "float32" } } as const;
+  const order = { models, task, data: null, limit, runner: { backend: "engine" } } as const;
   const controls = { signal, onProgress() {} };
   const [found] = await evaluateModels({ ...order, models }, { project: folder }, controls, async (model) => {
     await last?.close();

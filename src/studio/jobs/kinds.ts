@@ -15,7 +15,7 @@ import { pageData, readAnalysis, suggestRecipes } from "../../merge/index.js";
 import { clip } from "../experiments/summary.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
 import type { JobInput, JobKind, Progress } from "../protocol/index.js";
-import { evaluateModels, problemOf, runnerOptions } from "./evaluate.js";
+import { evaluateModels, problemOf } from "./evaluate.js";
 
 /** Folder of an analysis within that of its job. */
 export const ANALYSIS = "analysis";
@@ -78,7 +78,7 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
         // One at a time, so that the memory is that of the largest.
         const model = await openModel(source, {
           folder: project,
-          ...runnerOptions(runner),
+          ...runner,
           signal,
           onProgress: loading,
         });

@@ -7,16 +7,16 @@ const MAX_ITEMS = 50;
 
 /** Encodings of weights in GGUF files, which llama.cpp runs. */
 export const GGUF_TYPES = ["f16", "bf16", "f32", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"] as const;
-export const WEIGHTS = ["float32", "int8", "int4"] as const;
 
 /** What runs models, by the names of the command line. */
 export const runner = z
   .discriminatedUnion("backend", [
-    z.strictObject({ backend: z.literal("engine"), weights: z.enum(WEIGHTS) }),
+    // Jobs of 1.0 have the type of its weights, too.
+    z.object({ backend: z.literal("engine") }),
     z.strictObject({ backend: z.literal("llama"), type: z.enum(GGUF_TYPES) }),
   ])
   // Of jobs of earlier versions.
-  .default({ backend: "engine", weights: "float32" });
+  .default({ backend: "engine" });
 export type Runner = z.infer<typeof runner>;
 
 /** The folder of an evaluation within `evaluations`. */

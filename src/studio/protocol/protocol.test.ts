@@ -2,9 +2,8 @@
 import { basename, join, resolve } from "node:path";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { WEIGHT_TYPES } from "../../engine/index.js";
 import { FILE_TYPE_NAMES } from "../../export/index.js";
-import { expert, GGUF_TYPES, jobInputs, operations, settings, WEIGHTS } from "./index.js";
+import { expert, GGUF_TYPES, jobInputs, operations, settings } from "./index.js";
 
 const { name } = expert.shape;
 
@@ -59,18 +58,19 @@ it("at most a page of items is asked for at once", () => {
 
 it("what runs models has the command line's names, and is the engine where a job does not say it", () => {
   const job = { models: [{ name: "base", source: "b" }], task: "quiz.yaml", data: null, limit: 5 };
-  const runners = [{ backend: "engine", weights: "int8" }, { backend: "llama", type: "q4_k_m" }, undefined];
+  const runners = [
+    { backend: "engine" },
+    { backend: "llama", type: "q4_k_m" },
+    { backend: "engine", weights: "float32" },
+    undefined,
+  ];
   expect(runners.map((runner) => jobInputs.evaluate.parse({ ...job, runner }).runner)).toEqual([
     ...runners.slice(0, 2),
-    { backend: "engine", weights: "float32" },
-  ]);
-  for (const runner of [
-    { backend: "llama", weights: "int8" },
-    { backend: "openai", type: "f16" },
     { backend: "engine" },
-  ]) {
+    { backend: "engine" },
+  ]);
+  for (const runner of [{ backend: "openai", type: "f16" }, { backend: "llama" }]) {
     expect(jobInputs.evaluate.safeParse({ ...job, runner }).success).toBe(false);
   }
-  expect(WEIGHTS).toEqual(WEIGHT_TYPES);
   expect([...GGUF_TYPES].sort()).toEqual([...FILE_TYPE_NAMES].sort());
 });

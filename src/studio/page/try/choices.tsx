@@ -1,7 +1,7 @@
 // What Try runs, in prompts and evaluations alike: models, and what runs them.
 
 import { computed, signal } from "@preact/signals";
-import { GGUF_TYPES, type Runner, recipeSource, WEIGHTS } from "../../protocol/index.ts";
+import { GGUF_TYPES, type Runner, recipeSource } from "../../protocol/index.ts";
 import { ownClass } from "../components/basics.tsx";
 import { ModelCheck } from "../components/grid.tsx";
 import { Select } from "../components/inputs.tsx";
@@ -19,7 +19,7 @@ function problemOf({ source }: Choice): string | undefined {
 }
 export const chosen = computed(() => choices.value.filter(isChosen));
 
-export const runner = signal<Runner>({ backend: "engine", weights: "float32" });
+export const runner = signal<Runner>({ backend: "engine" });
 
 function toggle({ name }: Choice): void {
   const next = new Set(changed.value);
@@ -42,14 +42,14 @@ export function ModelList() {
   );
 }
 
-/** `engine, float32`. */
-export const runnerText = (one: Runner) => (one.backend === "engine" ? `engine, ${one.weights}` : `llama, ${one.type}`);
+/** `engine`, `llama, q8_0`. */
+export const runnerText = (one: Runner) => (one.backend === "engine" ? one.backend : `llama, ${one.type}`);
 
 export function RunnerFields() {
   const now = runner.value;
   const missing = known.value?.llama ?? null;
   const onBackend = (backend: Runner["backend"]) => {
-    runner.value = backend === "llama" ? { backend: "llama", type: "q8_0" } : { backend: "engine", weights: "float32" };
+    runner.value = backend === "llama" ? { backend: "llama", type: "q8_0" } : { backend: "engine" };
   };
   return (
     <>
@@ -57,14 +57,7 @@ export function RunnerFields() {
         {...{ label: "Backend", hint: missing ?? undefined, value: now.backend, onChange: onBackend }}
         options={missing === null ? ["engine", ["llama", "llama (llama.cpp)"]] : ["engine"]}
       />
-      {now.backend === "engine" ? (
-        <Select
-          label="Weights"
-          options={WEIGHTS}
-          value={now.weights}
-          onChange={(weights) => (runner.value = { backend: "engine", weights })}
-        />
-      ) : (
+      {now.backend === "engine" ? null : (
         <Select
           label="Type"
           options={GGUF_TYPES}
