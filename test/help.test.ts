@@ -34,7 +34,6 @@ test("the overview groups the commands and shows two examples", () => {
       "soup",
       "revert",
       "merge",
-      "moe",
       "transplant",
       "convert",
       "extract",

@@ -200,10 +200,10 @@ describe("rows of the router", () => {
   });
 });
 
-describe("layergraft moe", () => {
+describe("layergraft merge", () => {
   const config = (lines: string, ...more: string[]) => {
     writeFileSync(at("moe.yml"), lines);
-    return layergraft(["moe", "moe.yml", ...more], { cwd: root });
+    return layergraft(["merge", "moe.yml", ...more], { cwd: root });
   };
   const expert = (model: string, prompt: string) => `  - source_model: ${model}\n    positive_prompts: [${prompt}]\n`;
 

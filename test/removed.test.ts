@@ -11,8 +11,12 @@ const work = mkdtempSync(join(tmpdir(), "removed-"));
 it.each([
   ["train run.yaml --log-to tensorboard", "--log-to was removed in 2.0.0. Send log.jsonl"],
   ["train run.yaml --sparse.keep=0.1", "--sparse.keep was removed in 2.0.0. Train some layers with train"],
+  ["moe mixture.yml --out m", "moe was removed in 2.0.0. Use merge, which runs configurations of mergekit-moe."],
+  ["merge recipe.yaml --out m", "pcb was removed in 2.0.0. Use consensus, sce or widen"],
+  ["methods core_space", "core_space was removed in 2.0.0. Merge the full model by ties, iso or tsv_m"],
   ["generate m --weights int4", "--weights was removed in 2.0.0. Leave it out for float32, or pass --backend llama"],
 ])("layergraft %s", async (command, refusal) => {
+  writeFileSync(join(work, "recipe.yaml"), "method: pcb\nbase: b\nmodels: [a]\n");
   writeFileSync(join(work, "run.yaml"), "base: b\nout: o\ndata: d.jsonl\n");
   const { status, stderr } = await layergraft(command.split(" "), { cwd: work });
   expect(status).toBe(2);

@@ -98,6 +98,8 @@ function flagHint(flag: string, { options }: Command): string {
 function commandOf(args: readonly string[]): string | undefined {
   const asked = args.find((argument) => argument !== "help" && !argument.startsWith("-"));
   if (asked === undefined || COMMANDS.has(asked)) return asked;
+  const removed = removedAdvice("command", asked);
+  if (removed !== undefined) throw usageError(`${asked} ${removed}.`);
   const hint = didYouMean(asked, [...COMMANDS.keys()]);
   const message = `unknown command '${shorten(asked)}'${hint || ";"} see layergraft --help`;
   throw usageError(message);

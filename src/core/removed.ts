@@ -3,6 +3,9 @@
 const SPARSE = "Train some layers with train, or trim the change when merging: ties or dare_ties with density";
 
 const REMOVED = {
+  command: {
+    moe: "Use merge, which runs configurations of mergekit-moe",
+  },
   /** By the name in a recipe. */
   method: {
     core_space: "Merge the full model by ties, iso or tsv_m, then run layergraft extract",

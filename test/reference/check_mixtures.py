@@ -1,4 +1,4 @@
-"""Checks `layergraft moe`: rows of the router against mergekit's own and against transformers in float32; mixtures of
+"""Checks mixtures of `layergraft merge`: rows of the router against mergekit's own and against transformers in float32; mixtures of
 equal experts have the dense model's logits; each kind opens in transformers and generates; verify finds them identical.
 DeepSeek's code is not in transformers, so its weights load, strictly, into a Llama with the layer of arXiv 2401.06066.
 
@@ -92,7 +92,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     def make(name, wanted):
         (world / f"{name}.yml").write_text(json.dumps(wanted))
-        run(*LG, "moe", f"{name}.yml", "--out", name, cwd=world)
+        run(*LG, "merge", f"{name}.yml", "--out", name, cwd=world)
         run(*LG, "verify", name, cwd=world)
         run(*LG, "inspect", name, cwd=world)
         return world / name
@@ -137,7 +137,7 @@ with tempfile.TemporaryDirectory() as folder:
         if shared:
             wanted["shared_experts"] = [dict(source_model="model", residual_scale=0.0)]
         (place / "c.yml").write_text(json.dumps(wanted))
-        run(*LG, "moe", "c.yml", "--out", "out", cwd=place)
+        run(*LG, "merge", "c.yml", "--out", "out", cwd=place)
         run(*LG, "verify", "out", cwd=place)
         if "deepseek" in name:
             model = open_deepseek(place / "out", family)

@@ -36,7 +36,6 @@ function withShards(opened: OpenedPlan, parameters: number): OpenedPlan {
 export function add(program: Command): void {
   const command = program
     .command("merge")
-    .alias("moe")
     .description(
       "Run a recipe. Options override the recipe. Relative paths start from the recipe's folder. A model in a recipe may be " +
         "another recipe; intermediate models are never written. A configuration of mergekit or mergekit-moe runs as it is; " +
