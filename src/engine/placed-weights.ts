@@ -1,4 +1,4 @@
-// Where the tensors of a model go that are stored anew, in files or in memory: matrices of products as codes in blocks with
+// Where the tensors of a model go that are stored anew in files: matrices of products as codes in blocks with
 // scales, other weights as numbers.
 import { elementCount } from "../core/index.js";
 import type { Resolver, Step } from "../values/index.js";
@@ -54,9 +54,9 @@ export interface PlaceOptions {
   /** Encoding of matrices whose rows fill blocks; none stores all weights as numbers. */
   readonly encoding: CodeEncoding | undefined;
   /** Element type of a tensor that is stored as numbers. @param names its weights */
-  readonly dtypeOf: (step: Step, names: readonly string[]) => keyof typeof DTYPES;
-  /** Reserves bytes. @param isCodes whether they are for codes, or for scales and other numbers */
-  readonly take: (bytes: number, isCodes: boolean) => ExternalData;
+  readonly dtypeOf: (names: readonly string[]) => keyof typeof DTYPES;
+  /** Reserves bytes in a file. */
+  readonly take: (bytes: number) => ExternalData;
 }
 
 /** Gives the tensors of weights their places. @param steps by the weights' input names */
@@ -69,13 +69,13 @@ export function placeTensors(
     const names = [...steps].flatMap(([name, other]) => (other === step ? [name] : []));
     const isQuantized = encoding && names.some((name) => products.has(name)) && fillsBlocks(step);
     const isPlain = !isQuantized || names.some((name) => others.has(name));
-    const dtype = dtypeOf(step, names);
+    const dtype = dtypeOf(names);
     const elements = elementCount(step.shape);
     const bytes = isQuantized && splitBytes(encoding, elements);
     return {
       step,
-      ...(isPlain ? { plain: { dtype, ...take(elements * (dtype === "F32" ? 4 : 2), false) } } : {}),
-      ...(bytes ? { quantized: { encoding, codes: take(bytes.codes, true), scales: take(bytes.scales, false) } } : {}),
+      ...(isPlain ? { plain: { dtype, ...take(elements * (dtype === "F32" ? 4 : 2)) } } : {}),
+      ...(bytes ? { quantized: { encoding, codes: take(bytes.codes), scales: take(bytes.scales) } } : {}),
     };
   });
 }
@@ -86,17 +86,12 @@ export interface PlacedWeights {
   readonly quantized: Map<string, QuantizedWeight>;
 }
 
-/**
- * The weights of placed tensors, by input name.
- * @param stored shapes and rows, by input name
- * @param read the bytes of a place; default the place itself, for files
- */
+/** The weights of placed tensors, by input name. @param stored shapes and rows, by input name */
 export function placedWeights(
   tensors: readonly PlacedTensor[],
   steps: ReadonlyMap<string, Step>,
   stored: ReadonlyMap<string, StoredWeight>,
   { products, others }: WeightUses,
-  read: (place: ExternalData) => ExternalData | Uint8Array = (place) => place,
 ): PlacedWeights {
   const byStep = new Map(tensors.map((tensor) => [tensor.step, tensor]));
   const [weights, quantized] = [new Map<string, Weight>(), new Map<string, QuantizedWeight>()];
@@ -104,9 +99,9 @@ export function placedWeights(
     const tensor = byStep.get(step) as PlacedTensor;
     const { rows, shape } = stored.get(name) as StoredWeight;
     const part = ({ location, offset, length }: ExternalData) => {
-      if (!rows) return read({ location, offset, length });
+      if (!rows) return { location, offset, length };
       const rowBytes = length / rows.of;
-      return read({ location, offset: offset + rows.from * rowBytes, length: (shape[0] as number) * rowBytes });
+      return { location, offset: offset + rows.from * rowBytes, length: (shape[0] as number) * rowBytes };
     };
     if (tensor.quantized && products.has(name)) {
       const { encoding, codes, scales } = tensor.quantized;

@@ -82,7 +82,7 @@ export function planOnnx(source: ModelSource, { type, fileBytes = FILE_BYTES }: 
   const isMatrix = (name: string) => uses.products.has(name) || isEmbedding(name);
   const tensors = placeTensors(steps, uses, {
     encoding: codes,
-    dtypeOf: (_, names) => (encoding !== "F32" && names.some(isMatrix) ? "F16" : "F32"),
+    dtypeOf: (names) => (encoding !== "F32" && names.some(isMatrix) ? "F16" : "F32"),
     take: (bytes) => places.take(bytes),
   });
   const uneven = [...steps].flatMap(([name, step]) =>

@@ -18,7 +18,7 @@ interface Matrix {
 const NOTHING = 1e-7;
 
 /** The leading singular values, with the root of each in the factors on both sides. */
-export function decompose(
+function decompose(
   kernels: Kernels,
   { rows, columns, values }: Matrix,
   rank = Number.POSITIVE_INFINITY,
