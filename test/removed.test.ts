@@ -1,4 +1,4 @@
-// What 1 had and 2 has not is refused by name, with what to use instead.
+// What layergraft 1 had and 2 does not is refused by name, with what to use instead.
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// What layergraft 1 had and 2 has not, with what to use instead; docs/from-1-to-2.md explains each.
+// What layergraft 1 had and 2 does not, with what to use instead. docs/from-1-to-2.md explains each.
 
 const SPARSE = "Train some layers with train, or trim the change when merging: ties or dare_ties with density";
 
@@ -14,7 +14,7 @@ const REMOVED = {
   /** By the name in a run or a plan, with the field that it is in where others have the name. */
   field: {
     contamination: "Remove the texts of evaluations from the files before training",
-    "evaluate.weights": `Leave it out for float32, or set backend: llama with type: q8_0 or q4_k_m`,
+    "evaluate.weights": "Leave it out for float32, or set backend: llama with type: q8_0 or q4_k_m",
     sparse: SPARSE,
   },
   option: {
@@ -24,7 +24,7 @@ const REMOVED = {
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/** ` was removed in 2.0.0. Use ...`, for a name that 1 had. */
+/** `was removed in 2.0.0. Use ...`, for a name that 1 had. */
 export function removedAdvice(kind: keyof typeof REMOVED, name: string): string | undefined {
   const table: Readonly<Record<string, string>> = REMOVED[kind];
   return Object.hasOwn(table, name) ? `was removed in 2.0.0. ${table[name]}` : undefined;

@@ -61,6 +61,11 @@ function state(one: Optimizer, changes: Partial<Progress> = {}): StateToWrite {
 }
 
 describe("writeState and findState", () => {
+  it("read a state of 1.0, which had the length of an event file besides", async () => {
+    await writeState(states, state(optimizer(1), { eventBytes: 99 } as Partial<Progress>));
+    expect((await findState(states))?.progress).toEqual(progress);
+  });
+
   it("give back all of it, to the bit", async () => {
     const before = optimizer(1);
     const folder = await writeState(states, state(before));
