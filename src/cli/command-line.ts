@@ -75,7 +75,7 @@ class ForgivingCommand extends Command {
     const isHelp = parsed.unknown.some((argument) => argument === "--help" || argument === "-h");
     if (this.commands.length > 0 || !flag.startsWith("-") || isHelp) return parsed;
     const name = flag.replace(/=.*/s, "");
-    const removed = removedAdvice("option", name);
+    const removed = removedAdvice("option", name.replace(/^-+/, ""));
     const problem =
       removed === undefined ? `unknown option '${shorten(flag)}'${flagHint(name, this)}` : `${name} ${removed}.`;
     this.error(`error: ${problem}`, { code: "commander.unknownOption" });

@@ -1,6 +1,7 @@
 // What layergraft 1 had and 2 does not, with what to use instead. docs/from-1-to-2.md explains each.
 
 const SPARSE = "Train some layers with train, or trim the change when merging: ties or dare_ties with density";
+const WEIGHTS = "Leave it out for float32, or choose the backend llama with the type q8_0 or q4_k_m";
 
 const REMOVED = {
   command: {
@@ -14,13 +15,14 @@ const REMOVED = {
   /** By the name in a run or a plan, with the field that it is in where others have the name. */
   field: {
     contamination: "Remove the texts of evaluations from the files before training",
-    "evaluate.weights": "Leave it out for float32, or set backend: llama with type: q8_0 or q4_k_m",
+    "evaluate.weights": WEIGHTS,
     sparse: SPARSE,
   },
+  /** By the name of the flag, without its dashes. */
   option: {
-    "--log-to": "Send log.jsonl of the run to a tracker, as docs/train-experts.md shows",
-    "--sparse.keep": SPARSE,
-    "--weights": "Leave it out for float32, or pass --backend llama with --type q8_0 or q4_k_m",
+    "log-to": "Send log.jsonl of the run to a tracker, as docs/train-experts.md shows",
+    "sparse.keep": SPARSE,
+    weights: WEIGHTS,
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>;
 
