@@ -187,7 +187,7 @@ export function requireStackable(
   const byKind = groupBy(layersUpTo(layers), kindOf);
   for (const [place, layer] of order.entries()) {
     const alike = byKind.get(kindOf(layer)) ?? [];
-    if (alike.every((other) => content[other] === content[layer])) continue;
+    if (place === layer || alike.every((other) => content[other] === content[layer])) continue;
     // The first or last layer can have what others lack, such as the norms of ModernBERT and RWKV.
     const isEnd = ENDS.find((end) =>
       alike.every((a) => alike.every((b) => end(a, layers) !== end(b, layers) || content[a] === content[b])),
