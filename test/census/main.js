@@ -1,5 +1,5 @@
 // Census of the families of transformers: npm run census. Needs a Python with torch and transformers, LAYERGRAFT_PYTHON.
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,6 +12,7 @@ const { values: options } = parseArgs({
     workers: { type: "string", default: "2" },
     out: { type: "string", default: "" },
     keep: { type: "boolean", default: false },
+    resume: { type: "boolean", default: false },
   },
 });
 
@@ -85,16 +86,16 @@ async function census(python, family, folder) {
     await attempt(name, async () => {
       const plan = await planMerge(recipe(at));
       if (name === "swap") row.steps = plan.steps.map(({ tensor, shape, layer, part }) => [tensor, shape, layer, part]);
-      await plan.write({ out: at(`out-${name}`), threads: 1 });
+      await plan.write({ out: at(`out-${name}`) });
       outs[name] = at(`out-${name}`);
     });
   }
   await attempt("analyze", async () => {
-    const { total } = await analyze({ base: at("base"), experts: { a: at("a"), b: at("b") }, threads: 1 });
+    const { total } = await analyze({ base: at("base"), experts: { a: at("a"), b: at("b") } });
     analysis = Object.fromEntries(["a", "b"].map((one, i) => [one, total.experts[i]?.relativeNorm ?? Number.NaN]));
   });
   try {
-    const found = await python.ask("check", { ...named, outs, layers: row.made.layers ?? 0, analysis });
+    const found = await python.ask("check", { ...named, outs, layers: row.made.layers, analysis });
     for (const [name, problems] of Object.entries(found)) {
       if (problems.length === 0) continue;
       const details = problems.map((/** @type {string[]} */ [kind, text]) => `${kind}: ${text}`);
@@ -103,19 +104,66 @@ async function census(python, family, folder) {
   } catch (error) {
     row.error = textOf(error);
   }
+  try {
+    await censusOfVariants(python, named, row);
+  } catch (error) {
+    row.error = textOf(error);
+  }
   return row;
 }
 
+/**
+ * Merges pairs of checkpoints of the family that are stored in two ways.
+ * @param {Python} python @param {{ family: string, kind: string, folder: string }} named @param {Row} row
+ */
+async function censusOfVariants(python, named, row) {
+  const at = (/** @type {string} */ name) => join(named.folder, name);
+  const variants = await python.ask("make variants", named);
+  /** @type {Record<string, any>} */
+  const merged = {};
+  for (const [name, variant] of Object.entries(variants)) {
+    if (variant.unmade) {
+      row.outcomes[name] = { state: "unmade", details: [variant.unmade] };
+      continue;
+    }
+    const [x = "", y = ""] = variant.models.map((/** @type {string} */ one) => one.split("+").map(at).join("+"));
+    const write = async (/** @type {any} */ recipe, /** @type {string} */ out) => {
+      const plan = await planMerge(recipe);
+      return (await plan.write({ out: at(out) })).out;
+    };
+    try {
+      const out = await write({ method: "soup", models: [x, y] }, `out-${name}`);
+      const swapped =
+        variant.swap && (await write({ method: "swap", task: x, language: y, bottom: 1, top: 1 }, `swap-${name}`));
+      merged[name] = { ...variant, out, ...(swapped ? { swapped } : {}) };
+      row.outcomes[name] = { state: "works", details: [] };
+    } catch (error) {
+      row.outcomes[name] = { state: "refused", details: [textOf(error)] };
+    }
+  }
+  const found = await python.ask("check variants", { folder: named.folder, variants: merged });
+  for (const [name, problems] of Object.entries(found)) {
+    if (problems.length === 0) continue;
+    const details = problems.map((/** @type {string[]} */ [kind, text]) => `${kind}: ${text}`);
+    row.outcomes[name] = { state: "wrong", details };
+  }
+}
+
+const out = options.out || fileURLToPath(new URL("../../dist.census.json", import.meta.url));
+/** Rows of earlier runs: a run of some families replaces these alone. @type {Map<string, Row>} */
+const rows = new Map(
+  existsSync(out) ? JSON.parse(readFileSync(out, "utf8")).map((/** @type {Row} */ row) => [row.family, row]) : [],
+);
 const command = process.env.LAYERGRAFT_PYTHON ?? "python3";
 const scratch = mkdtempSync(join(tmpdir(), "layergraft-census-"));
 const start = performance.now();
+let tried = 0;
 const workers = Array.from({ length: Number(options.workers) }, () => new Python(command));
-/** @type {Row[]} */
-const rows = [];
 try {
   const all = /** @type {Family[]} */ (await workers[0]?.ask("families", {}));
   const only = options.only === "" ? undefined : options.only.split(",");
-  const queue = all.filter(({ family }) => only?.includes(family) ?? true);
+  const queue = all.filter(({ family }) => (only?.includes(family) ?? true) && !(options.resume && rows.has(family)));
+  tried = queue.length;
   await Promise.all(
     workers.map(async (python) => {
       for (let family = queue.shift(); family; family = queue.shift()) {
@@ -123,7 +171,8 @@ try {
         const from = performance.now();
         const row = await census(python, family, folder);
         row.seconds = (performance.now() - from) / 1000;
-        rows.push(row);
+        rows.set(row.family, row);
+        writeFileSync(out, `[\n${[...rows.values()].map((one) => JSON.stringify(one)).join(",\n")}\n]\n`);
         const bad = Object.entries(row.outcomes).filter(([, { state }]) => state !== "works");
         const said = bad.map(([name, { state, details }]) => `\n    ${name} ${state}: ${details.join("; ")}`).join("");
         console.log(`${family.family} ${row.seconds.toFixed(1)} s${row.error ? ` ERROR ${row.error}` : ""}${said}`);
@@ -137,7 +186,4 @@ try {
   for (const python of workers) python.close();
   if (!options.keep) rmSync(scratch, { recursive: true, force: true });
 }
-const seconds = (performance.now() - start) / 1000;
-console.log(`${rows.length} families in ${seconds.toFixed(0)} s`);
-const out = options.out || fileURLToPath(new URL("../../dist.census.json", import.meta.url));
-writeFileSync(out, `${JSON.stringify({ seconds, rows }, undefined, 1)}\n`);
+console.log(`${tried} families in ${((performance.now() - start) / 1000).toFixed(0)} s; ${out}`);

@@ -14,13 +14,14 @@ os.dup2(2, 1)
 
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as TEXT,
     MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as WRAPPERS,
 )
 
-from tiny import LAYERS, configuration
+from files import open_model, perturbed, tensors_of, write_like
+from tiny import configuration
+from variants import VARIANTS, reference
 
 torch.set_num_threads(1)
 transformers.logging.set_verbosity_error()
@@ -53,31 +54,6 @@ def build(family, name, extra=None):
     return model.float().eval()
 
 
-def write_like(folder, source, tensors, config=None):
-    os.makedirs(folder)
-    with open(f"{source}/config.json") as file:
-        written = json.load(file)
-    with open(f"{folder}/config.json", "w") as file:
-        json.dump({**written, **(config or {})}, file, indent=2)
-    save_file(tensors, f"{folder}/model.safetensors", metadata={"format": "pt"})
-
-
-def perturbed(tensors, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return {
-        name: value + 0.01 * torch.randn(value.shape, generator=generator) if value.is_floating_point() else value.clone()
-        for name, value in tensors.items()
-    }
-
-
-def tensors_of(folder):
-    found = {}
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".safetensors"):
-            found.update(load_file(f"{folder}/{name}"))
-    return found
-
-
 def make(family, kind, folder, **_):
     """Writes base, a and b."""
     name = kind
@@ -86,37 +62,41 @@ def make(family, kind, folder, **_):
     tensors = tensors_of(f"{folder}/base")
     write_like(f"{folder}/a", f"{folder}/base", perturbed(tensors, 1))
     write_like(f"{folder}/b", f"{folder}/base", perturbed(tensors, 2))
-    text = model.config.get_text_config(decoder=True)
-    lists = layer_lists(model)
     return {
-        "layers": getattr(text, "num_hidden_layers", None),
-        "lists": [one for one, _ in lists],
+        "layers": depth_of(model),
         "parameters": sum(value.numel() for value in tensors.values()),
         "config": json.load(open(f"{folder}/base/config.json")),
     }
 
 
+TOWERS = re.compile(r"(^|[._])(vision|visual|image|audio|speech|mtp|multi_modal|mm|vqmodel|qformer|perceiver)")
+
+#: Names of lists of layers, in modules and in files of earlier versions.
+LISTS = {"layers", "layer", "h", "block", "blocks"}
+
+
 def layer_lists(model):
-    return [(name, len(module)) for name, module in model.named_modules() if isinstance(module, torch.nn.ModuleList)]
-
-
-TOWERS = re.compile(r"(^|\.)(vision|visual|image|audio|speech|mtp|multi_modal|mm_)")
-
-
-def layer_of(name, lists):
-    """Layer of a tensor: the first number in its name, after the name of a list of layers of the model."""
-    found = re.search(r"(?:^|\.)([A-Za-z_]+)\.(\d+)\.", name)
-    if not found or TOWERS.search(name) or found[1] not in lists:
-        return None
-    return int(found[2])
-
-
-def open_model(kind, folder):
-    model, info = getattr(transformers, kind).from_pretrained(folder, output_loading_info=True, dtype=torch.float32)
-    problems = {
-        key: sorted(map(str, info[key])) for key in ("missing_keys", "unexpected_keys", "mismatched_keys") if info[key]
+    """Lists of layers beside towers, with their sizes: more than one where the model has several stacks."""
+    return {
+        name: len(module)
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.ModuleList)
+        and name.split(".")[-1] in LISTS
+        and not TOWERS.search(name)
+        and not re.search(r"\.\d+\.", name)
     }
-    return model.eval(), problems
+
+
+def depth_of(model):
+    """Number of layers of the one stack; 0 if there are several, or none."""
+    sizes = layer_lists(model)
+    return next(iter(sizes.values())) if len(sizes) == 1 else 0
+
+
+def layer_of(name):
+    """Layer of a tensor: the first number in its name, after the name of a list of layers."""
+    found = re.search(r"(?:^|\.)([A-Za-z_]+)\.(\d+)\.", name)
+    return int(found[2]) if found and found[1] in LISTS and not TOWERS.search(name) else None
 
 
 def logits(model):
@@ -125,14 +105,16 @@ def logits(model):
         return model(input_ids=ids, use_cache=False).logits
 
 
+KIND = re.compile(r"sliding|window|rope|layer_type|attention_type|block_type|is_|use_")
+
+
 def traits(module):
-    """What a layer computes: plain attributes of its modules, but for its number."""
+    """What kind of layer it is: the classes of its modules, and their attributes that say how they attend."""
     return {
         f"{name}:{type(part).__name__}": {
             key: value
             for key, value in vars(part).items()
-            if isinstance(value, (bool, int, float, str)) and key not in ("layer_idx", "layer_id", "layer_number")
-            and not key.startswith("_")
+            if isinstance(value, (bool, int, float, str)) and KIND.search(key) and not key.startswith("_")
         }
         for name, part in module.named_modules()
     }
@@ -153,7 +135,7 @@ def ties(base, experts, density):
     return base + (stack * agree).sum(0) / agree.sum(0).clamp(min=1)
 
 
-def expected(recipe, sources, lists):
+def expected(recipe, sources):
     """The tensors that a merge must have, by name."""
     a, b, base = (sources[one] for one in ("a", "b", "base"))
     average = lambda x, y: (x + y) / 2 if x.is_floating_point() else x
@@ -168,18 +150,18 @@ def expected(recipe, sources, lists):
         owners = {"swap": "baab", "transitions": "bxab"}[recipe]
         found = {}
         for name, value in a.items():
-            layer = layer_of(name, lists)
+            layer = layer_of(name)
             owner = "x" if layer is None else owners[layer]
             found[name] = {"a": value, "b": b[name]}.get(owner, average(value, b[name]))
         return found
     found = {}
     for name, value in a.items():
-        layer = layer_of(name, lists)
+        layer = layer_of(name)
         if layer is None:
             found[name] = None
     for place, (owner, layer) in enumerate([("a", 0), ("a", 1), ("a", 2), ("b", 1), ("b", 2), ("b", 3)]):
         for name, value in sources[owner].items():
-            if layer_of(name, lists) == layer:
+            if layer_of(name) == layer:
                 found[re.sub(rf"(?<=\.){layer}(?=\.)|^{layer}(?=\.)", str(place), name, count=1)] = value
     return found
 
@@ -207,7 +189,6 @@ def check(family, kind, folder, outs, layers, analysis=None, **_):
     """Problems of each output, as [kind, text]."""
     sources = {one: tensors_of(f"{folder}/{one}") for one in ("base", "a", "b")}
     model, known = open_model(kind, f"{folder}/a")
-    lists = {name.split(".")[-1] for name, size in layer_lists(model) if size == layers}
     found = {"source": [["opens", f"{known}"]] if known else []}
     try:
         logits(model)
@@ -216,7 +197,7 @@ def check(family, kind, folder, outs, layers, analysis=None, **_):
         runs = False
         found["source"].append(["runs", f"{type(error).__name__}: {str(error)[:150]}"])
     for recipe, out in outs.items():
-        problems = compare(recipe, expected(recipe, sources, lists), tensors_of(out))
+        problems = compare(recipe, expected(recipe, sources), tensors_of(out))
         try:
             merged, info = open_model(kind, out)
             more = {key: sorted(set(value) - set(known.get(key, []))) for key, value in info.items()}
@@ -238,8 +219,9 @@ def check(family, kind, folder, outs, layers, analysis=None, **_):
                     problems.append(["logits", f"logits differ by {off:.2g} of the largest"])
             if recipe == "stack":
                 plain, _info = open_model(kind, f"{folder}/base")
-                for name, module in plain.named_modules():
-                    if isinstance(module, torch.nn.ModuleList) and len(module) == layers and not TOWERS.search(name):
+                for name, size in layer_lists(plain).items():
+                    if size == layers:
+                        module = plain.get_submodule(name)
                         stacked = merged.get_submodule(name)
                         if len(stacked) != 6:
                             continue
@@ -266,12 +248,60 @@ def check(family, kind, folder, outs, layers, analysis=None, **_):
     return found
 
 
+def make_variants(family, kind, folder, **_):
+    """The variants that the family has; those of which it has no other kind are left out."""
+    found = {}
+    for name, write in VARIANTS.items():
+        try:
+            variant = write(family, kind, folder, build)
+        except Exception as error:
+            variant = {"unmade": f"{type(error).__name__}: {str(error)[:150]}"}
+        if variant:
+            found[name] = variant
+    return found
+
+
+def check_variants(folder, variants, **_):
+    """Problems of the merged variants, by name."""
+    found = {}
+    for name, variant in variants.items():
+        problems = []
+        wanted, have = tensors_of(f"{folder}/{variant['names']}"), tensors_of(variant["out"])
+        problems += compare("names", dict.fromkeys(wanted), have)
+        try:
+            merged, info = open_model(variant["opens"], variant["out"])
+            _model, known = open_model(variant["opens"], f"{folder}/{variant['names']}")
+            if info != known:
+                problems.append(["opens", f"{info}"])
+            model = reference(variant, folder)
+            want = logits(model)
+            off = ((want - logits(merged)).abs().max() / want.abs().max()).item()
+            if not off <= 1e-5:
+                problems.append(["logits", f"logits differ by {off:.2g} of the largest"])
+            if "swapped" in variant:
+                swapped = tensors_of(variant["swapped"])
+                problems += compare("names", dict.fromkeys(wanted), swapped)
+                _model, info = open_model(variant["opens"], variant["swapped"])
+                if info != known:
+                    problems.append(["opens", f"after a swap: {info}"])
+                if name == "prediction":
+                    theirs = tensors_of(f"{folder}/b-block")
+                    wrong = [key for key in theirs if re.search(r"layers\.4\.|^mtp\.", key) and not torch.equal(theirs[key], swapped[key])]
+                    if wrong:
+                        problems.append(["values", f"the block is not that of the last layer's model: {wrong[:2]}"])
+        except Exception as error:
+            problems.append(["opens", f"{type(error).__name__}: {str(error)[:200]}"])
+        found[name] = problems
+    return found
+
+
 def main():
     for line in sys.stdin:
         request = json.loads(line)
         start = time.time()
         try:
-            do = {"families": lambda **_: families(), "make": make, "check": check}[request["do"]]
+            do = {"families": lambda **_: families(), "make": make, "check": check,
+                  "make variants": make_variants, "check variants": check_variants}[request["do"]]
             answer = {"ok": do(**{key: value for key, value in request.items() if key != "do"})}
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]

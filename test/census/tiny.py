@@ -46,6 +46,7 @@ SMALL = {
 #: What a family needs beside, or instead.
 FAMILY = {
     "cpmant": {"dim_head": 8, "dim_ff": 48, "position_bias_num_buckets": 32, "position_bias_max_distance": 64},
+    "dory": {"n_input_layers": 1, "n_output_layers": 1, "layer_types": ["sliding_attention", "full_attention"] * 2},
     "gemma3n_text": {"intermediate_size": [48] * LAYERS, "altup_num_inputs": 2},
     "gemma4_assistant": {"hidden_size_per_layer_input": 0},
     "inkling2_loop_text": {"unpadded_vocab_size": 64, "rel_extent": 16},

@@ -89,7 +89,7 @@ export async function analyzeTensors(
     const experts = tensor.experts.map((value) => resolver.evaluation(value));
     const transposed = resolver.tensor(tensor.base).transposed === true;
     const made = analyzeJobs({ ...tensor, transposed }, resolver.evaluation(tensor.base), experts, axis);
-    jobs.push(...made);
+    for (const job of made) jobs.push(job); // a convolution can have more matrices than a call takes arguments
     return made;
   });
 

@@ -45,7 +45,7 @@ export function withCommonNames(checkpoints: ReadonlyMap<string, Checkpoint>): C
         `${labels} stores all experts of a layer in one tensor, others one by one; they are merged one by one`,
     );
   }
-  const layout = layoutOf([...made.values()]);
+  const layout = layoutOf(made);
   if (layout) {
     const names = new Map([...keysOf(layout)].map(([name, key]) => [key, name]));
     change(
@@ -56,13 +56,14 @@ export function withCommonNames(checkpoints: ReadonlyMap<string, Checkpoint>): C
   return { checkpoints: new Map([...checkpoints].map(([label, one]) => [label, made.get(one) ?? one])), notes };
 }
 
-/** The checkpoint whose names the others take: the one with most modules, the first of equals. */
-function layoutOf(checkpoints: readonly Checkpoint[]): Checkpoint | undefined {
+/**
+ * The checkpoint whose names the others take: the one with most modules, of equals one whose files have these names.
+ * @param made checkpoints as changed, by what they were
+ */
+function layoutOf(made: ReadonlyMap<Checkpoint, Checkpoint>): Checkpoint | undefined {
   const size = (one: Checkpoint) => [...one.tensors.values()].filter(({ layer }) => layer === null).length;
-  return checkpoints.reduce<Checkpoint | undefined>(
-    (most, one) => (most && size(most) >= size(one) ? most : one),
-    undefined,
-  );
+  const ranked = [...made].map(([before, one]) => ({ one, size: size(one), isWritten: Number(before === one) }));
+  return ranked.sort((a, b) => b.size - a.size || b.isWritten - a.isWritten)[0]?.one;
 }
 
 /**
@@ -103,13 +104,12 @@ function keyOf({ name, layer, part }: Named, stem: string): string {
 /** Modules of a decoder whose names have no stem. */
 const BESIDE_STEM = /^(embed_tokens|norm|final_layernorm|wte|wpe|ln_f|embed_in|final_layer_norm)\./;
 
-/** Mixtral's first names for its experts as those of transformers 5. */
+/** Names of experts' matrices, such as Mixtral's first ones, as those that transformers 5 has in memory. */
 function sameExperts(name: string): string {
-  if (!name.includes("block_sparse_moe.")) return name;
   const projections: Readonly<Record<string, string>> = { w1: "gate_proj", w2: "down_proj", w3: "up_proj" };
   return name
     .replace("block_sparse_moe.", "mlp.")
-    .replace(/(?<=experts\.\d+\.)w[123](?=\.)/, (written) => projections[written] ?? written);
+    .replace(/(?<=\.experts\.\d+\.)w[123](?=\.)/, (written) => projections[written] ?? written);
 }
 
 function rename(checkpoint: Checkpoint, names: ReadonlyMap<string, string>, layout: Checkpoint): Checkpoint {

@@ -108,11 +108,16 @@ function predictionLayers(names: readonly string[], prefix: string, config: Chec
 function findGenericRule(names: readonly string[], config: CheckpointConfig): Rule | string {
   if (config.isEncoderDecoder) return "it has an encoder and a decoder";
   const numbers = numbersAfter(names);
-  const counted = [...numbers].filter(([prefix, found]) => {
-    const isWhole = Math.max(...found) === found.size - 1;
+  const whole = [...numbers].filter(([, found]) => Math.max(...found) === found.size - 1);
+  const stated = whole.filter(([prefix, found]) => {
     const more = found.size - (config.layers ?? found.size);
-    return isWhole && (more === 0 || (more > 0 && more <= predictionLayers(names, prefix, config)));
+    return more === 0 || (more > 0 && more <= predictionLayers(names, prefix, config));
   });
+  // A configuration can count each pass through layers that run several times (HRM), or their halves.
+  const repeated = whole.filter(
+    ([prefix, { size }]) => LIST.test(prefix) && size > 1 && (config.layers ?? 1) % size === 0,
+  );
+  const counted = stated.length > 0 ? stated : repeated;
   // Experts inside a layer can count to L as well; the outermost numbers are the layers'.
   const prefixes = counted.map(([prefix]) => prefix);
   const outermost = prefixes.filter(
@@ -122,9 +127,11 @@ function findGenericRule(names: readonly string[], config: CheckpointConfig): Ru
   const decoders = outermost.filter((prefix) => !VISION.test(prefix) && !PREDICTION.test(prefix));
   const candidates = decoders.length > 0 ? decoders : outermost;
   const usual = candidates.filter((prefix) => DECODER_STEMS.some((stem) => prefix === `${stem}layers.`));
-  const [prefix, another] = usual.length > 0 ? usual : candidates;
+  const lists = candidates.filter((prefix) => LIST.test(prefix));
+  const [prefix, another] = [usual, lists, candidates].find(({ length }) => length > 0) ?? [];
   if (prefix !== undefined && another === undefined) {
-    const layers = config.layers ?? numbers.get(prefix)?.size ?? 0;
+    const { size = 0 } = numbers.get(prefix) ?? {};
+    const layers = counted === stated ? (config.layers ?? size) : size;
     const inLayers = names.filter((name) => name.startsWith(prefix));
     const modules = inLayers.map((name) => moduleName(name.slice(prefix.length).replace(/^\d+\./, "")));
     const norms = new Set(modules.filter((module) => /norm|(^|[._])ln/i.test(module)));
@@ -139,6 +146,9 @@ function findGenericRule(names: readonly string[], config: CheckpointConfig): Ru
     { file: config.file, field: config.layersField, expected: `${config.layers} layers` },
   );
 }
+
+/** Names of lists of layers; other lists can be as long, such as the heads of several codebooks. */
+const LIST = /(^|\.)(layers?|h|blocks?)\.$/;
 
 /** The part of a tensor in a model without one stack of layers. */
 function stackOf(name: string): OutsidePart {
