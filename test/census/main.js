@@ -13,6 +13,7 @@ const { values: options } = parseArgs({
     out: { type: "string", default: "" },
     keep: { type: "boolean", default: false },
     resume: { type: "boolean", default: false },
+    place: { type: "boolean", default: false },
   },
 });
 
@@ -26,9 +27,9 @@ function fail(message) {
 }
 
 /**
- * @typedef {{ family: string, class: string, kind: string }} Family
+ * @typedef {{ id: string, family: string, class: string }} Family
  * @typedef {{ state: "works" | "refused" | "wrong" | "unmade", details: string[] }} Outcome
- * @typedef {Family & { outcomes: Record<string, Outcome>, made?: any, steps?: any, seconds?: number, error?: string }} Row
+ * @typedef {Family & { outcomes: Record<string, Outcome>, made?: any, tensors?: [string, number | null, string][], seconds?: number, error?: string }} Row
  */
 
 /** Recipes by name, of the folders of a family. @type {Record<string, (at: (name: string) => string) => any>} */
@@ -78,14 +79,15 @@ async function census(python, family, folder) {
   /** @type {Record<string, number> | undefined} */
   let analysis;
   await attempt("inspect", async () => {
-    const { layers, parameters } = await inspect(at("base"));
+    const { layers, parameters, allTensors } = await inspect(at("base"));
+    row.tensors = allTensors.map(({ name, layer, part }) => [name, layer, part]);
     if (layers !== row.made.layers) throw new Error(`${layers} layers, not ${row.made.layers}`);
     if (parameters !== row.made.parameters) throw new Error(`${parameters} parameters, not ${row.made.parameters}`);
   });
+  if (options.place) return row;
   for (const [name, recipe] of Object.entries(RECIPES)) {
     await attempt(name, async () => {
       const plan = await planMerge(recipe(at));
-      if (name === "swap") row.steps = plan.steps.map(({ tensor, shape, layer, part }) => [tensor, shape, layer, part]);
       await plan.write({ out: at(`out-${name}`) });
       outs[name] = at(`out-${name}`);
     });
@@ -152,7 +154,7 @@ async function censusOfVariants(python, named, row) {
 const out = options.out || fileURLToPath(new URL("../../dist.census.json", import.meta.url));
 /** Rows of earlier runs: a run of some families replaces these alone. @type {Map<string, Row>} */
 const rows = new Map(
-  existsSync(out) ? JSON.parse(readFileSync(out, "utf8")).map((/** @type {Row} */ row) => [row.family, row]) : [],
+  existsSync(out) ? JSON.parse(readFileSync(out, "utf8")).map((/** @type {Row} */ row) => [row.id, row]) : [],
 );
 const command = process.env.LAYERGRAFT_PYTHON ?? "python3";
 const scratch = mkdtempSync(join(tmpdir(), "layergraft-census-"));
@@ -161,21 +163,22 @@ let tried = 0;
 const workers = Array.from({ length: Number(options.workers) }, () => new Python(command));
 try {
   const all = /** @type {Family[]} */ (await workers[0]?.ask("families", {}));
-  const only = options.only === "" ? undefined : options.only.split(",");
-  const queue = all.filter(({ family }) => (only?.includes(family) ?? true) && !(options.resume && rows.has(family)));
+  const wanted =
+    options.only === "" ? all : options.only.split(",").flatMap((id) => all.filter((one) => one.id === id));
+  const queue = wanted.filter(({ id }) => !(options.resume && rows.has(id)));
   tried = queue.length;
   await Promise.all(
     workers.map(async (python) => {
       for (let family = queue.shift(); family; family = queue.shift()) {
-        const folder = join(scratch, family.family);
+        const folder = join(scratch, family.id.replace(":", "-"));
         const from = performance.now();
         const row = await census(python, family, folder);
         row.seconds = (performance.now() - from) / 1000;
-        rows.set(row.family, row);
+        rows.set(row.id, row);
         writeFileSync(out, `[\n${[...rows.values()].map((one) => JSON.stringify(one)).join(",\n")}\n]\n`);
         const bad = Object.entries(row.outcomes).filter(([, { state }]) => state !== "works");
         const said = bad.map(([name, { state, details }]) => `\n    ${name} ${state}: ${details.join("; ")}`).join("");
-        console.log(`${family.family} ${row.seconds.toFixed(1)} s${row.error ? ` ERROR ${row.error}` : ""}${said}`);
+        console.log(`${family.id} ${row.seconds.toFixed(1)} s${row.error ? ` ERROR ${row.error}` : ""}${said}`);
         if (!options.keep) rmSync(folder, { recursive: true, force: true });
       }
     }),

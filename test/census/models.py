@@ -31,8 +31,12 @@ MOST_PARAMETERS = 6_000_000
 def families():
     """Model types, with the class that opens them."""
     first = lambda names: names if isinstance(names, str) else names[0]
-    text = [{"family": one, "class": first(name), "kind": "text"} for one, name in TEXT.items()]
-    wrappers = [{"family": one, "class": first(name), "kind": "wrapper"} for one, name in WRAPPERS.items() if one not in TEXT]
+    text = [{"id": one, "family": one, "class": first(name)} for one, name in TEXT.items()]
+    wrappers = [
+        {"id": f"{one}:wrapper" if one in TEXT else one, "family": one, "class": first(name)}
+        for one, name in WRAPPERS.items()
+        if first(name) != TEXT.get(one)
+    ]
     return text + wrappers
 
 

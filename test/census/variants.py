@@ -25,7 +25,8 @@ def heads(family, kind, folder, build):
     for model, name, seed in ((tied, "tied", 1), (untied, "untied", 2)):
         save(model, f"{folder}/{name}", seed)
     same = lambda model: model.get_input_embeddings().weight is model.get_output_embeddings().weight
-    if not same(tied) or same(untied):
+    names = [set(tensors_of(f"{folder}/{name}")) for name in ("tied", "untied")]
+    if not same(tied) or same(untied) or len(names[1] - names[0]) != 1:  # more than the head can be shared
         return None
     return {"models": ["tied", "untied"], "names": "untied", "opens": kind}
 
@@ -62,11 +63,13 @@ def wrapper(family, kind, folder, build):
     name = TEXT.get(config.model_type)
     if config is whole.config or name is None:
         return None
+    config.tie_word_embeddings = whole.config.tie_word_embeddings
     text = getattr(transformers, name)(config)
     inner = within(whole, text)
     if inner is None:
         return None
     text.base_model.load_state_dict(inner.state_dict())
+    text.get_output_embeddings().load_state_dict(whole.get_output_embeddings().state_dict())
     text.tie_weights()
     save(text, f"{folder}/text", 2)
     return {"models": ["a", "text"], "names": "a", "opens": kind, "other": name, "swap": True}

@@ -88,8 +88,13 @@ export async function analyzeTensors(
   const jobsOf = tensors.map((tensor) => {
     const experts = tensor.experts.map((value) => resolver.evaluation(value));
     const transposed = resolver.tensor(tensor.base).transposed === true;
-    const made = analyzeJobs({ ...tensor, transposed }, resolver.evaluation(tensor.base), experts, axis);
-    for (const job of made) jobs.push(job); // a convolution can have more matrices than a call takes arguments
+    const made = analyzeJobs(
+      { ...tensor, shape: matricesOf(tensor.shape), transposed },
+      resolver.evaluation(tensor.base),
+      experts,
+      axis,
+    );
+    jobs.push(...made);
     return made;
   });
 
@@ -120,6 +125,12 @@ export async function analyzeTensors(
     });
     return { tensor: name, shape, layer, part, experts, pairs };
   });
+}
+
+/** A convolution over two axes or more as one matrix: its kernels are as many as its channels squared. */
+function matricesOf(shape: Shape): Shape {
+  const width = shape.at(-1) ?? 1;
+  return shape.length > 3 ? [elementCount(shape) / width, width] : shape;
 }
 
 /** The jobs that analyse one tensor: one, or one per matrix of a stack. */

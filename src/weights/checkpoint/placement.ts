@@ -187,7 +187,8 @@ function moduleName(name: string): string {
   return name.replace(/\.(weight|bias)$/, "").replace(/(?<=^|\.)experts\.\d+\./, "experts.*.");
 }
 
-const VISION = /(^|\.)(vision|visual|image|multi_modal_projector|mm_projector|embed_vision|audio|speech|embed_audio)/;
+const VISION =
+  /(^|\.)(vision|visual|image|multi_modal_projector|mm_projector|embed_vision|audio|speech|embed_audio|qformer)/;
 
 /** Blocks that predict further tokens, where they are beside the layers. */
 const PREDICTION = /(^|\.)(mtp|nextn)([._]|$)/;
@@ -247,14 +248,14 @@ const GUESSES: readonly (readonly [RegExp, LayerPart])[] = [
   [/(^|[._])(q_proj|query|wq|q)$/, "q_proj"],
   [/(^|[._])(k_proj|key|wk|k)$/, "k_proj"],
   [/(^|[._])(v_proj|value|wv|v)$/, "v_proj"],
-  [/(attn|attention).*(o_proj|out_proj|c_proj|dense|wo|proj)$/i, "o_proj"],
+  [/(attn|attention).*\.(o_proj|out_proj|c_proj|dense|wo|proj)$/i, "o_proj"],
+  [/^(self_attn|self_attention|attention|attn|cross_attn)\./, "mixer"],
   [/(gate_up|gate_and_up|(^|\.)Wi$)/, "gate_up_proj"],
   [/shared_expert_gate$/, "shared_expert_gate"],
   [/(^|[._])(gate_proj|w1|gate_fc)$/, "gate_proj"],
   [/(^|[._])(router|gate|e_score_correction_bias|expert_bias)$/, "router"],
   [/(^|[._])(up_proj|w3|fc1|fc_in|c_fc|dense_h_to_4h|intermediate\.dense)$/, "up_proj"],
   [/(^|[._])(down_proj|w2|fc2|fc_out|c_proj|dense_4h_to_h|output\.dense|mlp\.Wo)$/, "down_proj"],
-  [/^(self_attn|self_attention|attention|attn|cross_attn)\./, "mixer"],
   [/^(mlp|feed_forward|ffn|block_sparse_moe|moe|experts|shared_mlp|shared_expert)\./, "feed_forward"],
 ];
 
