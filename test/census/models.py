@@ -73,7 +73,7 @@ def make(family, kind, folder, **_):
     }
 
 
-TOWERS = re.compile(r"(^|[._])(vision|visual|image|audio|speech|mtp|multi_modal|mm|vqmodel|qformer|perceiver)")
+TOWERS = re.compile(r"(^|[._])(vision|visual|image|audio|speech|mtp|multi_modal|mm|vqmodel|qformer|perceiver|video|protein|sequence)")
 
 #: Names of lists of layers, in modules and in files of earlier versions.
 LISTS = {"layers", "layer", "h", "block", "blocks"}

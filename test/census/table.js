@@ -118,6 +118,27 @@ const briefly = (config) =>
       return READ.test(key) ? [[key, value]] : [];
     }),
   );
+/**
+ * Tensors without most of those that repeat: experts after the second, and blocks of towers beyond one tensor each.
+ * @param {[string, number | null, string][]} tensors
+ */
+function fewer(tensors) {
+  /** By list of a tower, the tensor that shows its length. @type {Map<string, string>} */
+  const shown = new Map();
+  const seen = new Set();
+  return tensors.filter(([name, layer, part]) => {
+    if (/experts\.[2-9]/.test(name)) return false;
+    if (layer !== null || !/\.\d+\./.test(name)) return true;
+    const [, list = "", rest = ""] = /^(.*?)\.\d+\.(.*)$/.exec(name) ?? [];
+    if (!shown.has(list)) shown.set(list, rest);
+    const pattern = name.replace(/\.\d+(?=\.)/g, ".N");
+    if (shown.get(list) === rest) return true;
+    if (part === "vision" || seen.has(pattern)) return false;
+    seen.add(pattern);
+    return true;
+  });
+}
+
 /** Families by the place of their tensors. @type {Map<string, any>} */
 const groups = new Map();
 for (const { id: family, made, tensors } of rows) {
@@ -125,7 +146,7 @@ for (const { id: family, made, tensors } of rows) {
   const config = briefly(made.config);
   /** By layer and part, "4 q_proj"; names with `*` for the layer. @type {Record<string, Set<string>>} */
   const places = {};
-  for (const [name, layer, part] of tensors) {
+  for (const [name, layer, part] of fewer(tensors)) {
     const pattern = layer === null ? name : name.replace(new RegExp(`(?<=\\.|^)${layer}(?=\\.)`), "*");
     places[pattern] = (places[pattern] ?? new Set()).add(layer === null ? part : `${layer} ${part}`);
   }

@@ -164,7 +164,7 @@ function place(name: string, rule: Rule): Place {
     if (dot > 0 && /^\d+$/.test(rest.slice(0, dot))) {
       const module = moduleName(rest.slice(dot + 1));
       const guess = () => normOf(module, norms) ?? GUESSES.find(([pattern]) => pattern.test(module))?.[1];
-      const part = (architecture ? own(architecture.parts, module) : guess()) ?? "other";
+      const part = (architecture && own(architecture.parts, module)) ?? guess() ?? "other";
       const isMatrix =
         architecture &&
         Object.hasOwn(architecture.parts, module) &&
@@ -245,6 +245,7 @@ const GUESSES: readonly (readonly [RegExp, LayerPart])[] = [
   ],
   [/^norm$/, "input_norm"],
   [/(qkv|query_key_value|c_attn|Wqkv|wqkv|qkv_proj)/i, "qkv_proj"],
+  [/^(mlp|feed_forward|ffn)\.(key|value|receptance)$/, "feed_forward"], // RWKV
   [/(^|[._])(q_proj|query|wq|q)$/, "q_proj"],
   [/(^|[._])(k_proj|key|wk|k)$/, "k_proj"],
   [/(^|[._])(v_proj|value|wv|v)$/, "v_proj"],
@@ -253,7 +254,7 @@ const GUESSES: readonly (readonly [RegExp, LayerPart])[] = [
   [/(gate_up|gate_and_up|(^|\.)Wi$)/, "gate_up_proj"],
   [/shared_expert_gate$/, "shared_expert_gate"],
   [/(^|[._])(gate_proj|w1|gate_fc)$/, "gate_proj"],
-  [/(^|[._])(router|gate|e_score_correction_bias|expert_bias)$/, "router"],
+  [/(^|\.)(router|gate|e_score_correction_bias|expert_bias)$/, "router"],
   [/(^|[._])(up_proj|w3|fc1|fc_in|c_fc|dense_h_to_4h|intermediate\.dense)$/, "up_proj"],
   [/(^|[._])(down_proj|w2|fc2|fc_out|c_proj|dense_4h_to_h|output\.dense|mlp\.Wo)$/, "down_proj"],
   [/^(mlp|feed_forward|ffn|block_sparse_moe|moe|experts|shared_mlp|shared_expert)\./, "feed_forward"],
