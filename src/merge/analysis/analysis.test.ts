@@ -166,6 +166,15 @@ describe("matrices larger than a block and than a piece", { tags: ["slow"] }, ()
   });
 });
 
+it("measures a convolution of more kernels than a call takes arguments", async () => {
+  const shapes = { [Q]: [2, 9], [OTHER]: [400, 400, 1, 1] };
+  const base = await write(shapes, "F32", (_, n) => new Float32Array(n).fill(2));
+  const e = await write(shapes, "F32", (_, n) => new Float32Array(n).fill(3));
+  const { analysis } = await analyzeExperts({ base, experts: { e } });
+  const found = analysis.tensors.find(({ tensor }) => tensor === OTHER)?.experts[0];
+  expect(found?.relativeNorm).toBeCloseTo(0.5, 12);
+});
+
 describe("thresholds", () => {
   it("a row equal to the threshold is not above it, on either axis", async () => {
     const shapes = { [Q]: [8, 8], [BIAS]: [3] };
