@@ -205,9 +205,9 @@ function outsidePart(name: string, stem: string, architecture: Architecture | un
     return own(architecture.outside, under) ?? own(architecture.outside, module) ?? head ?? "other";
   }
   if (/(^|\.)(wpe|embed_positions|position_embeddings?)$/.test(module)) return "position_embeddings";
-  if (/(^|\.)(embed_tokens|word_embeddings|tok_embeddings|embed_in|wte|shared|embeddings?)$/.test(module))
+  if (/(^|\.)(embed_tokens|word_embeddings?|tok_embeddings|embed_in|wte|shared|embeddings?)$/.test(module))
     return "embed_tokens";
-  if (/(^|\.)(lm_head|embed_out|output)$/.test(module)) return "lm_head";
+  if (/(^|\.)(lm_head|lm_loss|embed_out|output)$|^head$/.test(module)) return "lm_head";
   return /norm|(^|\.)ln_?f$/.test(module) ? "final_norm" : "other";
 }
 
