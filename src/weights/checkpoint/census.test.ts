@@ -25,10 +25,10 @@ const families = groups.flatMap(({ configs, places }) =>
 
 /** Layer and part by name. */
 function placesOf({ places }: Pick<Group, "places">): Map<string, { layer: number | null; part: string }> {
-  const all = Object.entries(places).flatMap(([pattern, place]) => {
+  const all = Object.entries(places).flatMap(([pattern, place]): [string, { layer: number | null; part: string }][] => {
     const [layers = "", part] = place.split(" ");
-    if (part === undefined) return [[pattern, { layer: null, part: layers }] as const];
-    return [...layers].map((layer) => [pattern.replace("*", layer), { layer: Number(layer), part }] as const);
+    if (part === undefined) return [[pattern, { layer: null, part: layers }]];
+    return [...layers].map((layer) => [pattern.replace("*", layer), { layer: Number(layer), part }]);
   });
   return new Map(all);
 }
