@@ -71,6 +71,7 @@ random checkpoints of every text-generation family of transformers 5.24, merges 
 | merges and analyses that work | ${count("works")} |
 | refused, with the reason | ${count("refused")} |
 | wrong | ${count("wrong")} |
+| families whose tensors were placed, but that no run has merged yet | ${rows.length - made.length - unmade.length} |
 | families that the census could not make | ${unmade.length} |
 
 A merge works if no tensor is lost or added, copies are equal bit for bit, averages are PyTorch's, the result opens in transformers
