@@ -1,7 +1,6 @@
 // The miniature's world: its words, texts and problems, and that what must not be trained on is not.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Template } from "@huggingface/jinja";
 import { Tokenizer } from "@huggingface/tokenizers";
 import { describe, expect, it } from "vitest";
 import {
@@ -50,6 +49,7 @@ import {
 import { SHIPPED } from "../examples/miniature/world/untrained-model.js";
 import { demoProblems } from "../examples/miniature/write.js";
 import { Random } from "../src/core/random.js";
+import { makeChatTemplate } from "../src/engine/text/index.js";
 
 /** Positions of a training sequence. */
 const SEQUENCE_LENGTH = 128;
@@ -170,16 +170,14 @@ describe("the tokenizer", () => {
   });
 
   it("has a chat template that writes a problem as the texts of the training data do", () => {
-    const template = new Template(tokenizerConfig.chat_template);
-    const tokens = { bos_token: "<bos>", eos_token: "<eos>" };
+    const variables = { bos_token: "<bos>", eos_token: "<eos>" };
+    const template = makeChatTemplate(tokenizerConfig.chat_template, { variables });
     const asked = [{ role: "user", content: "How many bananas does Asha have now?" }];
-    expect(template.render({ ...tokens, messages: asked, add_generation_prompt: true })).toBe(
+    expect(template.render(asked, { addGenerationPrompt: true })).toBe(
       "<bos>How many bananas does Asha have now? Solve:",
     );
     const messages = [...asked, { role: "assistant", content: "9 - 7 = 2." }];
-    expect(template.render({ ...tokens, messages })).toBe(
-      "<bos>How many bananas does Asha have now? Solve: 9 - 7 = 2.<eos>",
-    );
+    expect(template.render(messages)).toBe("<bos>How many bananas does Asha have now? Solve: 9 - 7 = 2.<eos>");
   });
 });
 

@@ -1,4 +1,4 @@
-// Runs templates and regular expressions of models in a separate process, bounded in time and memory.
+// Runs regular expressions of models in a separate process, bounded in time and memory.
 // Not in a thread: V8 aborts the whole process when a thread with resourceLimits allocates too much at once.
 // Calls are synchronous: a thread communicates with the process while the caller waits.
 import { createRequire } from "node:module";
@@ -71,7 +71,7 @@ function run(call: GuardedCall): unknown {
   const outcome = receiveMessageOnPort(port)?.message as GuardedOutcome | undefined;
   if (outcome === undefined) {
     guard = undefined;
-    throw new Error("the process for templates and regular expressions does not start");
+    throw new Error("the process for regular expressions does not start");
   }
   if ("value" in outcome) return outcome.value;
   if ("thrown" in outcome) {

@@ -53,7 +53,7 @@ describe("chat templates", () => {
       makeChatTemplate(source, { variables: tokens }).render(chat, options);
     expect(render("{{ bos_token }}{{ eos_token }}{{ pad_token }}")).toBe("<s></s>");
     expect(render("{{ bos_token }}", { variables: { bos_token: "!" } })).toBe("!");
-    expect(render("{{ tools is none }}{{ documents is none }}{{ functions is defined }}")).toBe("truetruefalse");
+    expect(render("{{ tools is none }}{{ documents is none }}{{ functions is defined }}")).toBe("TrueTrueFalse");
     expect(render("{{ tools[0].name }}", { variables: { tools: [{ name: "add" }] } })).toBe("add");
     expect(render("{{ strftime_now('%Y') }}")).toBe(String(new Date().getFullYear()));
     expect(render("{{ strftime_now('%a %e %I %p %y %F %T %Q') }}", { now: new Date(2031, 0, 5, 15, 4, 9) })).toBe(
@@ -69,20 +69,10 @@ describe("chat templates", () => {
     expect(() => makeChatTemplate("x").render([])).toThrow("the chat template needs at least one message");
     const fails = (source: string) => () => makeChatTemplate(source).render([{ role: "user", content: "x" }]);
     expect(fails("{{ messages.append(1) }}")).toThrow(/^the chat template failed: /);
-    expect(fails("{{ range(10 ** 9) }}")).toThrow(/a range of 1000000000 numbers is longer than 100000/);
-    expect(fails("{{ none.strip() }}")).toThrow(/failed: strip takes a text$/);
+    expect(fails("{{ range(10 ** 9) }}")).toThrow(/failed: Range too big/);
+    expect(fails("{{ none.strip() }}")).toThrow(/failed: 'None' has no attribute 'strip'$/);
     expect(fails("{{ raise_exception('No.') }}")).toThrow(
       expect.objectContaining({ code: "template", message: "the chat template refuses these messages: No." }),
     );
-  });
-
-  // The package writes nothing where Jinja writes None.
-  it.fails("none is written as None", () => {
-    expect(makeChatTemplate("{{ none }}").render([{ role: "user", content: "" }])).toBe("None");
-  });
-
-  // The package counts UTF-16 units where Python counts characters.
-  it.fails("a character beyond U+FFFF has length 1", () => {
-    expect(makeChatTemplate("{{ '🙂' | length }}").render([{ role: "user", content: "" }])).toBe("1");
   });
 });

@@ -1,8 +1,6 @@
 // Chat templates: messages to the text that a model was trained on, as transformers renders them.
-import { CheckpointError, type ErrorWhere, GuardError, guarded, LayergraftError } from "../../core/index.js";
-import type { Rendered } from "./guarded-functions.js";
-
-const guardedText = guarded<typeof import("./guarded-functions.js")>("#guarded-text");
+import { CheckpointError, type ErrorWhere, LayergraftError } from "../../core/index.js";
+import { LimitError, type Program, parseTemplate, Refusal } from "./jinja/render.js";
 
 /** One message of a conversation. The chat template defines the roles, usually system, user and assistant. */
 export interface ChatMessage {
@@ -53,28 +51,34 @@ export function makeChatTemplate(
 ): ChatTemplate {
   const { variables: constants = {}, name = "the chat template", file } = options;
   const where: ErrorWhere = file === undefined ? {} : { file };
-  check(source, name, where);
+  const program = parsed(source, name, where);
   return {
     source,
     render: (messages, { addGenerationPrompt = false, variables = {}, now = new Date() } = {}) => {
       if (messages.length === 0) throw new TemplateError(`${name} needs at least one message`, where);
       // transformers passes None for missing tools and documents.
       const given = { tools: null, documents: null, ...constants, ...variables };
-      const scope = { ...given, messages, add_generation_prompt: addGenerationPrompt };
-      let rendered: Rendered;
+      const scope = { ...given, messages: messages.map(nameReasoning), add_generation_prompt: addGenerationPrompt };
       try {
-        rendered = guardedText("renderTemplate", [source, scope, now]);
+        return program.render(scope, now);
       } catch (error) {
-        const problem = error instanceof GuardError ? broken(error) : `failed: ${(error as Error).message}`;
-        throw new TemplateError(`${name} ${problem}`, where, error);
+        throw new TemplateError(`${name} ${problem(error, "failed")}`, where, error);
       }
-      if ("text" in rendered) return rendered.text;
-      throw new TemplateError(`${name} refuses these messages: ${rendered.refusal}`, where);
     },
   };
 }
 
-function check(source: string, name: string, where: ErrorWhere): void {
+/** The names that a message's reasoning has; as in transformers, templates that read the first two find it. */
+const REASONING = ["reasoning_content", "thinking", "reasoning"] as const;
+
+function nameReasoning(message: ChatMessage): ChatMessage {
+  const fields = message as { readonly [name in (typeof REASONING)[number]]?: unknown } & ChatMessage;
+  const reasoning = REASONING.map((name) => fields[name]).find((text) => text !== undefined && text !== null);
+  if (reasoning === undefined) return message;
+  return { ...{ thinking: reasoning }, ...message, ...{ reasoning_content: reasoning } };
+}
+
+function parsed(source: string, name: string, where: ErrorWhere): Program {
   if (source.length > MAX_CHARACTERS) {
     throw new CheckpointError(
       `${name} has ${source.length} characters; at most ${MAX_CHARACTERS} are supported. Replace it with the template of the original model`,
@@ -82,13 +86,18 @@ function check(source: string, name: string, where: ErrorWhere): void {
     );
   }
   try {
-    guardedText("checkTemplate", [source]);
+    return parseTemplate(source);
   } catch (error) {
-    const problem = error instanceof GuardError ? broken(error) : `is not valid: ${(error as Error).message}`;
-    throw new CheckpointError(`${name} ${problem}`, where, error);
+    throw new CheckpointError(`${name} ${problem(error, "is not valid")}`, where, error);
   }
 }
 
-function broken({ message }: GuardError): string {
-  return `${message}; it is broken or was made to hang`;
+/** Most characters of a reason; published templates have a sentence. */
+const MAX_REASON = 1000;
+
+/** What is wrong, as a predicate. */
+function problem(error: unknown, verb: string): string {
+  const reason = (error as Error).message.slice(0, MAX_REASON);
+  if (error instanceof LimitError) return `${reason}; it is broken or was made to hang`;
+  return error instanceof Refusal ? `refuses these messages: ${reason}` : `${verb}: ${reason}`;
 }

@@ -246,6 +246,6 @@ it.each([
 ])("%s cannot be written as an adapter", async (name, what) => {
   const models = [`${peft(name, "base")}+${peft(name, "adapter")}`];
   await expect(planRecipe({ method: "soup", models, as: "adapter" })).rejects.toThrow(
-    `the adapter of models[0] has ${what}, which cannot be merged as factors; write the full model, without --as adapter`,
+    `the adapter of models[0] has ${what}, which cannot be merged as factors; write the full model, without as: adapter`,
   );
 });

@@ -49,7 +49,7 @@ export async function moveTokenIds(
   }
   const outcome = common
     ? `a field without another token takes the value of ${to.label}, or becomes null`
-    : `name ${from.label} with --tokenizer-from to use them`;
+    : `name ${from.label} as tokenizer_from to use them`;
   const note = `the vocabulary of ${to.label} lacks ${formatSome(named)}, which the configuration of ${from.label} names; ${outcome}`;
   return { fields, notes: [note] };
 }

@@ -1,0 +1,442 @@
+// Filters of Jinja, with `tojson` as transformers defines it.
+import { attribute, item } from "./access.js";
+import { bind } from "./arguments.js";
+import { scan, takeEntries, takeText } from "./budget.js";
+import { isEqual, order } from "./compare.js";
+import { fixed, formatPercent } from "./format.js";
+import { calculate } from "./operators.js";
+import { repr, toJson, toText } from "./print.js";
+import { hasTest, runTest } from "./tests.js";
+import { capitalize, center, joinTexts, lines, lower, replace, strip, upper } from "./text-methods.js";
+import {
+  asIndex,
+  asNumber,
+  Dict,
+  defined,
+  fail,
+  firstOf,
+  isTrue,
+  iterate,
+  Lazy,
+  lengthOf,
+  listOf,
+  type Named,
+  sequence,
+  Tuple,
+  typeName,
+  Undefined,
+  type Value,
+} from "./values.js";
+
+type Bound = (Value | undefined)[];
+type Filter = (value: Value, args: Bound) => Value;
+
+/** Entries of `a.b.0` in a value. */
+function path(value: Value, attributes: Value | undefined, usual?: Value): Value {
+  if (attributes === undefined || attributes === null) return value;
+  const parts = typeof attributes === "string" ? attributes.split(".") : [attributes];
+  let found = value;
+  for (const part of parts) {
+    found = item(found, typeof part === "string" && /^\d+$/.test(part) ? BigInt(part) : part);
+    if (found instanceof Undefined && usual !== undefined) found = usual;
+  }
+  return found;
+}
+
+/** What values are sorted and grouped by. */
+function keyOf(value: Value, attributes: Value | undefined, isCaseSensitive: Value | undefined): Value {
+  const key = path(value, attributes);
+  return typeof key === "string" && !isTrue(isCaseSensitive ?? false) ? lower(key) : key;
+}
+
+function sorted<T>(items: readonly T[], key: (item: T) => Value, isReversed: Value | undefined): T[] {
+  const keyed = items.map((item) => ({ item, key: key(item) }));
+  const direction = isTrue(isReversed ?? false) ? -1 : 1;
+  return keyed.sort((a, b) => direction * order(a.key, b.key)).map(({ item }) => item);
+}
+
+function lazy(generate: () => Generator<Value, void>): Lazy {
+  return new Lazy(generate());
+}
+
+function first(value: Value): Value {
+  for (const found of iterate(value)) return found;
+  return new Undefined("No first item, sequence was empty.");
+}
+
+function last(value: Value): Value {
+  if (value instanceof Lazy) return fail("'generator' object is not reversible");
+  return firstOf(sequence(value).at(-1), new Undefined("No last item, sequence was empty."));
+}
+
+function extreme(value: Value, [isCaseSensitive, attributes]: Bound, sign: number): Value {
+  let best: { readonly found: Value; readonly key: Value } | undefined;
+  for (const found of iterate(value)) {
+    const key = keyOf(found, attributes, isCaseSensitive);
+    if (!best || sign * order(key, best.key) < 0) best = { found, key };
+  }
+  return best ? best.found : new Undefined("No aggregated item, sequence was empty.");
+}
+
+function toInteger(value: Value, usual: Value | undefined, base: Value | undefined): Value {
+  const fallback = firstOf(usual, 0n);
+  const radix = base === undefined ? 10 : asIndex(base);
+  if (typeof value === "string") {
+    const text = strip(value, undefined).replaceAll("_", "");
+    const prefix = { 2: /^([+-]?)0b/i, 8: /^([+-]?)0o/i, 16: /^([+-]?)0x/i }[radix];
+    const digits = prefix ? text.replace(prefix, "$1") : text;
+    const allowed = radix === 10 ? /^[+-]?\d{1,4300}$/ : /^[+-]?[\da-z]{1,4300}$/i;
+    const whole =
+      allowed.test(digits) && (radix === 10 ? BigInt(digits.replace("+", "")) : Number.parseInt(digits, radix));
+    if (typeof whole === "bigint") return whole;
+    if (typeof whole === "number" && !Number.isNaN(whole)) return BigInt(whole);
+  }
+  const number = toFloat(value);
+  return number !== undefined && Number.isFinite(number) ? BigInt(Math.trunc(number)) : fallback;
+}
+
+function toFloat(value: Value): number | undefined {
+  const number = asNumber(defined(value));
+  if (number !== undefined) return Number(number);
+  if (typeof value !== "string") return undefined;
+  const text = strip(value, undefined).toLowerCase();
+  if (/^[+-]?(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/.test(text)) return Number(text.replaceAll("_", ""));
+  const special = /^([+-]?)(?:(inf(?:inity)?)|nan)$/.exec(text);
+  if (!special) return undefined;
+  return special[2] ? (special[1] === "-" ? -1 : 1) * Number.POSITIVE_INFINITY : Number.NaN;
+}
+
+function round(value: Value, [precision, method]: Bound): Value {
+  const number = asNumber(defined(value)) ?? fail(`type ${typeName(value)} doesn't define __round__ method`);
+  const digits = precision === undefined ? 0 : asIndex(precision);
+  const how = method ?? "common";
+  if (how !== "common" && how !== "floor" && how !== "ceil") return fail("method must be common, ceil or floor");
+  const scale = 10 ** digits;
+  if (how !== "common") return Math[how](Number(number) * scale) / scale;
+  if (typeof number === "bigint" && digits >= 0) return number;
+  if (digits < 0) return Math.round(Number(number) * scale) / scale;
+  return Number(fixed(number as number, digits));
+}
+
+export function escapeHtml(text: string): string {
+  const names: Readonly<Record<string, string>> = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    "'": "&#39;",
+    '"': "&#34;",
+  };
+  scan(text);
+  const escaped = text.replace(/[&<>'"]/g, (mark) => names[mark] ?? mark);
+  takeText(escaped.length);
+  return escaped;
+}
+
+function indent(text: string, [width, isFirst, blank]: Bound): string {
+  const margin =
+    typeof width === "string" ? width : " ".repeat(Math.min(10_000, width === undefined ? 4 : asIndex(width)));
+  const all = lines(`${text}\n`);
+  takeText(text.length + all.length * margin.length);
+  const isBlankIndented = isTrue(blank ?? false);
+  const indented = all.map((line, i) => (i > 0 && (isBlankIndented || line !== "") ? margin + line : line)).join("\n");
+  return isTrue(isFirst ?? false) ? margin + indented : indented;
+}
+
+function truncate(text: string, [length, cutsWords, end, leeway]: Bound): string {
+  const mark = end === undefined ? "..." : toText(end);
+  const size = length === undefined ? 255 : asIndex(length);
+  if (size < lengthOf(mark)) fail(`expected length >= ${lengthOf(mark)}, got ${size}`);
+  if (lengthOf(text) <= size + (leeway === undefined || leeway === null ? 5 : asIndex(leeway))) return text;
+  const cut = [...text].slice(0, size - lengthOf(mark)).join("");
+  const at = cut.lastIndexOf(" ");
+  return (isTrue(cutsWords ?? false) || at === -1 ? cut : cut.slice(0, at)) + mark;
+}
+
+/** Entries in lists of so many, the last filled up. */
+function* batches(value: Value, size: number, fill: Value | undefined): Generator<Value, void> {
+  const all = listOf(value);
+  if (size < 1) fail("batches need at least one entry");
+  for (let at = 0; at < all.length; at += size) {
+    const batch = all.slice(at, at + size);
+    takeEntries(size);
+    if (fill !== undefined && fill !== null) while (batch.length < size) batch.push(fill);
+    yield batch;
+  }
+}
+
+/** So many lists of about the same length. */
+function* slices(value: Value, count: number, fill: Value | undefined): Generator<Value, void> {
+  const all = listOf(value);
+  if (count < 1) fail("integer division or modulo by zero");
+  const [size, more] = [Math.floor(all.length / count), all.length % count];
+  for (let i = 0, at = 0; i < count; i++) {
+    const length = size + (i < more ? 1 : 0);
+    takeEntries(length + 1);
+    const slice = all.slice(at, at + length);
+    if (fill !== undefined && fill !== null && i >= more) slice.push(fill);
+    yield slice;
+    at += length;
+  }
+}
+
+function groups(value: Value, [attributes, usual, isCaseSensitive]: Bound): Value {
+  const key = (one: Value) => {
+    const found = path(one, attributes, usual);
+    return typeof found === "string" && !isTrue(isCaseSensitive ?? false) ? lower(found) : found;
+  };
+  const made: { readonly key: Value; readonly items: Value[] }[] = [];
+  for (const one of sorted(listOf(value), key, undefined)) {
+    const group = made.at(-1);
+    if (group && isEqual(group.key, key(one))) group.items.push(one);
+    else made.push({ key: key(one), items: [one] });
+  }
+  return made.map(({ items }) => new Tuple([path(items[0] as Value, attributes, usual), items], ["grouper", "list"]));
+}
+
+function* unique(value: Value, [isCaseSensitive, attributes]: Bound): Generator<Value, void> {
+  const seen = new Dict();
+  for (const one of iterate(value)) {
+    const key = keyOf(one, attributes, isCaseSensitive);
+    if (!seen.has(key)) yield one;
+    seen.set(key, true);
+  }
+}
+
+function dictSort(value: Value, [isCaseSensitive, by, isReversed]: Bound): Value {
+  if (!(value instanceof Dict)) return fail(`'${typeName(value)}' object has no attribute 'items'`);
+  const at =
+    by === undefined || by === "key" ? 0 : by === "value" ? 1 : fail('You can only sort by either "key" or "value"');
+  return sorted(value.pairs(), (pair) => keyOf(pair[at], undefined, isCaseSensitive), isReversed).map(
+    (pair) => new Tuple(pair),
+  );
+}
+
+function json(value: Value, [isAscii, indentation, separators, sortsKeys]: Bound): string {
+  const margin = indentation ?? null;
+  const pair = separators === undefined || separators === null ? undefined : listOf(separators).map(toText);
+  return toJson(value, {
+    ascii: isTrue(isAscii ?? false),
+    indent:
+      margin === null
+        ? undefined
+        : typeof margin === "string"
+          ? margin
+          : " ".repeat(Math.max(0, Math.min(1000, asIndex(margin)))),
+    separators: pair
+      ? [pair[0] ?? fail("not enough separators"), pair[1] ?? fail("not enough separators")]
+      : [margin === null ? ", " : ",", ": "],
+    sortsKeys: isTrue(sortsKeys ?? false),
+  });
+}
+
+function urlencode(value: Value): string {
+  const quote = (text: string) => {
+    takeText(9 * text.length);
+    return encodeURIComponent(text).replace(/[!'()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`);
+  };
+  const pairs = value instanceof Dict ? value.pairs() : undefined;
+  if (!pairs) return quote(toText(value)).replaceAll("%2F", "/");
+  return pairs.map((pair) => pair.map((one) => quote(toText(one)).replaceAll("%20", "+")).join("=")).join("&");
+}
+
+function attributesOf(value: Value, [spaced]: Bound): string {
+  if (!(value instanceof Dict)) return fail(`'${typeName(value)}' object has no attribute 'items'`);
+  const shown = value.pairs().filter(([, one]) => one !== null && !(one instanceof Undefined));
+  const text = shown.map(([key, one]) => `${escapeHtml(toText(key))}="${escapeHtml(toText(one))}"`).join(" ");
+  return text !== "" && isTrue(spaced ?? true) ? ` ${text}` : text;
+}
+
+const text =
+  (change: (text: string) => Value): Filter =>
+  (value) =>
+    change(toText(value));
+
+/** The titles of the filter: words begin after white space, hyphens and opening brackets. */
+function title(all: string): string {
+  return all
+    .split(/([-\s({[<]+)/)
+    .map((word) => word.replace(/^(.)(.*)$/su, (_, head: string, tail: string) => upper(head) + lower(tail)))
+    .join("");
+}
+
+/** A text without what is between two marks. */
+function without(all: string, open: string, close: string): string {
+  scan(all);
+  const kept: string[] = [];
+  let at = 0;
+  for (let start = all.indexOf(open); start !== -1; start = all.indexOf(open, at)) {
+    const end = all.indexOf(close, start);
+    if (end === -1) break;
+    kept.push(all.slice(at, start));
+    at = end + close.length;
+  }
+  return kept.join("") + all.slice(at);
+}
+
+const FILTERS: Readonly<Record<string, readonly [parameters: readonly string[], filter: Filter]>> = {
+  abs: [[], (value) => magnitude(asNumber(defined(value)) ?? fail(`bad operand type for abs(): '${typeName(value)}'`))],
+  // Entries are no attributes, and what attributes there are, chat templates do not need.
+  attr: [
+    ["name"],
+    (value, [name]) =>
+      value instanceof Dict
+        ? new Undefined(`'dict object' has no attribute '${toText(name ?? null)}'`)
+        : attribute(value, toText(name ?? null)),
+  ],
+  batch: [
+    ["linecount", "fill_with="],
+    (value, [size, fill]) => lazy(() => batches(value, asIndex(size ?? null), fill)),
+  ],
+  capitalize: [[], text(capitalize)],
+  center: [["width="], (value, [width]) => center(toText(value), width ?? 80n)],
+  default: [
+    ["default_value=", "boolean="],
+    (value, [usual, isBoolean]) =>
+      value instanceof Undefined || (isTrue(isBoolean ?? false) && !isTrue(value)) ? firstOf(usual, "") : value,
+  ],
+  dictsort: [["case_sensitive=", "by=", "reverse="], dictSort],
+  escape: [[], text(escapeHtml)],
+  first: [[], first],
+  float: [["default="], (value, [usual]) => firstOf(toFloat(value), firstOf(usual, 0))],
+  groupby: [["attribute", "default=", "case_sensitive="], groups],
+  indent: [
+    ["width=", "first=", "blank="],
+    (value, args) =>
+      indent(typeof value === "string" ? value : fail(`indent takes a str, not ${typeName(value)}`), args),
+  ],
+  int: [["default=", "base="], (value, [usual, base]) => toInteger(value, usual, base)],
+  items: [
+    [],
+    (value) => {
+      if (value instanceof Undefined) return [];
+      return value instanceof Dict
+        ? value.pairs().map((pair) => new Tuple(pair))
+        : fail("Can only get item pairs from a mapping.");
+    },
+  ],
+  join: [
+    ["d=", "attribute="],
+    (value, [separator, attributes]) =>
+      joinTexts(toText(separator ?? ""), value, (one) => toText(path(one, attributes))),
+  ],
+  last: [[], last],
+  length: [[], (value) => BigInt(lengthOf(value))],
+  list: [[], listOf],
+  lower: [[], text(lower)],
+  max: [["case_sensitive=", "attribute="], (value, args) => extreme(value, args, -1)],
+  min: [["case_sensitive=", "attribute="], (value, args) => extreme(value, args, 1)],
+  pprint: [[], repr],
+  replace: [
+    ["old", "new", "count="],
+    (value, [old, other, count]) =>
+      replace(
+        toText(value),
+        toText(old ?? null),
+        toText(other ?? null),
+        count === undefined || count === null ? -1 : asIndex(count),
+      ),
+  ],
+  reverse: [[], (value) => reversed(value)],
+  round: [["precision=", "method="], round],
+  safe: [[], text((all) => all)],
+  slice: [["slices", "fill_with="], (value, [count, fill]) => lazy(() => slices(value, asIndex(count ?? null), fill))],
+  sort: [
+    ["reverse=", "case_sensitive=", "attribute="],
+    (value, [isReversed, isCaseSensitive, attributes]) => {
+      const all = typeof attributes === "string" ? attributes.split(",") : [attributes];
+      const key = (one: Value) => all.map((each) => keyOf(one, each, isCaseSensitive));
+      return sorted(listOf(value), key, isReversed);
+    },
+  ],
+  string: [[], text((all) => all)],
+  striptags: [[], text((all) => (without(without(all, "<!--", "-->"), "<", ">").match(/\S+/g) ?? []).join(" "))],
+  sum: [
+    ["attribute=", "start="],
+    (value, [attributes, start]) => {
+      let total = firstOf(start, 0n);
+      for (const one of iterate(value)) total = calculate("+", total, path(one, attributes));
+      return total;
+    },
+  ],
+  title: [[], text(title)],
+  tojson: [["ensure_ascii=", "indent=", "separators=", "sort_keys="], json],
+  trim: [["chars="], (value, [which]) => strip(toText(value), which)],
+  truncate: [["length=", "killwords=", "end=", "leeway="], (value, args) => truncate(toText(value), args)],
+  unique: [["case_sensitive=", "attribute="], (value, args) => lazy(() => unique(value, args))],
+  upper: [[], text(upper)],
+  urlencode: [[], urlencode],
+  wordcount: [[], text((all) => BigInt(all.match(/[\p{L}\p{N}_]+/gu)?.length ?? 0))],
+  xmlattr: [["autospace="], attributesOf],
+};
+
+const ALIASES: Readonly<Record<string, string>> = { count: "length", d: "default", e: "escape", forceescape: "escape" };
+
+function magnitude(number: bigint | number): Value {
+  return number < 0 || Object.is(number, -0) ? -number : number;
+}
+
+function reversed(value: Value): Value {
+  if (typeof value === "string") return [...listOf(value)].reverse().join("");
+  return lazy(() => iterate(listOf(value).reverse()));
+}
+
+/** Filters that take any arguments. */
+const OTHERS = ["format", "map"];
+const SELECTIONS = ["select", "reject", "selectattr", "rejectattr"];
+
+export function hasFilter(name: string): boolean {
+  return (
+    Object.hasOwn(FILTERS, name) || Object.hasOwn(ALIASES, name) || OTHERS.includes(name) || SELECTIONS.includes(name)
+  );
+}
+
+/** A filter with its arguments. @throws TemplateFailure if it does not exist */
+export function runFilter(given: string, value: Value, args: readonly Value[], named: Named): Value {
+  const name = (Object.hasOwn(ALIASES, given) ? ALIASES[given] : undefined) ?? given;
+  if (name === "map") return map(value, args, named);
+  if (name === "format") return formatFilter(value, args, named);
+  if (SELECTIONS.includes(name)) return select(name, value, args, named);
+  const found = Object.hasOwn(FILTERS, name) ? FILTERS[name] : undefined;
+  if (!found) return fail(`No filter named '${name.slice(0, 40)}'`);
+  return found[1](value, bind(name, found[0], args, named));
+}
+
+function map(value: Value, args: readonly Value[], named: Named): Value {
+  if (!isTrue(value)) return lazy(function* () {});
+  const [name, ...rest] = args;
+  if (name === undefined) {
+    const [attributes, usual] = bind("map", ["attribute", "default="], [], named);
+    return lazy(function* () {
+      for (const one of iterate(value)) yield path(one, attributes, usual);
+    });
+  }
+  return lazy(function* () {
+    for (const one of iterate(value)) yield runFilter(toText(name), one, rest, named);
+  });
+}
+
+function select(filter: string, value: Value, args: readonly Value[], named: Named): Value {
+  const hasAttribute = filter.endsWith("attr");
+  const [name, ...rest] = hasAttribute ? args.slice(1) : args;
+  const attributes = hasAttribute ? args[0] : undefined;
+  if (hasAttribute && attributes === undefined) return fail(`${filter} needs the name of an attribute`);
+  if (name !== undefined && !hasTest(toText(name))) return fail(`No test named '${toText(name).slice(0, 40)}'`);
+  // As in Jinja, what is false has no entries.
+  if (!isTrue(value)) return lazy(function* () {});
+  const isSelection = filter.startsWith("select");
+  return lazy(function* () {
+    for (const one of iterate(value)) {
+      const tested = path(one, attributes);
+      const holds = name === undefined ? isTrue(tested) : runTest(toText(name), tested, rest, named);
+      if (holds === isSelection) yield one;
+    }
+  });
+}
+
+/** `format` takes any arguments. */
+function formatFilter(value: Value, args: readonly Value[], named: Named): Value {
+  if (args.length > 0 && named.size > 0) return fail("can't handle positional and keyword arguments at the same time");
+  const dict = new Dict();
+  for (const [key, one] of named) dict.set(key, one);
+  return formatPercent(toText(value), named.size > 0 ? dict : new Tuple(args));
+}
