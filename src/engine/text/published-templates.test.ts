@@ -14,13 +14,15 @@ interface Published {
   templates: Record<string, string>;
   /** The text, or null where transformers refuses. */
   results: [template: string, conversation: string, text: string | null][];
+  /** More snippets, with their text or null. */
+  lines: [template: string, text: string | null][];
   snippets: {
     messages: ChatMessage[];
     probes: { name: string; template: string; expected?: string; error?: boolean }[];
   };
 }
 
-const { now, variables, conversations, templates, results, snippets } = readFixture(
+const { now, variables, conversations, templates, results, snippets, lines } = readFixture(
   "published-templates",
 ) as unknown as Published;
 
@@ -44,5 +46,11 @@ describe("published templates", () => {
       });
     if (error) expect(render).toThrow(LayergraftError);
     else expect(render()).toBe(expected);
+  });
+
+  it.each(lines)("render the line %s as transformers", (template, text) => {
+    const render = () => makeChatTemplate(template, { variables }).render(snippets.messages);
+    if (text === null) expect(render).toThrow(LayergraftError);
+    else expect(render()).toBe(text);
   });
 });

@@ -7,7 +7,7 @@ import { fixed, formatPercent } from "./format.js";
 import { calculate } from "./operators.js";
 import { repr, toJson, toText } from "./print.js";
 import { hasTest, runTest } from "./tests.js";
-import { capitalize, center, joinTexts, lines, lower, replace, strip, upper } from "./text-methods.js";
+import { capitalize, joinTexts, lines, lower, replace, strip, upper } from "./text-methods.js";
 import {
   asIndex,
   asNumber,
@@ -114,7 +114,7 @@ function round(value: Value, [precision, method]: Bound): Value {
   const scale = 10 ** digits;
   if (how !== "common") return Math[how](Number(number) * scale) / scale;
   if (typeof number === "bigint" && digits >= 0) return number;
-  if (digits < 0) return Math.round(Number(number) * scale) / scale;
+  if (digits < 0) return fail("a negative precision is not supported");
   return Number(fixed(number as number, digits));
 }
 
@@ -161,21 +161,6 @@ function* batches(value: Value, size: number, fill: Value | undefined): Generato
     takeEntries(size);
     if (fill !== undefined && fill !== null) while (batch.length < size) batch.push(fill);
     yield batch;
-  }
-}
-
-/** So many lists of about the same length. */
-function* slices(value: Value, count: number, fill: Value | undefined): Generator<Value, void> {
-  const all = listOf(value);
-  if (count < 1) fail("integer division or modulo by zero");
-  const [size, more] = [Math.floor(all.length / count), all.length % count];
-  for (let i = 0, at = 0; i < count; i++) {
-    const length = size + (i < more ? 1 : 0);
-    takeEntries(length + 1);
-    const slice = all.slice(at, at + length);
-    if (fill !== undefined && fill !== null && i >= more) slice.push(fill);
-    yield slice;
-    at += length;
   }
 }
 
@@ -288,7 +273,6 @@ const FILTERS: Readonly<Record<string, readonly [parameters: readonly string[], 
     (value, [size, fill]) => lazy(() => batches(value, asIndex(size ?? null), fill)),
   ],
   capitalize: [[], text(capitalize)],
-  center: [["width="], (value, [width]) => center(toText(value), width ?? 80n)],
   default: [
     ["default_value=", "boolean="],
     (value, [usual, isBoolean]) =>
@@ -339,7 +323,6 @@ const FILTERS: Readonly<Record<string, readonly [parameters: readonly string[], 
   reverse: [[], (value) => reversed(value)],
   round: [["precision=", "method="], round],
   safe: [[], text((all) => all)],
-  slice: [["slices", "fill_with="], (value, [count, fill]) => lazy(() => slices(value, asIndex(count ?? null), fill))],
   sort: [
     ["reverse=", "case_sensitive=", "attribute="],
     (value, [isReversed, isCaseSensitive, attributes]) => {

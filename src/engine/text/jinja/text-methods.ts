@@ -252,7 +252,6 @@ const all = (pattern: RegExp) => (text: string) => {
 
 const METHODS: Readonly<Record<string, readonly [parameters: readonly string[], method: Method]>> = {
   capitalize: [[], capitalize],
-  casefold: [[], (text) => lower(text.replaceAll("ß", "ss"))],
   center: [["width", "fillchar="], (text, [width, fill]) => center(text, width, fill)],
   count: [
     ["sub", "start=", "end="],
@@ -303,13 +302,6 @@ const METHODS: Readonly<Record<string, readonly [parameters: readonly string[], 
   splitlines: [["keepends="], (text, [keepsEnds]) => lines(text, isTrue(keepsEnds ?? false))],
   startswith: [["prefix", "start=", "end="], (text, args) => hasEnd(text, args, "startsWith")],
   strip: [["chars="], (text, [which]) => strip(text, which)],
-  swapcase: [
-    [],
-    (text) =>
-      recased(text, (whole) =>
-        whole.replace(/\p{Cased}/gu, (one) => (one === one.toLowerCase() ? one.toUpperCase() : one.toLowerCase())),
-      ),
-  ],
   title: [[], title],
   upper: [[], upper],
   zfill: [
