@@ -95,14 +95,17 @@ function subscriptOrAttribute(of: Value, name: string, isAttribute: boolean): Va
 /** `value.name`: an attribute, else an entry. */
 export function attribute(value: Value, name: string): Value {
   const of = defined(value);
-  return firstOf(firstOf(ownAttribute(of, name), entry(of, name)), missing(of, name));
+  const own = ownAttribute(of, name);
+  const found = own === undefined ? entry(of, name) : own;
+  return found === undefined ? missing(of, name) : found;
 }
 
 /** `value[key]`: an entry, else an attribute. */
 export function item(value: Value, key: Value): Value {
   const of = defined(value);
-  const found = firstOf(entry(of, key), typeof key === "string" ? ownAttribute(of, key) : undefined);
-  return firstOf(found, missing(of, key));
+  const own = entry(of, key);
+  const found = own === undefined && typeof key === "string" ? ownAttribute(of, key) : own;
+  return found === undefined ? missing(of, key) : found;
 }
 
 function missing(value: Value, key: Value): Undefined {
