@@ -325,6 +325,20 @@ describe("broken templates", () => {
     expect(render(`{{ (${expression}).x }}`)).toThrow(/^the chat template (failed|is not valid): /);
   });
 
+  const large = 1_000_000;
+  it.each([
+    ["tags", "{{a}}".repeat(large / 5), ""],
+    ["openings", "{% ".repeat(large / 3), "is not valid: line 1: a tag has no end"],
+    ["braces", "{".repeat(large), "is not valid: line 1: a tag has no end"],
+    ["digits", `{{ ${"1_".repeat(large / 2 - 10)}1 }}`, "is not valid: line 1: a number has more than 4300 digits"],
+    ["blanks", `${" ".repeat(large / 2 - 10)}{{- a -}}${" ".repeat(large / 2 - 10)}`, ""],
+    ["attributes", `{{ a${".a".repeat(large / 2 - 10)} }}`, "nests too deeply; it is broken or was made to hang"],
+  ])("of %s end in words at any length", (_, source, problem) => {
+    const render = () => makeChatTemplate(source).render(chat);
+    if (problem) expect(render).toThrow(`the chat template ${problem}`);
+    else expect(render()).toBe("");
+  });
+
   it("of 30 MB are refused before they are parsed", () => {
     expect(() => makeChatTemplate("x".repeat(30_000_000))).toThrow(
       "the chat template has 30000000 characters; at most 1000000 are supported. Replace it with the template of the original model",

@@ -1,7 +1,7 @@
 // Arguments of filters, tests and methods, by position or name.
 import { fail, type Named, type Value } from "./values.js";
 
-/** Binds arguments to parameters, each undefined where it is not given. `name=` may be left out, `name` may not. */
+/** Binds arguments to parameters. Of `name=` the value is undefined where it is not given; `name` must be given. */
 export function bind(
   of: string,
   parameters: readonly string[],

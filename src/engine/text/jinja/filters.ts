@@ -260,7 +260,7 @@ function without(all: string, open: string, close: string): string {
 
 const FILTERS: Readonly<Record<string, readonly [parameters: readonly string[], filter: Filter]>> = {
   abs: [[], (value) => magnitude(asNumber(defined(value)) ?? fail(`bad operand type for abs(): '${typeName(value)}'`))],
-  // Entries are no attributes, and what attributes there are, chat templates do not need.
+  // Only attributes, such as methods: the entries of a dict are not.
   attr: [
     ["name"],
     (value, [name]) =>

@@ -18,7 +18,7 @@ class Parser extends ExpressionParser {
     return body;
   }
 
-  /** Statements up to a tag that is none of theirs. */
+  /** Statements up to the tag that ends or continues the block around them. */
   private statements(): Statement[] {
     const body: Statement[] = [];
     for (;;) {
