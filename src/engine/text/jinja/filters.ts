@@ -3,7 +3,8 @@ import { attribute, item } from "./access.js";
 import { bind } from "./arguments.js";
 import { scan, takeEntries, takeText } from "./budget.js";
 import { isEqual, order } from "./compare.js";
-import { fixed, formatPercent } from "./format.js";
+import { formatPercent } from "./format.js";
+import { round, toFloat, toInteger } from "./number-filters.js";
 import { calculate } from "./operators.js";
 import { repr, toJson, toText } from "./print.js";
 import { hasTest, runTest } from "./tests.js";
@@ -76,46 +77,6 @@ function extreme(value: Value, [isCaseSensitive, attributes]: Bound, sign: numbe
     if (!best || sign * order(key, best.key) < 0) best = { found, key };
   }
   return best ? best.found : new Undefined("No aggregated item, sequence was empty.");
-}
-
-function toInteger(value: Value, usual: Value | undefined, base: Value | undefined): Value {
-  const fallback = firstOf(usual, 0n);
-  const radix = base === undefined ? 10 : asIndex(base);
-  if (typeof value === "string") {
-    const text = strip(value, undefined).replaceAll("_", "");
-    const prefix = { 2: /^([+-]?)0b/i, 8: /^([+-]?)0o/i, 16: /^([+-]?)0x/i }[radix];
-    const digits = prefix ? text.replace(prefix, "$1") : text;
-    const allowed = radix === 10 ? /^[+-]?\d{1,4300}$/ : /^[+-]?[\da-z]{1,4300}$/i;
-    const whole =
-      allowed.test(digits) && (radix === 10 ? BigInt(digits.replace("+", "")) : Number.parseInt(digits, radix));
-    if (typeof whole === "bigint") return whole;
-    if (typeof whole === "number" && !Number.isNaN(whole)) return BigInt(whole);
-  }
-  const number = toFloat(value);
-  return number !== undefined && Number.isFinite(number) ? BigInt(Math.trunc(number)) : fallback;
-}
-
-function toFloat(value: Value): number | undefined {
-  const number = asNumber(defined(value));
-  if (number !== undefined) return Number(number);
-  if (typeof value !== "string") return undefined;
-  const text = strip(value, undefined).toLowerCase();
-  if (/^[+-]?(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/.test(text)) return Number(text.replaceAll("_", ""));
-  const special = /^([+-]?)(?:(inf(?:inity)?)|nan)$/.exec(text);
-  if (!special) return undefined;
-  return special[2] ? (special[1] === "-" ? -1 : 1) * Number.POSITIVE_INFINITY : Number.NaN;
-}
-
-function round(value: Value, [precision, method]: Bound): Value {
-  const number = asNumber(defined(value)) ?? fail(`type ${typeName(value)} doesn't define __round__ method`);
-  const digits = precision === undefined ? 0 : asIndex(precision);
-  const how = method ?? "common";
-  if (how !== "common" && how !== "floor" && how !== "ceil") return fail("method must be common, ceil or floor");
-  const scale = 10 ** digits;
-  if (how !== "common") return Math[how](Number(number) * scale) / scale;
-  if (typeof number === "bigint" && digits >= 0) return number;
-  if (digits < 0) return fail("a negative precision is not supported");
-  return Number(fixed(number as number, digits));
 }
 
 export function escapeHtml(text: string): string {
