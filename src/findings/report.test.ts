@@ -140,9 +140,7 @@ describe("formats", () => {
     const lines = csvLines(scoresTable(report));
     expect(lines).toHaveLength(1 + report.scores.length);
     expect(lines[0]).toBe("model,kind,task,protocol,scale,score,low,high,items,of,unanswered,backend");
-    expect(lines[1]).toMatch(
-      /^base,base,mgsm_sw,"fake@1, 0-shot",share,0\.1,0\.02\d+,0\.30\d+,20,20,0,engine$/,
-    );
+    expect(lines[1]).toMatch(/^base,base,mgsm_sw,"fake@1, 0-shot",share,0\.1,0\.02\d+,0\.30\d+,20,20,0,engine$/);
     const silent = reportOf(PLAN, strength, { isSilent: ({ model }, item) => model === "id:m1" && item < 3 }).report;
     expect(csvLines(scoresTable(silent)).find((line) => line.startsWith("math-1,"))).toMatch(
       /,20,20,3,"engine, float32"$/,

@@ -336,7 +336,10 @@ test("refusals", async () => {
   await refused({ method: "soup", models: [`${biased}+${bias}`] }, /q_proj\.bias was trained beside the LoRA factors/);
 
   const dora = await writeAdapter(base, { seed: 1, config: { use_dora: true } });
-  await refused({ method: "soup", models: [`${base}+${dora}`] }, /has no lora_magnitude_vector for .*, but use_dora is true/);
+  await refused(
+    { method: "soup", models: [`${base}+${dora}`] },
+    /has no lora_magnitude_vector for .*, but use_dora is true/,
+  );
 });
 
 test("factors report their bytes, and stop when asked", async () => {
