@@ -142,9 +142,7 @@ describe("formats", () => {
     expect(lines[0]).toBe("model,kind,task,protocol,scale,score,low,high,items,of,unanswered,backend");
     expect(lines[1]).toMatch(/^base,base,mgsm_sw,"fake@1, 0-shot",share,0\.1,0\.02\d+,0\.30\d+,20,20,0,engine$/);
     const silent = reportOf(PLAN, strength, { isSilent: ({ model }, item) => model === "id:m1" && item < 3 }).report;
-    expect(csvLines(scoresTable(silent)).find((line) => line.startsWith("math-1,"))).toMatch(
-      /,20,20,3,"engine, float32"$/,
-    );
+    expect(csvLines(scoresTable(silent)).find((line) => line.startsWith("math-1,"))).toMatch(/,20,20,3,engine$/);
     expect(markdownOf(silent)).toMatch(/\| math-1 \|.*\| 20, 3 unanswered \|/);
     expect(silent.notes).toContain(
       '6 items in 2 scores had no answer that could be judged, and are left out of means; see "Every score".',

@@ -176,13 +176,13 @@ describe("inputs of a step", () => {
 describe("a result", () => {
   it("counts items without an answer as wrong", async () => {
     const before = readFileSync(at("items.jsonl"), "utf8");
-    writeFileSync(at("items.jsonl"), before.replace(line(3), line(3, "bananas ".repeat(3000))));
+    writeFileSync(at("items.jsonl"), before.replace(line(3), line(3, "bananas ".repeat(30_000))));
     try {
       await prepare("model", { items: [2, 3, 4] });
       const said: string[] = [];
       const result = await runStepFolder(folder, { onProgress: (_, what) => said.push(what) });
       expect(result).toMatchObject({ kind: "evaluate", unscored: 0, items: [{ index: 2 }, { value: 0 }, {}] });
-      expect(said.at(-1)).toBe("exact 0.0 so far");
+      expect(said.at(-1)).toMatch(/, 1 unanswered$/);
       await prepare("model", { items: [3] });
       rmSync(join(folder, "result.json"));
       rmSync(join(folder, "evaluation"), { recursive: true });
