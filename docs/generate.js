@@ -80,7 +80,7 @@ function helpOf(...command) {
 /** The page of all commands, and the manual page: the help of each command, as it is printed. */
 export function commandPages() {
   const overview = helpOf();
-  const names = [...overview.matchAll(/^ {2}([a-z]+) {2,}\S/gm)].flatMap(([, name]) =>
+  const names = [...overview.matchAll(/^ {2}([a-z]+)(?: \*)? {2,}\S/gm)].flatMap(([, name]) =>
     name === "help" ? [] : (name ?? []),
   );
   const helps = names.map((name) => ({ name, help: helpOf(name).trimEnd() }));

@@ -60,7 +60,7 @@ function describeOutput(out: string, outcome: () => Outcome): void {
     expect(page).not.toContain("__DATA__");
     const plan = await layergraft(["merge", `${out}/swap.yaml`, "--dry-run"], { cwd });
     expect(plan.stdout).toMatch(/^Layer swap: bottom \d, top \d/);
-    const prompt = / --prompt "(.+ Solve:)"$/m.exec(outcome().stderr)?.[1] ?? "";
+    const prompt = / --prompt ['"](.+ Solve:)['"]$/m.exec(outcome().stderr)?.[1] ?? "";
     const { stdout } = await layergraft(["generate", `${out}/swap.yaml`, "--prompt", prompt, "--quiet"], { cwd });
     expect(stdout).toMatch(/^ ?\d+ [+-] \d+ = \d+\.\n$/);
   });

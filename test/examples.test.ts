@@ -147,7 +147,8 @@ describe.each(PLANS)("examples/experiments/%s", { tags: ["slow"] }, (name) => {
   it("passes its dry run, which names steps, downloads and disk space, and fetches no weights", async () => {
     hub.requests = [];
     const { status, stdout, stderr } = await run(["experiment", name, "--dry-run"], join(root, "experiments"));
-    expect(stderr).toBe("");
+    // This machine is no login node.
+    expect(stderr.replace(/^warning: sbatch is missing\. .*\n/m, "")).toBe("");
     expect(status).toBe(DONE);
     expectReadable(stdout);
     const onHub = modelsOf(variants()).filter((model) => !isLocal(model));

@@ -77,8 +77,8 @@ function bulky(seed: number) {
 }
 
 beforeAll(async () => {
-  await writeTiny(join(root, "task"), { seed: 1, edit: bulky(1) });
-  await writeTiny(join(root, "language"), { seed: 2, edit: bulky(2) });
+  await writeTiny(join(root, "task"), { seed: 1, edit: bulky(1), config: { vocab_size: MB } });
+  await writeTiny(join(root, "language"), { seed: 2, edit: bulky(2), config: { vocab_size: MB } });
   // In whole seconds, as a file's time is when a test sets it back.
   for (const name of ["task", "language"]) utimesSync(join(root, name, "model.safetensors"), 1.7e9, 1.7e9);
   mkdirSync(work);
