@@ -145,7 +145,7 @@ it("killed or stopped wherever and however often, and resumed, makes the same by
   expect({ status, stdout }).toEqual({ status: INTERRUPTED, stdout: "" });
   expect(stderr).toMatch(/^interrupted: stopped after step \d+ of 50\. Pass --resume to continue/m);
   expectReadable(stderr);
-  const stopped = Number(/after step (\d+)/.exec(stderr)?.[1]);
+  const stopped = Number(/stopped after step (\d+)/.exec(stderr)?.[1]);
   expect([stepsOf(), stepsOf() >= 29]).toEqual([stopped, true]);
   await expectRefused(
     [...resumed, "--optimizer.lr", "1e-3", "--holdout.samples", "21"],
