@@ -23,10 +23,10 @@ export function withCommonNames(checkpoints: ReadonlyMap<string, Checkpoint>): C
   const distinct = [...new Set(checkpoints.values())];
   const made = new Map(distinct.map((checkpoint) => [checkpoint, checkpoint]));
   const labelOf = (one: Checkpoint) => [...checkpoints].find(([, other]) => other === one)?.[0] ?? one.name;
-  const change = (change: (one: Checkpoint) => Checkpoint, describe: (labels: string) => string) => {
+  const change = (apply: (one: Checkpoint) => Checkpoint, describe: (labels: string) => string) => {
     const changed = distinct.filter((one) => {
       const before = made.get(one) as Checkpoint;
-      made.set(one, change(before));
+      made.set(one, apply(before));
       return made.get(one) !== before;
     });
     if (changed.length > 0) notes.push(describe(changed.map(labelOf).join(", ")));
@@ -120,7 +120,6 @@ function rename(checkpoint: Checkpoint, names: ReadonlyMap<string, string>, layo
     const tensor = checkpoint.tensors.get(name) as CheckpointTensor;
     const wanted = names.get(key) ?? name;
     isChanged ||= wanted !== name;
-    // The part is that of the layout, whose family may be known where this one's is not.
     tensors.set(wanted, { ...tensor, name: wanted });
   }
   return isChanged ? { ...checkpoint, tensors, layerPrefix: layout.layerPrefix } : checkpoint;
