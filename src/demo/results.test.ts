@@ -195,6 +195,7 @@ describe("what is shown while the demo runs", () => {
         ...[wrong, wrong, wrong],
       ],
     });
+    expect(found(event({ ...swap, isDefault: true }))?.model).toBe("layer swap, bottom 2 (default)");
     expect(found(event({ name: "math-1", family: "math", configuration: "" }))?.model).toBe("math expert");
     expect(found(event(swap, "problems_en.yaml"))).toBeUndefined();
     expect(found(event(undefined))).toBeUndefined();

@@ -154,7 +154,7 @@ export interface Answer {
 
 /** A model's answers to the shown problems. */
 export interface ModelAnswers {
-  /** The model: a row of the main table, or `layer swap, bottom 2, top 1`. */
+  /** The model: a row of the main table, or `layer swap, bottom 2, top 1 (default)`. */
   readonly model: string;
   readonly answers: readonly Answer[];
   /** Share of all problems that the model solves. */
@@ -208,8 +208,9 @@ const EXPERT_OF: Readonly<Record<string, string>> = {
 export function evaluatedAnswers(event: RunEvent, store: Store, shown: Shown): ModelAnswers | undefined {
   const { model, task } = event;
   if (event.event !== "done" || event.score === undefined || model === undefined || task !== TASKS.sw) return undefined;
-  const { family, configuration } = model;
-  const name = EXPERT_OF[family] ?? [family, configuration].filter((part) => part !== "").join(", ");
+  const { family, configuration, isDefault } = model;
+  const known = isDefault && configuration !== "" ? `${configuration} (default)` : configuration;
+  const name = EXPERT_OF[family] ?? [family, known].filter((part) => part !== "").join(", ");
   const answers = answersIn(store.stepFolder(event.key), shown);
   return answers && { model: name, answers, score: event.score };
 }

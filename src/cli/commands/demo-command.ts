@@ -70,7 +70,7 @@ export function add(program: Command): void {
       flags,
       `Finished in ${elapsed(start)}. Change the comparison, or prompt the swap:\n` +
         `  npx layergraft experiment ${shellQuote(join(flags.out, "plan.yaml"))} run\n` +
-        `  npx layergraft generate ${shellQuote(join(flags.out, "swap.yaml"))} --prompt ${shellQuote(`${shown?.problem.sw} Solve:`)}`,
+        `  npx layergraft generate ${shellQuote(join(flags.out, "swap.yaml"))} --chat --prompt ${shellQuote(shown?.problem.sw ?? "")}`,
     );
   });
 }

@@ -461,6 +461,9 @@ function renameSources(recipe: Readonly<Record<string, unknown>>, names: { task:
 
 function modelName(model: Model | ExpertModel | MergeModel): ModelName {
   const { name } = model;
-  if ("merge" in model) return { name, family: model.merge.name, configuration: model.configuration.label };
+  if ("merge" in model) {
+    const { label, isDefault } = model.configuration;
+    return { name, family: model.merge.name, configuration: label, ...(isDefault ? { isDefault } : {}) };
+  }
   return { name, family: "family" in model ? model.family : name, configuration: "" };
 }

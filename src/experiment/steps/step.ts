@@ -78,6 +78,8 @@ export interface ModelName {
   readonly family: string;
   /** Of a merge: `bottom 2, top 1`; otherwise empty. */
   readonly configuration: string;
+  /** Of a merge: whether a plan's search starts from this configuration. */
+  readonly isDefault?: boolean;
 }
 
 export interface EvaluateStep extends StepParts {
