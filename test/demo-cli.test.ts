@@ -60,8 +60,9 @@ function describeOutput(out: string, outcome: () => Outcome): void {
     expect(page).not.toContain("__DATA__");
     const plan = await layergraft(["merge", `${out}/swap.yaml`, "--dry-run"], { cwd });
     expect(plan.stdout).toMatch(/^Layer swap: bottom \d, top \d/);
-    const prompt = / --prompt ['"](.+ Solve:)['"]$/m.exec(outcome().stderr)?.[1] ?? "";
-    const { stdout } = await layergraft(["generate", `${out}/swap.yaml`, "--prompt", prompt, "--quiet"], { cwd });
+    const [, recipe = "", prompt = ""] =
+      / npx layergraft generate (\S+) --chat --prompt ['"](.+)['"]$/m.exec(outcome().stderr) ?? [];
+    const { stdout } = await layergraft(["generate", recipe, "--chat", "--prompt", prompt, "--quiet"], { cwd });
     expect(stdout).toMatch(/^ ?\d+ [+-] \d+ = \d+\.\n$/);
   });
 }
@@ -78,7 +79,7 @@ describe("the demo of the shipped models", { tags: ["slow"], timeout: 600_000 },
     expect(new Set(models).size).toBe(models.length);
     for (const model of ["base", "math expert", "Swahili expert", "soup", "task arithmetic"])
       expect(models).toContain(model);
-    expect(models).toContainEqual(expect.stringMatching(/^layer swap, bottom \d, top \d$/));
+    expect(models).toContainEqual(expect.stringMatching(/^layer swap, bottom \d, top \d( \(default\))?$/));
     const page = readFileSync(join(cwd, "shipped/index.html"), "utf8");
     const again = await layergraft(["demo", "--out", "shipped", "--json"], { cwd });
     expect([again.status, again.stderr]).toEqual([DONE, ""]);
