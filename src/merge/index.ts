@@ -34,6 +34,7 @@ export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } fro
 export { checkPush, type PushOptions, type PushResult, pushFolder } from "./output/push.js";
 export { measuredOwnership, type PlanSummary, sourceLabels, summarizePlan } from "./output/summary.js";
 export { type Verification, type VerifyOptions, verifyOutput } from "./output/verify.js";
+export { LAYER_COUNTS, OUTPUT_FIELDS } from "./plain.js";
 export { isOnFactors } from "./plan/factor-sources.js";
 export { isRecipeFile } from "./plan/inner-recipes.js";
 export { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "./plan/method-reference.js";

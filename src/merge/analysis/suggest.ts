@@ -1,7 +1,8 @@
 import { formatRanges, groupBy, RecipeError } from "../../core/index.js";
 import { blockOf, pairsOf } from "../../weights/index.js";
-import { defaultSwapLayers, ownerOfLayer, PAPER_DEPTH, type SwapLayers } from "../methods/swap.js";
+import { defaultSwapLayers, PAPER_DEPTH } from "../methods/swap.js";
 import { sharesOf, shareWeights } from "../methods/weights-by-owner.js";
+import { ownerOfLayer, type SwapLayers } from "../plain.js";
 import type { RecipeInput } from "../plan/recipe.js";
 import type { Analysis } from "./analysis.js";
 

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { RecipeError } from "../../core/index.js";
+import { layerRanges } from "../plain.js";
 
 const text = z.string().regex(/^\s*(all|\d+(\s*-\s*\d+)?(\s*,\s*\d+(\s*-\s*\d+)?)*)\s*$/, {
   error: "must be layers such as 0-4,30-31, or all",
@@ -27,25 +28,16 @@ export function parseLayers(written: Layers, layers: number, field: string): Rea
 
 /** The layers of a list in order, duplicates included. */
 export function listLayers(written: Layers, layers: number, field: string): number[] {
-  const entries = Array.isArray(written) ? written : [written];
-  return entries.flatMap((entry) => parseEntry(entry, layers, field));
-}
-
-function parseEntry(entry: number | string, layers: number, field: string): number[] {
-  if (typeof entry === "string" && entry.trim() === "all") return Array.from({ length: layers }, (_, layer) => layer);
-  return String(entry)
-    .split(",")
-    .flatMap((range) => {
-      const [first = 0, last = first] = range.split("-").map(Number);
-      if (first > last) {
-        throw RecipeError.at({ field }, `${field}: ${range.trim()} is in the wrong order; write ${last}-${first}`);
-      }
-      if (last >= layers) {
-        throw RecipeError.at(
-          { field, expected: `at most ${layers - 1}`, actual: String(last) },
-          `${field}: there is no layer ${last}; the model has ${layers}, counted 0 to ${layers - 1}`,
-        );
-      }
-      return Array.from({ length: last - first + 1 }, (_, i) => first + i);
-    });
+  return (layerRanges(written, layers) ?? []).flatMap(([first, last]) => {
+    if (first > last) {
+      throw RecipeError.at({ field }, `${field}: ${first}-${last} is in the wrong order; write ${last}-${first}`);
+    }
+    if (last >= layers) {
+      throw RecipeError.at(
+        { field, expected: `at most ${layers - 1}`, actual: String(last) },
+        `${field}: there is no layer ${last}; the model has ${layers}, counted 0 to ${layers - 1}`,
+      );
+    }
+    return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  });
 }

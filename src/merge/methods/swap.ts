@@ -4,6 +4,7 @@
 import { z } from "zod";
 import { formatRanges, RecipeError } from "../../core/index.js";
 import { sumOfWeights, type Weight } from "../../values/index.js";
+import { type LayerOwner, ownerOfLayer, type SwapLayers } from "../plain.js";
 import { sourceField, weightField } from "./fields.js";
 import { layersField, parseLayers } from "./layers.js";
 import { defineMethod, type Sources } from "./method.js";
@@ -120,9 +121,6 @@ function describeLayers({ language, average: averaged }: NonNullable<SwapRecipe[
   return write(language) + (averaged === undefined ? "" : ` (averaged: ${write(averaged)})`);
 }
 
-/** Numbers of layers from the input to the output; the rest in the middle is the task expert's. */
-export type SwapLayers = Readonly<Record<"bottom" | "top" | "bottom_transition" | "top_transition", number>>;
-
 // The configuration found effective (arXiv 2410.01335, section 4.2), for a depth of 32.
 export const PAPER_DEPTH = 32;
 const PAPER_BOTTOM = 5;
@@ -153,16 +151,8 @@ function swapLayers(recipe: SwapRecipe, layers: number): SwapLayers {
   return { bottom, top, bottom_transition, top_transition };
 }
 
-/** Which expert a layer comes from. */
-export function ownerOfLayer(layer: number, layers: number, counts: SwapLayers): "task" | "language" | "average" {
-  const { bottom, top, bottom_transition, top_transition } = counts;
-  if (layer < bottom || layer > layers - 1 - top) return "language";
-  if (layer >= bottom + bottom_transition && layer <= layers - 1 - top - top_transition) return "task";
-  return "average";
-}
-
 /** Owner of each layer. @throws RecipeError if the model has fewer layers than the recipe names */
-export function swapOwners(recipe: SwapRecipe, layers: number): ReturnType<typeof ownerOfLayer>[] {
+export function swapOwners(recipe: SwapRecipe, layers: number): LayerOwner[] {
   const { layers: named } = recipe;
   const all = Array.from({ length: layers }, (_, layer) => layer);
   if (!named) {

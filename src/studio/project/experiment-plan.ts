@@ -1,8 +1,8 @@
 // The plan of an experiment around a recipe: its models, a soup of the experts, and the recipe, on one task.
 import { LayergraftError } from "../../core/index.js";
-import { checkRecipe, mapSources } from "../../merge/index.js";
+import { checkRecipe, LAYER_COUNTS, mapSources } from "../../merge/index.js";
 import type { Settings } from "../protocol/index.js";
-import { LAYER_COUNTS, type RecipeValue } from "../recipe/board.js";
+import type { RecipeValue } from "../recipe/board.js";
 
 export interface ExperimentRequest {
   readonly name: string;

@@ -4,6 +4,8 @@ import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
 import { planMerge } from "../../index.js";
+import { OUTPUT_FIELDS } from "../../merge/plain.js";
+import { outputFields } from "../../merge/plan/recipe.js";
 import {
   assign,
   type Board,
@@ -123,4 +125,11 @@ it("says what a board is, and where two differ", () => {
       expect(layersOf(layers.replace(/, $/, "") || [], LAYERS)).toEqual(differing);
     }),
   );
+});
+
+it("reads a swap with every field of the output, and knows all of these", () => {
+  expect(OUTPUT_FIELDS).toEqual(Object.keys(outputFields));
+  const swap = { method: "swap", task: "math", language: "swahili", bottom: 1, top: 1 };
+  const written = Object.fromEntries(OUTPUT_FIELDS.map((field) => [field, "x"]));
+  expect(boardOfRecipe({ ...swap, ...written }, LAYERS)).toEqual(boardOfRecipe(swap, LAYERS));
 });

@@ -1,6 +1,7 @@
 // The board: whose each layer is, as a table that a person changes by hand, and as the recipe that says the same.
 
 import { formatRanges } from "../../core/format.js";
+import { LAYER_COUNTS, type LayerOwner, layerRanges, OUTPUT_FIELDS, ownerOfLayer } from "../../merge/plain.js";
 
 /** Halves of a layer, and the whole of it where they are alike; norms go with the half that they serve. */
 export const HALVES = ["attention", "mlp"] as const;
@@ -99,14 +100,7 @@ export function differenceOf(a: Board, b: Board): string {
 /** Layers of `0-2,5`, of a list, or of `all`; undefined for something else. */
 export function layersOf(value: unknown, count: number): readonly number[] | undefined {
   const all = Array.from({ length: count }, (_, layer) => layer);
-  if (value === "all") return all;
-  const words = Array.isArray(value) ? value.map(String) : String(value).split(",");
-  const layers = words.flatMap((word) => {
-    const [, from, to = from] = /^\s*(\d+)(?:\s*-\s*(\d+))?\s*$/.exec(word) ?? [];
-    if (from === undefined) return [Number.NaN];
-    return all.slice(Number(from), Number(to) + 1);
-  });
-  return layers.some(Number.isNaN) ? undefined : layers;
+  return layerRanges(value, count)?.flatMap(([first, last]) => all.slice(first, last + 1));
 }
 
 /**
@@ -203,10 +197,6 @@ export function boardOfRecipe(
   return typeof model === "string" && Object.keys(more).length === 0 ? boardOfOne(model, layers) : undefined;
 }
 
-/** Numbers of layers of a swap, in place of a list of them. */
-export const LAYER_COUNTS = ["bottom", "top", "bottom_transition", "top_transition"];
-/** Fields of every recipe. */
-export const OUTPUT_FIELDS = ["dtype", "as", "shard_size", "vocabulary", "tensors", "tokenizer_from"];
 /** Fields of a swap that say how averages are weighted, not of what. */
 export const SWAP_WEIGHTS = ["weights", "base"];
 const hasOnly = (recipe: RecipeValue, fields: readonly string[]) =>
@@ -227,21 +217,16 @@ function boardOfSwap(recipe: RecipeValue, count: number): Board | undefined {
   };
 }
 
-type Kind = "task" | "language" | "average";
-
-function kindsByCount(recipe: RecipeValue, count: number): Kind[] | undefined {
-  const { bottom, top, bottom_transition: low = 0, top_transition: high = 0 } = recipe;
-  const counts = [bottom, low, high, top].map(Number);
-  if (!counts.every((one) => Number.isInteger(one) && one >= 0)) return undefined;
-  const [b = 0, l = 0, h = 0, t = 0] = counts;
-  if (b + l + h + t > count) return undefined;
-  return Array.from({ length: count }, (_, layer) => {
-    if (layer < b || layer >= count - t) return "language";
-    return layer < b + l || layer >= count - t - h ? "average" : "task";
-  });
+function kindsByCount(recipe: RecipeValue, count: number): LayerOwner[] | undefined {
+  const { bottom, top, bottom_transition = 0, top_transition = 0 } = recipe;
+  const all = [bottom, top, bottom_transition, top_transition].map(Number);
+  if (!all.every((one) => Number.isInteger(one) && one >= 0) || all.reduce((a, b) => a + b) > count) return undefined;
+  const [b = 0, t = 0, low = 0, high = 0] = all;
+  const counts = { bottom: b, top: t, bottom_transition: low, top_transition: high };
+  return Array.from({ length: count }, (_, layer) => ownerOfLayer(layer, count, counts));
 }
 
-function kindsByList(layers: unknown, count: number): Kind[] | undefined {
+function kindsByList(layers: unknown, count: number): LayerOwner[] | undefined {
   const { language, average, ...more } = Object(layers) as Record<string, unknown>;
   const sets = [language, average].map((value) => (value === undefined ? [] : layersOf(value, count)));
   const [ofLanguage, averaged] = sets;

@@ -1,8 +1,8 @@
 // Scores over two fields of a recipe: a grid that fills as configurations are scored.
 
 import { parseDocument } from "yaml";
+import { LAYER_COUNTS } from "../../../merge/plain.ts";
 import type { Experiment } from "../../protocol/index.ts";
-import { LAYER_COUNTS } from "../../recipe/board.ts";
 import { call } from "../client.ts";
 import { Button } from "../components/basics.tsx";
 import { Grid } from "../components/grid.tsx";

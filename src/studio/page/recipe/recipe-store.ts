@@ -2,8 +2,9 @@
 // can be undone.
 import { computed, effect, type Signal, signal } from "@preact/signals";
 import { Document, parseDocument } from "yaml";
+import { OUTPUT_FIELDS } from "../../../merge/plain.ts";
 import type { Check, Input, Job, Method } from "../../protocol/index.ts";
-import { OUTPUT_FIELDS, type RecipeValue, SWAP_WEIGHTS } from "../../recipe/board.ts";
+import { type RecipeValue, SWAP_WEIGHTS } from "../../recipe/board.ts";
 import { call, StudioError } from "../client.ts";
 import { nameFor } from "../names.ts";
 import { attempt, cardOf, change, inBackground, onEvent, project, settings, trouble } from "../store.ts";

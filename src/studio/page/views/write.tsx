@@ -3,8 +3,8 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { formatDuration } from "../../../core/format.ts";
+import { LAYER_COUNTS } from "../../../merge/plain.ts";
 import { type Input, type Job, type JobInput, jobInputs, type Output, recipeSource } from "../../protocol/index.ts";
-import { LAYER_COUNTS } from "../../recipe/board.ts";
 import { call } from "../client.ts";
 import { useAnswer } from "../components/answer.ts";
 import { Button, Cautions, EmptyView, Form, Notice } from "../components/basics.tsx";
