@@ -15,7 +15,7 @@ const base = `/${process.env.SITE_BASE ?? ""}/`.replace(/\/+/g, "/");
 
 const PAGES = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
 /** Folders of pages: the Markdown files right inside. */
-const FOLDERS = ["docs", "docs/api"];
+const FOLDERS = ["docs", "docs/api", "docs/decisions"];
 /** @param {string} file from the root of the repository */
 const isPage = (file) => PAGES.includes(file) || (file.endsWith(".md") && FOLDERS.includes(dirname(file)));
 /** A README is the index of its folder. @param {string} file */
