@@ -2,8 +2,8 @@ import { Argument, Command } from "commander";
 import { SUITES, TASK_FAMILIES } from "../evaluate/index.js";
 import { methodReferences } from "../merge/index.js";
 import { COMMANDS } from "./command-table.js";
-import { checkpointFolders } from "./shared/folders.js";
 import { print } from "./shared/output.js";
+import { checkpointFolders } from "./shared/sources.js";
 
 /** What each shell asks for every word; a file is completed by the shell itself where layergraft has no word. */
 const SCRIPTS: Readonly<Record<string, string>> = {

@@ -6,9 +6,13 @@ export {
   DTYPE_BITS,
   DTYPE_BY_TORCH_NAME,
   type DType,
+  elementCount,
   type FloatDType,
+  formatShape,
   isDType,
   isFloatDType,
+  type Shape,
+  sameShape,
   type TorchDTypeName,
 } from "./dtype.js";
 export {
@@ -75,17 +79,15 @@ export {
   parsePythonJson,
 } from "./json.js";
 export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./languages.js";
-export { isAlive, isLocked, LOCK_FILE, type Lock, lockHolder, takeLock, waitWhileLocked } from "./lock.js";
-export { processStat } from "./process-stat.js";
+export { isAlive, isLocked, LOCK_FILE, type Lock, lockHolder, processStat, takeLock, waitWhileLocked } from "./lock.js";
 export type { CallOptions, Progress } from "./progress.js";
+export { MAX_THREADS } from "./progress.js";
 export { ProtoWriter } from "./protobuf.js";
 export { Random } from "./random.js";
 export { removedAdvice } from "./removed.js";
 export { readRetryAfter } from "./retry-after.js";
 export { checkFolderOutput, RunFolder, writeFolder } from "./run-folder.js";
 export { redactor } from "./secrets.js";
-export { elementCount, formatShape, type Shape, sameShape } from "./shape.js";
 export { closest, didYouMean } from "./spelling.js";
 export { shellQuote, visible, write } from "./terminal.js";
-export { MAX_THREADS } from "./threads.js";
 export { VERSION } from "./version.js";

@@ -8,7 +8,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { CancelledError, isSystemError, LayergraftError } from "./errors.js";
 import { isFile } from "./files.js";
 import { formatDuration } from "./format.js";
-import { processStat } from "./process-stat.js";
 
 /** Seconds between updates of a lock. */
 const HEARTBEAT = 20;
@@ -234,4 +233,14 @@ async function startTimeOf(pid: number): Promise<string> {
   const [state, ...fields] = await processStat(pid);
   // A zombie: killed, but its parent has not waited for it.
   return state === "Z" ? "dead" : (fields[18] ?? "");
+}
+
+/**
+ * The fields of /proc/PID/stat from the state, which is field 3 of proc_pid_stat(5); none on other systems than Linux, or if
+ * there is no such process.
+ */
+export async function processStat(pid: number | string): Promise<readonly string[]> {
+  const line = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+  // The name, in parentheses, may contain anything and ends at the last one.
+  return line === "" ? [] : line.slice(line.lastIndexOf(")") + 2).split(" ");
 }

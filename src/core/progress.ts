@@ -17,3 +17,6 @@ export interface CallOptions<P extends Progress = Progress> {
   /** Called at most ten times a second, and at the end. Default: none. */
   readonly onProgress?: ((progress: P) => void) | undefined;
 }
+
+/** Most threads: far above any useful number, as each has its own stack from the start. */
+export const MAX_THREADS = 256;

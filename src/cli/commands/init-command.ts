@@ -5,8 +5,8 @@ import { createInterface } from "node:readline/promises";
 import { Argument, type Command } from "commander";
 import { CancelledError, isFile, OutputError, usageError, writeFileAtomically } from "../../core/index.js";
 import { formatOfName, readRows } from "../../data/index.js";
-import { checkpointFolders } from "../shared/folders.js";
 import { type CommonOptions, info, printJson, withCommonOptions } from "../shared/output.js";
+import { checkpointFolders } from "../shared/sources.js";
 
 /** Something to fill in: the flag that gives it, the question that asks for it, and its place in the file. */
 interface Blank {

@@ -5,8 +5,8 @@ import { analyzeExperts, type Suggestion, suggestRecipes } from "../../merge/ind
 import { yamlText } from "../../settings/index.js";
 import { align, ON_HELP } from "../shared/alignment.js";
 import { runWithHub } from "../shared/hub-access.js";
-import { sourceFrom } from "../shared/move-source.js";
 import { info, paletteFor, parseShare, print, printJson, warn, withWorkOptions } from "../shared/output.js";
+import { sourceFrom } from "../shared/sources.js";
 import type { Command } from "../shared/typed.js";
 
 export function add(program: Command): void {

@@ -36,8 +36,8 @@ import {
 import { openSettings, readSettingsText, yamlText } from "../../settings/index.js";
 import { locateOrFetch, readConfig } from "../../weights/index.js";
 import { hubAccess } from "../shared/hub-access.js";
-import { sourceFrom } from "../shared/move-source.js";
 import { info, interruptSignal, print, printJson, runWithProgress, warn, withCommonOptions } from "../shared/output.js";
+import { sourceFrom } from "../shared/sources.js";
 import { runShown } from "./experiment-command.js";
 
 interface TuneFlags extends Omit<TuneSettings, "layers"> {
