@@ -78,6 +78,8 @@ test("a signal stops the work after saving finished pieces", async () => {
   const stopped = runProgram(copyProgram(), {
     phase: "copying",
     signal: stop.signal,
+    // None by the clock.
+    checkpointMs: 3_600_000,
     onCheckpoint: async () => {
       checkpoints++;
     },
