@@ -34,6 +34,7 @@ export default defineConfig({
         description: "needs LAYERGRAFT_PYTHON, an interpreter with what assets/trl/requirements.txt lists",
       },
     ],
+    setupFiles: ["test/support/equal-bytes.ts"],
     testTimeout: 180_000,
     hookTimeout: 60_000,
     env: hasRoom && !process.env.TMPDIR ? { TMPDIR: MEMORY } : {},
