@@ -36,6 +36,13 @@ function anchorsOf(text: string): Set<string> {
   return anchors;
 }
 
+const known = new Map<string, Set<string>>();
+function anchorsIn(file: string): Set<string> {
+  const anchors = known.get(file) ?? anchorsOf(read(file));
+  known.set(file, anchors);
+  return anchors;
+}
+
 /** Links of a page that lead nowhere. */
 function dead(page: string, text = read(page)): string[] {
   const links = [...prose(text).matchAll(/\]\(<?([^)\s>]+)>?(?: "[^"]*")?\)/g)].map(([, link = ""]) => link);
@@ -45,7 +52,7 @@ function dead(page: string, text = read(page)): string[] {
     const [path = "", anchor] = link.split("#");
     const file = path === "" ? page : normalize(join(dirname(page), decodeURI(path)));
     if (!existsSync(join(ROOT, file))) return true;
-    return anchor !== undefined && (statSync(join(ROOT, file)).isDirectory() || !anchorsOf(read(file)).has(anchor));
+    return anchor !== undefined && (statSync(join(ROOT, file)).isDirectory() || !anchorsIn(file).has(anchor));
   });
 }
 
