@@ -90,7 +90,7 @@ describe("examples/reproduce/lighton.sh", () => {
     const base = join(root, "model0");
     const other = await run(["explain", base, "--from", join(root, "model1"), "--from", join(root, "model2")]);
     expect(other.status).toBe(FAILED);
-    expect(other.stdout).toMatch(/Not explained: \d+ of \d+ tensors are not a weighted average of these models\.$/m);
+    expect(other.stdout).toMatch(/Not explained: \d+ of \d+ tensors are not a weighted sum of these models\.$/m);
     expect(other.stdout).toMatch(/^This rules out swap, soup, task_arithmetic, slerp /m);
     expect(other.stdout).not.toMatch(/method:/);
     expect((await run(["explain", base, "--from", base])).stderr).toMatch(

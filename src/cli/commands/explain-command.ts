@@ -13,7 +13,7 @@ export function add(program: Command): void {
   const command = program
     .command("explain")
     .description(
-      "Find out how a model was merged: for each tensor the model it is from, or the weights of an average by least squares. " +
+      "Find out how a model was merged: for each tensor the model it is from, or its weights by least squares. " +
         "Prints the recipe if it gives every tensor, bit for bit or within a stated number of roundings. " +
         "The exit status is 1 if a tensor is not explained.",
     )
@@ -70,6 +70,7 @@ async function describe({ sources, recipe, tensors }: Explanation): Promise<stri
   const rounded = tensors.filter(({ verdict }) => verdict === "rounding");
   const dtypes = [...new Set(rounded.map(({ dtype }) => dtype))].join(" and ");
   const most = plural(Math.max(...rounded.map(({ roundings }) => roundings ?? 0)), "rounding");
+  const differing = rounded.reduce((sum, tensor) => sum + (tensor.differing ?? 0), 0);
   const { yamlText } = await loadYaml();
   return [
     ...terminalLines({ columns: ["where", "from"], rows }),
@@ -77,13 +78,13 @@ async function describe({ sources, recipe, tensors }: Explanation): Promise<stri
     "",
     ...(unexplained > 0
       ? [
-          `Not explained: ${unexplained} of ${of} are not a weighted average of these models.`,
+          `Not explained: ${unexplained} of ${of} are not a weighted sum of these models.`,
           "This rules out swap, soup, task_arithmetic, slerp and other methods that weigh whole tensors of these models alone.",
           "It leaves methods that choose elements or rows (ties, dare_ties, breadcrumbs), a missing model, and later training.",
         ]
       : rounded.length > 0
         ? [
-            `Explained but for rounding: ${rounded.length} of ${of} differ from the recipe's by at most ${most} of ${dtypes}.`,
+            `Explained but for rounding: ${rounded.length} of ${of} differ from the recipe's, in ${plural(differing, "element")} by at most ${most} of ${dtypes}.`,
           ]
         : [`Explained: the recipe gives all ${of}, bit for bit.`]),
   ];

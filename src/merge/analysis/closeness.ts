@@ -1,6 +1,6 @@
 // How closely a recipe gives the tensors of a model: elements whose bits differ, and by how many roundings.
 import { sameShape } from "../../core/index.js";
-import { compileCompare, Resolver, type Value } from "../../values/index.js";
+import { compileCompare, measureAll, Resolver, type Value } from "../../values/index.js";
 import {
   type Checkpoint,
   resultsByJob,
@@ -57,7 +57,8 @@ export async function compareWith(
     const found = merged.tensors.get(tensor);
     return found?.dtype === dtype && sameShape(found.shape, shape);
   });
-  const program = compileCompare(steps, sources, new Map(), merged.tensors);
+  const measured = await measureAll(plan.measurements, sources, stream);
+  const program = compileCompare(steps, sources, measured, merged.tensors);
   const results = resultsByJob(await runProgram(program, { ...stream, phase: "comparing" }), program.jobs.length);
   const found = new Map(
     steps.map(({ tensor }, i): [string, Closeness] => {
@@ -68,6 +69,7 @@ export async function compareWith(
 
   const resolver = new Resolver(
     new Map([...sources, [MERGED, merged], ...models.map(({ checkpoint }, i) => [modelId(i), checkpoint] as const)]),
+    measured,
   );
   const counted = steps.flatMap(({ tensor, value, dtype }) => {
     const { weights, isAdapted, size } = terms.get(tensor) ?? {};

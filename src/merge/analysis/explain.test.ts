@@ -2,8 +2,10 @@
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import { encodeValues } from "../../../test/support/checkpoints.js";
 import { Bench, readFolders, type Tensors, valuesOf } from "../../../test/support/merging.js";
-import { openCheckpoint } from "../../weights/index.js";
+import { readFolder, roundTo } from "../../../test/support/numbers.js";
+import { openCheckpoint, writeSafetensors } from "../../weights/index.js";
 import type { RecipeInput } from "../index.js";
 import { type Family, family } from "../methods/reference.test-util.js";
 import { type Explanation, explainMerge } from "./explain.js";
@@ -171,6 +173,92 @@ it("a swap of experts that changed little more than rounding does is a swap", as
   expect(found.recipe).toEqual({ method: "swap", task, language, layers, outside: "task", dtype: "bfloat16" });
 });
 
+describe("a spherical interpolation", () => {
+  const slerp = (models: readonly string[], t: unknown) => ({ method: "slerp", models, t });
+
+  it.each((["F32", "BF16", "F16"] as const).flatMap((dtype) => [0.3, 3].map((change) => [dtype, change] as const)))(
+    "of %s models whose changes are %d of their size is one, with the t it was made with",
+    async (dtype, change) => {
+      const { experts, base } = await family(bench, [change, change], { dtype, layers: 2 });
+      for (const t of [0.1, 0.35, 0.5]) {
+        const recipe = slerp(experts, t);
+        const merged = await merge(recipe as RecipeInput);
+        for (const known of [undefined, base]) {
+          const found = await explain(merged, experts, known);
+          expect(found.recipe).toEqual(recipe);
+          expect(verdicts(found)).toEqual(new Set(["identical"]));
+        }
+      }
+    },
+  );
+
+  it("of nearly parallel models is the average that it is there", async () => {
+    const { experts, base } = await family(bench, [0.03, 0.03], { dtype: "F16", layers: 2 });
+    const found = await explain(await merge(slerp(experts, 0.3) as RecipeInput), experts, base);
+    const [a, b] = experts;
+    const models = [
+      { model: a, weight: 0.7 },
+      { model: b, weight: 0.3 },
+    ];
+    expect(found.recipe).toEqual({ method: "soup", models });
+  });
+
+  it("may begin at the base, and may have a t for each layer and part", async () => {
+    const { experts, base } = kin;
+    const [a = "", b = ""] = experts;
+    const fromBase = await explain(await merge(slerp([base, b], 0.4) as RecipeInput), [a, b], base);
+    expect(fromBase.recipe).toEqual(slerp([b, base], 0.6));
+    const t = [{ parts: "mlp", value: 0.2 }, { layers: "0-1", parts: "attention", value: 0.75 }, { value: 0.5 }];
+    const merged = await merge(slerp([a, b], t) as RecipeInput);
+    const found = await explain(merged, [a, b]);
+    expect(found.recipe).toMatchObject({ method: "slerp", models: [a, b] });
+    expect(await readFolder((await bench.merge(found.recipe as RecipeInput)).out)).toEqual(await readFolder(merged));
+  });
+});
+
+it("a sum whose weights do not add up to 1 is one", async () => {
+  const [a, b] = kin.experts;
+  const models = [
+    { model: a, weight: 0.6 },
+    { model: b, weight: 0.7 },
+  ];
+  const recipe = { method: "soup", models, normalize: false };
+  const found = await explain(await merge(recipe as RecipeInput), kin.experts.slice(0, 2), kin.base);
+  expect(found.recipe).toEqual(recipe);
+  expect(verdicts(found)).toEqual(new Set(["identical"]));
+});
+
+it("a soup that was computed in bfloat16, as mergekit does, is explained but for rounding", async () => {
+  const [a = "", b = ""] = kin.experts;
+  const sources = await readFolders([a, b]);
+  const computed = bench.next("computed");
+  cpSync(a, computed, { recursive: true });
+  const round = (x: number) => roundTo("BF16", x);
+  await writeSafetensors(
+    join(computed, "model.safetensors"),
+    [...(sources[0] as Tensors)].map(([name, { shape }]) => {
+      const [x = [], y = []] = valuesOf(name, sources);
+      const values = x.map((value, i) => round(round(round(0.375) * value) + round(round(0.625) * (y[i] ?? 0))));
+      return { name, dtype: "BF16", shape, data: encodeValues(values, "BF16") };
+    }),
+  );
+  const found = await explain(computed, [a, b], kin.base);
+  const models = [
+    { model: a, weight: 0.375 },
+    { model: b, weight: 0.625 },
+  ];
+  expect(found.recipe).toEqual({ method: "soup", models });
+  expect(verdicts(found)).toContain("rounding");
+  const total = found.tensors.reduce((sum, { differing }) => sum + (differing ?? 0), 0);
+  const [wanted, given] = await readFolders([computed, (await bench.merge(found.recipe as RecipeInput)).out]);
+  const names = [...(wanted as Tensors).keys()];
+  const differ = names.flatMap((name) => {
+    const [x = [], y = []] = valuesOf(name, [wanted as Tensors, given as Tensors]);
+    return x.filter((value, i) => value !== y[i]);
+  });
+  expect(total).toBe(differ.length);
+});
+
 /** Verdicts on the matrices of layers, of a merge of the first two experts. */
 async function matrixVerdicts(recipe: object): Promise<Set<string>> {
   const { tensors } = await explain(await merge(recipe as RecipeInput), kin.experts.slice(0, 2), kin.base);
@@ -181,7 +269,6 @@ const pair = () => ({ models: kin.experts.slice(0, 2), base: kin.base });
 const single = () => ({ expert: kin.experts[0], base: kin.base });
 
 it.each([
-  ["slerp", () => ({ models: pair().models, t: 0.3 })],
   ["nuslerp", pair],
   ["multislerp", pair],
   ["karcher", () => ({ models: pair().models })],
@@ -203,11 +290,17 @@ it.each([
   expect(await matrixVerdicts({ method, ...fields() })).toEqual(new Set(["unexplained"]));
 });
 
-it("nearswap, which moves elements by a step, is not explained, and no recipe is claimed", async () => {
+it.each([
+  [0.001, false],
+  // A copy but for the last bit of few elements.
+  [1e-5, false],
+  [1e-5, true],
+] as const)("nearswap, which moves elements by %d, is not explained, and no recipe is claimed", async (t, hasBase) => {
   const [task, language] = kin.experts;
   const found = await explain(
-    await merge({ method: "nearswap", task, language, t: 0.001 } as RecipeInput),
+    await merge({ method: "nearswap", task, language, t } as RecipeInput),
     kin.experts.slice(0, 2),
+    hasBase ? kin.base : undefined,
   );
   expect(verdicts(found)).toContain("unexplained");
   expect(found.recipe).toBeUndefined();
@@ -232,7 +325,7 @@ it.each([
 
 it("what a recipe gives but for rounding differs by no more roundings than it says", async () => {
   const [a = "", b = ""] = kin.experts;
-  const merged = await merge({ method: "slerp", models: [a, b], t: 0.3 } as RecipeInput);
+  const merged = await merge({ method: "karcher", models: [a, b] } as RecipeInput);
   const { recipe, tensors } = await explain(merged, [a, b], kin.base);
   const given = await merge(recipe as RecipeInput);
   const [wanted, found, ...sources] = await readFolders([merged, given, a, b, kin.base]);

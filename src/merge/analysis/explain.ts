@@ -1,12 +1,15 @@
-// Finds which weighted average of known models gives each tensor of another, and writes that as a recipe.
-import { DTYPE_BY_TORCH_NAME, groupBy } from "../../core/index.js";
+// Finds which weighted sum of known models gives each tensor of another, and writes that as a recipe.
+import { DTYPE_BY_TORCH_NAME, elementCount, groupBy } from "../../core/index.js";
 import type { Checkpoint, StreamOptions } from "../../weights/index.js";
 import type { RecipeInput } from "../plan/recipe.js";
 import { type Closeness, compareWith, NOT_GIVEN } from "./closeness.js";
-import { recipeOf } from "./explained-recipe.js";
+import { recipeOf, slerpOf } from "./explained-recipe.js";
+import { fitArc } from "./fit-arc.js";
 import {
   assignWeights,
+  closestOf,
   type Fitted,
+  isCopy,
   type KnownModel,
   measureProducts,
   residualOf,
@@ -20,15 +23,17 @@ export interface ExplainedTensor {
   readonly dtype: string;
   /**
    * identical: the recipe gives its bits; rounding: the recipe gives it but for a few roundings of its dtype; same: it is the
-   * same in all models, so nothing tells which it is from; unexplained: no weighted average gives it.
+   * same in all models, so nothing tells which it is from; unexplained: no weighted sum gives it.
    */
   readonly verdict: "identical" | "rounding" | "same" | "unexplained";
-  /** Weight of each model, which add up to 1: the closest ones by least squares; null where it has no counterpart. */
+  /** Weight of each model: the closest ones by least squares, or those of an arc; null where it has no counterpart. */
   readonly weights: readonly number[] | null;
   /** Share of its change that the weights leave over, by norm. */
   readonly residual: number;
   /** Roundings of its dtype by which its elements differ at most from the recipe's; null if unexplained. */
   readonly roundings: number | null;
+  /** Elements whose bits differ from the recipe's; null if unexplained. */
+  readonly differing: number | null;
 }
 
 export interface Explanation {
@@ -50,7 +55,7 @@ const TELLING = 0.1;
 /**
  * Explains a merge by models that it may be made of. Weights come from least squares, over the whole model where one set of weights
  * fits, else by layer, by attention and feed-forward, or by tensor. What the recipe gives is compared bit for bit, and where bits
- * differ, the roundings are counted.
+ * differ, the roundings are counted. Finer weights, and a spherical interpolation, are tried there: what gives more bits is right.
  * @param models at least two; the base, if it is known, last
  */
 export async function explainMerge(
@@ -62,37 +67,43 @@ export async function explainMerge(
   assignWeights(fitted);
   const sources = models.map(({ source }) => source);
   const last = models.map((_, i) => (i === models.length - 1 ? 1 : 0));
-  const attempt = async (weights: Weights): Promise<Attempt> => {
+  const same = fitted.flatMap(({ isSame, stored }) => (isSame ? [stored] : []));
+  const attempt = async (weights: Weights, given?: RecipeInput): Promise<Attempt> => {
     const weighted = [...weights].map(([{ stored }, own]) => ({ stored, weights: own }));
-    const recipe = { ...recipeOf(weighted, sources, hasBase), ...dtypeOf(fitted, models) } as RecipeInput;
+    const method = given ?? recipeOf(weighted, same, sources, hasBase);
+    const recipe = { ...method, ...dtypeOf(fitted, models) } as RecipeInput;
     const terms = new Map(
       fitted.flatMap((one) => {
         const own = one.isSame ? last : weights.get(one);
-        return own ? [[one.stored.name, { weights: own, isAdapted: rankOf(one) > 0, size: sizeOf(one) }] as const] : [];
+        return own ? [[one.stored.name, { weights: own, isAdapted: one.rank > 0, size: sizeOf(one) }] as const] : [];
       }),
     );
     return { weights, recipe, found: await compareWith(merged, models, recipe, terms, stream) };
   };
-  const rankOf = ({ stored: { name } }: Fitted) =>
-    Math.max(...models.map(({ checkpoint }) => checkpoint.tensors.get(name)?.lowRank?.rank ?? 0));
   const verdictOf = (one: Fitted, { weights, found }: Attempt): ExplainedTensor["verdict"] => {
     const { differing, roundings } = found.get(one.stored.name) ?? NOT_GIVEN;
     const own = weights.get(one);
     if (!one.isSame && !own) return "unexplained";
     if (differing === 0) return one.isSame ? "same" : "identical";
-    // Each model's value passes a product, the sums of all, and the last rounding; that of an adapter the sums of its rank, too.
-    const most = models.length + 2 + rankOf(one);
-    return roundings <= most && (!own || leftOver(one, own).ofModels < TELLING) ? "rounding" : "unexplained";
+    // Nothing rounds a copy.
+    if (own && isCopy(one, own)) return "unexplained";
+    return roundings <= mostRoundings(one) && (!own || leftOver(one, own).ofModels < TELLING)
+      ? "rounding"
+      : "unexplained";
   };
-  const simple = new Map(fitted.flatMap((one) => (one.fit ? [[one, one.fit.simple] as const] : [])));
-  let best = await withCloserWeights(await attempt(simple), attempt);
+  const isUnexplained = (one: Fitted, found: Attempt) => verdictOf(one, found) === "unexplained";
+  const withFit = fitted.filter(({ fit }) => fit);
+  const units = [...groupBy(withFit, ({ fit }) => fit).values()];
+  const first = await attempt(new Map(withFit.map((one) => [one, one.fit?.[0] ?? []])));
+  let best = first;
+  for (const i of [1, 2, 3]) best = await withCloser(best, units, (one) => one.fit?.[i], attempt);
   // What the weights of its unit do not give may have weights of its own.
-  const apart = [...best.weights.keys()].filter((one) => verdictOf(one, best) === "unexplained");
-  if (apart.length > 0) {
-    for (const one of apart) one.fit = solve([one]);
-    const own = apart.map((one) => [one, one.fit?.simple ?? []] as const);
-    best = await withCloserWeights(await attempt(new Map([...best.weights, ...own])), attempt);
-  }
+  const each = withFit.map((one) => [one]);
+  const alone = new Map(withFit.map((one) => [one, solve([one])]));
+  for (const i of [-2, -1]) best = await withCloser(best, each, (one) => alone.get(one)?.at(i), attempt);
+  const changed = fitted.filter(({ isSame }) => !isSame);
+  if (best !== first || differingIn(changed, best) > 0)
+    best = await orAlongArc(best, changed, sources, attempt, isUnexplained);
 
   const byName = new Map(fitted.map((one) => [one.stored.name, one]));
   const tensors = [...merged.tensors.values()].map(({ name, layer, dtype }): ExplainedTensor => {
@@ -101,12 +112,12 @@ export async function explainMerge(
     const { differing, roundings } = best.found.get(name) ?? NOT_GIVEN;
     if (!one) {
       const verdict = differing === 0 ? "identical" : "unexplained";
-      return { ...place, verdict, weights: null, residual: 1, roundings: differing === 0 ? 0 : null };
+      return { ...place, verdict, weights: null, residual: 1, roundings: differing === 0 ? 0 : null, differing };
     }
     const verdict = verdictOf(one, best);
-    const weights = best.weights.get(one) ?? solve([one]).simple;
+    const weights = best.weights.get(one) ?? closestOf(solve([one]));
     const residual = leftOver(one, weights).ofChange;
-    return { ...place, verdict, weights, residual, roundings: verdict === "unexplained" ? null : roundings };
+    return { ...place, verdict, weights, residual, roundings: verdict === "unexplained" ? null : roundings, differing };
   });
   const isWhole = tensors.every(({ verdict }) => verdict !== "unexplained");
   return { sources, recipe: isWhole ? best.recipe : undefined, tensors };
@@ -118,39 +129,85 @@ interface Attempt {
   readonly found: ReadonlyMap<string, Closeness>;
 }
 
-/** Takes the exact weights in place of simple ones in each unit of which they give more. */
-async function withCloserWeights(simple: Attempt, attempt: (weights: Weights) => Promise<Attempt>): Promise<Attempt> {
-  const units = [...groupBy([...simple.weights.keys()], ({ fit }) => fit).values()];
-  const of = (unit: readonly Fitted[], { found }: Attempt) => {
-    const all = unit.map(({ stored }) => found.get(stored.name) ?? NOT_GIVEN);
-    return {
-      differing: all.reduce((sum, { differing }) => sum + differing, 0),
-      roundings: Math.max(...all.map(({ roundings }) => roundings)),
-    };
-  };
-  const withExact = (some: readonly (readonly Fitted[])[]): Weights => {
-    const exact = new Set(some.flat());
-    return new Map([...simple.weights].map(([one, own]) => [one, (exact.has(one) && one.fit?.exact) || own]));
-  };
-  const isExact = (one: Fitted) => simple.weights.get(one) === one.fit?.exact;
-  const unsure = units.filter((unit) => !unit.every(isExact) && of(unit, simple).differing > 0);
-  if (unsure.length === 0) return simple;
-  const exact = await attempt(withExact(unsure));
-  const closer = unsure.filter((unit) => {
-    const [before, after] = [of(unit, simple), of(unit, exact)];
-    // As many elements differ by chance.
-    const few = after.differing + 3 * Math.sqrt(after.differing);
-    return after.roundings < before.roundings || (after.roundings === before.roundings && before.differing > few);
-  });
-  if (closer.length === 0) return simple;
-  return closer.length === unsure.length ? exact : attempt(withExact(closer));
+type Try = (weights: Weights, given?: RecipeInput) => Promise<Attempt>;
+
+/** Each model's value passes a product, the sums of all, and the last rounding; that of an adapter the sums of its rank, too. */
+const mostRoundings = ({ gram, rank }: Fitted) => gram.length + rank;
+
+/** Takes proposed weights in each group of tensors of which they give more. */
+async function withCloser(
+  best: Attempt,
+  groups: readonly (readonly Fitted[])[],
+  proposed: (one: Fitted) => readonly number[] | undefined,
+  attempt: Try,
+): Promise<Attempt> {
+  const withProposed = (some: readonly (readonly Fitted[])[]): Weights =>
+    new Map([
+      ...best.weights,
+      ...some.flat().map((one) => [one, proposed(one) ?? best.weights.get(one) ?? []] as const),
+    ]);
+  const isNew = (one: Fitted) => `${proposed(one) ?? best.weights.get(one)}` !== `${best.weights.get(one)}`;
+  const unsure = groups.filter((group) => differingIn(group, best) > 0 && group.some(isNew));
+  if (unsure.length === 0) return best;
+  const other = await attempt(withProposed(unsure));
+  const closer = unsure.filter((group) => isCloser(group, other, best));
+  if (closer.length === 0) return best;
+  return closer.length === unsure.length ? other : attempt(withProposed(closer));
+}
+
+/** A spherical interpolation if it gives more, or as much by fewer numbers. */
+async function orAlongArc(
+  best: Attempt,
+  fitted: readonly Fitted[],
+  sources: readonly string[],
+  attempt: Try,
+  isUnexplained: (one: Fitted, found: Attempt) => boolean,
+): Promise<Attempt> {
+  const arc = fitArc(fitted);
+  if (!arc) return best;
+  const shares = new Map([...arc.shares].map(([{ stored }, share]) => [stored, share]));
+  const names = arc.ends.map((i) => sources[i] ?? "");
+  const found = await attempt(arc.weights, slerpOf(names, shares));
+  // It is computed in float32, so its bits in a smaller type are those of the recipe, but for few.
+  const elements = fitted.reduce((sum, { stored }) => sum + elementCount(stored.shape), 0);
+  const isGiven = isWide(fitted) || differingIn(fitted, found) < elements / 100;
+  if (!isGiven || fitted.some((one) => isUnexplained(one, found))) return best;
+  const numbers = (all: Iterable<unknown>) => new Set([...all].map(String)).size;
+  const isSimpler = numbers(shares.values()) < numbers(best.weights.values());
+  const isBetter = isSimpler ? !isCloser(fitted, best, found) : isCloser(fitted, found, best);
+  return isBetter || fitted.some((one) => isUnexplained(one, best)) ? found : best;
+}
+
+const closenessOf = ({ stored }: Fitted, { found }: Attempt) => found.get(stored.name) ?? NOT_GIVEN;
+
+const differingIn = (group: readonly Fitted[], attempt: Attempt) =>
+  group.reduce((sum, one) => sum + closenessOf(one, attempt).differing, 0);
+
+const isWide = (group: readonly Fitted[]) => group.every(({ stored: { dtype } }) => dtype === "F32" || dtype === "F64");
+
+/** Whether an attempt gives more of the elements than another. */
+function isCloser(group: readonly Fitted[], one: Attempt, other: Attempt): boolean {
+  const [now, before] = [one, other].map((attempt) => ({
+    isWithin: group.every((tensor) => closenessOf(tensor, attempt).roundings <= mostRoundings(tensor)),
+    roundings: Math.max(...group.map((tensor) => closenessOf(tensor, attempt).roundings)),
+    differing: differingIn(group, attempt),
+  })) as [Score, Score];
+  if (now.isWithin !== before.isWithin) return now.isWithin;
+  // In float32 almost every element differs by something, so the roundings tell.
+  if (isWide(group) && now.roundings !== before.roundings) return now.roundings < before.roundings;
+  // As many elements differ by chance; a fit to few elements gives some of them in any case.
+  return before.differing > now.differing + 3 * Math.sqrt(now.differing) + 10;
+}
+
+interface Score extends Closeness {
+  readonly isWithin: boolean;
 }
 
 /** The norm of what weights leave over, as a share of the tensor's own change, and of the largest change of a model. */
 function leftOver(one: Fitted, weights: readonly number[]): { ofChange: number; ofModels: number } {
   const left = residualOf(one, weights);
   const share = (square: number) => (square > 0 ? Math.sqrt(left / square) : 0);
-  const squares = one.gram.slice(0, -1).map((row, i) => row[i] ?? 0);
+  const squares = one.gram.slice(0, -2).map((row, i) => row[i] ?? 0);
   return { ofChange: share(squares[0] ?? 0), ofModels: share(Math.max(...squares.slice(1))) };
 }
 

@@ -9,17 +9,21 @@ export interface KnownModel {
   readonly checkpoint: Checkpoint;
 }
 
-/** Products of a tensor's change, of the models' changes (all against the last model), and the tensor's own square at the end. */
+/** Products of a tensor's change, of the models' changes (all against the last model), of the last model, and of the tensor. */
 export interface Fitted {
   readonly stored: CheckpointTensor;
   readonly gram: readonly (readonly number[])[];
+  /** Of an adapter that changes it; 0 if none does. */
+  readonly rank: number;
   /** Weights that its unit shares. */
   fit?: Fit;
   isSame?: boolean;
 }
 
-/** Weights of the models, which add up to 1. */
-export interface Fit {
+/** Weights of the models, and the next best ones: those that add up to 1 first, and such as a person would have written. */
+export type Fit = readonly (readonly number[])[];
+
+interface Solution {
   /** Near the exact ones, and as a person would have written them. */
   readonly simple: readonly number[];
   readonly exact: readonly number[];
@@ -57,10 +61,11 @@ export async function measureProducts(
       ],
     });
     const combine = (gram: Fitted["gram"]) => {
-      fitted.push({ stored, gram });
+      const ranks = models.map(({ checkpoint }) => checkpoint.tensors.get(stored.name)?.lowRank?.rank ?? 0);
+      fitted.push({ stored, gram, rank: Math.max(...ranks) });
       return [];
     };
-    const values = [...models.map((_, i) => change(i)), leaf(0)];
+    const values = [...models.map((_, i) => change(i)), leaf(models.length), leaf(0)];
     return { id: stored.name, kind: "gram", label: "products", values, combine };
   });
   const sources = new Map(checkpoints.map((checkpoint, i) => [String(i), checkpoint]));
@@ -81,11 +86,12 @@ export function assignWeights(unit: readonly Fitted[], level = 0): void {
   const of = (row: number, column = row) => unit.reduce((sum, { gram }) => sum + (gram[row]?.[column] ?? 0), 0);
   const last = (unit[0]?.gram.length ?? 1) - 1;
   const isNone = (row: number) => of(row) <= NOTHING * of(last);
-  if (Array.from({ length: last }, (_, row) => row).every(isNone)) {
+  if (Array.from({ length: last - 1 }, (_, row) => row).every(isNone)) {
     for (const one of unit) one.isSame = true;
     return;
   }
-  const { simple: weights, exact } = solve(unit);
+  const found = solve(unit);
+  const weights = closestOf(found);
   const base = weights.length - 1;
   // What did not change in an expert may as well be from it as from the base.
   const unchanged = weights.findIndex((_, i) => i < base && isNone(i + 1));
@@ -93,7 +99,7 @@ export function assignWeights(unit: readonly Fitted[], level = 0): void {
   const next = UNITS[level + 1];
   const smaller = next ? [...groupBy(unit, ({ stored }) => next(stored)).values()] : [];
   const isGood = unit.every((one) => residualOf(one, weights) <= roundingOf(one));
-  const fit = { simple, exact };
+  const fit = simple === weights ? found : [simple, ...found];
   if (isGood && isAsGood(unit, weights, smaller)) for (const one of unit) one.fit = fit;
   else for (const part of smaller) assignWeights(part, level + 1);
 }
@@ -107,23 +113,41 @@ function isAsGood(
   if (smaller.length < 2) return true;
   const over = (part: readonly Fitted[], own: readonly number[]) =>
     part.reduce((sum, one) => sum + residualOf(one, own), 0);
-  const least = smaller.reduce((sum, part) => sum + over(part, solve(part).simple), 0);
+  const least = smaller.reduce((sum, part) => sum + over(part, closestOf(solve(part))), 0);
   const nothing = unit.reduce((sum, one) => sum + roundingOf(one) / 1000 + NOTHING * (one.gram.at(-1)?.at(-1) ?? 0), 0);
   return over(unit, weights) <= 1.2 * least + nothing;
 }
 
 /** Squared norm of what rounding may leave over. */
-function roundingOf({ stored, gram }: Fitted): number {
+export function roundingOf({ stored, gram }: Fitted): number {
   return ROUNDING[stored.dtype as keyof typeof ROUNDING] ** 2 * (gram.at(-1)?.at(-1) ?? 0);
 }
 
-/** Weights of the models by least squares over some tensors; the last model has what is left of 1. */
+/** Weights of the models by least squares over some tensors; two if they add up to 1, three if others leave over less. */
 export function solve(unit: readonly Fitted[]): Fit {
-  const size = (unit[0]?.gram.length ?? 2) - 1;
+  const models = (unit[0]?.gram.length ?? 2) - 2;
+  const { simple, exact } = leastSquares(unit, models - 1);
+  const free = leastSquares(unit, models);
+  const isAverage = free.simple.at(-1) === 0;
+  return [withLast([...simple, 0]), ...(isAverage ? [[...exact, 0]] : [free.simple, free.exact]).map(withLast)];
+}
+
+/** The last of them that a person would have written. */
+export const closestOf = (fit: Fit): readonly number[] => fit.at(-2) ?? [];
+
+/** Weights from those of the changes, and what all weights add up to beyond 1. */
+function withLast(found: readonly number[]): readonly number[] {
+  const weights = found.slice(0, -1);
+  const rest = 1 + (found.at(-1) ?? 0) - weights.reduce((sum, weight) => sum + weight, 0);
+  return [...weights, simplest(rest, 1e-9)];
+}
+
+/** Factors of the first products after the tensor's own. */
+function leastSquares(unit: readonly Fitted[], columns: number): Solution {
   const of = (row: number, column: number) => unit.reduce((sum, { gram }) => sum + (gram[row]?.[column] ?? 0), 0);
   // Rows of the normal equations, their right-hand side at the end.
-  const rows = Array.from({ length: size - 1 }, (_, i) => [
-    ...Array.from({ length: size - 1 }, (_, j) => of(i + 1, j + 1)),
+  const rows = Array.from({ length: columns }, (_, i) => [
+    ...Array.from({ length: columns }, (_, j) => of(i + 1, j + 1)),
     of(i + 1, 0),
   ]);
   const scale = rows.map((row, i) => row[i] ?? 0);
@@ -136,26 +160,25 @@ export function solve(unit: readonly Fitted[]): Fit {
     }
     for (const [k, row] of rows.entries()) {
       const factor = k === i ? 0 : (row[i] ?? 0) / value;
-      for (let j = i; factor !== 0 && j < size; j++) row[j] = (row[j] ?? 0) - factor * (pivot[j] ?? 0);
+      for (let j = i; factor !== 0 && j <= columns; j++) row[j] = (row[j] ?? 0) - factor * (pivot[j] ?? 0);
     }
   }
-  const exact = rows.map((row, i) => (row[i] ? (row[size - 1] ?? 0) / row[i] : 0));
+  // Recipes have no smaller weights.
+  const exact = rows.map((row, i) =>
+    row[i] && Math.abs((row[columns] ?? 0) / row[i]) >= 1e-9 ? (row[columns] ?? 0) / row[i] : 0,
+  );
   // How far rounding moves a weight: its error per element, against the size of the change. Where changes are as small as the
   // rounding, it does not average out; then a simpler weight is as good if it leaves over about as much.
   const elements = unit.reduce((sum, { stored }) => sum + elementCount(stored.shape), 0);
   const noise = unit.reduce((sum, one) => sum + roundingOf(one), 0) / (3 * elements);
-  const left = unit.reduce((sum, one) => sum + residualOf(one, [...exact, 0]), 0);
+  const left = sum(unit.map(({ gram }) => squareOf(gram, [1, ...exact.map((factor) => -factor)])));
   const error = Math.max(4 * noise, left / 1000);
   const simple = exact.map((weight, i) => simplest(weight, 1e-6 + Math.sqrt(error / (scale[i] || 1))));
-  const withLast = (weights: readonly number[]) => [
-    ...weights,
-    simplest(1 - weights.reduce((sum, weight) => sum + weight, 0), 1e-9),
-  ];
-  return { simple: withLast(simple), exact: withLast(exact) };
+  return { simple, exact };
 }
 
 /** The simplest number near one: a whole number, a fraction of small numbers, or three decimals. */
-function simplest(value: number, tolerance: number): number {
+export function simplest(value: number, tolerance: number): number {
   for (const denominator of [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 100, 1000]) {
     const near = Math.round(value * denominator) / denominator;
     const most = denominator === 1 ? 0.1 : 0.02;
@@ -166,12 +189,23 @@ function simplest(value: number, tolerance: number): number {
 
 /** Squared norm of what weights leave over. */
 export function residualOf({ gram }: Fitted, weights: readonly number[]): number {
-  const factors = [1, ...weights.slice(0, -1).map((weight) => -weight)];
-  const square = factors.reduce(
-    (sum, one, i) => sum + factors.reduce((inner, other, j) => inner + one * other * (gram[i]?.[j] ?? 0), 0),
-    0,
-  );
-  return Math.max(0, square);
+  return squareOf(gram, [1, ...weights.slice(0, -1).map((weight) => -weight), 1 - sum(weights)]);
+}
+
+/** Whether weights are those of a copy of a model, or differ from these by far less than a rounding. */
+export function isCopy(one: Fitted, weights: readonly number[]): boolean {
+  const copied = weights.map(Math.round);
+  if (copied.filter((weight) => weight !== 0).join() !== "1") return false;
+  const rest = weights.map((weight, i) => weight - (copied[i] ?? 0));
+  return one.rank === 0 && squareOf(one.gram, [0, ...rest.slice(0, -1), sum(rest)]) <= roundingOf(one) / 1000;
+}
+
+const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
+
+/** Squared norm of a sum of what the first products are of. */
+function squareOf(gram: Fitted["gram"], factors: readonly number[]): number {
+  const products = factors.flatMap((one, i) => factors.map((other, j) => one * other * (gram[i]?.[j] ?? 0)));
+  return Math.max(0, sum(products));
 }
 
 /** Root mean square of a tensor's elements. */

@@ -8,7 +8,7 @@ import { resolveParameter } from "./parameter.js";
 import { shareField } from "./task-vectors.js";
 
 /** Cosine above which the interpolation is linear. */
-const STRAIGHT = 0.9995;
+export const STRAIGHT = 0.9995;
 
 export const slerp = defineMethod({
   name: "slerp",
