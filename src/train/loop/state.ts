@@ -68,7 +68,7 @@ export interface StateToWrite {
   readonly progress: Progress;
   readonly configuration: Page["configuration"];
   readonly inputs: Readonly<Record<string, string>>;
-  readonly parameters: Iterable<Parameter>;
+  readonly parameters: Iterable<Omit<Parameter, "gradient">>;
 }
 
 /** A complete state, whose tensors are not read yet. */

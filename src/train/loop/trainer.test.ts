@@ -337,6 +337,42 @@ describe("a run that is stopped", () => {
     expect(left()).toEqual(wanted);
   });
 
+  describe("before its first checkpoint", () => {
+    const unhurried = () => ({ run: runOf({ checkpoints: { every_samples: 1000 } }), holdout: [] });
+    /** Trains on a clock of which each step takes half a minute, and fails after a step without saving anything more. */
+    const failAfter = (step: number, before: () => void = () => {}) => {
+      let clock = 0;
+      const spy = vi.spyOn(performance, "now").mockImplementation(() => clock);
+      const onProgress = (progress: TrainProgress) => {
+        clock += 30_000;
+        if (progress.step === 1) before();
+        if (progress.step === step) throw new Error("killed");
+      };
+      return go({ ...unhurried(), onProgress }).finally(() => spy.mockRestore());
+    };
+
+    it("resumes to the same bytes from a state that was written while it went on", async () => {
+      await go(unhurried());
+      const undisturbed = left();
+      out += "-killed";
+      await expect(failAfter(6)).rejects.toThrow("killed");
+      expect(checkpoints()).toEqual([]);
+      const at: number[] = [];
+      await go({ ...unhurried(), resume: true, onResume: ({ step }) => at.push(step) });
+      expect(at[0]).toBeGreaterThanOrEqual(1);
+      expect(at[0]).toBeLessThan(6);
+      expect(left()).toEqual(undisturbed);
+    });
+
+    it("says that a state could not be written", async () => {
+      const inTheWay = () => writeFileSync(join(out, "state"), "");
+      await expect(failAfter(13, inTheWay)).rejects.toMatchObject({
+        code: "output",
+        message: expect.stringContaining(join(out, "state")),
+      });
+    });
+  });
+
   it("does not resume with another configuration, other inputs, or without its state", async () => {
     await stopAfter(3);
     const before = left();

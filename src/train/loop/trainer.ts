@@ -2,9 +2,10 @@ import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppendLog, CancelledError, exists, formatSome, LayergraftError, Random } from "../../core/index.js";
 import { learningRateFactor } from "../run/schedule.js";
+import { BackgroundStates } from "./background-states.js";
 import { type CheckpointToWrite, writeCheckpoint } from "./checkpoint-writer.js";
 import { Optimizer } from "./optimizer.js";
-import { findState, type Progress, requireSameRun, restoreParameters, writeState } from "./state.js";
+import { findState, type Progress, requireSameRun, restoreParameters, type StateToWrite, writeState } from "./state.js";
 import { type BatchLoss, TrainableDecoder } from "./trainable.js";
 import { RUN_FILES, TrainingFolder } from "./training-folder.js";
 import type {
@@ -67,13 +68,16 @@ class Trainer {
   #measured: { readonly loss: number; readonly samples: number } | undefined;
   /** Samples after which this process wrote its latest checkpoint. */
   #written = -1;
-  #stateSaved = performance.now();
-  #stateCost = 0;
+  readonly #states: BackgroundStates;
+  /** When the latest state was taken. */
+  #stateTaken = performance.now();
+  #stateProblem: unknown;
   #tokensHere = 0;
 
   private constructor(parts: TrainerParts) {
     this.#parts = parts;
     this.#progress = parts.progress;
+    this.#states = new BackgroundStates(parts.folder.states);
   }
 
   static async open(options: TrainOptions, folder: TrainingFolder): Promise<Trainer> {
@@ -129,6 +133,7 @@ class Trainer {
   }
 
   async close(): Promise<void> {
+    await this.#states.close();
     this.#parts.log.close();
     await this.#parts.model.close();
   }
@@ -252,21 +257,29 @@ class Trainer {
   }
 
   async #saveWhenDue(): Promise<void> {
-    const seconds = (performance.now() - this.#stateSaved) / 1000;
-    if (seconds > Math.max(STATE_SECONDS, STATE_SHARE * this.#stateCost)) await this.#saveState();
+    if (this.#stateProblem) throw this.#stateProblem;
+    const seconds = (performance.now() - this.#stateTaken) / 1000;
+    if (this.#states.isWriting || seconds <= Math.max(STATE_SECONDS, STATE_SHARE * this.#states.seconds)) return;
+    await this.#states.write(this.#takeState(), (problem) => {
+      this.#stateProblem = problem;
+    });
   }
 
   async #saveState(): Promise<void> {
-    const begin = performance.now();
+    await this.#states.finish();
+    if (this.#stateProblem) throw this.#stateProblem;
+    await writeState(this.#parts.folder.states, this.#takeState());
+  }
+
+  #takeState(): StateToWrite {
+    this.#stateTaken = performance.now();
     this.#progress = { ...this.#progress, logBytes: this.#parts.log.flush() };
-    await writeState(this.#parts.folder.states, {
+    return {
       progress: this.#progress,
       configuration: this.#parts.options.run as Json,
       inputs: this.#parts.options.inputs,
       parameters: this.#parts.optimizer.parameters.values(),
-    });
-    this.#stateSaved = performance.now();
-    this.#stateCost = (this.#stateSaved - begin) / 1000;
+    };
   }
 
   async #stop(): Promise<never> {
