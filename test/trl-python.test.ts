@@ -1,8 +1,10 @@
 // The line that `train --engine trl` prints, started as a user does, and its losses beside those of the embedded engine.
 // LAYERGRAFT_PYTHON names an interpreter with what assets/trl/requirements.txt lists, whose folder has accelerate.
-import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
@@ -27,6 +29,12 @@ function steps(log: string): readonly LoggedStep[] {
   const lines = readFileSync(log, "utf8").trimEnd().split("\n");
   return lines.map((line) => JSON.parse(line) as LoggedStep).filter(({ loss }) => loss !== undefined);
 }
+
+const environment = (interpreter: string) => ({
+  ...process.env,
+  PATH: `${dirname(interpreter)}${delimiter}${process.env.PATH}`,
+  ...{ HF_HOME: join(root, "cache"), OMP_NUM_THREADS: "1", TOKENIZERS_PARALLELISM: "false" },
+});
 
 const CASES = ["full", "lora"].flatMap((method) =>
   (["float32", "bfloat16"] as const).flatMap((precision) =>
@@ -64,11 +72,7 @@ test.for(CASES)(
     await promisify(execFile)("bash", ["-c", line], {
       cwd: world,
       maxBuffer: 1 << 26,
-      env: {
-        ...process.env,
-        PATH: `${dirname(python)}${delimiter}${process.env.PATH}`,
-        ...{ HF_HOME: join(root, "cache"), OMP_NUM_THREADS: "1", TOKENIZERS_PARALLELISM: "false" },
-      },
+      env: environment(python),
     });
     const folder = precision === "bfloat16" ? `${out} b` : out;
     const [ours, theirs] = [join(world, "trained"), join(world, folder, "out")].map((at) =>
@@ -83,3 +87,43 @@ test.for(CASES)(
     expect(Math.max(...apart)).toBeLessThan(precision === "float32" ? 1e-5 : 0.03);
   },
 );
+
+test("killed before its first checkpoint, train.py resumes from a state that it wrote by time, to the same bytes", {
+  tags: ["slow", "python"],
+  timeout: 600_000,
+}, async (context) => {
+  if (!python) return context.skip(MISSING);
+  await writeExample(world);
+  const fields = { steps: 40, batch: 4, checkpoints: { every_samples: 100_000, keep: "last" } };
+  const run = { ...parse(readFileSync(join(world, "run.yaml"), "utf8")), ...fields };
+  const whole = join(world, "whole");
+  const { sequences } = await handOverRun({ run: { ...checkRun(run), out: whole }, folder: world });
+  expect(sequences).toBe(160);
+  const described = JSON.parse(readFileSync(join(whole, "run.json"), "utf8"));
+  expect(described.state_minutes).toBe(10);
+  writeFileSync(join(whole, "run.json"), JSON.stringify({ ...described, state_minutes: 0 }));
+  const killed = join(world, "killed");
+  cpSync(whole, killed, { recursive: true });
+  const start = (cwd: string) =>
+    promisify(execFile)(python, ["train.py"], { cwd, maxBuffer: 1 << 26, env: environment(python) });
+  await start(whole);
+
+  const child = spawn(python, ["train.py"], { cwd: killed, env: environment(python), stdio: "ignore" });
+  const ended = once(child, "exit");
+  const states = () => (existsSync(join(killed, "out/state")) ? readdirSync(join(killed, "out/state")) : []);
+  const numbers = () => states().map((name) => Number(name.slice("checkpoint-".length)));
+  while (Math.max(0, ...numbers()) < 5 && child.exitCode === null) await sleep(2);
+  child.kill("SIGKILL");
+  expect((await ended)[1]).toBe("SIGKILL");
+  expect(readdirSync(join(killed, "out")).filter((name) => name.startsWith("checkpoint-"))).toEqual([]);
+  // What a kill leaves of a state that was being saved.
+  mkdirSync(join(killed, "out/state/checkpoint-39"));
+  writeFileSync(join(killed, "out/state/checkpoint-39/trainer_state.json"), '{"epoch": 0.');
+
+  const { stdout } = await start(killed);
+  const from = Number(/^resumes from step (\d+) of 40$/m.exec(stdout)?.[1]);
+  expect(from).toBeGreaterThanOrEqual(1);
+  expect(from).toBeLessThan(39);
+  for (const name of ["log.jsonl", "last/model.safetensors", "last/training.json"])
+    expect(readFileSync(join(killed, "out", name)).equals(readFileSync(join(whole, "out", name))), name).toBe(true);
+});

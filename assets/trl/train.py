@@ -3,16 +3,18 @@
     python train.py                                             in one process, or
     accelerate launch --config_file accelerate.yaml train.py    on as many as that file says
 
-Resumes from the last state under out/state if there is one. Writes checkpoints in Hugging Face layout, or adapters in
+Resumes from the last whole state under out/state if there is one: of a checkpoint, or of every state_minutes of run.json. Writes checkpoints in Hugging Face layout, or adapters in
 PEFT's, to out/checkpoint-N after N samples, and a line per step to out/log.jsonl.
 """
 import json
 import math
 import re
 import shutil
+import time
 from pathlib import Path
 
 import torch
+from accelerate.utils import broadcast
 from datasets import load_dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback, set_seed
 from trl import SFTConfig, SFTTrainer
@@ -70,7 +72,7 @@ class Steps(TrainerCallback):
     """What happens between steps: whose turn it is, the log, the loss on held-out data, checkpoints and which stay."""
 
     def __init__(self, held_out):
-        self.held_out, self.trainer, self.loss = held_out, None, None
+        self.held_out, self.trainer, self.loss, self.saved = held_out, None, None, time.monotonic()
         self.progress = {"best": None, "sinceBest": 0, "holdoutLoss": None}
 
     def optimizer(self):
@@ -78,12 +80,18 @@ class Steps(TrainerCallback):
         return getattr(wrapped, "optimizer", wrapped)
 
     def on_train_begin(self, args, state, control, **_):
-        """After a resume: what was reached until then, and no lines of steps that are made again."""
-        if state.global_step:
-            self.progress = json.loads((OUT / "progress.json").read_text())
-            lines = (OUT / "log.jsonl").read_text().splitlines(keepends=True)
-            if self.trainer.is_world_process_zero():
-                (OUT / "log.jsonl").write_text("".join(line for line in lines if json.loads(line)["step"] <= state.global_step))
+        """What was reached until the state, which the log has; lines of steps that are made again go."""
+        if not (OUT / "log.jsonl").exists():
+            return
+        whole = [line for line in (OUT / "log.jsonl").read_text().splitlines(keepends=True) if line.endswith("\n")]
+        kept = [line for line in whole if json.loads(line)["step"] <= state.global_step]
+        for entry in map(json.loads, kept):
+            if "holdoutLoss" in entry:
+                self.reach(entry["holdoutLoss"], entry["samples"])
+        if self.trainer.is_world_process_zero():
+            print(f"resumes from step {state.global_step} of {RUN['steps']}", flush=True)
+            (OUT / "log.jsonl.new").write_text("".join(kept))
+            (OUT / "log.jsonl.new").replace(OUT / "log.jsonl")
 
     def on_step_begin(self, args, state, control, **_):
         self.optimizer().turn = state.global_step
@@ -108,12 +116,20 @@ class Steps(TrainerCallback):
             self.checkpoint(step, samples)
             self.remove_others(samples)
             control.should_save = True
+        control.should_save |= self.is_state_due()
+
+    def is_state_due(self):
+        """By the clock of the first process, as all of them save together."""
+        due = torch.tensor(float(time.monotonic() - self.saved >= 60 * RUN["state_minutes"]), device=self.trainer.args.device)
+        return broadcast(due).item() > 0
+
+    def on_save(self, args, state, control, **_):
+        self.saved = time.monotonic()
 
     def remove_others(self, samples):
         """Removes what the rule does not keep; the links last and best lead to what stays."""
         if not self.trainer.is_world_process_zero():
             return
-        (OUT / "progress.json").write_text(json.dumps(self.progress))
         kept = {"last": f"checkpoint-{samples}"}
         if self.progress["best"] and RUN["keep"] != "last":
             kept["best"] = f"checkpoint-{self.progress['best']['samples']}"
@@ -127,14 +143,20 @@ class Steps(TrainerCallback):
                 shutil.rmtree(folder)
 
     def measure(self, step, samples):
-        score, best = self.held_out_loss(), self.progress["best"]
-        better = best is None or score < best["score"] - RUN["least"]
-        since = 0 if better else self.progress["sinceBest"] + 1
-        self.progress = {"best": {"score": score, "samples": samples} if better else best, "sinceBest": since, "holdoutLoss": score}
+        score = self.held_out_loss()
+        better = self.reach(score, samples)
         self.write({"step": step, "samples": samples, "holdoutLoss": score})
         if better and RUN["keep"] != "last":
             self.checkpoint(step, samples)
-        return RUN["patience"] is not None and since >= RUN["patience"]
+        return RUN["patience"] is not None and self.progress["sinceBest"] >= RUN["patience"]
+
+    def reach(self, score, samples):
+        """Whether a loss on held-out data is the best until now, which is noted."""
+        best = self.progress["best"]
+        better = best is None or score < best["score"] - RUN["least"]
+        since = 0 if better else self.progress["sinceBest"] + 1
+        self.progress = {"best": {"score": score, "samples": samples} if better else best, "sinceBest": since, "holdoutLoss": score}
+        return better
 
     @torch.no_grad()
     def held_out_loss(self):
@@ -197,6 +219,18 @@ def collate(rows):
     return {**batch, "attention_mask": (torch.arange(width) < lengths[:, None]).long()}
 
 
+def last_state():
+    """The newest state with the file that is written last; a kill leaves folders without it."""
+    def is_whole(folder):
+        try:
+            return bool(json.loads((folder / "trainer_state.json").read_text()))
+        except (OSError, ValueError):
+            return False
+
+    states = sorted((OUT / "state").glob("checkpoint-*"), key=lambda folder: int(folder.name.rpartition("-")[2]))
+    return next((str(folder) for folder in reversed(states) if is_whole(folder)), None)
+
+
 def largest_share(total, most):
     return max(n for n in range(1, min(total, most) + 1) if total % n == 0)
 
@@ -242,7 +276,7 @@ def main():
     tokenizer = AutoTokenizer.from_pretrained(RUN["base"])
     steps.trainer = trainer = Trainer(model, args, data_collator=collate, train_dataset=load("data.jsonl"),
                                       processing_class=tokenizer, callbacks=[steps])
-    trainer.train(resume_from_checkpoint=any((OUT / "state").glob("checkpoint-*")))
+    trainer.train(resume_from_checkpoint=last_state())
     if RUN["reverted"]:
         save(trainer, "reverted", {"reverted": RUN["reverted"], "configuration": RUN["configuration"]}, RUN["reverted"])
 

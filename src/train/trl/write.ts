@@ -199,6 +199,9 @@ function rowsAsJson({ rows, time, ids, labels, positions, segments }: TokenBatch
   return `${lines.join("\n")}\n`;
 }
 
+/** Between states that are no checkpoint's. They are large where PyTorch is needed, and training waits for them. */
+const STATE_MINUTES = 10;
+
 /** The label of tokens without a loss, in PyTorch. */
 const IGNORED = -100;
 
@@ -233,6 +236,7 @@ function describe({ training, cluster = {}, pad = 0 }: WriteTrlOptions, base: st
     patience: stopping?.patience ?? null,
     least: stopping?.least ?? 0,
     checkpoint_every: run.checkpoints.every_samples,
+    state_minutes: STATE_MINUTES,
     keep: run.checkpoints.keep,
     save_dtype: dtypesToSave(training)[0] ?? "float32",
     reverted: [...(revert ?? [])],
