@@ -178,6 +178,7 @@ describe("a spherical interpolation", () => {
 
   it.each((["F32", "BF16", "F16"] as const).flatMap((dtype) => [0.3, 3].map((change) => [dtype, change] as const)))(
     "of %s models whose changes are %d of their size is one, with the t it was made with",
+    { tags: ["slow"] },
     async (dtype, change) => {
       const { experts, base } = await family(bench, [change, change], { dtype, layers: 2 });
       for (const t of [0.1, 0.35, 0.5]) {
