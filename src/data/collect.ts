@@ -1,16 +1,19 @@
 // Reads a set: rows to examples to tokens, through filters, into the store. Counts what is not kept.
 import { createHash } from "node:crypto";
 import { LayergraftError } from "../core/index.js";
+import { valueAt } from "../settings/index.js";
+import { countAt, countUnder, GrowingCounts } from "./counts.js";
 import type { SetPlan } from "./declaration.js";
 import type { Encoded, EncodingResult, encoderOf } from "./encode.js";
 import { type Example, keyOf } from "./example.js";
-import { compileFilters } from "./filter.js";
+import { compileFilters, type Filters } from "./filter.js";
 import type { Mapping, MappingDeclaration } from "./mapping.js";
 import { type BadRow, badRowError, type Row } from "./read/row.js";
 import { describeMapping, mappedRows } from "./recognize-columns.js";
 import { Sample } from "./sample.js";
 
 type Encoder = ReturnType<typeof encoderOf>;
+type Place = Omit<BadRow, "reason">;
 
 /** Shared by all sets. */
 export interface CollectContext {
@@ -43,6 +46,9 @@ export interface CollectedSet {
 /** Skipped rows that are named. */
 const MAX_BAD_EXAMPLES = 5;
 
+/** Texts that Python and R write for a missing value. */
+const MISSING: ReadonlySet<unknown> = new Set(["NA", "N/A", "<NA>", "null", "NULL", "None", "nan", "NaN"]);
+
 /**
  * Reads a set.
  * @throws DataError for a missing column, a bad row unless these are skipped, or a file that cannot be read
@@ -52,101 +58,28 @@ export async function collectSet(
   files: readonly string[],
   context: CollectContext,
 ): Promise<CollectedSet> {
-  const { seen, seed, onBadRow, signal } = context;
-  const filters = compileFilters(plan.filter);
-  const counts = new GrowingCounts(plan.name, files);
-  const sample = new Sample<Kept>(plan.cap ?? Number.POSITIVE_INFINITY);
-  const isHashed = seen !== undefined || plan.cap !== undefined;
-  const skip = (count: "badRows" | "refused", row: BadRow) => {
-    if (onBadRow === "fail") throw badRowError(row);
-    counts[count]++;
-    if (counts.badExamples.length < MAX_BAD_EXAMPLES) counts.badExamples.push(row);
-  };
-
-  /** Encodes an example. @returns undefined if it is counted as left out */
-  const encode = (example: Example, encoder: Encoder, place: Omit<BadRow, "reason">) => {
-    let result: EncodingResult;
-    try {
-      result = encoder(example);
-    } catch (error) {
-      // Chat templates refuse some conversations, and tokenizers some texts.
-      if (!(error instanceof LayergraftError)) throw error;
-      return skip("refused", { ...place, reason: error.message });
-    }
-    const { encoded, length, fate } = result;
-    const filter = filters.ofTokens.find(({ passes }) => !passes(length));
-    if (filter) return countUnder(counts.filtered, filter.name);
-    if (fate === "too long") counts.tooLong++;
-    if (fate === "nothing to learn") counts.nothingToLearn++;
-    return encoded && { encoded, cutTokens: length - encoded.ids.length };
-  };
-
-  /** Expensive steps come last, so that a small sample of a large set is drawn fast. */
-  const addExample = (example: Example, rowKey: string, encoder: Encoder, place: Omit<BadRow, "reason">) => {
-    const filter = filters.ofExamples.find(({ passes }) => !passes(example));
-    if (filter) return countUnder(counts.filtered, filter.name);
-    const digest = isHashed ? sha256(`${seed}\0${keyOf(example.messages)}`) : undefined;
-    const key = digest === undefined ? 0 : fractionOf(digest);
-    // Equal examples have equal keys, so the sample has the first or none of them.
-    if (!sample.accepts(key)) {
-      counts.notSampled++;
-      return;
-    }
-    if (digest && seen) {
-      const hash = digest.toString("latin1", 8, 16);
-      if (seen.has(hash)) {
-        counts.duplicates++;
-        return;
-      }
-      seen.add(hash);
-    }
-    const result = encode(example, encoder, place);
-    if (!result) return;
-    const { encoded, cutTokens } = result;
-    const lossTokens = encoded.loss.reduce((sum, learned) => sum + learned, 0);
-    const content = createHash("sha256").update(new Uint8Array(encoded.ids.buffer)).update(encoded.loss);
-    const split = fractionOf(sha256(rowKey));
-    if (sample.add(key, { encoded, lossTokens, split, cutTokens, digest: content.digest("base64") }))
-      counts.notSampled++;
-  };
-
-  const addRow = (row: Row, mapping: Mapping, encoder: Encoder, place: Omit<BadRow, "reason">) => {
-    const filter = filters.ofRows.find(({ passes }) => !passes(row));
-    if (filter) return countUnder(counts.filteredRows, filter.name);
-    const result = mapping.map(row);
-    if (result === "empty") {
-      counts.emptyRows++;
-      return;
-    }
-    if ("problem" in result) return skip("badRows", { ...place, reason: result.problem });
-    counts.mapped++;
-    for (const example of result.examples) {
-      counts.examples++;
-      addExample(example, result.key, encoder, place);
-    }
-  };
-
+  const { onBadRow, signal } = context;
   const { limit = Number.POSITIVE_INFINITY } = plan;
+  const counts = new GrowingCounts(plan.name, files);
   const onBad = (row: BadRow) => {
     counts.rows++;
-    skip("badRows", row);
+    skip(counts, "badRows", row, onBadRow);
   };
-  let encoder: Encoder | undefined;
+  let collector: Collector | undefined;
   for await (const { batch, map, mapping } of mappedRows(plan, files, { onBadRow, onBad, signal })) {
-    if (!encoder) {
-      const chosen = context.encoderFor(map);
-      encoder = chosen.encoder;
-      Object.assign(counts, { fields: describeMapping(map), template: chosen.template });
+    if (!collector) {
+      const { encoder, template } = context.encoderFor(map);
+      Object.assign(counts, { fields: describeMapping(map), template });
+      collector = new Collector(plan, counts, context, mapping, encoder);
     }
     for (const [i, row] of batch.rows.entries()) {
       if (counts.rows >= limit) break;
       counts.rows++;
-      addRow(row, mapping, encoder, { file: batch.file, line: batch.lines[i] ?? 0 });
+      collector.addRow(row, { file: batch.file, line: batch.lines[i] ?? 0 });
     }
     if (counts.rows >= limit) break;
   }
-
-  const kept = sample.values();
+  const kept = collector?.kept() ?? [];
   counts.kept = kept.length;
   for (const { encoded, lossTokens, cutTokens } of kept) {
     counts.tokens += encoded.ids.length;
@@ -157,6 +90,128 @@ export async function collectSet(
   return { counts, kept };
 }
 
+function skip(counts: GrowingCounts, count: "badRows" | "refused", row: BadRow, onBadRow: "fail" | "skip"): void {
+  if (onBadRow === "fail") throw badRowError(row);
+  counts[count]++;
+  if (counts.badExamples.length < MAX_BAD_EXAMPLES) counts.badExamples.push(row);
+}
+
+/** Examples of the rows so far. Expensive steps come last, so that a small sample of a large set is drawn fast. */
+class Collector {
+  readonly #counts: GrowingCounts;
+  readonly #context: CollectContext;
+  readonly #mapping: Mapping;
+  readonly #columns: readonly string[];
+  readonly #encoder: Encoder;
+  readonly #filters: Filters;
+  readonly #sample: Sample<Kept>;
+  readonly #isHashed: boolean;
+
+  constructor(plan: SetPlan, counts: GrowingCounts, context: CollectContext, mapping: Mapping, encoder: Encoder) {
+    this.#counts = counts;
+    this.#context = context;
+    this.#mapping = mapping;
+    this.#columns = mapping.columns.flat();
+    this.#encoder = encoder;
+    this.#filters = compileFilters(plan.filter);
+    this.#sample = new Sample<Kept>(plan.cap ?? Number.POSITIVE_INFINITY);
+    this.#isHashed = context.seen !== undefined || plan.cap !== undefined;
+  }
+
+  /** In the order in which they were added. */
+  kept(): readonly Kept[] {
+    return this.#sample.values();
+  }
+
+  addRow(row: Row, place: Place): void {
+    const counts = this.#counts;
+    const filter = this.#filters.ofRows.find(({ passes }) => !passes(row));
+    if (filter) {
+      countUnder(counts.filteredRows, filter.name);
+      return;
+    }
+    const result = this.#mapping.map(row);
+    if (result === "empty") {
+      counts.emptyRows++;
+      return;
+    }
+    if ("problem" in result) {
+      skip(counts, "badRows", { ...place, reason: result.problem }, this.#context.onBadRow);
+      return;
+    }
+    counts.mapped++;
+    for (const column of this.#columns) {
+      const value = valueAt(row, column);
+      if (MISSING.has(value)) countAt(counts.missing, `${column}: ${value}`, place);
+    }
+    for (const example of result.examples) {
+      counts.examples++;
+      for (const { leftOut } of example.messages) if (leftOut !== undefined) countAt(counts.leftOut, leftOut, place);
+      this.#addExample(example, result.key, place);
+    }
+  }
+
+  #addExample(example: Example, rowKey: string, place: Place): void {
+    const counts = this.#counts;
+    const filter = this.#filters.ofExamples.find(({ passes }) => !passes(example));
+    if (filter) {
+      countUnder(counts.filtered, filter.name);
+      return;
+    }
+    const digest = this.#isHashed ? sha256(`${this.#context.seed}\0${keyOf(example.messages)}`) : undefined;
+    const key = digest === undefined ? 0 : fractionOf(digest);
+    // Equal examples have equal keys, so the sample has the first or none of them.
+    if (!this.#sample.accepts(key)) {
+      counts.notSampled++;
+      return;
+    }
+    if (digest && this.#isSeen(digest)) {
+      counts.duplicates++;
+      return;
+    }
+    const result = this.#encode(example, place);
+    if (!result?.encoded) return;
+    const { encoded, length } = result;
+    const content = createHash("sha256").update(new Uint8Array(encoded.ids.buffer)).update(encoded.loss);
+    const kept = {
+      encoded,
+      lossTokens: encoded.loss.reduce((sum, learned) => sum + learned, 0),
+      split: fractionOf(sha256(rowKey)),
+      cutTokens: length - encoded.ids.length,
+      digest: content.digest("base64"),
+    };
+    if (this.#sample.add(key, kept)) counts.notSampled++;
+  }
+
+  #isSeen(digest: Buffer): boolean {
+    const { seen } = this.#context;
+    return seen !== undefined && seen.size === seen.add(digest.toString("latin1", 8, 16)).size;
+  }
+
+  /** @returns undefined if the example is counted as left out */
+  #encode(example: Example, place: Place): EncodingResult | undefined {
+    const counts = this.#counts;
+    let result: EncodingResult;
+    try {
+      result = this.#encoder(example);
+    } catch (error) {
+      // Chat templates refuse some conversations, and tokenizers some texts.
+      if (!(error instanceof LayergraftError)) throw error;
+      skip(counts, "refused", { ...place, reason: error.message }, this.#context.onBadRow);
+      return undefined;
+    }
+    const { length, fate } = result;
+    const filter = this.#filters.ofTokens.find(({ passes }) => !passes(length));
+    if (filter) {
+      countUnder(counts.filtered, filter.name);
+      return undefined;
+    }
+    if (fate === "too long") counts.tooLong++;
+    if (fate === "nothing to learn") counts.nothingToLearn++;
+    return result;
+  }
+}
+
 function sha256(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
@@ -164,65 +219,4 @@ function sha256(text: string): Buffer {
 /** 48 bits of a hash as a number in [0, 1). */
 function fractionOf(digest: Buffer): number {
   return digest.readUIntBE(0, 6) / 2 ** 48;
-}
-
-/** Mappings inherit nothing, as filters and files may have any name. */
-const noCounts = (): Record<string, number> => Object.create(null);
-
-/**
- * Every row and example is in exactly one count: `rows = badRows + filteredRows + emptyRows + mapped`, and `examples =
- * filtered + duplicates + notSampled + refused + tooLong + nothingToLearn + kept`.
- */
-export class GrowingCounts {
-  readonly name: string;
-  readonly files: readonly string[];
-  /** The columns that are read, such as "conversations from messages". */
-  fields = "";
-  /** The template: "the model's chat template", "plain", or the text of a turn. */
-  template = "";
-  rows = 0;
-  /** Skipped rows (on_bad_row: skip). */
-  badRows = 0;
-  /** The first bad rows, and rows whose examples were refused. */
-  readonly badExamples: BadRow[] = [];
-  /** Rows that a filter of a column removed, by the filter. */
-  readonly filteredRows = noCounts();
-  /** Rows without a prompt or a response. */
-  emptyRows = 0;
-  /** Rows with examples. */
-  mapped = 0;
-  examples = 0;
-  /** Examples that a filter of length removed, by the filter. */
-  readonly filtered = noCounts();
-  /** Examples that occurred before, in this set or another. */
-  duplicates = 0;
-  /** Examples over the cap, which are not checked further. */
-  notSampled = 0;
-  /** Examples that the chat template or the tokenizer refused (on_bad_row: skip). */
-  refused = 0;
-  /** Examples longer than a sequence (too_long: drop). */
-  tooLong = 0;
-  /** Examples without a token to learn, such as a prompt that fills the sequence. */
-  nothingToLearn = 0;
-  /** Examples to train on or hold out. */
-  kept = 0;
-  /** Kept examples whose end is cut off, and their cut tokens. */
-  cut = 0;
-  cutTokens = 0;
-  /** Kept examples that are held out. */
-  heldOut = 0;
-  /** Tokens of the kept examples, and those that are learned. */
-  tokens = 0;
-  lossTokens = 0;
-
-  constructor(name: string, files: readonly string[]) {
-    this.name = name;
-    this.files = files;
-  }
-}
-
-export type SetCounts = Readonly<GrowingCounts>;
-
-export function countUnder(counts: Record<string, number>, name: string): void {
-  counts[name] = (counts[name] ?? 0) + 1;
 }

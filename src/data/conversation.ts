@@ -1,17 +1,23 @@
-// A column's conversations: messages with role and content, [user, assistant] pairs, or alternating texts; also JSON.
+// Conversations in a value: messages with role and content, [user, assistant] pairs, or alternating texts; also JSON.
 import { z } from "zod";
-import { own } from "../core/index.js";
+import { isObject, own } from "../core/index.js";
+import type { ToolCall } from "../engine/index.js";
 import { valueAt } from "../settings/index.js";
-import { hasResponse, keyOf, type Mapped, type Message, type Role, type Unmapped } from "./example.js";
+import { EMPTY, hasResponse, keyOf, type Mapped, type Message, RowProblem, type Unmapped } from "./example.js";
+import { isFilled } from "./field.js";
 import type { Row } from "./read/row.js";
+import { callsIn } from "./tools.js";
 
-const ROLES = ["system", "user", "assistant"] as const;
+const ROLES = ["system", "user", "assistant", "tool", "function_call"] as const;
 
-/** Role names of data sets (ShareGPT: human and gpt). */
-const KNOWN_ROLES: Readonly<Record<Role, readonly string[]>> = {
+/** Role names of data sets: ShareGPT's human and gpt, LLaMA-Factory's observation, Llama's ipython, ms-swift's tool_call. */
+const KNOWN_ROLES: Readonly<Record<(typeof ROLES)[number], readonly string[]>> = {
   system: ["system"],
   user: ["user", "human", "prompter"],
   assistant: ["assistant", "gpt", "model", "bot", "chatbot"],
+  tool: ["tool", "function", "observation", "ipython", "tool_response"],
+  // A message of the assistant whose content is the JSON of its calls.
+  function_call: ["function_call", "tool_call"],
 };
 
 export const conversationField = {
@@ -28,27 +34,41 @@ export const conversationField = {
 
 type ConversationDeclaration = z.output<z.ZodObject<typeof conversationField>>;
 
+/** How messages are written. */
+export interface MessageLayout extends Partial<Pick<ConversationDeclaration, "role" | "content" | "roles">> {
+  readonly clean: (text: string) => string;
+}
+
 /** Rows whose conversation has no response are empty. */
 export function mapConversation(declaration: ConversationDeclaration, clean: (text: string) => string) {
   const columns = [declaration.messages].flat();
   return {
     columns: [columns],
     map: (row: Row): Mapped | Unmapped => {
-      const at = columns.find((column) => valueAt(row, column) != null) ?? "";
-      const value = valueAt(row, at);
-      if (value === null || value === undefined || value === "") return "empty";
-      const list = typeof value === "string" ? parseList(value) : value;
-      if (!Array.isArray(list)) return { problem: `${at} is not a list of messages` };
-      const messages: Message[] = [];
-      for (const [i, item] of list.entries()) {
-        const found = messagesOf(item, messages.length, declaration);
-        if (typeof found === "string") return { problem: `${at}[${i}] ${found}` };
-        messages.push(...found.map(({ role, content }) => ({ role, content: clean(content) })));
-      }
+      const at = columns.find((column) => isFilled(valueAt(row, column)));
+      if (at === undefined) return "empty";
+      const messages = messagesIn(valueAt(row, at), at, { ...declaration, clean });
       if (!hasResponse(messages)) return "empty";
       return { examples: [{ messages }], key: keyOf(messages) };
     },
   };
+}
+
+/** @throws RowProblem for a value that is not a conversation */
+export function messagesIn(value: unknown, at: string, layout: MessageLayout): Message[] {
+  const list = typeof value === "string" ? parseList(value) : value;
+  if (!Array.isArray(list)) throw new RowProblem(`${at} is not a list of messages`);
+  const messages: Message[] = [];
+  for (const [i, item] of list.entries()) {
+    for (const message of readItem(item, `${at}[${i}]`, messages.length, layout)) {
+      const last = messages.at(-1);
+      // Calls in messages of their own, one after another, are made at once.
+      if (last?.tool_calls && isCallsAlone(item, layout) && isCallsAlone(list[i - 1], layout)) {
+        messages.splice(-1, 1, { ...last, tool_calls: [...last.tool_calls, ...(message.tool_calls ?? [])] });
+      } else messages.push(message);
+    }
+  }
+  return messages;
 }
 
 function parseList(text: string): unknown {
@@ -59,29 +79,119 @@ function parseList(text: string): unknown {
   }
 }
 
-function messagesOf(item: unknown, index: number, declaration: ConversationDeclaration): Message[] | string {
-  if (typeof item === "string") return [{ role: index % 2 === 0 ? "user" : "assistant", content: item }];
+function readItem(item: unknown, at: string, index: number, layout: MessageLayout): Message[] {
+  const say = (role: "user" | "assistant", text: string): Message => {
+    const content = layout.clean(text);
+    return role === "assistant" && content.trim() === "" ? { role, content, leftOut: EMPTY } : { role, content };
+  };
+  if (typeof item === "string") return [say(index % 2 === 0 ? "user" : "assistant", item)];
   if (Array.isArray(item)) {
     const [user, assistant] = item;
     // The last question may have no answer.
     const isPair = item.length <= 2 && typeof user === "string" && (assistant == null || typeof assistant === "string");
-    if (!isPair) return "is a list, but not [user, assistant]";
-    return [
-      { role: "user", content: user },
-      ...(assistant == null ? [] : [{ role: "assistant" as const, content: assistant }]),
-    ];
+    if (!isPair) throw new RowProblem(`${at} is a list, but not [user, assistant]`);
+    return [say("user", user), ...(assistant == null ? [] : [say("assistant", assistant)])];
   }
-  if (typeof item !== "object" || item === null) return "is neither a message, nor a pair of texts, nor a text";
-  const { roles } = declaration;
+  if (!isObject(item)) throw new RowProblem(`${at} is neither a message, nor a pair of texts, nor a text`);
+  return [readMessage(item, at, layout)];
+}
+
+type Item = Readonly<Record<string, unknown>>;
+
+/** The names of the fields of a message. */
+function fieldsOf(item: Item, { role, content }: MessageLayout) {
   const isShareGpt = "from" in item && "value" in item && !("role" in item);
-  const roleName = declaration.role ?? (isShareGpt ? "from" : "role");
-  const contentName = declaration.content ?? (isShareGpt ? "value" : "content");
-  const name = valueAt(item as Row, roleName);
-  const content = valueAt(item as Row, contentName);
-  if (typeof name !== "string" || (typeof content !== "string" && content !== null)) {
-    return `has no ${typeof name === "string" ? contentName : roleName}; it has ${Object.keys(item).join(", ")}. Name the fields (role: NAME, content: NAME)`;
+  return { role: role ?? (isShareGpt ? "from" : "role"), content: content ?? (isShareGpt ? "value" : "content") };
+}
+
+function roleOf(name: string, { roles = {} }: MessageLayout) {
+  return own(roles, name) ?? ROLES.find((one) => KNOWN_ROLES[one].includes(name.toLowerCase()));
+}
+
+function isCallsAlone(item: unknown, layout: MessageLayout): boolean {
+  const name = isObject(item) ? valueAt(item, fieldsOf(item, layout).role) : undefined;
+  return typeof name === "string" && roleOf(name, layout) === "function_call";
+}
+
+function readMessage(item: Item, at: string, layout: MessageLayout): Message {
+  const fields = fieldsOf(item, layout);
+  const lacks = (field: string) =>
+    new RowProblem(
+      `${at} has no ${field}; it has ${Object.keys(item).join(", ")}. Name the fields (role: NAME, content: NAME)`,
+    );
+  const name = valueAt(item, fields.role);
+  if (typeof name !== "string") throw lacks(fields.role);
+  const known = roleOf(name, layout);
+  if (known === undefined) {
+    throw new RowProblem(`${at} has the unknown role ${JSON.stringify(name)}; map it (roles: {${name}: user})`);
   }
-  const role = own(roles, name) ?? ROLES.find((one) => KNOWN_ROLES[one].includes(name.toLowerCase()));
-  if (role === undefined) return `has the unknown role ${JSON.stringify(name)}; map it (roles: {${name}: user})`;
-  return [{ role, content: content ?? "" }];
+  const role = known === "function_call" ? "assistant" : known;
+  const given = valueAt(item, fields.content);
+  const said = readReply(item, at, known, given);
+  const content = known === "function_call" ? "" : layout.clean(textOf(given, `${at}.${fields.content}`));
+  const isSilent = content.trim() === "" && Object.keys(said).length === 0;
+  const texts = Object.values(item).filter((value) => typeof value === "string");
+  if (given === undefined && isSilent && texts.length > 1) throw lacks(fields.content);
+  const leftOut = markOf(item, at, role) ?? (role === "assistant" && isSilent ? EMPTY : undefined);
+  return { role, content, ...said, ...(leftOut === undefined ? {} : { leftOut }) };
+}
+
+const REASONING = ["reasoning_content", "thinking", "reasoning"] as const;
+
+/** What a message of the assistant says besides its content; of an answer of a tool, which call it answers. */
+function readReply(item: Item, at: string, role: (typeof ROLES)[number], content: unknown) {
+  if (role === "tool") {
+    return Object.fromEntries(["name", "tool_call_id"].flatMap((key) => (item[key] == null ? [] : [[key, item[key]]])));
+  }
+  if (role !== "assistant" && role !== "function_call") return {};
+  const calls: ToolCall[] =
+    role === "function_call"
+      ? callsIn(content, at)
+      : callsIn(
+          item.tool_calls ?? item.function_call,
+          `${at}.${item.tool_calls == null ? "function_call" : "tool_calls"}`,
+        );
+  const reasoning = REASONING.map((key) => item[key]).find((text) => typeof text === "string" && text.trim() !== "");
+  return {
+    ...(calls.length > 0 ? { tool_calls: calls } : {}),
+    ...(typeof reasoning === "string" ? { reasoning_content: reasoning } : {}),
+  };
+}
+
+function textOf(content: unknown, at: string): string {
+  if (content === undefined || content === null) return "";
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) throw new RowProblem(`${at} is not a text`);
+  const parts = content.map((part, i): string => {
+    if (typeof part === "string") return part;
+    const { type = "text", text } = Object(part) as Item;
+    if (type !== "text" || typeof text !== "string")
+      throw new RowProblem(`${at}[${i}] is not a part of type text, which alone are supported`);
+    const mark = markOf(part, `${at}[${i}]`, "assistant");
+    if (mark === undefined) return text;
+    throw new RowProblem(`${at}[${i}] is ${mark}, which is supported for whole messages only`);
+  });
+  return parts.join("");
+}
+
+/** Fields that say whether a message is learned: of OpenAI and Mistral, ms-swift, axolotl, and sets for axolotl. */
+const MARKS = ["weight", "loss", "train", "training", "train_on_turn"] as const;
+
+/** Why a message is not learned, by its marks. */
+function markOf(item: Item, at: string, role: Message["role"]): string | undefined {
+  let mark: string | undefined;
+  for (const name of MARKS) {
+    const value = item[name];
+    if (value === undefined || value === null) continue;
+    const isOn = Number(value) === 1;
+    if (!isOn && Number(value) !== 0) throw new RowProblem(`${at} has ${name}: ${value}; only 0 and 1 are supported`);
+    // The others give weights and losses to replies alone.
+    if (isOn && role !== "assistant" && name.startsWith("train")) {
+      throw new RowProblem(`${at} is marked ${name}: ${value}, but only replies of the assistant are learned`);
+    }
+    if (!isOn && role === "assistant") mark ??= `marked ${name}: ${value}`;
+  }
+  const details = [item.train_detail, item.training_detail].flat().filter((detail) => detail != null);
+  if (details.length > 0) throw new RowProblem(`${at} has train_detail, which is not supported; split the message`);
+  return mark;
 }

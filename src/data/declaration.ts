@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { RecipeError, requireLanguage } from "../core/index.js";
+import { isObject, RecipeError, requireLanguage } from "../core/index.js";
 import { jsonSchemaOf, parseInWords, type SchemaField, schemaFields, writtenAs } from "../settings/index.js";
 import { encodingFields } from "./encode.js";
 import { type FilterDeclaration, filterSchema } from "./filter.js";
@@ -36,36 +36,41 @@ export const setFields = z.strictObject({
   weight: z.number().positive().optional().describe("weight in the mixture, relative to the other sets"),
 });
 
-const checkedSet = z.preprocess(
-  (value) =>
-    typeof value !== "string" ? value : READY_NAMES.includes(value as ReadyName) ? { use: value } : { source: value },
-  setFields.superRefine((set, context) => {
-    const add = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
-    if (set.use === undefined) {
-      if (set.source === undefined)
-        add("source", "is missing; set a file, folder or data set, or a ready declaration (use)");
-      if (set.language !== undefined) add("language", "is for ready declarations (use)");
-      return;
-    }
-    const ready = readySet(set.use);
-    if (ready.language === "required" && set.language === undefined)
-      add("language", `is missing; ${set.use} has several`);
-    if (ready.language === "none" && set.language !== undefined)
-      add("language", `does not apply to ${set.use}, which has one language`);
-    if (set.language === undefined) return;
-    try {
-      const { source } = readyFields(set.use, requireLanguage(set.language, { field: "language" }));
-      if (source === undefined && set.source === undefined) add("source", `is missing. ${ready.note ?? ""}`.trim());
-    } catch (error) {
-      if (!(error instanceof RecipeError)) throw error;
-      add("language", error.message);
-    }
-  }),
-);
+/** A set needs a source, and a language where its ready declaration has several. */
+function checkSet(set: z.output<typeof setFields>, context: z.RefinementCtx): void {
+  const add = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
+  if (set.use === undefined) {
+    if (set.source === undefined)
+      add("source", "is missing; set a file, folder or data set, or a ready declaration (use)");
+    if (set.language !== undefined) add("language", "is for ready declarations (use)");
+    return;
+  }
+  const ready = readySet(set.use);
+  if (ready.language === "required" && set.language === undefined)
+    add("language", `is missing; ${set.use} has several`);
+  if (ready.language === "none" && set.language !== undefined)
+    add("language", `does not apply to ${set.use}, which has one language`);
+  if (set.language === undefined) return;
+  try {
+    const { source } = readyFields(set.use, requireLanguage(set.language, { field: "language" }));
+    if (source === undefined && set.source === undefined) add("source", `is missing. ${ready.note ?? ""}`.trim());
+  } catch (error) {
+    if (!(error instanceof RecipeError)) throw error;
+    add("language", error.message);
+  }
+}
+
+/** A text is a source, or the name of a ready declaration. */
+function asSet(value: unknown): unknown {
+  if (typeof value !== "string") return value;
+  return READY_NAMES.includes(value as ReadyName) ? { use: value } : { source: value };
+}
 
 const TEXT = { type: "string", minLength: 1 };
 
-const setSchema = writtenAs(checkedSet, () => ({ anyOf: [TEXT, jsonSchemaOf(setFields)] }));
+const setSchema = writtenAs(z.preprocess(asSet, setFields.superRefine(checkSet)), () => ({
+  anyOf: [TEXT, jsonSchemaOf(setFields)],
+}));
 
 /** One set of a mixture, or the name of a ready declaration. */
 export type SetDeclaration = z.output<typeof setFields>;
@@ -89,41 +94,35 @@ export const mixtureFields = z.strictObject({
 
 const { sets: _, ...mixtureOptions } = mixtureFields.shape;
 
-/**
- * The field `data` of a run: a mapping with `sets` and options for all of them, a list of sets, or a set, with these
- * options beside its own fields. Problems have the path as written.
- */
+const listOfSets = z.array(setSchema).min(1);
+const setWithOptions = z.strictObject({ ...setFields.shape, ...mixtureOptions }).superRefine(checkSet);
+
+/** The field `data` of a run: a mapping with `sets`, a list of sets, or a set with options of the mapping beside its own. */
 const anyData = z.unknown().transform((value, context): z.output<typeof mixtureFields> => {
-  const isMapping = typeof value === "object" && value !== null && !Array.isArray(value);
-  const isSet = typeof value === "string" || (isMapping && !("sets" in value) && ("use" in value || "source" in value));
-  const whole = Array.isArray(value) ? { sets: value } : isSet ? mixtureOf(value) : value;
-  const parsed = parseInWords(mixtureFields, whole);
-  if (parsed.success) return parsed.data;
-  const written = Array.isArray(value) ? 1 : isSet ? 2 : 0;
-  for (const issue of parsed.error.issues) {
-    const path = issue.path[0] === "sets" ? issue.path.slice(written) : issue.path;
-    context.issues.push({ ...issue, path } as never);
-  }
-  return z.NEVER;
-});
-
-/** A single set as a mixture: the options of a mixture are taken out of its fields. */
-function mixtureOf(set: string | object) {
-  if (typeof set === "string") return { sets: [set] };
-  const [options, fields] = [true, false].map((isOption) =>
-    Object.fromEntries(Object.entries(set).filter(([key]) => Object.hasOwn(mixtureOptions, key) === isOption)),
-  );
-  return { ...options, sets: [fields] };
-}
-
-export const dataSchema = writtenAs(anyData, () => {
-  const set = jsonSchemaOf(setSchema);
-  const alone = jsonSchemaOf(z.strictObject({ ...setFields.shape, ...mixtureOptions }));
-  return {
-    title: "set, list of sets, or mapping",
-    anyOf: [TEXT, alone, { type: "array", items: set }, jsonSchemaOf(mixtureFields)],
+  const inWords = <T extends z.ZodType>(schema: T, written: unknown): z.output<T> | undefined => {
+    const parsed = parseInWords(schema, written);
+    if (parsed.success) return parsed.data;
+    context.issues.push(...(parsed.error.issues as never[]));
+    return undefined;
   };
+  if (Array.isArray(value)) {
+    const sets = inWords(listOfSets, value);
+    return sets ? mixtureFields.parse({ sets }) : z.NEVER;
+  }
+  const written = asSet(value);
+  if (!isObject(written) || "sets" in written || !("use" in written || "source" in written)) {
+    return inWords(mixtureFields, written) ?? z.NEVER;
+  }
+  const set = inWords(setWithOptions, written);
+  if (!set) return z.NEVER;
+  const { repeat, deduplicate, on_bad_row, template, too_long, bos, eos, ...alone } = set;
+  return { repeat, deduplicate, on_bad_row, template, too_long, bos, eos, sets: [alone] };
 });
+
+export const dataSchema = writtenAs(anyData, () => ({
+  title: "set, list of sets, or mapping",
+  anyOf: [TEXT, ...[setWithOptions, listOfSets, mixtureFields].map((schema) => jsonSchemaOf(schema))],
+}));
 
 export type DataDeclaration = z.output<typeof dataSchema>;
 /** A set as written: its fields, a path, a data set of the Hub, or the name of a ready declaration. */

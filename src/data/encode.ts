@@ -67,15 +67,15 @@ export function encoderOf(options: EncodingOptions): (example: Example) => Encod
     const ids: number[] = [];
     const loss: number[] = [];
     const push = (id: number, learned: boolean) => {
-      loss.push(ids.length > 0 && (learned || lossOn === "all") ? 1 : 0);
+      loss.push(ids.length > 0 && learned ? 1 : 0);
       ids.push(id);
     };
     if (bos !== undefined) push(bos, false);
-    for (const { spans, endsWithResponse } of write(example)) {
+    for (const { spans, end } of write(example)) {
       const part = encodeSpans(spans, tokenizer);
       const from = part.ids[0] === bos && ids.length === 1 ? 1 : 0;
       for (let i = from; i < part.ids.length; i++) push(part.ids[i] ?? 0, part.learned[i] ?? false);
-      if (endsWithResponse && eos !== undefined && part.ids.at(-1) !== eos) push(eos, true);
+      if (end !== undefined && eos !== undefined && part.ids.at(-1) !== eos) push(eos, end);
     }
     const { length } = ids;
     const isCut = length > sequenceLength;
@@ -96,7 +96,7 @@ function encodeSpans(spans: readonly Span[], tokenizer: Tokenizer): { ids: numbe
   for (const span of spans) {
     end += span.text.length;
     const to = end === text.length ? ids.length : commonPrefix(ids, tokenizer.encode(text.slice(0, end)));
-    if (span.isResponse) learned.fill(true, from, to);
+    if (span.isLearned) learned.fill(true, from, to);
     from = to;
   }
   return { ids, learned };

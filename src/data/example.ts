@@ -1,13 +1,18 @@
-export type Role = "system" | "user" | "assistant";
+import type { CallingMessage } from "../engine/index.js";
 
-export interface Message {
+export type Role = "system" | "user" | "assistant" | "tool";
+
+export interface Message extends CallingMessage {
   readonly role: Role;
-  readonly content: string;
+  /** Why a reply of the assistant is read but not learned, such as `marked weight: 0`. */
+  readonly leftOut?: string | undefined;
 }
 
-/** The messages of the assistant are the responses. */
+/** The messages of the assistant are learned, but those left out. */
 export interface Example {
   readonly messages: readonly Message[];
+  /** Tools that the chat template shows to the model. */
+  readonly tools?: readonly unknown[] | undefined;
 }
 
 /** The examples of a row. */
@@ -21,12 +26,22 @@ export interface Mapped {
 /** Why a row has no example. */
 export type Unmapped = "empty" | { readonly problem: string };
 
-/** Different for different examples. */
+/** What is wrong with a row, as the end of a sentence. A mapping returns it as `problem`. */
+export class RowProblem extends Error {}
+
+/** Different for different texts. */
 export function keyOf(messages: readonly Message[]): string {
-  return JSON.stringify(messages.map(({ role, content }) => [role, content]));
+  return JSON.stringify(
+    messages.map(({ role, content, leftOut: _, ...rest }) =>
+      Object.keys(rest).length > 0 ? [role, content, rest] : [role, content],
+    ),
+  );
 }
 
-/** Whether there is a response to learn. */
+/** Whether an example has more than its prompt. */
 export function hasResponse(messages: readonly Message[]): boolean {
-  return messages.some(({ role, content }) => role === "assistant" && content.trim() !== "");
+  return messages.some(({ role, leftOut }) => role === "assistant" && leftOut !== EMPTY);
 }
+
+/** Why a reply without content is left out. */
+export const EMPTY = "empty";

@@ -1,5 +1,5 @@
 export { type Batch, type BatchOptions, type BatchPosition, BatchStream, type ExampleList } from "./batches.js";
-export type { SetCounts } from "./collect.js";
+export type { SetCounts } from "./counts.js";
 export { type DataInput, dataFields, dataSchema, planSet } from "./declaration.js";
 export { previewOf } from "./encode.js";
 export { compileFilters } from "./filter.js";

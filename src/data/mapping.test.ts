@@ -25,8 +25,13 @@ describe("fields", () => {
     expect(compileField({ constant: "{a}" }).textOf(row)).toBe("{a}");
     expect(compileField("{{{a}}} {n}").textOf(row)).toBe("{x} 1.5");
     expect(compileField("{a} {none}").textOf(row)).toBeUndefined();
-    for (const column of ["none", "list", "absent", "constructor", "t.constructor"])
+    for (const column of ["none", "absent", "constructor", "t.constructor"])
       expect(compileField(column).textOf(row)).toBeUndefined();
+    expect(compileField("list[0]").textOf(row)).toBe("x");
+    expect(() => compileField("list").textOf(row)).toThrow(
+      "list holds a list, not a text; map one value of it, such as list[0]",
+    );
+    expect(() => compileField("{a} {t}").textOf(row)).toThrow(/t holds an object, .* such as t\.en$/);
     expect(compileField("{a}{t.en}{a}").columns).toEqual(["a", "t.en"]);
     expect(valueAt(row, "a.length")).toBeUndefined();
   });
@@ -172,7 +177,7 @@ describe("conversations", () => {
     ["no JSON", "m is not a list of messages"],
     [[["a", "b", "c"]], "m[0] is a list, but not [user, assistant]"],
     [[["a", "b"], 7], "m[1] is neither a message, nor a pair of texts, nor a text"],
-    [[{ role: "tool", content: "x" }], 'm[0] has the unknown role "tool"; map it (roles: {tool: user})'],
+    [[{ role: "judge", content: "x" }], 'm[0] has the unknown role "judge"; map it (roles: {judge: user})'],
     [
       [{ role: "constructor", content: "x" }],
       'm[0] has the unknown role "constructor"; map it (roles: {constructor: user})',

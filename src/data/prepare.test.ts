@@ -7,7 +7,7 @@ import { parquetWriteBuffer } from "hyparquet-writer";
 import { afterAll, describe, expect, it } from "vitest";
 import { makeChatTemplate } from "../engine/text/index.js";
 import { BatchStream, type ExampleList } from "./batches.js";
-import type { SetCounts } from "./collect.js";
+import type { SetCounts } from "./counts.js";
 import { type PrepareOptions, prepareData } from "./prepare.js";
 import { toyTokenizer } from "./toy-tokenizer.test-util.js";
 
@@ -167,16 +167,18 @@ describe("counts", () => {
           fields: "prompt from q, response from a",
           template: "plain",
           rows: 11,
-          badRows: 1,
+          badRows: 2,
           mapped: 6,
           examples: 6,
         },
         badExamples: [
           { file: join(folder, "counts.jsonl"), line: 10, reason: expect.stringContaining("not valid JSON") },
+          { file: join(folder, "counts.jsonl"), line: 11, reason: expect.stringContaining("q holds a list") },
         ],
+        ...{ leftOut: {}, missing: {} },
         ...{
           filteredRows: { "lang = sw or te": 1 },
-          emptyRows: 3,
+          emptyRows: 2,
           filtered: { "characters <= 100": 1 },
           duplicates: 2,
         },

@@ -1,7 +1,9 @@
-// The mapping of a set that declares none, by common names of columns.
-import { formatSome } from "../core/index.js";
+// The mapping of a set that declares none, by common names of columns and what these hold.
+
+import type { z } from "zod";
+import { formatSome, isObject } from "../core/index.js";
 import type { SetPlan } from "./declaration.js";
-import { isPresent } from "./field.js";
+import { isFilled, isPresent } from "./field.js";
 import { compileFilters } from "./filter.js";
 import { compileMapping, type Mapping, type MappingDeclaration, mappingSchema } from "./mapping.js";
 import { type ReadOptions, readRows } from "./read/index.js";
@@ -9,20 +11,23 @@ import { DataError, type RowBatch } from "./read/row.js";
 
 const CONVERSATIONS = ["messages", "conversations", "conversation"] as const;
 
-/** Columns of a prompt and a response; the first that exist are read, with `input` if it exists. */
+/** Columns of a prompt and a response; the first that are filled are read, with `input` if it is. */
 const PAIRS = [
   { prompt: "prompt", response: "response" },
   { prompt: "prompt", response: "completion" },
   { prompt: "instruction", input: "input", response: "output" },
   { prompt: "instruction", input: "context", response: "response" },
   { prompt: "question", response: "answer" },
+  { prompt: "query", response: "response" },
+  { prompt: "input", response: "output" },
 ] as const;
 
 const SYSTEMS = ["system", "system_prompt"] as const;
 const TEXT = "text";
+const TOOLS = "tools";
 
 const KNOWN_COLUMNS: readonly string[] = [
-  ...new Set([...CONVERSATIONS, ...PAIRS.flatMap((pair) => Object.values(pair)), ...SYSTEMS, TEXT]),
+  ...new Set([...CONVERSATIONS, ...PAIRS.flatMap((pair) => Object.values(pair)), ...SYSTEMS, TEXT, TOOLS]),
 ];
 
 /**
@@ -49,31 +54,46 @@ export async function* mappedRows(
 }
 
 /**
- * The declared mapping, otherwise one by the names of the columns.
+ * The declared mapping, otherwise one by the names of the columns. Columns that hold nothing do not count, unless all do.
  * @param batch the first rows of a file
  * @throws DataError if nothing is declared, and no column has a known name
  */
 export function mappingOf(declared: MappingDeclaration | undefined, batch: RowBatch): MappingDeclaration {
   if (declared) return declared;
   const columns = columnsOf(batch);
-  const has = (column: string) => columns.has(column);
-  const system = SYSTEMS.find(has);
-  const rest = system === undefined ? {} : { system };
-  const conversations = CONVERSATIONS.filter(has);
-  const [only] = conversations;
-  if (only !== undefined)
-    return mappingSchema.parse({ messages: conversations.length === 1 ? only : conversations, ...rest });
-  const pair = PAIRS.find(({ prompt, response }) => has(prompt) && has(response));
-  if (pair) {
-    const { prompt, response } = pair;
-    const input = "input" in pair && has(pair.input) ? { input: pair.input } : {};
-    return mappingSchema.parse({ prompt, response, ...input, ...rest });
+  const filled = new Set([...columns].filter((column) => batch.rows.some((row) => isFilled(row[column]))));
+  const found = mappingBy(filled, columns) ?? mappingBy(columns, columns);
+  if (found) return mappingSchema.parse(found);
+  const conversation = [...filled].find((column) => batch.rows.some((row) => isConversation(row[column])));
+  const advice =
+    conversation === undefined
+      ? "Name those of prompt and response, as in { source: FILE, map: { prompt: COLUMN, response: COLUMN } }, or rename them to messages, prompt and response, instruction and output, question and answer, or text."
+      : `${conversation} holds conversations: learn these with { source: FILE, map: { messages: ${conversation} } }.`;
+  throw new DataError(`${batch.file}: no column has a known name, only ${formatSome([...columns], 40)}. ${advice}`, {
+    file: batch.file,
+    field: "map",
+  });
+}
+
+function isConversation(value: unknown): boolean {
+  return Array.isArray(value) && isObject(value[0]) && ("role" in value[0] || "from" in value[0]);
+}
+
+/** @param present columns that may be filled further on in the file */
+function mappingBy(
+  filled: ReadonlySet<string>,
+  present: ReadonlySet<string>,
+): z.input<typeof mappingSchema> | undefined {
+  const system = SYSTEMS.find((column) => present.has(column));
+  const rest = { ...(system === undefined ? {} : { system }), ...(present.has(TOOLS) ? { tools: TOOLS } : {}) };
+  if (CONVERSATIONS.some((column) => filled.has(column))) {
+    const [only = "", ...others] = CONVERSATIONS.filter((column) => present.has(column));
+    return { messages: others.length === 0 ? only : [only, ...others], ...rest };
   }
-  if (has(TEXT)) return mappingSchema.parse({ text: TEXT });
-  throw new DataError(
-    `${batch.file}: no column has a known name, only ${formatSome([...columns], 40)}. Name those of prompt and response, as in { source: FILE, map: { prompt: COLUMN, response: COLUMN } }, or rename them to messages, prompt and response, instruction and output, question and answer, or text.`,
-    { file: batch.file, field: "map" },
-  );
+  const pair = PAIRS.find(({ prompt, response }) => filled.has(prompt) && filled.has(response));
+  if (!pair) return filled.has(TEXT) ? { text: TEXT } : undefined;
+  const { prompt, response } = pair;
+  return { prompt, response, ...("input" in pair && present.has(pair.input) ? { input: pair.input } : {}), ...rest };
 }
 
 function columnsOf({ columns, rows }: RowBatch): ReadonlySet<string> {
@@ -100,8 +120,9 @@ function requireColumns(set: string, batch: RowBatch, wanted: readonly (readonly
 export function describeMapping(map: MappingDeclaration): string {
   const name = (field: unknown): string =>
     typeof field === "string" ? field : String(Object.values(Object(field) as object)[0]);
+  const tools = "tools" in map && map.tools !== undefined ? `, tools from ${map.tools}` : "";
   const system = map.system === undefined ? "" : `, system message from ${name(map.system)}`;
-  if ("messages" in map) return `conversations from ${[map.messages].flat().join(" or ")}${system}`;
+  if ("messages" in map) return `conversations from ${[map.messages].flat().join(" or ")}${system}${tools}`;
   if ("translation" in map) {
     const { english, other } = map.translation;
     return `translations from ${name(english)} and ${name(other)}${system}`;
@@ -109,5 +130,5 @@ export function describeMapping(map: MappingDeclaration): string {
   if ("text" in map) return `text from ${name(map.text)}${system}`;
   if (map.prompt === undefined) return `text from ${name(map.response)}${system}`;
   const prompt = [map.prompt, ...(map.input === undefined ? [] : [map.input])].map(name).join(" and ");
-  return `prompt from ${prompt}, response from ${name(map.response)}${system}`;
+  return `prompt from ${prompt}, response from ${name(map.response)}${system}${tools}`;
 }

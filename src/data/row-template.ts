@@ -1,7 +1,7 @@
 import { RecipeError } from "../core/index.js";
-import { type ChatTemplate, renderWithSpans } from "../engine/index.js";
+import { type ChatTemplate, renderWithSpans, TemplateError, withArguments } from "../engine/index.js";
 import { fillTemplate, parseTemplate } from "../settings/index.js";
-import type { Example } from "./example.js";
+import type { Example, Message } from "./example.js";
 
 /**
  * How conversations are written:
@@ -15,7 +15,7 @@ export type PromptTemplate = "plain" | { readonly turn: string } | { readonly ch
 
 export interface Span {
   readonly text: string;
-  readonly isResponse: boolean;
+  readonly isLearned: boolean;
 }
 
 /** Which text is learned. */
@@ -33,8 +33,8 @@ export interface Writer {
 
 export interface Part {
   readonly spans: readonly Span[];
-  /** Whether a response ends it, which the end-of-text token follows. */
-  readonly endsWithResponse: boolean;
+  /** Whether the end-of-text token that may follow is learned; undefined if no response ends it. */
+  readonly end: boolean | undefined;
 }
 
 /**
@@ -44,15 +44,25 @@ export function compileTemplate(template: PromptTemplate, loss: LossOn = "respon
   if (template !== "plain" && "chat" in template) {
     const { chat } = template;
     const write = (example: Example): Part[] => {
-      const spans =
-        loss === "all" ? [{ text: chat.render(example.messages), isResponse: true }] : chatSpans(chat, example);
-      return [{ spans, endsWithResponse: example.messages.at(-1)?.role === "assistant" }];
+      const last = example.messages.at(-1);
+      const end = last?.role === "assistant" ? last.leftOut === undefined : undefined;
+      return [{ spans: chatSpans(chat, example, loss), end }];
     };
     return { hasOwnMarks: true, write };
   }
   const writeTurn = template === "plain" ? plainTurn : compileTurn(template.turn);
   const write = (example: Example): Part[] =>
-    turnsOf(example).map((turn) => ({ spans: writeTurn(turn), endsWithResponse: turn.response !== undefined }));
+    turnsOf(example).map((turn) => {
+      const [before, response] = writeTurn(turn);
+      const spans = [
+        { text: before, isLearned: loss === "all" },
+        { text: response ?? "", isLearned: turn.isLearned },
+      ];
+      return {
+        spans: spans.filter(({ text }) => text !== ""),
+        end: response === undefined ? undefined : turn.isLearned,
+      };
+    });
   return { hasOwnMarks: false, write };
 }
 
@@ -61,38 +71,45 @@ interface Turn {
   readonly system: string | undefined;
   readonly prompt: string | undefined;
   readonly response: string | undefined;
+  readonly isLearned: boolean;
 }
 
-function turnsOf({ messages }: Example): Turn[] {
+/** @throws TemplateError for tools, their calls and answers, and reasoning */
+function turnsOf({ messages, tools }: Example): Turn[] {
+  const special = tools ? "tools" : messages.map(specialOf).find((found) => found !== undefined);
+  if (special !== undefined) {
+    throw new TemplateError(`only a chat template has a place for ${special}; use a model with one (template: chat)`);
+  }
   const turns: Turn[] = [];
   let system: string[] = [];
   let prompt: string[] = [];
-  const turn = (response?: string) => {
+  const turn = (response?: string, isLearned = false) => {
     const joined = (texts: string[]) => (texts.length > 0 ? texts.join("\n\n") : undefined);
-    turns.push({ system: joined(system), prompt: joined(prompt), response });
+    turns.push({ system: joined(system), prompt: joined(prompt), response, isLearned });
     system = [];
     prompt = [];
   };
-  for (const { role, content } of messages) {
-    if (role === "assistant") turn(content);
+  for (const { role, content, leftOut } of messages) {
+    if (role === "assistant") turn(content, leftOut === undefined);
     else (role === "system" ? system : prompt).push(content);
   }
   if (prompt.length > 0 || system.length > 0) turn();
   return turns;
 }
 
-function spans(before: string, response: string | undefined): Span[] {
-  const all: Span[] = [{ text: before, isResponse: false }];
-  if (response !== undefined) all.push({ text: response, isResponse: true });
-  return all.filter(({ text }) => text !== "");
+function specialOf({ role, tool_calls: calls, reasoning_content: reasoning }: Message): string | undefined {
+  if (role === "tool") return "answers of tools";
+  return calls ? "calls of tools" : reasoning === undefined ? undefined : "reasoning";
 }
 
-function plainTurn({ system, prompt, response }: Turn): Span[] {
-  const before = [system, prompt].map((text) => (text === undefined ? "" : `${text}\n\n`)).join("");
-  return spans(before, response);
+/** The text before a response, and the response with what belongs to it. */
+type WrittenTurn = readonly [before: string, response: string | undefined];
+
+function plainTurn({ system, prompt, response }: Turn): WrittenTurn {
+  return [[system, prompt].map((text) => (text === undefined ? "" : `${text}\n\n`)).join(""), response];
 }
 
-function compileTurn(text: string): (turn: Turn) => Span[] {
+function compileTurn(text: string): (turn: Turn) => WrittenTurn {
   const parts = parseTemplate(text);
   const isName = (name: string) => (part: (typeof parts)[number]) => typeof part !== "string" && part.name === name;
   const at = parts.findIndex(isName("response"));
@@ -103,7 +120,7 @@ function compileTurn(text: string): (turn: Turn) => Span[] {
   const placesSystem = parts.some(isName("system"));
   return ({ system, prompt, response }) => {
     // Plain text has no prompt, and is learned as it is.
-    if (prompt === undefined && response !== undefined) return spans(system ? `${system}\n\n` : "", response);
+    if (prompt === undefined && response !== undefined) return [system ? `${system}\n\n` : "", response];
     const values = new Map([
       ["system", system ?? ""],
       ["prompt", prompt ?? ""],
@@ -111,20 +128,26 @@ function compileTurn(text: string): (turn: Turn) => Span[] {
     const head = system !== undefined && !placesSystem ? `${system}\n\n` : "";
     const fill = (some: typeof parts) => fillTemplate(some, (name) => values.get(name) ?? `{${name}}`);
     const before = head + fill(parts.slice(0, at));
-    return spans(before, response === undefined ? undefined : response + fill(parts.slice(at + 1)));
+    return [before, response === undefined ? undefined : response + fill(parts.slice(at + 1))];
   };
 }
 
 /** The text of a chat template; the mark that ends a turn belongs to its response. */
-function chatSpans(template: ChatTemplate, { messages }: Example): Span[] {
-  const { text, replies } = renderWithSpans(template, messages);
-  const result: Span[] = [];
+function chatSpans(template: ChatTemplate, { messages, tools }: Example, loss: LossOn): Span[] {
+  const isAll = loss === "all";
+  const options = {
+    variables: tools ? { tools } : {},
+    // What differs from the text around it.
+    isReply: ({ role, leftOut }: Message) => role === "assistant" && (leftOut === undefined) !== isAll,
+  };
+  const { text, replies } = withArguments(messages, (written) => renderWithSpans(template, written, options));
+  const spans: Span[] = [];
   let at = 0;
   for (const { start, end } of replies) {
-    result.push({ text: text.slice(at, start), isResponse: false });
-    result.push({ text: text.slice(start, end), isResponse: true });
+    spans.push({ text: text.slice(at, start), isLearned: isAll });
+    spans.push({ text: text.slice(start, end), isLearned: !isAll });
     at = end;
   }
-  result.push({ text: text.slice(at), isResponse: false });
-  return result.filter((span) => span.text !== "");
+  spans.push({ text: text.slice(at), isLearned: isAll });
+  return spans.filter((span) => span.text !== "");
 }

@@ -58,5 +58,6 @@ export type { Tokenizer } from "./text/tokenizer.js";
 export type { AddedToken, Part } from "./text/tokenizer-json.js";
 export type { TokenizerParts } from "./text/tokenizer-parts.js";
 export type { SpecialName } from "./text/tokenizer-settings.js";
+export { type CallingMessage, type ToolCall, withArguments } from "./text/tool-calls.js";
 export type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
 export { bindWeights, findSteps } from "./weights.js";

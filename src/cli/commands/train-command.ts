@@ -261,7 +261,7 @@ function countRow(counts: SetCounts): string[] {
   ];
 }
 
-/** Rows that are not trained on, and why. */
+/** What is not trained on, and why, and what may be a mistake in the file. */
 function lossesOf(counts: SetCounts): string[] {
   const lost: [number, string][] = [
     [counts.badRows, "could not be read"],
@@ -275,7 +275,18 @@ function lossesOf(counts: SetCounts): string[] {
   for (const [filter, count] of Object.entries({ ...counts.filteredRows, ...counts.filtered }))
     lost.push([count, `not ${filter}`]);
   const reasons = lost.filter(([count]) => count > 0).map(([count, why]) => `${count.toLocaleString("en-US")} ${why}`);
-  return reasons.length > 0 ? [`  ${counts.name}: ${reasons.join("; ")}`] : [];
+  const first = ({ file, line }: { readonly file: string; readonly line: number }) => `first: ${file}, line ${line}`;
+  return [
+    ...(reasons.length > 0 ? [`  ${counts.name}: ${reasons.join("; ")}`] : []),
+    ...Object.entries(counts.leftOut).map(
+      ([why, at]) =>
+        `  ${counts.name}: ${plural(at.count, "turn")} of the assistant not learned: ${why} (${first(at)})`,
+    ),
+    ...Object.entries(counts.missing).map(
+      ([cell, at]) =>
+        `  ${counts.name}: note: ${plural(at.count, "row")} with the text ${cell}. Leave a missing value empty (${first(at)})`,
+    ),
+  ];
 }
 
 function summaryOf(run: Run, { settings, trained, lora, streams, notes }: PreparedRun): unknown {
@@ -293,7 +304,8 @@ async function printPreview({ source, streams }: PreparedRun, count: number): Pr
   const palette = paletteFor(process.stdout);
   const tokenizer = await loadSourceTokenizer(source);
   print(previewLegend(palette));
-  for (const { name, batches } of streams) {
+  for (const { name, counts, batches } of streams) {
+    for (const line of counts.flatMap(lossesOf)) print(line);
     for (let i = 0; i < Math.min(count, batches.mixture.size); i++) {
       const { set, encoded } = batches.exampleAt(i);
       print("");

@@ -141,7 +141,9 @@ function plain(value: unknown): unknown {
   if (value instanceof Date) return value.toISOString();
   if (ArrayBuffer.isView(value)) return value;
   if (Array.isArray(value)) return value.map(plain);
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, plain(inner)]));
+  // A column has one type, so each object has the fields of all others, as null: of tools and their arguments, for example.
+  const fields = Object.entries(value).filter(([, inner]) => inner !== undefined && inner !== null);
+  return Object.fromEntries(fields.map(([key, inner]) => [key, plain(inner)]));
 }
 
 /** What is wrong with the first unusable text in a row. */

@@ -19,16 +19,28 @@ function found({ text, replies }: RenderedReplies): string[] {
 const chat = [user("2+2?"), assistant(" 4 "), user("และ 🙂?"), assistant("q🙂z")];
 
 describe("spans of replies", () => {
-  it("are their content, and the mark that ends the turn", () => {
+  it("are what follows the prompt that asks for them, with the mark that ends the turn", () => {
     const marks = renderWithSpans(template("marks"), chat);
     expect(found(marks)).toEqual([" 4 <|im_end|>", "q🙂z<|im_end|>"]);
     expect(marks.text).toBe(template("marks").render(chat));
     expect(found(renderWithSpans(template("headers"), chat))).toEqual(["4<|eot|>", "q🙂z<|eot|>"]);
-    expect(found(renderWithSpans(template("turns"), chat))).toEqual(["4 </s>", "q🙂z </s>"]);
+    expect(found(renderWithSpans(template("turns"), chat))).toEqual([" 4 </s>", " q🙂z </s>"]);
+    // Thoughts that the template puts before the content are generated, too, unless the prompt has them.
+    const thinking = template(
+      "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}<think></think>{% endif %}{{ m.content }}\n{% endfor %}" +
+        "{% if add_generation_prompt %}<assistant>{% if not thinking %}<think></think>{% endif %}{% endif %}",
+    );
+    expect(found(renderWithSpans(thinking, chat))).toEqual([" 4", "q🙂z"]);
+    expect(found(renderWithSpans(thinking, chat, { variables: { thinking: true } }))).toEqual([
+      "<think></think> 4",
+      "<think></think>q🙂z",
+    ]);
   });
 
   it("are found whatever stands around them", () => {
-    const plain = template("{% for m in messages %}{{ m.role[0] + m.content + '.\n' }}{% endfor %}");
+    const plain = template(
+      "{% for m in messages %}{{ m.role[0] + m.content + '.\n' }}{% endfor %}{% if add_generation_prompt %}a{% endif %}",
+    );
     for (const content of ["", " ", "a", "aaa", "uiet", "quiet z", "zuiet q", "x", "\n\nq\n", "🙂", "e\u0301", ".\n"]) {
       const [reply] = found(renderWithSpans(plain, [user("a"), assistant(content), user("b")]));
       expect(reply, JSON.stringify(content)).toBe(`${content}.`);
@@ -46,7 +58,7 @@ describe("spans of replies", () => {
 
   it("need a template that leaves replies as they are", () => {
     const upper = template("{% for m in messages %}{{ m.role }}: {{ m.content | upper }}\n{% endfor %}");
-    expect(() => renderWithSpans(upper, chat)).toThrow(/renders the reply "q🙂z" as "Q🙂Z"/);
+    expect(() => renderWithSpans(upper, chat)).toThrow(/the reply "q🙂z" as it is, but as "assistant: Q🙂Z"/);
     expect(() => renderWithSpans(template("turns"), [assistant("x")])).toThrow(/Roles must alternate/);
   });
 

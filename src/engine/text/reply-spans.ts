@@ -1,9 +1,11 @@
 // The parts of a rendered conversation that a model learns to write.
-import { type ChatMessage, type ChatTemplate, type RenderOptions, TemplateError } from "./chat-template.js";
+import { isObject } from "../../core/index.js";
+import { type ChatTemplate, type RenderOptions, TemplateError } from "./chat-template.js";
+import type { CallingMessage } from "./tool-calls.js";
 
 /** A reply in a rendered text, in UTF-16 units. */
 export interface ReplySpan {
-  /** Start of its content. */
+  /** Where the prompt ends that asks for it. */
   readonly start: number;
   /** End of the mark that ends the turn, such as `<|im_end|>`, or of the content where there is none. */
   readonly end: number;
@@ -14,63 +16,122 @@ export interface RenderedReplies {
   readonly replies: readonly ReplySpan[];
 }
 
+export interface SpanOptions<M extends CallingMessage> {
+  /** Variables of the template, such as `tools`. */
+  readonly variables?: Readonly<Record<string, unknown>> | undefined;
+  /** The messages whose spans are found. Default: those of the assistant. */
+  readonly isReply?: ((message: M) => boolean) | undefined;
+}
+
 /**
- * Renders a conversation and finds the assistant's replies in it.
+ * Renders a conversation and finds replies in it. A reply is what the model has to write after the prompt that asks for
+ * it: the messages before, with the start of a reply.
  *
- * A reply is found by rendering the conversation a second time with other words in its place: what differs is its
- * content. A template must render the beginning of a conversation as the beginning of its text, so that a model is
- * prompted with what it was trained on. Templates that cut thoughts from earlier replies do not.
- * @throws TemplateError if the template renders beginnings differently, changes more of a reply than the white space
- *   around it, or refuses the messages
+ * A template must render the beginning of a conversation as the beginning of its text, so that a model is prompted with
+ * what it was trained on. Templates that cut thoughts from earlier replies do not.
+ * @throws TemplateError if the template renders beginnings differently, changes a reply or does not render all of it, or
+ *   refuses the messages
  */
-export function renderWithSpans(template: ChatTemplate, messages: readonly ChatMessage[]): RenderedReplies {
-  // One time for all renderings, so that they differ only in the reply.
-  const fixed: RenderOptions = { now: new Date() };
+export function renderWithSpans<M extends CallingMessage>(
+  template: ChatTemplate,
+  messages: readonly M[],
+  { variables = {}, isReply = ({ role }) => role === "assistant" }: SpanOptions<M> = {},
+): RenderedReplies {
+  // One time for all renderings, so that they differ only in the messages.
+  const fixed: RenderOptions = { now: new Date(), variables };
   const text = template.render(messages, fixed);
+  requireTools(text, template, messages, fixed);
   const replies = messages.flatMap((message, index): ReplySpan[] => {
-    if (message.role !== "assistant") return [];
-    const before = index === 0 ? "" : template.render(messages.slice(0, index), fixed);
+    if (!isReply(message)) return [];
     const whole = template.render(messages.slice(0, index + 1), fixed);
-    if (!text.startsWith(before) || !text.startsWith(whole)) {
+    if (!text.startsWith(whole)) {
       throw new TemplateError(
         `the chat template renders the first ${index + 1} messages differently when more follow, so the model would ` +
           "be trained on other text than it is prompted with; use another template, or train on all tokens (loss_on: all)",
       );
     }
-    const { start, end } = contentSpan(template, messages.slice(0, index), message, { whole, fixed });
-    if (start < before.length) {
-      throw new TemplateError(`the chat template puts reply ${index} before the messages that it answers`);
-    }
-    return [{ start, end: end + whole.slice(end).trimEnd().length }];
+    const start = endOfPrompt(template, messages.slice(0, index), { whole, fixed });
+    const end = whole.trimEnd().length;
+    requireAll(message, text.slice(start, end));
+    return [{ start, end }];
   });
   return { text, replies };
 }
 
-/** Start and end of a message's content in the text that ends with that message. */
-function contentSpan(
+/** Where a text departs from the prompt for its last message. */
+function endOfPrompt(
   template: ChatTemplate,
-  before: readonly ChatMessage[],
-  message: ChatMessage,
+  before: readonly CallingMessage[],
   { whole, fixed }: { whole: string; fixed: RenderOptions },
-): { start: number; end: number } {
-  const { content } = message;
-  const bare = content.trim();
-  // Must differ from the content in its first and its last letter, whether or not white space is trimmed.
-  const letter = (...used: (string | undefined)[]) => ["q", "z", "x"].find((one) => !used.includes(one)) ?? "q";
-  const substitute = `${letter(content[0], bare[0])}uiet ${letter(content.at(-1), bare.at(-1))}`;
-  const other = template.render([...before, { ...message, content: substitute }], fixed);
-  let start = 0;
-  while (start < whole.length && whole[start] === other[start]) start++;
-  let after = 0;
-  const room = Math.min(whole.length, other.length) - start;
-  while (after < room && whole.at(-1 - after) === other.at(-1 - after)) after++;
-  const end = whole.length - after;
-  const found = whole.slice(start, end);
-  if (![content, bare, content.trimStart(), content.trimEnd()].includes(found)) {
-    throw new TemplateError(
-      `the chat template renders the reply ${JSON.stringify(content.slice(0, 40))} as ` +
-        `${JSON.stringify(found.slice(0, 40))}, so its tokens cannot be found; use a template that keeps replies as they are`,
-    );
+): number {
+  const asking = { ...fixed, addGenerationPrompt: true };
+  if (before.length > 0) return commonLength(whole, template.render(before, asking));
+  // Nothing asks for the first message, which begins as any reply does.
+  const question = [{ role: "user", content: "?" }];
+  const head = template.render(question, asking).slice(template.render(question, fixed).length);
+  return commonLength(whole, whole.slice(0, Math.max(0, whole.indexOf(head.trimEnd()))) + head);
+}
+
+function commonLength(a: string, b: string): number {
+  let length = 0;
+  while (length < a.length && a[length] === b[length]) length++;
+  return length;
+}
+
+/** @throws TemplateError if a reply lacks a part of the message */
+function requireAll(message: CallingMessage, reply: string): void {
+  const { content, reasoning_content: reasoning, tool_calls: calls = [] } = message;
+  const parts: [what: string, text: string][] = [
+    ["the reply", content],
+    ["the reasoning", reasoning ?? ""],
+    ...calls.flatMap(({ function: called }): [string, string][] => {
+      const names = isObject(called.arguments) ? Object.keys(called.arguments) : [];
+      return [called.name, ...names].map((name) => [`the call of ${called.name} with`, name]);
+    }),
+  ];
+  const missing = parts.find(([, text]) => !reply.includes(text.trim()));
+  if (!missing) return;
+  const [what, text] = missing;
+  throw new TemplateError(
+    `the chat template does not render ${what} ${shortened(text)} as it is, but as ${shortened(reply)}; use a template that does`,
+  );
+}
+
+const shortened = (text: string) => JSON.stringify(text.slice(0, 40));
+
+/** @throws TemplateError if the text has no trace of tools, of their calls or of their answers */
+function requireTools(
+  text: string,
+  template: ChatTemplate,
+  messages: readonly CallingMessage[],
+  fixed: RenderOptions,
+): void {
+  const { tools, ...variables } = fixed.variables ?? {};
+  const parts: [what: string, isThere: boolean, messages: readonly CallingMessage[], options: RenderOptions][] = [
+    ["the tools", Array.isArray(tools) && tools.length > 0, messages, { ...fixed, variables }],
+    [
+      "calls of tools",
+      messages.some(({ tool_calls: calls }) => calls),
+      messages.map(({ tool_calls: _, ...message }) => message),
+      fixed,
+    ],
+    [
+      "answers of tools",
+      messages.some(({ role }) => role === "tool"),
+      messages.map((message) => (message.role === "tool" ? { ...message, content: `${message.content}?` } : message)),
+      fixed,
+    ],
+  ];
+  for (const [what, isThere, without, options] of parts) {
+    if (!isThere || !isSame(text, () => template.render(without, options))) continue;
+    throw new TemplateError(`the chat template does not render ${what}; use a template that does`);
   }
-  return { start, end };
+}
+
+function isSame(text: string, render: () => string): boolean {
+  try {
+    return render() === text;
+  } catch {
+    return false;
+  }
 }
