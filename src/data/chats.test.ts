@@ -169,6 +169,17 @@ describe("tools", () => {
     expect(() => shown({ messages: talking }, { template: eitherOr })).toThrow(/the reply "Let me see." as it is/);
   });
 
+  it("are refused by row", async () => {
+    const rows = [[user("a"), assistant("b")], asked].map((messages) => JSON.stringify({ messages }));
+    writeFileSync(join(folder, "calls.jsonl"), rows.join("\n"));
+    const prepare = (on_bad_row: "fail" | "skip") =>
+      prepareData({ data: { source: "calls.jsonl", on_bad_row }, folder, tokenizer, sequenceLength: 99 });
+    await expect(prepare("fail")).rejects.toThrow(
+      /calls\.jsonl, line 2: only a chat template has a place for calls of tools; use a model with one/,
+    );
+    expect((await prepare("skip")).counts[0]).toMatchObject({ refused: 1, kept: 1, badExamples: [{ line: 2 }] });
+  });
+
   it("have arguments as objects, or as text where the template fails on these", () => {
     // DeepSeek V3 adds texts; Qwen 2.5 would write a text in quotation marks.
     const adding = makeChatTemplate(

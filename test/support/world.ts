@@ -64,15 +64,18 @@ export interface BaseOptions {
   readonly hidden?: number;
   readonly dtype?: "F32" | "BF16";
   readonly seed?: number;
+  /** Another tokenizer.json, and how many tokens it has. */
+  readonly tokenizer?: { readonly json: object; readonly size: number };
 }
 
 /** Writes the base: tokenizer, configuration, random weights. */
 export function writeBase(folder: string, options: BaseOptions = {}): string {
   const { layers = 2, hidden = 64, dtype = "F32", seed = 1 } = options;
+  const { json: tokenizerJson, size: vocabulary } = options.tokenizer ?? { json: tokenizer(), size: WORDS.length };
   mkdirSync(folder, { recursive: true });
   const [heads, kvHeads, wide] = [4, 2, 2 * hidden];
   const keyValue = (hidden / heads) * kvHeads;
-  const shapes: [string, number[]][] = [["model.embed_tokens.weight", [WORDS.length, hidden]]];
+  const shapes: [string, number[]][] = [["model.embed_tokens.weight", [vocabulary, hidden]]];
   for (let layer = 0; layer < layers; layer++) {
     const at = `model.layers.${layer}`;
     shapes.push(
@@ -87,7 +90,7 @@ export function writeBase(folder: string, options: BaseOptions = {}): string {
       [`${at}.mlp.down_proj.weight`, [hidden, wide]],
     );
   }
-  shapes.push(["model.norm.weight", [hidden]], ["lm_head.weight", [WORDS.length, hidden]]);
+  shapes.push(["model.norm.weight", [hidden]], ["lm_head.weight", [vocabulary, hidden]]);
   const random = generator(seed);
   const tensors = shapes.map(([name, shape]) => {
     const size = shape.reduce((product, extent) => product * extent, 1);
@@ -104,7 +107,7 @@ export function writeBase(folder: string, options: BaseOptions = {}): string {
       num_key_value_heads: kvHeads,
       head_dim: hidden / heads,
     },
-    ...{ vocab_size: WORDS.length, max_position_embeddings: 64, rms_norm_eps: 1e-5, tie_word_embeddings: false },
+    ...{ vocab_size: vocabulary, max_position_embeddings: 64, rms_norm_eps: 1e-5, tie_word_embeddings: false },
     ...{ bos_token_id: 1, eos_token_id: 2, pad_token_id: 0, hidden_act: "silu", rope_theta: 10000 },
     torch_dtype: dtype === "F32" ? "float32" : "bfloat16",
   };
@@ -112,7 +115,7 @@ export function writeBase(folder: string, options: BaseOptions = {}): string {
     writeFileSync(join(folder, name), `${JSON.stringify(value, null, 1)}\n`);
   json("config.json", config);
   json("generation_config.json", { bos_token_id: 1, eos_token_id: 2, pad_token_id: 0 });
-  json("tokenizer.json", tokenizer());
+  json("tokenizer.json", tokenizerJson);
   json("tokenizer_config.json", {
     ...{ tokenizer_class: "PreTrainedTokenizerFast", model_max_length: 64 },
     ...{ bos_token: "<s>", eos_token: "</s>", pad_token: "<pad>", unk_token: "<unk>" },
