@@ -1,11 +1,13 @@
 // Templates, masks, BOS and EOS, what is cut; and previews of it.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fixture } from "../engine/text/fixtures.test-util.js";
+import { fixture, readFixture } from "../engine/text/fixtures.test-util.js";
 import { type ChatTemplate, makeChatTemplate, type Tokenizer } from "../engine/text/index.js";
 import { previewLegend, renderPreview } from "../report/strip.js";
 import { type EncodingOptions, encoderOf, previewOf } from "./encode.js";
-import type { Message, Role } from "./example.js";
+import type { Example, Mapped, Message, Role } from "./example.js";
+import { compileMapping, mappingSchema } from "./mapping.js";
+import type { Row } from "./read/index.js";
 import { BOS, EOS, toyTokenizer } from "./toy-tokenizer.test-util.js";
 
 const tokenizer = toyTokenizer(["\n\n", "<|end|>", "<|user|>", "<|assistant|>"]);
@@ -144,6 +146,36 @@ describe("real tokenizers", () => {
     });
     return runs.map((ids) => real.decode(ids));
   }
+});
+
+// See test/fixtures/tokenizers/make_masks.py.
+describe("TRL's SFTTrainer", () => {
+  const { templates, rows, cases } = readFixture("masks") as {
+    templates: Record<string, string>;
+    rows: Record<string, Row>;
+    cases: [template: string, row: string, ids: number[], mask: string][];
+  };
+  const qwen = fixture("qwen");
+  const isSpace = (id: number) => qwen.decode([id]).trim() === "";
+
+  it.each(cases)(
+    "with the template of %s, trains on the same tokens of %s but white space",
+    (template, name, ids, mask) => {
+      const row = rows[name] ?? {};
+      const columns = "messages" in row ? { messages: "messages" } : { prompt: "prompt", response: "completion" };
+      const mapping = compileMapping(
+        mappingSchema.parse({ ...columns, ...("tools" in row ? { tools: "tools" } : {}) }),
+      );
+      const [example] = (mapping.map(row) as Mapped).examples;
+      const written = { chat: makeChatTemplate(templates[template] ?? "") };
+      const { encoded } = encoderOf({ tokenizer: qwen, template: written, sequenceLength: 2000 })(example as Example);
+      expect([...(encoded?.ids ?? [])]).toEqual(ids);
+      // TRL also learns line breaks around a turn, which nothing generates: the prompt has them.
+      const differing = ids.filter((_, i) => encoded?.loss[i] !== Number(mask[i]));
+      expect(differing.filter((id) => !isSpace(id))).toEqual([]);
+      expect(ids.filter((id, i) => encoded?.loss[i] === 1 && !isSpace(id)).length).toBeGreaterThan(3);
+    },
+  );
 });
 
 describe("length", () => {
