@@ -249,6 +249,11 @@ describe("content", () => {
     for (const empty of ["", " \n", null]) {
       const messages = [user("a"), assistant(empty), user("b"), assistant("c")];
       expect(shown({ messages })).toBe("<user>a;<assistant>;<user>b;<assistant>[c;]");
+      // A parquet file of ShareGPT's, in which null is no field.
+      const said = [{ from: "human", value: "a" }, { from: "gpt" }, { from: "human", value: "b" }];
+      expect(shown({ messages: [...said, { from: "gpt", value: "c" }] })).toBe(
+        "<user>a;<assistant>;<user>b;<assistant>[c;]",
+      );
       expect(shown({ messages: messages.slice(0, 2) })).toBe("empty");
     }
     expect(
@@ -323,6 +328,7 @@ describe("columns", () => {
       { query: "a", response: "b" },
       { prompt: [user("a")], completion: [assistant("b")] },
       { text: "other", prompt: "a", response: "b" },
+      { question: "a", answer: "b", tools: "hammer, saw" },
     ]) {
       expect((await read([row])).texts, JSON.stringify(row)).toEqual(expected);
     }

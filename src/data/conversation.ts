@@ -62,8 +62,9 @@ export function messagesIn(value: unknown, at: string, layout: MessageLayout): M
   for (const [i, item] of list.entries()) {
     for (const message of readItem(item, `${at}[${i}]`, messages.length, layout)) {
       const last = messages.at(-1);
-      // Calls in messages of their own, one after another, are made at once.
-      if (last?.tool_calls && isCallsAlone(item, layout) && isCallsAlone(list[i - 1], layout)) {
+      const isMore = message.tool_calls && message.content === "" && message.leftOut === last?.leftOut;
+      // Calls one after another are made at once.
+      if (isMore && last?.tool_calls) {
         messages.splice(-1, 1, { ...last, tool_calls: [...last.tool_calls, ...(message.tool_calls ?? [])] });
       } else messages.push(message);
     }
@@ -98,42 +99,29 @@ function readItem(item: unknown, at: string, index: number, layout: MessageLayou
 
 type Item = Readonly<Record<string, unknown>>;
 
-/** The names of the fields of a message. */
-function fieldsOf(item: Item, { role, content }: MessageLayout) {
-  const isShareGpt = "from" in item && "value" in item && !("role" in item);
-  return { role: role ?? (isShareGpt ? "from" : "role"), content: content ?? (isShareGpt ? "value" : "content") };
-}
-
-function roleOf(name: string, { roles = {} }: MessageLayout) {
-  return own(roles, name) ?? ROLES.find((one) => KNOWN_ROLES[one].includes(name.toLowerCase()));
-}
-
-function isCallsAlone(item: unknown, layout: MessageLayout): boolean {
-  const name = isObject(item) ? valueAt(item, fieldsOf(item, layout).role) : undefined;
-  return typeof name === "string" && roleOf(name, layout) === "function_call";
-}
-
-function readMessage(item: Item, at: string, layout: MessageLayout): Message {
-  const fields = fieldsOf(item, layout);
-  const lacks = (field: string) =>
-    new RowProblem(
-      `${at} has no ${field}; it has ${Object.keys(item).join(", ")}. Name the fields (role: NAME, content: NAME)`,
-    );
-  const name = valueAt(item, fields.role);
-  if (typeof name !== "string") throw lacks(fields.role);
-  const known = roleOf(name, layout);
+function readMessage(item: Item, at: string, { role, content, roles = {}, clean }: MessageLayout): Message {
+  const isShareGpt = "from" in item && !("role" in item);
+  const roleField = role ?? (isShareGpt ? "from" : "role");
+  const contentField = content ?? (isShareGpt && !("content" in item) ? "value" : "content");
+  const lacks = (field: string) => {
+    const names = Object.keys(item).join(", ");
+    return new RowProblem(`${at} has no ${field}; it has ${names}. Name the fields (role: NAME, content: NAME)`);
+  };
+  const name = valueAt(item, roleField);
+  if (typeof name !== "string") throw lacks(roleField);
+  const known = own(roles, name) ?? ROLES.find((one) => KNOWN_ROLES[one].includes(name.toLowerCase()));
   if (known === undefined) {
     throw new RowProblem(`${at} has the unknown role ${JSON.stringify(name)}; map it (roles: {${name}: user})`);
   }
-  const role = known === "function_call" ? "assistant" : known;
-  const given = valueAt(item, fields.content);
+  const given = valueAt(item, contentField);
   const said = readReply(item, at, known, given);
-  const content = known === "function_call" ? "" : layout.clean(textOf(given, `${at}.${fields.content}`));
-  const isSilent = content.trim() === "" && Object.keys(said).length === 0;
+  const text = known === "function_call" ? "" : clean(textOf(given, `${at}.${contentField}`));
+  const isSilent = text.trim() === "" && Object.keys(said).length === 0;
   const texts = Object.values(item).filter((value) => typeof value === "string");
-  if (given === undefined && isSilent && texts.length > 1) throw lacks(fields.content);
-  const leftOut = markOf(item, at, role) ?? (role === "assistant" && isSilent ? EMPTY : undefined);
-  return { role, content, ...said, ...(leftOut === undefined ? {} : { leftOut }) };
+  if (given === undefined && isSilent && texts.length > 1) throw lacks(contentField);
+  const as = known === "function_call" ? "assistant" : known;
+  const leftOut = markOf(item, at, as) ?? (as === "assistant" && isSilent ? EMPTY : undefined);
+  return { role: as, content: text, ...said, ...(leftOut === undefined ? {} : { leftOut }) };
 }
 
 const REASONING = ["reasoning_content", "thinking", "reasoning"] as const;

@@ -62,7 +62,9 @@ export function mappingOf(declared: MappingDeclaration | undefined, batch: RowBa
   if (declared) return declared;
   const columns = columnsOf(batch);
   const filled = new Set([...columns].filter((column) => batch.rows.some((row) => isFilled(row[column]))));
-  const found = mappingBy(filled, columns) ?? mappingBy(columns, columns);
+  const hasTools = batch.rows.every((row) => !isFilled(row[TOOLS]) || isToolList(row[TOOLS]));
+  const present = new Set([...columns].filter((column) => column !== TOOLS || hasTools));
+  const found = mappingBy(filled, present) ?? mappingBy(columns, present);
   if (found) return mappingSchema.parse(found);
   const conversation = [...filled].find((column) => batch.rows.some((row) => isConversation(row[column])));
   const advice =
@@ -77,6 +79,11 @@ export function mappingOf(declared: MappingDeclaration | undefined, batch: RowBa
 
 function isConversation(value: unknown): boolean {
   return Array.isArray(value) && isObject(value[0]) && ("role" in value[0] || "from" in value[0]);
+}
+
+/** Other columns may have this name. */
+function isToolList(value: unknown): boolean {
+  return typeof value === "string" ? value.trimStart().startsWith("[") : Array.isArray(value) && isObject(value[0]);
 }
 
 /** @param present columns that may be filled further on in the file */

@@ -4,7 +4,7 @@ import type { ToolCall } from "../engine/index.js";
 import { RowProblem } from "./example.js";
 
 /** The value of a JSON text; other values as they are. */
-export function parsed(value: unknown, at: string): unknown {
+function parsed(value: unknown, at: string): unknown {
   if (typeof value !== "string") return value;
   try {
     return JSON.parse(value.trim() || "null");
@@ -19,9 +19,13 @@ export function toolsIn(value: unknown, at: string): readonly unknown[] | undefi
     const called = functionIn(tool, `${at}[${i}]`);
     // Parquet has one type for all parameters, so sets keep them as JSON texts.
     const parameters = parsed(called.parameters, `${at}[${i}].parameters`);
-    return { ...tool, type: "function", function: parameters ? { ...called, parameters } : called };
+    return {
+      ...(tool === called ? {} : tool),
+      type: "function",
+      function: { ...called, ...(parameters ? { parameters } : {}) },
+    };
   });
-  return tools.length > 0 ? tools.map(({ type, function: called }) => ({ type, function: called })) : undefined;
+  return tools.length > 0 ? tools : undefined;
 }
 
 /** The calls in a value: a list of them, or one. */
@@ -30,8 +34,11 @@ export function callsIn(value: unknown, at: string): ToolCall[] {
     const { name, arguments: given } = functionIn(call, `${at}[${i}]`);
     const values = parsed(given, `${at}[${i}].arguments`) ?? {};
     if (!isObject(values)) throw new RowProblem(`${at}[${i}].arguments is not an object`);
-    const id = typeof call.id === "string" ? { id: call.id } : {};
-    return { type: "function", ...id, function: { name, arguments: typeof given === "string" ? given : values } };
+    return {
+      type: "function",
+      ...(typeof call.id === "string" ? { id: call.id } : {}),
+      function: { name, arguments: values },
+    };
   });
 }
 
@@ -44,7 +51,6 @@ function listIn(value: unknown, at: string): Readonly<Record<string, unknown>>[]
 
 function functionIn(item: Readonly<Record<string, unknown>>, at: string) {
   const called = isObject(item.function) ? item.function : item;
-  if (typeof called.name === "string")
-    return { ...called, name: called.name } as Record<string, unknown> & { name: string };
-  throw new RowProblem(`${at} has no name of a function; it has ${Object.keys(called).join(", ")}`);
+  if (typeof called.name === "string") return called as typeof called & { readonly name: string };
+  throw new RowProblem(`${at} has no name of a function; it has ${Object.keys(called).join(", ") || "no fields"}`);
 }

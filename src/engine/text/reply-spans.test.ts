@@ -54,6 +54,9 @@ describe("spans of replies", () => {
     expect(() => renderWithSpans(template("thoughts"), thoughts)).toThrow(
       /renders the first 2 messages differently when more follow/,
     );
+    // Of replies that are not learned, it does not matter.
+    const last = renderWithSpans(template("thoughts"), thoughts, { isReply: (message) => message === thoughts[3] });
+    expect(found(last)).toEqual([expect.stringMatching(/^<think>so<\/think>\nd/)]);
   });
 
   it("need a template that leaves replies as they are", () => {

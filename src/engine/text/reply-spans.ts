@@ -47,7 +47,8 @@ export function renderWithSpans<M extends CallingMessage>(
     if (!text.startsWith(whole)) {
       throw new TemplateError(
         `the chat template renders the first ${index + 1} messages differently when more follow, so the model would ` +
-          "be trained on other text than it is prompted with; use another template, or train on all tokens (loss_on: all)",
+          "be trained on other text than it is prompted with; use another template, mark the reply as not learned " +
+          "(weight: 0), or train on all tokens (loss_on: all)",
       );
     }
     const start = endOfPrompt(template, messages.slice(0, index), { whole, fixed });
@@ -80,15 +81,15 @@ function commonLength(a: string, b: string): number {
 
 /** @throws TemplateError if a reply lacks a part of the message */
 function requireAll(message: CallingMessage, reply: string): void {
-  const { content, reasoning_content: reasoning, tool_calls: calls = [] } = message;
+  const { content, reasoning_content: reasoning = "", tool_calls: calls = [] } = message;
   const parts: [what: string, text: string][] = [
     ["the reply", content],
-    ["the reasoning", reasoning ?? ""],
-    ...calls.flatMap(({ function: called }): [string, string][] => {
-      const names = isObject(called.arguments) ? Object.keys(called.arguments) : [];
-      return [called.name, ...names].map((name) => [`the call of ${called.name} with`, name]);
-    }),
+    ["the reasoning", reasoning],
   ];
+  for (const { function: called } of calls) {
+    const names = isObject(called.arguments) ? Object.keys(called.arguments) : [];
+    for (const name of [called.name, ...names]) parts.push([`the call of ${called.name} with`, name]);
+  }
   const missing = parts.find(([, text]) => !reply.includes(text.trim()));
   if (!missing) return;
   const [what, text] = missing;
@@ -107,28 +108,26 @@ function requireTools(
   fixed: RenderOptions,
 ): void {
   const { tools, ...variables } = fixed.variables ?? {};
-  const parts: [what: string, isThere: boolean, messages: readonly CallingMessage[], options: RenderOptions][] = [
-    ["the tools", Array.isArray(tools) && tools.length > 0, messages, { ...fixed, variables }],
-    [
+  const mustDiffer = (what: string, without: readonly CallingMessage[], options = fixed) => {
+    if (isText(text, () => template.render(without, options)))
+      throw new TemplateError(`the chat template does not render ${what}; use a template that does, or leave them out`);
+  };
+  if (tools) mustDiffer("the tools", messages, { ...fixed, variables });
+  if (messages.some(({ tool_calls: calls }) => calls)) {
+    mustDiffer(
       "calls of tools",
-      messages.some(({ tool_calls: calls }) => calls),
       messages.map(({ tool_calls: _, ...message }) => message),
-      fixed,
-    ],
-    [
+    );
+  }
+  if (messages.some(({ role }) => role === "tool")) {
+    mustDiffer(
       "answers of tools",
-      messages.some(({ role }) => role === "tool"),
       messages.map((message) => (message.role === "tool" ? { ...message, content: `${message.content}?` } : message)),
-      fixed,
-    ],
-  ];
-  for (const [what, isThere, without, options] of parts) {
-    if (!isThere || !isSame(text, () => template.render(without, options))) continue;
-    throw new TemplateError(`the chat template does not render ${what}; use a template that does`);
+    );
   }
 }
 
-function isSame(text: string, render: () => string): boolean {
+function isText(text: string, render: () => string): boolean {
   try {
     return render() === text;
   } catch {

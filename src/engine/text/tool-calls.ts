@@ -1,6 +1,6 @@
 // Tool calls in a conversation, in the form that a chat template reads.
-import { isObject } from "../../core/index.js";
 import { type ChatMessage, TemplateError } from "./chat-template.js";
+import { parseTemplate, Refusal } from "./jinja/render.js";
 
 /** A call of a function. Chat templates read it from `tool_calls` of a message of the assistant. */
 export interface ToolCall {
@@ -17,51 +17,28 @@ export interface CallingMessage extends ChatMessage {
 }
 
 /**
- * Renders messages with the arguments of their calls as objects, which transformers' documentation asks for. Some
- * templates, such as DeepSeek V3's, fail on objects and need JSON text.
+ * Renders messages whose calls have their arguments as objects, which transformers' documentation asks for. Where a
+ * template fails on objects, as DeepSeek V3's, it gets their JSON text.
  */
 export function withArguments<T, M extends CallingMessage>(
   messages: readonly M[],
   render: (messages: readonly M[]) => T,
 ): T {
-  if (!messages.some((message) => message.tool_calls)) return render(messages);
   try {
-    return render(messages.map((message) => mapArguments(message, parsed)));
+    return render(messages);
   } catch (error) {
-    if (!(error instanceof TemplateError)) throw error;
-    try {
-      return render(messages.map((message) => mapArguments(message, written)));
-    } catch {
-      throw error;
-    }
+    const hasFailed = error instanceof TemplateError && error.cause !== undefined && !(error.cause instanceof Refusal);
+    if (!hasFailed || !messages.some((message) => message.tool_calls)) throw error;
+    return render(messages.map(withTexts));
   }
 }
 
-function mapArguments<M extends CallingMessage>(message: M, change: (given: unknown) => unknown): M {
+function withTexts<M extends CallingMessage>(message: M): M {
   if (!message.tool_calls) return message;
-  const calls = message.tool_calls.map((call) => ({
+  const json = parseTemplate("{{ value | tojson }}");
+  const calls = message.tool_calls.map(({ function: { name, arguments: value }, ...call }) => ({
     ...call,
-    function: { ...call.function, arguments: change(call.function.arguments) },
+    function: { name, arguments: typeof value === "string" ? value : json.render({ value }, new Date()) },
   }));
   return { ...message, tool_calls: calls };
-}
-
-function parsed(given: unknown): unknown {
-  if (typeof given !== "string") return given ?? {};
-  try {
-    const value: unknown = JSON.parse(given || "{}");
-    return isObject(value) ? value : given;
-  } catch {
-    return given;
-  }
-}
-
-/** JSON with spaces as Python writes it, which models have learned. Line breaks occur between values alone. */
-function written(given: unknown): unknown {
-  if (typeof given === "string") return given;
-  const lines = JSON.stringify(given ?? {}, null, 1);
-  return lines
-    .replace(/([[{])\n */g, "$1")
-    .replace(/\n *(?=[\]}])/g, "")
-    .replace(/\n */g, " ");
 }
