@@ -49,6 +49,14 @@ const MAX_BAD_EXAMPLES = 5;
 /** Texts that Python and R write for a missing value. */
 const MISSING: ReadonlySet<unknown> = new Set(["NA", "N/A", "<NA>", "null", "NULL", "None", "nan", "NaN"]);
 
+/** A set as it is read. */
+interface Reading extends CollectContext {
+  readonly counts: GrowingCounts;
+  readonly filters: Filters;
+  readonly sample: Sample<Kept>;
+  readonly isHashed: boolean;
+}
+
 /**
  * Reads a set.
  * @throws DataError for a missing column, a bad row unless these are skipped, or a file that cannot be read
@@ -59,27 +67,30 @@ export async function collectSet(
   context: CollectContext,
 ): Promise<CollectedSet> {
   const { onBadRow, signal } = context;
-  const { limit = Number.POSITIVE_INFINITY } = plan;
+  const { cap, limit = Number.POSITIVE_INFINITY } = plan;
   const counts = new GrowingCounts(plan.name, files);
+  const sample = new Sample<Kept>(cap ?? Number.POSITIVE_INFINITY);
+  const isHashed = context.seen !== undefined || cap !== undefined;
+  const reading: Reading = { ...context, counts, filters: compileFilters(plan.filter), sample, isHashed };
   const onBad = (row: BadRow) => {
     counts.rows++;
-    skip(counts, "badRows", row, onBadRow);
+    skip(reading, "badRows", row);
   };
-  let collector: Collector | undefined;
+  let encoder: Encoder | undefined;
   for await (const { batch, map, mapping } of mappedRows(plan, files, { onBadRow, onBad, signal })) {
-    if (!collector) {
-      const { encoder, template } = context.encoderFor(map);
-      Object.assign(counts, { fields: describeMapping(map), template });
-      collector = new Collector(plan, counts, context, mapping, encoder);
+    if (!encoder) {
+      const chosen = context.encoderFor(map);
+      encoder = chosen.encoder;
+      Object.assign(counts, { fields: describeMapping(map), template: chosen.template });
     }
     for (const [i, row] of batch.rows.entries()) {
       if (counts.rows >= limit) break;
       counts.rows++;
-      collector.addRow(row, { file: batch.file, line: batch.lines[i] ?? 0 });
+      addRow(reading, row, { mapping, encoder, place: { file: batch.file, line: batch.lines[i] ?? 0 } });
     }
     if (counts.rows >= limit) break;
   }
-  const kept = collector?.kept() ?? [];
+  const kept = sample.values();
   counts.kept = kept.length;
   for (const { encoded, lossTokens, cutTokens } of kept) {
     counts.tokens += encoded.ids.length;
@@ -90,126 +101,79 @@ export async function collectSet(
   return { counts, kept };
 }
 
-function skip(counts: GrowingCounts, count: "badRows" | "refused", row: BadRow, onBadRow: "fail" | "skip"): void {
+function skip({ counts, onBadRow }: Reading, count: "badRows" | "refused", row: BadRow): void {
   if (onBadRow === "fail") throw badRowError(row);
   counts[count]++;
   if (counts.badExamples.length < MAX_BAD_EXAMPLES) counts.badExamples.push(row);
 }
 
-/** Examples of the rows so far. Expensive steps come last, so that a small sample of a large set is drawn fast. */
-class Collector {
-  readonly #counts: GrowingCounts;
-  readonly #context: CollectContext;
-  readonly #mapping: Mapping;
-  readonly #columns: readonly string[];
-  readonly #encoder: Encoder;
-  readonly #filters: Filters;
-  readonly #sample: Sample<Kept>;
-  readonly #isHashed: boolean;
-
-  constructor(plan: SetPlan, counts: GrowingCounts, context: CollectContext, mapping: Mapping, encoder: Encoder) {
-    this.#counts = counts;
-    this.#context = context;
-    this.#mapping = mapping;
-    this.#columns = mapping.columns.flat();
-    this.#encoder = encoder;
-    this.#filters = compileFilters(plan.filter);
-    this.#sample = new Sample<Kept>(plan.cap ?? Number.POSITIVE_INFINITY);
-    this.#isHashed = context.seen !== undefined || plan.cap !== undefined;
+function addRow(
+  reading: Reading,
+  row: Row,
+  { mapping, encoder, place }: { readonly mapping: Mapping; readonly encoder: Encoder; readonly place: Place },
+): void {
+  const { counts, filters } = reading;
+  const filter = filters.ofRows.find(({ passes }) => !passes(row));
+  const result = filter ? undefined : mapping.map(row);
+  if (filter) countUnder(counts.filteredRows, filter.name);
+  if (result === "empty") counts.emptyRows++;
+  if (result === undefined || result === "empty") return;
+  if ("problem" in result) {
+    skip(reading, "badRows", { ...place, reason: result.problem });
+    return;
   }
-
-  /** In the order in which they were added. */
-  kept(): readonly Kept[] {
-    return this.#sample.values();
+  counts.mapped++;
+  for (const column of mapping.columns.flat()) {
+    const value = valueAt(row, column);
+    if (MISSING.has(value)) countAt(counts.missing, `${column}: ${value}`, place);
   }
-
-  addRow(row: Row, place: Place): void {
-    const counts = this.#counts;
-    const filter = this.#filters.ofRows.find(({ passes }) => !passes(row));
-    if (filter) {
-      countUnder(counts.filteredRows, filter.name);
-      return;
-    }
-    const result = this.#mapping.map(row);
-    if (result === "empty") {
-      counts.emptyRows++;
-      return;
-    }
-    if ("problem" in result) {
-      skip(counts, "badRows", { ...place, reason: result.problem }, this.#context.onBadRow);
-      return;
-    }
-    counts.mapped++;
-    for (const column of this.#columns) {
-      const value = valueAt(row, column);
-      if (MISSING.has(value)) countAt(counts.missing, `${column}: ${value}`, place);
-    }
-    for (const example of result.examples) {
-      counts.examples++;
-      for (const { leftOut } of example.messages) if (leftOut !== undefined) countAt(counts.leftOut, leftOut, place);
-      this.#addExample(example, result.key, place);
-    }
+  for (const example of result.examples) {
+    counts.examples++;
+    for (const { leftOut } of example.messages) if (leftOut !== undefined) countAt(counts.leftOut, leftOut, place);
+    const found = encodeExample(reading, example, encoder, place);
+    if (!found) continue;
+    const split = fractionOf(sha256(result.key));
+    if (reading.sample.add(found.key, { ...found.kept, split })) counts.notSampled++;
   }
+}
 
-  #addExample(example: Example, rowKey: string, place: Place): void {
-    const counts = this.#counts;
-    const filter = this.#filters.ofExamples.find(({ passes }) => !passes(example));
-    if (filter) {
-      countUnder(counts.filtered, filter.name);
-      return;
-    }
-    const digest = this.#isHashed ? sha256(`${this.#context.seed}\0${keyOf(example.messages)}`) : undefined;
-    const key = digest === undefined ? 0 : fractionOf(digest);
-    // Equal examples have equal keys, so the sample has the first or none of them.
-    if (!this.#sample.accepts(key)) {
-      counts.notSampled++;
-      return;
-    }
-    if (digest && this.#isSeen(digest)) {
-      counts.duplicates++;
-      return;
-    }
-    const result = this.#encode(example, place);
-    if (!result?.encoded) return;
-    const { encoded, length } = result;
-    const content = createHash("sha256").update(new Uint8Array(encoded.ids.buffer)).update(encoded.loss);
-    const kept = {
-      encoded,
-      lossTokens: encoded.loss.reduce((sum, learned) => sum + learned, 0),
-      split: fractionOf(sha256(rowKey)),
-      cutTokens: length - encoded.ids.length,
-      digest: content.digest("base64"),
-    };
-    if (this.#sample.add(key, kept)) counts.notSampled++;
+/**
+ * Expensive steps come last, so that a small sample of a large set is drawn fast.
+ * @returns undefined if the example is counted as left out
+ */
+function encodeExample(reading: Reading, example: Example, encode: Encoder, place: Place) {
+  const { counts, filters, seen } = reading;
+  const filter = filters.ofExamples.find(({ passes }) => !passes(example));
+  if (filter) return countUnder(counts.filtered, filter.name);
+  const digest = reading.isHashed ? sha256(`${reading.seed}\0${keyOf(example.messages)}`) : undefined;
+  const key = digest === undefined ? 0 : fractionOf(digest);
+  // Equal examples have equal keys, so the sample has the first or none of them.
+  if (!reading.sample.accepts(key)) {
+    counts.notSampled++;
+    return undefined;
   }
-
-  #isSeen(digest: Buffer): boolean {
-    const { seen } = this.#context;
-    return seen !== undefined && seen.size === seen.add(digest.toString("latin1", 8, 16)).size;
+  if (digest && seen && seen.size === seen.add(digest.toString("latin1", 8, 16)).size) {
+    counts.duplicates++;
+    return undefined;
   }
-
-  /** @returns undefined if the example is counted as left out */
-  #encode(example: Example, place: Place): EncodingResult | undefined {
-    const counts = this.#counts;
-    let result: EncodingResult;
-    try {
-      result = this.#encoder(example);
-    } catch (error) {
-      // Chat templates refuse some conversations, and tokenizers some texts.
-      if (!(error instanceof LayergraftError)) throw error;
-      skip(counts, "refused", { ...place, reason: error.message }, this.#context.onBadRow);
-      return undefined;
-    }
-    const { length, fate } = result;
-    const filter = this.#filters.ofTokens.find(({ passes }) => !passes(length));
-    if (filter) {
-      countUnder(counts.filtered, filter.name);
-      return undefined;
-    }
-    if (fate === "too long") counts.tooLong++;
-    if (fate === "nothing to learn") counts.nothingToLearn++;
-    return result;
+  let result: EncodingResult;
+  try {
+    result = encode(example);
+  } catch (error) {
+    // Chat templates refuse some conversations, and tokenizers some texts.
+    if (!(error instanceof LayergraftError)) throw error;
+    return skip(reading, "refused", { ...place, reason: error.message });
   }
+  const { encoded, length, fate } = result;
+  const ofTokens = filters.ofTokens.find(({ passes }) => !passes(length));
+  if (ofTokens) return countUnder(counts.filtered, ofTokens.name);
+  if (fate === "too long") counts.tooLong++;
+  if (fate === "nothing to learn") counts.nothingToLearn++;
+  if (!encoded) return undefined;
+  const content = createHash("sha256").update(new Uint8Array(encoded.ids.buffer)).update(encoded.loss);
+  const lossTokens = encoded.loss.reduce((sum, learned) => sum + learned, 0);
+  const kept = { encoded, lossTokens, cutTokens: length - encoded.ids.length, digest: content.digest("base64") };
+  return { key, kept };
 }
 
 function sha256(text: string): Buffer {

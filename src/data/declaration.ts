@@ -95,6 +95,7 @@ export const mixtureFields = z.strictObject({
 const { sets: _, ...mixtureOptions } = mixtureFields.shape;
 
 const listOfSets = z.array(setSchema).min(1);
+const [optionsOfMixture, fieldsOfSet] = [z.object(mixtureOptions), z.object(setFields.shape)];
 const setWithOptions = z.strictObject({ ...setFields.shape, ...mixtureOptions }).superRefine(checkSet);
 
 /** The field `data` of a run: a mapping with `sets`, a list of sets, or a set with options of the mapping beside its own. */
@@ -114,9 +115,8 @@ const anyData = z.unknown().transform((value, context): z.output<typeof mixtureF
     return inWords(mixtureFields, written) ?? z.NEVER;
   }
   const set = inWords(setWithOptions, written);
-  if (!set) return z.NEVER;
-  const { repeat, deduplicate, on_bad_row, template, too_long, bos, eos, ...alone } = set;
-  return { repeat, deduplicate, on_bad_row, template, too_long, bos, eos, sets: [alone] };
+  // Each takes its own fields.
+  return set ? { ...optionsOfMixture.parse(set), sets: [fieldsOfSet.parse(set)] } : z.NEVER;
 });
 
 export const dataSchema = writtenAs(anyData, () => ({

@@ -179,8 +179,8 @@ describe("TRL's SFTTrainer", () => {
 });
 
 describe("length", () => {
-  const encode = (sequenceLength: number, tooLong?: "cut" | "drop") =>
-    encoderOf({ tokenizer, sequenceLength, tooLong })(say("abc", "de"));
+  const encode = (sequenceLength: number, too_long: "cut" | "drop" = "cut") =>
+    encoderOf({ tokenizer, sequenceLength, too_long })(say("abc", "de"));
 
   it("is cut at the end, or the example dropped", () => {
     // <bos> a b c \n\n d e <eos>

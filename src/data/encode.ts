@@ -20,7 +20,9 @@ export const encodingFields = {
   eos: z.boolean().optional().describe("end responses with EOS; default: yes, and not with chat"),
 };
 
-export interface EncodingOptions {
+type EncodingFields = z.output<z.ZodObject<typeof encodingFields>>;
+
+export interface EncodingOptions extends Partial<Omit<EncodingFields, "template">> {
   readonly tokenizer: Tokenizer;
   /** Default `"plain"`. */
   readonly template?: PromptTemplate | undefined;
@@ -28,12 +30,6 @@ export interface EncodingOptions {
   readonly sequenceLength: number;
   /** Which tokens are learned. Default: those of responses, with the tokens that end them. */
   readonly loss?: LossOn | undefined;
-  /** Default `"cut"`: the end is cut off. */
-  readonly tooLong?: "cut" | "drop" | undefined;
-  /** Begin examples with BOS, once. Default: if the tokenizer has one, and not with a chat template. */
-  readonly bos?: boolean | undefined;
-  /** End responses with EOS, once. Default: yes, and not with a chat template. */
-  readonly eos?: boolean | undefined;
 }
 
 /** An example as the model sees it. */
@@ -57,17 +53,17 @@ export interface EncodingResult {
  * @throws RecipeError if the tokenizer lacks BOS or EOS, or the template is not valid
  */
 export function encoderOf(options: EncodingOptions): (example: Example) => EncodingResult {
-  const { tokenizer, template = "plain", sequenceLength, loss: lossOn = "responses", tooLong = "cut" } = options;
-  const { write, hasOwnMarks } = compileTemplate(template, lossOn);
+  const { tokenizer, template = "plain", sequenceLength, loss, too_long: tooLong = "cut" } = options;
+  const { write, hasOwnMarks } = compileTemplate(template, loss);
   const hasBos = options.bos ?? (!hasOwnMarks && tokenizer.bos !== undefined);
   const bos = hasBos ? required(tokenizer.bos, "bos", "begins a text") : undefined;
   const hasEos = options.eos ?? !hasOwnMarks;
   const eos = hasEos ? required(tokenizer.eos, "eos", "ends a text, so the model cannot learn to stop") : undefined;
   return (example) => {
     const ids: number[] = [];
-    const loss: number[] = [];
-    const push = (id: number, learned: boolean) => {
-      loss.push(ids.length > 0 && learned ? 1 : 0);
+    const learned: number[] = [];
+    const push = (id: number, isLearned: boolean) => {
+      learned.push(ids.length > 0 && isLearned ? 1 : 0);
       ids.push(id);
     };
     if (bos !== undefined) push(bos, false);
@@ -80,7 +76,7 @@ export function encoderOf(options: EncodingOptions): (example: Example) => Encod
     const { length } = ids;
     const isCut = length > sequenceLength;
     if (isCut && tooLong === "drop") return { encoded: undefined, length, fate: "too long" };
-    const mask = Uint8Array.from(loss.slice(0, sequenceLength));
+    const mask = Uint8Array.from(learned.slice(0, sequenceLength));
     if (!mask.includes(1)) return { encoded: undefined, length, fate: "nothing to learn" };
     const encoded = { ids: Int32Array.from(ids.slice(0, sequenceLength)), loss: mask };
     return { encoded, length, fate: isCut ? "cut" : "whole" };

@@ -53,10 +53,9 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
   const { tokenizer, sequenceLength, loss, seed = 0, signal } = options;
   const declaration = checkData(options.data);
   const plans = declaration.sets.map(planSet);
-  const { too_long: tooLong, bos, eos } = declaration;
   const encoderFor = (map?: MappingDeclaration) => {
     const template = templateOf(declaration.template, options.chatTemplate, map);
-    const encoder = encoderOf({ tokenizer, template, sequenceLength, loss, tooLong, bos, eos });
+    const encoder = encoderOf({ ...declaration, tokenizer, template, sequenceLength, loss });
     if (template === "plain") return { encoder, template };
     return { encoder, template: "chat" in template ? "the model's chat template" : JSON.stringify(template.turn) };
   };
