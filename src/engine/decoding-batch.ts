@@ -15,6 +15,14 @@ import {
   topLogprobs,
 } from "./sampling.js";
 
+/** What an answer may be, made and read by one backend. */
+export interface AnswerGrammar {
+  /** Its state at the beginning of an answer. */
+  readonly begin: () => unknown;
+  /** A text after every answer, which is not part of it. */
+  readonly end: string;
+}
+
 /** One answer to a prompt of at least one token. */
 export interface BatchRequest extends SamplingOptions {
   /** Requests with the same array, by identity, that wait together have it read once. */
@@ -22,6 +30,10 @@ export interface BatchRequest extends SamplingOptions {
   readonly maxNewTokens: number;
   /** Tokens that end the answer and are not part of it. */
   readonly stopIds: ReadonlySet<number>;
+  /** Least new tokens: before, tokens of `stopIds` are not drawn. Default: 0. */
+  readonly minNewTokens?: number | undefined;
+  /** Limits the answer, in a backend that can; such an answer has no log-probabilities and may end at any token. */
+  readonly grammar?: AnswerGrammar | undefined;
   /** Source of the samples. */
   readonly random: Pick<Random, "float">;
   /** Number of most likely tokens whose log-probabilities come with each token; default no log-probabilities. */
@@ -283,11 +295,14 @@ export class DecodingBatch {
     if (row < this.#rows.length) this.#rows[row] = last;
   }
 
-  #draw({ request }: Row, { logits, best }: PassResult, at: number): Drawn {
+  #draw({ request, ids }: Row, { logits, best }: PassResult, at: number): Drawn {
     const width = this.#decoder.spec.vocabularySize;
     const row = logits?.subarray(at * width, (at + 1) * width);
+    const short = isShort(request, ids.length);
     const id =
-      row === undefined || (isGreedy(request) && best) ? best?.[at] : sampleToken(row, request, request.random);
+      row === undefined || (isGreedy(request) && best && !short)
+        ? best?.[at]
+        : sampleToken(short ? withoutStops(row, request) : row, request, request.random);
     if (request.top === undefined || id === undefined || !row) return { id };
     const top = topLogprobs(row, Math.max(1, request.top));
     const { id: likeliest, logprob: most } = top[0] as { id: number; logprob: number };
@@ -328,9 +343,21 @@ export class DecodingBatch {
   }
 }
 
+/** Whether an answer of so many tokens may not end yet. */
+export function isShort({ minNewTokens = 0 }: BatchRequest, count: number): boolean {
+  return count < minNewTokens;
+}
+
+/** The logits with those of the tokens that end an answer at minus infinity. */
+export function withoutStops(logits: Float32Array, { stopIds }: BatchRequest): Float32Array {
+  const rest = logits.slice();
+  for (const id of stopIds) if (id < rest.length) rest[id] = Number.NEGATIVE_INFINITY;
+  return rest;
+}
+
 /** @throws LayergraftError if an option is out of its range */
-export function checkRequest({ maxNewTokens, temperature, topK, topP, top }: BatchRequest): void {
-  requireWhole({ maxNewTokens, top }, 0);
+export function checkRequest({ maxNewTokens, minNewTokens, temperature, topK, topP, top }: BatchRequest): void {
+  requireWhole({ maxNewTokens, minNewTokens, top }, 0);
   requireWhole({ topK }, 1);
   requireNumber({ temperature }, Number.POSITIVE_INFINITY);
   requireNumber({ topP }, 1);
@@ -362,7 +389,9 @@ function isGreedy({ temperature = 0 }: BatchRequest): boolean {
 }
 
 function outputsFor(rows: readonly Row[]): Output[] {
-  const needsLogits = rows.some(({ request }) => !isGreedy(request) || request.top !== undefined);
+  const needsLogits = rows.some(
+    ({ request, ids }) => !isGreedy(request) || request.top !== undefined || isShort(request, ids.length),
+  );
   const needsBest = rows.some(({ request }) => isGreedy(request));
   return [...(needsBest ? (["best"] as const) : []), ...(needsLogits ? (["logits"] as const) : [])];
 }

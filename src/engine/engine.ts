@@ -3,7 +3,7 @@
 import { type CallOptions, LayergraftError, usageError, VERSION } from "../core/index.js";
 import type { SourceOptions } from "../weights/index.js";
 import { BlendCache } from "./blends.js";
-import { DecodingBatch, type Finish } from "./decoding-batch.js";
+import { type AnswerGrammar, DecodingBatch, type Finish } from "./decoding-batch.js";
 import { generateTokens } from "./generate.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
 import { type EngineSource, openModelSource } from "./model-source.js";
@@ -11,7 +11,14 @@ import { loadRuntime } from "./runtime/index.js";
 import type { SamplingOptions, TokenScores } from "./sampling.js";
 import { type ScoreOptions, scoreTexts } from "./score.js";
 import { modelTextOf } from "./source-text.js";
-import { type ChatMessage, type ChatTemplate, promptEncoder, StoppedText, type Tokenizer } from "./text/index.js";
+import {
+  type ChatMessage,
+  type ChatTemplate,
+  promptEncoder,
+  type RenderOptions,
+  StoppedText,
+  type Tokenizer,
+} from "./text/index.js";
 import type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
 
 export interface OpenEngineOptions extends LoadOptions, SourceOptions {}
@@ -135,22 +142,36 @@ export class Engine {
   }
 
   /**
+   * The model's chat template.
+   * @throws LayergraftError code `usage` if it has none
+   */
+  async requireTemplate(): Promise<ChatTemplate> {
+    const template = await this.chatTemplate();
+    if (template) return template;
+    throw usageError(
+      `${this.name} has no chat template. Add a chat_template.jinja to its folder, or prompt it with text`,
+      { option: "chat" },
+    );
+  }
+
+  /**
    * The tokens of a prompt: of a text with the marks that the tokenizer puts before one (BOS), of a conversation as the
    * model's chat template writes it, open for the model's reply.
-   * @param options `bos`: whether a text gets these marks; default true
-   * @throws LayergraftError code `usage` for a conversation, if the model has no chat template
+   * @param options `bos`: whether a text gets these marks; default true. `variables`: further ones for the template
+   * @throws LayergraftError code `usage` for a conversation, if the model has no chat template, or it reads no such variable
    * @throws CheckpointError if it has no tokenizer that can be read
    */
-  async encode(prompt: string | readonly ChatMessage[], { bos = true }: { bos?: boolean } = {}): Promise<number[]> {
+  async encode(
+    prompt: string | readonly ChatMessage[],
+    { bos = true, variables = {} }: { bos?: boolean } & Pick<RenderOptions, "variables"> = {},
+  ): Promise<number[]> {
     if (typeof prompt === "string") return promptEncoder(await this.tokenizer())(prompt, bos);
-    const template = await this.chatTemplate();
-    if (!template) {
-      throw usageError(
-        `${this.name} has no chat template. Add a chat_template.jinja to its folder, or prompt it with text`,
-        { option: "chat" },
-      );
+    const template = await this.requireTemplate();
+    for (const [name, value] of Object.entries(variables)) {
+      const why = template.whyUnread(name, value);
+      if (why !== undefined) throw usageError(`${name} ${why}`, { field: name });
     }
-    return (await this.tokenizer()).encode(template.render(prompt, { addGenerationPrompt: true }));
+    return this.encode(template.render(prompt, { addGenerationPrompt: true, variables }), { bos: false });
   }
 
   /** Tokens that end an answer: those of generation_config.json, config.json and the tokenizer. */
@@ -268,6 +289,17 @@ export class Engine {
    */
   openBatch(rows = 8): AnswerBatch {
     return this.#model.openBatch(rows);
+  }
+
+  /**
+   * The grammar of answers that fit a JSON Schema, for `openBatch`.
+   * @throws LayergraftError code `usage` if the backend has none for it
+   */
+  async grammar(schema: Readonly<Record<string, unknown>>): Promise<AnswerGrammar> {
+    if (this.#model.grammar) return this.#model.grammar(schema);
+    throw usageError(
+      `the backend ${this.backend} cannot limit answers to a JSON schema. Use the backend llama, or leave out the schema`,
+    );
   }
 
   /** Frees the model's memory. */

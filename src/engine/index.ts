@@ -1,6 +1,14 @@
 export { alignExperts } from "./alignment.js";
 export { BlendCache, computeBlends } from "./blends.js";
-export { type BatchRequest, checkRequest, type Finish, type TokenAnswer } from "./decoding-batch.js";
+export {
+  type AnswerGrammar,
+  type BatchRequest,
+  checkRequest,
+  type Finish,
+  isShort,
+  type TokenAnswer,
+  withoutStops,
+} from "./decoding-batch.js";
 export {
   brokenModel,
   Engine,
@@ -47,12 +55,19 @@ export { sampleToken, type TokenScores } from "./sampling.js";
 export type { ScoreOptions, ScoreRequest, Scores } from "./score.js";
 export { loadSourceTemplate, loadSourceTokenizer, loadSourceTokenizerParts, modelTextOf } from "./source-text.js";
 export { measureStatistics, type StatisticsOptions, type StatisticsSummary } from "./statistics.js";
-export { type ChatMessage, type ChatTemplate, makeChatTemplate, TemplateError } from "./text/chat-template.js";
+export {
+  type ChatMessage,
+  type ChatTemplate,
+  makeChatTemplate,
+  type RenderOptions,
+  TemplateError,
+} from "./text/chat-template.js";
 export { loadChatTemplate } from "./text/load-template.js";
 export { loadTokenizer } from "./text/load-tokenizer.js";
 export { encodePair, type PromptTokenizer, promptEncoder, tokenBeforeText } from "./text/prompt-tokens.js";
 export { renderWithSpans } from "./text/reply-spans.js";
 export { StoppedText } from "./text/stopped-text.js";
+export { overlap } from "./text/text-stages.js";
 export { bytesOfPart } from "./text/token-decoder.js";
 export type { Tokenizer } from "./text/tokenizer.js";
 export type { AddedToken, Part } from "./text/tokenizer-json.js";

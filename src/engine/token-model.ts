@@ -1,6 +1,6 @@
 // What computes the tokens of an engine: the embedded decoder, or another program such as llama.cpp.
 
-import type { DecodingBatch, TokenAnswer } from "./decoding-batch.js";
+import type { AnswerGrammar, DecodingBatch, TokenAnswer } from "./decoding-batch.js";
 import type { GenerateTokensOptions } from "./generate.js";
 import type { ScoreOptions, ScoreRequest, Scores } from "./score.js";
 import type { ChatTemplate, Tokenizer } from "./text/index.js";
@@ -26,6 +26,11 @@ export interface TokenModel {
   /** Scores texts, in their order. @throws CancelledError if the signal fires */
   score(requests: readonly ScoreRequest[], options: ScoreOptions): Promise<Scores[]>;
   openBatch(rows: number): AnswerBatch;
+  /**
+   * The grammar of answers that fit a JSON Schema. Absent where answers cannot be limited.
+   * @throws LayergraftError code `usage` if it cannot be that of a grammar
+   */
+  grammar?(schema: Readonly<Record<string, unknown>>): Promise<AnswerGrammar>;
   /** Frees the model's memory. */
   close(): Promise<void>;
 }

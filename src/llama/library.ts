@@ -25,12 +25,27 @@ export interface NextResult {
   readonly logits?: ReadonlyMap<number, number>;
 }
 
+/** How llama.cpp draws tokens itself. */
+export interface DrawOptions {
+  readonly temperature: number;
+  readonly minP: 0;
+  /** 0: all. */
+  readonly topK: number;
+  readonly topP: number;
+  readonly seed: number;
+  readonly grammarEvaluationState: unknown;
+  /** Whether the token that ends an answer is returned, too. */
+  readonly yieldEogToken: true;
+}
+
 export interface LlamaSequence {
   readonly nextTokenIndex: number;
   compareContextTokens(tokens: readonly number[]): { readonly firstDifferentIndex: number };
   /** Drops what does not begin as `tokens` do. */
   adaptStateToTokens(tokens: readonly number[], allowShift: boolean): Promise<void>;
   clearHistory(): Promise<void>;
+  /** Reads tokens, then draws one after another. */
+  evaluate(tokens: readonly number[], options: DrawOptions): AsyncGenerator<number, void>;
   controlledEvaluate(
     input: readonly (number | readonly [number, { readonly generateNext: NextRequest }])[],
   ): Promise<readonly ({ readonly next: NextResult } | undefined)[]>;
@@ -78,6 +93,7 @@ export interface Llama {
   /** `cuda`, `vulkan`, `metal` or false. */
   readonly gpu: string | false;
   readonly llamaCppRelease: { readonly release: string };
+  createGrammarForJsonSchema(schema: object): Promise<object>;
   loadModel(options: {
     readonly modelPath: string;
     readonly loadSignal?: AbortSignal;
@@ -86,6 +102,10 @@ export interface Llama {
 }
 
 export interface LlamaLibrary {
+  readonly LlamaGrammarEvaluationState: new (options: {
+    readonly model: LlamaFile;
+    readonly grammar: object;
+  }) => unknown;
   getLlama(options: {
     readonly build: "never";
     readonly progressLogs: boolean;

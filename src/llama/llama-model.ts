@@ -1,12 +1,14 @@
 // A GGUF file in llama.cpp as the model of an engine.
 
 import { availableParallelism } from "node:os";
-import { LayergraftError } from "../core/index.js";
+import { LayergraftError, usageError } from "../core/index.js";
 import { answerAll, type TokenModel, together } from "../engine/index.js";
-import type { Llama, LlamaContext, LlamaFile } from "./library.js";
+import { llamaSchema } from "./answer-grammar.js";
+import type { Llama, LlamaContext, LlamaFile, LlamaLibrary } from "./library.js";
 import { READ_TOKENS, Sequences } from "./sequences.js";
 
 export interface LlamaModelOptions {
+  readonly library: LlamaLibrary;
   readonly llama: Llama;
   readonly file: LlamaFile;
   /** Number of tokens. */
@@ -21,9 +23,11 @@ export interface LlamaModelOptions {
 const BATCH = 8;
 /** A context for longer texts replaces one that is too small, so sizes grow in steps. */
 const LEAST_CONTEXT = 512;
+/** node-llama-cpp's grammars of schemas end with it. */
+const GRAMMAR_END = "\n\n\n\n";
 
 export function llamaModel(options: LlamaModelOptions): TokenModel {
-  const { llama, file, vocabularySize, notes, threads = availableParallelism() } = options;
+  const { library, llama, file, vocabularySize, notes, threads = availableParallelism() } = options;
   const contextLength = Math.min(options.context ?? Number.POSITIVE_INFINITY, file.trainContextSize);
   const open = (rows: number, length: number) =>
     new Sequences({
@@ -89,6 +93,14 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
       const batch = open(rows, contextLength);
       batches.push(batch);
       return batch;
+    },
+    grammar: async (schema) => {
+      const read = llamaSchema(schema);
+      const grammar = await llama.createGrammarForJsonSchema(read).catch((error: unknown) => {
+        const reason = error instanceof Error ? error.message : String(error);
+        throw usageError(`llama.cpp cannot limit answers to this schema: ${reason}. Simplify it.`, {}, error);
+      });
+      return { end: GRAMMAR_END, begin: () => new library.LlamaGrammarEvaluationState({ model: file, grammar }) };
     },
     close: async () => {
       await turn;

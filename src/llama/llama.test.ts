@@ -63,6 +63,56 @@ describe("a model in llama.cpp", () => {
     expect(steps).toEqual([0, ...Array(3).fill([0, 1, 2]).flat(), 1, 2]);
   });
 
+  it("draws no token that ends an answer before it may end", async () => {
+    const engine = await open();
+    const batch = engine.openBatch(4);
+    const request = { maxNewTokens: 9, stopIds: new Set([EOS]), minNewTokens: 6 };
+    for (const prompt of texts(12, 12)) {
+      const text = [...prompt];
+      while (text.length < prompt.length + 9) {
+        const logits = logitsAfter(text);
+        if (text.length < prompt.length + 6) logits[EOS] = Number.NEGATIVE_INFINITY;
+        if (largest(logits) === EOS) break;
+        text.push(largest(logits));
+      }
+      const greedy = await batch.generate({ ...request, prompt, random: Random.of(1, "a") });
+      expect(greedy.ids).toEqual(text.slice(prompt.length));
+      for (const topK of [undefined, 1, 3]) {
+        const drawn = await batch.generate({ ...request, prompt, topK, temperature: 3, random: Random.of(1, "a") });
+        expect(drawn.ids.length).toBeGreaterThanOrEqual(6);
+      }
+    }
+  });
+
+  it("answers by the grammar of a schema, drawn by llama.cpp", async () => {
+    const [c, d] = [PIECES.indexOf("c"), PIECES.indexOf("d")];
+    for (const allowed of [
+      [c, d, EOS],
+      [c, d],
+    ]) {
+      const engine = await open({ allowed });
+      const grammar = await engine.grammar({ type: "object", properties: { a: { type: ["string", "null"] } } });
+      expect(record.schemas).toEqual([
+        {
+          ...{ type: "object", additionalProperties: false },
+          properties: { a: { oneOf: [{ type: "string" }, { type: "null" }] } },
+        },
+      ]);
+      const request = { prompt: [0, c], maxNewTokens: 9, stopIds: new Set([EOS]), random: Random.of(1, "a"), grammar };
+      const batch = engine.openBatch(2);
+      const asked = [batch.generate(request), batch.generate({ ...request, temperature: 0.5, topK: 7, topP: 0.9 })];
+      expect(await Promise.all(asked)).toEqual(Array(2).fill({ ids: [c, d], finish: "stop" }));
+      expect(record.drawn).toMatchObject([
+        { temperature: 0, topK: 0, topP: 1, minP: 0, grammarEvaluationState: { grammar: record.schemas[0] } },
+        { temperature: 0.5, topK: 7, topP: 0.9 },
+      ]);
+      const [{ seed: first = 0 } = {}, { seed: second } = {}] = record.drawn;
+      expect(first).not.toBe(second);
+      const cut = await batch.generate({ ...request, maxNewTokens: 1 });
+      expect(cut).toEqual({ ids: [c], finish: "length" });
+    }
+  });
+
   it("answers greedily, alone and at once", async () => {
     const prompts = texts(20, 12);
     const expected = prompts.map((prompt) => greedyAnswer(prompt, 9));

@@ -43,7 +43,7 @@ export async function openLlama(source: EngineSource, options: OpenLlamaOptions 
   readGgufHeader(path);
   const opened = await openFile(library, path, options);
   const text = await ggufText(path, opened.file, opened.vocabularySize);
-  return new Engine(text, llamaModel({ ...options, ...opened, notes: [] }));
+  return new Engine(text, llamaModel({ ...options, ...opened, library, notes: [] }));
 }
 
 async function openExported(library: LlamaLibrary, source: EngineSource, options: OpenLlamaOptions): Promise<Engine> {
@@ -60,7 +60,7 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
   const text = { ...modelTextOf(opened), digest: plan.digest };
   return new Engine(
     text,
-    llamaModel({ ...options, ...loaded, notes: [...plan.notes, `weights are ${type} in ${path}`] }),
+    llamaModel({ ...options, ...loaded, library, notes: [...plan.notes, `weights are ${type} in ${path}`] }),
   );
 
   async function openCached() {

@@ -5,15 +5,18 @@ import { setMaxListeners } from "node:events";
 import { CancelledError, LayergraftError } from "../core/index.js";
 import {
   type AnswerBatch,
+  type AnswerGrammar,
   type BatchRequest,
   checkRequest,
+  isShort,
   type ScoreRequest,
   type Scores,
   sampleToken,
   type TokenAnswer,
   type TokenScores,
+  withoutStops,
 } from "../engine/index.js";
-import type { LlamaContext, LlamaSequence, NextRequest, NextResult } from "./library.js";
+import type { DrawOptions, LlamaContext, LlamaSequence, NextRequest, NextResult } from "./library.js";
 
 /** Tokens read at once; a cancelled answer ends after them. */
 export const READ_TOKENS = 128;
@@ -74,22 +77,25 @@ export class Sequences implements AnswerBatch {
     room: number,
     top: number | undefined,
   ): Promise<TokenAnswer> {
-    const { prompt, stopIds, signal, onToken, onEnd, onPrompt } = request;
-    const wanted = nextRequest(request);
+    const { prompt, stopIds, signal, onToken, onEnd, onPrompt, grammar } = request;
     // What was read before has no scores any more.
     if (onPrompt) await sequence.clearHistory();
-    let last = await read(sequence, prompt, signal, {
-      last: wanted,
+    let last: NextResult | undefined = await read(sequence, grammar ? prompt.slice(0, -1) : prompt, signal, {
+      last: nextRequest(request, 0),
       each: onPrompt && ((_, next) => scoring(next, top)),
       onEach: onPrompt && ((next, result) => onPrompt([scoresOf(result, next, top ?? 0)])),
     });
+    const drawn = grammar && sequence.evaluate(prompt.slice(-1), drawing(request, grammar));
+    if (drawn) last = await drawNext(drawn, signal);
     const ids: number[] = [];
     this.#generating++;
     try {
       while (ids.length < room) {
-        const drawn = this.#draw(last, request);
-        if (drawn === undefined) return { ids, finish: "invalid" };
-        const { id, scores } = drawn;
+        // llama.cpp knows tokens that end an answer besides those of the model's configuration.
+        if (!last) return { ids, finish: "stop" };
+        const token = this.#draw(last, request, ids.length);
+        if (token === undefined) return { ids, finish: "invalid" };
+        const { id, scores } = token;
         if (stopIds.has(id)) {
           onEnd?.(id, scores);
           return { ids, finish: "stop" };
@@ -97,28 +103,22 @@ export class Sequences implements AnswerBatch {
         ids.push(id);
         if (onToken?.(id, scores) === "stop") return { ids, finish: "stop" };
         if (ids.length === room) break;
-        last = await this.#next(sequence, id, wanted, signal);
+        last = await this.#next(sequence, () =>
+          drawn ? drawNext(drawn, signal) : readNext(sequence, id, nextRequest(request, ids.length), signal),
+        );
       }
       return { ids, finish: "length" };
     } finally {
+      await drawn?.return();
       this.#generating--;
       this.#stepIfAllWait();
     }
   }
 
   /** Reads a token when all answers that generate have one. */
-  #next(
-    sequence: LlamaSequence,
-    token: number,
-    wanted: NextRequest,
-    signal: AbortSignal | undefined,
-  ): Promise<NextResult> {
+  #next<T>(sequence: LlamaSequence, work: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const start = () =>
-        evaluate(sequence, [[token, { generateNext: wanted }]], signal).then(
-          ([result]) => resolve(result?.next ?? {}),
-          reject,
-        );
+      const start = () => work().then(resolve, reject);
       this.#step.push({ number: this.#sequences.indexOf(sequence), start });
       this.#stepIfAllWait();
     });
@@ -134,14 +134,15 @@ export class Sequences implements AnswerBatch {
     for (const { start } of step) void start();
   }
 
-  #draw(next: NextResult, request: BatchRequest): { id: number; scores?: TokenScores } | undefined {
+  #draw(next: NextResult, request: BatchRequest, count: number): { id: number; scores?: TokenScores } | undefined {
     const { token, logits, totalLogitWeight = Number.NaN } = next;
     if (Number.isNaN(totalLogitWeight) || typeof token !== "number" || token < 0) return undefined;
     let id: number | undefined = token;
-    if ((request.temperature ?? 0) > 0) {
+    const short = isShort(request, count);
+    if (!request.grammar && ((request.temperature ?? 0) > 0 || short)) {
       const row = new Float32Array(this.#options.vocabularySize).fill(Number.NEGATIVE_INFINITY);
       for (const [other, logit] of logits ?? []) row[other] = logit;
-      id = sampleToken(row, request, request.random);
+      id = sampleToken(short ? withoutStops(row, request) : row, request, request.random);
     }
     if (id === undefined) return undefined;
     return request.top === undefined ? { id } : { id, scores: scoresOf(next, id, request.top) };
@@ -263,14 +264,45 @@ async function read(
   return last;
 }
 
-async function evaluate(
+/** What follows a token. */
+async function readNext(
+  sequence: LlamaSequence,
+  token: number,
+  wanted: NextRequest,
+  signal: AbortSignal | undefined,
+): Promise<NextResult> {
+  const [result] = await evaluate(sequence, [[token, { generateNext: wanted }]], signal);
+  return result?.next ?? {};
+}
+
+/** The next token that llama.cpp draws by a grammar; undefined after the end. */
+async function drawNext(
+  drawn: AsyncGenerator<number, void>,
+  signal: AbortSignal | undefined,
+): Promise<NextResult | undefined> {
+  const { value } = await running(() => drawn.next(), signal);
+  return value === undefined ? undefined : { token: value, totalLogitWeight: 1 };
+}
+
+/** llama.cpp draws by grammars itself: node-llama-cpp gives no logits of the tokens that one allows. */
+function drawing({ temperature = 0, topK = 0, topP = 1, random }: BatchRequest, grammar: AnswerGrammar): DrawOptions {
+  const seed = Math.floor(random.float() * 2 ** 32);
+  const grammarEvaluationState = grammar.begin();
+  return { temperature, minP: 0, topK, topP, seed, grammarEvaluationState, yieldEogToken: true };
+}
+
+function evaluate(
   sequence: LlamaSequence,
   input: Parameters<LlamaSequence["controlledEvaluate"]>[0],
   signal: AbortSignal | undefined,
 ): ReturnType<LlamaSequence["controlledEvaluate"]> {
+  return running(() => sequence.controlledEvaluate(input), signal);
+}
+
+async function running<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   requireRunning(signal);
   try {
-    return await sequence.controlledEvaluate(input);
+    return await work();
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     throw new LayergraftError("runtime", `llama.cpp failed: ${message}`, {}, error);
@@ -281,12 +313,14 @@ function requireRunning(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw new CancelledError("stopped before the end");
 }
 
-/** What is needed to draw the next token of an answer, and its scores. */
-function nextRequest({ temperature = 0, topK, top }: BatchRequest): NextRequest {
-  if (temperature === 0) return top === undefined ? GREEDY : scoring(undefined, top);
+/** What is needed to draw the next token of an answer that has `count`, and its scores. */
+function nextRequest(request: BatchRequest, count: number): NextRequest {
+  const { temperature = 0, topK = temperature === 0 ? 1 : undefined, top, stopIds } = request;
+  const dropped = isShort(request, count) ? stopIds.size : 0;
+  if (temperature === 0 && dropped === 0) return top === undefined ? GREEDY : scoring(undefined, top);
   // Samples are drawn here, so that they mean the same as in the embedded engine.
   if (topK === undefined) return { ...GREEDY, logits: true };
-  return { ...GREEDY, logits: { filter: { tokens: [], includeTop: Math.max(topK, top ?? 0), includeSelected: true } } };
+  return scoring(undefined, Math.max(topK + dropped, top ?? 0));
 }
 
 function scoring(next: number | undefined, top: number | undefined): NextRequest {

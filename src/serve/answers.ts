@@ -2,12 +2,20 @@
 
 import { randomInt } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { CancelledError, plural } from "../core/index.js";
-import { type Finish, StoppedText, type TokenScores, together } from "../engine/index.js";
+import { CancelledError, groupBy, LayergraftError, plural } from "../core/index.js";
+import {
+  type AnswerGrammar,
+  type ChatTemplate,
+  type Finish,
+  StoppedText,
+  type TokenScores,
+  together,
+} from "../engine/index.js";
 import { ApiError, badRequest } from "./api-error.js";
-import type { ChatRequest, CompletionRequest } from "./requests.js";
+import type { ChatRequest, CompletionRequest, TemplateVariable } from "./requests.js";
 import type { ServedModel } from "./served-model.js";
 import type { TokenText, TokenTexts } from "./token-texts.js";
+import { CallReader, callFormatOf, type ToolCall } from "./tool-calls.js";
 
 /** A token with its log-probability, null for the first of a text. */
 export interface ScoredToken extends Pick<TokenText, "text" | "bytes"> {
@@ -22,6 +30,8 @@ export interface ChoicePart {
   readonly index: number;
   readonly text: string;
   readonly tokens: readonly ScoredToken[];
+  /** Calls of tools, with the end. */
+  readonly calls: readonly ToolCall[];
   readonly finish: Finish | null;
 }
 
@@ -72,12 +82,15 @@ export async function encodePrompts(
   const prompts: (readonly number[])[] = [];
   const param = request.kind === "chat" ? "messages" : "prompt";
   if (request.kind === "chat") {
-    requireShort(
-      model,
-      request.messages.map(({ content }) => content),
-      param,
-    );
-    prompts.push(await model.encode(request.messages));
+    const { messages, variables, opensReply: addGenerationPrompt, continuesFinal: continueFinal } = request;
+    const contents = messages.map(({ content }) => content);
+    requireShort(model, contents, param);
+    const template = await model.requireTemplate();
+    requireRead(template, variables);
+    const given = Object.fromEntries(variables.map(({ name, value }) => [name, value]));
+    const text = template.render(messages, { addGenerationPrompt, continueFinal, variables: given });
+    requireShort(model, [text], param);
+    prompts.push(await model.encode(text, { bos: false }));
   } else {
     for (const prompt of request.prompts) {
       if (typeof prompt !== "string") prompts.push(prompt);
@@ -106,6 +119,14 @@ export async function encodePrompts(
   return prompts;
 }
 
+/** @throws ApiError if nothing that a field of the request says reaches the template */
+function requireRead(template: ChatTemplate, variables: readonly TemplateVariable[]): void {
+  for (const [field, from] of groupBy(variables, (variable) => variable.field)) {
+    const problems = from.map(({ name, value }) => template.whyUnread(name, value));
+    if (problems.every((problem) => problem !== undefined)) throw badRequest(`${field} ${problems[0]}`, field);
+  }
+}
+
 /**
  * Computes the answers to prompts.
  * @throws ApiError if the model's scores are not numbers
@@ -119,16 +140,25 @@ export async function answerAll(
   { signal, onPart }: AnswerOptions,
 ): Promise<Usage> {
   const seed = request.seed ?? randomInt(SEEDS);
+  const chat = request.kind === "chat" ? request : undefined;
+  const { tools = [], maxCalls = Number.POSITIVE_INFINITY, schema } = chat ?? {};
+  const format = tools.length > 0 ? callFormatOf((await model.requireTemplate()).source) : undefined;
+  const grammar = schema && (await grammarOf(model, schema));
+  const stop = grammar ? [...request.stop, grammar.end] : request.stop;
   const start = (either: AbortSignal) =>
     prompts.flatMap((prompt, p) =>
       Array.from({ length: request.n }, async (_, choice) => {
         const index = p * request.n + choice;
         const given = request.kind === "completion" && request.echo ? request.prompts[p] : undefined;
         // A completion continues its prompt's text; a reply has its own.
-        const before = request.kind === "chat" ? [] : prompt.slice(-CONTEXT_TOKENS);
-        const text = new StoppedText(model.tokenizer, request.stop, before);
-        const writer = new ChoiceWriter(model, texts, text, index, onPart);
-        const { maxTokens, temperature, topP, topK, top } = request;
+        const isReply = chat && !chat.continuesFinal;
+        const text = new StoppedText(model.tokenizer, stop, {
+          before: isReply ? [] : prompt.slice(-CONTEXT_TOKENS),
+          skipSpecialTokens: !format?.isSpecial,
+        });
+        const { maxTokens, minTokens, temperature, topP, topK, top, stopIds, ignoresEnd } = request;
+        const calls = format && new CallReader(format, tools, maxCalls);
+        const writer = new ChoiceWriter(model, { texts, text, calls, minTokens, index, onPart });
         const scoresPrompt = given !== undefined && top !== undefined;
         if (given !== undefined) writer.echo(typeof given === "string" ? given : undefined, prompt, scoresPrompt);
         const finish = await model.generate({
@@ -137,6 +167,10 @@ export async function answerAll(
           topP,
           topK,
           top,
+          stopIds,
+          ignoresEnd,
+          minNewTokens: minTokens,
+          grammar,
           seed,
           choice,
           signal: either,
@@ -162,12 +196,30 @@ export async function answerAll(
   };
 }
 
+/** @throws ApiError if answers cannot be limited to a schema */
+async function grammarOf(model: ServedModel, schema: NonNullable<ChatRequest["schema"]>): Promise<AnswerGrammar> {
+  try {
+    return await model.grammar(schema);
+  } catch (error) {
+    throw error instanceof LayergraftError && error.code === "usage"
+      ? badRequest(`response_format: ${error.message}`, "response_format")
+      : error;
+  }
+}
+
+interface ChoiceOptions {
+  readonly texts: TokenTexts;
+  readonly text: StoppedText;
+  /** Undefined where no tools may be called. */
+  readonly calls: CallReader | undefined;
+  readonly minTokens: number;
+  readonly index: number;
+  readonly onPart: (part: ChoicePart) => void;
+}
+
 /** Turns the tokens of one choice into parts of its text. */
 class ChoiceWriter {
-  readonly #texts: TokenTexts;
-  readonly #text: StoppedText;
-  readonly #index: number;
-  readonly #onPart: (part: ChoicePart) => void;
+  readonly #options: ChoiceOptions;
   readonly #tokenizer: ServedModel["tokenizer"];
   /** The prompt's tokens, while their scores are awaited. */
   #prompt: readonly number[] = [];
@@ -178,18 +230,9 @@ class ChoiceWriter {
   /** Generated tokens, with the one that ends the answer. */
   count = 0;
 
-  constructor(
-    { tokenizer }: ServedModel,
-    texts: TokenTexts,
-    text: StoppedText,
-    index: number,
-    onPart: (part: ChoicePart) => void,
-  ) {
+  constructor({ tokenizer }: ServedModel, options: ChoiceOptions) {
     this.#tokenizer = tokenizer;
-    this.#texts = texts;
-    this.#text = text;
-    this.#index = index;
-    this.#onPart = onPart;
+    this.#options = options;
   }
 
   /** Begins with the prompt. @param text if it was given as such */
@@ -212,10 +255,12 @@ class ChoiceWriter {
   }
 
   add(id: number, scores: TokenScores | undefined): "stop" | undefined {
+    const { text, calls, minTokens } = this.#options;
     this.count++;
     if (scores) this.#hold(id, scores);
-    this.#emit(this.#text.push(id));
-    return this.#text.isStopped ? "stop" : undefined;
+    const more = text.push(id, this.count > minTokens);
+    this.#emit(calls ? calls.push(more) : more);
+    return text.isStopped ? "stop" : undefined;
   }
 
   addEnd(id: number, scores: TokenScores | undefined): void {
@@ -224,8 +269,11 @@ class ChoiceWriter {
   }
 
   finish(finish: Finish): void {
-    const text = this.#text.end();
-    this.#emit(text, this.#text.isStopped ? "stop" : finish);
+    const { text, calls } = this.#options;
+    const more = text.end();
+    const before = calls ? calls.push(more) : more;
+    const last = calls?.end();
+    this.#emit(before + (last?.text ?? ""), text.isStopped ? "stop" : finish, last?.calls);
   }
 
   /** Writes the prompt when all of it is scored. */
@@ -236,17 +284,18 @@ class ChoiceWriter {
   }
 
   #hold(id: number, scores: TokenScores | undefined): void {
-    const { text, bytes, length } = this.#texts.of(id);
-    const top = (scores?.top ?? []).map((other) => ({ ...this.#texts.of(other.id), logprob: other.logprob }));
+    const { texts } = this.#options;
+    const { text, bytes, length } = texts.of(id);
+    const top = (scores?.top ?? []).map((other) => ({ ...texts.of(other.id), logprob: other.logprob }));
     this.#held.push({ text, bytes, offset: this.#offset, logprob: scores?.logprob ?? null, top });
     this.#offset += length;
   }
 
-  #emit(text: string, finish: ChoicePart["finish"] = null): void {
+  #emit(text: string, finish: ChoicePart["finish"] = null, calls: ChoicePart["calls"] = []): void {
     const tokens = this.#held;
     this.#held = [];
     if (text !== "" || tokens.length > 0 || finish !== null) {
-      this.#onPart({ index: this.#index, text, tokens, finish });
+      this.#options.onPart({ index: this.#options.index, text, tokens, calls, finish });
     }
   }
 }

@@ -49,25 +49,33 @@ export function chatReplies(options: ReplyOptions): ReplyWriter {
           choices: [{ index, delta: { role: "assistant", content: "" }, logprobs: null, finish_reason: null }],
         }),
       ),
-    chunk: ({ index, text, tokens, finish }) =>
-      chunk({
-        choices: [
-          { index, delta: text === "" ? {} : { content: text }, logprobs: scores(tokens), finish_reason: finish },
-        ],
-      }),
+    chunk: ({ index, text, tokens, calls, finish }) => {
+      const called = calls.length === 0 ? {} : { tool_calls: calls.map((call, i) => ({ index: i, ...call })) };
+      const delta = { ...(text === "" ? {} : { content: text }), ...called };
+      return chunk({ choices: [{ index, delta, logprobs: scores(tokens), finish_reason: reasonOf(finish, calls) }] });
+    },
     usage: (usage) => chunk({ choices: [], usage: usageOf(usage) }),
     whole: (parts, usage) => ({
       ...head,
       object: "chat.completion",
-      choices: parts.map(({ index, text, tokens, finish }) => ({
+      choices: parts.map(({ index, text, tokens, calls, finish }) => ({
         index,
-        message: { role: "assistant", content: text, refusal: null },
+        message: {
+          role: "assistant",
+          content: text === "" && calls.length > 0 ? null : text,
+          refusal: null,
+          ...(calls.length === 0 ? {} : { tool_calls: calls }),
+        },
         logprobs: scores(tokens),
-        finish_reason: finish,
+        finish_reason: reasonOf(finish, calls),
       })),
       usage: usageOf(usage),
     }),
   };
+}
+
+function reasonOf(finish: ChoicePart["finish"], calls: ChoicePart["calls"]): string | null {
+  return finish === "stop" && calls.length > 0 ? "tool_calls" : finish;
 }
 
 function headOf(prefix: string, { model, digest }: ReplyOptions) {

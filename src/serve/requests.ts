@@ -1,11 +1,20 @@
-// Bodies of requests: checked, with OpenAI's defaults. What the server cannot do is refused, not ignored.
-// Fields and limits: https://platform.openai.com/docs/api-reference, and vLLM's `top_k` and `add_special_tokens`.
+// Bodies of requests: checked, with OpenAI's defaults.
 
-import { z } from "zod";
-import { formatSome, isObject } from "../core/index.js";
+import type { z } from "zod";
+import { isObject } from "../core/index.js";
 import type { ChatMessage } from "../engine/index.js";
 import { checkSchema, formatPath, formatProblem } from "../settings/index.js";
 import { badRequest } from "./api-error.js";
+import {
+  chatSchema,
+  completionSchema,
+  MAX_ANSWERS,
+  messageSchema,
+  partSchema,
+  type SamplingFields,
+  tokenizeSchema,
+  toolSchema,
+} from "./request-schema.js";
 
 /** What both kinds of requests have. */
 export interface Sampling {
@@ -14,11 +23,17 @@ export interface Sampling {
   readonly n: number;
   /** Most new tokens; undefined: as many as fit. */
   readonly maxTokens: number | undefined;
+  /** Least new tokens: before, nothing ends an answer. */
+  readonly minTokens: number;
   readonly temperature: number;
   readonly topP: number;
   readonly topK: number | undefined;
   readonly seed: number | undefined;
   readonly stop: readonly string[];
+  /** Tokens that end an answer, besides the model's own. */
+  readonly stopIds: readonly number[];
+  /** Whether the model's own end tokens end no answer. */
+  readonly ignoresEnd: boolean;
   readonly stream: boolean;
   /** Whether a stream ends with the usage. */
   readonly includeUsage: boolean;
@@ -34,9 +49,25 @@ export interface CompletionRequest extends Sampling {
   readonly bos: boolean;
 }
 
+/** A variable of the template, and the field of the request that it comes from. */
+export interface TemplateVariable {
+  readonly name: string;
+  readonly value: unknown;
+  readonly field: string;
+}
+
 export interface ChatRequest extends Sampling {
   readonly kind: "chat";
   readonly messages: readonly ChatMessage[];
+  readonly variables: readonly TemplateVariable[];
+  readonly opensReply: boolean;
+  readonly continuesFinal: boolean;
+  /** Names of the tools that the model may call. */
+  readonly tools: readonly string[];
+  /** Most calls in one answer; undefined: any number. */
+  readonly maxCalls: number | undefined;
+  /** JSON Schema of the answer; undefined: any text. */
+  readonly schema: Readonly<Record<string, unknown>> | undefined;
 }
 
 export interface TokenizeRequest {
@@ -45,139 +76,107 @@ export interface TokenizeRequest {
   readonly bos: boolean;
 }
 
-const MAX_TOP = 20;
-const MAX_STOPS = 64;
-const MAX_MESSAGES = 10_000;
-/** Answers to one request: prompts times n. */
-const MAX_ANSWERS = 128;
 const COMPLETION_TOKENS = 16;
-
-const count = z.int().min(0);
-
-const sampling = z.object({
-  model: z.string().nullish(),
-  n: z.int().min(1).max(MAX_ANSWERS).nullish(),
-  max_tokens: count.nullish(),
-  temperature: z.number().min(0).max(100).nullish(),
-  top_p: z.number().gt(0).max(1).nullish(),
-  top_k: z.int().min(-1).nullish(),
-  seed: z.int().nullish(),
-  stop: z.union([z.string().min(1), z.array(z.string().min(1)).max(MAX_STOPS)]).nullish(),
-  stream: z.boolean().nullish(),
-  stream_options: z.object({ include_usage: z.boolean().nullish() }).nullish(),
-});
-
-const completion = sampling.extend({
-  echo: z.boolean().nullish(),
-  logprobs: count.max(MAX_TOP).nullish(),
-  add_special_tokens: z.boolean().nullish(),
-});
-
-const chat = sampling.extend({
-  max_completion_tokens: count.nullish(),
-  logprobs: z.boolean().nullish(),
-  top_logprobs: count.max(MAX_TOP).nullish(),
-});
-
-const tokenize = z.object({
-  model: z.string().nullish(),
-  prompt: z.string(),
-  add_special_tokens: z.boolean().nullish(),
-});
-
-/** Fields that would change answers and are not supported, with the values that change nothing. */
-const UNSUPPORTED: Readonly<Record<string, readonly unknown[]>> = {
-  frequency_penalty: [0],
-  presence_penalty: [0],
-  repetition_penalty: [1],
-  min_p: [0],
-  logit_bias: ["{}"],
-  suffix: [""],
-  tools: ["[]"],
-  functions: ["[]"],
-  response_format: ['{"type":"text"}'],
-  modalities: ['["text"]'],
-  audio: [],
-};
 
 /** @throws ApiError with the first problems */
 export function readCompletion(body: unknown): CompletionRequest {
-  const fields = checked(completion, body, ["stop"]);
-  const { echo, logprobs, add_special_tokens: bos } = fields;
-  const prompts = readPrompts((body as { prompt?: unknown }).prompt);
-  const best = (body as { best_of?: unknown }).best_of ?? fields.n ?? 1;
-  if (best !== (fields.n ?? 1)) throw badRequest("best_of is not supported; leave it out, or give it n", "best_of");
-  const common = samplingOf(fields, fields.max_tokens ?? COMPLETION_TOKENS, logprobs ?? undefined);
-  if (prompts.length * common.n > MAX_ANSWERS) {
+  const fields = checked(completionSchema, body);
+  const { echo = false, logprobs, add_special_tokens: bos = true, n = 1, best_of: best = n } = fields;
+  const prompts = readPrompts(fields.prompt);
+  if (best !== n) throw badRequest("best_of is not supported; leave it out, or give it n", "best_of");
+  const common = samplingOf(fields, fields.max_tokens ?? COMPLETION_TOKENS, logprobs);
+  if (prompts.length * n > MAX_ANSWERS) {
     throw badRequest(
-      `the request asks for ${prompts.length * common.n} answers; at most ${MAX_ANSWERS} are allowed`,
+      `the request asks for ${prompts.length * n} answers; at most ${MAX_ANSWERS} are allowed`,
       "prompt",
     );
   }
-  if (common.maxTokens === 0 && echo !== true) {
+  if (common.maxTokens === 0 && !echo) {
     throw badRequest("max_tokens is 0, which needs echo; ask for at least 1 token", "max_tokens");
   }
-  return { ...common, kind: "completion", prompts, echo: echo ?? false, bos: bos ?? true };
+  return { ...common, kind: "completion", prompts, echo, bos };
 }
 
 /** @throws ApiError with the first problems */
 export function readChat(body: unknown): ChatRequest {
-  const fields = checked(chat, body, ["stop"]);
-  const { max_completion_tokens: limit, max_tokens: older, logprobs, top_logprobs: top } = fields;
-  if (top != null && logprobs !== true) throw badRequest("top_logprobs needs logprobs: true", "top_logprobs");
-  const maxTokens = limit ?? older ?? undefined;
+  const fields = checked(chatSchema, body);
+  const { logprobs = false, top_logprobs: top = 0, response_format: format, tool_choice: choice } = fields;
+  const { continue_final_message: continuesFinal = false, add_generation_prompt: opens = !continuesFinal } = fields;
+  if (top > 0 && !logprobs) throw badRequest("top_logprobs needs logprobs: true", "top_logprobs");
+  const maxTokens = fields.max_completion_tokens ?? fields.max_tokens;
   if (maxTokens === 0) throw badRequest("max_tokens is 0; ask for at least 1 token", "max_tokens");
-  const messages = readMessages((body as { messages?: unknown }).messages);
-  return { ...samplingOf(fields, maxTokens, logprobs === true ? (top ?? 0) : undefined), kind: "chat", messages };
+  if (continuesFinal && opens) {
+    throw badRequest(
+      "add_generation_prompt begins a new message, so it cannot be true with continue_final_message; leave it out",
+      "add_generation_prompt",
+    );
+  }
+  const tools = choice === "none" ? [] : (fields.tools ?? []);
+  const common = samplingOf(fields, maxTokens, logprobs ? top : undefined);
+  const isPlain = format === undefined || format.type === "text";
+  for (const [name, isGiven] of [
+    ["logprobs", logprobs],
+    ["min_tokens", common.minTokens > 0],
+    ["ignore_eos", common.ignoresEnd],
+    ["tools", tools.length > 0],
+  ] as const) {
+    if (!isPlain && isGiven) throw badRequest(`${name} cannot be combined with response_format; leave one out`, name);
+  }
+  return {
+    ...common,
+    kind: "chat",
+    messages: fields.messages.map(readMessage),
+    variables: variablesOf(fields, tools),
+    opensReply: opens,
+    continuesFinal,
+    tools: tools.map((tool, i) => checked(toolSchema, tool, ["tools", i]).function.name),
+    maxCalls: fields.parallel_tool_calls === false ? 1 : undefined,
+    schema: isPlain ? undefined : format.type === "json_schema" ? format.json_schema.schema : { type: "object" },
+  };
 }
 
 /** @throws ApiError with the first problems */
 export function readTokenize(body: unknown): TokenizeRequest {
-  const { model, prompt, add_special_tokens: bos } = checked(tokenize, body, []);
-  return { model: model ?? undefined, prompt, bos: bos ?? true };
+  const { model, prompt, add_special_tokens: bos = true } = checked(tokenizeSchema, body);
+  return { model, prompt, bos };
 }
 
-function samplingOf(
-  fields: z.output<typeof sampling>,
-  maxTokens: number | undefined,
-  top: number | undefined,
-): Sampling {
-  const { model, n, temperature, top_p: topP, top_k: topK, seed, stop, stream, stream_options: options } = fields;
+function samplingOf(fields: SamplingFields, maxTokens: number | undefined, top: number | undefined): Sampling {
+  const { top_k: topK = 0, stop = [], min_tokens: minTokens = 0 } = fields;
+  const most = maxTokens === -1 ? undefined : maxTokens;
+  if (minTokens > (most ?? minTokens)) {
+    throw badRequest(`min_tokens is ${minTokens}, more than max_tokens, which is ${most}`, "min_tokens");
+  }
   return {
-    model: model ?? undefined,
-    n: n ?? 1,
-    maxTokens,
-    temperature: temperature ?? 1,
-    topP: topP ?? 1,
-    // vLLM's -1 and 0 mean all tokens.
-    topK: topK != null && topK > 0 ? topK : undefined,
-    seed: seed ?? undefined,
-    stop: stop == null ? [] : [stop].flat(),
-    stream: stream ?? false,
-    includeUsage: options?.include_usage ?? false,
+    model: fields.model,
+    n: fields.n ?? 1,
+    maxTokens: most,
+    minTokens,
+    temperature: fields.temperature ?? 1,
+    topP: fields.top_p ?? 1,
+    topK: topK > 0 ? topK : undefined,
+    seed: fields.seed,
+    stop: stop.filter((text) => text !== ""),
+    stopIds: fields.stop_token_ids ?? [],
+    ignoresEnd: fields.ignore_eos ?? false,
+    stream: fields.stream ?? false,
+    includeUsage: fields.stream_options?.include_usage ?? false,
     top,
   };
 }
 
-/** @param lists fields whose elements are only looked at if there are not too many */
-function checked<T extends z.ZodType>(schema: T, body: unknown, lists: readonly string[]): z.output<T> {
-  if (!isObject(body)) throw badRequest("the body must be a JSON object");
-  for (const name of lists) {
-    const list = body[name];
-    if (Array.isArray(list) && list.length > MAX_STOPS) {
-      throw badRequest(`${name} has ${list.length} entries; at most ${MAX_STOPS} are allowed`, name);
-    }
+/** @param path of the value in the body */
+function checked<T extends z.ZodType>(schema: T, value: unknown, path: readonly PropertyKey[] = []): z.output<T> {
+  if (!isObject(value)) {
+    const where = formatPath(path);
+    throw badRequest(`${where || "the body"} must be a JSON object`, where || null);
   }
-  for (const [name, neutral] of Object.entries(UNSUPPORTED)) {
-    const value = body[name] ?? undefined;
-    const plain = typeof value === "object" ? JSON.stringify(value).slice(0, 100) : value;
-    if (value !== undefined && !neutral.includes(plain))
-      throw badRequest(`${name} is not supported; leave it out`, name);
-  }
-  const { value, problems } = checkSchema(schema, body);
+  // A null is a field that is not given.
+  const given = Object.fromEntries(Object.entries(value).filter(([, one]) => one !== null));
+  const { value: read, problems } = checkSchema(schema, given, path);
   const [first] = problems;
-  if (!first) return value as z.output<T>;
-  throw badRequest(problems.slice(0, 5).map(formatProblem).join("; "), formatPath(first.path) || null);
+  if (!first) return read as z.output<T>;
+  throw badRequest(problems.slice(0, 5).map(formatProblem).join("; "), formatPath(first.at ?? first.path) || null);
 }
 
 /** Prompts of a completion: a text, several, the token ids of one, or of several. */
@@ -194,34 +193,71 @@ function readPrompts(prompt: unknown): (string | number[])[] {
   });
 }
 
-const ROLES = ["system", "developer", "user", "assistant", "tool", "function"];
-
-function readMessages(messages: unknown): ChatMessage[] {
-  if (!Array.isArray(messages) || messages.length === 0)
-    throw badRequest("messages must be a list of messages", "messages");
-  if (messages.length > MAX_MESSAGES) {
-    throw badRequest(`messages has ${messages.length} entries; at most ${MAX_MESSAGES} are allowed`, "messages");
+/** A message as templates read it. */
+function readMessage(value: unknown, index: number): ChatMessage {
+  const path = ["messages", index];
+  const { role, content, refusal, tool_calls: calls = [], ...rest } = checked(messageSchema, value, path);
+  const text =
+    typeof content === "string" ? content : content?.map((part, i) => textOf(part, [...path, "content", i])).join("");
+  if (text === undefined && refusal === undefined && calls.length === 0) {
+    const where = `${formatPath(path)}.content`;
+    throw badRequest(`${where} must be a text or a list of text parts`, where);
   }
-  return messages.map((message: unknown, i) => {
-    const where = `messages[${i}]`;
-    if (!isObject(message)) throw badRequest(`${where} must be an object with role and content`, where);
-    const { role } = message;
-    if (typeof role !== "string" || !ROLES.includes(role)) {
-      throw badRequest(`${where}.role must be one of ${formatSome(ROLES)}`, `${where}.role`);
-    }
+  const { name, tool_call_id, reasoning_content, reasoning, thinking } = rest;
+  const given = Object.entries({ name, tool_call_id, reasoning_content, reasoning, thinking });
+  return {
     // Templates know the older name.
-    return { role: role === "developer" ? "system" : role, content: contentOf(message.content, `${where}.content`) };
-  });
+    role: role === "developer" ? "system" : role,
+    content: text ?? refusal ?? "",
+    ...Object.fromEntries(given.filter(([, one]) => one !== undefined)),
+    ...(calls.length === 0 ? {} : { tool_calls: calls.map(callOf) }),
+  };
 }
 
-/** Text, or parts of it. */
-function contentOf(content: unknown, where: string): string {
-  if (typeof content === "string") return content;
-  if (!Array.isArray(content)) throw badRequest(`${where} must be a text or a list of text parts`, where);
-  return content
-    .map((part: unknown) => {
-      if (isObject(part) && part.type === "text" && typeof part.text === "string") return part.text;
-      throw badRequest(`${where} has a part that is not text; only text is supported`, where);
-    })
-    .join("");
+function textOf(part: unknown, path: readonly PropertyKey[]): string {
+  const type = isObject(part) ? part.type : undefined;
+  if (typeof type === "string" && !["text", "refusal"].includes(type)) {
+    throw badRequest(`${formatPath(path)} is not text; only text is supported`, formatPath(path));
+  }
+  const read = checked(partSchema, part, path);
+  return read.type === "text" ? read.text : read.refusal;
+}
+
+type Call = NonNullable<z.output<typeof messageSchema>["tool_calls"]>[number];
+
+/** A call as templates read it: with its arguments as data, or as the text that the model wrote if that is not JSON. */
+function callOf({ id, function: { name, arguments: given } }: Call) {
+  let parsed: unknown = given ?? {};
+  try {
+    if (typeof given === "string") parsed = given.trim() === "" ? {} : JSON.parse(given);
+  } catch {
+    // The template decides.
+  }
+  const called = { name, arguments: isObject(parsed) ? parsed : given };
+  return { ...(id === undefined ? {} : { id }), type: "function", function: called };
+}
+
+/** Fields that a request has for these. */
+const RESERVED = ["messages", "tools", "documents", "add_generation_prompt", "continue_final_message"];
+
+function variablesOf(
+  { chat_template_kwargs: given = {}, documents, reasoning_effort: effort }: z.output<typeof chatSchema>,
+  tools: readonly unknown[],
+): TemplateVariable[] {
+  const variables: TemplateVariable[] = [];
+  const add = (name: string, value: unknown, field = name) => {
+    if (value !== undefined) variables.push({ name, value, field });
+  };
+  if (tools.length > 0) add("tools", tools);
+  add("documents", documents);
+  add("reasoning_effort", effort);
+  // As in vLLM: most templates have only this switch.
+  if (effort !== undefined) add("enable_thinking", effort !== "none", "reasoning_effort");
+  // Last, as they override the others.
+  for (const [name, value] of Object.entries(given)) {
+    const field = `chat_template_kwargs.${name}`;
+    if (RESERVED.includes(name)) throw badRequest(`${field} is a field of the request; pass it there`, field);
+    add(name, value, field);
+  }
+  return variables;
 }

@@ -35,6 +35,7 @@ afterAll(async () => {
 
 const GREEDY = { model: "plain", temperature: 0 } as const;
 const HELLO = [{ role: "user", content: "hi" }] as const;
+const ADD = { type: "function", function: { name: "add" } };
 
 describe("completions", () => {
   it("answer texts, token ids, and several of them", async () => {
@@ -73,6 +74,49 @@ describe("completions", () => {
       text += chunk.choices[0]?.text ?? "";
     }
     expect(text).toBe("éS");
+  });
+
+  it.each([
+    // After "hi" comes "?", then the end. Where it may not come, <unk> is the first of equal tokens.
+    [{ prompt: "hi" }, "?", "stop", 2],
+    [{ prompt: "hi", min_tokens: 3 }, "?", "stop", 4],
+    [{ prompt: "hi", ignore_eos: true, max_tokens: 5 }, "?", "length", 5],
+    [{ prompt: "hi", stop_token_ids: [idOf("?")] }, "", "stop", 1],
+    [{ prompt: "a", ignore_eos: true, stop_token_ids: [idOf("a")] }, "b", "stop", 2],
+    [{ prompt: "a", stop_token_ids: [idOf("a")], min_tokens: 2, max_tokens: 3 }, "b", "stop", 3],
+    [{ prompt: "a", stop: ["b"] }, "", "stop", 1],
+    [{ prompt: "a", stop: ["b"], min_tokens: 2 }, "ba", "stop", 3],
+  ])("end where %j says", async (fields, text, finish, tokens) => {
+    for (const stream of [false, true]) {
+      const body = { ...GREEDY, max_tokens: 9, ...fields };
+      const found = { text: "", finish: "", tokens: 0 };
+      const add = ({ choices, usage }: OpenAI.Completion) => {
+        found.text += choices[0]?.text ?? "";
+        found.finish ||= choices[0]?.finish_reason ?? "";
+        found.tokens ||= usage?.completion_tokens ?? 0;
+      };
+      if (!stream) add(await client.completions.create(body));
+      else {
+        const options = { stream: true, stream_options: { include_usage: true } } as const;
+        for await (const chunk of await client.completions.create({ ...body, ...options })) add(chunk);
+      }
+      expect(found).toEqual({ text, finish, tokens });
+    }
+  });
+
+  it("do not end too early when they are sampled, and have the scores of all tokens", async () => {
+    const fields = { model: "plain", prompt: "hi", temperature: 9, n: 20, min_tokens: 6, max_tokens: 7, logprobs: 20 };
+    const { choices } = await client.completions.create(fields as OpenAI.CompletionCreateParamsNonStreaming);
+    expect(choices.map(({ logprobs }) => logprobs?.tokens?.slice(0, 6).includes("</s>"))).toEqual(
+      Array(20).fill(false),
+    );
+    // The end is listed with its own score all the same: after "?" it is the likeliest.
+    const after = choices.flatMap(({ logprobs }) => {
+      const at = logprobs?.tokens?.indexOf("?") ?? -1;
+      return at >= 0 && at < 5 ? [Object.entries(logprobs?.top_logprobs?.[at + 1] ?? {})] : [];
+    });
+    expect(after.length).toBeGreaterThan(0);
+    for (const top of after) expect(top.toSorted(([, a], [, b]) => b - a)[0]?.[0]).toBe("</s>");
   });
 
   it("score a prompt that they echo, as the engine does", async () => {
@@ -246,6 +290,18 @@ describe("what is wrong is refused with its field", () => {
     [[], null, /must be a JSON object/],
     [{ prompt: "a" }, "model", /model is missing. The server has plain, shared/],
     [{ model: "plain" }, "prompt", /prompt must be a text/],
+    [
+      { model: "plain", prompt: "a", tempurature: 0 },
+      "tempurature",
+      /^unknown field "tempurature"; did you mean temper/,
+    ],
+    [{ model: "plain", prompt: "a", include_usage: true }, "include_usage", /it belongs under stream_options$/],
+    [{ model: "plain", prompt: "a", tools: [] }, "tools", /^unknown field "tools"$/],
+    [{ model: "plain", prompt: "a", xyzzy: 9 }, "xyzzy", /^unknown field "xyzzy"$/],
+    [{ model: "plain", prompt: "a", xyzzy: null, seed: null, stop: null }, null, /^ok$/],
+    [{ model: "plain", prompt: "a", stream_options: { usage: true } }, "stream_options.usage", /unknown field "usage"/],
+    [Object.fromEntries(Array.from({ length: 300_000 }, (_, i) => [`f${i}`, 1])), "f0", /unknown field "f0"/],
+    [{ model: "plain", prompt: "a", guided_json: {} }, "guided_json", /not supported; use response_format of a chat/],
     [{ model: "plain", prompt: [] }, "prompt", /prompt must be a text/],
     [{ model: "plain", prompt: [1.5] }, "prompt", /prompt must be a text/],
     [{ model: "plain", prompt: [["a"]] }, "prompt", /prompt must be a text/],
@@ -258,14 +314,18 @@ describe("what is wrong is refused with its field", () => {
       /The prompt has 2,049 characters, which cannot fit/,
     ],
     [{ model: "plain", prompt: "a", max_tokens: 64 }, "prompt", /The prompt has 2 tokens, and 64 more are asked for/],
-    [{ model: "plain", prompt: "a", max_tokens: -1 }, "max_tokens", /max_tokens: must be at least 0/],
+    [{ model: "plain", prompt: "a", max_tokens: -2 }, "max_tokens", /max_tokens: must be at least -1/],
+    [{ model: "plain", prompt: "c", max_tokens: -1 }, null, /^ok$/],
+    [{ model: "plain", prompt: "a", min_tokens: 5, max_tokens: 4 }, "min_tokens", /min_tokens is 5, more than max_tok/],
+    [{ model: "plain", prompt: "a", seed: 1.5 }, "seed", /seed: must be a whole number of 64 bits/],
+    ['{"model": "plain", "prompt": "a", "seed": 18446744073709551615}', null, /^ok$/],
     [{ model: "plain", prompt: "a", max_tokens: 0 }, "max_tokens", /needs echo/],
     [{ model: "plain", prompt: "a", temperature: "hot" }, "temperature", /temperature: must be a number/],
     [{ model: "plain", prompt: "a", top_p: 0 }, "top_p", /top_p/],
     [{ model: "plain", prompt: "a", n: 1e9 }, "n", /at most 128/],
     [{ model: "plain", prompt: Array.from({ length: 65 }, () => "a"), n: 2 }, "prompt", /130 answers; at most 128/],
-    [{ model: "plain", prompt: "a", stop: "" }, "stop", /stop/],
-    [{ model: "plain", prompt: "a", stop: Array.from({ length: 99 }, () => "x") }, "stop", /99 entries; at most 64/],
+    [{ model: "plain", prompt: "a", stop: "" }, null, /^ok$/],
+    [{ model: "plain", prompt: "a", stop: Array.from({ length: 99 }, () => "x") }, "stop", /must list at most 64/],
     [{ model: "plain", prompt: "a", logprobs: 21 }, "logprobs", /at most 20/],
     [{ model: "plain", prompt: "a", frequency_penalty: 1 }, "frequency_penalty", /not supported/],
     [{ model: "plain", prompt: "a", logit_bias: { 3: 100 } }, "logit_bias", /not supported/],
@@ -273,20 +333,35 @@ describe("what is wrong is refused with its field", () => {
     [{ model: "plain", prompt: "a", frequency_penalty: 0, logit_bias: {}, user: "me", best_of: 1 }, null, /^ok$/],
   ])("%#", async (body, param, message) => {
     const { status, json } = await ask("/v1/completions", body);
-    if (message.source === "^ok$") return expect({ status, json }).toMatchObject({ status: 200 });
+    if (message.source === "^ok$")
+      return expect({ status, json }).toMatchObject({ status: 200, json: { choices: [{}] } });
     expect(json.error).toMatchObject({ type: "invalid_request_error", param });
     expect(json.error?.message).toMatch(message);
     expect(status).toBe(400);
   });
 
   it.each<[object, RegExp]>([
-    [{ messages: [] }, /messages must be a list/],
-    [{ messages: [{ role: "king", content: "a" }] }, /messages\[0\]\.role must be one of system/],
+    [{ messages: [] }, /messages: must not be empty/],
+    [{ messages: [{ role: "king", content: "a" }] }, /messages\[0\]\.role: must be one of system/],
+    [{ messages: [{ role: "user", contents: "a" }] }, /messages\[0\]: unknown field "contents"; did you mean content/],
+    [{ messages: [{ role: "user", content: ["a"] }] }, /messages\[0\]\.content\[0\] must be a JSON object/],
+    [
+      { messages: [{ role: "assistant", content: "a", prefix: true }] },
+      /prefix: is not supported; pass continue_final/,
+    ],
     [{ messages: [{ role: "user", content: null }] }, /messages\[0\]\.content must be a text/],
     [{ messages: [{ role: "user", content: [{ type: "image_url", image_url: {} }] }] }, /not text; only text/],
-    [{ messages: Array.from({ length: 10_001 }, () => 1) }, /10001 entries; at most 10000/],
-    [{ messages: HELLO, tools: [{ type: "function" }] }, /tools is not supported/],
-    [{ messages: HELLO, response_format: { type: "json_object" } }, /response_format is not supported/],
+    [{ messages: Array.from({ length: 10_001 }, () => 1) }, /must list at most 10000/],
+    [{ messages: HELLO, tools: [{ type: "function" }] }, /tools\[0\]\.function: is missing/],
+    [{ messages: HELLO, tools: [ADD] }, /^tools is not read by the chat template of model; leave it out$/],
+    [{ messages: HELLO, tools: [ADD], tool_choice: "required" }, /tool_choice: must be one of auto, none/],
+    [{ messages: HELLO, response_format: { type: "json_object" } }, /the backend engine cannot limit answers/],
+    [{ messages: HELLO, response_format: { type: "json_schema", schema: {} } }, /json_schema: is missing/],
+    [{ messages: HELLO, chat_template_kwargs: { rol: "x" } }, /^chat_template_kwargs\.rol is not read.*mean role\?$/],
+    [{ messages: HELLO, chat_template_kwargs: { messages: [] } }, /messages is a field of the request/],
+    [{ messages: HELLO, enable_thinking: false }, /enable_thinking: is not supported; pass it in chat_template_kwar/],
+    [{ messages: HELLO, reasoning_effort: "high" }, /^reasoning_effort is not read by the chat template of model/],
+    [{ messages: HELLO, add_generation_prompt: true, continue_final_message: true }, /cannot be true with continue_/],
     [{ messages: HELLO, top_logprobs: 2 }, /top_logprobs needs logprobs/],
   ])("chat %#", async (body, message) => {
     const { status, json } = await ask("/v1/chat/completions", { model: "plain", ...body });

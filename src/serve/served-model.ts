@@ -1,13 +1,17 @@
 // What the server needs of a model, whatever runs it.
 
 import { Random } from "../core/index.js";
-import type { BatchRequest, ChatMessage, Engine, TokenAnswer, Tokenizer } from "../engine/index.js";
+import type { AnswerGrammar, BatchRequest, ChatTemplate, Engine, TokenAnswer, Tokenizer } from "../engine/index.js";
 
 type Given = "temperature" | "topP" | "onToken" | "onEnd" | "signal";
 
 export interface AnswerRequest
   extends Omit<BatchRequest, "stopIds" | "random" | Given>,
     Readonly<{ [K in Given]: NonNullable<BatchRequest[K]> }> {
+  /** Tokens that end the answer, besides the model's own. */
+  readonly stopIds: readonly number[];
+  /** Whether the model's own end tokens do not end the answer. */
+  readonly ignoresEnd: boolean;
   /** Chooses the samples, with `choice`. */
   readonly seed: number;
   /** Number of this answer among those to its prompt. */
@@ -23,14 +27,14 @@ export interface ServedModel {
   /** Answers computed at once. */
   readonly parallel: number;
   readonly tokenizer: Pick<Tokenizer, "encode" | "decode" | "tokenOf" | "incremental">;
-  /**
-   * The tokens of a text, or of a conversation through the model's chat template.
-   * @param options.bos whether a text begins with the tokenizer's BOS; default true
-   * @throws LayergraftError code `usage` or `template` if the model has no chat template or it refuses the messages
-   */
-  encode(prompt: string | readonly ChatMessage[], options?: { readonly bos?: boolean }): Promise<number[]>;
+  /** @throws LayergraftError code `usage` if the model has no chat template */
+  requireTemplate(): Promise<ChatTemplate>;
+  /** The tokens of a text. @param options.bos whether it begins with the tokenizer's BOS; default true */
+  encode(text: string, options?: { readonly bos?: boolean }): Promise<number[]>;
   /** @throws LayergraftError code `usage` if tokens are missing or are not tokens of the model */
   check(prompt: readonly number[], what: string): void;
+  /** The grammar of answers that fit a JSON Schema. @throws LayergraftError code `usage` if there is none for it */
+  grammar(schema: Readonly<Record<string, unknown>>): Promise<AnswerGrammar>;
   /**
    * Computes an answer. The same request has the same answer, whatever else is computed at the time.
    * @throws CancelledError if the signal fires
@@ -64,7 +68,7 @@ export async function servedModel(
 ): Promise<OpenedEngineModel> {
   try {
     const tokenizer = await engine.tokenizer();
-    const stopIds = new Set(await engine.stopIds());
+    const ends = await engine.stopIds();
     const batch = engine.openBatch(parallel);
     return {
       engine,
@@ -72,10 +76,13 @@ export async function servedModel(
       contextLength: Math.min(context, engine.contextLength),
       parallel,
       tokenizer,
-      encode: (prompt, encoding) => engine.encode(prompt, encoding),
+      requireTemplate: () => engine.requireTemplate(),
+      encode: (text, encoding) => engine.encode(text, encoding),
+      grammar: (schema) => engine.grammar(schema),
       check: (prompt, what) => engine.check(prompt, what),
-      generate: async ({ seed, choice, ...request }) => {
+      generate: async ({ seed, choice, stopIds: more, ignoresEnd, ...request }) => {
         const random = Random.of(seed, `answer ${choice}`);
+        const stopIds = new Set([...(ignoresEnd ? [] : ends), ...more]);
         return (await batch.generate({ ...request, stopIds, random })).finish;
       },
       close: () => engine.close(),

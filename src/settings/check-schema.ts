@@ -9,6 +9,9 @@ type Path = readonly PropertyKey[];
 // Far beyond what a person writes; code that reads settings may recurse so deep.
 export const MAX_LEVELS = 100;
 
+/** Problems with a hint: more are not read, and foreign values may have any number. */
+const MAX_HINTS = 100;
+
 /** A problem of a value, and its location. */
 export interface Problem {
   readonly path: Path;
@@ -47,7 +50,8 @@ export function checkSchema<T extends z.ZodType>(schema: T, value: unknown, base
     path: [...base, ...path],
     ...(at ? { at: [...base, ...at] } : {}),
   });
-  return { problems: problems.map((problem) => under(withHint(problem, fields))) };
+  const hinted = problems.map((problem, i) => (i < MAX_HINTS ? withHint(problem, fields) : problem));
+  return { problems: hinted.map(under) };
 }
 
 /** Parses with our messages; for a schema that calls another one. */

@@ -48,12 +48,15 @@ export function logprobsAfter(text, size) {
  * @property {number[]} sequences the sequence of each evaluation, by the order in which they were opened
  * @property {{ sequences: number, contextSize: number, threads: number }[]} contexts
  * @property {number} open contexts and files that are not closed
+ * @property {object[]} schemas those that grammars were made for
+ * @property {import("../../src/llama/library.js").DrawOptions[]} drawn how answers with a grammar were drawn
  */
 
 /**
  * @typedef {object} FakeOptions
  * @property {(text: readonly number[]) => number[]} [logits]
  * @property {string} [template]
+ * @property {readonly number[]} [allowed] tokens that a grammar allows, in their order
  * @property {number} [trainContextSize]
  * @property {() => void | Promise<void>} [onEvaluate]
  * @property {string} [refuseFile]
@@ -66,18 +69,29 @@ export function logprobsAfter(text, size) {
  */
 export function fakeLlama(options = {}) {
   /** @type {FakeRecord} */
-  const record = { evaluated: [], sequences: [], contexts: [], open: 0 };
+  const record = { evaluated: [], sequences: [], contexts: [], open: 0, schemas: [], drawn: [] };
   /** @type {Llama} */
   const llama = {
     gpu: false,
     llamaCppRelease: { release: "b1" },
+    createGrammarForJsonSchema: async (schema) => {
+      record.schemas.push(schema);
+      return schema;
+    },
     loadModel: async ({ modelPath }) => {
       if (options.refuseFile) throw new Error(options.refuseFile);
       record.open++;
       return fakeFile(piecesOf(modelPath), options, record);
     },
   };
-  return { record, load: async () => ({ getLlama: async () => llama }) };
+  return { record, load: async () => ({ getLlama: async () => llama, LlamaGrammarEvaluationState }) };
+}
+
+class LlamaGrammarEvaluationState {
+  /** @param {{ grammar: object }} options */
+  constructor({ grammar }) {
+    this.grammar = grammar;
+  }
 }
 
 const { load } = fakeLlama();
@@ -159,6 +173,15 @@ function fakeSequence(number, contextSize, vocabularySize, options, record) {
     },
     clearHistory: async () => {
       state.length = 0;
+    },
+    evaluate: async function* (input, drawing) {
+      record.drawn.push(drawing);
+      state.push(...input);
+      for (const token of options.allowed ?? []) {
+        await options.onEvaluate?.();
+        yield token;
+        state.push(token);
+      }
     },
     controlledEvaluate: async (input) => {
       record.evaluated.push(input.length);

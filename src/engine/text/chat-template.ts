@@ -1,5 +1,5 @@
 // Chat templates: messages to the text that a model was trained on, as transformers renders them.
-import { CheckpointError, type ErrorWhere, LayergraftError } from "../../core/index.js";
+import { CheckpointError, didYouMean, type ErrorWhere, LayergraftError, shorten } from "../../core/index.js";
 import { LimitError, type Program, parseTemplate, Refusal } from "./jinja/render.js";
 
 /** One message of a conversation. The chat template defines the roles, usually system, user and assistant. */
@@ -11,6 +11,8 @@ export interface ChatMessage {
 export interface RenderOptions {
   /** Whether to end with the start of the model's next reply. Default false. */
   readonly addGenerationPrompt?: boolean;
+  /** Whether to end in the last message, open for more of it. Default false. */
+  readonly continueFinal?: boolean;
   /**
    * Further variables for the template, such as `tools` or `enable_thinking`; plain data. Default none.
    */
@@ -22,6 +24,8 @@ export interface RenderOptions {
 /** Renders conversations as the model was trained on them. */
 export interface ChatTemplate {
   readonly source: string;
+  /** Why a variable with this value would be lost, as a predicate of the variable; undefined if it is read or says nothing. */
+  whyUnread(variable: string, value: unknown): string | undefined;
   /**
    * The text of a conversation. It has its special tokens, so encode it without adding any.
    * @throws TemplateError if there is no message, or the template refuses them or fails
@@ -52,20 +56,49 @@ export function makeChatTemplate(
   const { variables: constants = {}, name = "the chat template", file } = options;
   const where: ErrorWhere = file === undefined ? {} : { file };
   const program = parsed(source, name, where);
+  let names: ReadonlySet<string> | undefined;
   return {
     source,
-    render: (messages, { addGenerationPrompt = false, variables = {}, now = new Date() } = {}) => {
-      if (messages.length === 0) throw new TemplateError(`${name} needs at least one message`, where);
+    whyUnread: (variable, value) => {
+      names ??= program.names;
+      if (names.has(variable)) return undefined;
+      const meant = didYouMean(shorten(variable), [...names]);
+      // A template takes these as it takes a variable that is missing.
+      const isNothing = !value || (Array.isArray(value) && value.length === 0);
+      return isNothing && meant === "" ? undefined : `is not read by ${name}${meant || "; leave it out"}`;
+    },
+    render: (
+      messages,
+      { addGenerationPrompt = false, continueFinal = false, variables = {}, now = new Date() } = {},
+    ) => {
+      const last = messages.at(-1);
+      if (!last) throw new TemplateError(`${name} needs at least one message`, where);
       // transformers passes None for missing tools and documents.
       const given = { tools: null, documents: null, ...constants, ...variables };
-      const scope = { ...given, messages: messages.map(nameReasoning), add_generation_prompt: addGenerationPrompt };
+      const shown = continueFinal
+        ? [...messages.slice(0, -1), { ...last, content: last.content + OPEN_END }]
+        : messages;
+      const scope = { ...given, messages: shown.map(nameReasoning), add_generation_prompt: addGenerationPrompt };
       try {
-        return program.render(scope, now);
+        const text = program.render(scope, now);
+        return continueFinal ? upToOpenEnd(text, last.content) : text;
       } catch (error) {
         throw new TemplateError(`${name} ${problem(error, "failed")}`, where, error);
       }
     },
   };
+}
+
+/** Marks where a message is continued; as in transformers, its space shows whether the template trims messages. */
+const OPEN_END = "CONTINUE_FINAL_MESSAGE_TAG ";
+
+/** A text up to the mark. @throws Refusal if the template changed the message, so the mark may be elsewhere */
+function upToOpenEnd(text: string, content: string): string {
+  const mark = OPEN_END.trimEnd();
+  const at = text.lastIndexOf(mark);
+  if (at < 0 || !text.includes(content.trim()))
+    throw new Refusal("the last message is not in its text, so it cannot be continued");
+  return text.startsWith(OPEN_END, at) ? text.slice(0, at) : text.slice(0, at).trimEnd();
 }
 
 /** The names that a message's reasoning has; as in transformers, templates that read the first two find it. */

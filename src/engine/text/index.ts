@@ -2,6 +2,7 @@ export {
   type ChatMessage,
   type ChatTemplate,
   makeChatTemplate,
+  type RenderOptions,
 } from "./chat-template.js";
 export { loadChatTemplate } from "./load-template.js";
 export { loadTokenizer, loadTokenizerParts } from "./load-tokenizer.js";

@@ -69,7 +69,7 @@ describe("spans of replies", () => {
     let seconds = 0;
     const ticking = makeChatTemplate("{{ strftime_now('%S') }}{% for m in messages %}{{ m.content }};{% endfor %}");
     const clocked = {
-      source: ticking.source,
+      ...ticking,
       render: (...[messages, options]: Parameters<typeof ticking.render>) =>
         ticking.render(messages, { now: new Date(2024, 0, 1, 0, 0, seconds++ % 60), ...options }),
     };

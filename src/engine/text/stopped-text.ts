@@ -7,30 +7,40 @@ export class StoppedText {
   readonly #decoder: IncrementalDecoder;
   readonly #stop: readonly string[];
   #text = "";
+  /** Where stop texts may begin. */
+  #from = 0;
   #emitted = 0;
   /** Text of the tokens before that the decoder still holds back. */
   #owed = "";
   isStopped = false;
 
-  /** @param before tokens that the answer continues; without them a tokenizer may drop a space that it begins with */
+  /**
+   * @param options.before tokens that the answer continues; without them a tokenizer may drop a space that it begins with
+   * @param options.skipSpecialTokens whether special tokens are left out; default true
+   */
   constructor(
     tokenizer: Pick<Tokenizer, "incremental" | "decode">,
     stop: readonly string[],
-    before: readonly number[] = [],
+    { before = [], skipSpecialTokens = true }: { before?: readonly number[]; skipSpecialTokens?: boolean } = {},
   ) {
-    this.#decoder = tokenizer.incremental({ skipSpecialTokens: true });
+    this.#decoder = tokenizer.incremental({ skipSpecialTokens });
     this.#stop = stop;
     const given = before.map((id) => this.#decoder.push(id)).join("");
-    this.#owed = tokenizer.decode(before, { skipSpecialTokens: true }).slice(given.length);
+    this.#owed = tokenizer.decode(before, { skipSpecialTokens }).slice(given.length);
   }
 
   get text(): string {
     return this.#text;
   }
 
-  /** @returns the text that is now final */
-  push(id: number): string {
-    return this.#add(this.#withoutOwed(this.#decoder.push(id)), false);
+  /**
+   * @param mayStop whether a stop text may begin before the next token; default true
+   * @returns the text that is now final
+   */
+  push(id: number, mayStop = true): string {
+    const more = this.#withoutOwed(this.#decoder.push(id));
+    if (!mayStop) this.#from = this.#text.length + more.length;
+    return this.#add(more, false);
   }
 
   end(): string {
@@ -49,7 +59,7 @@ export class StoppedText {
       this.#text += more;
       const found = this.#stop
         // A stop text may have begun earlier.
-        .map((stop) => this.#text.indexOf(stop, Math.max(0, before - stop.length + 1)))
+        .map((stop) => this.#text.indexOf(stop, Math.max(this.#from, before - stop.length + 1)))
         .filter((at) => at >= 0);
       if (found.length > 0) {
         this.isStopped = true;

@@ -3,6 +3,7 @@ import { checkLength, deeper, limited, spend, takeEntries, takeText } from "./bu
 import { call, evaluate, evaluateMarked, given, Scope } from "./evaluate.js";
 import { runFilter } from "./filters.js";
 import { globals, setField } from "./globals.js";
+import { tokenize } from "./lexer.js";
 import { Loop } from "./loop.js";
 import type { Expression, MacroBody, Statement, Target } from "./nodes.js";
 import { parse } from "./parser.js";
@@ -29,6 +30,8 @@ export { SyntaxProblem } from "./lexer.js";
 export { Refusal, TemplateFailure } from "./values.js";
 
 export interface Program {
+  /** All names that it has: of variables, and of what else it may read. */
+  readonly names: ReadonlySet<string>;
   /**
    * The text of a template.
    * @param variables plain data
@@ -41,6 +44,9 @@ export interface Program {
 export function parseTemplate(source: string): Program {
   const body = limited(() => parse(source));
   return {
+    get names() {
+      return new Set(tokenize(source).flatMap(({ type, text }) => (type === "name" ? [text] : [])));
+    },
     render: (variables, now) =>
       limited(() => {
         const given = new Map(Object.entries(variables).map(([name, value]) => [name, fromData(value)]));

@@ -1,0 +1,134 @@
+// Calls of tools in an answer, in the formats that chat templates teach.
+
+import { randomInt } from "node:crypto";
+import { isObject } from "../core/index.js";
+import { overlap } from "../engine/index.js";
+
+export interface ToolCall {
+  readonly id: string;
+  readonly type: "function";
+  readonly function: { readonly name: string; readonly arguments: string };
+}
+
+/** A call as the model wrote it. */
+interface WrittenCall {
+  readonly name: unknown;
+  readonly arguments: unknown;
+}
+
+export interface CallFormat {
+  /** What calls begin with. */
+  readonly mark: string;
+  /** Whether an answer with calls begins with the mark. */
+  readonly isFirst?: boolean;
+  /** Whether the mark is a special token, which texts otherwise leave out. */
+  readonly isSpecial?: boolean;
+  /** The calls of a text from the first mark on, and what is not part of them. @throws SyntaxError */
+  read(text: string): { readonly calls: readonly WrittenCall[]; readonly rest: string };
+}
+
+/** `<tool_call>{"name": ..., "arguments": {...}}</tool_call>` of Hermes and Qwen. */
+const TAGGED: CallFormat = {
+  mark: "<tool_call>",
+  read: (text) => {
+    const calls: WrittenCall[] = [];
+    const rest = text.replace(/<tool_call>(.*?)(?:<\/tool_call>|$)/gs, (_, call: string) => {
+      calls.push(JSON.parse(call));
+      return "";
+    });
+    return { calls, rest };
+  },
+};
+
+/** `[TOOL_CALLS][{"name": ..., "arguments": {...}}]` of Mistral, and `[TOOL_CALLS]name[ARGS]{...}` of its later models. */
+const MISTRAL: CallFormat = {
+  mark: "[TOOL_CALLS]",
+  isSpecial: true,
+  read: (text) => {
+    const calls = text.split("[TOOL_CALLS]").flatMap((part): WrittenCall[] => {
+      const call = part.trim();
+      if (call === "") return [];
+      if (call.startsWith("[")) return JSON.parse(call);
+      const open = call.indexOf("{");
+      const [name] = call.slice(0, open).split(/\[(?:ARGS|CALL_ID)\]/);
+      return [{ name: name?.trim(), arguments: JSON.parse(call.slice(open)) }];
+    });
+    return { calls, rest: "" };
+  },
+};
+
+/** `{"name": ..., "parameters": {...}}` of Llama 3. */
+const LLAMA: CallFormat = {
+  mark: "{",
+  isFirst: true,
+  read: (text) => {
+    const { name, parameters } = JSON.parse(text);
+    return { calls: [{ name, arguments: parameters }], rest: "" };
+  },
+};
+
+/** The format that a chat template teaches; undefined if it is not one of these. */
+export function callFormatOf(template: string): CallFormat | undefined {
+  // Qwen3-Coder writes XML in the tag.
+  if (template.includes(TAGGED.mark)) return template.includes("<function=") ? undefined : TAGGED;
+  if (template.includes(MISTRAL.mark)) return MISTRAL;
+  return template.includes('"parameters": dictionary') ? LLAMA : undefined;
+}
+
+/** Separates the calls of an answer from its text as it grows. */
+export class CallReader {
+  readonly #format: CallFormat;
+  readonly #tools: readonly string[];
+  readonly #maxCalls: number;
+  #held = "";
+  #isOpen = false;
+  #isBegun = false;
+
+  /** @param tools names that may be called @param maxCalls most calls */
+  constructor(format: CallFormat, tools: readonly string[], maxCalls: number) {
+    this.#format = format;
+    this.#tools = tools;
+    this.#maxCalls = maxCalls;
+  }
+
+  /** @returns text that is certainly not part of a call, nor white space before one */
+  push(text: string): string {
+    this.#held += text;
+    if (this.#isOpen) return "";
+    const { mark, isFirst = false } = this.#format;
+    const begin = this.#held.length - this.#held.trimStart().length;
+    const at = isFirst ? (!this.#isBegun && this.#held.startsWith(mark, begin) ? begin : -1) : this.#held.indexOf(mark);
+    this.#isOpen = at >= 0;
+    const end = at >= 0 ? at : this.#held.length - (isFirst ? 0 : overlap(this.#held, mark));
+    const certain = this.#held.slice(0, end).trimEnd();
+    if (certain !== "") this.#isBegun = true;
+    this.#held = this.#held.slice(certain.length);
+    return certain;
+  }
+
+  /** The rest of the answer: its calls, or all of its text if they are not calls of the tools. */
+  end(): { readonly text: string; readonly calls: readonly ToolCall[] } {
+    const asText = { text: this.#held, calls: [] };
+    if (!this.#isOpen) return asText;
+    try {
+      const { calls, rest } = this.#format.read(this.#held.trim());
+      if (calls.length === 0 || !calls.every((call) => this.#isCall(call))) return asText;
+      return { text: rest.trimEnd(), calls: calls.slice(0, this.#maxCalls).map(toolCallOf) };
+    } catch (error) {
+      if (error instanceof SyntaxError) return asText;
+      throw error;
+    }
+  }
+
+  #isCall(call: unknown): boolean {
+    return isObject(call) && this.#tools.includes(String(call.name)) && isObject(call.arguments);
+  }
+}
+
+const ID_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+function toolCallOf({ name, arguments: given }: WrittenCall): ToolCall {
+  // Mistral's templates refuse ids of another length.
+  const id = Array.from({ length: 9 }, () => ID_CHARACTERS[randomInt(ID_CHARACTERS.length)]).join("");
+  return { id, type: "function", function: { name: String(name), arguments: JSON.stringify(given) } };
+}
