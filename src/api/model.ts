@@ -43,6 +43,8 @@ export interface GenerateOptions extends Omit<EngineOptions, "maxNewTokens" | "s
   readonly maxNewTokens?: number | undefined;
   /** Whether to prepend the tokenizer's BOS token to a text. Chat templates add their own. Default: true. */
   readonly bos?: boolean | undefined;
+  /** Variables of the chat template, such as `{ enable_thinking: false }`. Default: none. */
+  readonly templateVariables?: Readonly<Record<string, unknown>> | undefined;
   /** Called with new text as it is generated, in whole characters, and the index of its prompt. Default: none. */
   readonly onText?: ((text: string, prompt: number) => void) | undefined;
 }
@@ -127,9 +129,9 @@ export class Model {
     prompts: readonly (string | readonly ChatMessage[])[],
     options: GenerateOptions = {},
   ): Promise<readonly Answer[]> {
-    const { maxNewTokens = 256, bos = true, onText, ...rest } = options;
+    const { maxNewTokens = 256, bos = true, templateVariables: variables = {}, onText, ...rest } = options;
     const encoded: number[][] = [];
-    for (const prompt of prompts) encoded.push(await this.#engine.encode(prompt, { bos }));
+    for (const prompt of prompts) encoded.push(await this.#engine.encode(prompt, { bos, variables }));
     const answers = await this.#engine.generate(encoded, {
       ...rest,
       maxNewTokens,

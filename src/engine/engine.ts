@@ -16,6 +16,7 @@ import {
   type ChatTemplate,
   promptEncoder,
   type RenderOptions,
+  requireRead,
   StoppedText,
   type Tokenizer,
 } from "./text/index.js";
@@ -167,10 +168,7 @@ export class Engine {
   ): Promise<number[]> {
     if (typeof prompt === "string") return promptEncoder(await this.tokenizer())(prompt, bos);
     const template = await this.requireTemplate();
-    for (const [name, value] of Object.entries(variables)) {
-      const why = template.whyUnread(name, value);
-      if (why !== undefined) throw usageError(`${name} ${why}`, { field: name });
-    }
+    requireRead(template, variables);
     return this.encode(template.render(prompt, { addGenerationPrompt: true, variables }), { bos: false });
   }
 

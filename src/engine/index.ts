@@ -60,6 +60,7 @@ export {
   type ChatTemplate,
   makeChatTemplate,
   type RenderOptions,
+  requireRead,
   TemplateError,
 } from "./text/chat-template.js";
 export { loadChatTemplate } from "./text/load-template.js";

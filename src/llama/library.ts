@@ -93,7 +93,9 @@ export interface Llama {
   /** `cuda`, `vulkan`, `metal` or false. */
   readonly gpu: string | false;
   readonly llamaCppRelease: { readonly release: string };
-  createGrammarForJsonSchema(schema: object): Promise<object>;
+  /** @returns its text, in GBNF */
+  createGrammarForJsonSchema(schema: object): Promise<{ readonly grammar: string }>;
+  createGrammar(options: { readonly grammar: string }): Promise<object>;
   loadModel(options: {
     readonly modelPath: string;
     readonly loadSignal?: AbortSignal;

@@ -96,7 +96,7 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
     },
     grammar: async (schema) => {
       const read = llamaSchema(schema);
-      const grammar = await llama.createGrammarForJsonSchema(read).catch((error: unknown) => {
+      const grammar = await schemaGrammar(llama, read).catch((error: unknown) => {
         const reason = error instanceof Error ? error.message : String(error);
         throw usageError(`llama.cpp cannot limit answers to this schema: ${reason}. Simplify it.`, {}, error);
       });
@@ -108,6 +108,13 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
       await file.dispose();
     },
   };
+}
+
+/** A grammar whose whole numbers have no exponents: node-llama-cpp's may end in e-8. */
+async function schemaGrammar(llama: Llama, schema: object): Promise<object> {
+  const { grammar } = await llama.createGrammarForJsonSchema(schema);
+  const whole = 'integer-number-rule ::= "-"? ("0" | [1-9] [0-9]{0,15})';
+  return llama.createGrammar({ grammar: grammar.replace(/^integer-number-rule ::= .*$/m, whole) });
 }
 
 async function openContext(

@@ -98,12 +98,15 @@ describe("a model in llama.cpp", () => {
           properties: { a: { oneOf: [{ type: "string" }, { type: "null" }] } },
         },
       ]);
+      // Whole numbers without exponents.
+      const text =
+        'root ::= integer-number-rule\ninteger-number-rule ::= "-"? ("0" | [1-9] [0-9]{0,15})\nother ::= "x"';
       const request = { prompt: [0, c], maxNewTokens: 9, stopIds: new Set([EOS]), random: Random.of(1, "a"), grammar };
       const batch = engine.openBatch(2);
       const asked = [batch.generate(request), batch.generate({ ...request, temperature: 0.5, topK: 7, topP: 0.9 })];
       expect(await Promise.all(asked)).toEqual(Array(2).fill({ ids: [c, d], finish: "stop" }));
       expect(record.drawn).toMatchObject([
-        { temperature: 0, topK: 0, topP: 1, minP: 0, grammarEvaluationState: { grammar: record.schemas[0] } },
+        { temperature: 0, topK: 0, topP: 1, minP: 0, grammarEvaluationState: { grammar: { grammar: text } } },
         { temperature: 0.5, topK: 7, topP: 0.9 },
       ]);
       const [{ seed: first = 0 } = {}, { seed: second } = {}] = record.drawn;

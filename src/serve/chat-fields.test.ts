@@ -101,20 +101,16 @@ describe("the template is given", () => {
     expect(served.model.prompts[1]?.trimEnd()).not.toBe(expected.trimEnd());
   });
 
-  it("what other servers' replies have, and text parts", async () => {
-    const served = await serve("{% for m in messages %}{{ m.role }}={{ m.content }};{% endfor %}", "a");
+  it("what other servers' replies have, text parts, and facts that clients add", async () => {
+    const served = await serve("{% for m in messages %}{{ m.role }}={{ m.content }}{{ m.agent }};{% endfor %}", "a");
+    const parts = ["a", "b"].map((text) => ({ type: "text", text, cache_control: { type: "ephemeral" } }));
     await ask(served, {}, [
-      {
-        role: "developer",
-        content: [
-          { type: "text", text: "a", cache_control: { type: "ephemeral" } },
-          { type: "text", text: "b" },
-        ],
-      },
+      { role: "developer", content: parts, id: 1947269257, opts: { visible: false } },
       { role: "assistant", content: [{ type: "refusal", refusal: "no" }], refusal: null, annotations: [], audio: null },
       { role: "assistant", content: null, refusal: "never", tool_calls: null, function_call: null },
+      { role: "user", content: "c", agent: "!" },
     ]);
-    expect(served.model.prompts).toEqual(["system=ab;assistant=no;assistant=never;"]);
+    expect(served.model.prompts).toEqual(["system=ab;assistant=no;assistant=never;user=c!;"]);
   });
 });
 

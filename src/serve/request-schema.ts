@@ -160,21 +160,24 @@ const call = z.strictObject({
   ...harmless("index"),
 });
 
+/** Fields of a message that are done. Clients add facts of their own, which go to the template, as in transformers. */
+const message = {
+  role: z.enum(["system", "developer", "user", "assistant", "tool", "function"]),
+  content: z.union([z.string(), z.array(anything).max(MAX_PARTS)]),
+  name: z.string(),
+  reasoning_content: z.string(),
+  reasoning: z.string(),
+  thinking: z.string(),
+  tool_calls: listOf(call, MAX_TOOLS),
+  tool_call_id: z.string(),
+};
+export const MESSAGE_FIELDS = Object.keys(message);
+
 export const messageSchema = z
-  .strictObject({
-    role: z.enum(["system", "developer", "user", "assistant", "tool", "function"]),
-    content: z.union([z.string(), z.array(anything).max(MAX_PARTS)]),
-    name: z.string(),
-    reasoning_content: z.string(),
-    reasoning: z.string(),
-    thinking: z.string(),
-    tool_calls: listOf(call, MAX_TOOLS),
-    tool_call_id: z.string(),
+  .looseObject({
+    ...message,
     /** A reply of OpenAI's that has no content. */
     refusal: z.string(),
-
-    ...harmless("id", "annotations", "audio", "images", "provider_specific_fields", "cache_control"),
-
     function_call: refused([], "use tool_calls"),
     prefix: refused([false], "pass continue_final_message in the request"),
     partial: refused([false], "pass continue_final_message in the request"),
@@ -184,8 +187,8 @@ export const messageSchema = z
 
 /** The text of a part is under its type. */
 export const partSchema = z.discriminatedUnion("type", [
-  z.strictObject({ type: z.literal("text"), text: z.string(), ...harmless("cache_control", "annotations") }),
-  z.strictObject({ type: z.literal("refusal"), refusal: z.string() }),
+  z.looseObject({ type: z.literal("text"), text: z.string() }),
+  z.looseObject({ type: z.literal("refusal"), refusal: z.string() }),
 ]);
 
 /** A tool is passed to the template as it is. */

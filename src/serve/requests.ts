@@ -1,7 +1,7 @@
 // Bodies of requests: checked, with OpenAI's defaults.
 
 import type { z } from "zod";
-import { isObject } from "../core/index.js";
+import { closest, isObject } from "../core/index.js";
 import type { ChatMessage } from "../engine/index.js";
 import { checkSchema, formatPath, formatProblem } from "../settings/index.js";
 import { badRequest } from "./api-error.js";
@@ -9,6 +9,7 @@ import {
   chatSchema,
   completionSchema,
   MAX_ANSWERS,
+  MESSAGE_FIELDS,
   messageSchema,
   partSchema,
   type SamplingFields,
@@ -193,23 +194,31 @@ function readPrompts(prompt: unknown): (string | number[])[] {
   });
 }
 
+/** Unknown fields of a message whose names are compared with the known ones. */
+const MAX_COMPARED = 100;
+
 /** A message as templates read it. */
 function readMessage(value: unknown, index: number): ChatMessage {
   const path = ["messages", index];
   const { role, content, refusal, tool_calls: calls = [], ...rest } = checked(messageSchema, value, path);
-  const text =
-    typeof content === "string" ? content : content?.map((part, i) => textOf(part, [...path, "content", i])).join("");
-  if (text === undefined && refusal === undefined && calls.length === 0) {
-    const where = `${formatPath(path)}.content`;
+  for (const name of Object.keys(rest).slice(0, MAX_COMPARED)) {
+    const meant = MESSAGE_FIELDS.includes(name) ? undefined : closest(name, MESSAGE_FIELDS);
+    const field = formatPath([...path, name]);
+    if (meant !== undefined) throw badRequest(`unknown field ${field}; did you mean ${meant}?`, field);
+  }
+  const parts = Array.isArray(content)
+    ? content.map((part, i) => textOf(part, [...path, "content", i])).join("")
+    : content;
+  const text = parts ?? refusal ?? (calls.length > 0 ? "" : undefined);
+  if (text === undefined) {
+    const where = formatPath([...path, "content"]);
     throw badRequest(`${where} must be a text or a list of text parts`, where);
   }
-  const { name, tool_call_id, reasoning_content, reasoning, thinking } = rest;
-  const given = Object.entries({ name, tool_call_id, reasoning_content, reasoning, thinking });
   return {
+    ...rest,
     // Templates know the older name.
     role: role === "developer" ? "system" : role,
-    content: text ?? refusal ?? "",
-    ...Object.fromEntries(given.filter(([, one]) => one !== undefined)),
+    content: text,
     ...(calls.length === 0 ? {} : { tool_calls: calls.map(callOf) }),
   };
 }

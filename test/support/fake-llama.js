@@ -76,8 +76,11 @@ export function fakeLlama(options = {}) {
     llamaCppRelease: { release: "b1" },
     createGrammarForJsonSchema: async (schema) => {
       record.schemas.push(schema);
-      return schema;
+      return {
+        grammar: 'root ::= integer-number-rule\ninteger-number-rule ::= [0-9]+ ([eE] "-" [0-9]+)?\nother ::= "x"',
+      };
     },
+    createGrammar: async (grammar) => grammar,
     loadModel: async ({ modelPath }) => {
       if (options.refuseFile) throw new Error(options.refuseFile);
       record.open++;

@@ -7,6 +7,7 @@ import {
   withEngine,
   withEngineOptions,
   withSamplingOptions,
+  withTemplateOption,
 } from "../shared/engine-run.js";
 import { withBackendOption } from "../shared/open-model.js";
 import { info, paletteFor, print } from "../shared/output.js";
@@ -19,19 +20,22 @@ const JSON_HELP =
 const HELP = "Ctrl-C stops an answer, /new starts a new conversation, an empty line or Ctrl-D exits.";
 
 export function add(program: Command): void {
-  const command = program
-    .command("chat")
-    .description(`Chat with a model through its chat template. ${HELP} ${JSON_HELP}`)
-    .argument("<source>", SOURCE_ARGUMENT)
-    .optionsGroup("Prompt:")
-    .option("--system <text>", "system message");
+  const command = withTemplateOption(
+    program
+      .command("chat")
+      .description(`Chat with a model through its chat template. ${HELP} ${JSON_HELP}`)
+      .argument("<source>", SOURCE_ARGUMENT)
+      .optionsGroup("Prompt:")
+      .option("--system <text>", "system message"),
+  );
   withEngineOptions(withBackendOption(withSamplingOptions(512)(command))).action(async (source, flags) => {
     await withEngine(source, flags, async (engine) => {
       const palette = paletteFor(process.stdout);
       const opening: ChatMessage[] = flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
       let messages = [...opening];
+      const variables = flags.chatTemplateKwargs ?? {};
       // Fails before the first question if the model has no chat template.
-      await engine.encode([...messages, { role: "user", content: "" }]);
+      await engine.encode([...messages, { role: "user", content: "" }], { variables });
       info(flags, HELP);
       const lines = createInterface({ input: process.stdin, output: process.stderr, prompt: "> " });
       let answering: AbortController | undefined;
@@ -51,7 +55,7 @@ export function add(program: Command): void {
           if (flags.json) print(JSON.stringify({ text: answer, finish, promptTokens, newTokens }));
           else print(finish === "stopped" ? palette.dim(" [stopped]") : "");
         };
-        const tokens = await engine.encode(messages);
+        const tokens = await engine.encode(messages, { variables });
         try {
           if (tokens.length >= engine.contextLength) {
             messages.pop();

@@ -28,7 +28,13 @@ import {
   writeHubScores,
 } from "../../evaluate/index.js";
 import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from "../../report/index.js";
-import { type SamplingFlags, SOURCE_ARGUMENT, withAnswerOptions, withEngineOptions } from "../shared/engine-run.js";
+import {
+  type SamplingFlags,
+  SOURCE_ARGUMENT,
+  withAnswerOptions,
+  withEngineOptions,
+  withTemplateOption,
+} from "../shared/engine-run.js";
 import { BACKEND_HELP, type BackendFlags, openBackend } from "../shared/eval-backend.js";
 import {
   info,
@@ -129,7 +135,7 @@ export function add(program: Command): void {
     .option("--retries <n>", "retries on transient errors (default: 6)", parseCount)
     .option("--start-timeout <seconds>", "seconds to wait for the server to start (default: 900)", parseSeconds)
     .option("--api-key-env <name>", "environment variable with the server's API key");
-  withEngineOptions(command).action(async (source: string | undefined, flags: EvalFlags) => {
+  withEngineOptions(withTemplateOption(command)).action(async (source: string | undefined, flags: EvalFlags) => {
     if (flags.list) return list(flags);
     if (source === undefined)
       throw usageError("Missing the model to evaluate. Pass a folder, a recipe, or a server's name for a model.");

@@ -6,9 +6,11 @@ import {
   readTokenFile,
   SOURCE_ARGUMENT,
   samplingOf,
+  type TemplateFlags,
   withEngine,
   withEngineOptions,
   withSamplingOptions,
+  withTemplateOption,
 } from "../shared/engine-run.js";
 import { withBackendOption } from "../shared/open-model.js";
 import { info, inOrder, paletteFor, parsePositive, print, printJson } from "../shared/output.js";
@@ -20,23 +22,26 @@ interface Prompt {
 }
 
 export function add(program: Command): void {
-  const command = program
-    .command("generate")
-    .description(
-      "Generate text from prompts. A recipe is merged in memory: copied tensors are read in place, averaged ones are " +
-        "computed, and nothing is written. The answer to a single prompt is streamed.",
-    )
-    .argument("<source>", SOURCE_ARGUMENT)
-    .optionsGroup("Prompt:")
-    .option("-p, --prompt <text...>", "prompts")
-    .option("--prompts <file>", "file of prompts: .json, .jsonl or one per line; - for stdin")
-    .option("--ids <file>", "file of token ids: a JSON array of arrays; - for stdin")
-    .option("--chat", "apply the model's chat template to each prompt")
-    .option("--system <text>", "system message; needs --chat")
-    .option("--no-bos", "do not add the tokenizer's BOS token")
-    .option("--batch <n>", "prompts per batch (default: 8)", parsePositive);
+  const command = withTemplateOption(
+    program
+      .command("generate")
+      .description(
+        "Generate text from prompts. A recipe is merged in memory: copied tensors are read in place, averaged ones are " +
+          "computed, and nothing is written. The answer to a single prompt is streamed.",
+      )
+      .argument("<source>", SOURCE_ARGUMENT)
+      .optionsGroup("Prompt:")
+      .option("-p, --prompt <text...>", "prompts")
+      .option("--prompts <file>", "file of prompts: .json, .jsonl or one per line; - for stdin")
+      .option("--ids <file>", "file of token ids: a JSON array of arrays; - for stdin")
+      .option("--chat", "apply the model's chat template to each prompt")
+      .option("--system <text>", "system message; needs --chat")
+      .option("--no-bos", "do not add the tokenizer's BOS token")
+      .option("--batch <n>", "prompts per batch (default: 8)", parsePositive),
+  );
   withEngineOptions(withBackendOption(withSamplingOptions(256)(command))).action(async (source, flags) => {
     if (flags.system !== undefined && !flags.chat) throw usageError("--system needs --chat");
+    if (flags.chatTemplateKwargs && !flags.chat) throw usageError("--chat-template-kwargs needs --chat");
     const texts = [...(flags.prompt ?? []), ...(flags.prompts ? await readPrompts(flags.prompts) : [])];
     const tokens = flags.ids ? await readTokenFile(flags.ids) : [];
     if (texts.length + tokens.length === 0)
@@ -84,11 +89,16 @@ export function add(program: Command): void {
 async function encode(
   engine: Engine,
   text: string,
-  { chat, system, bos }: { readonly chat?: boolean; readonly system?: string; readonly bos: boolean },
+  {
+    chat,
+    system,
+    bos,
+    chatTemplateKwargs: variables = {},
+  }: TemplateFlags & { readonly chat?: boolean; readonly system?: string; readonly bos: boolean },
 ): Promise<number[]> {
   if (!chat) return engine.encode(text, { bos });
   const before = system === undefined ? [] : [{ role: "system", content: system }];
-  return engine.encode([...before, { role: "user", content: text }]);
+  return engine.encode([...before, { role: "user", content: text }], { variables });
 }
 
 function report(engine: Engine, prompts: readonly Prompt[], answers: readonly Generation[], seconds: number): unknown {

@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
-import { type Command, Option } from "commander";
-import { formatBytes, isSystemError, readBounded, usageError } from "../../core/index.js";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { formatBytes, isObject, isSystemError, readBounded, usageError } from "../../core/index.js";
 import type { Engine, GenerateOptions } from "../../engine/index.js";
 import { type ModelFlags, openModel, typeOption } from "./open-model.js";
 import {
@@ -55,6 +55,24 @@ export async function withEngine<T>(
     await engine.close();
   }
 }
+
+export interface TemplateFlags {
+  readonly chatTemplateKwargs?: Readonly<Record<string, unknown>>;
+}
+
+/** Adds the options of `TemplateFlags`. */
+export const withTemplateOption = adding<TemplateFlags>((command) =>
+  command.option(
+    "--chat-template-kwargs <json>",
+    `variables of the chat template, such as '{"enable_thinking": false}'`,
+    (text: string) => {
+      const problem = (why: string) => new InvalidArgumentError(`It ${why}.`);
+      const value = parseJson(text, problem);
+      if (!isObject(value)) throw problem("must be a JSON object");
+      return value;
+    },
+  ),
+);
 
 export type SamplingFlags = Pick<
   GenerateOptions,

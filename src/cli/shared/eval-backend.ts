@@ -14,11 +14,11 @@ import {
   withoutLogin,
 } from "../../evaluate/index.js";
 import { openCheckpoint } from "../../weights/index.js";
-import type { EngineOptions } from "./engine-run.js";
+import type { EngineOptions, TemplateFlags } from "./engine-run.js";
 import { openModel } from "./open-model.js";
 import { readKey, runWithProgress } from "./output.js";
 
-export interface BackendFlags extends Omit<EngineOptions, "backend"> {
+export interface BackendFlags extends Omit<EngineOptions, "backend">, TemplateFlags {
   readonly backend?: string;
   readonly model?: string;
   readonly tokenizer?: string;
@@ -73,7 +73,7 @@ export async function openBackend(
 
 async function openOwn(
   source: string,
-  flags: EngineOptions & Pick<BackendFlags, "batch">,
+  flags: EngineOptions & Pick<BackendFlags, "batch" | "chatTemplateKwargs">,
   signal: AbortSignal,
   note: (text: string) => void,
 ): Promise<OpenedBackend> {
@@ -82,7 +82,7 @@ async function openOwn(
   );
   note(`${engine.name}: ${facts.join(", ")}`);
   for (const text of engine.notes) note(`note: ${text}`);
-  const backend = await modelBackend(engine, { batch: flags.batch });
+  const backend = await modelBackend(engine, { batch: flags.batch, templateVariables: flags.chatTemplateKwargs });
   return { backend, url: undefined, close: () => backend.close() };
 }
 
@@ -130,7 +130,7 @@ async function openServer(
 
 async function serverOptions(flags: BackendFlags, folder: string | undefined): Promise<Omit<ServerOptions, "url">> {
   const { concurrency, timeout, retries, apiKeyEnv } = flags;
-  const texts = folder === undefined ? {} : await readTexts(folder);
+  const texts = await readTexts(folder, flags.chatTemplateKwargs);
   if (flags.tokenizer !== undefined && !texts.tokenizer) {
     throw usageError(`--tokenizer ${flags.tokenizer} has no tokenizer.json`);
   }

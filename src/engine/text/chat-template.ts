@@ -1,5 +1,12 @@
 // Chat templates: messages to the text that a model was trained on, as transformers renders them.
-import { CheckpointError, didYouMean, type ErrorWhere, LayergraftError, shorten } from "../../core/index.js";
+import {
+  CheckpointError,
+  didYouMean,
+  type ErrorWhere,
+  LayergraftError,
+  shorten,
+  usageError,
+} from "../../core/index.js";
 import { LimitError, type Program, parseTemplate, Refusal } from "./jinja/render.js";
 
 /** One message of a conversation. The chat template defines the roles, usually system, user and assistant. */
@@ -87,6 +94,14 @@ export function makeChatTemplate(
       }
     },
   };
+}
+
+/** @throws LayergraftError code `usage` if a variable would be lost */
+export function requireRead(template: ChatTemplate, variables: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(variables)) {
+    const why = template.whyUnread(name, value);
+    if (why !== undefined) throw usageError(`${name} ${why}`, { field: name });
+  }
 }
 
 /** Marks where a message is continued; as in transformers, its space shows whether the template trims messages. */

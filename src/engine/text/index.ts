@@ -3,6 +3,7 @@ export {
   type ChatTemplate,
   makeChatTemplate,
   type RenderOptions,
+  requireRead,
 } from "./chat-template.js";
 export { loadChatTemplate } from "./load-template.js";
 export { loadTokenizer, loadTokenizerParts } from "./load-tokenizer.js";

@@ -17,6 +17,8 @@ export interface BackendIdentity {
    * tokenizer's own post-processor has it; `server`: text was sent, and the server did as it does.
    */
   readonly bos: "tokenizer" | "server";
+  /** Variables that the chat template is given; absent without. */
+  readonly templateVariables?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** What a backend cannot do, with the reason. What is absent it can do. */

@@ -1,9 +1,10 @@
-import { groupBy } from "../../core/index.js";
-import { type ChatTemplate, type Engine, encodePair, type PromptTokenizer } from "../../engine/index.js";
+import { groupBy, usageError } from "../../core/index.js";
+import { type ChatTemplate, type Engine, encodePair, type PromptTokenizer, requireRead } from "../../engine/index.js";
 import {
   type Answer,
   type AnswerOptions,
   type Backend,
+  type BackendIdentity,
   type ChooseRequest,
   type Chosen,
   cutAtStop,
@@ -19,7 +20,7 @@ import {
 
 export type EvaluationEngine = Pick<Engine, "contextLength" | "generate" | "scoreContinuations" | "close">;
 
-export interface EngineBackendOptions {
+export interface EngineBackendOptions extends Pick<BackendIdentity, "templateVariables"> {
   readonly engine: EvaluationEngine;
   readonly tokenizer: PromptTokenizer;
   readonly renderChat?: Backend["renderChat"];
@@ -170,6 +171,7 @@ export function engineBackend(options: EngineBackendOptions): Backend {
       model: options.model,
       digest: options.digest ?? null,
       bos: "tokenizer",
+      ...(options.templateVariables && { templateVariables: options.templateVariables }),
     },
     incapacities: {},
     tokenizer: options.tokenizer,
@@ -190,13 +192,14 @@ export function engineBackend(options: EngineBackendOptions): Backend {
  */
 export async function modelBackend(
   engine: Engine,
-  options: Partial<Pick<EngineBackendOptions, "model" | "digest" | "batch">> = {},
+  options: Partial<Pick<EngineBackendOptions, "model" | "digest" | "batch" | "templateVariables">> = {},
 ): Promise<Backend> {
   try {
     return engineBackend({
       engine,
       tokenizer: await engine.tokenizer(),
-      renderChat: rendererOf(await engine.chatTemplate()),
+      renderChat: rendererOf(await engine.chatTemplate(), options.templateVariables),
+      templateVariables: options.templateVariables,
       model: options.model ?? engine.name,
       digest: options.digest ?? engine.digest,
       backend: engine.backend,
@@ -209,7 +212,21 @@ export async function modelBackend(
   }
 }
 
-/** Writes conversations by a template, open for the model's reply; undefined without one. */
-export function rendererOf(template: ChatTemplate | undefined): Backend["renderChat"] {
-  return template && (async (messages) => template.render(messages, { addGenerationPrompt: true }));
+/**
+ * Writes conversations by a template, open for the model's reply; undefined without one.
+ * @throws LayergraftError code `usage` for variables that the template does not read
+ */
+export function rendererOf(
+  template: ChatTemplate | undefined,
+  variables: BackendIdentity["templateVariables"] = {},
+): Backend["renderChat"] {
+  if (!template) {
+    const [name] = Object.keys(variables);
+    if (name === undefined) return undefined;
+    throw usageError(
+      `${name} is for a chat template, but none is known. Leave it out, or pass a folder with the template`,
+    );
+  }
+  requireRead(template, variables);
+  return async (messages) => template.render(messages, { addGenerationPrompt: true, variables });
 }

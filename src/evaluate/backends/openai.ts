@@ -7,6 +7,7 @@ import {
   type Answer,
   type AnswerOptions,
   type Backend,
+  type BackendIdentity,
   type Encode,
   encodeWith,
   type Incapacities,
@@ -25,6 +26,8 @@ export interface ServerOptions extends HttpOptions {
   readonly tokenizer?: Backend["tokenizer"];
   /** Renders a chat with the model's template. Default: protocols with chats are refused. */
   readonly renderChat?: Backend["renderChat"];
+  /** Variables that it gives the template. */
+  readonly templateVariables?: BackendIdentity["templateVariables"];
   /** Digest of the model's weights, if known. */
   readonly digest?: string | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -68,6 +71,7 @@ export async function openOpenAI(options: ServerOptions): Promise<Backend> {
         model,
         digest: options.digest ?? null,
         bos: takesIds ? "tokenizer" : "server",
+        ...(options.templateVariables && { templateVariables: options.templateVariables }),
       },
       incapacities,
       renderChat,
@@ -102,10 +106,17 @@ export async function openServed(
   }
 }
 
-/** The tokenizer and the chat template in a model's folder; neither without a tokenizer.json. */
-export async function readTexts(folder: string): Promise<Pick<ServerOptions, "tokenizer" | "renderChat">> {
-  if (!(await isFile(join(folder, "tokenizer.json")))) return {};
-  return { tokenizer: await loadTokenizer(folder), renderChat: rendererOf(await loadChatTemplate(folder)) };
+/**
+ * The tokenizer and the chat template in a model's folder; neither without a tokenizer.json.
+ * @throws LayergraftError code `usage` for variables that the template does not read
+ */
+export async function readTexts(
+  folder: string | undefined,
+  templateVariables?: BackendIdentity["templateVariables"],
+): Promise<Pick<ServerOptions, "tokenizer" | "renderChat" | "templateVariables">> {
+  const isKnown = folder !== undefined && (await isFile(join(folder, "tokenizer.json")));
+  const renderChat = rendererOf(isKnown ? await loadChatTemplate(folder) : undefined, templateVariables);
+  return isKnown ? { tokenizer: await loadTokenizer(folder), renderChat, templateVariables } : {};
 }
 
 /** @param reason why it cannot, if it cannot */

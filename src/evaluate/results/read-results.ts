@@ -77,6 +77,7 @@ const RESULTS = z.object({
     model: z.string(),
     digest: z.string().nullable(),
     bos: z.enum(["tokenizer", "server"]),
+    templateVariables: z.record(z.string(), z.unknown()).optional(),
   }),
   sandbox: z
     .object({
