@@ -98,6 +98,30 @@ describe("generate", () => {
     ]);
   });
 
+  it("gives the chat template the variables that it reads", async () => {
+    await writeScripted(at("thinker"), { c: "x", b: "hi" });
+    const template = "{% for m in messages %}{{ m.content }}{% endfor %}{{ 'c' if enable_thinking is true else 'b' }}";
+    writeFileSync(at("thinker", "chat_template.jinja"), template);
+    const answer = async (...flags: string[]) => {
+      const printed = await run("generate", at("thinker"), "--chat", "-p", "a", "--json", ...flags);
+      return (JSON.parse(printed) as { answers: { text: string }[] }).answers[0]?.text;
+    };
+    const thinking = ["--chat-template-kwargs", '{"enable_thinking": true}'];
+    expect([await answer(), await answer(...thinking)]).toEqual(["hi", "x"]);
+    expect(await output(["chat", "thinker", "-q", ...thinking], "a\n")).toBe("x\n");
+    for (const [given, message] of [
+      [
+        '{"enable_thinkin": false}',
+        /^error: enable_thinkin is not read by .* thinker; did you mean enable_thinking\?$/m,
+      ],
+      ['{"deep": 1}', /^error: deep is not read by the chat template of thinker; leave it out$/m],
+      ["[1]", /is invalid\. It must be a JSON object\.$/m],
+    ] as const) {
+      const args = ["generate", at("thinker"), "--chat", "-p", "a", "-q", "--chat-template-kwargs", given];
+      expect((await layergraft(args, { cwd: root })).stderr).toMatch(message);
+    }
+  });
+
   it("takes tokens where there is no tokenizer, and recipes that nothing has executed", async () => {
     const expected = {
       prompts: [

@@ -77,8 +77,8 @@ export function llamaSchema(schema: Json): Json {
       only("const", "enum", "type");
       const choices = values === undefined ? [constant] : values;
       const isPlain = (one: unknown) => one === null || ["string", "number", "boolean"].includes(typeof one);
-      if (!Array.isArray(choices) || choices.length === 0 || !choices.every(isPlain)) {
-        throw fail("has values that are not text, numbers, true, false or null");
+      if (!Array.isArray(choices) || choices.length === 0 || choices.length > MAX_COUNT || !choices.every(isPlain)) {
+        throw fail(`must have 1 to ${MAX_COUNT} values that are text, numbers, true, false or null`);
       }
       return { enum: choices };
     }

@@ -3,7 +3,7 @@
 
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
-import { recordOf } from "../settings/index.js";
+import { isObject } from "../core/index.js";
 
 const MAX_TOP = 20;
 const MAX_STOPS = 64;
@@ -11,6 +11,7 @@ const MAX_MESSAGES = 10_000;
 /** Tools of a request, and calls of a message. */
 const MAX_TOOLS = 128;
 const MAX_PARTS = 1000;
+const MAX_VARIABLES = 64;
 /** Answers to one request: prompts times n. */
 export const MAX_ANSWERS = 128;
 
@@ -19,6 +20,13 @@ const anything = z.unknown();
 
 /** A list whose entries are only looked at if there are not too many. */
 const listOf = <T extends z.ZodType>(entry: T, most: number) => z.array(anything).max(most).pipe(z.array(entry));
+
+/** Foreign fields, which are not looked at. */
+const mapping = (most = Number.POSITIVE_INFINITY) =>
+  z.custom<Readonly<Record<string, unknown>>>(
+    (value) => isObject(value) && Object.keys(value).length <= most,
+    `must be a mapping${Number.isFinite(most) ? ` of at most ${most} fields` : ""}`,
+  );
 
 /** Fields that change no answer. */
 const harmless = <const Name extends string>(...names: readonly Name[]) =>
@@ -102,7 +110,7 @@ const responseFormat = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("json_object") }),
   z.strictObject({
     type: z.literal("json_schema"),
-    json_schema: z.strictObject({ schema: recordOf(anything), ...harmless("name", "description", "strict") }),
+    json_schema: z.strictObject({ schema: mapping(), ...harmless("name", "description", "strict") }),
   }),
 ]);
 
@@ -118,7 +126,7 @@ export const chatSchema = z
     parallel_tool_calls: z.boolean(),
     response_format: responseFormat,
     /** Variables of the template. */
-    chat_template_kwargs: recordOf(anything),
+    chat_template_kwargs: mapping(MAX_VARIABLES),
     documents: z.array(anything),
     reasoning_effort: z.enum(["none", "minimal", "low", "medium", "high", "xhigh", "max"]),
     add_generation_prompt: z.boolean(),
@@ -156,7 +164,7 @@ export const tokenizeSchema = z
 const call = z.strictObject({
   id: z.string().optional(),
   type: z.literal("function").optional(),
-  function: z.strictObject({ name: z.string(), arguments: z.union([z.string(), recordOf(anything)]).nullish() }),
+  function: z.strictObject({ name: z.string(), arguments: z.union([z.string(), mapping()]).nullish() }),
   ...harmless("index"),
 });
 

@@ -166,14 +166,25 @@ function samplingOf(fields: SamplingFields, maxTokens: number | undefined, top: 
   };
 }
 
+/** Far more than there are. */
+const MAX_FIELDS = 1000;
+
 /** @param path of the value in the body */
 function checked<T extends z.ZodType>(schema: T, value: unknown, path: readonly PropertyKey[] = []): z.output<T> {
   if (!isObject(value)) {
     const where = formatPath(path);
     throw badRequest(`${where || "the body"} must be a JSON object`, where || null);
   }
+  const entries = Object.entries(value);
+  if (entries.length > MAX_FIELDS) {
+    const where = formatPath(path) || "the body";
+    throw badRequest(
+      `${where} has ${entries.length} fields; at most ${MAX_FIELDS} are allowed`,
+      formatPath(path) || null,
+    );
+  }
   // A null is a field that is not given.
-  const given = Object.fromEntries(Object.entries(value).filter(([, one]) => one !== null));
+  const given = Object.fromEntries(entries.filter(([, one]) => one !== null));
   const { value: read, problems } = checkSchema(schema, given, path);
   const [first] = problems;
   if (!first) return read as z.output<T>;
@@ -194,8 +205,8 @@ function readPrompts(prompt: unknown): (string | number[])[] {
   });
 }
 
-/** Unknown fields of a message whose names are compared with the known ones. */
-const MAX_COMPARED = 100;
+/** Foreign fields of a message whose names are compared with its own: as many as clients add, as comparing takes time. */
+const MAX_COMPARED = 16;
 
 /** A message as templates read it. */
 function readMessage(value: unknown, index: number): ChatMessage {
@@ -203,8 +214,9 @@ function readMessage(value: unknown, index: number): ChatMessage {
   const { role, content, refusal, tool_calls: calls = [], ...rest } = checked(messageSchema, value, path);
   for (const name of Object.keys(rest).slice(0, MAX_COMPARED)) {
     const meant = MESSAGE_FIELDS.includes(name) ? undefined : closest(name, MESSAGE_FIELDS);
+    if (meant === undefined) continue;
     const field = formatPath([...path, name]);
-    if (meant !== undefined) throw badRequest(`unknown field ${field}; did you mean ${meant}?`, field);
+    throw badRequest(`unknown field ${field}; did you mean ${meant}?`, field);
   }
   const parts = Array.isArray(content)
     ? content.map((part, i) => textOf(part, [...path, "content", i])).join("")

@@ -34,6 +34,7 @@ afterAll(async () => {
 });
 
 const GREEDY = { model: "plain", temperature: 0 } as const;
+const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`f${i}`, false]));
 const HELLO = [{ role: "user", content: "hi" }] as const;
 const ADD = { type: "function", function: { name: "add" } };
 
@@ -300,7 +301,8 @@ describe("what is wrong is refused with its field", () => {
     [{ model: "plain", prompt: "a", xyzzy: 9 }, "xyzzy", /^unknown field "xyzzy"$/],
     [{ model: "plain", prompt: "a", xyzzy: null, seed: null, stop: null }, null, /^ok$/],
     [{ model: "plain", prompt: "a", stream_options: { usage: true } }, "stream_options.usage", /unknown field "usage"/],
-    [Object.fromEntries(Array.from({ length: 300_000 }, (_, i) => [`f${i}`, 1])), "f0", /unknown field "f0"/],
+    [many(900), "f0", /unknown field "f0".*unknown field "f4"$/],
+    [many(200_000), null, /^the body has 200000 fields; at most 1000 are allowed$/],
     [{ model: "plain", prompt: "a", guided_json: {} }, "guided_json", /not supported; use response_format of a chat/],
     [{ model: "plain", prompt: [] }, "prompt", /prompt must be a text/],
     [{ model: "plain", prompt: [1.5] }, "prompt", /prompt must be a text/],
@@ -361,6 +363,14 @@ describe("what is wrong is refused with its field", () => {
     [{ messages: HELLO, response_format: { type: "json_object" } }, /the backend engine cannot limit answers/],
     [{ messages: HELLO, response_format: { type: "json_schema", schema: {} } }, /json_schema: is missing/],
     [{ messages: HELLO, chat_template_kwargs: { rol: "x" } }, /^chat_template_kwargs\.rol is not read.*mean role\?$/],
+    [
+      { messages: HELLO, chat_template_kwargs: many(100_000) },
+      /^chat_template_kwargs: must be a mapping of at most 64 fields$/,
+    ],
+    [
+      { messages: [{ role: "user", content: "a", ...many(100_000) }] },
+      /^messages\[0\] has 100002 fields; at most 1000/,
+    ],
     [{ messages: HELLO, chat_template_kwargs: { messages: [] } }, /messages is a field of the request/],
     [{ messages: HELLO, enable_thinking: false }, /enable_thinking: is not supported; pass it in chat_template_kwar/],
     [{ messages: HELLO, reasoning_effort: "high" }, /^reasoning_effort is not read by the chat template of model/],

@@ -1,7 +1,8 @@
 // The engine as a backend: what it is handed, in which company, and what becomes of prompts that do not fit.
 import { describe, expect, it } from "vitest";
 import { CancelledError } from "../../core/errors.js";
-import { type EvaluationEngine, engineBackend } from "./engine-backend.js";
+import { makeChatTemplate } from "../../engine/index.js";
+import { type EvaluationEngine, engineBackend, rendererOf } from "./engine-backend.js";
 import * as toy from "./toy-model.test-util.js";
 
 interface Calls {
@@ -181,4 +182,22 @@ it("stops between batches, and closes the engine", async () => {
   expect(calls.generate).toHaveLength(1);
   await backend.close();
   expect(calls.closed).toBe(1);
+});
+
+describe("chats", () => {
+  const template = makeChatTemplate("{{ messages[0].content }}{{ '' if enable_thinking is false else '<think>' }}");
+  const messages = [{ role: "user" as const, content: "a" }];
+
+  it("are written with the variables that the template reads, which results name", async () => {
+    expect(await rendererOf(template)?.(messages)).toBe("a<think>");
+    expect(await rendererOf(template, { enable_thinking: false })?.(messages)).toBe("a");
+    expect(rendererOf(undefined)).toBeUndefined();
+    expect(() => rendererOf(template, { thinking: true })).toThrow(/thinking is not read by the chat template/);
+    expect(() => rendererOf(undefined, { deep: 1 })).toThrow(/deep is for a chat template, but none is known/);
+    const { engine } = toyEngine();
+    const options = { engine, tokenizer: toy.toyTokenizer, model: "toy" };
+    const templateVariables = { enable_thinking: false };
+    expect(engineBackend({ ...options, templateVariables }).identity).toMatchObject({ templateVariables });
+    expect(engineBackend(options).identity).not.toHaveProperty("templateVariables");
+  });
 });
