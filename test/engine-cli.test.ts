@@ -99,8 +99,8 @@ describe("generate", () => {
   });
 
   it("gives the chat template the variables that it reads", async () => {
-    await writeScripted(at("thinker"), { c: "x", b: "hi" });
-    const template = "{% for m in messages %}{{ m.content }}{% endfor %}{{ 'c' if enable_thinking is true else 'b' }}";
+    await writeScripted(at("thinker"), { c: "x", ":": "hi" });
+    const template = "{% for m in messages %}{{ m.content }}{% endfor %}{{ 'c' if enable_thinking is true else ':' }}";
     writeFileSync(at("thinker", "chat_template.jinja"), template);
     const answer = async (...flags: string[]) => {
       const printed = await run("generate", at("thinker"), "--chat", "-p", "a", "--json", ...flags);
