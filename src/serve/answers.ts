@@ -10,6 +10,7 @@ import {
   StoppedText,
   type TokenScores,
   together,
+  withArguments,
 } from "../engine/index.js";
 import { ApiError, badRequest } from "./api-error.js";
 import type { ChatRequest, CompletionRequest, TemplateVariable } from "./requests.js";
@@ -88,7 +89,8 @@ export async function encodePrompts(
     const template = await model.requireTemplate();
     requireRead(template, variables);
     const given = Object.fromEntries(variables.map(({ name, value }) => [name, value]));
-    const text = template.render(messages, { addGenerationPrompt, continueFinal, variables: given });
+    const options = { addGenerationPrompt, continueFinal, variables: given };
+    const text = withArguments(messages, (written) => template.render(written, options));
     requireShort(model, [text], param);
     prompts.push(await model.encode(text, { bos: false }));
   } else {

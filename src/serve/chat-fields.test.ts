@@ -112,6 +112,16 @@ describe("the template is given", () => {
     ]);
     expect(served.model.prompts).toEqual(["system=ab;assistant=no;assistant=never;user=c!;"]);
   });
+
+  it("arguments as JSON text where it adds them to a text, as DeepSeek V3's", async () => {
+    const served = await serve(
+      "{{ messages[1].content }}{{ '> ' + messages[1].tool_calls[0].function.arguments }}",
+      "a",
+    );
+    const call = { id: "1", type: "function", function: { name: "f", arguments: '{"a":1}' } };
+    await ask(served, {}, [...HI, { role: "assistant", content: "", tool_calls: [call] }]);
+    expect(served.model.prompts).toEqual(['> {"a": 1}']);
+  });
 });
 
 const WEATHER = { name: "get_weather", arguments: '{"city":"Dar","days":2}' };
