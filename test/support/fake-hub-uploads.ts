@@ -137,6 +137,7 @@ export async function receiveUpload(
   url: URL,
   response: ServerResponse,
 ): Promise<unknown> {
+  if (hub.stuck !== undefined) hub.held++;
   if (hub.stuck === "never reads") return request.pause();
   if (hub.stuck === "never answers") return request.resume();
   const cut = hub.uploadCuts.shift();

@@ -92,6 +92,8 @@ export class FakeHub {
   uploadCuts: number[] = [];
   /** How the storage holds up uploads. */
   stuck: "never reads" | "never answers" | undefined;
+  /** Uploads that came since and are held up. */
+  held = 0;
   /** Token of `tester`, a member of `org`, without which gated and private repositories are refused. */
   token = "hf_token_of_the_test";
   /** Token of the same user that may not write. */
