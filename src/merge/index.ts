@@ -16,7 +16,7 @@ export {
   type NeuronOptions,
 } from "./analysis/language-neurons.js";
 export { type AnalysisPage, type PageCell, type PagePairCell, pageData } from "./analysis/page-data.js";
-export { type ChangedRow, mostChangedRows, readAnalysis } from "./analysis/read-analysis.js";
+export { type ChangedRow, mostChangedRows } from "./analysis/read-analysis.js";
 export { type LayerOwners, type Suggestion, type SuggestOptions, suggestRecipes } from "./analysis/suggest.js";
 export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./analysis/thresholds.js";
 export { type AnalysisOutput, checkAnalysisOutput, writeAnalysis } from "./analysis/write-analysis.js";

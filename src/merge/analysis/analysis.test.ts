@@ -1,4 +1,6 @@
 // analyzeExperts: every figure against plain float64 arithmetic over the stored values, and rows against PyTorch's.
+import { execFileSync } from "node:child_process";
+import { mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -6,14 +8,13 @@ import { encodeValues, type FloatDType, readJson, writeTiny } from "../../../tes
 import { snapshot } from "../../../test/support/command.js";
 import { Bench } from "../../../test/support/merging.js";
 import { MismatchError, RecipeError } from "../../core/index.js";
-import type { TensorData } from "../../weights/index.js";
+import { type TensorData, writeSafetensors } from "../../weights/index.js";
 import {
   type AnalyzeOptions,
   analyzeExperts,
   mostChangedRows,
   pageData,
   parseThreshold,
-  readAnalysis,
   THRESHOLD_PRESETS,
   writeAnalysis,
 } from "../index.js";
@@ -410,12 +411,11 @@ it("rows with infinite changes count for neither expert of a pair", async () => 
   expect(page.pairs[0]?.cells[0]?.[0]?.both[page.marks[0]?.steps[0] ?? -1]).toBe(1);
 });
 
-it("a written analysis is read again, whole or row by row", async () => {
+it("a written analysis is read again, row by row", async () => {
   const [base, a, b] = (await bench.models(3)) as [string, string, string];
   const result = await analyzeExperts({ base, experts: { a, b } });
   const out = bench.next("analysis");
   await writeAnalysis({ out }, result);
-  expect(pageData(await readAnalysis(out))).toEqual(JSON.parse(JSON.stringify(pageData(result))));
   const { tensor } = result.analysis.tensors.find(({ layer, part }) => layer === 1 && part === "q_proj") ?? {};
   const rows = ["a", "b"].map((name) => [...(result.rows.get(`${name}/${tensor}`) as Float32Array)]) as [
     number[],
@@ -429,6 +429,61 @@ it("a written analysis is read again, whole or row by row", async () => {
   const top = await mostChangedRows(out, { layer: 1, column: "q", most: 1 });
   expect(new Set(top.map(({ index }) => index))).toEqual(new Set(rows.map((one) => one.indexOf(Math.max(...one)))));
   await expect(mostChangedRows(out, { layer: 99, column: "q", most: 1 })).rejects.toThrow("Layer 99 has no matrix q.");
+});
+
+describe("the folder of a stranger's analysis is refused where", () => {
+  const [tensor, rows] = ["w", { layer: 0, column: "q", most: 1 }];
+  const valid = { format: 1, experts: ["e"], tensors: [{ tensor, shape: [2, 1], layer: 0, part: "q_proj" }] };
+  const folderOf = async (json: unknown, dtype: "F32" | "BF16" = "F32") => {
+    const folder = bench.next("stranger");
+    mkdirSync(folder);
+    writeFileSync(join(folder, "analysis.json"), JSON.stringify(json));
+    const data = encodeValues([1, 2], dtype);
+    await writeSafetensors(join(folder, "rows.safetensors"), [{ name: "e/w", dtype, shape: [2], data }]);
+    return folder;
+  };
+
+  it.each([
+    ["another format is named", { ...valid, format: 2 }],
+    ["experts are missing", { ...valid, experts: undefined }],
+    ["tensors are a text", { ...valid, tensors: "w" }],
+    ["a tensor is null", { ...valid, tensors: [null] }],
+    ["a part is a number", { ...valid, tensors: [{ ...valid.tensors[0], part: 3 }] }],
+  ])("%s", async (_, json) => {
+    expect(await mostChangedRows(await folderOf(valid), rows)).toEqual([{ index: 1, changes: [2] }]);
+    const refused = mostChangedRows(await folderOf(json), rows);
+    await expect(refused).rejects.toThrow(/analysis\.json is not an analysis of this version; measure again$/);
+  });
+
+  it("rows have another dtype", async () => {
+    const refused = mostChangedRows(await folderOf(valid, "BF16"), rows);
+    await expect(refused).rejects.toThrow(/rows\.safetensors does not have the rows of an analysis; measure again$/);
+  });
+
+  it("a tensor has more rows than a model may have", async () => {
+    const folder = await folderOf(valid);
+    const [file, bytes] = [join(folder, "rows.safetensors"), 4_000_000_004];
+    const header = Buffer.from(
+      JSON.stringify({ "e/w": { dtype: "F32", shape: [bytes / 4], data_offsets: [0, bytes] } }),
+    );
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64LE(BigInt(header.length));
+    writeFileSync(file, Buffer.concat([length, header]));
+    truncateSync(file, 8 + header.length + bytes);
+    await expect(mostChangedRows(folder, rows)).rejects.toThrow(/does not have the rows of an analysis/);
+  });
+
+  it.skipIf(process.platform === "win32")("a file is a pipe or a device", async () => {
+    for (const make of [
+      (file: string) => execFileSync("mkfifo", [file]),
+      (file: string) => symlinkSync("/dev/zero", file),
+    ]) {
+      const folder = await folderOf(valid);
+      rmSync(join(folder, "analysis.json"));
+      make(join(folder, "analysis.json"));
+      await expect(mostChangedRows(folder, rows)).rejects.toThrow(/analysis\.json is not a file$/);
+    }
+  });
 });
 
 describe("PyTorch's and NumPy's rows", () => {

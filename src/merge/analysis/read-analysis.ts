@@ -1,31 +1,28 @@
-// Reads the folder of an analysis: figures, and single rows without the rest.
+// Reads single rows from the folder of an analysis, which may be a stranger's.
 import { join } from "node:path";
-import { FormatError, readBounded, usageError } from "../../core/index.js";
+import { z } from "zod";
+import { elementCount, FormatError, readJsonObject, usageError } from "../../core/index.js";
 import { concatenate } from "../../values/index.js";
-import { openSafetensors, readTensor } from "../../weights/index.js";
-import type { Analysis, AnalysisWithRows } from "./analysis.js";
+import { openSafetensors, type Part, readTensor } from "../../weights/index.js";
 import { columnName } from "./analysis-views.js";
 
-// A thousand times that of a large model.
-const MAX_BYTES = 1_000_000_000;
+/** More than any matrix has. */
+const MAX_ROWS = 100_000_000;
 
-/** An analysis as `writeAnalysis` wrote it. @throws LayergraftError if the folder has none */
-export async function readAnalysis(folder: string): Promise<AnalysisWithRows> {
-  const analysis = await readFigures(folder);
-  const file = await openSafetensors(join(folder, "rows.safetensors"));
-  const rows = new Map<string, Float32Array>();
-  for (const tensor of file.tensors) rows.set(tensor.name, floats(await readTensor(file, tensor)));
-  return { analysis, rows };
-}
-
-async function readFigures(folder: string): Promise<Analysis> {
-  const file = join(folder, "analysis.json");
-  const bytes = await readBounded(file, MAX_BYTES, () => new FormatError(`${file} is too large`, { file }));
-  const analysis = JSON.parse(bytes.toString("utf8")) as Analysis;
-  if (analysis.format !== 1)
-    throw new FormatError(`${file} is not an analysis of this version; measure again`, { file });
-  return analysis;
-}
+const figures = z.lazy(() =>
+  z.object({
+    format: z.literal(1),
+    experts: z.array(z.string()).max(1000),
+    tensors: z.array(
+      z.object({
+        tensor: z.string(),
+        shape: z.array(z.number()),
+        layer: z.number().nullable(),
+        part: z.custom<Part>((part) => typeof part === "string"),
+      }),
+    ),
+  }),
+);
 
 /** A row and its mean absolute change in each expert; null where that is infinite or NaN. */
 export interface ChangedRow {
@@ -45,15 +42,22 @@ export async function mostChangedRows(
   folder: string,
   { layer, column, most }: { readonly layer: number; readonly column: string; readonly most: number },
 ): Promise<ChangedRow[]> {
-  const { experts, tensors } = await readFigures(folder);
+  const file = join(folder, "analysis.json");
+  const { data } = figures.safeParse(await readJsonObject(file));
+  if (!data) throw new FormatError(`${file} is not an analysis of this version; measure again`, { file });
+  const { experts, tensors } = data;
   const names = tensors
     .filter((one) => one.layer === layer && columnName(one.part) === column && one.shape.length > 1)
     .map(({ tensor }) => tensor);
   if (names.length === 0) throw usageError(`Layer ${layer} has no matrix ${column}.`);
-  const file = await openSafetensors(join(folder, "rows.safetensors"));
+  const rows = await openSafetensors(join(folder, "rows.safetensors"));
   const rowsOf = async (name: string): Promise<Float32Array> => {
-    const tensor = file.tensors.find((one) => one.name === name);
-    return tensor ? floats(await readTensor(file, tensor)) : new Float32Array();
+    const tensor = rows.tensors.find((one) => one.name === name);
+    if (!tensor) return new Float32Array();
+    if (tensor.dtype !== "F32" || elementCount(tensor.shape) > MAX_ROWS) {
+      throw new FormatError(`${rows.path} does not have the rows of an analysis; measure again`, { file: rows.path });
+    }
+    return floats(await readTensor(rows, tensor));
   };
   const changes = await Promise.all(
     experts.map(async (expert) =>
@@ -61,18 +65,18 @@ export async function mostChangedRows(
     ),
   );
   const chosen = new Set(
-    changes.flatMap((rows) =>
-      Array.from(rows.keys())
-        .filter((i) => (rows[i] ?? 0) > 0)
-        .sort((a, b) => (rows[b] ?? 0) - (rows[a] ?? 0) || a - b)
+    changes.flatMap((values) =>
+      Array.from(values.keys())
+        .filter((i) => (values[i] ?? 0) > 0)
+        .sort((a, b) => (values[b] ?? 0) - (values[a] ?? 0) || a - b)
         .slice(0, most),
     ),
   );
-  const largest = (index: number) => Math.max(...changes.map((rows) => rows[index] || 0));
+  const largest = (index: number) => Math.max(...changes.map((values) => values[index] || 0));
   return [...chosen]
     .sort((a, b) => largest(b) - largest(a) || a - b)
     .map((index) => {
-      const finite = changes.map((rows) => rows[index] ?? Number.NaN);
+      const finite = changes.map((values) => values[index] ?? Number.NaN);
       return { index, changes: finite.map((value) => (Number.isNaN(value) ? null : value)) };
     });
 }

@@ -11,7 +11,7 @@ import {
 } from "../../api/index.js";
 import { usageError } from "../../core/index.js";
 import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
-import { pageData, readAnalysis, suggestRecipes } from "../../merge/index.js";
+import { analyzeExperts, pageData, suggestRecipes, writeAnalysis } from "../../merge/index.js";
 import { clip } from "../experiments/summary.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
 import type { JobInput, JobKind, Progress } from "../protocol/index.js";
@@ -51,8 +51,10 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   async analyze({ base, experts }, { project, folder }, { signal, onProgress }) {
     const named = Object.fromEntries(experts.map(({ name, source }) => [name, source]));
     const out = join(folder, ANALYSIS);
-    await analyze({ base, experts: named, folder: project, out, force: true, signal, onProgress });
-    return pageData(await readAnalysis(out));
+    const hub = { fetch: "stream", signal } as const;
+    const result = await analyzeExperts({ base, experts: named, folder: project, hub, signal, onProgress });
+    await writeAnalysis({ out, force: true }, result);
+    return pageData(result);
   },
   async suggest({ names: called, ...sources }, { project }, { signal, onProgress }) {
     const { base, ...experts } = sources;

@@ -21,3 +21,28 @@ it.each([
   expect(page.verdicts[0]?.text).toContain("cannot be merged");
   expect(JSON.stringify(page)).not.toContain(root);
 });
+
+it.each([
+  ["a list", []],
+  ["experts that are a number", { experts: 3, columns: [], marks: [], cells: [] }],
+  ["cells of texts", { experts: ["one"], columns: ["q"], marks: [{ steps: [0] }], cells: [[["q"]]] }],
+])("leaves out a stranger's analysis that has %s", async (_, result) => {
+  const [project, base] = [at("stranger"), at("base")];
+  for (const [seed, name] of ["base", "one"].entries()) await writeTiny(at(name), { seed });
+  const job = { id: "1-analyze", kind: "analyze", title: "Changes", state: "done", started: 1, ended: 2 };
+  const experts = [{ name: "one", source: at("one") }];
+  mkdirSync(join(project, ".layergraft-studio", "jobs", job.id), { recursive: true });
+  mkdirSync(join(project, "recipes"), { recursive: true });
+  const settings = { base, experts, recipe: "mine", prompts: [] };
+  writeFileSync(join(project, "studio.json"), JSON.stringify({ revision: 1, settings }));
+  writeFileSync(join(project, "recipes", "mine.yaml"), `method: soup\nmodels: [${base}, ${at("one")}]\n`);
+  const keep = (name: string, json: unknown) =>
+    writeFileSync(join(project, ".layergraft-studio", "jobs", job.id, name), JSON.stringify(json));
+  keep("job.json", { ...job, input: { base, experts }, progress: null, error: null });
+  const changes = async () => (await sharedPage(project, "mine")).sections.find(({ id }) => id === "changes")?.figures;
+  const cells = [[[{ rows: 4, above: [1] }]]];
+  keep("result.json", { experts: ["one"], columns: ["q"], marks: [{ steps: [0] }], cells });
+  expect(await changes()).toMatchObject([{ title: "one" }]);
+  keep("result.json", result);
+  expect(await changes()).toBeUndefined();
+});

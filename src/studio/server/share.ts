@@ -2,11 +2,12 @@
 import { mkdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, join } from "node:path";
+import { z } from "zod";
 import { inspect } from "../../api/index.js";
 import { type LayergraftError, VERSION, writeFileAtomically } from "../../core/index.js";
 import { compareResults, comparisonVerdict, readVerdicts, turned } from "../../evaluate/index.js";
 import { flipsFigure } from "../../findings/index.js";
-import { type AnalysisPage, methodReferences } from "../../merge/index.js";
+import { methodReferences } from "../../merge/index.js";
 import {
   type Bars,
   type Figure,
@@ -36,6 +37,14 @@ interface Named {
   readonly name: string;
   readonly kind: string;
 }
+
+/** What the shared page reads of an analysis, whose file may be a stranger's. */
+const measuredPage = z.object({
+  experts: z.array(z.string()),
+  columns: z.array(z.string()),
+  marks: z.array(z.object({ steps: z.array(z.number()) })),
+  cells: z.array(z.array(z.array(z.object({ rows: z.number(), above: z.array(z.number()) }).nullable()))),
+});
 
 /** Writes the page to `shared/NAME.html` in the project, and returns its path. @throws LayergraftError */
 export async function shareRecipe(project: string, name: string): Promise<string> {
@@ -298,7 +307,8 @@ async function changesOf(project: string, { base, experts }: Settings) {
     const { data: input } = jobInputs.analyze.safeParse(found.kind === "analyze" ? found.input : undefined);
     if (found.state !== "done" || input?.base !== base) continue;
     if (haveChanged(found.fingerprints, await fingerprintsOf(Object.keys(found.fingerprints ?? {}), project))) continue;
-    const page = (await readResult(join(folder, found.id))) as AnalysisPage;
+    const { data: page } = measuredPage.safeParse(await readResult(join(folder, found.id)));
+    if (!page) continue;
     return input.experts.flatMap(({ source, name }) => {
       const at = experts.findIndex((one) => one.source === source);
       const measured = page.experts.indexOf(name);
