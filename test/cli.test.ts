@@ -220,6 +220,37 @@ describe("merge", () => {
     expect(Object.keys(snapshot(at("out")))).toContain(WEIGHTS);
     rmSync(at("out"), { recursive: true });
   });
+
+  it("prints infinite and NaN values as JSON: the source's by its name, and those that the merge made", async () => {
+    const write = (name: string, values: Readonly<Record<number, number>>) =>
+      writeTiny(at(name), {
+        seed: 1,
+        edit: (tensors) =>
+          tensors.map((tensor) => {
+            if (tensor.name !== UP) return tensor;
+            return { ...tensor, data: encodeValues(Object.assign(decodeValues(tensor.data, "BF16"), values), "BF16") };
+          }),
+      });
+    // Finite in bfloat16, but not in float16.
+    await write("broken", { 3: Number.POSITIVE_INFINITY, 5: Number.NaN, 7: 1e6 });
+    await write("large", { 7: 1e6 });
+    const soup = ["soup", "--model", "broken", "--model", "large", "--dtype", "float16", "--out", "nonfinite"];
+    expect(await json(FAILED, ...soup)).toEqual({
+      code: "not-finite",
+      message: expect.stringContaining(`1 value in 1 tensor (${UP}: 1) would become infinite or NaN`),
+      details: { tensor: UP, option: "allowNonFinite" },
+    });
+    const { nonFinite, warnings } = await json(DONE, ...soup, "--allow-nonfinite", "--resume");
+    expect(nonFinite).toEqual([
+      { tensor: UP, model: "broken", count: 2 },
+      { tensor: UP, count: 1 },
+    ]);
+    expect(warnings).toEqual([
+      `broken holds infinite or NaN values, and the output keeps them: 2 values in 1 tensor (${UP}: 2).`,
+      `1 value in 1 tensor (${UP}: 1) became infinite or NaN, although the sources are finite there.`,
+    ]);
+    rmSync(at("nonfinite"), { recursive: true });
+  });
 });
 
 describe("verify", () => {
