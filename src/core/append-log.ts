@@ -1,5 +1,5 @@
 // Append-only files, and logs of JSON values, one per line. A crash can tear only the end, which the next run cuts off.
-import { closeSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
+import { closeSync, fstatSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { DiskFullError, isSystemError, OutputError } from "./errors.js";
 import { exists, isFile } from "./files.js";
@@ -55,8 +55,9 @@ export class AppendLog {
     this.#bytes = bytes;
   }
 
-  /** Appends a value; `flush` makes it durable. @throws DiskFullError if there is no room */
+  /** Appends a value; `flush` makes it durable. @throws OutputError if there is no room, or the file was deleted */
   add(entry: unknown): void {
+    if (fstatSync(this.#descriptor).nlink === 0) throw OutputError.deleted(this.#path);
     const bytes = Buffer.from(`${JSON.stringify(entry)}\n`);
     try {
       for (let at = 0; at < bytes.length; )

@@ -121,6 +121,11 @@ export class OutputError extends LayergraftError {
   constructor(message: string, where: ErrorWhere = {}, cause?: unknown) {
     super("output", message, where, cause);
   }
+
+  /** The error of a run whose output was deleted before it was complete. */
+  static deleted(file: string, cause?: unknown): OutputError {
+    return new OutputError(`${file} was deleted during the run. Run again.`, { file }, cause);
+  }
 }
 
 /** The disk or the user's quota is full. */

@@ -73,6 +73,7 @@ export async function writeFileAtomically(
     await syncFolder(dirname(path));
   } catch (error) {
     await rm(temporary, { force: true });
+    if (isAnySystemError(error) && error.path === temporary) error.path = path;
     throw error;
   }
 }

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DiskFullError } from "./errors.js";
+import { syncFile, writeFileAtomically } from "./files.js";
 import { takeLock } from "./lock.js";
 import { RunFolder, writeFolder } from "./run-folder.js";
 
@@ -46,6 +47,20 @@ describe("writeFolder", () => {
     await expect(failing).rejects.toThrow(DiskFullError);
     await expect(failing).rejects.toThrow(/no room for the test in .*; free some space, then resume/);
     expect([readdirSync(home), content()]).toEqual([["out"], "one"]);
+  });
+
+  it("names the folder where it was deleted while it was filled, and the file where that was", async () => {
+    const partial = `${out}.layergraft-partial`;
+    const deleting = async (path: string) => {
+      await writeFileAtomically(join(partial, "a"), "");
+      rmSync(path, { recursive: true });
+      await syncFile(join(partial, "a"));
+    };
+    for (const path of [partial, join(partial, "a")]) {
+      const written = writeFolder(out, "the test", () => deleting(path));
+      await expect(written).rejects.toThrow(`${path} was deleted during the run. Run again.`);
+    }
+    expect(readdirSync(home)).toEqual([]);
   });
 
   it("starts over after a kill, once the lock is removed", async () => {

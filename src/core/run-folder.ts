@@ -109,6 +109,13 @@ export class RunFolder {
     });
   }
 
+  /** The error that ended a run, or that its unfinished files were deleted, where this is why. */
+  async explain(error: unknown): Promise<unknown> {
+    const path = isSystemError(error, "ENOENT") ? error.path : undefined;
+    if (!path?.startsWith(this.partial)) return error;
+    return OutputError.deleted((await exists(this.partial)) ? path : this.partial, error);
+  }
+
   /** Unlocks and deletes the folder. */
   async discard(): Promise<void> {
     await this.close();
@@ -167,7 +174,8 @@ export async function writeFolder<T>(
     const result = await fill(folder.partial);
     await folder.commit(options);
     return result;
-  } catch (error) {
+  } catch (thrown) {
+    const error = await folder.explain(thrown);
     await folder.discard();
     if (!DiskFullError.isMeantBy(error)) throw error;
     const message = `no room for ${what} in ${dirname(folder.path)}; free some space, then ${options.retry ?? "run again"}`;

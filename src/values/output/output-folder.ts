@@ -195,7 +195,8 @@ export class OutputFolder extends RunFolder {
    * Keeps a partial output for a later run, or removes it if nothing in it is worth keeping.
    * @returns the error that ended the run, with what is on disk and how to resume
    */
-  async abandon(error: unknown): Promise<unknown> {
+  async abandon(thrown: unknown): Promise<unknown> {
+    const error = await this.explain(thrown);
     // Data read from a changed file is useless, even if the file changes back; the others would be found again.
     const isUseless =
       error instanceof LayergraftError && ["changed", "mismatch", "broken-model", "not-finite"].includes(error.code);

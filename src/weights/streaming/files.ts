@@ -1,7 +1,7 @@
 // Synchronous reads and writes at file positions, for one thread of a streaming pass.
 
 import { closeSync, openSync, readSync, writeSync } from "node:fs";
-import { FormatError, isSystemError } from "../../core/index.js";
+import { FormatError, isSystemError, OutputError } from "../../core/index.js";
 import type { InputFile, Piece } from "./program.js";
 
 /** Bytes moved so far by one thread. */
@@ -85,7 +85,12 @@ export class OutputFiles {
   write(file: number, position: number, bytes: Uint8Array): void {
     let descriptor = this.#descriptors.get(file);
     if (descriptor === undefined) {
-      descriptor = openSync(this.#paths[file] ?? "", "r+");
+      const path = this.#paths[file] ?? "";
+      try {
+        descriptor = openSync(path, "r+");
+      } catch (error) {
+        throw isSystemError(error, "ENOENT") ? OutputError.deleted(path, error) : error;
+      }
       this.#descriptors.set(file, descriptor);
     }
     for (let at = 0; at < bytes.byteLength; ) {

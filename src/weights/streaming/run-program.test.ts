@@ -71,6 +71,29 @@ test("an error of onProgress ends the call, whenever it is thrown, and not the p
   }
 });
 
+test.skipIf(process.platform === "win32").each([
+  ["before it is opened", 0],
+  ["while it is open", 1],
+])("an output that is deleted %s is an error", async (_, finished) => {
+  const program = copyProgram();
+  const [to = ""] = program.outputs;
+  const run = runProgram(program, {
+    phase: "copying",
+    threads: 1,
+    checkpointMs: 1,
+    // Called at the start, and while pieces are copied.
+    onProgress: () => finished === 0 && rmSync(to, { force: true }),
+    onCheckpoint: async (done) => {
+      if (done.reduce((sum, flag) => sum + flag, 0) >= finished) rmSync(to, { force: true });
+    },
+  });
+  await expect(run).rejects.toMatchObject({
+    code: "output",
+    message: `${to} was deleted during the run. Run again.`,
+    where: { file: to },
+  });
+});
+
 test("a signal stops the work after saving finished pieces", async () => {
   const stop = new AbortController();
   stop.abort();

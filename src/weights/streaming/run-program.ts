@@ -9,6 +9,7 @@ import {
   type CallOptions,
   CancelledError,
   DiskFullError,
+  exists,
   FormatError,
   formatBytes,
   LayergraftError,
@@ -146,6 +147,8 @@ export async function runProgram(program: Program, options: RunOptions): Promise
   }
   if (failure) throw failure.error;
   if (shared.done.some((done) => done === 0)) throw new CancelledError("stopped before the end");
+  // A file that was deleted while it is open still takes bytes.
+  for (const path of program.outputs) if (!(await exists(path))) throw OutputError.deleted(path);
   report();
   const [bytesRead, bytesWritten] = traffic();
   return { pieces, results: shared.results, bytesRead, bytesWritten };
