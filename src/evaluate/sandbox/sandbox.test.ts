@@ -45,6 +45,17 @@ it("executes nothing without a second permission where the kernel does not confi
   expect(() => requireConfinement({ ...identity, files: "python" }, true)).not.toThrow();
 });
 
+// As AppArmor of Ubuntu 24.04 does: a namespace of users may be made, and its users not be mapped.
+const unmapped = `unshare -Urm sh -c 'mount --bind /proc /proc && mount -o remount,ro,bind /proc && exec "$0" "$@"'`;
+const canUnmap = hasPython && spawnSync("sh", ["-c", `${unmapped} true`]).status === 0;
+
+it.skipIf(!canUnmap)("isolates programs where users cannot be mapped (needs a namespace to try it in)", async () => {
+  const script = join(folder, "python-unmapped");
+  writeFileSync(script, `#!/bin/sh\nexec ${unmapped} python3 "$@"\n`, { mode: 0o755 });
+  const { identity } = await openSandbox({ allowCode: true, python: script });
+  expect(identity).toMatchObject({ isolation: "kernel", network: "kernel", processes: "kernel", files: "kernel" });
+});
+
 describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
   let sandbox: Sandbox;
   const listing = () =>
