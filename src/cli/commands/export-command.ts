@@ -36,7 +36,7 @@ export function add(program: Command): void {
     .option("-o, --out <path>", "file or folder to write; it appears when it is complete")
     .option("--dry-run", "print the plan and exit; reads headers")
     .option("--ollama", "gguf: write a Modelfile beside it, OUT.Modelfile, for ollama create")
-    .option("--resume", "gguf: resume an interrupted run")
+    .option("--resume", "gguf, hf: resume an interrupted run")
     .option("--force", "replace an existing export or interrupted run");
   withWorkOptions(command).action((source: string, options: Options) =>
     options.format === "hf"
