@@ -68,6 +68,39 @@ it.each(METHODS.filter(({ name }) => !OTHERS.includes(name)).map(({ name, exampl
   },
 );
 
+// mergekit #704: norms of float16 that are summed in float16 overflow, and rescaled values become NaN.
+it.each(["dare_linear", "dare_ties", "ties"] as const)(
+  "%s rescales 90,000 float16 values without overflow",
+  async (method) => {
+    const model = (value: number) =>
+      bench.model({
+        dtype: "F16",
+        edit: (tensors) =>
+          tensors.map((tensor) => {
+            if (tensor.name !== UP) return tensor;
+            return { ...tensor, shape: [300, 300], data: encodeValues(new Float32Array(90_000).fill(value), "F16") };
+          }),
+      });
+    const models = [{ model: await model(1), density: 0.5 }];
+    const cutoff = method === "ties" ? { cutoff: "exact" } : {};
+    const recipe = {
+      method,
+      models,
+      base: await model(0),
+      rescale: "norm",
+      normalize: false,
+      ...cutoff,
+    } as RecipeInput;
+    const out = bench.next("rescaled");
+    await executePlan(await planRecipe(recipe), { out, allowUnrelated: true });
+    const { data } = (await readFolder(out)).get(UP) as { data: Uint8Array };
+    const [values, kept] = [decodeValues(data, "F16"), decodeValues(data, "F16").filter((value) => value !== 0)];
+    // The norm is that of all ones, so the kept ones are as many times larger as they are fewer.
+    expect(kept.length).toBeLessThan(values.length);
+    expect([...new Set(kept)]).toEqual([expect.closeTo(values.length / kept.length, 2)]);
+  },
+);
+
 describe("values that a merge makes of finite ones", () => {
   it.each([
     ["F32", "keep", 3e38],

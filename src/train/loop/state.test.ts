@@ -136,9 +136,11 @@ describe("writeState and findState", () => {
     await expect(findState(states)).rejects.toThrow(/has version 7, but this layergraft reads version 1/);
     await writeFile(page, text.slice(0, 100));
     await expect(findState(states)).rejects.toThrow(/is not valid JSON/);
+    await expect(findState(states)).rejects.toThrow(`. Remove ${folder} to start again.`);
     await writeFile(page, text);
     await truncate(join(folder, "tensors.safetensors"), 500);
-    await expect(findState(states)).rejects.toThrow(/tensors\.safetensors/);
+    await expect(findState(states)).rejects.toThrow(/tensors\.safetensors is cut off/);
+    await expect(findState(states)).rejects.toThrow(`. Remove ${folder} to start again.`);
   });
 });
 

@@ -11,6 +11,7 @@ import {
   exists,
   formatShape,
   formatSome,
+  LayergraftError,
   own,
   RecipeError,
   readJsonObject,
@@ -136,7 +137,11 @@ export async function findState(states: string): Promise<SavedState | undefined>
   if (newest === undefined) return undefined;
   const folder = join(states, folderName(newest));
   const path = join(folder, PAGE);
-  const json = await readJsonObject(path);
+  const withAdvice = (error: unknown) => {
+    if (!(error instanceof LayergraftError)) throw error;
+    throw new CheckpointError(`${error.message}. Remove ${folder} to start again.`, error.where, error);
+  };
+  const json = await readJsonObject(path).catch(withAdvice);
   if (json.version !== VERSION) {
     throw new CheckpointError(
       `${path} has version ${JSON.stringify(json.version)}, but this layergraft reads version ${VERSION}. Resume with the layergraft that wrote it.`,
@@ -150,7 +155,7 @@ export async function findState(states: string): Promise<SavedState | undefined>
     throw new CheckpointError(message, { file: path, field: fields[0] ?? "" });
   }
   const { version: _, ...page } = parsed.data;
-  return { ...page, folder, file: await openSafetensors(join(folder, TENSORS)) };
+  return { ...page, folder, file: await openSafetensors(join(folder, TENSORS)).catch(withAdvice) };
 }
 
 /**
