@@ -8,6 +8,7 @@ import {
   isAnySystemError,
   isOutOfMemory,
   LayergraftError,
+  messageOf,
   OUT_OF_MEMORY,
   ProblemsError,
   removedAdvice,
@@ -170,7 +171,7 @@ function errorReport(error: unknown, flags: ReadonlySet<string>): ErrorReport {
     return { code: "system", message: systemMessage(error), path: error.path, details: { errno: error.code } };
   }
   if (isOutOfMemory(error)) return { code: "memory", message: OUT_OF_MEMORY };
-  return { code: "internal", message: error instanceof Error ? error.message : String(error) };
+  return { code: "internal", message: messageOf(error) };
 }
 
 function statusOf(error: unknown): number {

@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { OutputError } from "./errors.js";
+import { messageOf, OutputError } from "./errors.js";
 
 /** A folder in LAYERGRAFT_CACHE (default: layergraft in XDG_CACHE_HOME or ~/.cache). */
 export function cacheFolder(
@@ -17,8 +17,7 @@ export function cacheFolder(
 /** @throws OutputError if it cannot be made */
 export async function makeCacheFolder(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true }).catch((error: unknown) => {
-    const reason = error instanceof Error ? error.message : String(error);
-    const message = `the cache cannot be made (${reason}). Set LAYERGRAFT_CACHE to a folder that can be written.`;
+    const message = `the cache cannot be made (${messageOf(error)}). Set LAYERGRAFT_CACHE to a folder that can be written.`;
     throw new OutputError(message, { file: folder }, error);
   });
 }

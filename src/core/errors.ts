@@ -187,6 +187,12 @@ export function systemMessage(error: NodeJS.ErrnoException): string {
   return (error.code !== undefined && Object.hasOwn(sentences, error.code) && sentences[error.code]) || error.message;
 }
 
+/** The message of any caught value: that of `systemMessage` for an error of the operating system. */
+export function messageOf(error: unknown): string {
+  if (isAnySystemError(error)) return systemMessage(error);
+  return error instanceof Error ? error.message : String(error);
+}
+
 /** Whether a caught value is a Node.js system error with this code, such as "ENOENT". */
 export function isSystemError(error: unknown, code: string): error is NodeJS.ErrnoException {
   return error instanceof Error && (error as NodeJS.ErrnoException).code === code;

@@ -28,6 +28,7 @@ export {
   LayergraftError,
   type LocatedProblem,
   MismatchError,
+  messageOf,
   OUT_OF_MEMORY,
   OutputError,
   ProblemsError,

@@ -1,5 +1,14 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
@@ -163,6 +172,15 @@ it("refuses a plan that is a pipe, whose read nothing could cancel", async () =>
 it("a plan whose check is interrupted is not an invalid one", async () => {
   const opening = openExperiment(file("plan.yaml"), { signal: AbortSignal.abort() });
   await expect(opening).rejects.toThrow(/^stopped while checking the plan; run it again to resume$/);
+});
+
+it.skipIf(process.platform === "win32")("words what the system says of a file", async () => {
+  symlinkSync("loop.jsonl", file("loop.jsonl"));
+  writeFileSync(file("loop.yaml"), PLAN.replace("source: problems.jsonl", "source: loop.jsonl"));
+  const { problems } = await previewExperiment(await openExperiment(file("loop.yaml")));
+  expect(problems).toContainEqual(
+    expect.stringMatching(/loop\.jsonl is a symbolic link that leads back to itself; replace it with the file$/),
+  );
 });
 
 it("reports everything that is missing at once", async () => {

@@ -1,5 +1,5 @@
 // The process of a Slurm job: runs the step of one folder. Its script saves output and exit code.
-import { LayergraftError, write } from "../../core/index.js";
+import { LayergraftError, messageOf, write } from "../../core/index.js";
 import { runStepFolder } from "../steps/run-step.js";
 import { EXIT_AGAIN } from "./slurm-text.js";
 
@@ -24,7 +24,7 @@ if (folder === undefined) {
   try {
     await runStepFolder(folder, { signal: controller.signal, onProgress: printProgress });
   } catch (error) {
-    write(process.stderr, `${error instanceof Error ? error.message : String(error)}\n`);
+    write(process.stderr, `${messageOf(error)}\n`);
     const isHeld = error instanceof LayergraftError && error.code === "locked";
     process.exitCode = isHeld || controller.signal.aborted ? EXIT_AGAIN : 1;
   }

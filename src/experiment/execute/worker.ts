@@ -1,4 +1,5 @@
 // The process of a local worker: runs the steps that its runner sends.
+import { messageOf } from "../../core/index.js";
 import { ModelPool } from "../steps/model-pool.js";
 import { runStepFolder } from "../steps/run-step.js";
 import type { WorkerMessage, WorkerOrder } from "./local.js";
@@ -42,7 +43,7 @@ process.on("message", (order: WorkerOrder) => {
       isBusy = false;
       // A stopped step has not failed: the runner sees the process exit.
       if (controller.signal.aborted) process.exit(0);
-      send({ kind: "failed", reason: error instanceof Error ? error.message : String(error), seconds: seconds() });
+      send({ kind: "failed", reason: messageOf(error), seconds: seconds() });
     },
   );
 });

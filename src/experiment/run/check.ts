@@ -1,7 +1,16 @@
 import { stat, statfs } from "node:fs/promises";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";
-import { canonicalJson, exists, formatBytes, groupBy, LayergraftError, plural, RecipeError } from "../../core/index.js";
+import {
+  canonicalJson,
+  exists,
+  formatBytes,
+  groupBy,
+  LayergraftError,
+  messageOf,
+  plural,
+  RecipeError,
+} from "../../core/index.js";
 import { loadChatTemplate, loadTokenizer } from "../../engine/index.js";
 import { chatProtocolOf, choiceNotes } from "../../evaluate/index.js";
 import { checkLlama, type ExportOutlook } from "../../llama/index.js";
@@ -309,7 +318,7 @@ async function mergeProblems(
       return await planRecipe(recipe, { folder, opened });
     } catch (error) {
       if (!(error instanceof Error)) throw error;
-      problems.push({ path, message: `${what}: ${error.message}` });
+      problems.push({ path, message: `${what}: ${messageOf(error)}` });
       return undefined;
     }
   };

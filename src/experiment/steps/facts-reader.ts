@@ -6,6 +6,7 @@ import {
   exists,
   isObject,
   LayergraftError,
+  messageOf,
   ProblemsError,
   type Progress,
 } from "../../core/index.js";
@@ -233,7 +234,7 @@ export class ReadFacts implements Facts {
   #note(path: readonly PropertyKey[], error: unknown, prefix = ""): void {
     if (!(error instanceof Error)) throw error;
     const message =
-      error instanceof ProblemsError ? `${error.summary} ${error.problems.join("; ")}`.trim() : error.message;
+      error instanceof ProblemsError ? `${error.summary} ${error.problems.join("; ")}`.trim() : messageOf(error);
     this.problems.push({ path, message: `${prefix}${message}` });
   }
 

@@ -4,12 +4,11 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import {
-  isAnySystemError,
   isFile,
   type LayergraftError,
+  messageOf,
   readBounded,
   readJsonObject,
-  systemMessage,
   usageError,
   writeFileAtomically,
 } from "../../core/index.js";
@@ -137,8 +136,7 @@ export class Jobs {
       }, failureOf);
       await this.#keep(end(how));
     } catch (error) {
-      const message = isAnySystemError(error) ? systemMessage(error) : String(error);
-      this.#announce(end({ state: "failed", error: message }));
+      this.#announce(end({ state: "failed", error: messageOf(error) }));
     }
     this.#running.delete(id);
     thread.end();

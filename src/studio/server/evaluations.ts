@@ -5,6 +5,7 @@ import {
   isAnySystemError,
   isFile,
   LayergraftError,
+  messageOf,
   own,
   readBounded,
   readJsonObject,
@@ -86,7 +87,7 @@ async function taskFile(project: string, path: string): Promise<Choices["files"]
     const text = await readBounded(path, MAX_BYTES, tooLarge).then(String, () => "");
     // Plans and recipes are YAML, too.
     if (!/^task:/m.test(text) || !/^(answer|prompt):/m.test(text)) return undefined;
-    return { file, title: file, problem: error instanceof Error ? error.message : String(error) };
+    return { file, title: file, problem: messageOf(error) };
   }
 }
 

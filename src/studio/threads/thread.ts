@@ -2,7 +2,7 @@
 // messages do not keep classes.
 import { createRequire } from "node:module";
 import { parentPort, Worker } from "node:worker_threads";
-import { type ErrorWhere, isAnySystemError, LayergraftError, systemMessage } from "../../core/index.js";
+import { type ErrorWhere, isAnySystemError, LayergraftError, messageOf } from "../../core/index.js";
 import type { Progress } from "../protocol/index.js";
 
 export type ThreadEvent =
@@ -121,7 +121,7 @@ export function answerQuestions(
 }
 
 function plain(error: unknown): PlainError {
-  if (isAnySystemError(error)) return { code: "usage", message: systemMessage(error) };
+  if (isAnySystemError(error)) return { code: "usage", message: messageOf(error) };
   if (error instanceof LayergraftError) return { code: error.code, message: error.message, where: error.where };
-  return { message: error instanceof Error ? error.message : String(error) };
+  return { message: messageOf(error) };
 }
