@@ -98,7 +98,7 @@ describe("prompt and response", () => {
       { from: "human", value: "q" },
       { from: "gpt", value: "a" },
     ];
-    for (const row of [{ messages }, { conversations }, { messages: conversations }])
+    for (const row of [{ messages }, { conversations }, { messages: conversations }, { conversations: messages }])
       expect(messagesOf(mapping, row)).toEqual([said]);
   });
 

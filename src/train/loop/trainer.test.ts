@@ -326,6 +326,15 @@ describe("a run that is stopped", () => {
     expect(left()).toEqual(wanted);
   });
 
+  // transformers #48319: such a run crashed at its end.
+  it("resumes without a best checkpoint that was deleted meanwhile", async () => {
+    cpSync(join(root, "whole"), out, { recursive: true, verbatimSymlinks: true });
+    rmSync(join(out, readlinkSync(join(out, "best"))), { recursive: true });
+    const result = await go({ resume: true });
+    expect(result).toMatchObject({ resumed: true, best: null, last: join(out, "checkpoint-24") });
+    expect(readdirSync(out)).toEqual(["checkpoint-24", "last", "log.jsonl", "state"]);
+  });
+
   it("before its first state starts again", async () => {
     cpSync(join(root, "whole"), out, { recursive: true, verbatimSymlinks: true });
     rmSync(join(out, "state"), { recursive: true });
