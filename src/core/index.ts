@@ -89,6 +89,6 @@ export { removedAdvice } from "./removed.js";
 export { readRetryAfter } from "./retry-after.js";
 export { checkFolderOutput, RunFolder, writeFolder } from "./run-folder.js";
 export { redactor } from "./secrets.js";
-export { closest, didYouMean } from "./spelling.js";
+export { closest, didYouMean, suggestName } from "./spelling.js";
 export { shellQuote, visible, write } from "./terminal.js";
 export { VERSION } from "./version.js";

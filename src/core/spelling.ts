@@ -1,4 +1,5 @@
 // What a misspelled word meant.
+import { formatSome } from "./format.js";
 
 /** Other tools' words. */
 const SYNONYMS: ReadonlyMap<string, string> = new Map([
@@ -36,6 +37,11 @@ export function closest(word: string, words: readonly string[]): string | undefi
 export function didYouMean(word: string, words: readonly string[]): string {
   const meant = closest(word, words);
   return meant === undefined ? "" : `; did you mean ${meant}?`;
+}
+
+/** What a word that is not among the names may mean, else which there are: `; there are a, b and 3 more`. */
+export function suggestName(word: string, names: readonly string[], listed = names): string {
+  return didYouMean(word, names) || `; there are ${formatSome(listed, 8)}`;
 }
 
 /** Levenshtein distance. */

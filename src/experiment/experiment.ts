@@ -77,41 +77,30 @@ export interface Experiment extends Variant {
  */
 export async function openExperiment(source: string | ExperimentInput, options: OpenOptions = {}): Promise<Experiment> {
   const inspected = await inspectPlan(source);
-  const { file, problems } = inspected;
+  const { file } = inspected;
   const planFolder = resolve(inspected.folder);
-  const variants = withBase(inspected.variants, options.base);
-  const { plan } = variants[0] as Variant;
+  const written = withBase(inspected.variants, options.base);
+  const { plan } = written[0] as Variant;
   const out = resolve(options.out ?? join(planFolder, plan.out ?? `${plan.name}.experiment`));
   const planned = plan.evaluate.data && resolve(planFolder, plan.evaluate.data);
   const data = options.data ? resolve(options.data) : planned;
-  const checked = { ...inspected, plan, variants, folder: planFolder };
-  const world = await checkWorld(checked, { out, data, signal: options.signal });
+  const checked = { ...inspected, variants: written, folder: planFolder };
+  const { facts, variants, problems, notes } = await checkWorld(checked, { out, data, signal: options.signal });
   // Otherwise whatever was being read is reported as a problem of the plan.
   if (options.signal?.aborted) throw new CancelledError("stopped while checking the plan; run it again to resume");
-  if (problems.flat().length > 0) refuseProblems(world.problems, file, "is not a valid plan");
+  if (inspected.problems.flat().length > 0) refuseProblems(problems, file, "is not a valid plan");
   const isAsWritten = typeof source === "string" && !(options.base ?? options.out ?? options.data);
-  const variant = { id: "", title: "", values: {}, variants: [], published: [] };
-  const whole = {
-    ...variant,
-    plan: world.plan,
-    file,
-    planFolder,
-    out,
-    isAsWritten,
-    data,
-    world,
-    programs: programsOf(variants.map((one) => one.plan)),
-  };
-  if (variants[0]?.id === "") {
-    return typeof source === "string" ? { ...whole, published: await readPublished(source) } : whole;
-  }
-  const experiments = variants.map((variant, i) => ({
+  const programs = programsOf(written.map((one) => one.plan));
+  const whole = { file, planFolder, out, isAsWritten, data, programs, variants: [], published: [] };
+  const experiments = variants.map(({ base, gguf, ...variant }): Experiment => ({
     ...whole,
     ...variant,
-    plan: world.bases[i]?.plan ?? variant.plan,
-    world: { ...world, ...world.bases[i], problems: [], notes: [] },
+    world: { facts, base, gguf, problems: [], notes: [] },
   }));
-  return { ...whole, variants: experiments };
+  const [first] = experiments as [Experiment];
+  const world = { ...first.world, problems, notes };
+  if (first.id !== "") return { ...first, id: "", title: "", values: {}, world, variants: experiments };
+  return { ...first, world, published: typeof source === "string" ? await readPublished(source) : [] };
 }
 
 function withBase(variants: readonly Variant[], base: string | undefined): readonly Variant[] {

@@ -15,7 +15,7 @@ export {
 export type { Selection } from "./plan/choose-checkpoints.js";
 export { rankConfigurations } from "./plan/compare-configurations.js";
 export { identityOf, lineField } from "./plan/configurations.js";
-export type { EvaluatedModel, Expansion } from "./plan/expand-plan.js";
+export type { Expansion } from "./plan/expand-plan.js";
 export { freeId } from "./plan/matrix.js";
 export { parsePlan, readPlan } from "./plan/plan-file.js";
 export { type ExpertModel, inLanguages, type MergeModel, type Model, tasksOfAverage } from "./plan/plan-models.js";
@@ -35,6 +35,7 @@ export type { PlanProgram } from "./plan/programs.js";
 export type { PublishedScore } from "./plan/published.js";
 export { familyInRound, mergeInRound, repeatedIn } from "./plan/rounds.js";
 export type { SearchOutcome } from "./plan/search-configurations.js";
+export type { EvaluatedModel } from "./plan/step-list.js";
 export { describeTraining } from "./plan/training-runs.js";
 export { TUNE_METHODS, TUNE_SEARCHES, TUNED, type TuneSettings, tunePlan } from "./plan/tune-plan.js";
 export { refuseProblems } from "./run/check.js";

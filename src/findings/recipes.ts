@@ -1,5 +1,5 @@
 import { basename, join, relative } from "node:path";
-import { didYouMean, formatSome, plural, shellQuote, usageError, visible } from "../core/index.js";
+import { formatSome, plural, shellQuote, suggestName, usageError, visible } from "../core/index.js";
 import type { Location, Model, ModelSource, Store } from "../experiment/index.js";
 import { type Experiment, type ExperimentStatus, freeId, statusOfVariant, withFolders } from "../experiment/index.js";
 import type { RecipeInput } from "../merge/index.js";
@@ -135,7 +135,7 @@ export function findRecipe(
   if (!variant || !planned) {
     const ids = report.variants.map(({ id }) => id);
     const [own = ""] = row.split("/");
-    const hint = didYouMean(own, ids) || `; there are ${formatSome(ids, 8)}`;
+    const hint = suggestName(own, ids);
     throw usageError(`Write the variant before the row, as in ${ids[0]}/ROW. There is no variant ${own}${hint}`);
   }
   return findRow(row.slice(variant.id.length + 1), variant.report, statusOfVariant(status, planned));
@@ -178,8 +178,8 @@ function findRow(
   if (ofMerge.length > 0) {
     throw usageError(`${row} is a merge with several rows. Export one of them: ${formatSome(ofMerge, 8)}`);
   }
-  const known = [...report.recipes.map(({ id }) => id), ...bars.map(({ label }) => label), ...offered];
-  const hint = didYouMean(row, [...new Set(known)]) || `; there are ${formatSome([...new Set(known)], 8)}`;
+  const known = new Set([...report.recipes.map(({ id }) => id), ...bars.map(({ label }) => label), ...offered]);
+  const hint = suggestName(row, [...known]);
   const end = hint.endsWith("?") || warnings.length === 0 ? "" : ".";
   throw usageError([`there is no row ${row} in the report${hint}${end}`, ...warnings].join(" "));
 }

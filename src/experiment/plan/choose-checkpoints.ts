@@ -1,7 +1,11 @@
 import { plural } from "../../core/index.js";
+import type { Results } from "../steps/facts.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
 import type { TrainStep } from "../steps/step.js";
-import type { Family } from "./plan-schema.js";
+import { checkpointModel, type ExpertModel, inLanguages, type Model, requestOf, tasksFor } from "./plan-models.js";
+import type { ExperimentPlan, ExpertGroup } from "./plan-schema.js";
+import type { StepList } from "./step-list.js";
+import { countCheckpoints } from "./training-runs.js";
 
 export interface Selection {
   readonly family: string;
@@ -25,7 +29,7 @@ export interface Selection {
 const TIE = 1e-9;
 
 /** A checkpoint with its mean score, and its scores on the guards. */
-export interface Candidate {
+interface Candidate {
   readonly step: TrainStep;
   readonly checkpoint: TrainedCheckpoint;
   readonly origin: string;
@@ -33,14 +37,75 @@ export interface Candidate {
   readonly guarded: readonly number[];
 }
 
+/** Base as guards judge it: its own name and no report, because the base may not be evaluated on the task otherwise. */
+const GUARDED_BASE = { name: "base (for guards)", isCandidate: true };
+
+/**
+ * The best checkpoints of a group's runs, once all are evaluated; until then undefined. Requests what decides.
+ * @returns `selection`: how they were chosen, of groups with guards or `one_per`
+ */
+export function selectCheckpoints(
+  group: string,
+  runs: readonly TrainStep[],
+  base: Model,
+  plan: ExperimentPlan,
+  steps: StepList,
+  results: Results,
+): { readonly kept: readonly ExpertModel[]; readonly selection?: Selection } | undefined {
+  const { select, language } = plan.experts[group] as ExpertGroup;
+  const rule = select as NonNullable<ExpertGroup["select"]>;
+  const languages = language === undefined ? base.languages : [language];
+  const requestsFor = (task: string) => inLanguages(task, languages).map((name) => requestOf(name, plan));
+  const tasks = [rule.by].flat().flatMap(requestsFor);
+  const guards = rule.guards.flatMap(({ task, within }) => requestsFor(task).map((request) => ({ request, within })));
+  const judged = { ...base, ...GUARDED_BASE };
+  const floors = guards.map(({ request, within }) => ({
+    task: request.task,
+    within,
+    base: steps.score(judged, request),
+  }));
+  const candidates = runs.flatMap((step) =>
+    (results.trained(step.key) ?? []).map((checkpoint) => {
+      const name = `${step.name}@${checkpoint.samples}`;
+      const model = { ...checkpointModel(name, group, plan, step, checkpoint), isCandidate: true };
+      const score = meanOf(tasks.map((request) => steps.score(model, request)));
+      const guarded = guards.map(({ request }) => steps.score(model, request));
+      return { step, checkpoint, origin: model.origin ?? "", score, guarded };
+    }),
+  );
+  const isTrained = runs.every(({ key }) => results.trained(key));
+  if (!isTrained) {
+    const names = [...new Set(guards.map(({ request }) => request.task))].join(", ");
+    const what = `scores of checkpoints of ${group}${names === "" ? "" : `, and their guards (${names})`}`;
+    const checkpoints = runs.reduce((sum, run) => sum + countCheckpoints(run), 0);
+    steps.wait(what, (tasks.length + guards.length) * checkpoints);
+  }
+  const isKnown = floors.every(({ base: score }) => score !== undefined);
+  if (!isTrained || !isKnown || candidates.some(({ score, guarded }) => [score, ...guarded].includes(undefined))) {
+    const reported = tasksFor({ kind: "expert", languages }, plan);
+    steps.wait(`scores of the ${rule.top} best of ${group}`, rule.top * reported.length);
+    return undefined;
+  }
+  const { kept, checkpoints } = chooseCheckpoints(group, rule, candidates as readonly Candidate[], floors);
+  const models = kept.map(({ name, step, checkpoint }) => checkpointModel(name, group, plan, step, checkpoint));
+  if (guards.length === 0 && rule.one_per === undefined) return { kept: models };
+  const by = tasks.map(({ task }) => task);
+  return { kept: models, selection: { family: group, top: rule.top, by, guards: floors, checkpoints } };
+}
+
+function meanOf(scores: readonly (number | undefined)[]): number | undefined {
+  const known = scores.filter((score) => score !== undefined);
+  return known.length === scores.length ? known.reduce((sum, score) => sum + score, 0) / known.length : undefined;
+}
+
 /**
  * The best checkpoints that pass the guards, named in their order.
  * @param guards floors: the base's score less `within` points
  * @returns `checkpoints`: all of them, the best first
  */
-export function chooseCheckpoints(
-  family: string,
-  rule: NonNullable<Family["select"]>,
+function chooseCheckpoints(
+  group: string,
+  rule: NonNullable<ExpertGroup["select"]>,
   candidates: readonly Candidate[],
   guards: Selection["guards"],
 ): {
@@ -56,7 +121,7 @@ export function chooseCheckpoints(
   const kept = fit
     .filter((one, i) => groupOf(one) === undefined || fit.findIndex((other) => groupOf(other) === groupOf(one)) === i)
     .slice(0, rule.top);
-  const nameOf = (one: Candidate) => `${family}-${kept.indexOf(one) + 1}`;
+  const nameOf = (one: Candidate) => `${group}-${kept.indexOf(one) + 1}`;
   const sameAs = (one: Candidate) => {
     const first = kept.find((other) => other !== one && groupOf(one) !== undefined && groupOf(other) === groupOf(one));
     return first && { name: nameOf(first), what: first.step === one.step ? ("run" as const) : ("data" as const) };
@@ -76,8 +141,8 @@ export function chooseCheckpoints(
 const MAX_NAMED = 8;
 
 /**
- * Families that have fewer checkpoints than the plan names.
- * @param missing families and merges of the plan that therefore have no model
+ * Expert groups that have fewer checkpoints than the plan names.
+ * @param missing groups and merges of the plan that therefore have no model
  */
 export function describeRefusals(selections: readonly Selection[], missing: readonly string[]): string[] {
   const refused = selections.filter((one) => countKept(one) === 0);

@@ -1,27 +1,10 @@
 import { isObject } from "../../core/index.js";
 import { type Fields, fieldsAt, pointOf, sizeOf } from "../search/space.js";
-import type { Json, Merge, Search } from "./plan-schema.js";
-
-export interface Configuration {
-  /** `bottom 3, top 1`; empty if it sets nothing. Unique in a merge. */
-  readonly label: string;
-  readonly fields: Fields;
-  readonly isDefault: boolean;
-}
-
-/** A plan is expanded many times. */
-const known = new WeakMap<Merge, readonly Configuration[]>();
-
-/** All configurations of a merge, each once, in the order of the grid. Without a `default`, the first is it. */
-export function configurationsOf(merge: Merge): readonly Configuration[] {
-  const found = known.get(merge) ?? allOf(merge);
-  known.set(merge, found);
-  return found;
-}
+import type { Configuration, Json, Merge, PlannedMerge, Search } from "./plan-schema.js";
 
 /** Whether a search chooses among a merge's configurations. */
-export function isSearched(merge: Merge): boolean {
-  const hasChoice = merge.space !== undefined || configurationsOf(merge).length > 1;
+export function isSearched(merge: PlannedMerge): boolean {
+  const hasChoice = merge.space !== undefined || merge.all.length > 1;
   return merge.suggest !== undefined || (merge.figure === undefined && hasChoice);
 }
 
@@ -39,7 +22,8 @@ export function numberFields({ grid }: Merge): string[] {
   });
 }
 
-function allOf(merge: Merge): Configuration[] {
+/** All configurations of a merge, each once, in the order of the grid. Without a `default`, the first is it. */
+export function configurationsOf(merge: Merge): Configuration[] {
   let combined: Record<string, Json>[] = [{}];
   for (const [field, values] of Object.entries(merge.grid)) {
     combined = combined.flatMap((fields) => values.map((value) => ({ ...fields, [field]: value })));
@@ -70,11 +54,11 @@ export function isAdaptive(merge: Merge, { how }: Pick<Search, "how">): boolean 
 }
 
 /** Configurations that an adaptive search evaluates at most: a small space has fewer than the budget. */
-export function mostEvaluated(merge: Merge, { budget }: Pick<Search, "budget">): number {
-  const { space = {} } = merge;
+export function mostEvaluated(merge: PlannedMerge, { budget }: Pick<Search, "budget">): number {
+  const { space = {}, all } = merge;
   const isOutside = ({ fields }: Configuration) =>
     identityOf(fieldsAt(space, pointOf(space, fields))) !== identityOf(fields);
-  return Math.min(budget, sizeOf(space) + configurationsOf(merge).filter(isOutside).length);
+  return Math.min(budget, sizeOf(space) + all.filter(isOutside).length);
 }
 
 /** A recipe with fields set. A name with dots is the path of an inner field, such as `models.0.weight`. */

@@ -3,12 +3,7 @@ import { Random, RecipeError } from "../../core/index.js";
 import { checkRecipe, type SwapRecipe, swapOwners } from "../../merge/index.js";
 import { configurationsOf, withFields } from "./configurations.js";
 import type { ControlKind } from "./merge-schema.js";
-import type { ExperimentPlan, Json, Merge } from "./plan-schema.js";
-
-export interface PlannedMerge extends Merge {
-  /** The swap's name, if it is a control. */
-  readonly controlOf?: string;
-}
+import type { ExperimentPlan, Json, PlannedMerge } from "./plan-schema.js";
 
 const TITLES: Readonly<Record<ControlKind, string>> = {
   random: "random layers",
@@ -21,10 +16,7 @@ const TITLES: Readonly<Record<ControlKind, string>> = {
 /** Draws that are tried for each one that is wanted: a small model has few sets of layers. */
 const TRIES = 100;
 
-/** A plan is expanded many times. */
-const known = new WeakMap<ExperimentPlan, { readonly layers: number | undefined; readonly all: PlannedMerge[] }>();
-
-export function controlledMerges({ merges, controls }: Pick<ExperimentPlan, "merges" | "controls">): Merge[] {
+export function controlledMerges({ merges, controls }: Pick<ExperimentPlan, "merges" | "controls">): PlannedMerge[] {
   if (!controls) return [];
   const { of } = controls;
   return merges.filter(({ name, recipe }) => recipe?.method === "swap" && (of === undefined || of.includes(name)));
@@ -35,25 +27,26 @@ export function controlledMerges({ merges, controls }: Pick<ExperimentPlan, "mer
  * @param layers of the base; if undefined, there are no random layers
  */
 export function mergesOf(plan: ExperimentPlan, layers: number | undefined): readonly PlannedMerge[] {
-  const found = known.get(plan);
-  if (found && found.layers === layers) return found.all;
   const { controls } = plan;
   const added = controlledMerges(plan).flatMap((merge) =>
     (controls?.kinds ?? []).flatMap((kind) => (controls && controlOf(merge, kind, controls, layers)) ?? []),
   );
-  const all = [...plan.merges, ...added];
-  known.set(plan, { layers, all });
-  return all;
+  return [...plan.merges, ...added];
 }
 
 type Controls = NonNullable<ExperimentPlan["controls"]>;
 
-function controlOf(merge: Merge, kind: ControlKind, controls: Controls, layers?: number): PlannedMerge | undefined {
-  const { fields = {} } = configurationsOf(merge).find(({ isDefault }) => isDefault) ?? {};
+function controlOf(
+  merge: PlannedMerge,
+  kind: ControlKind,
+  controls: Controls,
+  layers?: number,
+): PlannedMerge | undefined {
+  const { fields = {} } = merge.all.find(({ isDefault }) => isDefault) ?? {};
   const { pairs, from, name: of } = merge;
-  const made = (recipe: Merge["recipe"], configurations: Merge["configurations"]): PlannedMerge => {
-    const name = `${TITLES[kind]}, control of ${of}`;
-    return { name, pairs, from, controlOf: of, recipe, configurations, grid: {} };
+  const made = (recipe: PlannedMerge["recipe"], configurations: PlannedMerge["configurations"]): PlannedMerge => {
+    const control = { name: `${TITLES[kind]}, control of ${of}`, pairs, from, recipe, configurations, grid: {} };
+    return { ...control, controlOf: of, all: configurationsOf(control) };
   };
   const recipe = merge.recipe ?? {};
   const { task = "", language = "" } = recipe;

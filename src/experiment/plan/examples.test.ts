@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { digestOfValue } from "../../core/index.js";
 import { presetFields } from "../../train/index.js";
-import type { EvaluatedModel } from "./expand-plan.js";
+import type { EvaluatedModel } from "./step-list.js";
 import { membersOf } from "./expert-names.js";
 import { FakeWorld } from "./fake-world.test-util.js";
 import { readPlan } from "./plan-file.js";

@@ -1,8 +1,9 @@
 import { groupBy } from "../../core/index.js";
 import type { Facts, Results } from "../steps/facts.js";
 import type { Step } from "../steps/step.js";
-import { type Expansion, expandPlan, type Waiting } from "./expand-plan.js";
+import { type Expansion, expandPlan } from "./expand-plan.js";
 import { commonTitle, type Variant } from "./matrix.js";
+import type { Waiting } from "./step-list.js";
 
 export type PlannedVariant = Pick<Variant, "title" | "values" | "plan">;
 

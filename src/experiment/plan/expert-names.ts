@@ -2,7 +2,7 @@
 import { didYouMean, isObject } from "../../core/index.js";
 import { LIST_FIELDS, mapSources, sourcesOf } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
-import type { ExperimentPlan, Family } from "./plan-schema.js";
+import type { ExpertGroup, Merge, WrittenPlan } from "./plan-schema.js";
 import type { Role } from "./plan-values.js";
 
 /** An expert as recipes name it, or a merge, which has no family. */
@@ -19,19 +19,19 @@ interface Meaning {
   readonly members: readonly Member[];
 }
 
-export function membersOf(plan: ExperimentPlan): Member[] {
-  return Object.entries(plan.experts).flatMap(([family, declared]) =>
+export function membersOf({ experts }: Pick<WrittenPlan, "experts">): Member[] {
+  return Object.entries(experts).flatMap(([family, declared]) =>
     memberNames(family, declared).map((name) => ({ name, family, role: declared.role })),
   );
 }
 
 /** What recipes can name: every expert of a plan, then its merges. */
-export function sourcesIn(plan: ExperimentPlan): Member[] {
+export function sourcesIn(plan: Pick<WrittenPlan, "experts"> & { readonly merges: readonly Merge[] }): Member[] {
   return [...membersOf(plan), ...plan.merges.map(({ name }) => ({ name }))];
 }
 
 /** Names of a family's experts: those given, or FAMILY-1, FAMILY-2, and so on. */
-export function memberNames(family: string, { folders, train, select }: Family): string[] {
+export function memberNames(family: string, { folders, train, select }: ExpertGroup): string[] {
   const numbered = (count: number) => Array.from({ length: count }, (_, i) => `${family}-${i + 1}`);
   if (select) return numbered(select.top);
   if (Array.isArray(folders)) return numbered(folders.length);
@@ -39,7 +39,7 @@ export function memberNames(family: string, { folders, train, select }: Family):
   return train ? runNames(family, train) : [];
 }
 
-export function runNames(family: string, { runs, seeds }: NonNullable<Family["train"]>): string[] {
+export function runNames(family: string, { runs, seeds }: NonNullable<ExpertGroup["train"]>): string[] {
   if (runs) return runs.map(({ name }) => name);
   return Array.from({ length: seeds?.length ?? 1 }, (_, i) => `${family}-${i + 1}`);
 }

@@ -11,7 +11,7 @@ const trl = z.strictObject({
   gradient_checkpointing: flag.optional().describe("recompute activations instead of keeping them"),
 });
 
-/** Fields of `training` and of a family's `train`. */
+/** Fields of `training` and of an expert group's `train`. */
 export const common = {
   engine: z
     .enum(["embedded", "trl"], "must be embedded or trl")
@@ -70,7 +70,7 @@ const selection = z.strictObject({
     .describe("keep at most one checkpoint of all runs with the same data, so that experts differ"),
 });
 
-export const family = z.strictObject({
+export const expertGroup = z.strictObject({
   role: z
     .enum(ROLES, `must be one of ${ROLES.join(", ")}`)
     .describe("task: trained on the task; language: trained on a language; joint: trained on both; other"),

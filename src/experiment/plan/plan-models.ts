@@ -1,5 +1,3 @@
-import { RecipeError } from "../../core/index.js";
-import { checkRecipe } from "../../merge/index.js";
 import type { Facts } from "../steps/facts.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
 import {
@@ -12,8 +10,7 @@ import {
   type TrainStep,
   WRITTEN_MODEL,
 } from "../steps/step.js";
-import { type Configuration, configurationsOf, withFields } from "./configurations.js";
-import type { PlannedMerge } from "./controls.js";
+import { withFields } from "./configurations.js";
 import {
   type Binding,
   bindingsOf,
@@ -27,12 +24,14 @@ import {
   runNames,
 } from "./expert-names.js";
 import {
+  type Configuration,
   decidingTask,
   type ExperimentPlan,
-  type Family,
+  type ExpertGroup,
   type Json,
   languagesOf,
   type Merge,
+  type PlannedMerge,
   type Training,
 } from "./plan-schema.js";
 import type { Role } from "./plan-values.js";
@@ -84,7 +83,7 @@ function withDefaults(trl: NonNullable<Training["trl"]> = {}) {
 
 /** The training steps of a family, one for each run. @param start the model that they start from, in a folder */
 export function trainingSteps(plan: ExperimentPlan, family: string, start: Model, facts: Facts): TrainStep[] {
-  const { train, select } = plan.experts[family] as Family;
+  const { train, select } = plan.experts[family] as ExpertGroup;
   if (!train) return [];
   const names = runNames(family, train);
   const settled = settleTraining(plan, train);
@@ -135,7 +134,7 @@ export function checkpointModel(
 }
 
 export function folderModels(plan: ExperimentPlan, family: string, facts: Facts): ExpertModel[] {
-  const declared = plan.experts[family] as Family;
+  const declared = plan.experts[family] as ExpertGroup;
   const folders = Array.isArray(declared.folders) ? declared.folders : Object.values(declared.folders ?? {});
   return memberNames(family, declared).map((name, i) => {
     const { identity, folder } = facts.modelIdentity(folders[i] ?? "");
@@ -144,18 +143,21 @@ export function folderModels(plan: ExperimentPlan, family: string, facts: Facts)
 }
 
 function expertParts(name: string, family: string, plan: ExperimentPlan) {
-  const { role, language } = plan.experts[family] as Family;
+  const { role, language } = plan.experts[family] as ExpertGroup;
   const languages = language === undefined ? languagesOf(plan) : [language];
   return { name, kind: "expert", family, role, languages } as const;
 }
 
 /** A model as it must be for training: a merge, or a model with an adapter, is written by a step. */
-export function writtenModel<M extends Model>(model: M): { readonly model: M; readonly step?: MergeStep } {
+export function writtenModel<M extends Model>(
+  model: M,
+  facts: Facts,
+): { readonly model: M; readonly step?: MergeStep } {
   const { name, source, locations, needs } = model;
   const at = typeof source === "string" ? locations[source] : undefined;
   const isFolder = at && ("folder" in at ? !at.folder.includes("+") : at.adapterOf === undefined);
   if (isFolder) return { model };
-  const key = stepKey("merge", { model: identityOf(source) });
+  const key = stepKey("merge", { model: facts.recipeIdentity(source) });
   const identity = madeBy(key, WRITTEN_MODEL);
   return {
     model: { ...model, source: identity, locations: { [identity]: { step: key, path: WRITTEN_MODEL } }, needs: [key] },
@@ -195,7 +197,7 @@ export function mergeModels(
     const found = used.map(source);
     const made = making(binding);
     if (!base || !made || !found.every((one) => one !== undefined)) {
-      unknown += made?.configurations.length ?? configurationsOf(merge).length;
+      unknown += made?.configurations.length ?? merge.all.length;
       continue;
     }
     for (const configuration of made.configurations) {
@@ -252,7 +254,7 @@ function mergeModel(
   );
   const families = [...new Set(found.flatMap((one) => (one.kind === "merge" ? one.families : [one.family])))];
   const languages = families.flatMap((family) => {
-    const { role, language } = plan.experts[family] as Family;
+    const { role, language } = plan.experts[family] as ExpertGroup;
     return role === "language" && language !== undefined ? [language] : [];
   });
   const names = used.map(({ name }) => name);
@@ -323,30 +325,4 @@ export function tasksOfAverage(tasks: readonly string[], plan: ExperimentPlan): 
 export function decidingTasks(model: Pick<Model, "kind" | "languages">, plan: ExperimentPlan): TaskRequest[] {
   const names = new Set(inLanguages(decidingTask(plan), model.languages));
   return tasksFor(model, plan).filter(({ task }) => names.has(task));
-}
-
-/** By the recipe's JSON. A plan is expanded many times, and checking recipes would take most of the time. */
-const identities = new Map<string, unknown>();
-const MAX_KNOWN = 50_000;
-
-/** The identity of a model: of a recipe, the recipe with its defaults filled in. */
-export function identityOf(source: ModelSource): unknown {
-  if (typeof source === "string") return source;
-  const text = JSON.stringify(source);
-  const found = identities.get(text);
-  if (found !== undefined) return found;
-  if (identities.size >= MAX_KNOWN) identities.clear();
-  const identity = checked(source);
-  identities.set(text, identity);
-  return identity;
-}
-
-function checked(source: ModelSource): unknown {
-  try {
-    return checkRecipe(source);
-  } catch (error) {
-    // The plan's check reports it.
-    if (error instanceof RecipeError) return source;
-    throw error;
-  }
 }

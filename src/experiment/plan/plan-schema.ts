@@ -3,8 +3,9 @@ import { MAX_THREADS, parseBytes } from "../../core/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { DEFAULT_TYPE } from "../../llama/index.js";
 import { type AsWritten, type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../settings/index.js";
+import type { Fields } from "../search/space.js";
 import { LLAMA } from "../steps/step.js";
-import { common, family } from "./expert-schema.js";
+import { common, expertGroup } from "./expert-schema.js";
 import { controls, merge } from "./merge-schema.js";
 import {
   count,
@@ -232,7 +233,7 @@ export const planSchema = z.strictObject({
     .default({})
     .describe("named settings of training runs, for `like`"),
   experts: z
-    .record(z.string(), family)
+    .record(z.string(), expertGroup)
     .default({})
     .describe(
       "families of interchangeable experts by name; base, all, task, language, joint and other are reserved names",
@@ -270,14 +271,35 @@ export const planSchema = z.strictObject({
   executor: executor.prefault({}).describe("where steps run, and their resources"),
 });
 
-/** An experiment's plan, defaults filled in. */
-export type ExperimentPlan = z.output<typeof planSchema>;
+/** A plan as its file has it, defaults filled in. */
+export type WrittenPlan = z.output<typeof planSchema>;
 /** A plan as it may be written. */
 export type ExperimentInput = AsWritten<z.input<typeof planSchema>>;
-export type Family = ExperimentPlan["experts"][string];
-export type Training = NonNullable<Family["train"]>;
-export type Merge = ExperimentPlan["merges"][number];
-export type Search = ExperimentPlan["search"];
+export type ExpertGroup = WrittenPlan["experts"][string];
+export type Training = NonNullable<ExpertGroup["train"]>;
+export type Merge = WrittenPlan["merges"][number];
+export type Search = WrittenPlan["search"];
+
+/** One of the ways to make a merge. */
+export interface Configuration {
+  /** `bottom 3, top 1`; empty if it sets nothing. Unique in a merge. */
+  readonly label: string;
+  readonly fields: Fields;
+  readonly isDefault: boolean;
+}
+
+/** A merge of a settled plan, or a control of one. */
+export interface PlannedMerge extends Merge {
+  /** Each configuration once, in the order of the grid. Without a `default`, the first is it. */
+  readonly all: readonly Configuration[];
+  /** The swap's name, if it is a control. */
+  readonly controlOf?: string;
+}
+
+/** A plan with its spaces and rounds settled, which is checked and expanded. */
+export interface ExperimentPlan extends Omit<WrittenPlan, "merges"> {
+  readonly merges: readonly PlannedMerge[];
+}
 
 export type { Json } from "../steps/step.js";
 

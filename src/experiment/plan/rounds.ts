@@ -1,18 +1,18 @@
 // Rounds of training and merging: later rounds are more families and merges, which start from the merge before.
-import { didYouMean, formatSome, isObject } from "../../core/index.js";
+import { formatSome, isObject, suggestName } from "../../core/index.js";
 import { mapSources } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
 import { memberNames, membersNamed, membersOf, placesOf, sourcesIn } from "./expert-names.js";
 import { namingRecipe, wordsOf } from "./plan-models.js";
-import type { ExperimentPlan, Family, Merge } from "./plan-schema.js";
+import type { ExperimentPlan, ExpertGroup, PlannedMerge } from "./plan-schema.js";
 import { ROLES } from "./plan-values.js";
 import { severalProblem } from "./starts.js";
 
 interface Repeated {
-  readonly from: Merge;
+  readonly from: PlannedMerge;
   readonly families: readonly string[];
   /** Merges of these families and no other trained ones. */
-  readonly merges: readonly Merge[];
+  readonly merges: readonly PlannedMerge[];
 }
 
 /** The name of a merge in a round, from 1. */
@@ -26,7 +26,7 @@ export function familyInRound(name: string, round: number): string {
 }
 
 /** The families and merges that a plan's rounds repeat, by their names in the first; none in a plan without rounds. */
-export function repeatedIn(plan: ExperimentPlan): { families: readonly string[]; merges: readonly Merge[] } {
+export function repeatedIn(plan: ExperimentPlan): { families: readonly string[]; merges: readonly PlannedMerge[] } {
   const from = plan.rounds && mergeToStartFrom(plan);
   return from ? repeatedFor(plan, from) : { families: [], merges: [] };
 }
@@ -47,13 +47,11 @@ export function settleRounds(plan: ExperimentPlan): { readonly plan: ExperimentP
   const from = mergeToStartFrom(plan);
   if (!from) {
     if (names.length === 0) return refuse("needs a merge to start the next round from; add one under merges");
-    const known = formatSome(names, 8);
     if (rounds.from === undefined) {
-      const example = `{ count: ${rounds.count}, from: ${names[0]} }`;
-      return refuse(`must say which merge the next round starts from, as in ${example}; there are ${known}`);
+      const how = `as in { count: ${rounds.count}, from: ${names[0]} }; there are ${formatSome(names, 8)}`;
+      return refuse(`must say which merge the next round starts from, ${how}`);
     }
-    const hint = didYouMean(rounds.from, names) || `; there are ${known}`;
-    return refuse(`there is no merge ${rounds.from}${hint}`, ["rounds", "from"]);
+    return refuse(`there is no merge ${rounds.from}${suggestName(rounds.from, names)}`, ["rounds", "from"]);
   }
   const several = severalProblem(from.name, path, plan, sourcesIn(plan));
   if (several.length > 0) return { plan, problems: several };
@@ -84,15 +82,15 @@ function laterRounds({ rounds }: ExperimentPlan): number[] {
   return Array.from({ length: (rounds?.count ?? 1) - 1 }, (_, i) => i + 2);
 }
 
-function mergeToStartFrom({ merges, rounds }: ExperimentPlan): Merge | undefined {
+function mergeToStartFrom({ merges, rounds }: ExperimentPlan): PlannedMerge | undefined {
   if (rounds?.from === undefined) return merges.length === 1 ? merges[0] : undefined;
   return merges.find(({ name }) => name === rounds.from);
 }
 
-function repeatedFor(plan: ExperimentPlan, from: Merge): Repeated {
+function repeatedFor(plan: ExperimentPlan, from: PlannedMerge): Repeated {
   const sources = sourcesIn(plan);
   /** Trained families that a merge needs, also through merges and what families start from. */
-  const needed = (merge: Merge): ReadonlySet<string> => {
+  const needed = (merge: PlannedMerge): ReadonlySet<string> => {
     const families = new Set<string>();
     const words = new Set(wordsOf(merge));
     // The set grows while it is read.
@@ -118,11 +116,11 @@ function renamed(recipe: object, to: (word: string) => string): object {
   return mapSources(recipe, (source) => (isObject(source) ? renamed(source, to) : to(source as string)));
 }
 
-function withNames(merge: Merge, to: (word: string) => string): Merge {
+function withNames(merge: PlannedMerge, to: (word: string) => string): PlannedMerge {
   const { recipe, suggest, pairs } = merge;
   return {
     ...merge,
-    ...(recipe ? { recipe: renamed(recipe, to) as NonNullable<Merge["recipe"]> } : {}),
+    ...(recipe ? { recipe: renamed(recipe, to) as NonNullable<PlannedMerge["recipe"]> } : {}),
     ...(suggest ? { suggest: { task: to(suggest.task), language: to(suggest.language) } } : {}),
     pairs: pairs === "all" ? pairs : pairs.map((pair) => pair.map(to)),
   };
@@ -161,10 +159,10 @@ function withoutRoles(plan: ExperimentPlan, repeated: Repeated): ExperimentPlan 
 }
 
 function withRounds(plan: ExperimentPlan, { from, families, merges }: Repeated): ExperimentPlan {
-  const experts: Record<string, Family> = { ...plan.experts };
+  const experts: Record<string, ExpertGroup> = { ...plan.experts };
   const rounds = laterRounds(plan);
   const names = new Set(merges.map(({ name }) => name));
-  const own = families.flatMap((family) => memberNames(family, plan.experts[family] as Family));
+  const own = families.flatMap((family) => memberNames(family, plan.experts[family] as ExpertGroup));
   const inRound = (round: number) => (word: string) => {
     const plain = roleIn(word);
     const prefix = word.slice(0, word.length - plain.length);
@@ -174,8 +172,8 @@ function withRounds(plan: ExperimentPlan, { from, families, merges }: Repeated):
   };
   for (const round of rounds) {
     for (const family of families) {
-      const declared = plan.experts[family] as Family;
-      const { runs, from: first, ...train } = declared.train as NonNullable<Family["train"]>;
+      const declared = plan.experts[family] as ExpertGroup;
+      const { runs, from: first, ...train } = declared.train as NonNullable<ExpertGroup["train"]>;
       experts[familyInRound(family, round)] = {
         ...declared,
         train: {
@@ -188,7 +186,7 @@ function withRounds(plan: ExperimentPlan, { from, families, merges }: Repeated):
   }
   const again = plan.merges.filter(({ name }) => names.has(name));
   const later = rounds.flatMap((round) =>
-    again.map((merge): Merge => {
+    again.map((merge): PlannedMerge => {
       const fields = withNames(merge, inRound(round));
       const start = merge.from === undefined ? mergeInRound(from.name, round - 1) : inRound(round)(merge.from);
       return { ...fields, name: mergeInRound(merge.name, round), from: start };
@@ -216,8 +214,8 @@ function withRounds(plan: ExperimentPlan, { from, families, merges }: Repeated):
 
 /** Experts that are numbered have the family's name; others have their own. */
 function expertInRound(plan: ExperimentPlan, families: readonly string[], name: string, round: number): string {
-  const family = families.find((one) => memberNames(one, plan.experts[one] as Family).includes(name)) ?? "";
-  const { train, select } = plan.experts[family] as Family;
+  const family = families.find((one) => memberNames(one, plan.experts[one] as ExpertGroup).includes(name)) ?? "";
+  const { train, select } = plan.experts[family] as ExpertGroup;
   const isNamed = !select && train?.runs !== undefined;
   return isNamed ? familyInRound(name, round) : `${familyInRound(family, round)}${name.slice(family.length)}`;
 }

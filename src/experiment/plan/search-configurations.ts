@@ -2,7 +2,6 @@
 import { Random } from "../../core/index.js";
 import { CmaEs } from "../search/cma-es.js";
 import { cellsOf, type Fields, fieldsAt, pointOf } from "../search/space.js";
-import type { ItemResult } from "../steps/result.js";
 import type { TaskRequest } from "../steps/step.js";
 import {
   type Candidate,
@@ -12,27 +11,17 @@ import {
   splitItems,
   survivors,
 } from "./compare-configurations.js";
-import { type Configuration, isAdaptive, mostEvaluated, nameConfigurations } from "./configurations.js";
-import type { PlannedMerge } from "./controls.js";
-import { decidingTasks, type MergeModel, type Model, tasksFor } from "./plan-models.js";
-import type { ExperimentPlan } from "./plan-schema.js";
+import { isAdaptive, mostEvaluated, nameConfigurations } from "./configurations.js";
+import { decidingTasks, type MergeModel, tasksFor } from "./plan-models.js";
+import type { Configuration, ExperimentPlan } from "./plan-schema.js";
+import type { StepList } from "./step-list.js";
 
-export interface Evaluator {
-  /**
-   * Requests an evaluation. @returns its results, if they are there
-   * @param items indexes in the task's order; null: all
-   * @param part name of these items, such as `round 2`
-   */
-  evaluate(
-    model: Model,
-    request: TaskRequest,
-    items: readonly number[] | null,
-    part?: string,
-  ): readonly ItemResult[] | undefined;
-  make(group: string, configurations: readonly Configuration[]): readonly MergeModel[];
-  countItems(request: TaskRequest): number;
-  /** Notes about how many steps depend on results. */
-  wait(what: string, steps: number): void;
+/** What a search asks its evaluations of, and how it makes models of configurations that it proposes. */
+interface SearchContext {
+  readonly steps: StepList;
+  /** Whether more pairs will follow, so that nothing can be chosen yet. */
+  readonly isIncomplete: boolean;
+  readonly make: (configurations: readonly Configuration[]) => readonly MergeModel[];
 }
 
 export interface SearchRound {
@@ -65,26 +54,24 @@ export interface SearchOutcome {
 /**
  * Runs the search of a group as far as results allow.
  * @param models all pairs in all configurations
- * @param isIncomplete whether more pairs will follow, so that nothing can be chosen yet
- * @returns undefined if there is nothing to choose; then every model is evaluated on everything
+ * @returns `product`: the model that is chosen, or has the default configuration. Without `outcome` there is nothing to
+ *   choose, and every model is evaluated on everything
  */
 export function searchGroup(
   plan: ExperimentPlan,
   models: readonly MergeModel[],
-  isIncomplete: boolean,
-  evaluator: Evaluator,
-): SearchOutcome | undefined {
-  const [first] = models;
-  if (!first) return undefined;
+  context: SearchContext,
+): { readonly outcome?: SearchOutcome; readonly product?: MergeModel | undefined } {
+  const [first] = models as readonly [MergeModel];
   const deciding = decidingTasks(first, plan);
   const configurations = new Set(models.map(({ configuration }) => configuration.label));
   const isPlain = first.merge.controlOf !== undefined || first.merge.figure !== undefined;
   const hasChoice = configurations.size > 1 || isAdaptive(first.merge, plan.search);
   if (isPlain || !hasChoice || deciding.length === 0) {
-    for (const model of models) for (const request of tasksFor(model, plan)) evaluator.evaluate(model, request, null);
-    return undefined;
+    for (const model of models) context.steps.evaluateAll(model);
+    return { product: models.find(({ configuration }) => configuration.isDefault) };
   }
-  return new GroupSearch(plan, models, deciding, evaluator).run(first, isIncomplete);
+  return new GroupSearch(plan, models, deciding, context).run();
 }
 
 /** CMA-ES starts with this share of each range as the standard deviation, as pycma recommends. */
@@ -111,38 +98,42 @@ function inOrder(
 
 class GroupSearch {
   readonly #plan: ExperimentPlan;
+  /** Grows as the search proposes configurations. */
   #models: readonly MergeModel[];
+  readonly #first: MergeModel;
   readonly #deciding: readonly TaskRequest[];
   readonly #splits: ReadonlyMap<string, ItemSplit>;
-  readonly #evaluator: Evaluator;
+  readonly #context: SearchContext;
 
   constructor(
     plan: ExperimentPlan,
     models: readonly MergeModel[],
     deciding: readonly TaskRequest[],
-    evaluator: Evaluator,
+    context: SearchContext,
   ) {
     this.#plan = plan;
     this.#models = models;
+    this.#first = models[0] as MergeModel;
     this.#deciding = deciding;
-    this.#evaluator = evaluator;
+    this.#context = context;
     this.#splits = new Map(
-      deciding.map((request) => [request.task, splitItems(evaluator.countItems(request), plan.search)] as const),
+      deciding.map((request) => [request.task, splitItems(context.steps.countItems(request), plan.search)] as const),
     );
   }
 
-  get #default(): string | undefined {
-    return this.#models.find(({ configuration }) => configuration.isDefault)?.configuration.label;
+  get #default(): Configuration | undefined {
+    return this.#models.find(({ configuration }) => configuration.isDefault)?.configuration;
   }
 
-  run({ group, merge }: MergeModel, isIncomplete: boolean): SearchOutcome {
+  run(): { readonly outcome: SearchOutcome; readonly product: MergeModel | undefined } {
+    const { group, merge } = this.#first;
     const plannedRounds = Math.max(...[...this.#splits.values()].map(({ rounds }) => rounds.length));
     const { rounds, evaluated } = isAdaptive(merge, this.#plan.search)
-      ? this.#generations(group, merge, isIncomplete)
-      : this.#drawn(merge, this.#rounds(group, plannedRounds, isIncomplete));
+      ? this.#generations()
+      : this.#drawn(this.#rounds(plannedRounds));
     const chosen = rounds.length === plannedRounds ? rounds.at(-1)?.ranked[0]?.configuration : undefined;
     this.#report(chosen);
-    return {
+    const outcome = {
       group,
       merge: merge.name,
       rounds,
@@ -151,12 +142,13 @@ class GroupSearch {
       ...(evaluated === undefined ? {} : { evaluated }),
       ...(chosen === undefined ? {} : { chosen }),
     };
+    return { outcome, product: this.#models.find(({ configuration }) => configuration.label === chosen) };
   }
 
   /** Rounds, and for a space what was evaluated in the first. */
-  #drawn({ space }: PlannedMerge, rounds: readonly SearchRound[]): Progress {
+  #drawn(rounds: readonly SearchRound[]): Progress {
     const [first] = rounds;
-    if (!space || !first) return { rounds };
+    if (!this.#first.merge.space || !first) return { rounds };
     const order = this.#models.map(({ configuration }) => configuration.label);
     return { rounds, evaluated: inOrder(first.ranked, order, () => 0) };
   }
@@ -165,7 +157,8 @@ class GroupSearch {
    * Requests generation after generation of CMA-ES, until results are missing. What it proposes follows from the seed and the
    * results, so nothing else is kept between runs.
    */
-  #generations(group: string, merge: PlannedMerge, isIncomplete: boolean): Progress {
+  #generations(): Progress {
+    const { group, merge } = this.#first;
     const { budget, seed } = this.#plan.search;
     const { space = {} } = merge;
     const random = Random.of(seed, "proposals of the search");
@@ -178,7 +171,7 @@ class GroupSearch {
     let ranked: readonly Ranked[] = [];
     for (let [generation, repeated] = [1, 0]; repeated < MAX_REPEATED; generation++) {
       const samples = search.ask(random).map(({ raw, point }) => ({ raw, fields: fieldsAt(space, point) }));
-      const labels = this.#add(group, samples, budget, generations, generation);
+      const labels = this.#add(samples, generations, generation);
       const added = this.#models.filter((model) => generations.get(model.configuration.label) === generation);
       const found = this.#evaluateAll(
         [...asked, ...added],
@@ -187,13 +180,13 @@ class GroupSearch {
       );
       asked = [];
       candidates.push(...found.candidates);
-      if (!found.isComplete || isIncomplete) {
+      if (!found.isComplete) {
         const pairs = new Set(this.#models.map(({ members }) => members.join(" "))).size;
         const left = mostEvaluated(merge, { budget }) - generations.size;
-        this.#evaluator.wait(`later generations of ${group}`, this.#deciding.length * pairs * left);
+        this.#context.steps.wait(`later generations of ${group}`, this.#deciding.length * pairs * left);
         return { rounds: [], evaluated };
       }
-      ranked = rankConfigurations(candidates, this.#default);
+      ranked = rankConfigurations(candidates, this.#default?.label);
       evaluated = inOrder(ranked, [...generations.keys()], (label) => generations.get(label) ?? 0);
       if (labels.includes(undefined) || generations.size >= budget) break;
       repeated = added.length > 0 ? 0 : repeated + 1;
@@ -208,16 +201,15 @@ class GroupSearch {
 
   /** Adds the models of samples that are new. @returns labels of the samples; undefined beyond the budget */
   #add(
-    group: string,
     samples: readonly { readonly fields: Fields }[],
-    budget: number,
     generations: Map<string, number>,
     generation: number,
   ): (string | undefined)[] {
-    const chosen = this.#models.find(({ configuration }) => configuration.isDefault)?.configuration.fields ?? {};
+    const { budget } = this.#plan.search;
+    const standard = this.#default?.fields ?? {};
     const added: Configuration[] = [];
     const labels = samples.map(({ fields }) => {
-      const [configuration] = nameConfigurations([fields], chosen) as [Configuration];
+      const [configuration] = nameConfigurations([fields], standard) as [Configuration];
       const { label } = configuration;
       if (!generations.has(label)) {
         if (generations.size >= budget) return undefined;
@@ -226,12 +218,12 @@ class GroupSearch {
       }
       return label;
     });
-    this.#models = [...this.#models, ...this.#evaluator.make(group, added)];
+    this.#models = [...this.#models, ...this.#context.make(added)];
     return labels;
   }
 
   /** Requests round after round, until results are missing. */
-  #rounds(group: string, count: number, isIncomplete: boolean): SearchRound[] {
+  #rounds(count: number): SearchRound[] {
     const { keep } = this.#plan.search;
     const candidates: Candidate[] = [];
     let active: ReadonlySet<string> = new Set(this.#models.map(({ configuration }) => configuration.label));
@@ -239,15 +231,15 @@ class GroupSearch {
     for (let round = 0; round < count; round++) {
       const models = this.#models.filter(({ configuration }) => active.has(configuration.label));
       const found = this.#evaluateAll(models, (split) => split.rounds[round] ?? [], this.#roundName(round));
-      if (!found.isComplete || isIncomplete) {
+      if (!found.isComplete) {
         const later = Array.from({ length: count - 1 - round }, (_, i) => Math.ceil(models.length * keep ** (i + 1)));
         const steps = this.#deciding.length * later.reduce((sum, one) => sum + one, 0);
-        this.#evaluator.wait(`later rounds of ${group}`, steps);
+        this.#context.steps.wait(`later rounds of ${this.#first.group}`, steps);
         break;
       }
       candidates.push(...found.candidates);
       const left = candidates.filter(({ configuration }) => active.has(configuration));
-      const ranked = rankConfigurations(left, this.#default);
+      const ranked = rankConfigurations(left, this.#default?.label);
       if (round < count - 1) active = new Set(survivors(ranked, keep));
       rounds.push({ ranked, kept: active });
     }
@@ -258,14 +250,15 @@ class GroupSearch {
     return this.#plan.search.how !== "halving" ? "search" : `round ${round + 1}`;
   }
 
+  /** @returns `isComplete`: whether all results are there, of all pairs */
   #evaluateAll(models: readonly MergeModel[], itemsOf: (split: ItemSplit) => readonly number[], part: string) {
     const candidates: Candidate[] = [];
-    let isComplete = true;
+    let isComplete = !this.#context.isIncomplete;
     for (const model of models) {
       for (const request of this.#deciding) {
         const indexes = itemsOf(this.#splits.get(request.task) as ItemSplit);
         if (indexes.length === 0) continue;
-        const items = this.#evaluator.evaluate(model, request, indexes, part);
+        const items = this.#context.steps.evaluate(model, request, indexes, part);
         if (items) candidates.push({ configuration: model.configuration.label, task: request.task, items });
         else isComplete = false;
       }
@@ -286,13 +279,13 @@ class GroupSearch {
     for (const model of reported) {
       for (const request of tasksFor(model, this.#plan)) {
         if (this.#splits.has(request.task)) continue;
-        this.#evaluator.evaluate(model, request, null);
+        this.#context.steps.evaluate(model, request);
         others++;
       }
     }
     if (chosen === undefined) {
-      this.#evaluator.wait(
-        `final scores of ${this.#models[0]?.group ?? ""}`,
+      this.#context.steps.wait(
+        `final scores of ${this.#first.group}`,
         others + reported.length * this.#deciding.length,
       );
     }

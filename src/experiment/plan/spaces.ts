@@ -3,9 +3,9 @@ import { Random } from "../../core/index.js";
 import { recipeProblems } from "../../merge/index.js";
 import { type Problem, valueAt } from "../../settings/index.js";
 import { cellsOf, type Fields, fieldsAt, pointOf, type Space, sizeOf, type Variable } from "../search/space.js";
-import { type Configuration, configurationsOf, identityOf, nameConfigurations, withFields } from "./configurations.js";
+import { configurationsOf, identityOf, nameConfigurations, withFields } from "./configurations.js";
 import { bindingsOf, bindRecipe, type Member, nameProblems, placesOf } from "./expert-names.js";
-import type { ExperimentPlan, Merge } from "./plan-schema.js";
+import type { Configuration, ExperimentPlan, Merge, PlannedMerge, WrittenPlan } from "./plan-schema.js";
 import { formatLimit } from "./plan-values.js";
 
 /** Coordinates of a space; a search with more needs more configurations than any budget has. */
@@ -19,7 +19,7 @@ const MAX_DRAWS = 100;
  * @returns problems, and the merges; one with a problem has no space
  */
 export function settleSpaces(
-  plan: ExperimentPlan,
+  plan: WrittenPlan,
   members: readonly Member[],
 ): { readonly plan: ExperimentPlan; readonly problems: readonly Problem[] } {
   const { how } = plan.search;
@@ -33,21 +33,34 @@ export function settleSpaces(
     problems.push(...own.map(({ path, message }) => ({ path: ["merges", i, ...path], message })));
     return own.length > 0 || hasWrongNames(merge, members) ? rest : settled(merge, given, plan, members);
   });
-  return { plan: { ...plan, merges }, problems };
+  return { plan: { ...plan, merges: merges.map((one) => ({ ...one, all: configurationsOf(one) })) }, problems };
 }
 
 /** Configurations to check before a run: those that are known, and the two ends of a space. */
-export function checkedConfigurations(merge: Merge): readonly Configuration[] {
-  const { space } = merge;
-  if (!space) return configurationsOf(merge);
+export function checkedConfigurations({ space, all }: PlannedMerge): readonly Configuration[] {
+  if (!space) return all;
   const ends = [0, 1].map((x) => fieldsAt(space, Array(cellsOf(space).length).fill(x)));
-  return nameConfigurations([...configurationsOf(merge).map(({ fields }) => fields), ...ends], {});
+  return nameConfigurations([...all.map(({ fields }) => fields), ...ends], {});
+}
+
+/** The configurations to check, each with its recipe for the first combination of experts. @param to as of `bindRecipe` */
+export function checkedRecipes(
+  merge: PlannedMerge,
+  members: readonly Member[],
+  to?: (model: Member | "base") => string,
+): (Configuration & { readonly bound: Record<string, unknown> })[] {
+  const { recipe = {} } = merge;
+  const [binding = new Map()] = bindingsOf(recipe, members);
+  return checkedConfigurations(merge).map((configuration) => ({
+    ...configuration,
+    bound: bindRecipe(withFields(recipe, configuration.fields), binding, members, to),
+  }));
 }
 
 const hasWrongNames = ({ recipe }: Merge, members: readonly Member[]) =>
   members.length === 0 || nameProblems(recipe, members, []).length > 0;
 
-function settled(merge: Merge, given: Space, { search }: ExperimentPlan, members: readonly Member[]): Merge {
+function settled(merge: Merge, given: Space, { search }: WrittenPlan, members: readonly Member[]): Merge {
   const ranges = Object.entries(given).map(([path, variable]): [string, Variable] => {
     if (!("from" in variable)) return [path, variable];
     return [path, { ...variable, whole: variable.whole ?? isWhole(merge, path, variable, members) }];
@@ -66,7 +79,7 @@ function settled(merge: Merge, given: Space, { search }: ExperimentPlan, members
 function draw(
   given: readonly Fields[],
   space: Space,
-  { budget, seed }: Pick<ExperimentPlan["search"], "budget" | "seed">,
+  { budget, seed }: Pick<WrittenPlan["search"], "budget" | "seed">,
 ): Fields[] {
   const found = new Map(given.map((fields) => [identityOf(fields), fields]));
   const random = Random.of(seed, "configurations of the search");
@@ -81,7 +94,7 @@ function draw(
   return [...found.values()];
 }
 
-function problemsOf(merge: Merge, space: Space, { search }: ExperimentPlan, members: readonly Member[]): Problem[] {
+function problemsOf(merge: Merge, space: Space, { search }: WrittenPlan, members: readonly Member[]): Problem[] {
   const { recipe, suggest, grid } = merge;
   const problem = (path: readonly PropertyKey[], message: string): Problem => ({ path, message });
   if (recipe === undefined || suggest !== undefined) return [problem(["space"], "needs a recipe")];

@@ -1,5 +1,5 @@
 // Checks what families and merges start from: one model each, and no cycle.
-import { didYouMean, formatSome } from "../../core/index.js";
+import { formatSome, suggestName } from "../../core/index.js";
 import type { Problem } from "../../settings/index.js";
 import { countBindings, type Member, meaningOf, membersNamed, placesOf, wordsFor } from "./expert-names.js";
 import { combinationsOf, namingRecipe, wordsOf } from "./plan-models.js";
@@ -37,8 +37,7 @@ export function startProblems(plan: ExperimentPlan, sources: readonly Member[]):
 function startProblem(word: string, path: Path, plan: ExperimentPlan, sources: readonly Member[]): Problem[] {
   const meaning = meaningOf(word, sources);
   if (!meaning) {
-    const words = wordsFor(sources);
-    const hint = didYouMean(word, words) || `; there are ${formatSome(words, 8)}`;
+    const hint = suggestName(word, wordsFor(sources));
     return [{ path, message: `${JSON.stringify(word)} is not an expert or merge of this plan${hint}` }];
   }
   const { members } = meaning;

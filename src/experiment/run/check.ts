@@ -18,21 +18,23 @@ import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
 import { commandRunner } from "../execute/slurm-commands.js";
 import { splitItems } from "../plan/compare-configurations.js";
-import { isSearched, withFields } from "../plan/configurations.js";
-import { bindingsOf, bindRecipe, membersNamed, membersOf, placesOf, sourcesIn } from "../plan/expert-names.js";
+import { isSearched } from "../plan/configurations.js";
+import { type Member, membersNamed, membersOf, placesOf, sourcesIn } from "../plan/expert-names.js";
+import type { Variant } from "../plan/matrix.js";
 import type { InspectedPlan } from "../plan/plan-file.js";
 import { inLanguages, namingRecipe, requestOf, tasksFor, tasksOfAverage } from "../plan/plan-models.js";
-import { decidingTask, type ExperimentPlan, type Family, languagesOf, runnerOf } from "../plan/plan-schema.js";
+import { decidingTask, type ExperimentPlan, type ExpertGroup, languagesOf, runnerOf } from "../plan/plan-schema.js";
 import { laterMerges } from "../plan/rounds.js";
-import { checkedConfigurations } from "../plan/spaces.js";
+import { checkedRecipes } from "../plan/spaces.js";
 import { settleTraining, trainingRun } from "../plan/training-runs.js";
 import type { TaskFacts } from "../steps/facts.js";
 import { ReadFacts } from "../steps/facts-reader.js";
 import { LLAMA, type TaskRequest } from "../steps/step.js";
 import { contentDigest } from "./identical-merges.js";
 
-export interface CheckedBase {
-  /** The variant's plan; if the base has a chat template, with chat protocols where it names none. */
+/** A variant, and what is there of its base. */
+export interface CheckedVariant extends Variant {
+  /** If the base has a chat template, with chat protocols where the plan names none. */
   readonly plan: ExperimentPlan;
   /** Sizes of the base; if it is not on this machine, those that the plan assumes. */
   readonly base: { readonly parameters: number; readonly bytes: number; readonly layers: number } | undefined;
@@ -40,12 +42,12 @@ export interface CheckedBase {
   readonly gguf: ExportOutlook | undefined;
 }
 
-export interface CheckedWorld extends CheckedBase {
+/** What a plan names, and whether it can run. */
+export interface CheckedWorld extends Pick<CheckedVariant, "base" | "gguf"> {
   readonly facts: ReadFacts;
   /** Problems, each with its line. The experiment must not run while there are any. */
   readonly problems: readonly string[];
   readonly notes: readonly string[];
-  readonly bases: readonly CheckedBase[];
 }
 
 export interface CheckOptions {
@@ -57,31 +59,27 @@ export interface CheckOptions {
 }
 
 /** Checks everything that the variants of a plan name. */
-export async function checkWorld(inspected: InspectedPlan, options: CheckOptions): Promise<CheckedWorld> {
-  const { folder } = inspected;
-  const { out, data, signal } = options;
+export async function checkWorld(
+  { variants, problems: before, folder, inLines }: InspectedPlan,
+  { out, data, signal }: CheckOptions,
+): Promise<Pick<CheckedWorld, "facts" | "problems" | "notes"> & { readonly variants: readonly CheckedVariant[] }> {
   // A plan with problems does not run, so its models need not be identified.
-  const readsBytes = inspected.problems.flat().length === 0;
+  const readsBytes = before.flat().length === 0;
   const facts = new ReadFacts({ folder, cache: out, data, signal, readsBytes });
   const checked: Awaited<ReturnType<typeof checkVariant>>[] = [];
-  for (const [i, variant] of inspected.variants.entries()) {
-    checked.push(await checkVariant(variant.plan, inspected.problems[i] ?? [], facts, folder));
+  for (const [i, variant] of variants.entries()) {
+    checked.push(await checkVariant(variant, before[i] ?? [], facts, folder));
   }
-  const plans = checked.map(({ plan }) => plan);
   const missing = await dataProblems(data, facts);
-  const problems = inspected.inLines(checked.map((one) => [...one.problems, ...missing]));
+  const problems = inLines(checked.map((one) => [...one.problems, ...missing]));
   if ((await exists(out)) || (await exists(dirname(out)))) await facts.save().catch(() => undefined); // only a cache
-  const choices = (await Promise.all(plans.map((plan) => choiceWarnings(plan, facts)))).flat();
-  const own = checked.flatMap(({ notes }) => notes);
-  const bases = checked.map(({ plan, base, gguf }) => ({ plan, base, gguf }));
+  const notes = [0, 1, 2].flatMap((kind) => checked.flatMap((one) => one.notes[kind] ?? []));
+  const [first] = variants as readonly [Variant];
   return {
     facts,
     problems,
-    notes: [...(await machineNotes(inspected.plan)), ...searchNotes(plans, facts), ...new Set([...own, ...choices])],
-    bases,
-    plan: plans[0] ?? inspected.plan,
-    base: bases[0]?.base,
-    gguf: bases[0]?.gguf,
+    notes: [...(await machineNotes(first.plan)), ...new Set(notes)],
+    variants: checked.map(({ variant }) => variant),
   };
 }
 
@@ -102,31 +100,37 @@ function chatNotes(written: ExperimentPlan, asked: ExperimentPlan): string[] {
   );
 }
 
-/** @param before problems across its fields */
-async function checkVariant(written: ExperimentPlan, before: readonly Problem[], facts: ReadFacts, folder: string) {
-  await facts.readModel(written.base, ["base"]);
-  const plan = await withChats(written, facts);
+/** @param before problems across its fields. @returns `notes`: on searches, on chats and merges, and on choices */
+async function checkVariant(written: Variant, before: readonly Problem[], facts: ReadFacts, folder: string) {
+  await facts.readModel(written.plan.base, ["base"]);
+  const plan = await withChats(written.plan, facts);
   for (const { source, path } of foldersOf(plan)) await facts.readModel(source, path);
-  for (const [name, family] of Object.entries(plan.experts)) await readTraining(name, family, plan, facts);
-  for (const { request, path } of requestsOf(plan)) await facts.readTask(request, path);
+  for (const [name, group] of Object.entries(plan.experts)) await readTraining(name, group, plan, facts);
+  const requests = requestsOf(plan);
+  for (const { request, path } of requests) await facts.readTask(request, path);
+  const tasks = requests.flatMap(({ request }): AskedTask[] => {
+    const read = facts.tasks.get(canonicalJson(request));
+    return read ? [{ ...read, task: request.task }] : [];
+  });
   const hasProblem = (path: readonly PropertyKey[]) =>
     before.some((problem) => path.every((key, i) => problem.path[i] === key));
   const llama = await checkBackend(plan, facts);
   const merges = await mergeProblems(plan, facts, folder, hasProblem);
-  const problems = [
-    ...before,
-    ...llama.problems,
-    ...facts.takeProblems(),
-    ...taskProblems(plan, facts),
-    ...merges.problems,
-  ];
+  const base = facts.models.get(plan.base);
   return {
-    problems,
-    notes: [...chatNotes(written, plan), ...merges.notes],
-    plan,
-    base: facts.models.get(plan.base) ?? plan.assume,
-    gguf: llama.gguf,
+    variant: { ...written, plan, base: base ?? plan.assume, gguf: llama.gguf },
+    problems: [...before, ...llama.problems, ...facts.takeProblems(), ...taskProblems(plan, tasks), ...merges.problems],
+    notes: [
+      searchNotes(plan, tasks),
+      [...chatNotes(written.plan, plan), ...merges.notes],
+      base ? await choiceWarnings(base.checkpoint.folder, tasks) : [],
+    ],
   };
+}
+
+/** What was read of a task, and its name in the plan. */
+interface AskedTask extends TaskFacts {
+  readonly task: string;
 }
 
 /** Whether llama.cpp is installed and runs the base, where the plan asks for it. */
@@ -179,27 +183,27 @@ export async function machineNotes({ executor, evaluate }: ExperimentPlan, run =
 /** A choice by fewer items is mostly chance, whatever the scores. */
 const MIN_SEARCHED = 5;
 
-function searchNotes(plans: readonly ExperimentPlan[], facts: ReadFacts): string[] {
-  const notes = plans.flatMap((plan) => {
-    if (!plan.merges.some(isSearched)) return [];
-    return tasksIn(plan, facts, inLanguages(decidingTask(plan), languagesOf(plan))).flatMap(({ name, items }) => {
-      const seen = splitItems(items, plan.search).rounds.flat().length;
-      if (seen >= MIN_SEARCHED) return [];
-      return [`the search sees ${seen} of the ${plural(items, "item")} of ${name}. Use more, or its choice is chance`];
-    });
+/** The tasks by which configurations are chosen; none if there is no search. */
+function decidingIn(plan: ExperimentPlan, tasks: readonly AskedTask[]): readonly AskedTask[] {
+  const names = inLanguages(decidingTask(plan), languagesOf(plan));
+  return plan.merges.some(isSearched) ? tasks.filter(({ task }) => names.includes(task)) : [];
+}
+
+function searchNotes(plan: ExperimentPlan, tasks: readonly AskedTask[]): string[] {
+  return decidingIn(plan, tasks).flatMap(({ name, items }) => {
+    const seen = splitItems(items, plan.search).rounds.flat().length;
+    if (seen >= MIN_SEARCHED) return [];
+    return [`the search sees ${seen} of the ${plural(items, "item")} of ${name}. Use more, or its choice is chance`];
   });
-  return [...new Set(notes)];
 }
 
 /** Warnings about choices that the base's tokenizer cannot tell apart. */
-async function choiceWarnings(plan: ExperimentPlan, facts: ReadFacts): Promise<string[]> {
-  const asked = tasksIn(plan, facts);
-  const base = facts.models.get(plan.base);
-  if (!base || !asked.some(({ choices = [] }) => choices.length > 0)) return [];
+async function choiceWarnings(base: string, tasks: readonly AskedTask[]): Promise<string[]> {
+  if (!tasks.some(({ choices = [] }) => choices.length > 0)) return [];
   // Servers may have a tokenizer of their own, and the engine reports one that it cannot read.
-  const tokenizer = await loadTokenizer(base.checkpoint.folder).catch(() => undefined);
+  const tokenizer = await loadTokenizer(base).catch(() => undefined);
   if (!tokenizer) return [];
-  return asked.flatMap(({ name, choices = [] }) => choiceNotes(choices, tokenizer).map((note) => `${name}: ${note}`));
+  return tasks.flatMap(({ name, choices = [] }) => choiceNotes(choices, tokenizer).map((note) => `${name}: ${note}`));
 }
 
 function foldersOf(plan: ExperimentPlan) {
@@ -212,11 +216,16 @@ function foldersOf(plan: ExperimentPlan) {
   return [...groupBy(all, ({ source }) => source).values()].flatMap(([first]) => first ?? []);
 }
 
-async function readTraining(name: string, family: Family, plan: ExperimentPlan, facts: ReadFacts): Promise<void> {
+async function readTraining(
+  name: string,
+  { train }: ExpertGroup,
+  plan: ExperimentPlan,
+  facts: ReadFacts,
+): Promise<void> {
   const path = ["experts", name];
-  if (!family.train) return;
-  const { run } = settleTraining(plan, family.train);
-  for (const [i, own] of (family.train.runs ?? [undefined]).entries()) {
+  if (!train) return;
+  const { run } = settleTraining(plan, train);
+  for (const [i, own] of (train.runs ?? [undefined]).entries()) {
     const at = own && "data" in own ? ["runs", i] : ["run", "data"];
     const [whole, place] = [trainingRun(run, own, "base"), [...path, "train", ...at]];
     await facts.readData(whole, place);
@@ -249,12 +258,6 @@ function requestsOf(plan: ExperimentPlan): { request: TaskRequest; path: readonl
   return [...evaluated, ...selecting];
 }
 
-/** What was read of the tasks of a plan. @param names of the tasks that are wanted; default all */
-function tasksIn(plan: ExperimentPlan, { tasks }: ReadFacts, names?: readonly string[]): TaskFacts[] {
-  const asked = requestsOf(plan).filter(({ request }) => names?.includes(request.task) ?? true);
-  return asked.flatMap(({ request }) => tasks.get(canonicalJson(request)) ?? []);
-}
-
 /** Data sets that are missing from the folder; sets of one kind are one problem. */
 async function dataProblems(data: string | undefined, { missing }: ReadFacts): Promise<Problem[]> {
   if (data === undefined || missing.size === 0) return [];
@@ -271,30 +274,32 @@ async function dataProblems(data: string | undefined, { missing }: ReadFacts): P
   });
 }
 
-function taskProblems(plan: ExperimentPlan, facts: ReadFacts): Problem[] {
+function taskProblems(plan: ExperimentPlan, tasks: readonly AskedTask[]): Problem[] {
   const problems: Problem[] = [];
-  const executing = tasksIn(plan, facts).find(({ executes }) => executes);
+  const add = (path: readonly PropertyKey[], message: string) => problems.push({ path, message });
+  const executing = tasks.find(({ executes }) => executes);
   if (executing && !plan.evaluate.allow_code) {
-    const message = `${executing.name} executes programs that models write. Allow it with evaluate.allow_code: true, or remove the task`;
-    problems.push({ path: ["evaluate"], message });
+    add(
+      ["evaluate"],
+      `${executing.name} executes programs that models write. Allow it with evaluate.allow_code: true, or remove the task`,
+    );
   }
-  for (const [i, { name, tasks }] of plan.averages.entries()) {
-    const own = tasksIn(plan, facts, tasksOfAverage(tasks, plan));
-    if (new Set(own.map(({ scale }) => scale)).size < 2) continue;
+  for (const [i, { name, tasks: averaged }] of plan.averages.entries()) {
+    const names = tasksOfAverage(averaged, plan);
+    if (new Set(tasks.filter(({ task }) => names.includes(task)).map(({ scale }) => scale)).size < 2) continue;
     const message = `${name} averages percentages and points, such as BLEU. Write an average for each`;
-    problems.push({ path: ["averages", i, "tasks"], message });
+    add(["averages", i, "tasks"], message);
   }
-  if (!plan.merges.some(isSearched)) return problems;
-  const deciding = tasksIn(plan, facts, inLanguages(decidingTask(plan), languagesOf(plan)));
-  const corpus = deciding.find(({ isMean }) => !isMean);
+  const deciding = decidingIn(plan, tasks);
   const single = deciding.find(({ items }) => items < 2);
   if (single && plan.search.choose_on !== "test") {
-    const message = `${single.name} has one item, so none is left to compare on. Add items, choose another task, or set choose_on: test`;
-    problems.push({ path: ["search", "by"], message });
+    const how = "Add items, choose another task, or set choose_on: test";
+    add(["search", "by"], `${single.name} has one item, so none is left to compare on. ${how}`);
   }
+  const corpus = deciding.find(({ isMean }) => !isMean);
   if (corpus) {
-    const message = `${corpus.name} has one score for the whole corpus, but configurations are compared item by item; choose another task`;
-    problems.push({ path: ["search", "by"], message });
+    const why = "has one score for the whole corpus, but configurations are compared item by item";
+    add(["search", "by"], `${corpus.name} ${why}; choose another task`);
   }
   return problems;
 }
@@ -323,7 +328,7 @@ async function mergeProblems(
     }
   };
   if (plan.merges.length > 0) {
-    const used = familiesIn(plan);
+    const used = groupsIn(plan);
     const aligned = plan.merges.some(({ recipe }) => recipe?.vocabulary !== undefined) ? { vocabulary: "union" } : {};
     for (const { family, source, path } of foldersOf(plan)) {
       const expert = facts.models.get(source);
@@ -338,23 +343,19 @@ async function mergeProblems(
   const members = sourcesIn(plan);
   // Every expert and merge has the base's tensors.
   const standIns = new Map(members.map((member) => [{ ...base.checkpoint }, member] as const));
-  for (const [checkpoint, { name }] of standIns) opened.set(`expert ${name}`, checkpoint);
+  const folderOf = (model: Member | "base") => (model === "base" ? base.folder : `expert ${model.name}`);
+  for (const [checkpoint, member] of standIns) opened.set(folderOf(member), checkpoint);
   const digestOf = contentDigest(plan, facts, base.checkpoint, standIns);
   const made = new Map<string, string>();
   const notes: string[] = [];
   const later = laterMerges(plan);
   for (const [i, merge] of plan.merges.entries()) {
-    const { recipe } = merge;
     // A merge of a later round has the problems of the first.
-    if (!recipe || later.has(merge.name) || hasProblem(["merges", i])) continue;
-    const [binding = new Map()] = bindingsOf(recipe, members);
+    if (!merge.recipe || later.has(merge.name) || hasProblem(["merges", i])) continue;
     const before = problems.length;
-    for (const { fields, label, isDefault } of checkedConfigurations(merge)) {
-      const whole = bindRecipe(withFields(recipe, fields), binding, members, (model) =>
-        model === "base" ? base.folder : `expert ${model.name}`,
-      );
+    for (const { label, isDefault, bound } of checkedRecipes(merge, members, folderOf)) {
       const what = label === "" ? merge.name : `${merge.name}, ${label}`;
-      const planned = await attempt(["merges", i], what, whole as RecipeInput);
+      const planned = await attempt(["merges", i], what, bound as RecipeInput);
       if (!planned || !isDefault) continue;
       const digest = digestOf(planned);
       const same = made.get(digest);
@@ -372,7 +373,8 @@ async function mergeProblems(
   return { problems, notes };
 }
 
-function familiesIn(plan: ExperimentPlan): ReadonlySet<string> {
+/** Expert groups that merges name. */
+function groupsIn(plan: ExperimentPlan): ReadonlySet<string> {
   const members = membersOf(plan);
   const used = plan.merges.flatMap((merge) => placesOf(namingRecipe(merge)).map(({ word }) => word));
   return new Set(used.flatMap((word) => membersNamed(word, members).flatMap(({ family = [] }) => family)));

@@ -15,10 +15,10 @@ import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
 import type { Problem } from "../../settings/index.js";
 import { type Checkpoint, foldersOf, type HubAccess, openCheckpoint, parameterCount } from "../../weights/index.js";
 import { declared, firstRowsErrors } from "./check-first-rows.js";
-import type { Facts, TaskFacts } from "./facts.js";
+import { type Facts, recipeIdentity, type TaskFacts } from "./facts.js";
 import { type FileDigestOptions, FileDigests, modelFiles } from "./file-digests.js";
 import { dataAccess, openTask, taskDigest } from "./items.js";
-import type { TaskRequest } from "./step.js";
+import type { ModelSource, TaskRequest } from "./step.js";
 
 export interface ModelFacts {
   readonly identity: string;
@@ -62,6 +62,8 @@ export class ReadFacts implements Facts {
   readonly #options: ReadFactsOptions;
   readonly #digests: FileDigests;
   readonly #data = new Map<string, string>();
+  /** By the recipe's JSON: a plan is expanded many times, and checking recipes would take most of the time. */
+  readonly #recipes = new Map<string, unknown>();
 
   constructor(options: ReadFactsOptions) {
     this.#options = options;
@@ -241,6 +243,14 @@ export class ReadFacts implements Facts {
   modelIdentity(source: string): { identity: string; folder: string; layers: number | undefined } {
     const { identity = `missing:${source}`, folder = source, layers } = this.models.get(source) ?? {};
     return { identity, folder, layers };
+  }
+
+  recipeIdentity(source: ModelSource): unknown {
+    if (typeof source === "string") return source;
+    const json = JSON.stringify(source);
+    const identity = this.#recipes.get(json) ?? recipeIdentity(source);
+    this.#recipes.set(json, identity);
+    return identity;
   }
 
   dataIdentity(run: Readonly<Record<string, unknown>>): string {

@@ -1,7 +1,9 @@
 // What expanding a plan depends on: identities of models and data, tasks, and results of steps.
+import { RecipeError } from "../../core/index.js";
 import type { ChooseItem, Task } from "../../evaluate/index.js";
+import { checkRecipe } from "../../merge/index.js";
 import type { EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "./result.js";
-import type { TaskRequest } from "./step.js";
+import type { ModelSource, TaskRequest } from "./step.js";
 
 export interface TaskFacts {
   readonly name: string;
@@ -31,6 +33,8 @@ export interface Facts {
     /** Transformer layers; undefined if the model is not there. */
     readonly layers?: number | undefined;
   };
+  /** Of a recipe: the recipe with its defaults filled in. */
+  recipeIdentity(source: ModelSource): unknown;
   dataIdentity(run: Readonly<Record<string, unknown>>): string;
   task(request: TaskRequest): TaskFacts;
 }
@@ -40,4 +44,16 @@ export interface Results {
   suggested(key: string): readonly SuggestedRecipe[] | undefined;
   overlap(key: string): Overlap | undefined;
   evaluated(key: string): Pick<EvaluationResult, "items" | "score" | "asides"> | undefined;
+}
+
+/** The identity of a model: of a recipe, the recipe with its defaults filled in. */
+export function recipeIdentity(source: ModelSource): unknown {
+  if (typeof source === "string") return source;
+  try {
+    return checkRecipe(source);
+  } catch (error) {
+    // The plan's check reports it.
+    if (error instanceof RecipeError) return source;
+    throw error;
+  }
 }
