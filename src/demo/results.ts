@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { Random } from "../core/index.js";
 import { samplesFile } from "../evaluate/index.js";
 import { EVALUATION, type RunEvent, type Store } from "../experiment/index.js";
-import { type ExperimentReport, type Lead, leadsOf, type OverviewBar, Sheet } from "../findings/index.js";
+import { compareRow, type ExperimentReport, type Lead, type OverviewBar, Sheet } from "../findings/index.js";
 import { formatNumber } from "../report/index.js";
 import type { DemoResult } from "./run-demo.js";
 import { reportedSwaps } from "./swap.js";
@@ -61,7 +61,7 @@ export function mainRows({ report, status, experiment }: Results): MainRow[] {
   if (!swap) return rows;
   const sheet = new Sheet(status.expansion, experiment.world.facts, status.store);
   const leads = new Map(
-    leadsOf(
+    compareRow(
       swap,
       bars.filter((bar) => bar !== swap),
       TASKS.sw,

@@ -19,9 +19,8 @@ import type { Expanded, ExpandedVariant } from "./plan/expand-variants.js";
 import type { Variant } from "./plan/matrix.js";
 import { inspectPlan } from "./plan/plan-file.js";
 import type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
-import { type PlanProgram, programsOf } from "./plan/programs.js";
 import { type PublishedScore, readPublished } from "./plan/published.js";
-import { type CheckedWorld, checkWorld, refuseProblems, spaceProblems } from "./run/check.js";
+import { type CheckedWorld, checkWorld, type PlanProgram, refuseProblems, spaceProblems } from "./run/check.js";
 import { type Estimate, estimateExperiment } from "./run/estimate.js";
 import {
   type Counts,
@@ -85,18 +84,23 @@ export async function openExperiment(source: string | ExperimentInput, options: 
   const planned = plan.evaluate.data && resolve(planFolder, plan.evaluate.data);
   const data = options.data ? resolve(options.data) : planned;
   const checked = { ...inspected, variants: written, folder: planFolder };
-  const { facts, variants, problems, notes } = await checkWorld(checked, { out, data, signal: options.signal });
+  const { facts, variants, problems, notes, programs } = await checkWorld(checked, {
+    out,
+    data,
+    signal: options.signal,
+  });
   // Otherwise whatever was being read is reported as a problem of the plan.
   if (options.signal?.aborted) throw new CancelledError("stopped while checking the plan; run it again to resume");
   if (inspected.problems.flat().length > 0) refuseProblems(problems, file, "is not a valid plan");
   const isAsWritten = typeof source === "string" && !(options.base ?? options.out ?? options.data);
-  const programs = programsOf(written.map((one) => one.plan));
   const whole = { file, planFolder, out, isAsWritten, data, programs, variants: [], published: [] };
-  const experiments = variants.map(({ base, gguf, ...variant }): Experiment => ({
-    ...whole,
-    ...variant,
-    world: { facts, base, gguf, problems: [], notes: [] },
-  }));
+  const experiments = variants.map(
+    ({ base, gguf, ...variant }): Experiment => ({
+      ...whole,
+      ...variant,
+      world: { facts, base, gguf, problems: [], notes: [] },
+    }),
+  );
   const [first] = experiments as [Experiment];
   const world = { ...first.world, problems, notes };
   if (first.id !== "") return { ...first, id: "", title: "", values: {}, world, variants: experiments };
@@ -119,16 +123,61 @@ function partsOf(experiment: Experiment): readonly Experiment[] {
   return experiment.variants.length > 0 ? experiment.variants : [experiment];
 }
 
-interface Progress {
+export interface StepStatus {
+  readonly step: Step;
+  readonly state: StepState;
+}
+
+export interface ExperimentStatus {
   readonly store: Store;
   /** Steps and models of all variants that are known so far; `waiting` counts those that are not. */
   readonly expansion: Expanded["expansion"];
   /** Those of each variant; without a matrix, of the experiment itself. */
   readonly variants: readonly ExpandedVariant<Experiment>[];
   readonly steps: readonly StepStatus[];
+  readonly counts: Counts;
   readonly estimate: Estimate;
   /** Duration of all finished steps together. */
   readonly seconds: number;
+}
+
+/** How far an experiment is, whether or not it is running. */
+export async function statusOf(experiment: Experiment): Promise<ExperimentStatus> {
+  const { plan, world, out } = experiment;
+  const store = new Store(out);
+  const { expansion, variants } = await expandStored(partsOf(experiment), world.facts, store);
+  const isRunning = await isLocked(out);
+  const steps: StepStatus[] = [];
+  const secondsBy = new Map<string, number>();
+  for (const step of expansion.steps) {
+    const state = await stateOf(step, store, isRunning);
+    steps.push({ step, state });
+    if (state.state === "done") secondsBy.set(step.key, state.seconds);
+  }
+  const { executor } = plan;
+  const estimate = estimateExperiment({
+    expansion,
+    secondsOf: (key: string) => secondsBy.get(key),
+    variants: variants.map(({ variant, expansion: own }) => ({ ...variant.world, plan: variant.plan, expansion: own })),
+    workers: executor.kind === "local" ? workersOf(executor) : executor.most_jobs,
+  });
+  const seconds = [...secondsBy.values()].reduce((sum, one) => sum + one, 0);
+  return { store, expansion, variants, steps, counts: countsOf(expansion, steps), estimate, seconds };
+}
+
+export function statusOfVariant(status: ExperimentStatus, one: ExpandedVariant<Experiment>): ExperimentStatus {
+  const { expansion } = one;
+  const keys = new Set(expansion.steps.map(({ key }) => key));
+  const steps = status.steps.filter(({ step }) => keys.has(step.key));
+  return { ...status, expansion, variants: [one], steps, counts: countsOf(expansion, steps) };
+}
+
+function countsOf(expansion: Expanded["expansion"], steps: readonly StepStatus[]): Counts {
+  const stateBy = new Map(steps.map(({ step, state }) => [step.key, state.state]));
+  return countSteps(expansion, (key) => {
+    const state = stateBy.get(key);
+    return state === undefined || state === "pending" ? "left" : state;
+  });
 }
 
 /** What a run downloads before its first step, and what its training runs download. */
@@ -140,7 +189,7 @@ export interface Downloads {
 }
 
 export interface Outlook
-  extends Pick<Progress, "expansion" | "variants" | "steps" | "estimate">,
+  extends Pick<ExperimentStatus, "expansion" | "variants" | "steps" | "estimate">,
     Pick<Experiment, "programs"> {
   readonly downloads: Downloads;
   /** Why it cannot run. */
@@ -149,45 +198,20 @@ export interface Outlook
 
 /** Finds out what an experiment will do if it is run or resumed now. */
 export async function previewExperiment(experiment: Experiment): Promise<Outlook> {
-  const { expansion, variants, steps, estimate } = await progressOf(experiment);
-  const downloads = await downloadsOf(experiment);
-  const problems = [...experiment.world.problems, ...(await lackOfSpace(experiment, estimate, downloads))];
-  return { expansion, variants, steps, estimate, downloads, problems, programs: experiment.programs };
-}
-
-async function downloadsOf({ world: { facts } }: Experiment): Promise<Downloads> {
+  const { out, programs, world } = experiment;
+  const { expansion, variants, steps, estimate } = await statusOf(experiment);
+  const { facts } = world;
   const total = (sizes: readonly number[]) => ({
     count: sizes.length,
     bytes: sizes.reduce((sum, bytes) => sum + bytes, 0),
   });
-  const models = [...facts.models.values()].map(({ bytesToFetch }) => bytesToFetch).filter((bytes) => bytes > 0);
-  return { models: total(models), dataSets: total([...facts.dataSets.values()]), folder: await hubCache() };
-}
-
-function lackOfSpace({ out }: Experiment, { bytes = 0 }: Estimate, { models, dataSets, folder }: Downloads) {
+  const models = total([...facts.models.values()].flatMap(({ bytesToFetch }) => bytesToFetch || []));
+  const dataSets = total([...facts.dataSets.values()]);
+  const folder = await hubCache();
   const fetched = models.bytes + dataSets.bytes;
-  return spaceProblems(new Map([[out, bytes], ...(fetched > 0 ? [[folder, fetched] as const] : [])]));
-}
-
-async function progressOf(experiment: Experiment): Promise<Progress> {
-  const { plan, world, out } = experiment;
-  const store = new Store(out);
-  const { expansion, variants } = await expandStored(partsOf(experiment), world.facts, store);
-  const isRunning = await isLocked(out);
-  const steps: StepStatus[] = [];
-  for (const step of expansion.steps) steps.push({ step, state: await stateOf(step, store, isRunning) });
-  const secondsBy = new Map(
-    steps.map(({ step, state }) => [step.key, state.state === "done" ? state.seconds : undefined]),
-  );
-  const seconds = [...secondsBy.values()].reduce<number>((sum, one) => sum + (one ?? 0), 0);
-  const { executor } = plan;
-  const estimate = estimateExperiment({
-    expansion,
-    secondsOf: (key: string) => secondsBy.get(key),
-    variants: variants.map(({ variant, expansion: own }) => ({ ...variant.world, plan: variant.plan, expansion: own })),
-    workers: executor.kind === "local" ? workersOf(executor) : executor.most_jobs,
-  });
-  return { store, expansion, variants, steps, estimate, seconds };
+  const needs = new Map([[out, estimate.bytes ?? 0], ...(fetched > 0 ? [[folder, fetched] as const] : [])]);
+  const problems = [...world.problems, ...(await spaceProblems(needs))];
+  return { expansion, variants, steps, estimate, downloads: { models, dataSets, folder }, problems, programs };
 }
 
 /** @param isRunning whether a process runs the experiment */
@@ -234,8 +258,7 @@ export async function runOpened(experiment: Experiment, options: RunExperimentOp
     const message = `${basename(file)} names programs: ${named}. A dry run lists them with what they do`;
     throw RecipeError.at({ file, option: "allowCode" }, message);
   }
-  const { estimate } = await progressOf(experiment);
-  refuseProblems(await lackOfSpace(experiment, estimate, await downloadsOf(experiment)), basename(file));
+  refuseProblems((await previewExperiment(experiment)).problems, basename(file));
   await world.facts.fetchModels({ onProgress: options.onDownload, signal: options.signal });
   return runExperiment({
     variants: partsOf(experiment),
@@ -283,34 +306,4 @@ function executorOf(plan: ExperimentPlan, events: ExecutorEvents): Executor {
     },
     events,
   );
-}
-
-export interface StepStatus {
-  readonly step: Step;
-  readonly state: StepState;
-}
-
-export interface ExperimentStatus extends Progress {
-  readonly counts: Counts;
-}
-
-/** How far an experiment is, whether or not it is running. */
-export async function statusOf(experiment: Experiment): Promise<ExperimentStatus> {
-  const progress = await progressOf(experiment);
-  return { ...progress, counts: countsOf(progress) };
-}
-
-export function statusOfVariant(status: ExperimentStatus, one: ExpandedVariant<Experiment>): ExperimentStatus {
-  const { expansion } = one;
-  const keys = new Set(expansion.steps.map(({ key }) => key));
-  const steps = status.steps.filter(({ step }) => keys.has(step.key));
-  return { ...status, expansion, variants: [one], steps, counts: countsOf({ expansion, steps }) };
-}
-
-function countsOf({ expansion, steps }: Pick<Progress, "expansion" | "steps">): Counts {
-  const stateBy = new Map(steps.map(({ step, state }) => [step.key, state.state]));
-  return countSteps(expansion, (key) => {
-    const state = stateBy.get(key);
-    return state === undefined || state === "pending" ? "left" : state;
-  });
 }

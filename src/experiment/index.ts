@@ -1,5 +1,4 @@
 export {
-  type Downloads,
   type Experiment,
   type ExperimentStatus,
   type OpenOptions,
@@ -8,12 +7,10 @@ export {
   previewExperiment,
   type RunExperimentOptions,
   runOpened,
-  type StepStatus,
   statusOf,
   statusOfVariant,
 } from "./experiment.js";
 export type { Selection } from "./plan/choose-checkpoints.js";
-export { rankConfigurations } from "./plan/compare-configurations.js";
 export { identityOf, lineField } from "./plan/configurations.js";
 export type { Expansion } from "./plan/expand-plan.js";
 export { freeId } from "./plan/matrix.js";
@@ -31,14 +28,13 @@ export {
   planJsonSchema,
 } from "./plan/plan-schema.js";
 export type { Role } from "./plan/plan-values.js";
-export type { PlanProgram } from "./plan/programs.js";
 export type { PublishedScore } from "./plan/published.js";
-export { familyInRound, mergeInRound, repeatedIn } from "./plan/rounds.js";
-export type { SearchOutcome } from "./plan/search-configurations.js";
+export { type Ranked, rankConfigurations, type SearchOutcome } from "./plan/search-configurations.js";
+export { familyInRound, mergeInRound, repeatedIn } from "./plan/settle.js";
 export type { EvaluatedModel } from "./plan/step-list.js";
 export { describeTraining } from "./plan/training-runs.js";
 export { TUNE_METHODS, TUNE_SEARCHES, TUNED, type TuneSettings, tunePlan } from "./plan/tune-plan.js";
-export { refuseProblems } from "./run/check.js";
+export { type PlanProgram, refuseProblems } from "./run/check.js";
 export type { Counts, RunEvent, RunSummary } from "./run/run-experiment.js";
 export { Store } from "./run/store.js";
 export { fieldsAt, pointOf } from "./search/space.js";

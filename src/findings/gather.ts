@@ -8,9 +8,8 @@ import {
   statusOfVariant,
   tasksOfAverage,
 } from "../experiment/index.js";
-import { gridFigures } from "./grids.js";
+import { gridFigures, overlapFigures } from "./grids.js";
 import { lineFigures, roundFigures } from "./lines.js";
-import { overlapFigures } from "./overlaps.js";
 import { AVERAGE_PROTOCOL, overviews } from "./overview.js";
 import { reportRecipes } from "./recipes.js";
 import type { CostRow, ExperimentReport, Flips, ReportVariant, ScoreRow } from "./report-data.js";
@@ -28,29 +27,16 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     return { plan, id, title, values, report: gatherPlan(one.variant, statusOfVariant(status, one)) };
   });
   return {
-    name: experiment.plan.name,
-    title: titleOf(experiment),
-    layergraft: VERSION,
-    intervals: INTERVALS,
-    notes: experiment.plan.notes === undefined ? [] : [experiment.plan.notes],
-    ...progressIn(status),
+    ...headOf(experiment, status),
     base: { name: [...new Set(variants.map(({ plan }) => plan.base))].join(", ") },
     backend: [...new Set(variants.map(({ plan }) => describeRunner(plan)))].join("; "),
     variants: variants.map(({ plan: _, ...variant }) => variant),
     ...compareVariants(variants),
-    selections: [],
     scores: variants.flatMap(({ values, report }) =>
       report.scores.map((row) => ({ ...row, values, backend: report.backend })),
     ),
-    cost: cost(status),
-    overviews: [],
-    lines: [],
-    overlaps: [],
-    searches: [],
-    flips: [],
-    heatmaps: [],
-    recipes: [],
-    experts: [],
+    ...{ overviews: [], selections: [], lines: [], overlaps: [], searches: [] },
+    ...{ flips: [], heatmaps: [], recipes: [], experts: [] },
   };
 }
 
@@ -58,38 +44,39 @@ function titleOf({ plan, title }: Experiment): string {
   return [plan.title ?? plan.name, title].filter((part) => part !== "").join(": ");
 }
 
-function progressIn({
-  counts,
-  steps,
-  expansion,
-}: ExperimentStatus): Pick<ExperimentReport, "progress" | "failures" | "warnings"> {
+/** What the report of an experiment says first, with a matrix or without. */
+function headOf(experiment: Experiment, { counts, steps, expansion, store }: ExperimentStatus) {
   const { done, failed, left, running, waiting } = counts;
+  const { name, notes } = experiment.plan;
   return {
+    name,
+    title: titleOf(experiment),
+    notes: notes === undefined ? [] : [notes],
+    layergraft: VERSION,
+    intervals: INTERVALS,
     progress: { done, failed, left: left + running, waiting },
     warnings: expansion.warnings,
     failures: steps.flatMap(({ step, state }) =>
       state.state === "failed" ? [{ label: step.label, reason: state.reason }] : [],
     ),
+    cost: costOf(steps, store),
   };
 }
 
 /** The report of a plan without a matrix, or of a variant. */
 function gatherPlan(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
   const { plan, world } = experiment;
+  const head = headOf(experiment, status);
   const averages = plan.averages.map(({ name, tasks }) => [name, tasksOfAverage(tasks, plan)] as const);
   const sheet = new Sheet(status.expansion, world.facts, status.store, new Map(averages));
   const main = overviews(sheet, plan);
   const byModel = sheet.models.map((model) => scoresOf(model, sheet));
   const every = sheet.models.flatMap((model, i) => [...(byModel[i] ?? []), ...averagesOf(model, sheet)]);
   return {
-    name: plan.name,
-    title: titleOf(experiment),
-    notes: [...(plan.notes === undefined ? [] : [plan.notes]), ...unansweredNotes(byModel.flat())],
-    layergraft: VERSION,
+    ...head,
+    notes: [...head.notes, ...unansweredNotes(byModel.flat())],
     base: { name: plan.base, parameters: world.base?.parameters, layers: world.base?.layers },
     backend: describeRunner(plan),
-    ...progressIn(status),
-    intervals: INTERVALS,
     variants: [],
     compared: [],
     verdict: "",
@@ -100,10 +87,9 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
     overlaps: overlapFigures(sheet.expansion, status.store),
     searches: sheet.expansion.searches.map((search) => searchRow(search, sheet, plan)),
     flips: flips(sheet),
-    cost: cost(status),
     heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
     scores: every,
-    recipes: reportRecipes(sheet, main, { place: experiment, store: status.store }),
+    recipes: reportRecipes(sheet, main, { origin: experiment, store: status.store }),
     experts: trainedExperts(sheet, plan),
   };
 }
@@ -136,7 +122,7 @@ function flips(sheet: Sheet): Flips[] {
 
 type AnyModel = Sheet["models"][number];
 
-function headOf(model: AnyModel, sheet: Sheet): Pick<ScoreRow, "model" | "kind" | "isReported"> {
+function modelHead(model: AnyModel, sheet: Sheet): Pick<ScoreRow, "model" | "kind" | "isReported"> {
   const isCandidate = "isCandidate" in model && model.isCandidate === true;
   const isControl = "merge" in model && model.merge.controlOf !== undefined;
   return {
@@ -156,7 +142,7 @@ function scoresOf(model: AnyModel, sheet: Sheet): ScoreRow[] {
       : { value: scoreOf(answers), scale: facts.scale };
     return [
       {
-        ...headOf(model, sheet),
+        ...modelHead(model, sheet),
         task: facts.title,
         protocol: facts.protocol,
         cell,
@@ -175,7 +161,7 @@ function averagesOf(model: AnyModel, sheet: Sheet): ScoreRow[] {
     const answers = parts.flatMap((part) => sheet.answers(model.name, part) ?? []);
     if (answers.length < parts.length || answers.some(({ items, facts }) => items.length < facts.items)) return [];
     const items = answers.reduce((sum, one) => sum + one.items.length, 0);
-    const head = headOf(model, sheet);
+    const head = modelHead(model, sheet);
     const cell = head.isReported ? sheet.cell([model.name], task, "all") : plainAverage(model, parts, sheet);
     const unanswered = answers.reduce((sum, one) => sum + countUnanswered(one), 0);
     return [{ ...head, task, protocol: AVERAGE_PROTOCOL, cell, items, of: items, unanswered, asides: [] }];
@@ -207,7 +193,7 @@ const COST_NAMES = {
   evaluate: "evaluations",
 } as const;
 
-function cost({ steps, store }: ExperimentStatus): ExperimentReport["cost"] {
+function costOf(steps: ExperimentStatus["steps"], store: ExperimentStatus["store"]): ExperimentReport["cost"] {
   let [mergeSeconds, seconds] = [0, 0];
   const rows = new Map<string, CostRow>();
   for (const { step, state } of steps) {

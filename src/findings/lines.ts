@@ -2,10 +2,11 @@ import { groupBy, plural } from "../core/index.js";
 import { holmAdjust } from "../evaluate/index.js";
 import type { ExperimentPlan, Merge, MergeModel } from "../experiment/index.js";
 import { familyInRound, lineField, mergeInRound, repeatedIn } from "../experiment/index.js";
-import { type Cell, count, type NumberCell, type Table } from "../report/index.js";
+import { type Cell, count, type Table } from "../report/index.js";
 import { languageName, tasksIn } from "./overview.js";
 import type { LinePoint, ReportLines } from "./report-data.js";
 import { compareValues, type Sheet, scoreIn } from "./score-sheet.js";
+import { number, signed } from "./tables.js";
 
 /** A figure for each merge with `figure: line`, each of its tasks and each language. */
 export function lineFigures(sheet: Sheet, plan: ExperimentPlan): ReportLines[] {
@@ -202,11 +203,6 @@ export function linesTable({ xTitle, scale, lines }: ReportLines): Table {
   const points = lines.flatMap(({ points: own }) => own);
   const hasSeveral = points.some(({ models }) => models.length > 1);
   const isCompared = points.some(({ difference }) => difference !== undefined);
-  const number = (value: number | undefined, isSigned = false): NumberCell => ({
-    value: value ?? null,
-    scale,
-    isSigned,
-  });
   return {
     columns: [
       ...(hasLabels ? ["line"] : []),
@@ -218,10 +214,10 @@ export function linesTable({ xTitle, scale, lines }: ReportLines): Table {
       own.map(({ x, mean, interval, low, high, models, difference, between, pValue }): Cell[] => [
         ...(hasLabels ? [label] : []),
         { value: x, scale: "setting" },
-        ...[mean, interval?.low, interval?.high].map((value) => number(value)),
-        ...(hasSeveral ? [number(low), number(high), count(models.length)] : []),
-        ...(isCompared ? [difference, between?.low, between?.high].map((value) => number(value, true)) : []),
-        ...(isCompared ? [{ value: pValue ?? null, scale: "probability" } as const] : []),
+        ...[mean, interval?.low, interval?.high].map((value) => number(value, scale)),
+        ...(hasSeveral ? [number(low, scale), number(high, scale), count(models.length)] : []),
+        ...(isCompared ? [difference, between?.low, between?.high].map((value) => signed(value, scale)) : []),
+        ...(isCompared ? [number(pValue, "probability")] : []),
       ]),
     ),
   };

@@ -10,7 +10,7 @@ import {
   pointOf,
   type Role,
 } from "../experiment/index.js";
-import { leadsOf } from "./leads.js";
+import { compareRow } from "./comparisons.js";
 import type { Lead, Overview, OverviewBar, OverviewRow } from "./report-data.js";
 import { type Sheet, scoreIn, UNKNOWN_MODEL } from "./score-sheet.js";
 
@@ -186,21 +186,8 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
     rows: cells
       .filter(({ cell }) => cell.value !== null)
       .map(({ row: { label, kind, own, detail } }) => ({ label, kind, own, detail })),
-    bars: known.map(({ row, mean, ...score }): OverviewBar => {
-      const { label, labels, kind, own, detail, models, isSummary, isPoint } = row;
-      return {
-        label,
-        kind,
-        mean,
-        detail,
-        ...score,
-        models,
-        isBest: label === best?.label && detail === best.detail,
-        own,
-        ...(isSummary ? { isSummary } : {}),
-        ...(isPoint ? { isPoint } : {}),
-        ...(labels ? { labels } : {}),
-      };
+    bars: known.map(({ row: { isChosen: _, ...row }, ...score }): OverviewBar => {
+      return { ...row, ...score, isBest: row.label === best?.label && row.detail === best.detail };
     }),
   };
 }
@@ -279,7 +266,7 @@ function controlLeads(task: string, rows: readonly Row[], sheet: Sheet): Overvie
     const of = some[0]?.of ?? { label: "", models: [] };
     const own = rows.find(({ models, isSummary }) => !isSummary && models.join() === of.models.join());
     const others = some.map(({ row }) => row);
-    const leads = leadsOf(of, others, task, sheet);
+    const leads = compareRow(of, others, task, sheet);
     return leads.length > 0 ? [{ of: own?.label ?? of.label, leads }] : [];
   });
 }
@@ -343,7 +330,7 @@ function compareRows(
     return { verdict: `No row is marked best: ${label} is highest, but it was chosen on these items.` };
   }
   const others = own.filter(({ row }) => row !== first.row);
-  const leads = leadsOf(
+  const leads = compareRow(
     first.row,
     others.map(({ row }) => row),
     task,

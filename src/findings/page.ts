@@ -11,8 +11,8 @@ import {
   type Table,
   type TextCell,
 } from "../report/index.js";
+import { OVERLAPS_LEAD } from "./grids.js";
 import { linesTable } from "./lines.js";
-import { OVERLAPS_LEAD } from "./overlaps.js";
 import { moreRecipes, RECIPES_LEAD, VARIANTS } from "./recipes.js";
 import type {
   ExperimentReport,

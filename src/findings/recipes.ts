@@ -21,16 +21,17 @@ export const RECIPES_LEAD =
 /** A sentence on the recipes that are not shown; empty if there are none. */
 export const moreRecipes = (count: number) => (count > 0 ? ` ${plural(count, "more recipe")} in report/recipes.` : "");
 
-type Place = Pick<Experiment, "out" | "planFolder" | "file" | "isAsWritten" | "id">;
+/** What says where the recipes of an experiment are, and how they are made again. */
+type Origin = Pick<Experiment, "out" | "planFolder" | "file" | "isAsWritten" | "id">;
 
 /** Folder of the recipes of an experiment, or of a variant. */
-const recipesIn = ({ out, id }: Place) => join(out, REPORT, ...(id === "" ? [] : [VARIANTS, id]), RECIPES);
+const recipesIn = ({ out, id }: Origin) => join(out, REPORT, ...(id === "" ? [] : [VARIANTS, id]), RECIPES);
 
 /** Recipes of all reported merges and of trained experts, in the order of the tables. */
 export function reportRecipes(
   sheet: Sheet,
   overviews: ExperimentReport["overviews"],
-  { place, store }: { readonly place: Place; readonly store: Pick<Store, "locate"> },
+  { origin, store }: { readonly origin: Origin; readonly store: Pick<Store, "locate"> },
 ): ReportRecipe[] {
   const rows = new Map<string, Set<string>>();
   for (const { bars } of overviews) {
@@ -43,7 +44,7 @@ export function reportRecipes(
     ...sheet.experts.filter(({ origin }) => origin !== undefined),
     ...sheet.merges.filter((model) => sheet.isReported(model)),
   ];
-  const folder = recipesIn(place);
+  const folder = recipesIn(origin);
   const taken = new Set<string>();
   return reported.map((model): ReportRecipe => {
     const id = freeId(model.name, taken, "recipe");
@@ -53,19 +54,19 @@ export function reportRecipes(
       model: model.name,
       rows: [...(rows.get(model.name) ?? [])],
       text: recipeText(recipe, oneLine(model.name)),
-      command: commandOf(id, place),
+      command: commandOf(id, origin),
     };
   });
 }
 
 /** The command that writes a reported model, from the plan's folder. */
-function commandOf(id: string, place: Place): string {
-  const row = place.id === "" ? id : `${place.id}/${id}`;
-  if (place.isAsWritten) {
-    return `layergraft experiment ${shellQuote(basename(place.file))} export ${shellQuote(row)} --out ${shellQuote(id)}`;
+function commandOf(id: string, origin: Origin): string {
+  const row = origin.id === "" ? id : `${origin.id}/${id}`;
+  if (origin.isAsWritten) {
+    return `layergraft experiment ${shellQuote(basename(origin.file))} export ${shellQuote(row)} --out ${shellQuote(id)}`;
   }
   // Options of the run are not known here, and the recipe has what they led to.
-  const recipe = join(relative(place.planFolder, recipesIn(place)), `${id}.yaml`);
+  const recipe = join(relative(origin.planFolder, recipesIn(origin)), `${id}.yaml`);
   return `layergraft merge ${shellQuote(recipe)} --out ${shellQuote(id)}`;
 }
 

@@ -1,3 +1,4 @@
+import type { Counts, EvaluationResult, Experiment, ExperimentPlan, Ranked, RunSummary } from "../experiment/index.js";
 import type { Grid, Lines, NumberCell, Scale, Score, Span, Table } from "../report/index.js";
 
 /** A table with files of its own. */
@@ -148,22 +149,12 @@ export interface ScoreRow {
   /** Evaluated items whose answer could not be judged; left out of the score. */
   readonly unanswered: number;
   /** What is measured beside the score, from 0 to 1, and over how many items. */
-  readonly asides: readonly {
-    readonly metric: string;
-    readonly title: string;
-    readonly value: number;
-    readonly items: number;
-  }[];
+  readonly asides: readonly NonNullable<EvaluationResult["asides"]>[number][];
 }
 
 /** A configuration in its last round of a search. */
-export interface SearchedConfiguration {
+export interface SearchedConfiguration extends Omit<Ranked, "configuration"> {
   readonly label: string;
-  readonly mean: number;
-  /** Mean difference from the best on the same items, and the half-width of its 95% interval. */
-  readonly behind: number;
-  readonly margin: number;
-  readonly items: number;
   /** Its last round, from 1. */
   readonly round: number;
   readonly isChosen: boolean;
@@ -176,11 +167,11 @@ export interface SearchRow {
   readonly group: string;
   /** The deciding tasks: items that the search saw, and all items. */
   readonly tasks: readonly { readonly title: string; readonly searched: number; readonly all: number }[];
-  readonly how: "grid" | "halving" | "random" | "cma-es";
+  readonly how: ExperimentPlan["search"]["how"];
   /** Planned rounds, and configurations of the first. */
   readonly plannedRounds: number;
   readonly size: number;
-  readonly chooseOn: "held-out" | "test";
+  readonly chooseOn: ExperimentPlan["search"]["choose_on"];
   /** Finished rounds. `items`: of each configuration so far; `dropped`: configurations not in the next round. */
   readonly rounds: readonly {
     readonly configurations: number;
@@ -208,13 +199,8 @@ export interface CostRow {
   readonly seconds: number;
 }
 
-export interface ReportVariant {
-  /** Name of its folder in `variants`. */
-  readonly id: string;
-  /** `aya, LoRA, Swahili` */
-  readonly title: string;
-  /** The value of each axis. */
-  readonly values: Readonly<Record<string, string>>;
+/** A variant of a matrix; `id`: name of its folder in `variants`. */
+export interface ReportVariant extends Pick<Experiment, "id" | "title" | "values"> {
   /** Its report; in report.json, a file of its own. */
   readonly report: ExperimentReport;
 }
@@ -233,13 +219,9 @@ export interface ExperimentReport {
   };
   /** What ran the models, with the type of their weights: `engine, float32`, `llama.cpp, q8_0`, a server's command. */
   readonly backend: string;
-  readonly progress: {
-    readonly done: number;
-    readonly failed: number;
-    readonly left: number;
-    readonly waiting: number;
-  };
-  readonly failures: readonly { readonly label: string; readonly reason: string }[];
+  /** Steps; `left` includes those that run. */
+  readonly progress: Omit<Counts, "running">;
+  readonly failures: RunSummary["failures"];
   /** Families and merges without a model because guards refused checkpoints, in sentences. */
   readonly warnings: readonly string[];
   /** What its 95% intervals are, in a sentence. */

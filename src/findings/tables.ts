@@ -9,12 +9,15 @@ export const INTERVALS =
 export const DIFFERENCES =
   "Intervals of differences are 95%, on the same items: where each item is right or wrong in both, Newcombe's for paired shares joined with that of McNemar's exact test, else the bootstrap's, which has none where no item changed.";
 
-const number = (value: number | null | undefined, scale: NumberCell["scale"]): NumberCell => ({
+export const number = (value: number | null | undefined, scale: NumberCell["scale"]): NumberCell => ({
   value: value !== undefined && Number.isFinite(value) ? value : null,
   scale,
 });
 
-const signed = (value: number | undefined, scale: NumberCell["scale"]) => ({ ...number(value, scale), isSigned: true });
+export const signed = (value: number | undefined, scale: NumberCell["scale"]) => ({
+  ...number(value, scale),
+  isSigned: true,
+});
 
 /** How far the highest row is above the others; undefined if nothing is known. */
 export function leadsTable({ id, title, scale, bars, leads }: Overview): ReportTable | undefined {

@@ -1,90 +1,97 @@
 // What is wrong across the fields of a plan, by its text alone.
-import { didYouMean, isObject, suggestName } from "../../core/index.js";
+import { didYouMean, formatSome, isObject, suggestName } from "../../core/index.js";
 import { LIST_FIELDS, recipeProblems, SOURCE_FIELDS } from "../../merge/index.js";
 import { formatProblem, type Problem } from "../../settings/index.js";
 import { isStepBackend, LLAMA, type TrainStep } from "../steps/step.js";
-import { isAdaptive, isSearched, lineField, numberFields } from "./configurations.js";
+import { checkedRecipes, isAdaptive, isSearched, lineField, numberFields } from "./configurations.js";
 import { controlledMerges } from "./controls.js";
-import { countBindings, type Member, memberNames, membersOf, nameProblems, sourcesIn } from "./expert-names.js";
-import { inLanguages, namingRecipe, tasksOfAverage } from "./plan-models.js";
+import {
+  countBindings,
+  type Member,
+  meaningOf,
+  memberNames,
+  membersNamed,
+  membersOf,
+  mentionsIn,
+  nameProblems,
+  sourcesIn,
+  wordsFor,
+} from "./expert-names.js";
+import { combinationsOf, inLanguages, namingRecipe, tasksOfAverage, wordsOf } from "./plan-models.js";
 import { type ExperimentPlan, type ExpertGroup, languagesOf, type Merge, type PlannedMerge } from "./plan-schema.js";
 import { formatLimit, MAX_CHECKPOINTS, MAX_MODELS, NAME, NAME_RULE, RESERVED } from "./plan-values.js";
-import { checkedRecipes } from "./spaces.js";
-import { startProblems } from "./starts.js";
 import { countCheckpoints, runProblems, settleTraining, trainingRun } from "./training-runs.js";
 
 type Path = readonly PropertyKey[];
+type Problems = Iterable<Problem>;
+
+const problem = (path: Path, message: string): Problem => ({ path, message });
 
 /** What is wrong with everything but the experts. @param search the search as it is written, without defaults */
-export function fieldProblems(plan: ExperimentPlan, search: unknown): Problem[] {
+export function* fieldProblems(plan: ExperimentPlan, search: unknown): Problems {
   const sources = sourcesIn(plan);
-  return [
-    ...plan.merges.flatMap((merge, i) => mergeProblems(merge, ["merges", i], plan, sources)),
-    ...startProblems(plan, sources),
-    ...controlProblems(plan),
-    ...overlapProblems(plan),
-    ...evaluationProblems(plan),
-    ...searchProblems(plan, search),
-    ...averageProblems(plan),
-  ];
+  for (const [i, merge] of plan.merges.entries()) yield* mergeProblems(merge, ["merges", i], plan, sources);
+  yield* startProblems(plan, sources);
+  yield* controlProblems(plan);
+  yield* overlapProblems(plan);
+  yield* evaluationProblems(plan);
+  yield* searchProblems(plan, search);
+  yield* averageProblems(plan);
 }
 
 /** What is wrong with the experts of a plan. */
-export function expertProblems(plan: ExperimentPlan): Problem[] {
-  const problems: Problem[] = [];
-  const add = (path: Path, message: string) => problems.push({ path, message });
+export function* expertProblems(plan: ExperimentPlan): Problems {
   const isReserved = (name: string) => (RESERVED as readonly string[]).includes(name);
   const taken = new Set<string>();
   for (const [group, declared] of Object.entries(plan.experts)) {
     const path = ["experts", group];
-    if (!NAME.test(group)) add(path, `its name ${NAME_RULE}`);
-    if (isReserved(group)) add(path, `${group} is a reserved name; choose another`);
+    if (!NAME.test(group)) yield problem(path, `its name ${NAME_RULE}`);
+    if (isReserved(group)) yield problem(path, `${group} is a reserved name; choose another`);
     for (const name of memberNames(group, declared)) {
-      if (!NAME.test(name)) add([...path, "folders", name], `its name ${NAME_RULE}`);
-      if (taken.has(name)) add(path, `two experts are named ${name}; rename one`);
+      if (!NAME.test(name)) yield problem([...path, "folders", name], `its name ${NAME_RULE}`);
+      if (taken.has(name)) yield problem(path, `two experts are named ${name}; rename one`);
       else if (name !== group && (Object.hasOwn(plan.experts, name) || isReserved(name))) {
-        add(path, `${name} is also a family or a reserved name; rename the expert`);
+        yield problem(path, `${name} is also a family or a reserved name; rename the expert`);
       }
       taken.add(name);
     }
-    problems.push(...groupProblems(declared, path), ...trainingProblems(plan, declared, path));
+    yield* groupProblems(declared, path);
+    yield* trainingProblems(plan, declared, path);
   }
-  if (taken.size === 0 && plan.merges.length > 0) add(["experts"], "is missing; merges need experts");
-  return problems;
+  if (taken.size === 0 && plan.merges.length > 0) yield problem(["experts"], "is missing; merges need experts");
 }
 
-function groupProblems({ role, language, folders, train, select }: ExpertGroup, path: Path): Problem[] {
-  const problems: Problem[] = [];
-  const add = (field: Path, message: string) => problems.push({ path: [...path, ...field], message });
-  if ((folders === undefined) === (train === undefined)) add([], "must have either folders or train");
+function* groupProblems({ role, language, folders, train, select }: ExpertGroup, path: Path): Problems {
+  if ((folders === undefined) === (train === undefined)) yield problem(path, "must have either folders or train");
   if (role === "language" && language === undefined) {
-    add(["language"], "is missing; set it to the language's code in task names, such as sw");
+    const message = "is missing; set it to the language's code in task names, such as sw";
+    yield problem([...path, "language"], message);
   }
-  if (select && !train) add(["select"], "needs train: it chooses among the checkpoints of training runs");
-  if (train?.runs && train.seeds) add(["train", "seeds"], "cannot be combined with runs");
-  return problems;
+  if (select && !train) {
+    yield problem([...path, "select"], "needs train: it chooses among the checkpoints of training runs");
+  }
+  if (train?.runs && train.seeds) yield problem([...path, "train", "seeds"], "cannot be combined with runs");
 }
 
 /** Problems of a group's training runs, each as `layergraft train` would report them. */
-function trainingProblems(plan: ExperimentPlan, { train, select }: ExpertGroup, path: Path): Problem[] {
-  if (!train) return [];
-  const unknown = [train.like ?? []].flat().filter((like) => !Object.hasOwn(plan.training, like));
+function* trainingProblems(plan: ExperimentPlan, { train, select }: ExpertGroup, path: Path): Problems {
+  if (!train) return;
+  for (const like of [train.like ?? []].flat()) {
+    if (Object.hasOwn(plan.training, like)) continue;
+    const hint = didYouMean(like, Object.keys(plan.training));
+    yield problem([...path, "train", "like"], `there is no ${like} under training${hint}`);
+  }
   const settled = settleTraining(plan, train);
-  const problems = (train.runs ?? [undefined]).flatMap((own, i): Problem[] => {
-    const at = own ? ["train", "runs", i] : ["train", "run"];
+  // A problem of the common fields is a problem of every run.
+  const seen = new Set<string>();
+  for (const [i, own] of (train.runs ?? [undefined]).entries()) {
     const wrong = runProblems(trainingRun(settled.run, own, "base"));
     const run = trainingRun(settled.run, own, "base", select !== undefined);
-    const messages = wrong.length > 0 ? wrong : checkpointProblems(run);
-    return messages.map((message) => ({ path: [...path, ...at], message }));
-  });
-  return [
-    ...unknown.map((like) => ({
-      path: [...path, "train", "like"],
-      message: `there is no ${like} under training${didYouMean(like, Object.keys(plan.training))}`,
-    })),
-    // A problem of the common fields is a problem of every run.
-    ...problems.filter(({ message }, i) => problems.findIndex((problem) => problem.message === message) === i),
-  ];
+    for (const message of wrong.length > 0 ? wrong : checkpointProblems(run)) {
+      if (!seen.has(message)) yield problem([...path, "train", ...(own ? ["runs", i] : ["run"])], message);
+      seen.add(message);
+    }
+  }
 }
 
 function checkpointProblems(run: Record<string, unknown>): string[] {
@@ -94,93 +101,163 @@ function checkpointProblems(run: Record<string, unknown>): string[] {
   return [`checkpoints.every_samples: the run would leave ${limit}. Raise it.`];
 }
 
-function mergeProblems(merge: PlannedMerge, path: Path, plan: ExperimentPlan, members: readonly Member[]): Problem[] {
-  const problems: Problem[] = [];
-  const add = (field: Path, message: string) => problems.push({ path: [...path, ...field], message });
-  const { recipe, suggest, pairs } = merge;
-  if (plan.merges.filter(({ name }) => name === merge.name).length > 1) {
-    add(["name"], `several merges are named ${merge.name}; rename them`);
+function* mergeProblems(merge: PlannedMerge, path: Path, plan: ExperimentPlan, members: readonly Member[]): Problems {
+  const { name, recipe, suggest, pairs, grid, configurations } = merge;
+  if (plan.merges.filter((one) => one.name === name).length > 1) {
+    yield problem([...path, "name"], `several merges are named ${name}; rename them`);
   }
-  if (merge.name === "base") add(["name"], "base is a reserved name; choose another");
-  if ((recipe === undefined) === (suggest === undefined)) add([], "must have either recipe or suggest");
-  if (suggest && (Object.keys(merge.grid).length > 0 || merge.configurations.length > 0 || merge.default)) {
-    add(["suggest"], "has its own configurations; remove grid, configurations and default");
+  if (name === "base") yield problem([...path, "name"], "base is a reserved name; choose another");
+  if ((recipe === undefined) === (suggest === undefined)) yield problem(path, "must have either recipe or suggest");
+  if (suggest && (Object.keys(grid).length > 0 || configurations.length > 0 || merge.default)) {
+    const message = "has its own configurations; remove grid, configurations and default";
+    yield problem([...path, "suggest"], message);
   }
-  problems.push(...figureProblems(merge, path));
+  yield* figureProblems(merge, path);
   const named = namingRecipe(merge);
   const wrongNames = nameProblems(named, members, [...path, recipe ? "recipe" : "suggest"]);
   const wrong = [...wrongNames, ...sourceProblems(merge, path)];
-  if (wrongNames.length === 0) wrong.push(...countProblems(merge, named, path, plan, members));
-  problems.push(...wrong);
-  const known = members.flatMap(({ name, family }) => (family === undefined ? [] : [name]));
-  if (recipe && wrong.length === 0 && known.length > 0) {
-    problems.push(...configurationProblems(merge, path, members));
-  }
+  if (wrongNames.length === 0) wrong.push(...countProblems(merge, path, plan, members));
+  yield* wrong;
+  const known = members.flatMap((one) => (one.family === undefined ? [] : [one.name]));
+  if (recipe && wrong.length === 0 && known.length > 0) yield* configurationProblems(merge, path, members);
   for (const [i, pair] of (pairs === "all" ? [] : pairs).entries()) {
-    for (const name of pair.filter((one) => !known.includes(one))) {
-      add(["pairs", i], `there is no expert ${name}${suggestName(name, known)}`);
+    for (const expert of pair.filter((one) => !known.includes(one))) {
+      yield problem([...path, "pairs", i], `there is no expert ${expert}${suggestName(expert, known)}`);
     }
   }
-  return problems;
 }
 
-function figureProblems(merge: Merge, path: Path): Problem[] {
-  if (merge.figure === undefined || (lineField(merge) !== undefined && merge.configurations.length === 0)) return [];
+function* figureProblems(merge: Merge, path: Path): Problems {
+  if (merge.figure === undefined || (lineField(merge) !== undefined && merge.configurations.length === 0)) return;
   const several = numberFields(merge).join(" and ");
   const has = several === "" ? "" : `; here ${several} do, so give all but one a single value`;
   const message =
     merge.configurations.length > 0
       ? "line draws a grid; move the values of configurations into the grid"
       : `line needs a grid in which exactly one field has several numbers, such as keep_share: [0.25, 0.5, 1]${has}`;
-  return [{ path: [...path, "figure"], message }];
+  yield problem([...path, "figure"], message);
 }
 
 /** Fields of configurations that name models. Only the recipe does, because it makes pairs and groups. */
-function sourceProblems({ grid, configurations, default: standard = {} }: Merge, path: Path): Problem[] {
-  const places: readonly (readonly [Path, object])[] = [
-    [["grid"], grid],
-    ...configurations.map((fields, i) => [["configurations", i], fields] as const),
-    [["default"], standard],
-  ];
+function* sourceProblems({ grid, configurations, default: standard = {} }: Merge, path: Path): Problems {
   const message =
     "configurations cannot change the models. Name a family in the recipe to merge each of its experts in turn, or write another merge";
-  return places.flatMap(([at, fields]) =>
-    [...SOURCE_FIELDS, ...LIST_FIELDS]
-      .filter((field) => Object.hasOwn(fields, field))
-      .map((field) => ({ path: [...path, ...at, field], message })),
-  );
+  const listed = configurations.map((fields, i) => [["configurations", i], fields] as const);
+  for (const [at, fields] of [[["grid"], grid] as const, ...listed, [["default"], standard] as const]) {
+    for (const field of [...SOURCE_FIELDS, ...LIST_FIELDS]) {
+      if (Object.hasOwn(fields, field)) yield problem([...path, ...at, field], message);
+    }
+  }
 }
 
 /** More models than fit into memory, counted before any is made. */
-function countProblems(
+function* countProblems(
   merge: PlannedMerge,
-  named: object,
   path: Path,
   { search }: ExperimentPlan,
   members: readonly Member[],
-): Problem[] {
-  const combinations = countBindings(named, members);
+): Problems {
+  const combinations = countBindings(namingRecipe(merge), members);
   const configurations = isAdaptive(merge, search) ? search.budget : merge.all.length;
   const models = combinations * configurations;
-  if (models <= MAX_MODELS) return [];
+  if (models <= MAX_MODELS) return;
   const parts = `${formatLimit(combinations)} combinations of experts, ${formatLimit(configurations)} configurations`;
-  const message = `makes ${formatLimit(models)} models (${parts}); the limit is ${formatLimit(MAX_MODELS)}. Name fewer experts, or split it`;
-  return [{ path, message }];
+  const limit = `the limit is ${formatLimit(MAX_MODELS)}. Name fewer experts, or split it`;
+  yield problem(path, `makes ${formatLimit(models)} models (${parts}); ${limit}`);
 }
 
 /** Problems of the recipe in each of its configurations, every one once. */
-function configurationProblems(merge: PlannedMerge, path: Path, members: readonly Member[]): Problem[] {
+function configurationProblems(merge: PlannedMerge, path: Path, members: readonly Member[]): Problems {
   const found = new Map<string, Problem>();
   for (const { fields, bound } of checkedRecipes(merge, members)) {
-    for (const problem of recipeProblems(bound)) {
-      const message = formatProblem(problem);
-      const [field = ""] = problem.path.map(String);
+    for (const one of recipeProblems(bound)) {
+      const message = formatProblem(one);
+      const [field = ""] = one.path.map(String);
       const inFields = Object.hasOwn(fields, field) ? ["configurations"] : ["recipe"];
       const at = Object.hasOwn(merge.grid, field) ? ["grid", field] : inFields;
-      found.set(message, { path: [...path, ...at], message });
+      found.set(message, problem([...path, ...at], message));
     }
   }
-  return [...found.values()];
+  return found.values();
+}
+
+/** What is wrong with what groups and merges start from: one model each, and no cycle. */
+function* startProblems(plan: ExperimentPlan, sources: readonly Member[]): Problems {
+  for (const [group, { train }] of Object.entries(plan.experts)) {
+    if (train?.from !== undefined) yield* startProblem(train.from, ["experts", group, "train", "from"], plan, sources);
+  }
+  for (const [i, { from }] of plan.merges.entries()) {
+    if (from !== undefined) yield* startProblem(from, ["merges", i, "from"], plan, sources);
+  }
+  for (const [i, { recipe }] of plan.merges.entries()) {
+    for (const { word, path } of mentionsIn(recipe, ["merges", i, "recipe"])) {
+      yield* severalProblem(word, path, plan, sources);
+    }
+  }
+  yield* cycleProblems(plan, sources);
+}
+
+function* startProblem(word: string, path: Path, plan: ExperimentPlan, sources: readonly Member[]): Problems {
+  const meaning = meaningOf(word, sources);
+  const names = meaning?.members.map(({ name }) => name) ?? [];
+  if (!meaning) {
+    const hint = suggestName(word, wordsFor(sources));
+    yield problem(path, `${JSON.stringify(word)} is not an expert or merge of this plan${hint}`);
+  } else if (names.length > 1) {
+    yield problem(path, `${word} means ${names.length} experts; name one of them: ${formatSome(names, 8)}`);
+  } else yield* severalProblem(word, path, plan, sources);
+}
+
+/** A merge of several combinations where one model is needed. */
+export function* severalProblem(word: string, path: Path, plan: ExperimentPlan, sources: readonly Member[]): Problems {
+  const meaning = meaningOf(word, sources);
+  const isMerge = meaning?.kind === "one" && meaning.members[0]?.family === undefined;
+  const merge = isMerge ? plan.merges.find(({ name }) => name === word) : undefined;
+  if (!merge || countBindings(namingRecipe(merge), sources) > MAX_MODELS) return;
+  const { length } = combinationsOf(merge, sources);
+  if (length < 2) return;
+  const what = `${word} makes models of ${length} combinations of experts, and one is needed here`;
+  yield problem(path, `${what}. List one combination in its pairs, or name single experts in its recipe`);
+}
+
+/** A group or merge that starts from something, or is made of it. */
+interface Dependent {
+  readonly name: string;
+  readonly path: Path;
+  /** Names of what must be there first. */
+  readonly words: readonly string[];
+}
+
+/** Each cycle once, where the plan first enters it. */
+function cycleProblems({ experts, merges }: ExperimentPlan, sources: readonly Member[]): Problems {
+  const idOf = ({ name, family }: Member) => (family === undefined ? `merge ${name}` : `group ${family}`);
+  const dependents = new Map<string, Dependent>();
+  for (const [name, { train }] of Object.entries(experts)) {
+    const path = ["experts", name, "train", "from"];
+    dependents.set(`group ${name}`, { name, path, words: [train?.from ?? []].flat() });
+  }
+  for (const [i, merge] of merges.entries()) {
+    const path = ["merges", i, merge.from ? "from" : "recipe"];
+    dependents.set(`merge ${merge.name}`, { name: merge.name, path, words: wordsOf(merge) });
+  }
+  const done = new Set<string>();
+  const problems: Problem[] = [];
+  const visit = (id: string, above: readonly string[]) => {
+    const dependent = dependents.get(id);
+    if (!dependent) return;
+    const entered = above.indexOf(id);
+    if (entered >= 0) {
+      const needs = [...above.slice(entered + 1), id].map((one) => `needs ${dependents.get(one)?.name}`);
+      const how = "Start one of them from a model that does not need it";
+      problems.push(problem(dependent.path, `${dependent.name} ${needs.join(", which ")}. ${how}`));
+    }
+    if (done.has(id)) return;
+    done.add(id);
+    const next = new Set(dependent.words.flatMap((word) => membersNamed(word, sources)).map(idOf));
+    for (const one of next) visit(one, [...above, id]);
+  };
+  for (const id of dependents.keys()) visit(id, []);
+  return problems;
 }
 
 /** Fields of a search that only some ways of searching read. */
@@ -191,112 +268,97 @@ const READ_BY: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** @param written the search as the plan has it, without defaults */
-function searchProblems({ search: { how, budget } }: ExperimentPlan, written: unknown): Problem[] {
-  const ignored = Object.keys(isObject(written) ? written : {}).flatMap((field): Problem[] => {
+function* searchProblems({ search: { how, budget } }: ExperimentPlan, written: unknown): Problems {
+  for (const field of Object.keys(isObject(written) ? written : {})) {
     const readers = READ_BY[field];
-    if (!readers || readers.includes(how)) return [];
+    if (!readers || readers.includes(how)) continue;
     const message = `is not used with how: ${how}. Remove it, or set how: ${readers.join(" or ")}`;
-    return [{ path: ["search", field], message }];
-  });
-  const few = how !== "grid" && budget < 2;
-  const message = "must be at least 2; a search of one configuration has nothing to choose";
-  return [...ignored, ...(few ? [{ path: ["search", "budget"], message }] : [])];
+    yield problem(["search", field], message);
+  }
+  const few = "must be at least 2; a search of one configuration has nothing to choose";
+  if (how !== "grid" && budget < 2) yield problem(["search", "budget"], few);
 }
 
-function overlapProblems({ overlaps, merges, experts }: ExperimentPlan): Problem[] {
+function* overlapProblems({ overlaps, merges, experts }: ExperimentPlan): Problems {
   const members = membersOf({ experts });
-  return overlaps.flatMap((pair, i): Problem[] => {
+  for (const [i, pair] of overlaps.entries()) {
     const path = ["overlaps", i];
-    if (pair.includes("base")) return [{ path, message: "must be experts; the base has no changes" }];
     const [task, language] = pair;
     const [wrong] = nameProblems({ method: "swap", task, language }, members, path);
-    if (!wrong) return [];
     const merge = pair.find((name) => merges.some((one) => one.name === name));
-    return [{ path, message: merge === undefined ? wrong.message : `${merge} is a merge; overlaps take experts` }];
-  });
+    if (pair.includes("base")) yield problem(path, "must be experts; the base has no changes");
+    else if (wrong)
+      yield problem(path, merge === undefined ? wrong.message : `${merge} is a merge; overlaps take experts`);
+  }
 }
 
-function averageProblems(plan: ExperimentPlan): Problem[] {
+function* averageProblems(plan: ExperimentPlan): Problems {
   const { averages, evaluate } = plan;
   const asked = evaluate.tasks.map(({ task }) => task);
   const known = [...asked, ...asked.flatMap((task) => inLanguages(task, languagesOf(plan)))];
   const names = averages.map(({ name }) => name);
-  return averages.flatMap(({ name, tasks }, i): Problem[] => {
+  for (const [i, { name, tasks }] of averages.entries()) {
     const path = ["averages", i];
-    const unknown = tasks.flatMap((task, at): Problem[] => {
-      if (known.includes(task)) return [];
+    for (const [at, task] of tasks.entries()) {
       const hint = suggestName(task, known, asked);
-      return [{ path: [...path, "tasks", at], message: `${task} is not one of the tasks under evaluate${hint}` }];
-    });
-    const taken = known.includes(name) || names.indexOf(name) < i;
-    const few = unknown.length === 0 && tasksOfAverage(tasks, plan).length < 2;
-    return [
-      ...unknown,
-      ...(taken
-        ? [{ path: [...path, "name"], message: `${name} is the name of a task or of another average; rename it` }]
-        : []),
-      ...(few ? [{ path: [...path, "tasks"], message: `${name} is of a single task; list at least two` }] : []),
-    ];
-  });
+      if (known.includes(task)) continue;
+      yield problem([...path, "tasks", at], `${task} is not one of the tasks under evaluate${hint}`);
+    }
+    if (known.includes(name) || names.indexOf(name) < i) {
+      yield problem([...path, "name"], `${name} is the name of a task or of another average; rename it`);
+    }
+    if (tasks.every((task) => known.includes(task)) && tasksOfAverage(tasks, plan).length < 2) {
+      yield problem([...path, "tasks"], `${name} is of a single task; list at least two`);
+    }
+  }
 }
 
-function controlProblems(plan: ExperimentPlan): Problem[] {
-  const { controls, merges } = plan;
-  if (!controls) return [];
+function* controlProblems({ controls, merges }: ExperimentPlan): Problems {
+  if (!controls) return;
   const swaps = controlledMerges({ merges, controls: { ...controls, of: undefined } }).map(({ name }) => name);
   if (swaps.length === 0) {
-    return [
-      { path: ["controls"], message: "needs a merge whose recipe has method: swap; add one, or remove controls" },
-    ];
+    yield problem(["controls"], "needs a merge whose recipe has method: swap; add one, or remove controls");
+    return;
   }
-  return (controls.of ?? []).flatMap((name, i) => {
-    if (swaps.includes(name)) return [];
-    const message = `${name} is not a merge with method swap${suggestName(name, swaps)}`;
-    return [{ path: ["controls", "of", i], message }];
-  });
+  for (const [i, name] of (controls.of ?? []).entries()) {
+    if (swaps.includes(name)) continue;
+    yield problem(["controls", "of", i], `${name} is not a merge with method swap${suggestName(name, swaps)}`);
+  }
 }
 
-function evaluationProblems(plan: ExperimentPlan): Problem[] {
-  const { evaluate, experts, search } = plan;
-  const problems: Problem[] = [];
-  const add = (path: Path, message: string) => problems.push({ path, message });
+function* evaluationProblems({ evaluate, experts, search, merges }: ExperimentPlan): Problems {
   const names = evaluate.tasks.map(({ task }) => task);
   const hasLanguage = Object.values(experts).some(({ language }) => language !== undefined);
-  for (const [i, name] of names.entries()) {
+  for (const [i, { task: name, of }] of evaluate.tasks.entries()) {
     const path = ["evaluate", "tasks", i];
     const [other] = name.match(/\{(?!language\})[^{}]*\}/) ?? [];
-    if (other !== undefined) add(path, `${other} is not supported; write ${name.replace(other, "{language}")}`);
-    if (name.includes("{language}") && !hasLanguage) add(path, `${name} needs experts with a language`);
-    const { of = [] } = evaluate.tasks[i] ?? {};
+    if (other !== undefined) {
+      yield problem(path, `${other} is not supported; write ${name.replace(other, "{language}")}`);
+    }
+    if (name.includes("{language}") && !hasLanguage) yield problem(path, `${name} needs experts with a language`);
     const earlier = evaluate.tasks.slice(0, i).filter(({ task }) => task === name);
-    if (earlier.some((one) => one.of.some((kind) => of.includes(kind)))) add(path, `${name} is listed twice`);
+    if (earlier.some((one) => one.of.some((kind) => of.includes(kind)))) yield problem(path, `${name} is listed twice`);
   }
   if (search.by !== undefined && !names.includes(search.by)) {
-    add(["search", "by"], `must be one of the tasks, ${names.join(", ")}`);
+    yield problem(["search", "by"], `must be one of the tasks, ${names.join(", ")}`);
   }
-  problems.push(...decidingProblems(plan));
-  if (!isStepBackend(evaluate.backend)) {
-    add(
-      ["evaluate", "backend"],
-      "must be engine, llama, or serve:COMMAND {model} {port}: an experiment starts a server for each model",
-    );
-  }
-  if (evaluate.type !== undefined && evaluate.backend !== LLAMA) add(["evaluate", "type"], "needs backend: llama");
-  if (search.how === "halving" && search.choose_on !== "held-out") {
-    add(
-      ["search", "choose_on"],
-      "must be held-out with how: halving, which does not evaluate every configuration on all items",
-    );
-  }
-  return problems;
-}
-
-/** A search by a task that merges are not evaluated on would choose nothing. */
-function decidingProblems({ merges, evaluate, search }: ExperimentPlan): Problem[] {
   const searched = merges.find(isSearched);
-  const found = search.by === undefined ? 0 : evaluate.tasks.findIndex(({ task }) => task === search.by);
+  const found = search.by === undefined ? 0 : names.indexOf(search.by);
   const deciding = evaluate.tasks[found];
-  if (!searched || !deciding || deciding.of.includes("merges")) return [];
-  const message = `${deciding.task} chooses among the configurations of ${searched.name}, but merges are not evaluated on it. Add merges to its \`of\`, or set search.by to another task`;
-  return [{ path: search.by === undefined ? ["evaluate", "tasks", found] : ["search", "by"], message }];
+  if (searched && deciding && !deciding.of.includes("merges")) {
+    const why = `${deciding.task} chooses among the configurations of ${searched.name}, but merges are not evaluated on it`;
+    const path = search.by === undefined ? ["evaluate", "tasks", found] : ["search", "by"];
+    yield problem(path, `${why}. Add merges to its \`of\`, or set search.by to another task`);
+  }
+  if (!isStepBackend(evaluate.backend)) {
+    const what = "must be engine, llama, or serve:COMMAND {model} {port}";
+    yield problem(["evaluate", "backend"], `${what}: an experiment starts a server for each model`);
+  }
+  if (evaluate.type !== undefined && evaluate.backend !== LLAMA) {
+    yield problem(["evaluate", "type"], "needs backend: llama");
+  }
+  if (search.how === "halving" && search.choose_on !== "held-out") {
+    const why = "which does not evaluate every configuration on all items";
+    yield problem(["search", "choose_on"], `must be held-out with how: halving, ${why}`);
+  }
 }

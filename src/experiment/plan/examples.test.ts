@@ -2,11 +2,11 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { digestOfValue } from "../../core/index.js";
 import { presetFields } from "../../train/index.js";
-import type { EvaluatedModel } from "./step-list.js";
 import { membersOf } from "./expert-names.js";
 import { FakeWorld } from "./fake-world.test-util.js";
 import { readPlan } from "./plan-file.js";
 import type { MergeModel } from "./plan-models.js";
+import type { EvaluatedModel } from "./step-list.js";
 import { settleTraining } from "./training-runs.js";
 
 const folder = join(import.meta.dirname, "../../../examples/experiments");

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import type { EvaluateStep } from "../steps/step.js";
-import { rankConfigurations, splitItems, survivors } from "./compare-configurations.js";
 import { configurationsOf } from "./configurations.js";
 import { FakeWorld, ITEMS } from "./fake-world.test-util.js";
 import type { MergeModel } from "./plan-models.js";
 import type { Merge } from "./plan-schema.js";
+import { rankConfigurations, splitItems, survivors } from "./search-configurations.js";
 
 const EXPERTS = `
 name: small

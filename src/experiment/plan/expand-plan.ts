@@ -13,8 +13,8 @@ import {
   memberNames,
   membersNamed,
   membersOf,
+  mentionsIn,
   nameProblems,
-  placesOf,
   sourcesIn,
 } from "./expert-names.js";
 import {
@@ -24,8 +24,8 @@ import {
   type ExpertModel,
   folderModels,
   type Making,
+  type MergeInputs,
   type MergeModel,
-  type MergeParts,
   type Model,
   mergeModels,
   namingRecipe,
@@ -206,17 +206,17 @@ class Expander {
   #expandMerge(merge: PlannedMerge): void {
     if (this.#expanded.has(merge)) return;
     this.#expanded.add(merge);
-    const parts = this.#partsOf(merge);
+    const inputs = this.#inputsOf(merge);
     const making = (binding: Binding) =>
       merge.recipe ? { recipe: merge.recipe, configurations: merge.all } : this.#suggested(merge, binding);
-    const { models, unknown } = mergeModels(merge, parts, making);
+    const { models, unknown } = mergeModels(merge, inputs, making);
     const named = models.map((model) => this.#named(model));
     if (unknown > 0) this.#waitForScores(merge, unknown, named[0]);
     if (models.length === 0 && unknown === 0) this.#missing.add(merge.name);
     for (const [group, inGroup] of groupBy(named, (model) => model.group)) {
       /** The models of more configurations, which a search proposes. */
       const make = (configurations: readonly Configuration[]) => {
-        const made = mergeModels(merge, parts, () => ({ recipe: merge.recipe ?? {}, configurations }));
+        const made = mergeModels(merge, inputs, () => ({ recipe: merge.recipe ?? {}, configurations }));
         return made.models.filter((model) => model.group === group).map((model) => this.#named(model));
       };
       const { outcome, product } = searchGroup(this.#plan, inGroup, {
@@ -231,9 +231,9 @@ class Expander {
   }
 
   /** What a merge is made of. Expands what it names first, because guards may leave experts out. */
-  #partsOf(merge: PlannedMerge): MergeParts {
+  #inputsOf(merge: PlannedMerge): MergeInputs {
     const start = this.#start(merge.from);
-    for (const { word } of placesOf(namingRecipe(merge))) {
+    for (const { word } of mentionsIn(namingRecipe(merge))) {
       for (const member of membersNamed(word, this.#members())) this.#source(member);
     }
     const isMissing = start === "missing";

@@ -41,39 +41,62 @@ export function expandVariants<V extends PlannedVariant>(
   return { expansion, variants: expanded };
 }
 
-/** Steps of all variants; their names say which variants they belong to. */
+/** Entries of the variants' expansions by what is the same, and in words which variants they belong to. */
+function shared<T>(
+  expanded: readonly ExpandedVariant[],
+  entriesOf: (expansion: Expansion) => readonly T[],
+  keyOf: (entry: T) => string,
+): { readonly same: readonly [T, ...T[]]; readonly suffix: string }[] {
+  const all = expanded.flatMap(({ variant, expansion }) =>
+    entriesOf(expansion).map((entry) => ({ entry, key: keyOf(entry), variant })),
+  );
+  return [...groupBy(all, ({ key }) => key).values()].map((some) => ({
+    same: some.map(({ entry }) => entry) as [T, ...T[]],
+    suffix: suffixOf(some, expanded),
+  }));
+}
+
 function sharedSteps(expanded: readonly ExpandedVariant[]): Step[] {
-  const all = expanded.flatMap(({ variant, expansion: { steps } }) => steps.map((step) => ({ step, variant })));
-  return [...groupBy(all, ({ step }) => step.key).values()].flatMap((some) => {
-    const [{ step } = {}] = some;
-    if (!step) return [];
-    const suffix = suffixOf(some, expanded);
+  const all = shared(
+    expanded,
+    ({ steps }) => steps,
+    ({ key }) => key,
+  );
+  return all.map(({ same: [step], suffix }) => {
     const named = step.kind === "train" ? { name: `${step.name}${suffix}` } : {};
     return { ...step, ...named, label: `${step.label}${suffix}` };
   });
 }
 
 function sharedWaiting(expanded: readonly ExpandedVariant[]): Waiting[] {
-  const all = expanded.flatMap(({ variant, expansion: { waiting } }) => waiting.map((one) => ({ ...one, variant })));
-  return [...groupBy(all, ({ kind, what }) => `${kind} ${what}`).values()].flatMap((some): Waiting[] => {
-    const [first] = some;
-    if (!first) return [];
-    const { what, kind } = first;
-    const distinct = new Map(some.map(({ of, steps }, i) => [of ?? i, steps]));
+  const all = shared(
+    expanded,
+    ({ waiting }) => waiting,
+    ({ kind, what }) => `${kind} ${what}`,
+  );
+  return all.map(({ same, suffix }) => {
+    const [{ what, kind }] = same;
+    const distinct = new Map(same.map(({ of, steps }, i) => [of ?? i, steps]));
     const steps = [...distinct.values()].reduce((sum, own) => sum + own, 0);
-    return [{ what: `${what}${suffixOf(some, expanded)}`, steps, ...(kind === undefined ? {} : { kind }) }];
+    return { what: `${what}${suffix}`, steps, ...(kind === undefined ? {} : { kind }) };
   });
 }
 
 /** Warnings of several variants, as one: `Guards refused all 6 checkpoints of math (…). (aya, LoRA)` */
 function sharedWarnings(expanded: readonly ExpandedVariant[]): string[] {
-  const all = expanded.flatMap(({ variant, expansion: { warnings } }) => warnings.map((text) => ({ text, variant })));
-  return [...groupBy(all, ({ text }) => text)].map(([text, some]) => `${text}${suffixOf(some, expanded)}`);
+  const all = shared(
+    expanded,
+    ({ warnings }) => warnings,
+    (text) => text,
+  );
+  return all.map(({ same: [text], suffix }) => `${text}${suffix}`);
 }
 
 /** ` (aya, LoRA)`, or nothing if it is about all variants */
 function suffixOf(some: readonly Pick<ExpandedVariant, "variant">[], all: readonly ExpandedVariant[]): string {
-  const [own, every] = [some, all].map((of) => of.map(({ variant }) => variant));
-  const common = commonTitle(own ?? [], every ?? []);
+  const common = commonTitle(
+    some.map(({ variant }) => variant),
+    all.map(({ variant }) => variant),
+  );
   return common === "" ? "" : ` (${common})`;
 }

@@ -64,7 +64,8 @@ export function membersNamed(word: string, members: readonly Member[]): readonly
   return meaningOf(word, members)?.members ?? [];
 }
 
-interface Place {
+/** A name in a recipe, and where. */
+interface Mention {
   readonly path: readonly PropertyKey[];
   readonly word: string;
   /** Whether it may stand for several models. */
@@ -72,18 +73,18 @@ interface Place {
 }
 
 /** Every name in a recipe, and in the recipes inside it. */
-export function placesOf(recipe: unknown, path: readonly PropertyKey[] = []): Place[] {
+export function mentionsIn(recipe: unknown, path: readonly PropertyKey[] = []): Mention[] {
   if (!isObject(recipe)) return [];
   return sourcesOf(recipe).flatMap(([, source, at]) =>
     typeof source === "string"
       ? [{ path: [...path, ...at], word: source, inList: at.length === 2 }]
-      : placesOf(source, [...path, ...at]),
+      : mentionsIn(source, [...path, ...at]),
   );
 }
 
 export function nameProblems(recipe: unknown, members: readonly Member[], path: readonly PropertyKey[]): Problem[] {
   const words = wordsFor(members);
-  return placesOf(recipe, path).flatMap(({ path: at, word, inList }): Problem[] => {
+  return mentionsIn(recipe, path).flatMap(({ path: at, word, inList }): Problem[] => {
     const meaning = meaningOf(word, members);
     if (meaning?.kind === "all" && !inList) {
       return [{ path: at, message: `${word} means several models; use a soup with it in the list` }];
@@ -105,7 +106,7 @@ export type Binding = ReadonlyMap<string, Member>;
 
 function choicesOf(recipe: unknown, members: readonly Member[]): Map<string, readonly Member[]> {
   return new Map(
-    placesOf(recipe).flatMap(({ word }) => {
+    mentionsIn(recipe).flatMap(({ word }) => {
       const meaning = meaningOf(word, members);
       return meaning?.kind === "each" ? [[word, meaning.members] as const] : [];
     }),
@@ -128,7 +129,7 @@ export function countBindings(recipe: unknown, members: readonly Member[]): numb
 
 /** The experts in a combination, in the order of the recipe, each once. */
 export function membersIn(recipe: unknown, binding: Binding, members: readonly Member[]): Member[] {
-  const used = placesOf(recipe).flatMap(({ word }): readonly Member[] => {
+  const used = mentionsIn(recipe).flatMap(({ word }): readonly Member[] => {
     const meaning = meaningOf(word, members);
     if (meaning?.kind === "one" || meaning?.kind === "all") return meaning.members;
     const bound = binding.get(word);

@@ -1,5 +1,5 @@
 // Expands and "runs" plans without models or data: tasks have twenty items, and a function gives their values.
-import { type Facts, type Results, recipeIdentity } from "../steps/facts.js";
+import { type Facts, type Results, recipeIdentities } from "../steps/facts.js";
 import type { EvaluationResult, ItemResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
 import type { EvaluateStep, Step } from "../steps/step.js";
 import { type Expansion, expandPlan } from "./expand-plan.js";
@@ -10,7 +10,7 @@ export const ITEMS = 20;
 
 export const fakeFacts: Facts = {
   modelIdentity: (source) => ({ identity: `id:${source}`, folder: `/models/${source}` }),
-  recipeIdentity,
+  recipeIdentity: recipeIdentities(),
   dataIdentity: (run) => JSON.stringify(run.data),
   task: ({ task, limit }) => ({
     ...{ name: task, title: task, protocol: "fake@1, 0-shot", items: Math.min(ITEMS, limit ?? ITEMS) },

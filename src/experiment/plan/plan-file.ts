@@ -1,9 +1,7 @@
 // Reads a plan and reports all its problems at once, with their lines. Opens no model and no data.
 import { dirname } from "node:path";
-import { exists, isFile, isObject, RecipeError } from "../../core/index.js";
+import { exists, isFile, RecipeError } from "../../core/index.js";
 import {
-  type Checked,
-  checkSchema,
   checkSettings,
   formatProblem,
   openSettings,
@@ -13,12 +11,9 @@ import {
   requireKind,
   type SettingsKind,
 } from "../../settings/index.js";
-import { expertProblems, fieldProblems } from "./check-fields.js";
-import { sourcesIn } from "./expert-names.js";
 import { checkVariants, type Variant } from "./matrix.js";
-import { type ExperimentInput, type ExperimentPlan, planSchema } from "./plan-schema.js";
-import { settleRounds } from "./rounds.js";
-import { settleSpaces } from "./spaces.js";
+import type { ExperimentInput, ExperimentPlan } from "./plan-schema.js";
+import { settle } from "./settle.js";
 
 /** A plan that fits its schema, with what is wrong across its fields. It must not run while there are problems. */
 export interface InspectedPlan {
@@ -93,15 +88,3 @@ const KIND: SettingsKind<readonly Variant[]> = {
     return variants && located.length === 0 ? { value: variants, problems: [] } : { problems: located };
   },
 };
-
-/** Settles a plan, and finds what is wrong across its fields; if it breaks the schema, only how. */
-function settle(value: unknown): Checked<ExperimentPlan> {
-  const { value: written, problems: broken } = checkSchema(planSchema, value);
-  if (!written) return { problems: broken };
-  const { plan, problems: inSpaces } = settleSpaces(written, sourcesIn(written));
-  const search = isObject(value) ? value.search : undefined;
-  const problems = [...expertProblems(plan), ...inSpaces, ...fieldProblems(plan, search)];
-  if (problems.length > 0) return { value: plan, problems };
-  const settled = settleRounds(plan);
-  return { value: settled.plan, problems: settled.problems };
-}

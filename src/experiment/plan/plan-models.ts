@@ -19,8 +19,8 @@ import {
   meaningOf,
   memberNames,
   membersIn,
+  mentionsIn,
   nameProblems,
-  placesOf,
   runNames,
 } from "./expert-names.js";
 import {
@@ -121,7 +121,7 @@ export function checkpointModel(
   const identity = madeBy(step.key, checkpoint.path);
   const adapter = checkpoint.isAdapter ? { adapterOf: step.run.base as string } : {};
   return {
-    ...expertParts(name, family, plan),
+    ...expertFields(name, family, plan),
     source: identity,
     locations: {
       // An adapter also needs what it was trained on.
@@ -138,11 +138,11 @@ export function folderModels(plan: ExperimentPlan, family: string, facts: Facts)
   const folders = Array.isArray(declared.folders) ? declared.folders : Object.values(declared.folders ?? {});
   return memberNames(family, declared).map((name, i) => {
     const { identity, folder } = facts.modelIdentity(folders[i] ?? "");
-    return { ...expertParts(name, family, plan), source: identity, locations: { [identity]: { folder } }, needs: [] };
+    return { ...expertFields(name, family, plan), source: identity, locations: { [identity]: { folder } }, needs: [] };
   });
 }
 
-function expertParts(name: string, family: string, plan: ExperimentPlan) {
+function expertFields(name: string, family: string, plan: ExperimentPlan) {
   const { role, language } = plan.experts[family] as ExpertGroup;
   const languages = language === undefined ? languagesOf(plan) : [language];
   return { name, kind: "expert", family, role, languages } as const;
@@ -174,7 +174,7 @@ export interface Making {
   readonly configurations: readonly Configuration[];
 }
 
-export interface MergeParts {
+export interface MergeInputs {
   readonly plan: ExperimentPlan;
   /** What `base` means; undefined if it is not known yet. */
   readonly base: Model | undefined;
@@ -187,10 +187,10 @@ export interface MergeParts {
 /** The models of a merge whose parts are known, and the number of those to come. */
 export function mergeModels(
   merge: PlannedMerge,
-  parts: MergeParts,
+  inputs: MergeInputs,
   making: (binding: Binding) => Making | undefined,
 ): { models: MergeModel[]; unknown: number } {
-  const { base, members, source } = parts;
+  const { base, members, source } = inputs;
   const models: MergeModel[] = [];
   let unknown = 0;
   for (const { binding, used } of combinationsOf(merge, members)) {
@@ -201,7 +201,7 @@ export function mergeModels(
       continue;
     }
     for (const configuration of made.configurations) {
-      models.push(mergeModel(merge, { ...parts, base }, used, found, made.recipe, configuration, binding));
+      models.push(mergeModel(merge, { ...inputs, base }, used, found, made.recipe, configuration, binding));
     }
   }
   return { models, unknown };
@@ -214,7 +214,7 @@ export function namingRecipe({ recipe, suggest }: Merge): Readonly<Record<string
 
 /** The names of models that must be there before a merge. */
 export function wordsOf(merge: Merge): string[] {
-  return [...placesOf(namingRecipe(merge)).map(({ word }) => word), ...[merge.from ?? []].flat()];
+  return [...mentionsIn(namingRecipe(merge)).map(({ word }) => word), ...[merge.from ?? []].flat()];
 }
 
 /** The combinations of sources that a merge has models of; none if a name means nothing. */
@@ -242,7 +242,7 @@ function isListed({ pairs, controlOf }: PlannedMerge, used: readonly Member[]): 
 
 function mergeModel(
   merge: PlannedMerge,
-  { plan, base, members }: MergeParts & { readonly base: Model },
+  { plan, base, members }: MergeInputs & { readonly base: Model },
   used: readonly Member[],
   found: readonly SourceModel[],
   recipe: Making["recipe"],
@@ -282,7 +282,7 @@ function labelOf(
   members: readonly Member[],
 ): string {
   if (names.length <= MAX_NAMED) return names.join(" x ");
-  const words = placesOf(recipe).map(({ word }) => binding.get(word)?.name ?? word);
+  const words = mentionsIn(recipe).map(({ word }) => binding.get(word)?.name ?? word);
   const named = words.filter((word) => meaningOf(word, members)?.kind !== "base");
   return [...new Set(named)].join(" x ");
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
+import { checkedConfigurations } from "./configurations.js";
 import { FakeWorld } from "./fake-world.test-util.js";
 import { parsePlan } from "./plan-file.js";
-import { checkedConfigurations } from "./spaces.js";
 import { TUNE_METHODS, tunePlan } from "./tune-plan.js";
 
 const settings = { task: "a", language: "b", on: "quiz.yaml", how: "cma-es", budget: 40, seed: 0, layers: 32 } as const;

@@ -7,30 +7,26 @@ import {
   formatBytes,
   groupBy,
   LayergraftError,
-  messageOf,
   plural,
   RecipeError,
+  visible,
 } from "../../core/index.js";
 import { loadChatTemplate, loadTokenizer } from "../../engine/index.js";
 import { chatProtocolOf, choiceNotes } from "../../evaluate/index.js";
 import { checkLlama, type ExportOutlook } from "../../llama/index.js";
-import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
 import { commandRunner } from "../execute/slurm-commands.js";
-import { splitItems } from "../plan/compare-configurations.js";
 import { isSearched } from "../plan/configurations.js";
-import { type Member, membersNamed, membersOf, placesOf, sourcesIn } from "../plan/expert-names.js";
 import type { Variant } from "../plan/matrix.js";
+import { namedIn } from "../plan/named.js";
 import type { InspectedPlan } from "../plan/plan-file.js";
-import { inLanguages, namingRecipe, requestOf, tasksFor, tasksOfAverage } from "../plan/plan-models.js";
-import { decidingTask, type ExperimentPlan, type ExpertGroup, languagesOf, runnerOf } from "../plan/plan-schema.js";
-import { laterMerges } from "../plan/rounds.js";
-import { checkedRecipes } from "../plan/spaces.js";
-import { settleTraining, trainingRun } from "../plan/training-runs.js";
+import { inLanguages, tasksOfAverage } from "../plan/plan-models.js";
+import { decidingTask, type ExperimentPlan, languagesOf, runnerOf } from "../plan/plan-schema.js";
+import { splitItems } from "../plan/search-configurations.js";
 import type { TaskFacts } from "../steps/facts.js";
 import { ReadFacts } from "../steps/facts-reader.js";
-import { LLAMA, type TaskRequest } from "../steps/step.js";
-import { contentDigest } from "./identical-merges.js";
+import { LLAMA } from "../steps/step.js";
+import { checkMerges } from "./check-merges.js";
 
 /** A variant, and what is there of its base. */
 export interface CheckedVariant extends Variant {
@@ -50,6 +46,12 @@ export interface CheckedWorld extends Pick<CheckedVariant, "base" | "gguf"> {
   readonly notes: readonly string[];
 }
 
+/** What is there of a plan's variants, and what they start. */
+interface CheckedPlan extends Pick<CheckedWorld, "facts" | "problems" | "notes"> {
+  readonly variants: readonly CheckedVariant[];
+  readonly programs: readonly PlanProgram[];
+}
+
 export interface CheckOptions {
   /** Absolute folder of the experiment, which has the cache of digests. */
   readonly out: string;
@@ -62,7 +64,7 @@ export interface CheckOptions {
 export async function checkWorld(
   { variants, problems: before, folder, inLines }: InspectedPlan,
   { out, data, signal }: CheckOptions,
-): Promise<Pick<CheckedWorld, "facts" | "problems" | "notes"> & { readonly variants: readonly CheckedVariant[] }> {
+): Promise<CheckedPlan> {
   // A plan with problems does not run, so its models need not be identified.
   const readsBytes = before.flat().length === 0;
   const facts = new ReadFacts({ folder, cache: out, data, signal, readsBytes });
@@ -73,13 +75,16 @@ export async function checkWorld(
   const missing = await dataProblems(data, facts);
   const problems = inLines(checked.map((one) => [...one.problems, ...missing]));
   if ((await exists(out)) || (await exists(dirname(out)))) await facts.save().catch(() => undefined); // only a cache
-  const notes = [0, 1, 2].flatMap((kind) => checked.flatMap((one) => one.notes[kind] ?? []));
+  const notes = (["search", "models", "choices"] as const).flatMap((about) =>
+    checked.flatMap((one) => one.notes[about]),
+  );
   const [first] = variants as readonly [Variant];
   return {
     facts,
     problems,
     notes: [...(await machineNotes(first.plan)), ...new Set(notes)],
     variants: checked.map(({ variant }) => variant),
+    programs: programsOf(variants.map(({ plan }) => plan)),
   };
 }
 
@@ -100,31 +105,29 @@ function chatNotes(written: ExperimentPlan, asked: ExperimentPlan): string[] {
   );
 }
 
-/** @param before problems across its fields. @returns `notes`: on searches, on chats and merges, and on choices */
+/** @param before problems across its fields */
 async function checkVariant(written: Variant, before: readonly Problem[], facts: ReadFacts, folder: string) {
   await facts.readModel(written.plan.base, ["base"]);
   const plan = await withChats(written.plan, facts);
-  for (const { source, path } of foldersOf(plan)) await facts.readModel(source, path);
-  for (const [name, group] of Object.entries(plan.experts)) await readTraining(name, group, plan, facts);
-  const requests = requestsOf(plan);
-  for (const { request, path } of requests) await facts.readTask(request, path);
-  const tasks = requests.flatMap(({ request }): AskedTask[] => {
+  const named = namedIn(plan);
+  await facts.readAll(named);
+  const tasks = named.tasks.flatMap(({ request }): AskedTask[] => {
     const read = facts.tasks.get(canonicalJson(request));
     return read ? [{ ...read, task: request.task }] : [];
   });
   const hasProblem = (path: readonly PropertyKey[]) =>
     before.some((problem) => path.every((key, i) => problem.path[i] === key));
   const llama = await checkBackend(plan, facts);
-  const merges = await mergeProblems(plan, facts, folder, hasProblem);
+  const merges = await checkMerges(plan, named.models, facts, folder, hasProblem);
   const base = facts.models.get(plan.base);
   return {
     variant: { ...written, plan, base: base ?? plan.assume, gguf: llama.gguf },
     problems: [...before, ...llama.problems, ...facts.takeProblems(), ...taskProblems(plan, tasks), ...merges.problems],
-    notes: [
-      searchNotes(plan, tasks),
-      [...chatNotes(written.plan, plan), ...merges.notes],
-      base ? await choiceWarnings(base.checkpoint.folder, tasks) : [],
-    ],
+    notes: {
+      search: searchNotes(plan, tasks),
+      models: [...chatNotes(written.plan, plan), ...merges.notes],
+      choices: base ? await choiceWarnings(base.checkpoint.folder, tasks) : [],
+    },
   };
 }
 
@@ -206,58 +209,6 @@ async function choiceWarnings(base: string, tasks: readonly AskedTask[]): Promis
   return tasks.flatMap(({ name, choices = [] }) => choiceNotes(choices, tokenizer).map((note) => `${name}: ${note}`));
 }
 
-function foldersOf(plan: ExperimentPlan) {
-  const all = Object.entries(plan.experts).flatMap(([family, { folders }]) =>
-    Object.entries(folders ?? {}).map(([place, source]) => {
-      const at = Array.isArray(folders) ? Number(place) : place;
-      return { family, source, path: ["experts", family, "folders", at] };
-    }),
-  );
-  return [...groupBy(all, ({ source }) => source).values()].flatMap(([first]) => first ?? []);
-}
-
-async function readTraining(
-  name: string,
-  { train }: ExpertGroup,
-  plan: ExperimentPlan,
-  facts: ReadFacts,
-): Promise<void> {
-  const path = ["experts", name];
-  if (!train) return;
-  const { run } = settleTraining(plan, train);
-  for (const [i, own] of (train.runs ?? [undefined]).entries()) {
-    const at = own && "data" in own ? ["runs", i] : ["run", "data"];
-    const [whole, place] = [trainingRun(run, own, "base"), [...path, "train", ...at]];
-    await facts.readData(whole, place);
-    await facts.checkData(whole, place);
-  }
-}
-
-/** Every task that a model may be evaluated on, and its path in the plan. */
-function requestsOf(plan: ExperimentPlan): { request: TaskRequest; path: readonly PropertyKey[] }[] {
-  const languages = languagesOf(plan);
-  const evaluated = plan.evaluate.tasks.flatMap((task, i) => {
-    const own = { ...plan, evaluate: { ...plan.evaluate, tasks: [task] } };
-    const requests = [
-      ...(["base", "expert", "merge"] as const).flatMap((kind) => tasksFor({ kind, languages }, own)),
-      ...tasksFor({ kind: "merge", languages, merge: { controlOf: "" } }, own),
-    ];
-    return requests.map((request) => ({ request, path: ["evaluate", "tasks", i] }));
-  });
-  const selecting = Object.entries(plan.experts).flatMap(([family, { select, language }]) =>
-    [
-      ...[select?.by ?? []].flat().map((task) => ({ task, at: ["by"] })),
-      ...(select?.guards ?? []).map(({ task }, i) => ({ task, at: ["guards", i] })),
-    ].flatMap(({ task, at }) =>
-      inLanguages(task, language === undefined ? languages : [language]).map((name) => ({
-        request: requestOf(name, plan),
-        path: ["experts", family, "select", ...at],
-      })),
-    ),
-  );
-  return [...evaluated, ...selecting];
-}
-
 /** Data sets that are missing from the folder; sets of one kind are one problem. */
 async function dataProblems(data: string | undefined, { missing }: ReadFacts): Promise<Problem[]> {
   if (data === undefined || missing.size === 0) return [];
@@ -304,82 +255,6 @@ function taskProblems(plan: ExperimentPlan, tasks: readonly AskedTask[]): Proble
   return problems;
 }
 
-/** Configurations of a merge that are reported one by one. */
-const MAX_REPORTED = 8;
-
-/** Plans merges by headers alone: each expert with the base, and each configuration with the base for every expert. */
-async function mergeProblems(
-  plan: ExperimentPlan,
-  facts: ReadFacts,
-  folder: string,
-  hasProblem: (path: readonly PropertyKey[]) => boolean,
-): Promise<{ readonly problems: readonly Problem[]; readonly notes: readonly string[] }> {
-  const base = facts.models.get(plan.base);
-  if (!base || base.folder.includes("+")) return { problems: [], notes: [] };
-  const problems: Problem[] = [];
-  const opened = new Map([...facts.models.values()].map((model) => [model.folder, model.checkpoint]));
-  const attempt = async (path: readonly PropertyKey[], what: string, recipe: RecipeInput) => {
-    try {
-      return await planRecipe(recipe, { folder, opened });
-    } catch (error) {
-      if (!(error instanceof Error)) throw error;
-      problems.push({ path, message: `${what}: ${messageOf(error)}` });
-      return undefined;
-    }
-  };
-  if (plan.merges.length > 0) {
-    const used = groupsIn(plan);
-    const aligned = plan.merges.some(({ recipe }) => recipe?.vocabulary !== undefined) ? { vocabulary: "union" } : {};
-    for (const { family, source, path } of foldersOf(plan)) {
-      const expert = facts.models.get(source);
-      if (source === plan.base || !expert || !used.has(family)) continue;
-      const pair = { method: "soup", models: [base.folder, expert.folder], ...aligned } as RecipeInput;
-      const planned = await attempt(path, source, pair);
-      for (const sentence of plan.allow_unrelated ? [] : (planned?.plan.unrelated ?? [])) {
-        problems.push({ path, message: `${sentence}. Check the folder, or set allow_unrelated: true` });
-      }
-    }
-  }
-  const members = sourcesIn(plan);
-  // Every expert and merge has the base's tensors.
-  const standIns = new Map(members.map((member) => [{ ...base.checkpoint }, member] as const));
-  const folderOf = (model: Member | "base") => (model === "base" ? base.folder : `expert ${model.name}`);
-  for (const [checkpoint, member] of standIns) opened.set(folderOf(member), checkpoint);
-  const digestOf = contentDigest(plan, facts, base.checkpoint, standIns);
-  const made = new Map<string, string>();
-  const notes: string[] = [];
-  const later = laterMerges(plan);
-  for (const [i, merge] of plan.merges.entries()) {
-    // A merge of a later round has the problems of the first.
-    if (!merge.recipe || later.has(merge.name) || hasProblem(["merges", i])) continue;
-    const before = problems.length;
-    for (const { label, isDefault, bound } of checkedRecipes(merge, members, folderOf)) {
-      const what = label === "" ? merge.name : `${merge.name}, ${label}`;
-      const planned = await attempt(["merges", i], what, bound as RecipeInput);
-      if (!planned || !isDefault) continue;
-      const digest = digestOf(planned);
-      const same = made.get(digest);
-      made.set(digest, same ?? what);
-      if (same !== undefined)
-        notes.push(`${what} and ${same} make the same model, tensor by tensor. Remove one, and what only it needs`);
-    }
-    // One wrong value of a grid is in many configurations.
-    const more = problems.splice(before + MAX_REPORTED).length;
-    if (more > 0) {
-      const message = `${merge.name}: ${plural(more, "further configuration")} cannot be planned either`;
-      problems.push({ path: ["merges", i], message });
-    }
-  }
-  return { problems, notes };
-}
-
-/** Expert groups that merges name. */
-function groupsIn(plan: ExperimentPlan): ReadonlySet<string> {
-  const members = membersOf(plan);
-  const used = plan.merges.flatMap((merge) => placesOf(namingRecipe(merge)).map(({ word }) => word));
-  return new Set(used.flatMap((word) => membersNamed(word, members).flatMap(({ family = [] }) => family)));
-}
-
 /** Problems of disks that have less space than the folders on them need. @param needs bytes by absolute folder */
 export async function spaceProblems(needs: ReadonlyMap<string, number>): Promise<string[]> {
   const located = await Promise.all(
@@ -406,4 +281,43 @@ export async function spaceProblems(needs: ReadonlyMap<string, number>): Promise
 /** @throws RecipeError with all problems, if there are any */
 export function refuseProblems(problems: readonly string[], file: string, what = "cannot run here"): void {
   if (problems.length > 0) throw new RecipeError(`${file} ${what}:`, problems, { file });
+}
+
+const MAX_PROGRAM = 4000;
+const MAX_PROGRAMS = 50;
+
+/** A program that a plan starts and that is not layergraft: a person can read it before a plan by a stranger runs. */
+export interface PlanProgram {
+  readonly when: string;
+  /** Its command, or what it is. */
+  readonly what: string;
+}
+
+/** @param plans of all variants */
+function programsOf(plans: readonly ExperimentPlan[]): readonly PlanProgram[] {
+  const found = plans.flatMap(({ evaluate, executor, training, experts }): PlanProgram[] => {
+    const { backend, allow_code, unsafe_code } = evaluate;
+    const trained = [...Object.values(training), ...Object.values(experts).flatMap(({ train }) => train ?? [])];
+    const pythons = trained.flatMap(({ engine, trl }) => trl?.python ?? (engine === "trl" ? "python3" : []));
+    const confined = unsafe_code ? "confined only where the kernel can confine them" : "in a sandbox";
+    const sbatch = [executor, executor.train, executor.evaluate].flatMap((one) => one?.options ?? []);
+    return [
+      ...(backend.startsWith("serve:")
+        ? [{ when: "For each model", what: backend.slice("serve:".length).trim() }]
+        : []),
+      ...(allow_code ? [{ when: "For each answer", what: `programs that models write, ${confined}` }] : []),
+      ...pythons.map((python) => ({ when: "For training", what: python })),
+      ...(executor.kind === "slurm" ? [{ when: "For jobs", what: ["sbatch", ...sbatch].join(" ") }] : []),
+      ...(executor.setup === undefined ? [] : [{ when: "Before each job's step", what: executor.setup }]),
+    ];
+  });
+  const distinct = new Map(found.map((one) => [`${one.when} ${one.what}`, one]));
+  return [...distinct.values()].slice(0, MAX_PROGRAMS).map(({ when, what }) => ({ when, what: clipProgram(what) }));
+}
+
+/** The end of a command may matter most, so it says how much is left out. */
+function clipProgram(text: string): string {
+  const plain = visible(text);
+  const more = plain.length - MAX_PROGRAM;
+  return more > 0 ? `${plain.slice(0, MAX_PROGRAM)}… (${more} more characters are in the plan)` : plain;
 }

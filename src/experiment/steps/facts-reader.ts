@@ -15,10 +15,10 @@ import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
 import type { Problem } from "../../settings/index.js";
 import { type Checkpoint, foldersOf, type HubAccess, openCheckpoint, parameterCount } from "../../weights/index.js";
 import { declared, firstRowsErrors } from "./check-first-rows.js";
-import { type Facts, recipeIdentity, type TaskFacts } from "./facts.js";
+import { type Facts, type Named, recipeIdentities, type TaskFacts } from "./facts.js";
 import { type FileDigestOptions, FileDigests, modelFiles } from "./file-digests.js";
 import { dataAccess, openTask, taskDigest } from "./items.js";
-import type { ModelSource, TaskRequest } from "./step.js";
+import type { TaskRequest } from "./step.js";
 
 export interface ModelFacts {
   readonly identity: string;
@@ -49,6 +49,7 @@ export interface FetchOptions {
 }
 
 export class ReadFacts implements Facts {
+  readonly recipeIdentity = recipeIdentities();
   readonly problems: Problem[] = [];
   /** Tasks whose data are not in the folder of data sets, with the reason. */
   readonly missing = new Map<string, string>();
@@ -62,12 +63,20 @@ export class ReadFacts implements Facts {
   readonly #options: ReadFactsOptions;
   readonly #digests: FileDigests;
   readonly #data = new Map<string, string>();
-  /** By the recipe's JSON: a plan is expanded many times, and checking recipes would take most of the time. */
-  readonly #recipes = new Map<string, unknown>();
 
   constructor(options: ReadFactsOptions) {
     this.#options = options;
     this.#digests = new FileDigests(options);
+  }
+
+  /** Reads and checks everything that a plan names, but for its base. */
+  async readAll({ models, runs, tasks }: Named): Promise<void> {
+    for (const { source, path } of models) await this.readModel(source, path);
+    for (const { run, path } of runs) {
+      await this.readData(run, path);
+      await this.checkData(run, path);
+    }
+    for (const { request, path } of tasks) await this.readTask(request, path);
   }
 
   /** Takes the problems of one variant: the next one that asks for the same has them, too. */
@@ -160,11 +169,7 @@ export class ReadFacts implements Facts {
   /** Reads the items of a task. @param path of its name in the plan */
   async readTask(request: TaskRequest, path: readonly PropertyKey[] = []): Promise<void> {
     const key = canonicalJson(request);
-    await this.#once(key, path, () => this.#readTask(request, key, path));
-  }
-
-  async #readTask(request: TaskRequest, key: string, path: readonly PropertyKey[]): Promise<void> {
-    try {
+    const read = async () => {
       const task = await openTask(request, this.#options.folder);
       const { data, signal } = this.#options;
       const { items } = await task.load(dataAccess(data), { limit: request.limit, signal });
@@ -182,11 +187,13 @@ export class ReadFacts implements Facts {
         ...(headline?.by === "group mean" ? { groups: items.map(({ group }) => group) } : {}),
         choices: items.flatMap((item) => (item.kind === "choose" ? [{ id: item.id, choices: item.choices }] : [])),
       });
-    } catch (error) {
+    };
+    const note = (error: unknown) => {
       const isMissing = error instanceof LayergraftError && error.code === MISSING_DATA;
       if (isMissing && this.#options.data !== undefined) this.missing.set(request.task, error.message);
       else this.#note(path, error, `task ${request.task}: `);
-    }
+    };
+    await this.#once(key, path, () => read().catch(note));
   }
 
   /** Reads the digests of a training run's data files. @param path of the data in the plan */
@@ -243,14 +250,6 @@ export class ReadFacts implements Facts {
   modelIdentity(source: string): { identity: string; folder: string; layers: number | undefined } {
     const { identity = `missing:${source}`, folder = source, layers } = this.models.get(source) ?? {};
     return { identity, folder, layers };
-  }
-
-  recipeIdentity(source: ModelSource): unknown {
-    if (typeof source === "string") return source;
-    const json = JSON.stringify(source);
-    const identity = this.#recipes.get(json) ?? recipeIdentity(source);
-    this.#recipes.set(json, identity);
-    return identity;
   }
 
   dataIdentity(run: Readonly<Record<string, unknown>>): string {

@@ -25,6 +25,20 @@ export interface TaskFacts {
   readonly choices?: readonly Pick<ChooseItem, "id" | "choices">[] | undefined;
 }
 
+/** Path in the plan. */
+interface Located {
+  readonly path: readonly PropertyKey[];
+}
+
+/** What a plan names, and where. */
+export interface Named {
+  /** Folders of experts. */
+  readonly models: readonly ({ readonly group: string; readonly source: string } & Located)[];
+  /** Training runs; the path is that of their data. */
+  readonly runs: readonly ({ readonly run: Readonly<Record<string, unknown>> } & Located)[];
+  readonly tasks: readonly ({ readonly request: TaskRequest } & Located)[];
+}
+
 export interface Facts {
   /** @param source as the plan names it */
   modelIdentity(source: string): {
@@ -46,9 +60,22 @@ export interface Results {
   evaluated(key: string): Pick<EvaluationResult, "items" | "score" | "asides"> | undefined;
 }
 
-/** The identity of a model: of a recipe, the recipe with its defaults filled in. */
-export function recipeIdentity(source: ModelSource): unknown {
-  if (typeof source === "string") return source;
+/**
+ * A function for the identities of models: of a recipe, the recipe with its defaults filled in. It remembers them, because a
+ * plan is expanded many times, and checking recipes would take most of the time.
+ */
+export function recipeIdentities(): Facts["recipeIdentity"] {
+  const known = new Map<string, unknown>();
+  return (source) => {
+    if (typeof source === "string") return source;
+    const json = JSON.stringify(source);
+    const identity = known.get(json) ?? checkedRecipe(source);
+    known.set(json, identity);
+    return identity;
+  };
+}
+
+function checkedRecipe(source: ModelSource): unknown {
   try {
     return checkRecipe(source);
   } catch (error) {

@@ -1,9 +1,9 @@
 import { readdir, readFile, rm } from "node:fs/promises";
-import { join, resolve } from "node:path";
-import { exists, LayergraftError, LOCK_FILE, takeLock, waitWhileLocked } from "../../core/index.js";
+import { basename, join, resolve } from "node:path";
+import { exists, formatSome, LayergraftError, LOCK_FILE, takeLock, waitWhileLocked } from "../../core/index.js";
 import { analyzeExperts, overlapOf, suggestRecipes } from "../../merge/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
-import { checkInputs } from "./check-inputs.js";
+import { ReadFacts } from "./facts-reader.js";
 import { type ModelPool, writeModel } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
 import { EVALUATION, runEvaluation } from "./run-evaluation.js";
@@ -49,9 +49,9 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
     const known = await readResult(folder, step.kind); // of the process that held the lock
     if (known) return known;
     const watched = { folders, ...(step.kind === "train" ? { run: step.run, data: step.data } : {}) };
-    const places = { folder: settings.folder, cache: resolve(folder, "..", "..") };
-    await checkInputs(watched, places, "before");
-    const checkAfter = () => checkInputs(watched, places, "after");
+    const where = { folder: settings.folder, cache: resolve(folder, "..", "..") };
+    await checkInputs(watched, where, "before");
+    const checkAfter = () => checkInputs(watched, where, "after");
     const context: StepContext = { ...options, folder: resolve(folder), folders, settings, checkInputs: checkAfter };
     const began = performance.now();
     const result = { ...(await runKind(step, context)), seconds: (performance.now() - began) / 1000 };
@@ -60,6 +60,56 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
   } finally {
     await lock.release();
   }
+}
+
+interface Watched {
+  /** By identity: absolute, or FOLDER+ADAPTER. */
+  readonly folders: Readonly<Record<string, string>>;
+  /** Of a training step: its run, and the identity of the run's data. */
+  readonly run?: Readonly<Record<string, unknown>>;
+  readonly data?: string | undefined;
+}
+
+/** Folder that the plan's relative paths start from, and folder of the cache of digests. */
+interface Folders {
+  readonly folder: string;
+  readonly cache: string;
+}
+
+/**
+ * Checks that models and data have the contents that the experiment identified. Files whose size and times are the same are
+ * not read again.
+ * @throws LayergraftError code `changed` if they have others
+ */
+async function checkInputs(watched: Watched, where: Folders, when: "before" | "after"): Promise<void> {
+  const others = await otherInputs(watched, where);
+  const [first] = others;
+  if (first === undefined) return;
+  const names = formatSome(others.map((path) => basename(path)));
+  throw new LayergraftError(
+    "changed",
+    when === "before"
+      ? `${names} changed since the experiment was started or resumed. Run it again; it reads everything again.`
+      : `${names} changed while the step ran, so its result was discarded. Run the experiment again to compute it.`,
+    { file: first },
+  );
+}
+
+/** Models and data with other contents than those that were identified. */
+async function otherInputs({ folders, run, data }: Watched, where: Folders): Promise<string[]> {
+  const facts = new ReadFacts(where);
+  const others: string[] = [];
+  for (const [identity, folder] of Object.entries(folders)) {
+    // Output of a step has the step's key as its identity.
+    if (!identity.startsWith("sha256:")) continue;
+    await facts.readModel(folder, [folder]);
+    if (facts.modelIdentity(folder).identity !== identity) others.push(folder);
+  }
+  if (run && data !== undefined) {
+    await facts.readData(run, ["data"]);
+    if (facts.dataIdentity(run) !== data) others.push("the training data");
+  }
+  return others;
 }
 
 function runKind(step: Step, context: StepContext): Promise<StepResult> {

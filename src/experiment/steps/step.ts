@@ -31,7 +31,7 @@ export interface TaskRequest {
   readonly repeats?: number;
 }
 
-interface StepParts {
+interface StepFields {
   /** `evaluate swahili-2 on mgsm_sw` */
   readonly label: string;
   readonly needs: readonly string[];
@@ -39,7 +39,7 @@ interface StepParts {
   readonly locations: Readonly<Record<string, Location>>;
 }
 
-export interface TrainStep extends StepParts {
+export interface TrainStep extends StepFields {
   readonly kind: "train";
   readonly key: string;
   readonly name: string;
@@ -56,7 +56,7 @@ export interface TrainStep extends StepParts {
   };
 }
 
-export interface AnalyzeStep extends StepParts {
+export interface AnalyzeStep extends StepFields {
   readonly kind: "analyze";
   readonly key: string;
   readonly base: string;
@@ -65,7 +65,7 @@ export interface AnalyzeStep extends StepParts {
 }
 
 /** Writes a merge, or a model with an adapter, that training or another merge starts from. */
-export interface MergeStep extends StepParts {
+export interface MergeStep extends StepFields {
   readonly kind: "merge";
   readonly key: string;
   readonly model: ModelSource;
@@ -82,7 +82,7 @@ export interface ModelName {
   readonly isDefault?: boolean;
 }
 
-export interface EvaluateStep extends StepParts {
+export interface EvaluateStep extends StepFields {
   readonly kind: "evaluate";
   readonly key: string;
   /** The model in the plan; of several names, the first. */

@@ -1,12 +1,24 @@
-// Rounds of training and merging: later rounds are more families and merges, which start from the merge before.
+// Settles a plan: spaces become configurations, and later rounds more expert groups and merges, which start from the merge
+// before.
 import { formatSome, isObject, suggestName } from "../../core/index.js";
 import { mapSources } from "../../merge/index.js";
-import type { Problem } from "../../settings/index.js";
-import { memberNames, membersNamed, membersOf, placesOf, sourcesIn } from "./expert-names.js";
+import { type Checked, checkSchema, type Problem } from "../../settings/index.js";
+import { expertProblems, fieldProblems, severalProblem } from "./check-fields.js";
+import { settleSpaces } from "./configurations.js";
+import { memberNames, membersNamed, membersOf, mentionsIn, sourcesIn } from "./expert-names.js";
 import { namingRecipe, wordsOf } from "./plan-models.js";
-import type { ExperimentPlan, ExpertGroup, PlannedMerge } from "./plan-schema.js";
+import { type ExperimentPlan, type ExpertGroup, type PlannedMerge, planSchema } from "./plan-schema.js";
 import { ROLES } from "./plan-values.js";
-import { severalProblem } from "./starts.js";
+
+/** Settles a plan, and finds what is wrong across its fields; if it breaks the schema, only how. */
+export function settle(value: unknown): Checked<ExperimentPlan> {
+  const { value: written, problems: broken } = checkSchema(planSchema, value);
+  if (!written) return { problems: broken };
+  const { plan, problems: inSpaces } = settleSpaces(written, sourcesIn(written));
+  const search = isObject(value) ? value.search : undefined;
+  const problems = [...expertProblems(plan), ...inSpaces, ...fieldProblems(plan, search)];
+  return problems.length > 0 ? { value: plan, problems } : settleRounds(plan);
+}
 
 interface Repeated {
   readonly from: PlannedMerge;
@@ -37,12 +49,15 @@ export function laterMerges(plan: ExperimentPlan): ReadonlySet<string> {
   return new Set(laterRounds(plan).flatMap((round) => merges.map(({ name }) => mergeInRound(name, round))));
 }
 
-/** Adds the later rounds to a plan without other problems. @returns the plan, or what is wrong with its rounds */
-export function settleRounds(plan: ExperimentPlan): { readonly plan: ExperimentPlan; readonly problems: Problem[] } {
+/** Adds the later rounds to a plan without other problems. */
+function settleRounds(plan: ExperimentPlan): Checked<ExperimentPlan> {
   const { rounds } = plan;
-  if (!rounds) return { plan, problems: [] };
+  if (!rounds) return { value: plan, problems: [] };
   const path = ["rounds"];
-  const refuse = (message: string, at: readonly PropertyKey[] = path) => ({ plan, problems: [{ path: at, message }] });
+  const refuse = (message: string, at: readonly PropertyKey[] = path) => ({
+    value: plan,
+    problems: [{ path: at, message }],
+  });
   const names = plan.merges.map(({ name }) => name);
   const from = mergeToStartFrom(plan);
   if (!from) {
@@ -53,18 +68,18 @@ export function settleRounds(plan: ExperimentPlan): { readonly plan: ExperimentP
     }
     return refuse(`there is no merge ${rounds.from}${suggestName(rounds.from, names)}`, ["rounds", "from"]);
   }
-  const several = severalProblem(from.name, path, plan, sourcesIn(plan));
-  if (several.length > 0) return { plan, problems: several };
+  const several = [...severalProblem(from.name, path, plan, sourcesIn(plan))];
+  if (several.length > 0) return { value: plan, problems: several };
   const repeated = repeatedFor(plan, from);
   if (repeated.families.length === 0) {
     return refuse(`needs trained experts in ${from.name}; none of its families has train`);
   }
   const wide = ambiguousRoles(plan, repeated);
-  if (wide.length > 0) return { plan, problems: wide };
+  if (wide.length > 0) return { value: plan, problems: wide };
   const whole = withRounds(withoutRoles(plan, repeated), repeated);
   const taken = takenName(plan, whole, repeated);
   return taken === undefined
-    ? { plan: whole, problems: [] }
+    ? { value: whole, problems: [] }
     : refuse(`would give the name ${taken} to a second expert or merge; rename the first`);
 }
 
@@ -140,7 +155,7 @@ const roleIn = (word: string) => PLAIN.exec(word)?.[2] ?? word;
 function ambiguousRoles(plan: ExperimentPlan, repeated: Repeated): Problem[] {
   const byRole = familiesByRole(plan, repeated);
   return plan.merges.flatMap((merge, i) => {
-    const wide = placesOf(namingRecipe(merge)).find(({ word }) => (byRole.get(roleIn(word))?.length ?? 0) > 1);
+    const wide = mentionsIn(namingRecipe(merge)).find(({ word }) => (byRole.get(roleIn(word))?.length ?? 0) > 1);
     if (!wide) return [];
     const families = byRole.get(roleIn(wide.word)) ?? [];
     const what = `${wide.word} means ${families.length} families`;

@@ -4,7 +4,7 @@ import type { MergeModel } from "../experiment/index.js";
 import type { Lead } from "./report-data.js";
 import { compareValues, type Sheet, spanOf } from "./score-sheet.js";
 
-export interface LeadRow {
+export interface ComparedRow {
   readonly label: string;
   readonly models: readonly string[];
 }
@@ -14,7 +14,7 @@ export interface LeadRow {
  * experts that they are made of (`crossedDifference`); where a row is one model, only items vary.
  * @returns one for each other row that has items in common with the first
  */
-export function leadsOf(first: LeadRow, others: readonly LeadRow[], task: string, sheet: Sheet): Lead[] {
+export function compareRow(first: ComparedRow, others: readonly ComparedRow[], task: string, sheet: Sheet): Lead[] {
   const own = modelsOf(first, task, sheet);
   const found = others.flatMap((row) => {
     const lead = leadOver(modelsOf(row, task, sheet), own);
@@ -63,7 +63,7 @@ function leadOver(other: readonly CrossedModel[], own: readonly CrossedModel[]) 
  * The models of a row with the experts that they are made of, and their values; none of tasks that are not a mean over
  * items. Where models are asked different tasks of an average, only their mean is one, and only items vary.
  */
-function modelsOf({ models }: LeadRow, task: string, sheet: Sheet): CrossedModel[] {
+function modelsOf({ models }: ComparedRow, task: string, sheet: Sheet): CrossedModel[] {
   const areAsked = models.every((name) => sheet.partsOf(task).every((part) => sheet.answers(name, part) !== undefined));
   if (!areAsked) {
     const values = sheet.itemMeans(models, task);

@@ -1,0 +1,154 @@
+// What is wrong with the merges of a plan, by the headers of its models; and which of them make the same model.
+import { digestOfValue, messageOf, plural } from "../../core/index.js";
+import { type OpenedPlan, planRecipe, type RecipeInput } from "../../merge/index.js";
+import type { Problem } from "../../settings/index.js";
+import { resolveSelection } from "../../train/index.js";
+import type { Checkpoint } from "../../weights/index.js";
+import { checkedRecipes } from "../plan/configurations.js";
+import { type Member, memberNames, membersNamed, membersOf, mentionsIn, sourcesIn } from "../plan/expert-names.js";
+import { baseModel, namingRecipe, trainingSteps } from "../plan/plan-models.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
+import { laterMerges } from "../plan/settle.js";
+import type { Named } from "../steps/facts.js";
+import type { ReadFacts } from "../steps/facts-reader.js";
+
+/** Configurations of a merge that are reported one by one. */
+const MAX_REPORTED = 8;
+
+/** Plans merges by headers alone: each expert with the base, and each configuration with the base for every expert. */
+export async function checkMerges(
+  plan: ExperimentPlan,
+  models: Named["models"],
+  facts: ReadFacts,
+  folder: string,
+  hasProblem: (path: readonly PropertyKey[]) => boolean,
+): Promise<{ readonly problems: readonly Problem[]; readonly notes: readonly string[] }> {
+  const base = facts.models.get(plan.base);
+  if (!base || base.folder.includes("+")) return { problems: [], notes: [] };
+  const problems: Problem[] = [];
+  const opened = new Map([...facts.models.values()].map((model) => [model.folder, model.checkpoint]));
+  const attempt = async (path: readonly PropertyKey[], what: string, recipe: RecipeInput) => {
+    try {
+      return await planRecipe(recipe, { folder, opened });
+    } catch (error) {
+      if (!(error instanceof Error)) throw error;
+      problems.push({ path, message: `${what}: ${messageOf(error)}` });
+      return undefined;
+    }
+  };
+  if (plan.merges.length > 0) {
+    const used = groupsIn(plan);
+    const aligned = plan.merges.some(({ recipe }) => recipe?.vocabulary !== undefined) ? { vocabulary: "union" } : {};
+    for (const { group, source, path } of models) {
+      const expert = facts.models.get(source);
+      if (source === plan.base || !expert || !used.has(group)) continue;
+      const pair = { method: "soup", models: [base.folder, expert.folder], ...aligned } as RecipeInput;
+      const planned = await attempt(path, source, pair);
+      for (const sentence of plan.allow_unrelated ? [] : (planned?.plan.unrelated ?? [])) {
+        problems.push({ path, message: `${sentence}. Check the folder, or set allow_unrelated: true` });
+      }
+    }
+  }
+  const members = sourcesIn(plan);
+  // Every expert and merge has the base's tensors.
+  const standIns = new Map(members.map((member) => [{ ...base.checkpoint }, member] as const));
+  const folderOf = (model: Member | "base") => (model === "base" ? base.folder : `expert ${model.name}`);
+  for (const [checkpoint, member] of standIns) opened.set(folderOf(member), checkpoint);
+  const digestOf = contentDigest(plan, facts, base.checkpoint, standIns);
+  const made = new Map<string, string>();
+  const notes: string[] = [];
+  const later = laterMerges(plan);
+  for (const [i, merge] of plan.merges.entries()) {
+    // A merge of a later round has the problems of the first.
+    if (!merge.recipe || later.has(merge.name) || hasProblem(["merges", i])) continue;
+    const before = problems.length;
+    for (const { label, isDefault, bound } of checkedRecipes(merge, members, folderOf)) {
+      const what = label === "" ? merge.name : `${merge.name}, ${label}`;
+      const planned = await attempt(["merges", i], what, bound as RecipeInput);
+      if (!planned || !isDefault) continue;
+      const digest = digestOf(planned);
+      const same = made.get(digest);
+      made.set(digest, same ?? what);
+      if (same !== undefined)
+        notes.push(`${what} and ${same} make the same model, tensor by tensor. Remove one, and what only it needs`);
+    }
+    // One wrong value of a grid is in many configurations.
+    const more = problems.splice(before + MAX_REPORTED).length;
+    if (more > 0) {
+      const message = `${merge.name}: ${plural(more, "further configuration")} cannot be planned either`;
+      problems.push({ path: ["merges", i], message });
+    }
+  }
+  return { problems, notes };
+}
+
+/** Expert groups that merges name. */
+function groupsIn(plan: ExperimentPlan): ReadonlySet<string> {
+  const members = membersOf(plan);
+  const used = plan.merges.flatMap((merge) => mentionsIn(namingRecipe(merge)).map(({ word }) => word));
+  return new Set(used.flatMap((word) => membersNamed(word, members).flatMap(({ family = [] }) => family)));
+}
+
+/** An expert as far as its tensors are known: what makes it, and those that it has from the base. */
+interface Known {
+  readonly identity: string;
+  readonly reverted: ReadonlySet<string>;
+}
+
+/** A tensor of a source, in the value of a planned tensor. */
+interface Leaf {
+  readonly source: string;
+  readonly tensor: string;
+}
+
+/** A digest of what a merge takes each tensor from: equal for merges that make the same model. */
+type ContentDigest = (opened: OpenedPlan) => string;
+
+/**
+ * @param base checkpoint of the base
+ * @param standIns members that experts of a recipe stand for, by their checkpoint
+ */
+function contentDigest(
+  plan: ExperimentPlan,
+  facts: ReadFacts,
+  base: Checkpoint,
+  standIns: ReadonlyMap<Checkpoint, Member>,
+): ContentDigest {
+  const known = new Map<string, Known>();
+  const knownOf = (member: Member): Known => {
+    const found = known.get(member.name) ?? describe(member, plan, facts, base);
+    known.set(member.name, found);
+    return found;
+  };
+  return ({ plan: { steps, measurements }, sources }) => {
+    const nameOf = ({ source, tensor }: Leaf): string => {
+      const checkpoint = sources.get(source);
+      const member = checkpoint && standIns.get(checkpoint);
+      if (!member) return `base ${tensor}`;
+      const { identity, reverted } = knownOf(member);
+      return reverted.has(tensor) ? `base ${tensor}` : `${identity} ${tensor}`;
+    };
+    const named = (value: unknown): unknown =>
+      JSON.parse(JSON.stringify(value, (_, inner) => (isLeaf(inner) ? nameOf(inner) : inner)));
+    return digestOfValue(named([steps.map(({ tensor, dtype, value }) => [tensor, dtype, value]), measurements]));
+  };
+}
+
+const isLeaf = (value: unknown): value is Leaf =>
+  typeof value === "object" && value !== null && "source" in value && "tensor" in value;
+
+/** Training that differs only in what is reverted afterwards gives the same tensors elsewhere. */
+function describe({ name, family = "" }: Member, plan: ExperimentPlan, facts: ReadFacts, base: Checkpoint): Known {
+  const { folders, train, select } = plan.experts[family] ?? {};
+  const at = plan.experts[family] ? memberNames(family, plan.experts[family]).indexOf(name) : -1;
+  const source = Object.values(folders ?? {})[at];
+  const none = new Set<string>();
+  if (source !== undefined) return { identity: facts.models.get(source)?.identity ?? source, reverted: none };
+  const step = train && !select ? trainingSteps(plan, family, baseModel(plan, facts), facts)[at] : undefined;
+  if (!step) return { identity: name, reverted: none };
+  const { revert, ...run } = step.run;
+  const identity = digestOfValue([run, step.data ?? null, step.trl ?? null, train?.from ?? null]);
+  const { tensors, layers } = base;
+  const reverted = typeof revert === "string" ? resolveSelection(revert, { tensors, layers, field: "revert" }) : none;
+  return { identity, reverted };
+}
