@@ -5,7 +5,7 @@ import type { Problem } from "../../settings/index.js";
 import type { ExpertGroup, Merge, WrittenPlan } from "./plan-schema.js";
 import type { Role } from "./plan-values.js";
 
-/** An expert as recipes name it, or a merge, which has no family. */
+/** An expert as recipes name it, or a merge. `family`: the name of an expert's group, which a plan calls a family. */
 export interface Member {
   readonly name: string;
   readonly family?: string;
@@ -30,7 +30,7 @@ export function sourcesIn(plan: Pick<WrittenPlan, "experts"> & { readonly merges
   return [...membersOf(plan), ...plan.merges.map(({ name }) => ({ name }))];
 }
 
-/** Names of a family's experts: those given, or FAMILY-1, FAMILY-2, and so on. */
+/** Names of a group's experts: those given, or FAMILY-1, FAMILY-2, and so on. */
 export function memberNames(family: string, { folders, train, select }: ExpertGroup): string[] {
   const numbered = (count: number) => Array.from({ length: count }, (_, i) => `${family}-${i + 1}`);
   if (select) return numbered(select.top);

@@ -64,7 +64,7 @@ export interface MergeModel extends Model {
   readonly merge: PlannedMerge;
   /** The experts in it, in the order of the recipe. */
   readonly members: readonly string[];
-  /** Merge and families. Models of a group are averaged, and have one search. */
+  /** Merge and expert groups. Models with the same are averaged, and have one search. */
   readonly group: string;
   readonly families: readonly string[];
   readonly configuration: Configuration;
@@ -81,7 +81,7 @@ function withDefaults(trl: NonNullable<Training["trl"]> = {}) {
   return { python, processes, precision, gradient_checkpointing };
 }
 
-/** The training steps of a family, one for each run. @param start the model that they start from, in a folder */
+/** The training steps of an expert group, one for each run. @param start the model that they start from, in a folder */
 export function trainingSteps(plan: ExperimentPlan, family: string, start: Model, facts: Facts): TrainStep[] {
   const { train, select } = plan.experts[family] as ExpertGroup;
   if (!train) return [];

@@ -78,15 +78,12 @@ interface Progress {
   readonly evaluated?: readonly Evaluated[];
 }
 
-function inOrder(
-  ranked: readonly Ranked[],
-  order: readonly string[],
-  generationOf: (label: string) => number,
-): Evaluated[] {
+/** @param generations of the configurations, in the order in which they were evaluated */
+function inOrder(ranked: readonly Ranked[], generations: ReadonlyMap<string, number>): Evaluated[] {
   const means = new Map(ranked.map(({ configuration, mean }) => [configuration, mean]));
-  return [...new Set(order)].flatMap((configuration) => {
+  return [...generations].flatMap(([configuration, generation]) => {
     const mean = means.get(configuration);
-    return mean === undefined ? [] : [{ configuration, mean, generation: generationOf(configuration) }];
+    return mean === undefined ? [] : [{ configuration, mean, generation }];
   });
 }
 
@@ -139,12 +136,16 @@ class GroupSearch {
     return { outcome, product: this.#models.find(({ configuration }) => configuration.label === chosen) };
   }
 
+  /** The configurations that are known before any result: generation 0. */
+  #planned(): Map<string, number> {
+    return new Map(this.#models.map(({ configuration }) => [configuration.label, 0]));
+  }
+
   /** Rounds, and for a space what was evaluated in the first. */
   #drawn(rounds: readonly SearchRound[]): Progress {
     const [first] = rounds;
     if (!this.#first.merge.space || !first) return { rounds };
-    const order = this.#models.map(({ configuration }) => configuration.label);
-    return { rounds, evaluated: inOrder(first.ranked, order, () => 0) };
+    return { rounds, evaluated: inOrder(first.ranked, this.#planned()) };
   }
 
   /**
@@ -158,7 +159,7 @@ class GroupSearch {
     const random = Random.of(seed, "proposals of the search");
     const cells = cellsOf(space);
     const search = new CmaEs({ mean: pointOf(space, merge.default ?? {}), sigma: START_DEVIATION, cells });
-    const generations = new Map(this.#models.map(({ configuration }) => [configuration.label, 0]));
+    const generations = this.#planned();
     const candidates: Candidate[] = [];
     let asked = this.#models;
     let evaluated: Evaluated[] = [];
@@ -181,7 +182,7 @@ class GroupSearch {
         return { rounds: [], evaluated };
       }
       ranked = rankConfigurations(candidates, this.#default?.label);
-      evaluated = inOrder(ranked, [...generations.keys()], (label) => generations.get(label) ?? 0);
+      evaluated = inOrder(ranked, generations);
       if (labels.includes(undefined) || generations.size >= budget) break;
       repeated = added.length > 0 ? 0 : repeated + 1;
       const means = new Map(

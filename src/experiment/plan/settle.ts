@@ -23,7 +23,7 @@ export function settle(value: unknown): Checked<ExperimentPlan> {
 interface Repeated {
   readonly from: PlannedMerge;
   readonly families: readonly string[];
-  /** Merges of these families and no other trained ones. */
+  /** Merges of these expert groups and no other trained ones. */
   readonly merges: readonly PlannedMerge[];
 }
 
@@ -32,12 +32,12 @@ export function mergeInRound(name: string, round: number): string {
   return round === 1 ? name : `${name}, round ${round}`;
 }
 
-/** The name of a family or of a named run in a round, from 1. */
+/** The name of an expert group or of a named run in a round, from 1. */
 export function familyInRound(name: string, round: number): string {
   return round === 1 ? name : `${name}-round-${round}`;
 }
 
-/** The families and merges that a plan's rounds repeat, by their names in the first; none in a plan without rounds. */
+/** The expert groups and merges that a plan's rounds repeat, by their names in the first; none in a plan without rounds. */
 export function repeatedIn(plan: ExperimentPlan): { families: readonly string[]; merges: readonly PlannedMerge[] } {
   const from = plan.rounds && mergeToStartFrom(plan);
   return from ? repeatedFor(plan, from) : { families: [], merges: [] };
@@ -104,7 +104,7 @@ function mergeToStartFrom({ merges, rounds }: ExperimentPlan): PlannedMerge | un
 
 function repeatedFor(plan: ExperimentPlan, from: PlannedMerge): Repeated {
   const sources = sourcesIn(plan);
-  /** Trained families that a merge needs, also through merges and what families start from. */
+  /** Trained groups that a merge needs, also through merges and what groups start from. */
   const needed = (merge: PlannedMerge): ReadonlySet<string> => {
     const families = new Set<string>();
     const words = new Set(wordsOf(merge));
@@ -163,7 +163,7 @@ function ambiguousRoles(plan: ExperimentPlan, repeated: Repeated): Problem[] {
   });
 }
 
-/** The plan with the family in place of a role that means one. */
+/** The plan with the group in place of a role that means one. */
 function withoutRoles(plan: ExperimentPlan, repeated: Repeated): ExperimentPlan {
   const byRole = familiesByRole(plan, repeated);
   const to = (word: string) => {
@@ -227,7 +227,7 @@ function withRounds(plan: ExperimentPlan, { from, families, merges }: Repeated):
   };
 }
 
-/** Experts that are numbered have the family's name; others have their own. */
+/** Experts that are numbered have the group's name; others have their own. */
 function expertInRound(plan: ExperimentPlan, families: readonly string[], name: string, round: number): string {
   const family = families.find((one) => memberNames(one, plan.experts[one] as ExpertGroup).includes(name)) ?? "";
   const { train, select } = plan.experts[family] as ExpertGroup;

@@ -3,7 +3,7 @@ import { checkRun, type Run } from "../../train/index.js";
 import type { TrainStep } from "../steps/step.js";
 import type { ExperimentPlan, Training } from "./plan-schema.js";
 
-/** The common settings of a family's runs, with those named by `like`. */
+/** The common settings of a group's runs, with those named by `like`. */
 export function settleTraining(plan: ExperimentPlan, train: Training): Pick<Training, "run" | "engine" | "trl"> {
   const likes = [train.like ?? []].flat().flatMap((like) => own(plan.training, like) ?? []);
   const all = [...likes, train];
