@@ -15,15 +15,34 @@ const IN_PAGES = ["preact", "@preact/signals", "@preact/signals-core"];
 
 const targets = [...Object.values(exports), ...Object.values(imports), ...Object.values(bin)];
 const modules = targets.flatMap((target) => /^\.\/dist\/(.*)\.js$/.exec(target.default ?? target)?.[1] ?? []);
+// A thread has a bundle of its own: of a method's file it needs the arithmetic, and not the schemas, which load zod.
+const THREAD = "merge/worker";
 const external = Object.keys({ ...dependencies, ...optionalDependencies }).filter((name) => !BUNDLED.includes(name));
 
-export default defineConfig({
-  input: Object.fromEntries(modules.map((name) => [name, `src/${name}.ts`])),
+const inputOf = (names) => Object.fromEntries(names.map((name) => [name, `src/${name}.ts`]));
+
+const common = {
   platform: "node",
   external: [/^#/, ...external.map((name) => new RegExp(`^${name}(/|$)`))],
   // Only entries do anything when they are imported.
   treeshake: { moduleSideEffects: false },
   resolve: { extensionAlias: { ".js": [".ts", ".js"] } },
+};
+
+const thread = {
+  ...common,
+  treeshake: {
+    ...common.treeshake,
+    propertyReadSideEffects: false,
+    manualPureFunctions: ["defineCombination", "defineMethod", "sparsifyingMethod"],
+  },
+  input: inputOf([THREAD]),
+  output: { dir: "dist", chunkFileNames: "chunks/thread-[name].js" },
+};
+
+const main = {
+  ...common,
+  input: inputOf(modules.filter((name) => name !== THREAD)),
   output: {
     dir: "dist",
     chunkFileNames: "chunks/[name].js",
@@ -69,4 +88,6 @@ export default defineConfig({
       },
     },
   ],
-});
+};
+
+export default defineConfig([main, thread]);

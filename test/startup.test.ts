@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { OPERATIONS } from "../src/merge/methods/operations.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, MAIN, start } from "./support/command.js";
 
@@ -64,4 +65,16 @@ it("swap --dry-run loads neither other commands nor what runs, trains and evalua
   expect(files).not.toContain("yaml");
   expect(files.filter((name) => name?.endsWith("-command"))).toEqual(["swap-command"]);
   for (const room of ["engine", "data", "train", "evaluate", "experiment"]) expect(files).not.toContain(room);
+});
+
+it("a thread loads one file, without the schemas of methods", () => {
+  const thread = readFileSync(join(ROOT, "dist/merge/worker.js"), "utf8");
+  expect(
+    [...thread.matchAll(/^import .* from "([^"]+)"/gm)]
+      .map(([, name]) => name)
+      .filter((name) => !/^node:/.test(name ?? "")),
+  ).toEqual([]);
+  // Every operation of a method is there, and no line of zod.
+  for (const { name } of OPERATIONS) expect(thread).toContain(`"${name}"`);
+  expect(thread).not.toContain("Zod");
 });

@@ -10,7 +10,6 @@ import {
   type PlanSummary,
   planRecipe,
   planRecipeFile,
-  revivePlan,
   summarizePlan,
 } from "../merge/index.js";
 import { PLAN_FORMAT, type PlanSource, type Step } from "../values/index.js";
@@ -112,7 +111,6 @@ export async function openPlan(saved: Plan, options: Pick<PlanMergeOptions, "all
   if (format !== PLAN_FORMAT) {
     throw new RecipeError(`The saved plan has format ${format}, and this version reads ${PLAN_FORMAT}. Plan again.`);
   }
-  const hub = hubOf({});
-  const { plan, sources } = await openSaved(saved, hub, undefined, options.allowCode);
-  return new MergePlan({ plan: await revivePlan(plan, hub), sources });
+  const { plan, sources } = await openSaved(saved, hubOf({}), undefined, options.allowCode);
+  return new MergePlan({ plan, sources });
 }

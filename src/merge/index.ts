@@ -40,7 +40,7 @@ export { isRecipeFile } from "./plan/inner-recipes.js";
 export { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "./plan/method-reference.js";
 export type { MethodKit, OwnMethod } from "./plan/own-methods.js";
 export type { OwnCode, Plan } from "./plan/plan.js";
-export { type OpenedPlan, openPlan, planRecipe, revivePlan } from "./plan/planner.js";
+export { type OpenedPlan, openPlan, planRecipe } from "./plan/planner.js";
 export type { MergeRecipe, Recipe, RecipeInput } from "./plan/recipe.js";
 export {
   LIST_FIELDS,

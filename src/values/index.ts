@@ -1,6 +1,7 @@
 export { packBits, unpackBits } from "./expressions/bits.js";
 export {
   childrenOf,
+  defineOperation,
   flatten,
   hasOperation,
   isLeaf,
@@ -16,6 +17,7 @@ export {
 export { packedResult, packMeasured, packResult, unpackMeasured, unpackResult } from "./expressions/measured.js";
 export { Resolver, type Sources } from "./expressions/resolve.js";
 export { valueSchema } from "./expressions/value-schema.js";
+export type { Gram, Signs, Totals } from "./measurements/combined.js";
 export {
   type CheckpointComparison,
   compareCheckpoints,
@@ -23,6 +25,7 @@ export {
 } from "./measurements/compare-checkpoints.js";
 export { CUT, type CutMeasurement, type KeptShare, keptShares } from "./measurements/cut.js";
 export { GATE_MODES, type GateMode, type GatesMeasurement, type MeasureGates } from "./measurements/gates.js";
+export type { Lines } from "./measurements/lines.js";
 export {
   type Measurement,
   type MeasuringProgram,
@@ -31,7 +34,9 @@ export {
   measuringBytes,
   measuringPrograms,
   placeholders,
+  requireKnown,
 } from "./measurements/measure-all.js";
+export { type Combine, defineCombination } from "./measurements/measurement.js";
 export {
   analyzeTensors,
   concatenate,

@@ -100,6 +100,7 @@ export {
   type Term,
   type TiesJob,
 } from "./streaming/program.js";
+export { regress, regressionBytes } from "./streaming/regression.js";
 export { countFetched } from "./streaming/remote-ranges.js";
 export {
   addCounts,
@@ -119,12 +120,27 @@ export {
   type StreamOptions,
 } from "./streaming/run-program.js";
 export {
+  type Arithmetic,
+  addArithmetic,
+  arithmeticOf,
+  type Declaration,
   type FieldKind,
+  type Fields,
+  type FieldsOf,
   mapOperation,
-  OPERATIONS,
   type Operation,
+  type OwnOperation,
+  operations,
   type Seed,
-  slerpWeights,
-  stockRatio,
 } from "./streaming/value-operation.js";
-export { isSquare } from "./streaming/whole-matrix.js";
+export {
+  added,
+  decompose,
+  isSquare,
+  joined,
+  type MatrixRule,
+  mean,
+  product,
+  withValues,
+} from "./streaming/whole-matrix.js";
+export { runThread } from "./streaming/worker.js";

@@ -1,7 +1,6 @@
 // Finds where tensors are on the arc between two models, as a spherical interpolation puts them.
 import { elementCount, groupBy } from "../../core/index.js";
-import { slerpWeights } from "../../weights/index.js";
-import { STRAIGHT } from "../methods/slerp.js";
+import { STRAIGHT, slerpWeights } from "../methods/slerp.js";
 import { type Fitted, residualOf, roundingOf, simplest, solve, UNITS } from "./fit-weights.js";
 
 export interface Arc {

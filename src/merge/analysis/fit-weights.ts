@@ -51,7 +51,6 @@ export async function measureProducts(
         return other && isFloatDType(other.dtype) && sameShape(other.shape, shape);
       }),
   );
-  const fitted: Fitted[] = [];
   const measurements = common.map((stored): Measurement => {
     const leaf = (i: number): Value => ({ source: String(i), tensor: stored.name });
     const change = (i: number): Value => ({
@@ -60,17 +59,18 @@ export async function measureProducts(
         { weight: -1, value: leaf(models.length) },
       ],
     });
-    const combine = (gram: Fitted["gram"]) => {
-      const ranks = models.map(({ checkpoint }) => checkpoint.tensors.get(stored.name)?.lowRank?.rank ?? 0);
-      fitted.push({ stored, gram, rank: Math.max(...ranks) });
-      return [];
-    };
     const values = [...models.map((_, i) => change(i)), leaf(models.length), leaf(0)];
-    return { id: stored.name, kind: "gram", label: "products", values, combine };
+    return { id: stored.name, kind: "gram", label: "products", values };
   });
   const sources = new Map(checkpoints.map((checkpoint, i) => [String(i), checkpoint]));
-  await measureAll(measurements, sources, stream);
-  return fitted;
+  const measured = await measureAll(measurements, sources, stream);
+  const size = models.length + 2;
+  return common.map((stored) => {
+    const products = [...(measured.get(stored.name) ?? [])];
+    const gram = Array.from({ length: size }, (_, i) => products.slice(i * size, (i + 1) * size));
+    const ranks = models.map(({ checkpoint }) => checkpoint.tensors.get(stored.name)?.lowRank?.rank ?? 0);
+    return { stored, gram, rank: Math.max(...ranks) };
+  });
 }
 
 /** Units that may have weights of their own, ever smaller. */

@@ -1,7 +1,8 @@
 import { formatRanges, groupBy, RecipeError } from "../../core/index.js";
 import { blockOf, pairsOf } from "../../weights/index.js";
+import { weightsByShare } from "../methods/share-swap.js";
 import { defaultSwapLayers, PAPER_DEPTH } from "../methods/swap.js";
-import { sharesOf, shareWeights } from "../methods/weights-by-owner.js";
+import { sharesOf } from "../methods/weights-by-owner.js";
 import { ownerOfLayer, type SwapLayers } from "../plain.js";
 import type { RecipeInput } from "../plan/recipe.js";
 import type { Analysis } from "./analysis.js";
@@ -201,7 +202,7 @@ function byShares(analysis: Analysis, task: number, language: number, options: S
       ({ layer, part }) => (by === "layer" ? `${layer}` : `${layer} ${blockOf(part)}`),
       by === "layer" ? "sum" : "root",
     );
-    const weights = shareWeights([...changes.values()], tau, alpha);
+    const weights = weightsByShare([...changes.values()], tau, alpha);
     const groups = [...changes.keys()];
     const owners = groups.map(
       (_, i): Owner => (weights[i * 2] === 1 ? "task" : weights[i * 2 + 1] === 1 ? "language" : "average"),

@@ -1,10 +1,20 @@
 // AIM: keeps the weights of the base's largest inputs close to the base.
 import { z } from "zod";
 import { elementCount } from "../../core/index.js";
-import type { Value } from "../../values/index.js";
+import { defineCombination, type Lines, type Value } from "../../values/index.js";
 import { sourceField, statisticsField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, plus, requireBase, statisticsOf, tensorOf } from "./operand.js";
+
+/** 1 - (1 - omega) a of each column. */
+export const relaxation = defineCombination(
+  "relaxation",
+  ({ lines, product }: Lines, { omega }: { readonly omega: number }) => {
+    const sizes = Float64Array.from({ length: lines }, (_, line) => Math.sqrt(product(line, 0, 0)));
+    const most = sizes.reduce((a, b) => Math.max(a, b), 0);
+    return Float32Array.from(sizes, (size) => 1 - (most > 0 ? ((1 - omega) * size) / most : 0));
+  },
+);
 
 export const aim = defineMethod({
   name: "aim",
@@ -40,11 +50,7 @@ export const aim = defineMethod({
         values: [found.value],
         shape: found.shape,
         axis: "columns",
-        combine: (product, lines) => {
-          const sizes = Float64Array.from({ length: lines }, (_, line) => Math.sqrt(product(line, 0, 0)));
-          const most = sizes.reduce((a, b) => Math.max(a, b), 0);
-          return Float32Array.from(sizes, (size) => 1 - (most > 0 ? ((1 - omega) * size) / most : 0));
-        },
+        combine: relaxation.with({ omega }),
       });
       const of = [deltaOf(name, expert, base)];
       const axis = transposed ? "rows" : "columns";

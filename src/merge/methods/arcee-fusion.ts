@@ -1,9 +1,36 @@
 // Arcee fusion: takes the changes of a model that matter most, by their size and by how much they change a row's softmax.
 import { elementCount } from "../../core/index.js";
-import type { Value } from "../../values/index.js";
+import { defineCombination, defineOperation, type Value } from "../../values/index.js";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { addedToBase } from "./operand.js";
+
+/**
+ * |of[0] - of[1]| times the Kullback-Leibler divergence of the softmaxes of their stored rows, each plus 1e-8, float64.
+ */
+export const importance = defineOperation("importance", {
+  values: 2,
+  fields: {},
+  wholeRows: true,
+  apply: ([a = 0, b = 0], _, { length, columns }, { kernels }) => {
+    const [into, other] = [kernels.floats(a, length), kernels.floats(b, length)];
+    for (let at = 0; at < length; at += columns) {
+      const [p, q] = [into, other].map((all) => softmax(all.subarray(at, at + columns)));
+      const divergence = (p as Float64Array).reduce(
+        (sum, x, i) => sum + x * Math.log(x / ((q as Float64Array)[i] as number)),
+        0,
+      );
+      for (let i = at; i < at + columns; i++)
+        into[i] = Math.abs((into[i] as number) - (other[i] as number)) * divergence;
+    }
+  },
+});
+
+/** Q2 + 1.5 (Q3 - Q1) */
+export const importanceThreshold = defineCombination(
+  "importance-threshold",
+  ([q1 = 0, median = 0, q3 = 0]: readonly number[]) => [median + 1.5 * (q3 - q1)],
+);
 
 export const arceeFusion = defineMethod({
   name: "arcee_fusion",
@@ -20,17 +47,25 @@ export const arceeFusion = defineMethod({
   tensors: (_, sources, context) => {
     const expert = sources.get("expert");
     return addedToBase([expert], sources.base, "Arcee fusion needs", context, (name, tensor, [change], from) => {
-      const importance: Value = { op: "importance", of: [tensor.value, from] };
+      const sizes = importance.of([tensor.value, from], {});
       const last = elementCount(tensor.shape) - 1;
       const low = context.measure({
         id: `importance of ${name} of ${expert.label} against ${sources.base?.label}`,
         kind: "order",
         label: "importance of changes",
-        values: [importance],
+        values: [sizes],
         ranks: [0.25, 0.5, 0.75].map((share) => Math.floor(share * last)),
-        combine: ([q1 = 0, median = 0, q3 = 0]) => [median + 1.5 * (q3 - q1)],
+        combine: importanceThreshold.with({}),
       });
-      return [{ weight: 1, value: { op: "trim-by", of: [change as Value, importance], low } }];
+      return [{ weight: 1, value: { op: "trim-by", of: [change as Value, sizes], low } }];
     });
   },
 });
+
+/** Softmax of a row plus 1e-8, as mergekit takes it. */
+function softmax(row: Float32Array): Float64Array {
+  const most = row.reduce((x, y) => Math.max(x, y), Number.NEGATIVE_INFINITY);
+  const powers = Float64Array.from(row, (x) => Math.exp(x - most));
+  const sum = powers.reduce((x, y) => x + y, 0);
+  return powers.map((x) => x / sum + 1e-8);
+}

@@ -1,9 +1,27 @@
 // Consensus: keeps the elements of summed changes that enough experts need, by their TALL masks.
 import { z } from "zod";
-import type { Value } from "../../values/index.js";
+import { defineOperation } from "../../values/index.js";
 import { expertFields, lambdaField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { mergeTaskVectors } from "./task-vectors.js";
+
+/** The sum of the values where at least `agree` of them are larger than `threshold` times the sum of the others, else 0. */
+export const needed = defineOperation("needed", {
+  fields: { threshold: "size", agree: "count" },
+  apply: (buffers, { threshold, agree }, { length }, { kernels }) => {
+    const values = buffers.map((buffer) => kernels.floats(buffer, length));
+    const into = values[0] as Float32Array;
+    for (let i = 0; i < length; i++) {
+      let [sum, count] = [0, 0];
+      for (const value of values) sum += value[i] as number;
+      for (const value of values) {
+        const x = value[i] as number;
+        if (Math.abs(x) > threshold * Math.abs(sum - x)) count++;
+      }
+      into[i] = count >= agree ? sum : 0;
+    }
+  },
+});
 
 export const consensus = defineMethod({
   name: "consensus",
@@ -26,11 +44,10 @@ export const consensus = defineMethod({
   example: { method: "consensus", models: ["math-expert", "swahili-expert"], base: "base", lambda: 0.5 },
   tensors: (recipe, sources, context) =>
     mergeTaskVectors(recipe, sources, context, {
-      join: (changes): Value => ({
-        op: "needed",
-        of: changes.map(({ value }) => value),
-        threshold: recipe.threshold,
-        agree: recipe.agree,
-      }),
+      join: (changes) =>
+        needed.of(
+          changes.map(({ value }) => value),
+          { threshold: recipe.threshold, agree: recipe.agree },
+        ),
     }),
 });

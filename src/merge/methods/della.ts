@@ -1,7 +1,7 @@
 // DELLA: drops changes at random, larger ones less often, and rescales the rest; sums them (linear) or elects signs.
 import type { z } from "zod";
 import { RecipeError } from "../../core/index.js";
-import type { Value } from "../../values/index.js";
+import { defineOperation, type Value } from "../../values/index.js";
 import { seedField } from "./fields.js";
 import { seedOf } from "./operand.js";
 import { type Change, rescaledAs, sparsifyingMethod } from "./task-vectors.js";
@@ -13,6 +13,35 @@ const fields = () => ({
       "rescale what is kept: divide by its probability (the paper), match the L1 norm of the whole change, or leave it",
     ),
   seed: seedField,
+});
+
+/** Counters for ranking a row. */
+const COUNTS_BYTES = 4096 * 4;
+
+/**
+ * Each element of of[0] with a probability that grows with the rank of its magnitude in its stored row, from
+ * density - epsilon to density + epsilon, divided by that probability if `divide`; else 0.
+ */
+export const dropByMagnitude = defineOperation("drop-by-magnitude", {
+  values: 1,
+  fields: { density: "share", epsilon: "share", divide: "flag", seed: "seed" },
+  wholeRows: true,
+  scratch: (columns) => COUNTS_BYTES + columns * 16 + 128,
+  apply: ([a = 0], { density, epsilon, divide, seed }, { index, length, columns }, { kernels, scratch }) => {
+    for (let at = 0; at < length; at += columns) {
+      kernels.wasm.dropByMagnitude(
+        a + at * 4,
+        columns,
+        index + at,
+        ...seed,
+        density,
+        epsilon,
+        divide,
+        scratch + COUNTS_BYTES,
+        scratch,
+      );
+    }
+  },
 });
 
 const common = {
@@ -59,5 +88,5 @@ function dropSmall(
     );
   }
   const seed = seedOf(recipe.seed, expert.label, name);
-  return { op: "drop-by-magnitude", of: [delta], density, epsilon, divide: recipe.how === "probability", seed };
+  return dropByMagnitude.of([delta], { density, epsilon, divide: recipe.how === "probability", seed });
 }

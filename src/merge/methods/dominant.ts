@@ -1,10 +1,28 @@
 // Dominant deltas: takes each layer from the expert that changed it most in proportion, where it leads clearly.
 
 import { z } from "zod";
+import { defineCombination, type Totals } from "../../values/index.js";
 import { expertFields } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, copyTensor, requireBase } from "./operand.js";
-import { dominantWeights, mergeByOwner, unitField } from "./weights-by-owner.js";
+import { mergeByOwner, sharesOf, sizesOf, type Units, unitField } from "./weights-by-owner.js";
+
+/**
+ * The expert with the largest share owns a unit, the first on a tie, if it leads the next by `margin` of that; otherwise the
+ * last one, which is the base, or all do alike.
+ */
+export const dominantWeights = defineCombination(
+  "dominant-weights",
+  (totals: Totals, given: Units & { readonly margin: number; readonly otherwise: "base" | "average" }) =>
+    sharesOf(sizesOf(totals, given)).flatMap((shares) => {
+      const largest = shares.indexOf(Math.max(...shares));
+      const next = Math.max(0, ...shares.filter((_, expert) => expert !== largest));
+      const isOwned = (shares[largest] ?? 0) >= (1 + given.margin) * next;
+      if (!isOwned && given.otherwise === "average") return shares.map(() => 1);
+      const owner = isOwned ? largest : shares.length - 1;
+      return shares.map((_, expert) => (expert === owner ? 1 : 0));
+    }),
+);
 
 export const dominant = defineMethod({
   name: "dominant",
@@ -42,7 +60,7 @@ export const dominant = defineMethod({
     const owners = margin > 0 && otherwise === "base" ? [...models, root] : models;
     const labels = models.map(({ label }) => label).join(", ");
     const id = `dominant of ${labels} against ${root.label} by ${by} with margin ${margin}, otherwise ${otherwise}`;
-    const weigh = (sizes: readonly (readonly number[])[]) => dominantWeights(sizes, margin, otherwise);
+    const weigh = (units: Units) => dominantWeights.with({ ...units, margin, otherwise });
     const atAll = (name: string) => {
       if (outside !== "average") return copyTensor(name, outside === "first" ? lead : root);
       return average(

@@ -1,7 +1,28 @@
 // Fisher: averages each weight by how much each model's likelihood depends on it.
 import { z } from "zod";
+import { defineOperation } from "../../values/index.js";
 import { mergeByStatistics, modelsWithStatistics } from "./by-statistics.js";
 import { defineMethod } from "./method.js";
+
+/** The average of of[0], of[2], ... by of[1], of[3], ..., each at least `floor`, times the weight of each. */
+export const weigh = defineOperation("weigh", {
+  fields: { weights: "numberPerValue", floor: "size" },
+  apply: (buffers, { weights, floor }, { length }, { kernels }) => {
+    const values = buffers.map((buffer) => kernels.floats(buffer, length));
+    const into = values[0] as Float32Array;
+    for (let i = 0; i < length; i++) {
+      // Of differences from the first, so that equal values stay as they are.
+      const first = into[i] as number;
+      let [total, sum] = [0, 0];
+      for (let k = 0; k < values.length; k += 2) {
+        const weight = (weights[k] as number) * Math.max(floor, values[k + 1]?.[i] as number);
+        total += weight;
+        sum += weight * ((values[k]?.[i] as number) - first);
+      }
+      into[i] = first + sum / total;
+    }
+  },
+});
 
 export const fisher = defineMethod({
   name: "fisher",
@@ -30,7 +51,7 @@ export const fisher = defineMethod({
       ({ shape }) => shape,
       (parts) => {
         const of = parts.flatMap(({ value, statistics }) => [value, statistics]);
-        return { op: "weigh", of, weights: parts.flatMap(({ weight }) => [weight, weight]), floor: recipe.floor };
+        return weigh.of(of, { weights: parts.flatMap(({ weight }) => [weight, weight]), floor: recipe.floor });
       },
     ),
 });

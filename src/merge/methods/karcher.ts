@@ -1,11 +1,60 @@
 // Karcher mean: the point of the sphere from which the directions of all models are nearest on average.
 import { z } from "zod";
+import { defineCombination, type Gram } from "../../values/index.js";
 import { modelsField, weightField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { combinedByAngles } from "./multislerp.js";
 import { modelParameter } from "./task-vectors.js";
 
-type Gram = readonly (readonly number[])[];
+interface Search {
+  readonly weights: readonly number[];
+  readonly iterations: number;
+  readonly tolerance: number;
+}
+
+/** Factors of the models: u stays in the span of the u_i, so that all steps are on its N coefficients. */
+export const karcherMean = defineCombination(
+  "karcher-mean",
+  (gram: Gram, { weights, iterations, tolerance }: Search) => {
+    const norms = gram.map((row, i) => Math.sqrt(row[i] ?? 0));
+    const used = norms.flatMap((norm, i) => (norm > tolerance ? [i] : []));
+    const total = used.reduce((sum, i) => sum + (weights[i] ?? 0), 0);
+    if (used.length === 0 || total === 0) return norms.map(() => 0);
+    const shares = used.map((i) => (weights[i] ?? 0) / total);
+    const products = used.map((i) => used.map((k) => (gram[i]?.[k] ?? 0) / ((norms[i] ?? 1) * (norms[k] ?? 1))));
+    const along = (of: readonly number[]) =>
+      products.map((row) => row.reduce((sum, product, k) => sum + product * (of[k] ?? 0), 0));
+    const sizeOf = (of: readonly number[]) =>
+      Math.sqrt(
+        Math.max(
+          0,
+          along(of).reduce((sum, product, i) => sum + product * (of[i] ?? 0), 0),
+        ),
+      );
+    const unit = (of: readonly number[]) => {
+      const size = sizeOf(of);
+      return size > tolerance ? of.map((x) => x / size) : of;
+    };
+    let mean = sizeOf(shares) > tolerance ? unit(shares) : shares.map((_, i) => (i === 0 ? 1 : 0));
+    for (let step = 0; step < iterations; step++) {
+      const pull = mean.map(() => 0);
+      for (const [i, cosine] of along(mean).entries()) {
+        const angle = Math.acos(Math.max(-1, Math.min(1, cosine)));
+        // Opposite directions pull nowhere.
+        if (angle < tolerance || Math.PI - angle < tolerance) continue;
+        const factor = ((shares[i] ?? 0) * angle) / Math.sin(angle);
+        for (const [k, x] of mean.entries()) pull[k] = (pull[k] ?? 0) - factor * cosine * x;
+        pull[i] = (pull[i] ?? 0) + factor;
+      }
+      const size = sizeOf(pull);
+      if (size < tolerance) break;
+      mean = unit(mean.map((x, k) => Math.cos(size) * x + (Math.sin(size) / size) * (pull[k] ?? 0)));
+    }
+    const all = weights.reduce((sum, weight) => sum + weight, 0);
+    const length = norms.reduce((sum, norm, i) => sum + ((weights[i] ?? 0) / all) * norm, 0);
+    return norms.map((norm, i) => (used.includes(i) ? (length * (mean[used.indexOf(i)] ?? 0)) / norm : 0));
+  },
+);
 
 export const karcher = defineMethod({
   name: "karcher",
@@ -32,49 +81,8 @@ export const karcher = defineMethod({
       const own = weights.map((weight) => weight(name));
       return {
         id: `Karcher mean by ${own.join(", ")}, ${iterations} steps, tolerance ${tolerance}`,
-        combine: (gram) => karcherMean(gram, own, iterations, tolerance),
+        combine: karcherMean.with({ weights: own, iterations, tolerance }),
       };
     });
   },
 });
-
-/** Factors of the models: u stays in the span of the u_i, so that all steps are on its N coefficients. */
-function karcherMean(gram: Gram, weights: readonly number[], iterations: number, tolerance: number): number[] {
-  const norms = gram.map((row, i) => Math.sqrt(row[i] ?? 0));
-  const used = norms.flatMap((norm, i) => (norm > tolerance ? [i] : []));
-  const total = used.reduce((sum, i) => sum + (weights[i] ?? 0), 0);
-  if (used.length === 0 || total === 0) return norms.map(() => 0);
-  const shares = used.map((i) => (weights[i] ?? 0) / total);
-  const products = used.map((i) => used.map((k) => (gram[i]?.[k] ?? 0) / ((norms[i] ?? 1) * (norms[k] ?? 1))));
-  const along = (of: readonly number[]) =>
-    products.map((row) => row.reduce((sum, product, k) => sum + product * (of[k] ?? 0), 0));
-  const sizeOf = (of: readonly number[]) =>
-    Math.sqrt(
-      Math.max(
-        0,
-        along(of).reduce((sum, product, i) => sum + product * (of[i] ?? 0), 0),
-      ),
-    );
-  const unit = (of: readonly number[]) => {
-    const size = sizeOf(of);
-    return size > tolerance ? of.map((x) => x / size) : of;
-  };
-  let mean = sizeOf(shares) > tolerance ? unit(shares) : shares.map((_, i) => (i === 0 ? 1 : 0));
-  for (let step = 0; step < iterations; step++) {
-    const pull = mean.map(() => 0);
-    for (const [i, cosine] of along(mean).entries()) {
-      const angle = Math.acos(Math.max(-1, Math.min(1, cosine)));
-      // Opposite directions pull nowhere.
-      if (angle < tolerance || Math.PI - angle < tolerance) continue;
-      const factor = ((shares[i] ?? 0) * angle) / Math.sin(angle);
-      for (const [k, x] of mean.entries()) pull[k] = (pull[k] ?? 0) - factor * cosine * x;
-      pull[i] = (pull[i] ?? 0) + factor;
-    }
-    const size = sizeOf(pull);
-    if (size < tolerance) break;
-    mean = unit(mean.map((x, k) => Math.cos(size) * x + (Math.sin(size) / size) * (pull[k] ?? 0)));
-  }
-  const all = weights.reduce((sum, weight) => sum + weight, 0);
-  const length = norms.reduce((sum, norm, i) => sum + ((weights[i] ?? 0) / all) * norm, 0);
-  return norms.map((norm, i) => (used.includes(i) ? (length * (mean[used.indexOf(i)] ?? 0)) / norm : 0));
-}

@@ -1,10 +1,30 @@
 // Model Stock: averages the experts and moves the average towards the base, further for wider angles.
 
 import { z } from "zod";
-import { stockRatio } from "../../weights/index.js";
+import { defineCombination, defineOperation, type Gram } from "../../values/index.js";
 import { expertFields } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { addedToBase } from "./operand.js";
+
+/** The mean of each stored row of the values times Model Stock's ratio for the angles between them in that row. */
+export const stockRows = defineOperation("stock-rows", {
+  fields: {},
+  wholeRows: true,
+  apply: (buffers, _, { length, columns }, { kernels }) => {
+    const values = buffers.map((buffer) => kernels.floats(buffer, length));
+    const into = values[0] as Float32Array;
+    for (let at = 0; at < length; at += columns) {
+      const rows = values.map((all) => all.subarray(at, at + columns));
+      const gram = rows.map((x) => rows.map((y) => x.reduce((sum, one, i) => sum + one * (y[i] as number), 0)));
+      const ratio = stockRatio(gram) / values.length;
+      for (let i = 0; i < columns; i++) {
+        into[at + i] = ratio * rows.reduce((sum, row) => sum + (row[i] as number), 0);
+      }
+    }
+  },
+});
+
+export const ratioOfTensor = defineCombination("stock-ratio", (gram: Gram) => [stockRatio(gram)]);
 
 export const modelStock = defineMethod({
   name: "model_stock",
@@ -24,14 +44,30 @@ export const modelStock = defineMethod({
   example: { method: "model_stock", models: ["math-expert", "swahili-expert", "base+swahili-adapter"], base: "base" },
   tensors: ({ rows }, { models, base }, context) =>
     addedToBase(models, base, "Model Stock needs", context, (name, _, values) => {
-      if (rows) return [{ weight: 1, value: { op: "stock-rows", of: values } }];
+      if (rows) return [{ weight: 1, value: stockRows.of(values, {}) }];
       const { measured } = context.measure({
         id: `angles of ${name} of ${models.map(({ label }) => label).join(", ")}`,
         kind: "gram",
         label: "angles between changes",
         values,
-        combine: (gram) => [stockRatio(gram)],
+        combine: ratioOfTensor.with({}),
       });
       return [{ weight: { measured }, value: { blend: values.map((value) => ({ weight: 1, value })) } }];
     }),
 });
+
+/**
+ * Model Stock's interpolation ratio t = N cos / (1 + (N - 1) cos), cos the mean cosine of pairs of changes; 0 if these point
+ * away from each other. arXiv 2403.19522, equation 1.
+ * @param gram dot products of the changes, [N, N]
+ */
+function stockRatio(gram: Gram): number {
+  const cosines = gram.flatMap((row, i) =>
+    row.slice(i + 1).map((product, k) => {
+      const size = Math.sqrt(row[i] ?? 0) * Math.sqrt(gram[i + 1 + k]?.[i + 1 + k] ?? 0);
+      return size > 0 ? product / size : 0;
+    }),
+  );
+  const mean = cosines.reduce((sum, cosine) => sum + cosine, 0) / cosines.length;
+  return mean <= 0 ? 0 : (gram.length * mean) / (1 + (gram.length - 1) * mean);
+}

@@ -1,12 +1,48 @@
 // Multi-SLERP: the mean direction and the mean length of models, or of their changes from a base.
 import { z } from "zod";
 import { CheckpointError } from "../../core/index.js";
+import { type Combine, defineCombination, type Gram } from "../../values/index.js";
 import { modelsField, sourceField, weightField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, type Operand, type PlanContext, plus, tensorOf } from "./operand.js";
 import { modelParameter } from "./task-vectors.js";
 
-type Gram = readonly (readonly number[])[];
+/** Norms of summed directions below which they cancel out, as in mergekit. */
+const CANCELLED = 1e-8;
+
+/** Factors of the models, or of their changes, in the tensor `name`. */
+export const meanDirection = defineCombination(
+  "mean-direction",
+  (
+    gram: Gram,
+    { weights, name }: { readonly weights: readonly number[]; readonly name: string },
+  ): readonly number[] => {
+    const norms = gram.map((row, i) => Math.sqrt(row[i] ?? 0));
+    const directions = weights.map((weight, i) => ((norms[i] ?? 0) > 0 ? weight / (norms[i] ?? 1) : 0));
+    // No model changed the tensor.
+    if (directions.every((x) => x === 0)) return directions;
+    const size = Math.sqrt(
+      Math.max(
+        0,
+        gram.reduce(
+          (sum, row, i) => sum + row.reduce((s, x, k) => s + x * (directions[i] ?? 0) * (directions[k] ?? 0), 0),
+          0,
+        ),
+      ),
+    );
+    if (size < CANCELLED && weights.length === 2) return weights;
+    if (size < CANCELLED) {
+      throw new CheckpointError(
+        `the directions of the models cancel out in ${name}, so they have no mean. Use other weights.`,
+        {
+          tensor: name,
+        },
+      );
+    }
+    const length = weights.reduce((sum, weight, i) => sum + weight * (norms[i] ?? 0), 0);
+    return directions.map((x) => (x * length) / size);
+  },
+);
 
 export const multislerp = defineMethod({
   name: "multislerp",
@@ -28,47 +64,17 @@ export const multislerp = defineMethod({
       const given = weights.map((weight) => weight(name));
       const total = recipe.normalize ? given.reduce((sum, weight) => sum + weight, 0) : 1;
       const own = given.map((weight) => weight / total);
-      return { id: `directions by ${own.join(", ")}`, combine: (gram) => meanDirection(gram, own, name) };
+      return { id: `directions by ${own.join(", ")}`, combine: meanDirection.with({ weights: own, name }) };
     });
   },
 });
-
-/** Norms of summed directions below which they cancel out, as in mergekit. */
-const CANCELLED = 1e-8;
-
-function meanDirection(gram: Gram, weights: readonly number[], name: string): readonly number[] {
-  const norms = gram.map((row, i) => Math.sqrt(row[i] ?? 0));
-  const directions = weights.map((weight, i) => ((norms[i] ?? 0) > 0 ? weight / (norms[i] ?? 1) : 0));
-  // No model changed the tensor.
-  if (directions.every((x) => x === 0)) return directions;
-  const size = Math.sqrt(
-    Math.max(
-      0,
-      gram.reduce(
-        (sum, row, i) => sum + row.reduce((s, x, k) => s + x * (directions[i] ?? 0) * (directions[k] ?? 0), 0),
-        0,
-      ),
-    ),
-  );
-  if (size < CANCELLED && weights.length === 2) return weights;
-  if (size < CANCELLED) {
-    throw new CheckpointError(
-      `the directions of the models cancel out in ${name}, so they have no mean. Use other weights.`,
-      {
-        tensor: name,
-      },
-    );
-  }
-  const length = weights.reduce((sum, weight, i) => sum + weight * (norms[i] ?? 0), 0);
-  return directions.map((x) => (x * length) / size);
-}
 
 /** Sums of models, or of their changes added to a base, with factors that depend on the angles between them. */
 export function combinedByAngles(
   models: readonly Operand[],
   base: Operand | undefined,
   context: PlanContext,
-  how: (name: string) => { readonly id: string; readonly combine: (gram: Gram) => readonly number[] },
+  how: (name: string) => { readonly id: string; readonly combine: Combine<Gram, readonly number[]> },
 ) {
   const [first] = models as [Operand];
   const labels = models.map(({ label }) => label).join(", ");

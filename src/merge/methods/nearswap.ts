@@ -1,8 +1,16 @@
 // NearSwap: moves each element of one model towards another model's by at most a step.
+import { defineOperation } from "../../values/index.js";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, isEmpty, tensorOf } from "./operand.js";
 import { boundedParameter, resolveParameter } from "./parameter.js";
+
+/** of[0] moved towards of[1] by at most `step`: a + clamp(step / |b - a|, 0, 1) (b - a). */
+export const approach = defineOperation("approach", {
+  values: 2,
+  fields: { step: "size" },
+  apply: ([a = 0, b = 0], { step }, { length }, { kernels }) => kernels.wasm.approach(a, b, length, step),
+});
 
 export const nearswap = defineMethod({
   name: "nearswap",
@@ -22,7 +30,7 @@ export const nearswap = defineMethod({
     return computed(task, [task, language], context, (name, tensor) => {
       const length = step(name);
       if (length === 0 || isEmpty(tensor)) return undefined;
-      return { op: "approach", of: [tensor.value, tensorOf(language, name).value], step: length };
+      return approach.of([tensor.value, tensorOf(language, name).value], { step: length });
     });
   },
 });

@@ -2,13 +2,20 @@
 
 import { z } from "zod";
 import { elementCount, RecipeError, type Shape } from "../../core/index.js";
-import type { Value, WeightedValue } from "../../values/index.js";
-import { slerpWeights } from "../../weights/index.js";
+import { defineCombination, defineOperation, type Lines, type Value, type WeightedValue } from "../../values/index.js";
 import { modelsField, parametersOf, sourceField, weightField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, type Operand, type PlanContext, plus, tensorOf } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
-import { alongArc } from "./slerp.js";
+import { type Arc, alongArc, slerpWeights } from "./slerp.js";
+
+/** Weights of both values in each column. */
+export const columnWeights = defineCombination("column-weights", ({ lines, product }: Lines, { t, straight }: Arc) => {
+  const weights = Array.from({ length: lines }, (_, c) =>
+    slerpWeights(product(c, 0, 1), product(c, 0, 0), product(c, 1, 1), t, straight),
+  );
+  return Float32Array.from([0, 1].flatMap((i) => weights.map((pair) => pair[i] as number)));
+});
 
 /** Interpolates each column, with a weight for each of its values. */
 function turnedColumns(id: string, shape: Shape, of: [Value, Value], t: number, context: PlanContext): WeightedValue[] {
@@ -19,12 +26,7 @@ function turnedColumns(id: string, shape: Shape, of: [Value, Value], t: number, 
     values: of,
     shape,
     axis: "columns",
-    combine: (product, columns) => {
-      const weights = Array.from({ length: columns }, (_, c) =>
-        slerpWeights(product(c, 0, 1), product(c, 0, 0), product(c, 1, 1), t, STRAIGHT),
-      );
-      return Float32Array.from([0, 1].flatMap((i) => weights.map((pair) => pair[i] as number)));
-    },
+    combine: columnWeights.with({ t, straight: STRAIGHT }),
   });
   const matrix = elementCount(shape.slice(-2));
   return [{ weight: 1, value: { op: "scale-lines", of, factors: measured, axis: "columns", matrix } }];
@@ -32,6 +34,27 @@ function turnedColumns(id: string, shape: Shape, of: [Value, Value], t: number, 
 
 /** Cosine above which the interpolation is linear: at an angle of 1e-4 radians it differs from the arc by 1e-8. */
 const STRAIGHT = 1 - 5e-9;
+
+/** Each stored row of of[0] turned towards that of of[1] by the share t of their angle; see `slerpWeights`. */
+export const slerpRows = defineOperation("slerp-rows", {
+  values: 2,
+  fields: { t: "number", straight: "share" },
+  wholeRows: true,
+  apply: ([a = 0, b = 0], { t, straight }, { length, columns }, { kernels }) => {
+    const [into, other] = [kernels.floats(a, length), kernels.floats(b, length)];
+    for (let at = 0; at < length; at += columns) {
+      let [dot, square0, square1] = [0, 0, 0];
+      for (let i = at; i < at + columns; i++) {
+        const [x, y] = [into[i] ?? 0, other[i] ?? 0];
+        dot += x * y;
+        square0 += x * x;
+        square1 += y * y;
+      }
+      const [weight0, weight1] = slerpWeights(dot, square0, square1, t, straight);
+      for (let i = at; i < at + columns; i++) into[i] = weight0 * (into[i] ?? 0) + weight1 * (other[i] ?? 0);
+    }
+  },
+});
 
 export const nuslerp = defineMethod({
   name: "nuslerp",
@@ -86,7 +109,7 @@ export const nuslerp = defineMethod({
         // A vector is one column.
         if (columns && tensor.shape.length > 1) return turnedColumns(id, tensor.shape, [from, to], share, context);
         if (rows) {
-          return [{ weight: 1, value: { op: "slerp-rows", of: [from, to], t: share, straight: STRAIGHT } }];
+          return [{ weight: 1, value: slerpRows.of([from, to], { t: share, straight: STRAIGHT }) }];
         }
         return alongArc(`angle ${id}`, [from, to], share, STRAIGHT, context);
       }

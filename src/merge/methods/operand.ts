@@ -11,7 +11,15 @@ import {
   type Shape,
   sameShape,
 } from "../../core/index.js";
-import type { Measurement, Step, Value, Weight, WeightedValue } from "../../values/index.js";
+import {
+  defineCombination,
+  type Measurement,
+  type Step,
+  type Totals,
+  type Value,
+  type Weight,
+  type WeightedValue,
+} from "../../values/index.js";
 import { type Checkpoint, layerKinds, type Seed } from "../../weights/index.js";
 
 export interface OperandTensor extends Omit<Step, "tensor"> {
@@ -49,6 +57,29 @@ export interface PlanContext {
   note(text: string): void;
 }
 
+interface Rows {
+  readonly rows: number;
+  /** Elements of a row. */
+  readonly length: number;
+}
+
+/** The average row MAV over all tensors. */
+export const magnitude = defineCombination(
+  "magnitude",
+  (totals: Totals, { label, tensors }: { readonly label: string; readonly tensors: readonly Rows[] }) => {
+    let [sumOfRows, rowCount] = [0, 0];
+    for (const [i, { rows, length }] of tensors.entries()) {
+      // The rows of a tensor sum to (sum of |delta|) / length.
+      sumOfRows += (totals[i]?.sumAbsolute ?? 0) / length;
+      rowCount += rows;
+    }
+    if (sumOfRows > 0) return [sumOfRows / rowCount];
+    throw new CheckpointError(
+      `${label} is identical to the base, so the inverse of its magnitude is infinite. Check the path, or give weights as numbers.`,
+    );
+  },
+);
+
 /**
  * The weight 1 / magnitude of an expert: the inverse of the average row MAV (mean absolute value) over all its changes, arXiv
  * 2410.01335, section 3.4. The paper does not specify which tensors count; here all floating-point tensors do, each row once.
@@ -62,19 +93,10 @@ export function inverseMagnitude(expert: Operand, base: Operand, context: PlanCo
     against: base.label,
     values: counted.map(([, { value }]) => value),
     minus: counted.map(([name]) => tensorOf(base, name).value),
-    combine: (totals) => {
-      let [sumOfRows, rowCount] = [0, 0];
-      for (const [i, [name, { shape }]] of counted.entries()) {
-        const { rows, length } = rowsOf(shape, tensorOf(base, name).transposed);
-        // The rows of a tensor sum to (sum of |delta|) / length.
-        sumOfRows += (totals[i]?.sumAbsolute ?? 0) / length;
-        rowCount += rows;
-      }
-      if (sumOfRows > 0) return [sumOfRows / rowCount];
-      throw new CheckpointError(
-        `${expert.label} is identical to the base, so the inverse of its magnitude is infinite. Check the path, or give weights as numbers.`,
-      );
-    },
+    combine: magnitude.with({
+      label: expert.label,
+      tensors: counted.map(([name, { shape }]) => rowsOf(shape, tensorOf(base, name).transposed)),
+    }),
   });
   return { measured, inverse: true };
 }
@@ -84,7 +106,7 @@ export function inverseMagnitude(expert: Operand, base: Operand, context: PlanCo
  * `out`; a vector is one row. Matrices stacked along leading axes count separately.
  * @param transposed whether the matrix is stored [in, out]
  */
-function rowsOf(shape: Shape, transposed = false): { rows: number; length: number } {
+function rowsOf(shape: Shape, transposed = false): Rows {
   if (shape.length < 2) return { rows: 1, length: shape[0] ?? 1 };
   const [length = 1, width = 1] = transposed ? shape.slice(-2).reverse() : shape.slice(-2);
   return { rows: elementCount(shape.slice(0, -2)) * width, length };

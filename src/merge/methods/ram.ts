@@ -1,6 +1,6 @@
 // RAM: where several experts changed an element, their mean; where one did, its change, perhaps scaled up (RAM+).
 import { z } from "zod";
-import type { Value, Weight } from "../../values/index.js";
+import { defineCombination, defineOperation, type Signs, type Value, type Weight } from "../../values/index.js";
 import { expertFields, lambdaField } from "./fields.js";
 import { defineMethod, type Method } from "./method.js";
 import { addedToBase, requireBase } from "./operand.js";
@@ -17,6 +17,41 @@ const about = {
   reference: "Yuan et al., 2026, arXiv 2601.13572; mergekit, methods ram and ramplus_tl",
   tag: "ram",
 } as const;
+
+/**
+ * The mean of the values that are not zero, times `shared`; where only one is not zero, that value times its `alone`.
+ */
+export const unite = defineOperation("unite", {
+  fields: { alone: "numberPerValue", shared: "number" },
+  apply: (buffers, { alone, shared }, { length }, { kernels }) => {
+    const values = buffers.map((buffer) => kernels.floats(buffer, length));
+    const into = values[0] as Float32Array;
+    for (let i = 0; i < length; i++) {
+      let [sum, count, last] = [0, 0, 0];
+      for (let k = 0; k < values.length; k++) {
+        const x = (values[k] as Float32Array)[i] as number;
+        if (x === 0) continue;
+        sum += x;
+        count++;
+        last = k;
+      }
+      into[i] = count === 0 ? 0 : count === 1 ? sum * (alone[last] as number) : (shared * sum) / count;
+    }
+  },
+});
+
+/** 1 + r min(shared / unique, alpha) of each expert, from what it changed and what it alone changed. */
+export const overlapScales = defineCombination(
+  "overlap-scales",
+  (counts: Signs, { r, alpha }: { readonly r: number; readonly alpha: number }) => {
+    const all = counts.map(({ positive, negative }) => positive + negative);
+    const models = all.length / 2;
+    return all.slice(0, models).map((own, i) => {
+      const unique = all[models + i] ?? 0;
+      return unique === 0 ? 1 : 1 + r * Math.min((own - unique) / unique, alpha);
+    });
+  },
+);
 
 export const ram = defineMethod({
   ...about,
@@ -66,7 +101,6 @@ function united(
     const active = changes.map((change): Value => {
       return { op: "trim", of: [change], low: above(threshold), high: Number.MAX_VALUE };
     });
-    const unite = (alone: readonly Weight[], shared: number): Value => ({ op: "unite", of: active, alone, shared });
     let scales: readonly Weight[] = active.map(() => 1);
     if (scaled) {
       const { r, alpha } = scaled;
@@ -76,23 +110,12 @@ function united(
         label: "elements that experts share",
         values: [
           ...active,
-          ...models.map((_, i) =>
-            unite(
-              models.map((_, k) => (i === k ? 1 : 0)),
-              0,
-            ),
-          ),
+          ...models.map((_, i) => unite.of(active, { alone: models.map((_, k) => (i === k ? 1 : 0)), shared: 0 })),
         ],
-        combine: (counts) => {
-          const all = counts.map(({ positive, negative }) => positive + negative);
-          return models.map((_, i) => {
-            const [own = 0, unique = 0] = [all[i], all[models.length + i]];
-            return unique === 0 ? 1 : 1 + r * Math.min((own - unique) / unique, alpha);
-          });
-        },
+        combine: overlapScales.with({ r, alpha }),
       });
       scales = models.map((_, at) => ({ measured, at }));
     }
-    return [{ weight: lambda(name), value: unite(scales, 1) }];
+    return [{ weight: lambda(name), value: unite.of(active, { alone: scales, shared: 1 }) }];
   });
 }

@@ -1,9 +1,22 @@
 // RegMean: the matrices whose outputs are nearest to those of all models on each model's texts. One matrix is in memory at a time.
 import { z } from "zod";
 import { elementCount } from "../../core/index.js";
+import { type MatrixRule, regress, regressionBytes } from "../../weights/index.js";
 import { mergeByStatistics, modelsWithStatistics } from "./by-statistics.js";
 import { defineMethod } from "./method.js";
 import type { OperandTensor } from "./operand.js";
+
+/** RegMean, arXiv 2212.09849, equation 2. `number` scales the elements off the diagonal of products. */
+export const regmeanRule: MatrixRule = {
+  name: "regmean",
+  // The products of the inputs follow the values.
+  squareFrom: (count) => count / 2,
+  bytes: ({ rows, columns }) => regressionBytes(rows, columns),
+  merge: (kernels, values, size, number) => {
+    const count = values.length / 2;
+    return regress(kernels, values.slice(0, count), values.slice(count), size, number);
+  },
+};
 
 export const regmean = defineMethod({
   name: "regmean",

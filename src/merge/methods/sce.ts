@@ -1,11 +1,26 @@
 // SCE: selects elements where experts differ most, calculates weights from them, erases minority signs.
 
-import type { Value } from "../../values/index.js";
+import { defineCombination, defineOperation, type Gram, type Value } from "../../values/index.js";
 import { expertFields, lambdaField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { addedToBase, requireBase } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 import { cutMeasurement, cutoffField, shareField, within } from "./task-vectors.js";
+
+/** mean((x_i - mean(x_i))^2) over the values. */
+export const variance = defineOperation("variance", {
+  fields: {},
+  apply: (buffers, _, { length }, { kernels, table }) => {
+    kernels.counters(table, buffers.length).set(buffers);
+    kernels.wasm.variance(table, buffers.length, length);
+  },
+});
+
+export const sharesOfSquares = defineCombination("shares-of-squares", (gram: Gram) => {
+  const squares = gram.map((row, i) => row[i] ?? 0);
+  const sum = squares.reduce((total, square) => total + square, 0);
+  return squares.map((square) => (sum > 0 ? square / sum : 1 / squares.length));
+});
 
 export const sce = defineMethod({
   name: "sce",
@@ -31,15 +46,15 @@ export const sce = defineMethod({
       const share = select(name);
       let selected = deltas;
       if (share < 1) {
-        const variance: Value = { op: "variance", of: deltas };
+        const differences = variance.of(deltas, {});
         const cut = cutMeasurement(recipe.cutoff, {
           id: `largest ${share} of the variance of ${who}`,
           label: "the elements that differ most",
-          values: [variance],
+          values: [differences],
           of: models.map(({ label }) => label),
           keep: { share },
         });
-        selected = deltas.map((delta) => within(cut, 0, delta, context, variance));
+        selected = deltas.map((delta) => within(cut, 0, delta, context, differences));
       }
       const { measured } = context.measure({
         id: `sizes of ${who}, select ${share}${recipe.cutoff === "exact" ? ", exact" : ""}`,
@@ -47,7 +62,7 @@ export const sce = defineMethod({
         label: "sizes of changes",
         values: selected,
         diagonal: true,
-        combine: sharesOfSquares,
+        combine: sharesOfSquares.with({}),
       });
       const weights = selected.map((_, at) => ({ measured, at }));
       const merged: Value = {
@@ -62,9 +77,3 @@ export const sce = defineMethod({
     });
   },
 });
-
-function sharesOfSquares(gram: readonly (readonly number[])[]): number[] {
-  const squares = gram.map((row, i) => row[i] ?? 0);
-  const sum = squares.reduce((total, square) => total + square, 0);
-  return squares.map((square) => (sum > 0 ? square / sum : 1 / squares.length));
-}

@@ -1,10 +1,25 @@
 // Share swap: takes each layer or module from the expert with the larger share of change there, or blends the two. Shin
 // & Hwang, EACL 2026, arXiv 2601.22620.
 import { z } from "zod";
+import { defineCombination, type Totals } from "../../values/index.js";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, copyTensor, requireBase } from "./operand.js";
-import { mergeByOwner, shareWeights, unitField } from "./weights-by-owner.js";
+import { mergeByOwner, sharesOf, sizesOf, type Units, unitField } from "./weights-by-owner.js";
+
+/** The expert whose share is larger by more than tau owns a unit, else the two are blended. `sizes[unit][expert]` */
+export function weightsByShare(sizes: readonly (readonly number[])[], tau: number, alpha: number): number[] {
+  return sharesOf(sizes).flatMap(([first = 0, second = 0]) => {
+    const difference = first - second;
+    return difference > tau ? [1, 0] : difference < -tau ? [0, 1] : [alpha, 1 - alpha];
+  });
+}
+
+export const shareWeights = defineCombination(
+  "share-weights",
+  (totals: Totals, given: Units & { readonly tau: number; readonly alpha: number }) =>
+    weightsByShare(sizesOf(totals, given), given.tau, given.alpha),
+);
 
 export const shareSwap = defineMethod({
   name: "share_swap",
@@ -36,7 +51,7 @@ export const shareSwap = defineMethod({
     const [task, language] = [sources.get("task"), sources.get("language")];
     const base = requireBase(sources.base, "a share swap needs");
     const id = `shares of ${task.label} and ${language.label} against ${base.label} by ${by}, tau ${tau}, alpha ${alpha}`;
-    const weigh = (sizes: readonly (readonly number[])[]) => shareWeights(sizes, tau, alpha);
+    const weigh = (units: Units) => shareWeights.with({ ...units, tau, alpha });
     const sum = by === "layer" ? "sum" : "root";
     const terms = [
       { operand: task, weight: alpha },

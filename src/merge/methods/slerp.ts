@@ -1,6 +1,5 @@
 // SLERP: interpolates two models along the arc between their tensors.
-import type { Value, WeightedValue } from "../../values/index.js";
-import { slerpWeights } from "../../weights/index.js";
+import { defineCombination, type Gram, type Value, type WeightedValue } from "../../values/index.js";
 import { modelsField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, isEmpty, type Operand, type PlanContext, tensorOf } from "./operand.js";
@@ -9,6 +8,17 @@ import { shareField } from "./task-vectors.js";
 
 /** Cosine above which the interpolation is linear. */
 export const STRAIGHT = 0.9995;
+
+/** Position on an arc, and the cosine above which it is a straight line. */
+export interface Arc {
+  readonly t: number;
+  readonly straight: number;
+}
+
+export const arcWeights = defineCombination("arc-weights", (gram: Gram, { t, straight }: Arc) => {
+  const [[square0 = 0, dot = 0] = [], [, square1 = 0] = []] = gram;
+  return slerpWeights(dot, square0, square1, t, straight);
+});
 
 export const slerp = defineMethod({
   name: "slerp",
@@ -49,9 +59,27 @@ export function alongArc(
     kind: "gram",
     label: "angles",
     values,
-    combine: (gram) => slerpWeights(at(gram, 0, 1), at(gram, 0, 0), at(gram, 1, 1), t, straight),
+    combine: arcWeights.with({ t, straight }),
   });
   return values.map((value, at) => ({ weight: at === 0 ? { measured } : { measured, at }, value }));
 }
 
-const at = (gram: readonly (readonly number[])[], i: number, k: number) => gram[i]?.[k] ?? 0;
+/**
+ * Weights of v0 and v1 in their spherical interpolation: sin((1 - t) W) / sin W and sin(t W) / sin W with W the angle
+ * between them; (1 - t) and t where |cos W| > `straight`, as the sine is too small to divide by. A zero vector has no
+ * direction and counts as a right angle, as in mergekit: a change of few elements is nearly at right angles to another.
+ * Shoemake 1985.
+ */
+export function slerpWeights(
+  dot: number,
+  square0: number,
+  square1: number,
+  t: number,
+  straight: number,
+): readonly [number, number] {
+  const size = Math.sqrt(square0) * Math.sqrt(square1);
+  const cosine = size > 0 ? dot / size : 0;
+  if (!(Math.abs(cosine) <= straight)) return [1 - t, t];
+  const angle = Math.acos(cosine);
+  return [Math.sin((1 - t) * angle) / Math.sin(angle), Math.sin(t * angle) / Math.sin(angle)];
+}

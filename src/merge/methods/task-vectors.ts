@@ -5,8 +5,10 @@ import { z } from "zod";
 import {
   CUT,
   type CutMeasurement,
+  defineCombination,
   type Leaf,
   sumOfWeights,
+  type Totals,
   type Value,
   type WeightedValue,
 } from "../../values/index.js";
@@ -160,6 +162,10 @@ export function resolveRescale(written: string | Parameter, expert: Operand): (t
   return (tensor) => (isRescaled(tensor) ? "norm" : "none");
 }
 
+export const normRatio = defineCombination("norm-ratio", ([before, after]: Totals) => [
+  before && after && after.sumAbsolute > 0 ? before.sumAbsolute / after.sumAbsolute : 1,
+]);
+
 /** A sparsified change, scaled so that its L1 norm is the whole change's. */
 export function withNorm({ name, expert, delta }: Change, kept: Value, context: PlanContext): Value {
   if (kept === delta) return kept;
@@ -169,9 +175,7 @@ export function withNorm({ name, expert, delta }: Change, kept: Value, context: 
     kind: "totals",
     label: "L1 norms of changes",
     values: [delta, kept],
-    combine: ([before, after]) => [
-      before && after && after.sumAbsolute > 0 ? before.sumAbsolute / after.sumAbsolute : 1,
-    ],
+    combine: normRatio.with({}),
   });
   return { sum: [{ weight, value: kept }] };
 }

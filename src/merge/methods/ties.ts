@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { elementCount, RecipeError } from "../../core/index.js";
-import type { CutMeasurement, Value } from "../../values/index.js";
+import { type CutMeasurement, defineCombination, type Signs, type Value } from "../../values/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { parametersOf } from "./fields.js";
 import { defineMethod, type Sources } from "./method.js";
@@ -119,6 +119,10 @@ function cutOf(
   return cutMeasurement(cutoff, { id, label: what, values, of: [label], keep });
 }
 
+export const majoritySign = defineCombination("majority-sign", (counts: Signs) => [
+  Math.sign(counts.reduce((sum, { positive, negative }) => sum + positive - negative, 0)),
+]);
+
 /** The majority of the elected signs, which breaks ties (the authors' code: resolve_zero_signs, "majority"). */
 function majority(
   recipe: TiesRecipe,
@@ -142,6 +146,6 @@ function majority(
     kind: "signs",
     label: "the sign that most changes have",
     values: sums,
-    combine: (counts) => [Math.sign(counts.reduce((sum, { positive, negative }) => sum + positive - negative, 0))],
+    combine: majoritySign.with({}),
   });
 }

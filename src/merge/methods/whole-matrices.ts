@@ -1,6 +1,8 @@
 // Baselines that decompose the changes of whole matrices: Iso-C and Iso-CTS, TSV-M and DG-Hard. One matrix is in memory at a time.
 import { z } from "zod";
 import { elementCount } from "../../core/index.js";
+import { defineCombination, type Totals } from "../../values/index.js";
+import { added, decompose, joined, type MatrixRule, mean, product, withValues } from "../../weights/index.js";
 import { expertFields, lambdaField, sourceField } from "./fields.js";
 import { defineMethod, type Sources } from "./method.js";
 import type { PlanContext } from "./operand.js";
@@ -9,6 +11,82 @@ import { mergeTaskVectors } from "./task-vectors.js";
 
 const example = { models: ["math-expert", "swahili-expert"], base: "base" };
 const OTHERS = "Baseline. Of the matrices in layers; all else takes the mean change";
+
+/** The median singular value of noise with unit variance in a long side's length (Marchenko and Pastur 1967). */
+function medianOfNoise(beta: number): number {
+  // The density of eigenvalues x = 1 + beta + 2 sqrt(beta) cos(t) is 2 sin^2(t) / (pi x) in t.
+  const steps = 20_000;
+  const eigenvalue = (i: number) => 1 + beta + 2 * Math.sqrt(beta) * Math.cos((Math.PI * (i + 0.5)) / steps);
+  let [i, share] = [-1, 0];
+  let last = 0;
+  while (share < 0.5 && i < steps) {
+    i++;
+    last = (2 * Math.sin((Math.PI * (i + 0.5)) / steps) ** 2) / eigenvalue(i) / steps;
+    share += last;
+  }
+  return Math.sqrt(eigenvalue(i + (0.5 - share) / last + 0.5));
+}
+
+/** By what the median is multiplied for the threshold. Gavish & Donoho 2014, arXiv 1305.5870, equations 4 and 11. */
+export function noiseThreshold(beta: number): number {
+  const omega = Math.sqrt(2 * (beta + 1) + (8 * beta) / (beta + 1 + Math.sqrt(beta ** 2 + 14 * beta + 1)));
+  return omega / medianOfNoise(beta);
+}
+
+/** Half to even, as Python rounds. */
+function roundToEven(x: number): number {
+  const rounded = Math.round(x);
+  return x % 1 === 0.5 && rounded % 2 === 1 ? rounded - 1 : rounded;
+}
+
+/** Iso-C, and Iso-CTS with a share `number` of common directions. arXiv 2502.04959, algorithms 1 and 2. */
+export const isoRule: MatrixRule = {
+  name: "iso",
+  merge: (kernels, changes, size, number) => {
+    const rank = Math.min(size.rows, size.columns);
+    const own = roundToEven((rank - Math.floor(number * rank)) / changes.length);
+    const sum = added(size, changes);
+    if (own === 0) return withValues(kernels, sum, (singular) => singular.map(() => mean(singular, rank)));
+    const common = decompose(kernels, sum, rank - own * changes.length);
+    const ones = Array.from({ length: size.rows }, () => 1);
+    const basis = common.left.map((x, i) => x / Math.sqrt(Math.sqrt(common.gains[i % common.rank] as number)));
+    const turned = basis.map((_, i) => basis[(i % size.rows) * common.rank + Math.floor(i / size.rows)] as number);
+    const spaces = changes.map((values) => {
+      const within = product(kernels, turned, values, ones, size.columns);
+      const projected = product(kernels, basis, within, ones.slice(0, common.rank), size.columns);
+      const left = common.rank > 0 ? values.map((x, i) => x - (projected[i] as number)) : values;
+      return decompose(kernels, { ...size, values: left }, own);
+    });
+    return joined(kernels, [...spaces, common], size, true);
+  },
+};
+
+/** TSV-M, arXiv 2412.00081, algorithm 1. */
+export const tsvRule: MatrixRule = {
+  name: "tsv_m",
+  merge: (kernels, changes, size) => {
+    const rank = Math.floor(Math.min(size.rows, size.columns) / changes.length);
+    return joined(
+      kernels,
+      changes.map((values) => decompose(kernels, { ...size, values }, rank)),
+      size,
+      false,
+    );
+  },
+};
+
+/** DG-Hard, arXiv 2605.20296. `number` scales the threshold. */
+export const dgHardRule: MatrixRule = {
+  name: "dg_hard",
+  merge: (kernels, changes, size, number) => {
+    const [short = 1, long = 1] = [size.rows, size.columns].sort((a, b) => a - b);
+    return withValues(kernels, added(size, changes), (singular) => {
+      const [low = 0, high = 0] = [singular[Math.floor((short - 1) / 2)], singular[Math.ceil((short - 1) / 2)]];
+      const threshold = (number * noiseThreshold(short / long) * (low + high)) / 2;
+      return singular.map((value) => (value > threshold ? value : 0));
+    });
+  },
+};
 
 export const iso = defineMethod({
   name: "iso",
@@ -61,6 +139,10 @@ export const dgHard = defineMethod({
   },
 });
 
+export const anyChange = defineCombination("any-change", (totals: Totals) => [
+  totals.some(({ sumSquares }) => sumSquares > 0) ? 1 : 0,
+]);
+
 /** base + lambda times what the rule of the method makes of the changes. */
 function mergeMatrices(
   recipe: { readonly method: string; readonly models: readonly (string | object)[]; readonly lambda: Parameter },
@@ -79,7 +161,7 @@ function mergeMatrices(
         kind: "totals",
         label: "changes",
         values: of,
-        combine: (totals) => [totals.some(({ sumSquares }) => sumSquares > 0) ? 1 : 0],
+        combine: anyChange.with({}),
       });
       const matrix = elementCount(shape.slice(-2));
       return { sum: [{ weight: isChanged, value: { op: "whole-matrix", of, rule: recipe.method, number, matrix } }] };

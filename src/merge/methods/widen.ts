@@ -1,9 +1,34 @@
 // WIDEN: scales each column of the changes by how far its length and its direction moved, among the columns of its model.
 import { z } from "zod";
 import { elementCount } from "../../core/index.js";
+import { defineCombination, type Lines } from "../../values/index.js";
 import { modelsField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { addedToBase, tensorOf } from "./operand.js";
+
+interface Scoring {
+  readonly models: number;
+  readonly isVector: boolean;
+  readonly ratio: number;
+  readonly score: number;
+}
+
+/** (s_m + s_d) / 2 of the columns of each model. */
+export const columnScores = defineCombination(
+  "column-scores",
+  ({ lines, product }: Lines, { models, isVector, ratio, score }: Scoring) => {
+    const perModel = (of: (line: number, i: number) => number) =>
+      Array.from({ length: models }, (_, i) => Float64Array.from({ length: lines }, (__, line) => of(line, i)));
+    const size = (line: number, i: number) => Math.sqrt(product(line, i, i));
+    if (isVector) return scored([perModel(size)], 1, ratio, score);
+    const lengths = perModel((line, i) => Math.abs(size(line, i + 1) - size(line, 0)));
+    const turns = perModel((line, i) => {
+      const sizes = Math.sqrt(product(line, 0, 0) * product(line, i + 1, i + 1));
+      return sizes > 0 ? 1 - product(line, 0, i + 1) / sizes : size(line, i + 1);
+    });
+    return scored([lengths.map(ranks), turns.map(ranks)], lines, ratio, score);
+  },
+);
 
 export const widen = defineMethod({
   name: "widen",
@@ -37,18 +62,7 @@ export const widen = defineMethod({
         values: isVector ? changes : [from, ...models.map((model) => tensorOf(model, name).value)],
         shape,
         axis,
-        combine: (product, lines) => {
-          const perModel = (of: (line: number, i: number) => number) =>
-            models.map((_, i) => Float64Array.from({ length: lines }, (__, line) => of(line, i)));
-          if (isVector) return scored([perModel((line, i) => Math.sqrt(product(line, i, i)))], 1, ratio, score);
-          const size = (line: number, i: number) => Math.sqrt(product(line, i, i));
-          const lengths = perModel((line, i) => Math.abs(size(line, i + 1) - size(line, 0)));
-          const turns = perModel((line, i) => {
-            const sizes = Math.sqrt(product(line, 0, 0) * product(line, i + 1, i + 1));
-            return sizes > 0 ? 1 - product(line, 0, i + 1) / sizes : size(line, i + 1);
-          });
-          return scored([lengths.map(ranks), turns.map(ranks)], lines, ratio, score);
-        },
+        combine: columnScores.with({ models: models.length, isVector, ratio, score }),
       });
       const matrix = elementCount(shape.slice(-2));
       return [{ weight: 1, value: { op: "scale-lines", of: changes, factors: measured, axis, matrix } }];

@@ -19,6 +19,7 @@ import {
   PLAN_FORMAT,
   type PlanSource,
   placeholders,
+  requireKnown,
   type Step,
 } from "../../values/index.js";
 import {
@@ -305,7 +306,7 @@ function describe(id: string, checkpoint: Checkpoint): PlanSource {
  * @param advice for the error of a source that changed
  * @param allowCode whether to run the files that are its methods
  * @returns the opened plan, with notes on branches that have moved
- * @throws LayergraftError if a source's files changed since planning
+ * @throws LayergraftError if a source's files changed since planning, or another version made it
  */
 export async function openPlan(
   plan: Plan,
@@ -313,6 +314,7 @@ export async function openPlan(
   advice = "Plan again.",
   allowCode = false,
 ): Promise<OpenedPlan & { readonly moved: readonly string[] }> {
+  requireKnown(plan.measurements);
   await reloadOwnMethods(plan.code ?? [], allowCode);
   const sources = new Map<string, Checkpoint>();
   const moved = new Set<string>();
@@ -345,24 +347,6 @@ export async function openPlan(
     throw new LayergraftError("changed", `the tokenizers of the sources changed since the plan was made. ${advice}`);
   }
   return { plan, sources: new Map([...common, ...alignment.checkpoints]), moved: [...moved] };
-}
-
-/**
- * A plan that was read from JSON, with the functions of its measurements, which JSON has not.
- * @throws see `planRecipe`
- */
-export async function revivePlan(plan: Plan, hub?: HubAccess): Promise<Plan> {
-  const sources = new Map(plan.sources.map((source) => [source.id, source]));
-  const located = <R extends object>(recipe: R, prefix: string): R =>
-    mapSources(recipe, (source, label) => {
-      if (typeof source !== "string") return located(source, `${prefix}${label}.`);
-      const known = sources.get(prefix + label);
-      return known ? sourceText(known, hub !== undefined) : source;
-    });
-  const access = hub && { ...hub, pins: pinsOf(plan) };
-  const again = await planRecipe(located(plan.recipe, "") as RecipeInput, { hub: access });
-  const made = new Map(again.plan.measurements.map((one) => [one.id, one]));
-  return { ...plan, measurements: plan.measurements.map((one) => made.get(one.id) ?? one) };
 }
 
 /**

@@ -1,5 +1,13 @@
 // The value of a merged tensor as a tree of plain data: source tensors, averages, sums and operations.
-import { mapOperation, type Operation } from "../../weights/index.js";
+import {
+  type Arithmetic,
+  type Declaration,
+  type Fields,
+  type FieldsOf,
+  mapOperation,
+  type Operation,
+  type OwnOperation,
+} from "../../weights/index.js";
 
 /** A tensor of an opened checkpoint. */
 export interface Leaf {
@@ -41,6 +49,18 @@ export interface PlanTerms {
 }
 
 export type ValueOperation = Operation<PlanTerms>;
+
+/** An operation of one method. */
+export interface MethodOperation<F extends Fields> extends Arithmetic {
+  /** The result of the operation on values. */
+  readonly of: (values: readonly Value[], fields: FieldsOf<F, PlanTerms>) => ValueOperation;
+}
+
+export function defineOperation<const F extends Fields>(name: string, declaration: Declaration<F>): MethodOperation<F> {
+  const of: MethodOperation<F>["of"] = (values, fields) =>
+    ({ op: name, of: values, ...fields }) as unknown as OwnOperation<PlanTerms>;
+  return { ...declaration, name, of } as MethodOperation<F>;
+}
 
 export type Value = Leaf | Blend | Sum | ValueOperation;
 

@@ -1,6 +1,6 @@
 // Values as stored in layergraft.json, checked when they are read: the file may have been edited.
 import { z } from "zod";
-import { type FieldKind, OPERATIONS } from "../../weights/index.js";
+import { type FieldKind, operations } from "../../weights/index.js";
 import type { Value } from "./expression.js";
 
 export const valueSchema: z.ZodType<Value> = z.lazy(buildUnion) as unknown as z.ZodType<Value>;
@@ -24,7 +24,7 @@ function buildUnion() {
     axis: z.enum(["rows", "columns"]),
     seed: z.tuple([z.int(), z.int()]),
   };
-  const operations = Object.entries(OPERATIONS).map(([op, { values, fields }]) => {
+  const declared = operations().map(([op, { values, fields }]) => {
     const kinds = Object.entries<FieldKind>(fields);
     const of = z.array(valueSchema).min(values ?? 1);
     const shape = Object.fromEntries(kinds.map(([name, kind]) => [name, schemas[kind]]));
@@ -42,6 +42,6 @@ function buildUnion() {
     z.object({ source: z.string(), tensor: z.string() }),
     z.object({ blend: weighted }),
     z.object({ sum: weighted }),
-    z.discriminatedUnion("op", operations as [(typeof operations)[number]]),
+    z.discriminatedUnion("op", declared as [(typeof declared)[number]]),
   ]);
 }

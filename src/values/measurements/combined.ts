@@ -1,16 +1,25 @@
-// Measurements that a method defines: numbers that it calculates from products, sums or signs of values.
+// Measurements that a method combines: numbers from products, sums or signs of values.
 import { addUp, type DeltaStatistics, type Job, totalStatistics } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
-import { type Binding, type Labelled, type Measuring, notFinite } from "./measurement.js";
+import { type Binding, type Combine, combined, type Labelled, type Measuring, notFinite } from "./measurement.js";
 
-/** Numbers from the dot products of values. The id names everything that `combine` depends on. */
+/** Dot products of values: symmetric, [values, values], float64. */
+export type Gram = readonly (readonly number[])[];
+
+/** Sums over the elements of each value. */
+export type Totals = readonly DeltaStatistics[];
+
+/** Elements of each value. */
+export type Signs = readonly { readonly positive: number; readonly negative: number }[];
+
+/** Numbers from the dot products of values. */
 export interface GramMeasurement extends Labelled {
   readonly kind: "gram";
   readonly values: readonly Value[];
   /** Whether only the diagonal is needed; the other products are 0. Default: false. */
   readonly diagonal?: boolean;
-  /** @param gram symmetric, [values, values], float64 */
-  readonly combine: (gram: readonly (readonly number[])[]) => readonly number[];
+  /** Without it, all products, row by row. A plan always has it. */
+  readonly combine?: Combine<Gram, readonly number[]>;
 }
 
 /** Numbers from sums over the elements of each value, such as its L1 norm. */
@@ -22,14 +31,14 @@ export interface TotalsMeasurement extends Labelled {
   readonly minus?: readonly Value[];
   /** Name of the base of a magnitude. */
   readonly against?: string;
-  readonly combine: (totals: readonly DeltaStatistics[]) => readonly number[];
+  readonly combine: Combine<Totals, readonly number[]>;
 }
 
 /** Numbers from the counts of positive and negative elements of each value. */
 export interface SignsMeasurement extends Labelled {
   readonly kind: "signs";
   readonly values: readonly Value[];
-  readonly combine: (counts: readonly { readonly positive: number; readonly negative: number }[]) => readonly number[];
+  readonly combine: Combine<Signs, readonly number[]>;
 }
 
 export function* measureGram(measurement: GramMeasurement, binding: Binding): Measuring<readonly number[]> {
@@ -46,7 +55,7 @@ export function* measureGram(measurement: GramMeasurement, binding: Binding): Me
       (matrix[j] as number[])[i] = product;
     }
   }
-  return combine(matrix);
+  return combine ? combined(combine, matrix) : matrix.flat();
 }
 
 export function* measureTotals(
@@ -61,7 +70,7 @@ export function* measureTotals(
   const totals = (yield { jobs }).map((total) => totalStatistics(total as readonly Float64Array[]));
   const broken = totals.findIndex(({ nonFinite }) => nonFinite > 0);
   if (broken >= 0) throw notFinite(id, values[broken]);
-  return combine(totals);
+  return combined(combine, totals);
 }
 
 export function* measureSigns(
@@ -75,5 +84,5 @@ export function* measureSigns(
     const [positive = 0, negative = 0] = pieces.reduce((sum, piece) => addUp(sum, piece), new Float64Array(2));
     return { positive, negative };
   });
-  return combine(counts);
+  return combined(combine, counts);
 }

@@ -2,20 +2,24 @@
 import type { Shape } from "../../core/index.js";
 import { type GramJob, partOf } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
-import { type Binding, type Labelled, type Measuring, notFinite } from "./measurement.js";
+import { type Binding, type Combine, combined, type Labelled, type Measuring, notFinite } from "./measurement.js";
 import { concatenate } from "./row-changes.js";
 
-/** Factors for the op `scale-lines`. The id names everything that `combine` depends on. */
+/** Dot products of values within each row or column of one matrix. */
+export interface Lines {
+  readonly lines: number;
+  /** Of values i <= k. */
+  readonly product: (line: number, i: number, k: number) => number;
+}
+
+/** Factors for the op `scale-lines`. */
 export interface LinesMeasurement extends Labelled {
   readonly kind: "lines";
   readonly values: readonly Value[];
   readonly shape: Shape;
   readonly axis: "rows" | "columns";
-  /**
-   * @param product of values i <= k of one matrix in a line
-   * @returns factors, [values that are scaled, lines]
-   */
-  readonly combine: (product: (line: number, i: number, k: number) => number, lines: number) => Float32Array;
+  /** Makes factors, [values that are scaled, lines]. */
+  readonly combine: Combine<Lines, Float32Array>;
 }
 
 /** The factors of one matrix after the other. */
@@ -31,7 +35,8 @@ export function* measureLines(measurement: LinesMeasurement, binding: Binding): 
   const factors = (yield { jobs }).map((total) => {
     const products = total as Float64Array;
     if (!products.every(Number.isFinite)) throw notFinite(id);
-    return combine((line, i, k) => products[line * pairs + first(i) + k] ?? 0, products.length / pairs);
+    const product = (line: number, i: number, k: number) => products[line * pairs + first(i) + k] ?? 0;
+    return combined(combine, { lines: products.length / pairs, product });
   });
   return concatenate(factors, Float32Array);
 }

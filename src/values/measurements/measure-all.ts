@@ -1,10 +1,11 @@
 // Runs the measurements of a plan; independent measurements share passes.
 
-import { usageError } from "../../core/index.js";
+import { LayergraftError, usageError } from "../../core/index.js";
 import {
   type AnalyzedPiece,
   addCounts,
   addUp,
+  arithmeticOf,
   Collector,
   countBytes,
   type Evaluation,
@@ -29,7 +30,7 @@ import {
 import { CUT, type CutMeasurement, measureCut } from "./cut.js";
 import type { GatesMeasurement, MeasureGates } from "./gates.js";
 import { type LinesMeasurement, measureLines } from "./lines.js";
-import type { Binding, JobTotal, Measuring, Pass } from "./measurement.js";
+import type { Binding, Combination, Combine, JobTotal, Measuring, Pass } from "./measurement.js";
 import { measureOrder, type OrderMeasurement } from "./order-statistics.js";
 import { concatenate, joinAnalyzed } from "./row-changes.js";
 import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";
@@ -61,6 +62,25 @@ const MEASURE: { readonly [Kind in Streamed["kind"]]: unknown } = {
   "row-cut": measureRowCut,
   lines: measureLines,
 };
+
+/** Kinds whose result is as measured; what the others measure is combined. */
+const PLAIN: readonly Measurement["kind"][] = ["cut", "rows", "row-cut", "gates"];
+
+/**
+ * Checks that measurements that were read from JSON can be made.
+ * @throws LayergraftError if another version of layergraft made them
+ */
+export function requireKnown(measurements: readonly Measurement[]): void {
+  for (const { kind, label, ...rest } of measurements) {
+    if (PLAIN.includes(kind)) continue;
+    const { combine } = rest as { readonly combine?: Combine<unknown, unknown> };
+    if (!combine) {
+      const what = `The plan does not say how it combines ${label}, as an older version of layergraft saved it. Plan again.`;
+      throw new LayergraftError("changed", what);
+    }
+    arithmeticOf<Combination<unknown, unknown, unknown>>(combine.by, "combine");
+  }
+}
 
 function valuesOf(measurement: Measurement): readonly Value[] {
   switch (measurement.kind) {

@@ -1,7 +1,14 @@
 // A measurement: passes over the weights whose results it combines into numbers or a mask.
 
 import { CheckpointError } from "../../core/index.js";
-import type { CheckpointTensor, Evaluation, Job, Payload } from "../../weights/index.js";
+import {
+  type Arithmetic,
+  arithmeticOf,
+  type CheckpointTensor,
+  type Evaluation,
+  type Job,
+  type Payload,
+} from "../../weights/index.js";
 import { type Leaf, leavesOf, type Value } from "../expressions/expression.js";
 
 export interface Labelled {
@@ -9,6 +16,31 @@ export interface Labelled {
   readonly id: string;
   /** Displayed name. */
   readonly label: string;
+}
+
+/** What a method makes of what was measured, as plain data: a function by its name, and what that takes besides. */
+export interface Combine<Measured, Result> {
+  readonly by: string;
+  /** Only for the compiler. */
+  readonly makes?: (measured: Measured) => Result;
+}
+
+/** A function that makes results of what was measured. */
+export interface Combination<Measured, Given, Result> extends Arithmetic {
+  readonly combine: (measured: Measured, given: Given) => Result;
+  /** Refers to it in a plan. @param given what JSON can hold */
+  readonly with: (given: Given) => Combine<Measured, Result>;
+}
+
+export function defineCombination<Measured, Given extends object, Result>(
+  name: string,
+  combine: Combination<Measured, Given, Result>["combine"],
+): Combination<Measured, Given, Result> {
+  return { name, combine, with: (given) => ({ by: name, ...given }) };
+}
+
+export function combined<Measured, Result>(combine: Combine<Measured, Result>, measured: Measured): Result {
+  return arithmeticOf<Combination<Measured, object, Result>>(combine.by, "combine").combine(measured, combine);
 }
 
 /** Access of a measurement to the sources. */

@@ -4,7 +4,7 @@
 
 import { type CountJob, type KeyRanges, rowsMatter, SAMPLE_RUN } from "../../weights/index.js";
 import { leavesOf, type Value } from "../expressions/expression.js";
-import { type Binding, type Labelled, type Measuring, notFinite } from "./measurement.js";
+import { type Binding, type Combine, combined, type Labelled, type Measuring, notFinite } from "./measurement.js";
 
 /** Magnitudes at given ranks among all elements of several values. */
 export interface OrderMeasurement extends Labelled {
@@ -12,14 +12,15 @@ export interface OrderMeasurement extends Labelled {
   readonly values: readonly Value[];
   /** Ranks from 0 at the smallest. A negative rank gives 0, a rank past the end infinity. */
   readonly ranks: readonly number[];
-  /** The result from these magnitudes; default they themselves. */
-  readonly combine?: (found: readonly number[]) => readonly number[];
+  /** Without it, these magnitudes. A plan always has it. */
+  readonly combine?: Combine<readonly number[], readonly number[]>;
 }
 
 export function* measureOrder(measurement: OrderMeasurement, binding: Binding): Measuring<readonly number[]> {
-  const { ranks, combine = (found) => found } = measurement;
+  const { ranks, combine } = measurement;
   const found = yield* atRanks(measurement, binding, [], (share) => ranks.map((rank) => share * rank));
-  return combine(found.map(({ magnitude }) => magnitude));
+  const magnitudes = found.map(({ magnitude }) => magnitude);
+  return combine ? combined(combine, magnitudes) : magnitudes;
 }
 
 /** The magnitude at a rank, and how many elements are smaller and how many have it. */

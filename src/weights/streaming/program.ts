@@ -7,7 +7,7 @@ import { textOfCode } from "./own-code.js";
 import type { Pursuit } from "./pursuit.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
 import { MAX_PASSES } from "./sketch.js";
-import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
+import { declarationOf, type Operation } from "./value-operation.js";
 
 /** How values are stored: one by one, or in blocks of a GGUF file, of which rows fill a whole number. */
 export type StoredType = DType | StoredBlocks;
@@ -130,12 +130,7 @@ function matrixOf(lowRank: LowRankTerm, index: number): LowRankTerm {
 
 /** The same operation over other values. */
 export function mapValues(operation: BoundOperation, value: (value: Combination) => Combination): BoundOperation {
-  return mapOperation<BoundTerms, BoundTerms>(operation, {
-    value,
-    number: (x) => x,
-    mask: (x) => x,
-    factors: (x) => x,
-  });
+  return { ...operation, of: operation.of.map(value) };
 }
 
 export function isStored(term: Term): term is StoredTerm {

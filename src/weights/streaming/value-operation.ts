@@ -1,4 +1,6 @@
-// The operations that merge methods are composed of: their fields, and how a thread computes them.
+// The operations that merge methods are composed of: their fields, and how a thread computes them. What serves one method is
+// in its file, which adds it to the table.
+import { LayergraftError } from "../../core/index.js";
 import type { Kernels } from "../kernels/kernels.js";
 import { callCode } from "./own-code.js";
 
@@ -37,8 +39,8 @@ interface FieldTypes<T extends Terms> {
 
 export type FieldKind = keyof FieldTypes<Terms>;
 
-type Fields = Readonly<Record<string, FieldKind>>;
-type FieldsOf<F extends Fields, T extends Terms> = { readonly [Name in keyof F]: FieldTypes<T>[F[Name]] };
+export type Fields = Readonly<Record<string, FieldKind>>;
+export type FieldsOf<F extends Fields, T extends Terms> = { readonly [Name in keyof F]: FieldTypes<T>[F[Name]] };
 
 /** Terms on a thread. A mask has one byte per row or column, 1 if selected. */
 interface BoundTerms extends Terms {
@@ -68,7 +70,8 @@ export interface Workspace {
   readonly scratch: number;
 }
 
-interface Declaration<F extends Fields> {
+/** An operation: what it takes, and how it is computed. */
+export interface Declaration<F extends Fields = Fields> {
   /** Number of values, all of one shape; any number from 1 if not given, 0 for a tensor that no source has. */
   readonly values?: number;
   readonly fields: F;
@@ -91,11 +94,9 @@ function declare<const F extends Fields>(declaration: Declaration<F>): Declarati
 
 /** Number of values of a 32-bit draw. */
 const DRAWS = 2 ** 32;
-/** Counters for ranking a row. */
-const COUNTS_BYTES = 4096 * 4;
 
-/** Every operation by name. `of` are its values. */
-export const OPERATIONS = {
+/** The operations of many methods, by name. `of` are their values. */
+const GENERAL = {
   /** of[0] - of[1]: what an expert changed. */
   subtract: declare({
     values: 2,
@@ -149,32 +150,6 @@ export const OPERATIONS = {
   }),
 
   /**
-   * Each element of of[0] with a probability that grows with the rank of its magnitude in its stored row, from
-   * density - epsilon to density + epsilon, divided by that probability if `divide`; else 0.
-   */
-  "drop-by-magnitude": declare({
-    values: 1,
-    fields: { density: "share", epsilon: "share", divide: "flag", seed: "seed" },
-    wholeRows: true,
-    scratch: (columns) => COUNTS_BYTES + columns * 16 + 128,
-    apply: ([a = 0], { density, epsilon, divide, seed }, { index, length, columns }, { kernels, scratch }) => {
-      for (let at = 0; at < length; at += columns) {
-        kernels.wasm.dropByMagnitude(
-          a + at * 4,
-          columns,
-          index + at,
-          ...seed,
-          density,
-          epsilon,
-          divide,
-          scratch + COUNTS_BYTES,
-          scratch,
-        );
-      }
-    },
-  }),
-
-  /**
    * The elements that agree with the sign of their sum, averaged (or summed where not `normalize`) by weight. Where
    * weights cancel out the sum is left as it is. The sign is that of sum(w_i x_i), or of sum(x_i) where not `weighted`;
    * of a zero sum it is `tie`. Zeros agree with nothing.
@@ -186,15 +161,6 @@ export const OPERATIONS = {
       kernels.counters(table, buffers.length).set(buffers);
       kernels.floats(workspace.weights, buffers.length).set(weights);
       kernels.wasm.consensus(table, workspace.weights, buffers.length, length, tie, weighted, normalize);
-    },
-  }),
-
-  /** mean((x_i - mean(x_i))^2) over the values. */
-  variance: declare({
-    fields: {},
-    apply: (buffers, _, { length }, { kernels, table }) => {
-      kernels.counters(table, buffers.length).set(buffers);
-      kernels.wasm.variance(table, buffers.length, length);
     },
   }),
 
@@ -213,13 +179,6 @@ export const OPERATIONS = {
         into[i] = Math.abs((into[i] as number) - (other[i] as number)) / Math.max(floor, size);
       }
     },
-  }),
-
-  /** of[0] moved towards of[1] by at most `step`: a + clamp(step / |b - a|, 0, 1) (b - a). */
-  approach: declare({
-    values: 2,
-    fields: { step: "size" },
-    apply: ([a = 0, b = 0], { step }, { length }, { kernels }) => kernels.wasm.approach(a, b, length, step),
   }),
 
   /**
@@ -278,105 +237,6 @@ export const OPERATIONS = {
     apply: () => undefined,
   }),
 
-  /**
-   * The mean of the values that are not zero, times `shared`; where only one is not zero, that value times its `alone`.
-   */
-  unite: declare({
-    fields: { alone: "numberPerValue", shared: "number" },
-    apply: (buffers, { alone, shared }, { length }, { kernels }) => {
-      const values = buffers.map((buffer) => kernels.floats(buffer, length));
-      const into = values[0] as Float32Array;
-      for (let i = 0; i < length; i++) {
-        let [sum, count, last] = [0, 0, 0];
-        for (let k = 0; k < values.length; k++) {
-          const x = (values[k] as Float32Array)[i] as number;
-          if (x === 0) continue;
-          sum += x;
-          count++;
-          last = k;
-        }
-        into[i] = count === 0 ? 0 : count === 1 ? sum * (alone[last] as number) : (shared * sum) / count;
-      }
-    },
-  }),
-
-  /** The sum of the values where at least `agree` of them are larger than `threshold` times the sum of the others, else 0. */
-  needed: declare({
-    fields: { threshold: "size", agree: "count" },
-    apply: (buffers, { threshold, agree }, { length }, { kernels }) => {
-      const values = buffers.map((buffer) => kernels.floats(buffer, length));
-      const into = values[0] as Float32Array;
-      for (let i = 0; i < length; i++) {
-        let [sum, count] = [0, 0];
-        for (const value of values) sum += value[i] as number;
-        for (const value of values) {
-          const x = value[i] as number;
-          if (Math.abs(x) > threshold * Math.abs(sum - x)) count++;
-        }
-        into[i] = count >= agree ? sum : 0;
-      }
-    },
-  }),
-
-  /**
-   * |of[0] - of[1]| times the Kullback-Leibler divergence of the softmaxes of their stored rows, each plus 1e-8, float64.
-   */
-  importance: declare({
-    values: 2,
-    fields: {},
-    wholeRows: true,
-    apply: ([a = 0, b = 0], _, { length, columns }, { kernels }) => {
-      const [into, other] = [kernels.floats(a, length), kernels.floats(b, length)];
-      for (let at = 0; at < length; at += columns) {
-        const [p, q] = [into, other].map((all) => softmax(all.subarray(at, at + columns)));
-        const divergence = (p as Float64Array).reduce(
-          (sum, x, i) => sum + x * Math.log(x / ((q as Float64Array)[i] as number)),
-          0,
-        );
-        for (let i = at; i < at + columns; i++)
-          into[i] = Math.abs((into[i] as number) - (other[i] as number)) * divergence;
-      }
-    },
-  }),
-
-  /** The average of of[0], of[2], ... by of[1], of[3], ..., each at least `floor`, times the weight of each. */
-  weigh: declare({
-    fields: { weights: "numberPerValue", floor: "size" },
-    apply: (buffers, { weights, floor }, { length }, { kernels }) => {
-      const values = buffers.map((buffer) => kernels.floats(buffer, length));
-      const into = values[0] as Float32Array;
-      for (let i = 0; i < length; i++) {
-        // Of differences from the first, so that equal values stay as they are.
-        const first = into[i] as number;
-        let [total, sum] = [0, 0];
-        for (let k = 0; k < values.length; k += 2) {
-          const weight = (weights[k] as number) * Math.max(floor, values[k + 1]?.[i] as number);
-          total += weight;
-          sum += weight * ((values[k]?.[i] as number) - first);
-        }
-        into[i] = first + sum / total;
-      }
-    },
-  }),
-
-  /** The mean of each stored row of the values times Model Stock's ratio for the angles between them in that row. */
-  "stock-rows": declare({
-    fields: {},
-    wholeRows: true,
-    apply: (buffers, _, { length, columns }, { kernels }) => {
-      const values = buffers.map((buffer) => kernels.floats(buffer, length));
-      const into = values[0] as Float32Array;
-      for (let at = 0; at < length; at += columns) {
-        const rows = values.map((all) => all.subarray(at, at + columns));
-        const gram = rows.map((x) => rows.map((y) => x.reduce((sum, one, i) => sum + one * (y[i] as number), 0)));
-        const ratio = stockRatio(gram) / values.length;
-        for (let i = 0; i < columns; i++) {
-          into[at + i] = ratio * rows.reduce((sum, row) => sum + (row[i] as number), 0);
-        }
-      }
-    },
-  }),
-
   /** Known values from `at` on, as [rows, columns]: a tensor that no source has. */
   given: declare({
     values: 0,
@@ -394,40 +254,58 @@ export const OPERATIONS = {
       callCode(code, name, values, numbers, columns);
     },
   }),
-
-  /** Each stored row of of[0] turned towards that of of[1] by the share t of their angle; see `slerpWeights`. */
-  "slerp-rows": declare({
-    values: 2,
-    fields: { t: "number", straight: "share" },
-    wholeRows: true,
-    apply: ([a = 0, b = 0], { t, straight }, { length, columns }, { kernels }) => {
-      const [into, other] = [kernels.floats(a, length), kernels.floats(b, length)];
-      for (let at = 0; at < length; at += columns) {
-        let [dot, square0, square1] = [0, 0, 0];
-        for (let i = at; i < at + columns; i++) {
-          const [x, y] = [into[i] ?? 0, other[i] ?? 0];
-          dot += x * y;
-          square0 += x * x;
-          square1 += y * y;
-        }
-        const [weight0, weight1] = slerpWeights(dot, square0, square1, t, straight);
-        for (let i = at; i < at + columns; i++) into[i] = weight0 * (into[i] ?? 0) + weight1 * (other[i] ?? 0);
-      }
-    },
-  }),
 } as const;
 
-export type OperationName = keyof typeof OPERATIONS;
+type GeneralName = keyof typeof GENERAL;
 
-type OperationOf<Name extends OperationName, T extends Terms> = {
+type GeneralOperation<Name extends GeneralName, T extends Terms> = {
   readonly op: Name;
   readonly of: readonly T["value"][];
-} & FieldsOf<(typeof OPERATIONS)[Name]["fields"], T>;
+} & FieldsOf<(typeof GENERAL)[Name]["fields"], T>;
 
-export type Operation<T extends Terms> = { [Name in OperationName]: OperationOf<Name, T> }[OperationName];
+/** An operation of one method, which its declaration makes. */
+export interface OwnOperation<T extends Terms> {
+  /** Its name. The type is one that no other operation has, so that theirs tell them apart. */
+  readonly op: "a method's";
+  readonly of: readonly T["value"][];
+}
 
-export function declarationOf({ op }: { readonly op: OperationName }): Declaration<Fields> {
-  return OPERATIONS[op] as unknown as Declaration<Fields>;
+export type Operation<T extends Terms> =
+  | { [Name in GeneralName]: GeneralOperation<Name, T> }[GeneralName]
+  | OwnOperation<T>;
+
+/** Arithmetic that a method brings: an operation, or something else that plans refer to by name. */
+export interface Arithmetic {
+  readonly name: string;
+}
+
+const TABLE = new Map<string, object>(Object.entries(GENERAL));
+
+/** Makes arithmetic of methods known to this thread. */
+export function addArithmetic(all: readonly Arithmetic[]): void {
+  for (const one of all) TABLE.set(one.name, one);
+}
+
+/**
+ * What a plan refers to by name.
+ * @throws LayergraftError code "changed" if the table has none of the kind
+ */
+export function arithmeticOf<One extends object>(name: string, kind: keyof One): One {
+  const found = TABLE.get(name);
+  if (found && kind in found) return found as One;
+  throw new LayergraftError(
+    "changed",
+    `This version of layergraft cannot compute ${name}, which the plan needs. Plan again.`,
+  );
+}
+
+/** Every operation by name. */
+export function operations(): [string, Declaration][] {
+  return [...TABLE].flatMap(([name, one]) => ("apply" in one ? [[name, one as Declaration]] : []));
+}
+
+export function declarationOf({ op }: { readonly op: string }): Declaration {
+  return arithmeticOf<Declaration>(op, "apply");
 }
 
 /** The same operation over other terms. */
@@ -463,48 +341,4 @@ function eachMatrix(
     each(mask.subarray(number * columns, (number + 1) * columns), from, until - from);
     from = until;
   }
-}
-
-/** Softmax of a row plus 1e-8, as mergekit takes it. */
-function softmax(row: Float32Array): Float64Array {
-  const most = row.reduce((x, y) => Math.max(x, y), Number.NEGATIVE_INFINITY);
-  const powers = Float64Array.from(row, (x) => Math.exp(x - most));
-  const sum = powers.reduce((x, y) => x + y, 0);
-  return powers.map((x) => x / sum + 1e-8);
-}
-
-/**
- * Model Stock's interpolation ratio t = N cos / (1 + (N - 1) cos), cos the mean cosine of pairs of changes; 0 if these point
- * away from each other. arXiv 2403.19522, equation 1.
- * @param gram dot products of the changes, [N, N]
- */
-export function stockRatio(gram: readonly (readonly number[])[]): number {
-  const cosines = gram.flatMap((row, i) =>
-    row.slice(i + 1).map((product, k) => {
-      const size = Math.sqrt(row[i] ?? 0) * Math.sqrt(gram[i + 1 + k]?.[i + 1 + k] ?? 0);
-      return size > 0 ? product / size : 0;
-    }),
-  );
-  const mean = cosines.reduce((sum, cosine) => sum + cosine, 0) / cosines.length;
-  return mean <= 0 ? 0 : (gram.length * mean) / (1 + (gram.length - 1) * mean);
-}
-
-/**
- * Weights of v0 and v1 in their spherical interpolation: sin((1 - t) W) / sin W and sin(t W) / sin W with W the angle
- * between them; (1 - t) and t where |cos W| > `straight`, as the sine is too small to divide by. A zero vector has no
- * direction and counts as a right angle, as in mergekit: a change of few elements is nearly at right angles to another.
- * Shoemake 1985.
- */
-export function slerpWeights(
-  dot: number,
-  square0: number,
-  square1: number,
-  t: number,
-  straight: number,
-): readonly [number, number] {
-  const size = Math.sqrt(square0) * Math.sqrt(square1);
-  const cosine = size > 0 ? dot / size : 0;
-  if (!(Math.abs(cosine) <= straight)) return [1 - t, t];
-  const angle = Math.acos(cosine);
-  return [Math.sin((1 - t) * angle) / Math.sin(angle), Math.sin(t * angle) / Math.sin(angle)];
 }

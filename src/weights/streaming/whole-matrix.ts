@@ -1,16 +1,19 @@
-// Merges of whole matrices in float64: by their singular values, from the decomposition of extract, or by regression. Time
-// grows with the cube of a side. Memory holds the values of one matrix, and about three times its float64 values.
+// What merges of whole matrices are composed of, in float64: singular values, from the decomposition of extract. Time grows
+// with the cube of a side. Memory holds the values of one matrix, and about three times its float64 values.
 import type { Kernels } from "../kernels/kernels.js";
 import { decomposeExactly } from "./exact-decomposition.js";
 import { type LowRankFactors, lowRankBytes } from "./low-rank.js";
 import { PANEL, Panels } from "./panels.js";
-import { regress, regressionBytes } from "./regression.js";
 import { BATCH } from "./row-batches.js";
+import { type Arithmetic, arithmeticOf } from "./value-operation.js";
 
-/** Row-major. */
-interface Matrix {
+export interface MatrixSize {
   readonly rows: number;
   readonly columns: number;
+}
+
+/** Row-major. */
+interface Matrix extends MatrixSize {
   readonly values: Float32Array;
 }
 
@@ -18,7 +21,7 @@ interface Matrix {
 const NOTHING = 1e-7;
 
 /** The leading singular values, with the root of each in the factors on both sides. */
-function decompose(
+export function decompose(
   kernels: Kernels,
   { rows, columns, values }: Matrix,
   rank = Number.POSITIVE_INFINITY,
@@ -37,7 +40,7 @@ function decompose(
 }
 
 /** left [rows, rank] times diag(weights) times right [rank, columns] */
-function product(
+export function product(
   kernels: Kernels,
   left: Float32Array,
   right: Float32Array,
@@ -73,7 +76,7 @@ function product(
 }
 
 /** The same vectors with other singular values, as `to` makes of all. */
-function withValues(
+export function withValues(
   kernels: Kernels,
   matrix: Matrix,
   to: (values: readonly number[]) => readonly number[],
@@ -95,18 +98,18 @@ function withValues(
 const polar = (kernels: Kernels, rows: number, columns: number, values: Float32Array) =>
   withValues(kernels, { rows, columns, values }, (singular) => singular.map(() => 1));
 
-const mean = (values: readonly number[], count = values.length) => values.reduce((sum, x) => sum + x, 0) / count;
+export const mean = (values: readonly number[], count = values.length) => values.reduce((sum, x) => sum + x, 0) / count;
 
-function added({ rows, columns }: Omit<Matrix, "values">, all: readonly Float32Array[]): Matrix {
+export function added({ rows, columns }: MatrixSize, all: readonly Float32Array[]): Matrix {
   const values = Float32Array.from(all[0] ?? [], (_, i) => all.reduce((sum, one) => sum + (one[i] as number), 0));
   return { rows, columns, values };
 }
 
 /** Spaces of singular vectors side by side, made orthonormal on both sides; with their own singular values, or the mean. */
-function joined(
+export function joined(
   kernels: Kernels,
   spaces: readonly LowRankFactors[],
-  { rows, columns }: Omit<Matrix, "values">,
+  { rows, columns }: MatrixSize,
   isFlat: boolean,
 ) {
   const singular = spaces.flatMap(({ gains }) => Array.from(gains, Math.sqrt));
@@ -127,86 +130,17 @@ function joined(
   return product(kernels, polar(kernels, rows, rank, u), polar(kernels, rank, columns, v), weights, columns);
 }
 
-/** The median singular value of noise with unit variance in a long side's length (Marchenko and Pastur 1967). */
-function medianOfNoise(beta: number): number {
-  // The density of eigenvalues x = 1 + beta + 2 sqrt(beta) cos(t) is 2 sin^2(t) / (pi x) in t.
-  const steps = 20_000;
-  const eigenvalue = (i: number) => 1 + beta + 2 * Math.sqrt(beta) * Math.cos((Math.PI * (i + 0.5)) / steps);
-  let [i, share] = [-1, 0];
-  let last = 0;
-  while (share < 0.5 && i < steps) {
-    i++;
-    last = (2 * Math.sin((Math.PI * (i + 0.5)) / steps) ** 2) / eigenvalue(i) / steps;
-    share += last;
-  }
-  return Math.sqrt(eigenvalue(i + (0.5 - share) / last + 0.5));
+/** How a method merges whole matrices. */
+export interface MatrixRule extends Arithmetic {
+  /** The merged values of a matrix. @param number of the recipe */
+  readonly merge: (kernels: Kernels, values: readonly Float32Array[], size: MatrixSize, number: number) => Float32Array;
+  /** From which of `count` values on they are of [columns, columns]; default none. */
+  readonly squareFrom?: (count: number) => number;
+  /** Bytes that it needs besides the values; default those of two decompositions. */
+  readonly bytes?: (size: MatrixSize) => number;
 }
 
-/** By what the median is multiplied for the threshold. Gavish & Donoho 2014, arXiv 1305.5870, equations 4 and 11. */
-export function noiseThreshold(beta: number): number {
-  const omega = Math.sqrt(2 * (beta + 1) + (8 * beta) / (beta + 1 + Math.sqrt(beta ** 2 + 14 * beta + 1)));
-  return omega / medianOfNoise(beta);
-}
-
-/** Half to even, as Python rounds. */
-function roundToEven(x: number): number {
-  const rounded = Math.round(x);
-  return x % 1 === 0.5 && rounded % 2 === 1 ? rounded - 1 : rounded;
-}
-
-/** Rules by name: the merged change of matrices [rows, columns]. */
-const RULES: Readonly<
-  Record<
-    string,
-    (kernels: Kernels, changes: readonly Float32Array[], size: Omit<Matrix, "values">, number: number) => Float32Array
-  >
-> = {
-  /** Iso-C, and Iso-CTS with a share `number` of common directions. arXiv 2502.04959, algorithms 1 and 2. */
-  iso: (kernels, changes, size, number) => {
-    const rank = Math.min(size.rows, size.columns);
-    const own = roundToEven((rank - Math.floor(number * rank)) / changes.length);
-    const sum = added(size, changes);
-    if (own === 0) return withValues(kernels, sum, (singular) => singular.map(() => mean(singular, rank)));
-    const common = decompose(kernels, sum, rank - own * changes.length);
-    const ones = Array.from({ length: size.rows }, () => 1);
-    const basis = common.left.map((x, i) => x / Math.sqrt(Math.sqrt(common.gains[i % common.rank] as number)));
-    const turned = basis.map((_, i) => basis[(i % size.rows) * common.rank + Math.floor(i / size.rows)] as number);
-    const spaces = changes.map((values) => {
-      const within = product(kernels, turned, values, ones, size.columns);
-      const projected = product(kernels, basis, within, ones.slice(0, common.rank), size.columns);
-      const left = common.rank > 0 ? values.map((x, i) => x - (projected[i] as number)) : values;
-      return decompose(kernels, { ...size, values: left }, own);
-    });
-    return joined(kernels, [...spaces, common], size, true);
-  },
-
-  /** TSV-M, arXiv 2412.00081, algorithm 1. */
-  tsv_m: (kernels, changes, size) => {
-    const rank = Math.floor(Math.min(size.rows, size.columns) / changes.length);
-    return joined(
-      kernels,
-      changes.map((values) => decompose(kernels, { ...size, values }, rank)),
-      size,
-      false,
-    );
-  },
-
-  /** DG-Hard, arXiv 2605.20296. `number` scales the threshold. */
-  dg_hard: (kernels, changes, size, number) => {
-    const [short = 1, long = 1] = [size.rows, size.columns].sort((a, b) => a - b);
-    return withValues(kernels, added(size, changes), (singular) => {
-      const [low = 0, high = 0] = [singular[Math.floor((short - 1) / 2)], singular[Math.ceil((short - 1) / 2)]];
-      const threshold = (number * noiseThreshold(short / long) * (low + high)) / 2;
-      return singular.map((value) => (value > threshold ? value : 0));
-    });
-  },
-
-  /** RegMean, arXiv 2212.09849, equation 2. `number` scales the elements off the diagonal of products. */
-  regmean: (kernels, values, size, number) => {
-    const count = values.length / 2;
-    return regress(kernels, values.slice(0, count), values.slice(count), size, number);
-  },
-};
+const ruleOf = (name: string) => arithmeticOf<MatrixRule>(name, "merge");
 
 interface Operation {
   readonly rule: string;
@@ -215,9 +149,9 @@ interface Operation {
   readonly matrix: number;
 }
 
-/** Whether a value is of [columns, columns]: the products in the second half of RegMean's. */
+/** Whether a value is of [columns, columns]. */
 export function isSquare({ rule, of }: Pick<Operation, "rule" | "of">, value: number): boolean {
-  return rule === "regmean" && value >= of.length / 2;
+  return value >= (ruleOf(rule).squareFrom?.(of.length) ?? of.length);
 }
 
 /** Elements of each value that belong to one matrix. */
@@ -230,9 +164,8 @@ export function wholeBytes(operation: Operation, columns: number): number {
   const { rule, matrix } = operation;
   const rows = matrix / columns;
   const values = elementsOfValues(operation, columns).reduce((sum, count) => sum + count, 2 * matrix);
-  const rest =
-    rule === "regmean" ? regressionBytes(rows, columns) : 2 * lowRankBytes({ rows, columns }, Math.min(rows, columns));
-  return 4 * values + rest;
+  const size = { rows, columns };
+  return 4 * values + (ruleOf(rule).bytes?.(size) ?? 2 * lowRankBytes(size, Math.min(rows, columns)));
 }
 
 /** @param changes of one matrix, in rows of `columns`; @param number of the rule */
@@ -243,9 +176,7 @@ export function mergeMatrix(
   columns: number,
   number: number,
 ): Float32Array {
-  const merge = RULES[rule];
-  if (!merge) throw new Error(`there is no rule ${rule} for matrices`);
   const elements = changes[0]?.length ?? 0;
-  const merged = merge(kernels, changes, { rows: elements / columns, columns }, number);
+  const merged = ruleOf(rule).merge(kernels, changes, { rows: elements / columns, columns }, number);
   return merged.length === elements ? merged : new Float32Array(elements);
 }

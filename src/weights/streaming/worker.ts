@@ -4,6 +4,7 @@ import { runCode } from "./own-code.js";
 import type { Payload, Program } from "./program.js";
 import type { Shared } from "./shared.js";
 import { Worker } from "./thread-work.js";
+import { type Arithmetic, addArithmetic } from "./value-operation.js";
 
 /**
  * Message of a thread: pieces that are done, and finally whether it failed. Errors are plain data because messages do not
@@ -24,28 +25,32 @@ function arraysOf(payload: Payload): readonly (Float32Array | Float64Array | Uin
   return "rank" in payload ? [payload.left, payload.right, payload.gains] : [payload];
 }
 
-const { program, shared, code } = workerData as { program: Program; shared: Shared; code: readonly string[] };
-for (const text of code) await runCode(text);
-const worker = new Worker(program, shared, (index, payload) => {
-  const report: ThreadReport = { piece: { index, payload } };
-  if (payload === undefined) {
-    // Only memory that waits for the piece needs to know.
-    if (shared.window) parentPort?.postMessage(report);
-    return;
+/** Does the work of this thread, with the arithmetic of methods. */
+export async function runThread(arithmetic: readonly Arithmetic[]): Promise<void> {
+  addArithmetic(arithmetic);
+  const { program, shared, code } = workerData as { program: Program; shared: Shared; code: readonly string[] };
+  for (const text of code) await runCode(text);
+  const worker = new Worker(program, shared, (index, payload) => {
+    const report: ThreadReport = { piece: { index, payload } };
+    if (payload === undefined) {
+      // Only memory that waits for the piece needs to know.
+      if (shared.window) parentPort?.postMessage(report);
+      return;
+    }
+    parentPort?.postMessage(
+      report,
+      arraysOf(payload).map(({ buffer }) => buffer as ArrayBuffer),
+    );
+  });
+  const report: { error?: ThreadReport["error"] } = {};
+  try {
+    while (worker.step());
+  } catch (error) {
+    const where = error instanceof LayergraftError ? error.where : {};
+    const { message, code } = error as NodeJS.ErrnoException;
+    report.error = { message, code: isOutOfMemory(error) ? "memory" : code, where };
+  } finally {
+    worker.close();
   }
-  parentPort?.postMessage(
-    report,
-    arraysOf(payload).map(({ buffer }) => buffer as ArrayBuffer),
-  );
-});
-const report: { error?: ThreadReport["error"] } = {};
-try {
-  while (worker.step());
-} catch (error) {
-  const where = error instanceof LayergraftError ? error.where : {};
-  const { message, code } = error as NodeJS.ErrnoException;
-  report.error = { message, code: isOutOfMemory(error) ? "memory" : code, where };
-} finally {
-  worker.close();
+  parentPort?.postMessage(report);
 }
-parentPort?.postMessage(report);

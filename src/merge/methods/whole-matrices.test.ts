@@ -1,6 +1,6 @@
 // Against scipy's adaptive integral of the density of Marchenko and Pastur; 2.858 is in the abstract of arXiv 1305.5870.
 import { expect, it } from "vitest";
-import { noiseThreshold } from "./whole-matrix.js";
+import { noiseThreshold } from "./whole-matrices.js";
 
 it.each([
   [1, 2.8583624240695324],

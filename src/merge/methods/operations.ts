@@ -1,0 +1,29 @@
+// The operations that methods bring, which threads compute. A thread's bundle starts here.
+import type { Arithmetic } from "../../weights/index.js";
+import { importance } from "./arcee-fusion.js";
+import { needed } from "./consensus.js";
+import { dropByMagnitude } from "./della.js";
+import { weigh } from "./fisher.js";
+import { stockRows } from "./model-stock.js";
+import { approach } from "./nearswap.js";
+import { slerpRows } from "./nuslerp.js";
+import { unite } from "./ram.js";
+import { regmeanRule } from "./regmean.js";
+import { variance } from "./sce.js";
+import { dgHardRule, isoRule, tsvRule } from "./whole-matrices.js";
+
+export const OPERATIONS: readonly Arithmetic[] = [
+  approach,
+  dgHardRule,
+  dropByMagnitude,
+  importance,
+  isoRule,
+  needed,
+  regmeanRule,
+  slerpRows,
+  stockRows,
+  tsvRule,
+  unite,
+  variance,
+  weigh,
+];

@@ -1,0 +1,5 @@
+// The entry of threads that stream weights.
+import { runThread } from "../weights/index.js";
+import { OPERATIONS } from "./methods/operations.js";
+
+await runThread(OPERATIONS);
