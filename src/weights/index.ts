@@ -130,6 +130,7 @@ export {
   mapOperation,
   type Operation,
   type OwnOperation,
+  onValues,
   operations,
   type Seed,
 } from "./streaming/value-operation.js";

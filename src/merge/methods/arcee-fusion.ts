@@ -1,6 +1,7 @@
 // Arcee fusion: takes the changes of a model that matter most, by their size and by how much they change a row's softmax.
 import { elementCount } from "../../core/index.js";
 import { defineCombination, defineOperation, type Value } from "../../values/index.js";
+import { onValues } from "../../weights/index.js";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { addedToBase } from "./operand.js";
@@ -12,18 +13,17 @@ export const importance = defineOperation("importance", {
   values: 2,
   fields: {},
   wholeRows: true,
-  apply: ([a = 0, b = 0], _, { length, columns }, { kernels }) => {
-    const [into, other] = [kernels.floats(a, length), kernels.floats(b, length)];
+  apply: onValues((into, values, _, { length, columns }) => {
     for (let at = 0; at < length; at += columns) {
-      const [p, q] = [into, other].map((all) => softmax(all.subarray(at, at + columns)));
+      const [p, q] = values.map((all) => softmax(all.subarray(at, at + columns)));
       const divergence = (p as Float64Array).reduce(
         (sum, x, i) => sum + x * Math.log(x / ((q as Float64Array)[i] as number)),
         0,
       );
       for (let i = at; i < at + columns; i++)
-        into[i] = Math.abs((into[i] as number) - (other[i] as number)) * divergence;
+        into[i] = Math.abs((into[i] as number) - (values[1]?.[i] as number)) * divergence;
     }
-  },
+  }),
 });
 
 /** Q2 + 1.5 (Q3 - Q1) */

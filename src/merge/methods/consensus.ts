@@ -1,6 +1,7 @@
 // Consensus: keeps the elements of summed changes that enough experts need, by their TALL masks.
 import { z } from "zod";
 import { defineOperation } from "../../values/index.js";
+import { onValues } from "../../weights/index.js";
 import { expertFields, lambdaField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { mergeTaskVectors } from "./task-vectors.js";
@@ -8,9 +9,7 @@ import { mergeTaskVectors } from "./task-vectors.js";
 /** The sum of the values where at least `agree` of them are larger than `threshold` times the sum of the others, else 0. */
 export const needed = defineOperation("needed", {
   fields: { threshold: "size", agree: "count" },
-  apply: (buffers, { threshold, agree }, { length }, { kernels }) => {
-    const values = buffers.map((buffer) => kernels.floats(buffer, length));
-    const into = values[0] as Float32Array;
+  apply: onValues((into, values, { threshold, agree }, { length }) => {
     for (let i = 0; i < length; i++) {
       let [sum, count] = [0, 0];
       for (const value of values) sum += value[i] as number;
@@ -20,7 +19,7 @@ export const needed = defineOperation("needed", {
       }
       into[i] = count >= agree ? sum : 0;
     }
-  },
+  }),
 });
 
 export const consensus = defineMethod({

@@ -1,15 +1,14 @@
 // Fisher: averages each weight by how much each model's likelihood depends on it.
 import { z } from "zod";
 import { defineOperation } from "../../values/index.js";
+import { onValues } from "../../weights/index.js";
 import { mergeByStatistics, modelsWithStatistics } from "./by-statistics.js";
 import { defineMethod } from "./method.js";
 
 /** The average of of[0], of[2], ... by of[1], of[3], ..., each at least `floor`, times the weight of each. */
 export const weigh = defineOperation("weigh", {
   fields: { weights: "numberPerValue", floor: "size" },
-  apply: (buffers, { weights, floor }, { length }, { kernels }) => {
-    const values = buffers.map((buffer) => kernels.floats(buffer, length));
-    const into = values[0] as Float32Array;
+  apply: onValues((into, values, { weights, floor }, { length }) => {
     for (let i = 0; i < length; i++) {
       // Of differences from the first, so that equal values stay as they are.
       const first = into[i] as number;
@@ -21,7 +20,7 @@ export const weigh = defineOperation("weigh", {
       }
       into[i] = first + sum / total;
     }
-  },
+  }),
 });
 
 export const fisher = defineMethod({

@@ -11,6 +11,7 @@ import { dominant, dominantWeights } from "./dominant.js";
 import { fisher } from "./fisher.js";
 import { karcher, karcherMean } from "./karcher.js";
 import { lines } from "./lines.js";
+import { magmax } from "./magmax.js";
 import { modelStock, ratioOfTensor } from "./model-stock.js";
 import { moe } from "./moe.js";
 import { meanDirection, multislerp } from "./multislerp.js";
@@ -66,6 +67,7 @@ export const METHODS = [
   ram,
   ramPlus,
   consensus,
+  magmax,
   widen,
   arceeFusion,
   moe,

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { defineCombination, defineOperation, type Gram } from "../../values/index.js";
+import { onValues } from "../../weights/index.js";
 import { expertFields } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { addedToBase } from "./operand.js";
@@ -10,9 +11,7 @@ import { addedToBase } from "./operand.js";
 export const stockRows = defineOperation("stock-rows", {
   fields: {},
   wholeRows: true,
-  apply: (buffers, _, { length, columns }, { kernels }) => {
-    const values = buffers.map((buffer) => kernels.floats(buffer, length));
-    const into = values[0] as Float32Array;
+  apply: onValues((into, values, _, { length, columns }) => {
     for (let at = 0; at < length; at += columns) {
       const rows = values.map((all) => all.subarray(at, at + columns));
       const gram = rows.map((x) => rows.map((y) => x.reduce((sum, one, i) => sum + one * (y[i] as number), 0)));
@@ -21,7 +20,7 @@ export const stockRows = defineOperation("stock-rows", {
         into[at + i] = ratio * rows.reduce((sum, row) => sum + (row[i] as number), 0);
       }
     }
-  },
+  }),
 });
 
 export const ratioOfTensor = defineCombination("stock-ratio", (gram: Gram) => [stockRatio(gram)]);

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { elementCount, RecipeError, type Shape } from "../../core/index.js";
 import { defineCombination, defineOperation, type Lines, type Value, type WeightedValue } from "../../values/index.js";
+import { onValues } from "../../weights/index.js";
 import { modelsField, parametersOf, sourceField, weightField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, type Operand, type PlanContext, plus, tensorOf } from "./operand.js";
@@ -40,20 +41,19 @@ export const slerpRows = defineOperation("slerp-rows", {
   values: 2,
   fields: { t: "number", straight: "share" },
   wholeRows: true,
-  apply: ([a = 0, b = 0], { t, straight }, { length, columns }, { kernels }) => {
-    const [into, other] = [kernels.floats(a, length), kernels.floats(b, length)];
+  apply: onValues((into, [, other], { t, straight }, { length, columns }) => {
     for (let at = 0; at < length; at += columns) {
       let [dot, square0, square1] = [0, 0, 0];
       for (let i = at; i < at + columns; i++) {
-        const [x, y] = [into[i] ?? 0, other[i] ?? 0];
+        const [x, y] = [into[i] ?? 0, other?.[i] ?? 0];
         dot += x * y;
         square0 += x * x;
         square1 += y * y;
       }
       const [weight0, weight1] = slerpWeights(dot, square0, square1, t, straight);
-      for (let i = at; i < at + columns; i++) into[i] = weight0 * (into[i] ?? 0) + weight1 * (other[i] ?? 0);
+      for (let i = at; i < at + columns; i++) into[i] = weight0 * (into[i] ?? 0) + weight1 * (other?.[i] ?? 0);
     }
-  },
+  }),
 });
 
 export const nuslerp = defineMethod({

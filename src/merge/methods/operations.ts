@@ -4,6 +4,7 @@ import { importance } from "./arcee-fusion.js";
 import { needed } from "./consensus.js";
 import { dropByMagnitude } from "./della.js";
 import { weigh } from "./fisher.js";
+import { largest } from "./magmax.js";
 import { stockRows } from "./model-stock.js";
 import { approach } from "./nearswap.js";
 import { slerpRows } from "./nuslerp.js";
@@ -18,6 +19,7 @@ export const OPERATIONS: readonly Arithmetic[] = [
   dropByMagnitude,
   importance,
   isoRule,
+  largest,
   needed,
   regmeanRule,
   slerpRows,

@@ -1,6 +1,7 @@
 // RAM: where several experts changed an element, their mean; where one did, its change, perhaps scaled up (RAM+).
 import { z } from "zod";
 import { defineCombination, defineOperation, type Signs, type Value, type Weight } from "../../values/index.js";
+import { onValues } from "../../weights/index.js";
 import { expertFields, lambdaField } from "./fields.js";
 import { defineMethod, type Method } from "./method.js";
 import { addedToBase, requireBase } from "./operand.js";
@@ -23,9 +24,7 @@ const about = {
  */
 export const unite = defineOperation("unite", {
   fields: { alone: "numberPerValue", shared: "number" },
-  apply: (buffers, { alone, shared }, { length }, { kernels }) => {
-    const values = buffers.map((buffer) => kernels.floats(buffer, length));
-    const into = values[0] as Float32Array;
+  apply: onValues((into, values, { alone, shared }, { length }) => {
     for (let i = 0; i < length; i++) {
       let [sum, count, last] = [0, 0, 0];
       for (let k = 0; k < values.length; k++) {
@@ -37,7 +36,7 @@ export const unite = defineOperation("unite", {
       }
       into[i] = count === 0 ? 0 : count === 1 ? sum * (alone[last] as number) : (shared * sum) / count;
     }
-  },
+  }),
 });
 
 /** 1 + r min(shared / unique, alpha) of each expert, from what it changed and what it alone changed. */

@@ -88,6 +88,16 @@ export interface Declaration<F extends Fields = Fields> {
   ) => void;
 }
 
+/** Computes a block from its numbers; the result replaces those of the first value. */
+export function onValues<F>(
+  compute: (into: Float32Array, values: readonly Float32Array[], fields: F, block: Block) => void,
+) {
+  return (buffers: readonly number[], fields: F, block: Block, { kernels }: Workspace) => {
+    const values = buffers.map((buffer) => kernels.floats(buffer, block.length));
+    compute(values[0] as Float32Array, values, fields, block);
+  };
+}
+
 function declare<const F extends Fields>(declaration: Declaration<F>): Declaration<F> {
   return declaration;
 }
@@ -167,18 +177,13 @@ const GENERAL = {
   /** |of[0] - of[1]| over the sum of the sizes of the other values, which counts as at least `floor`. */
   deviation: declare({
     fields: { floor: "size" },
-    apply: (buffers, { floor }, { length }, { kernels }) => {
-      const [into, other, ...sizes] = buffers.map((buffer) => kernels.floats(buffer, length)) as [
-        Float32Array,
-        Float32Array,
-        ...Float32Array[],
-      ];
-      for (let i = 0; i < length; i++) {
+    apply: onValues((into, [, other, ...sizes], { floor }) => {
+      for (let i = 0; i < into.length; i++) {
         let size = 0;
         for (const value of sizes) size += Math.abs(value[i] as number);
-        into[i] = Math.abs((into[i] as number) - (other[i] as number)) / Math.max(floor, size);
+        into[i] = Math.abs((into[i] as number) - (other?.[i] as number)) / Math.max(floor, size);
       }
-    },
+    }),
   }),
 
   /**
@@ -213,9 +218,7 @@ const GENERAL = {
   "scale-lines": declare({
     fields: { factors: "factors", axis: "axis", matrix: "count" },
     wholeRows: true,
-    apply: (buffers, { factors, axis, matrix }, { index, length, columns }, { kernels }) => {
-      const values = buffers.map((buffer) => kernels.floats(buffer, length));
-      const into = values[0] as Float32Array;
+    apply: onValues((into, values, { factors, axis, matrix }, { index, length, columns }) => {
       const lines = axis === "columns" ? columns : matrix / columns;
       for (let i = 0; i < length; i++) {
         const at = (index + i) % matrix;
@@ -227,7 +230,7 @@ const GENERAL = {
         }
         into[i] = sum;
       }
-    },
+    }),
   }),
 
   /** The values of each matrix merged by a rule, with a number. The evaluator calls `mergeMatrix`, as it takes all rows. */
@@ -249,10 +252,9 @@ const GENERAL = {
   call: declare({
     fields: { code: "text", function: "text", numbers: "numbers" },
     wholeRows: true,
-    apply: (buffers, { code, function: name, numbers }, { length, columns }, { kernels }) => {
-      const values = buffers.map((buffer) => kernels.floats(buffer, length));
+    apply: onValues((_, values, { code, function: name, numbers }, { columns }) => {
       callCode(code, name, values, numbers, columns);
-    },
+    }),
   }),
 } as const;
 

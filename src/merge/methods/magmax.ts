@@ -1,0 +1,43 @@
+// MagMax: takes each element's change from the expert that changed it most.
+import { defineOperation } from "../../values/index.js";
+import { onValues } from "../../weights/index.js";
+import { expertFields, weightField } from "./fields.js";
+import { defineMethod } from "./method.js";
+import { addedToBase, requireBase } from "./operand.js";
+import { resolveParameter } from "./parameter.js";
+
+/** The largest value by magnitude: of equal ones the last, as the authors' code has it. */
+export const largest = defineOperation("largest", {
+  fields: {},
+  apply: onValues((into, values) => {
+    for (let i = 0; i < into.length; i++) {
+      for (const value of values) {
+        const x = value[i] as number;
+        // NaN stays, so that it is reported.
+        if (Math.abs(x) >= Math.abs(into[i] as number) || Number.isNaN(x)) into[i] = x;
+      }
+    }
+  }),
+});
+
+/** Factor of the authors' script that merges eight tasks. */
+const FACTOR = 0.5;
+
+export const magmax = defineMethod({
+  name: "magmax",
+  title: "MagMax",
+  summary: "Adds to each element the change of the expert that changed it most.",
+  formula: "theta_base + lambda tau_j per element, j = argmax_i |tau_i|, of equal sizes the last",
+  reference: "Marczak et al., ECCV 2024, arXiv 2407.06322",
+  fields: () => ({
+    ...expertFields({}),
+    lambda: weightField.default(FACTOR).describe("factor for the merged change; 0.5 in the authors' script"),
+  }),
+  example: { method: "magmax", models: ["math-expert", "swahili-expert"], base: "base" },
+  tensors: (recipe, { models, base }, context) => {
+    const lambda = resolveParameter(recipe.lambda, FACTOR, "lambda", requireBase(base, "MagMax needs"));
+    return addedToBase(models, base, "MagMax needs", context, (name, _, changes) => [
+      { weight: lambda(name), value: largest.of(changes, {}) },
+    ]);
+  },
+});
