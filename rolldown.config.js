@@ -34,7 +34,7 @@ const thread = {
   treeshake: {
     ...common.treeshake,
     propertyReadSideEffects: false,
-    manualPureFunctions: ["defineCombination", "defineMethod", "sparsifyingMethod"],
+    manualPureFunctions: ["defineCombination", "defineMethod", "sparsifyingMethod", "taskVectors"],
   },
   input: inputOf([THREAD]),
   output: { dir: "dist", chunkFileNames: "chunks/thread-[name].js" },

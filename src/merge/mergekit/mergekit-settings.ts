@@ -1,6 +1,7 @@
 // Looks up mergekit parameters, from the model up to the top level, and translates them to recipe parameters. A filter
 // matches part of a tensor name; the first match wins.
 import type { Problem } from "../../settings/index.js";
+import type { Range, Wanted } from "../methods/mergekit.js";
 import type { Parameter } from "../methods/parameter.js";
 import type { Parameters, Path, Setting, Spread } from "./mergekit-schema.js";
 
@@ -8,22 +9,6 @@ import type { Parameters, Path, Setting, Spread } from "./mergekit-schema.js";
 export interface Level {
   readonly parameters: Parameters;
   readonly path: Path;
-}
-
-/** A parameter that a method asks for. */
-export interface Wanted {
-  readonly name: string;
-  /** Default; undefined if the parameter is required. */
-  readonly fallback?: number;
-  /** Allowed values, if restricted. */
-  readonly range?: Range;
-}
-
-export interface Range {
-  readonly low: number;
-  readonly high: number;
-  /** Whether values above the range are allowed and mean its upper bound. */
-  readonly clamps?: boolean;
 }
 
 /** Layers that a parameter applies to. */

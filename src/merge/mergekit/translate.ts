@@ -2,12 +2,13 @@
 import { didYouMean, formatSome } from "../../core/index.js";
 import { formatProblem, type Problem } from "../../settings/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
+import type { SliceMerge, SliceModel, Translation } from "../methods/mergekit.js";
 import type { Parameter } from "../methods/parameter.js";
 import { type RecipeInput, sourcesOf } from "../plan/recipe.js";
 import { TEMPLATES } from "./chat-templates.js";
 import type { Configuration, Path } from "./mergekit-schema.js";
 import { type LayerSpan, type Level, parameterOf } from "./mergekit-settings.js";
-import { type Operand, PARAMETERS, type SliceMerge, TRANSLATIONS, type Translation } from "./method-translations.js";
+import { PARAMETERS, TRANSLATIONS } from "./method-translations.js";
 import { type OutputSlice, type SliceSource, slicesOf } from "./slices.js";
 
 export interface MergekitRecipe {
@@ -186,9 +187,9 @@ class Translator {
 
   #view(slice: OutputSlice): SliceMerge {
     const { sources, base, levels, path, offset, layers } = slice;
-    const operands = sources.map((source): Operand => ({ recipe: operandOf(source) }));
+    const operands = sources.map((source): SliceModel => ({ recipe: operandOf(source) }));
     const levelOf = new Map(operands.map((operand, i) => [operand, sources[i] as SliceSource]));
-    const isBase = (operand: Operand) => levelOf.get(operand)?.model === base;
+    const isBase = (operand: SliceModel) => levelOf.get(operand)?.model === base;
     const resolve = (wanted: Parameters<SliceMerge["common"]>[0], from: readonly Level[], span: LayerSpan): Parameter =>
       parameterOf(wanted, from, span, this.#problem) ?? 1;
     return {

@@ -2,7 +2,8 @@
 import { elementCount } from "../../core/index.js";
 import { defineCombination, defineOperation, type Value } from "../../values/index.js";
 import { onValues } from "../../weights/index.js";
-import { sourceField } from "./fields.js";
+import { type SourceRecipe, sourceField } from "./fields.js";
+import { onPair, type SliceMerge } from "./mergekit.js";
 import { defineMethod } from "./method.js";
 import { addedToBase } from "./operand.js";
 
@@ -39,6 +40,7 @@ export const arceeFusion = defineMethod({
   formula:
     "theta_base + tau where I >= Q2 + 1.5 (Q3 - Q1), I = |tau| KL(softmax(theta) || softmax(theta_base)) with the divergence of the row, Qk the importance at rank int(k (n - 1) / 4) of the tensor's n, ascending from 0",
   reference: "mergekit, method arcee_fusion",
+  mergekit: { own: [], common: [], isRounded: true, make: fromMergekit },
   fields: () => ({
     expert: sourceField("the model whose changes are taken"),
     base: sourceField("the model that they are added to"),
@@ -68,4 +70,9 @@ function softmax(row: Float32Array): Float64Array {
   const powers = Float64Array.from(row, (x) => Math.exp(x - most));
   const sum = powers.reduce((x, y) => x + y, 0);
   return powers.map((x) => x / sum + 1e-8);
+}
+
+/** One slice of a configuration of mergekit. */
+function fromMergekit(slice: SliceMerge): SourceRecipe | undefined {
+  return onPair(slice, "arcee_fusion", (base, expert) => ({ expert, base }));
 }

@@ -1,6 +1,7 @@
 // Breadcrumbs: drops the largest and the smallest changes of each tensor; sums the rest, or elects signs.
 import { elementCount } from "../../core/index.js";
 import type { Value } from "../../values/index.js";
+import { EXACT, taskVectors } from "./mergekit.js";
 import type { PlanContext } from "./operand.js";
 import {
   type Change,
@@ -29,6 +30,7 @@ const common = {
 export const breadcrumbs = sparsifyingMethod("added", {
   ...common,
   name: "breadcrumbs",
+  mergekit: taskVectors("breadcrumbs", { own: { density: 1, gamma: 0.01 }, fixed: EXACT, rescale: false }),
   title: "Breadcrumbs",
   summary: "Drops the largest and the small changes of each tensor and adds the rest up.",
   example: { density: 0.9, gamma: 0.05 },
@@ -37,6 +39,7 @@ export const breadcrumbs = sparsifyingMethod("added", {
 export const breadcrumbsTies = sparsifyingMethod("elected", {
   ...common,
   name: "breadcrumbs_ties",
+  mergekit: taskVectors("breadcrumbs_ties", { own: { density: 1, gamma: 0.01 }, fixed: EXACT, rescale: false }),
   title: "Breadcrumbs TIES",
   summary: "Drops the largest and the small changes of each tensor, then elects signs as TIES does.",
   example: { density: 0.9 },

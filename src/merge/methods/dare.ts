@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import type { Value } from "../../values/index.js";
 import { seedField } from "./fields.js";
+import { taskVectors } from "./mergekit.js";
 import { seedOf } from "./operand.js";
 import { type Change, rescaledAs, sparsifyingMethod } from "./task-vectors.js";
 
@@ -27,6 +28,7 @@ const common = {
 export const dareLinear = sparsifyingMethod("added", {
   ...common,
   name: "dare_linear",
+  mergekit: taskVectors("dare_linear", { own: { density: 1 }, rescale: true }),
   title: "DARE",
   summary: "Drops changes at random, rescales the rest and adds them up.",
   example: { density: 0.3, seed: 1 },
@@ -35,6 +37,7 @@ export const dareLinear = sparsifyingMethod("added", {
 export const dareTies = sparsifyingMethod("elected", {
   ...common,
   name: "dare_ties",
+  mergekit: taskVectors("dare_ties", { own: { density: 1 }, rescale: true }),
   title: "DARE TIES",
   summary: "Drops changes at random, rescales the rest and elects signs as TIES does.",
   example: { density: 0.3 },

@@ -3,6 +3,7 @@ import type { z } from "zod";
 import { RecipeError } from "../../core/index.js";
 import { defineOperation, type Value } from "../../values/index.js";
 import { seedField } from "./fields.js";
+import { taskVectors } from "./mergekit.js";
 import { seedOf } from "./operand.js";
 import { type Change, rescaledAs, sparsifyingMethod } from "./task-vectors.js";
 
@@ -61,6 +62,7 @@ const common = {
 export const dellaLinear = sparsifyingMethod("added", {
   ...common,
   name: "della_linear",
+  mergekit: taskVectors("della_linear", { own: { density: 1, epsilon: 0.15 }, rescale: true }),
   title: "DELLA linear",
   summary: "Drops changes at random, larger ones less often, rescales the rest and adds them up.",
   example: { density: 0.4, epsilon: 0.1 },
@@ -69,6 +71,7 @@ export const dellaLinear = sparsifyingMethod("added", {
 export const della = sparsifyingMethod("elected", {
   ...common,
   name: "della",
+  mergekit: taskVectors("della", { own: { density: 1, epsilon: 0.15 }, normalize: true, rescale: true }),
   title: "DELLA",
   summary: "Drops changes at random, larger ones less often, rescales the rest and elects signs as TIES does.",
   example: { density: 0.4, epsilon: 0.1 },

@@ -1,7 +1,8 @@
 // Karcher mean: the point of the sphere from which the directions of all models are nearest on average.
 import { z } from "zod";
 import { defineCombination, type Gram } from "../../values/index.js";
-import { modelsField, weightField } from "./fields.js";
+import { modelsField, type SourceRecipe, weightField } from "./fields.js";
+import { oneValue, type SliceMerge } from "./mergekit.js";
 import { defineMethod } from "./method.js";
 import { combinedByAngles } from "./multislerp.js";
 import { modelParameter } from "./task-vectors.js";
@@ -64,6 +65,7 @@ export const karcher = defineMethod({
     "(sum a_i ||theta_i||) u per tensor, u the point of the sphere with the least sum of a_i arccos(<u, u_i>)^2, u_i = theta_i / ||theta_i||, a_i = w_i / sum(w)",
   reference: "Karcher, Comm. Pure Appl. Math. 1977; arXiv 2603.04972; mergekit, method karcher",
   tag: "slerp",
+  mergekit: { own: [], common: ["max_iter", "tol"], isRounded: true, make: fromMergekit },
   fields: () => ({
     models: modelsField(
       "the models",
@@ -86,3 +88,11 @@ export const karcher = defineMethod({
     });
   },
 });
+
+/** One slice of a configuration of mergekit. */
+function fromMergekit(slice: SliceMerge): SourceRecipe | undefined {
+  const [only] = slice.models;
+  const [iterations, tolerance] = [oneValue(slice, "max_iter", 10), oneValue(slice, "tol", 1e-5)];
+  if (only && slice.models.length === 1) return only.recipe;
+  return { method: "karcher", models: slice.models.map(({ recipe }) => recipe), iterations, tolerance };
+}

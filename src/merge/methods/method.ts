@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { plural } from "../../core/index.js";
 import { isSource, parametersOf } from "./fields.js";
+import type { Translation } from "./mergekit.js";
 import type { Operand, OperandTensor, PlanContext } from "./operand.js";
 
 /** The sources of a recipe, opened. */
@@ -39,6 +40,8 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   /** Tag on the hub. */
   readonly tag: string;
   readonly schema: Schema;
+  /** mergekit's method of the same arithmetic. */
+  readonly mergekit?: Translation;
   /** Kind of statistics that its field `statistics` takes. */
   readonly statistics?: StatisticsKind;
   /** Whether its sources may differ outside the layers, such as in vocabulary. */

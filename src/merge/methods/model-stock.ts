@@ -3,7 +3,8 @@
 import { z } from "zod";
 import { defineCombination, defineOperation, type Gram } from "../../values/index.js";
 import { onValues } from "../../weights/index.js";
-import { expertFields } from "./fields.js";
+import { expertFields, type SourceRecipe } from "./fields.js";
+import { onBase, oneValue, type SliceMerge } from "./mergekit.js";
 import { defineMethod } from "./method.js";
 import { addedToBase } from "./operand.js";
 
@@ -33,6 +34,7 @@ export const modelStock = defineMethod({
   formula:
     "t mean(theta_i) + (1 - t) theta_base per tensor, t = N c / (1 + (N - 1) c), c the mean cosine of pairs of changes (t = 0 where c <= 0)",
   reference: "Jang et al., ECCV 2024, arXiv 2403.19522",
+  mergekit: { own: [], common: ["filter_wise"], isRounded: true, make: fromMergekit },
   fields: () => ({
     ...expertFields({}),
     rows: z
@@ -69,4 +71,9 @@ function stockRatio(gram: Gram): number {
   );
   const mean = cosines.reduce((sum, cosine) => sum + cosine, 0) / cosines.length;
   return mean <= 0 ? 0 : (gram.length * mean) / (1 + (gram.length - 1) * mean);
+}
+
+/** One slice of a configuration of mergekit. */
+function fromMergekit(slice: SliceMerge): SourceRecipe | undefined {
+  return onBase(slice, "model_stock", oneValue(slice, "filter_wise", 0) !== 0 ? { rows: true } : {});
 }

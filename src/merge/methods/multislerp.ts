@@ -2,7 +2,8 @@
 import { z } from "zod";
 import { CheckpointError } from "../../core/index.js";
 import { type Combine, defineCombination, type Gram } from "../../values/index.js";
-import { modelsField, sourceField, weightField } from "./fields.js";
+import { modelsField, type SourceRecipe, sourceField, weightField } from "./fields.js";
+import { oneValue, type SliceMerge, weighted } from "./mergekit.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, type Operand, type PlanContext, plus, tensorOf } from "./operand.js";
 import { modelParameter } from "./task-vectors.js";
@@ -52,6 +53,7 @@ export const multislerp = defineMethod({
     "(sum w_i ||d_i||) m, m = sum(w_i u_i) / ||sum(w_i u_i)||, u_i = d_i / ||d_i||, d_i = theta_i; with a base d_i = tau_i, and theta_base is added. mergekit's step along the tangent at m is zero: sum w_i (u_i - <u_i, m> m) = 0",
   reference: "mergekit, method multislerp",
   tag: "slerp",
+  mergekit: { own: ["weight"], common: ["normalize_weights", "eps"], isRounded: true, make: fromMergekit },
   fields: () => ({
     models: modelsField("the models", { weight: weightField.optional().describe("weight of the model; default 1") }, 2),
     base: sourceField("base to take changes from; interpolates the changes instead of the models").optional(),
@@ -92,4 +94,14 @@ export function combinedByAngles(
     const terms = values.map((value, at) => ({ weight: { measured, at }, value }));
     return base ? plus(tensorOf(base, name).value, terms) : { sum: terms };
   });
+}
+
+/** One slice of a configuration of mergekit. */
+function fromMergekit(slice: SliceMerge): SourceRecipe | undefined {
+  const { models, base, others } = slice;
+  const normalize = oneValue(slice, "normalize_weights", 1) !== 0;
+  const merged = weighted(others, slice);
+  const [only] = others.length > 0 ? others : models;
+  if (only && others.length < 2) return only.recipe;
+  return { method: "multislerp", models: merged, ...(base ? { base: base.recipe } : {}), normalize };
 }

@@ -1,6 +1,7 @@
 // NearSwap: moves each element of one model towards another model's by at most a step.
 import { defineOperation } from "../../values/index.js";
-import { sourceField } from "./fields.js";
+import { type SourceRecipe, sourceField } from "./fields.js";
+import { onPair, type SliceMerge } from "./mergekit.js";
 import { defineMethod } from "./method.js";
 import { computed, isEmpty, tensorOf } from "./operand.js";
 import { boundedParameter, resolveParameter } from "./parameter.js";
@@ -18,6 +19,7 @@ export const nearswap = defineMethod({
   summary: "Moves each element of one model towards another model by at most a step.",
   formula: "(1 - w) theta_task + w theta_language, w = clamp(t / |theta_task - theta_language|, 0, 1) per element",
   reference: "alchemonaut/QuartetAnemoi-70B-t0.0001 (2024); mergekit, method nearswap",
+  mergekit: { own: [], common: ["t"], isRounded: true, make: fromMergekit },
   fields: () => ({
     task: sourceField("model to move"),
     language: sourceField("model to move towards"),
@@ -34,3 +36,9 @@ export const nearswap = defineMethod({
     });
   },
 });
+
+/** One slice of a configuration of mergekit. */
+function fromMergekit(slice: SliceMerge): SourceRecipe | undefined {
+  const t = slice.common({ name: "t", range: { low: 0, high: 1e9 } });
+  return onPair(slice, "nearswap", (task, language) => ({ task, language, t }));
+}

@@ -4,7 +4,8 @@ import { z } from "zod";
 import { elementCount, RecipeError, type Shape } from "../../core/index.js";
 import { defineCombination, defineOperation, type Lines, type Value, type WeightedValue } from "../../values/index.js";
 import { onValues } from "../../weights/index.js";
-import { modelsField, parametersOf, sourceField, weightField } from "./fields.js";
+import { modelsField, parametersOf, type SourceRecipe, sourceField, weightField } from "./fields.js";
+import { oneValue, type SliceMerge, weighted } from "./mergekit.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, type Operand, type PlanContext, plus, tensorOf } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
@@ -64,6 +65,7 @@ export const nuslerp = defineMethod({
     "slerp(theta_1, theta_2; t) with t = w_2 / (w_1 + w_2); with a base: theta_base + slerp(tau_1, tau_2; t); a zero vector counts as at a right angle to the other",
   reference: "mergekit, method nuslerp; Shoemake, SIGGRAPH 1985",
   tag: "slerp",
+  mergekit: { own: ["weight"], common: ["nuslerp_flatten", "nuslerp_row_wise"], isRounded: true, make: fromMergekit },
   fields: () => ({
     models: modelsField("two models", { weight: weightField.describe("weight of the model") }, 2).max(
       2,
@@ -116,3 +118,24 @@ export const nuslerp = defineMethod({
     });
   },
 });
+
+/** One slice of a configuration of mergekit. */
+function fromMergekit(slice: SliceMerge): SourceRecipe | undefined {
+  const { models, base, others } = slice;
+  const isFlat = oneValue(slice, "nuslerp_flatten", 1) !== 0;
+  // mergekit's row-wise mode interpolates along the first dimension: each column of the stored matrix.
+  const lines = oneValue(slice, "nuslerp_row_wise", 0) !== 0 ? "columns" : "rows";
+  const merged = weighted(others, slice);
+  const [only] = models;
+  if (only && models.length === 1) return only.recipe;
+  if (others.length !== 2 || slice.lacksBase)
+    return slice.problem(
+      "nuslerp needs two models in every slice, and optionally a base_model that is neither of them",
+    );
+  return {
+    method: "nuslerp",
+    models: merged,
+    ...(base ? { base: base.recipe } : {}),
+    ...(isFlat ? {} : { [lines]: true }),
+  };
+}

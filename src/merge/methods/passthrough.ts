@@ -2,8 +2,9 @@
 
 import { z } from "zod";
 import { groupBy, plural, RecipeError } from "../../core/index.js";
-import { MAX_SOURCES, sourceField, weightField } from "./fields.js";
+import { MAX_SOURCES, type SourceRecipe, sourceField, weightField } from "./fields.js";
 import { layersField, listLayers } from "./layers.js";
+import { SIZE, type SliceMerge } from "./mergekit.js";
 import { defineMethod } from "./method.js";
 import { layersOf, type Operand, type OperandTensor } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
@@ -22,6 +23,7 @@ export const passthrough = defineMethod({
   formula:
     "layer l of the result = layer of the l-th place in the slices; embedding of the first slice's model; final norm, head and blocks that predict further tokens of the last's, numbered after the layers",
   reference: "Kim et al., 2023, arXiv 2312.15166 (depth up-scaling); mergekit, method passthrough",
+  mergekit: { own: ["scale"], common: [], isRounded: false, make: fromMergekit },
   fields: () => ({
     slices: z
       .array(slice())
@@ -96,4 +98,14 @@ function renumber(name: string, from: number, to: number, { lead, label }: Opera
   const start = `${prefix}${from}.`;
   if (name.startsWith(start)) return `${prefix}${to}.${name.slice(start.length)}`;
   throw new RecipeError(`${name} of ${label} has no layer number after ${prefix}, so it cannot be moved`);
+}
+
+/** One slice of a configuration of mergekit. */
+function fromMergekit(slice: SliceMerge): SourceRecipe | undefined {
+  const { models, own } = slice;
+  const [only] = models;
+  const scales = models.map((model) => own(model, { name: "scale", fallback: 1, range: SIZE }));
+  if (!only || models.length > 1) return slice.problem("passthrough takes one model per slice");
+  const [scale = 1] = scales;
+  return scale === 1 ? only.recipe : { method: "passthrough", slices: [{ model: only.recipe, scale }] };
 }

@@ -2,7 +2,8 @@
 import { z } from "zod";
 import { defineCombination, defineOperation, type Signs, type Value, type Weight } from "../../values/index.js";
 import { onValues } from "../../weights/index.js";
-import { expertFields, lambdaField } from "./fields.js";
+import { expertFields, lambdaField, type SourceRecipe } from "./fields.js";
+import { onBase, oneValue, type SliceMerge } from "./mergekit.js";
 import { defineMethod, type Method } from "./method.js";
 import { addedToBase, requireBase } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
@@ -55,6 +56,7 @@ export const overlapScales = defineCombination(
 export const ram = defineMethod({
   ...about,
   name: "ram",
+  mergekit: { own: [], common: ["epsilon"], isRounded: true, make: (slice) => fromMergekit(slice, "ram") },
   title: "RAM",
   summary: "Averages each element over the experts that changed it.",
   formula: `${FORMULA}, s_i = 1`,
@@ -66,6 +68,12 @@ export const ram = defineMethod({
 export const ramPlus = defineMethod({
   ...about,
   name: "ramplus_tl",
+  mergekit: {
+    own: [],
+    common: ["epsilon", "r", "alpha"],
+    isRounded: true,
+    make: (slice) => fromMergekit(slice, "ramplus_tl"),
+  },
   title: "RAM+",
   summary: "As RAM, and scales up what only one expert changed.",
   formula: `${FORMULA}, s_i = 1 + r min(shared_i / unique_i, alpha) where |A| = 1, else 1, with the counts of a tensor's elements that expert i changed with others and alone`,
@@ -117,4 +125,11 @@ function united(
     }
     return [{ weight: lambda(name), value: unite.of(active, { alone: scales, shared: 1 }) }];
   });
+}
+
+/** One slice of a configuration of mergekit. */
+function fromMergekit(slice: SliceMerge, method: "ram" | "ramplus_tl"): SourceRecipe | undefined {
+  const threshold = oneValue(slice, "epsilon", 1e-5);
+  const plus = method === "ram" ? {} : { r: oneValue(slice, "r", 0.1), alpha: oneValue(slice, "alpha", 0.2) };
+  return onBase(slice, method, { threshold, ...plus });
 }

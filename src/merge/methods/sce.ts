@@ -1,7 +1,8 @@
 // SCE: selects elements where experts differ most, calculates weights from them, erases minority signs.
 
 import { defineCombination, defineOperation, type Gram, type Value } from "../../values/index.js";
-import { expertFields, lambdaField } from "./fields.js";
+import { expertFields, lambdaField, type SourceRecipe } from "./fields.js";
+import { EXACT, onBase, SHARE, type SliceMerge } from "./mergekit.js";
 import { defineMethod } from "./method.js";
 import { addedToBase, requireBase } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
@@ -30,6 +31,7 @@ export const sce = defineMethod({
   formula:
     "theta_base + lambda sum_{i: sign(s_i) = sign(sum_j s_j), + if that is 0} w_i s_i / sum of these w_i; s_i = tau_i where var_i(tau_i) is among the largest int(select nonzero); w_i = mean(s_i^2) / sum_j mean(s_j^2)",
   reference: "Wan et al., 2024, arXiv 2408.07990",
+  mergekit: { own: [], common: ["select_topk", "int8_mask"], isRounded: true, make: fromMergekit },
   fields: () => ({
     ...expertFields({}),
     lambda: lambdaField,
@@ -77,3 +79,9 @@ export const sce = defineMethod({
     });
   },
 });
+
+/** One slice of a configuration of mergekit. */
+function fromMergekit(slice: SliceMerge): SourceRecipe | undefined {
+  const select = slice.common({ name: "select_topk", fallback: 1, range: { ...SHARE, clamps: true } });
+  return onBase(slice, "sce", { select, ...EXACT });
+}

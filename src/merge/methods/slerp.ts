@@ -1,6 +1,7 @@
 // SLERP: interpolates two models along the arc between their tensors.
 import { defineCombination, type Gram, type Value, type WeightedValue } from "../../values/index.js";
-import { modelsField } from "./fields.js";
+import { modelsField, type SourceRecipe } from "./fields.js";
+import { onPair, SHARE, type SliceMerge } from "./mergekit.js";
 import { defineMethod } from "./method.js";
 import { computed, isEmpty, type Operand, type PlanContext, tensorOf } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
@@ -27,6 +28,7 @@ export const slerp = defineMethod({
   formula:
     "(sin((1 - t) W) theta_1 + sin(t W) theta_2) / sin W, W the angle between the flattened tensors; linear where |cos W| > 0.9995; a right angle where one is zero",
   reference: "Shoemake, SIGGRAPH 1985",
+  mergekit: { own: [], common: ["t"], isRounded: false, make: fromMergekit },
   fields: () => ({
     models: modelsField("two models", {}, 2).max(2, "must name two models"),
     t: shareField.describe("position between the first model (0) and the second (1)"),
@@ -82,4 +84,10 @@ export function slerpWeights(
   if (!(Math.abs(cosine) <= straight)) return [1 - t, t];
   const angle = Math.acos(cosine);
   return [Math.sin((1 - t) * angle) / Math.sin(angle), Math.sin(t * angle) / Math.sin(angle)];
+}
+
+/** One slice of a configuration of mergekit. */
+function fromMergekit(slice: SliceMerge): SourceRecipe | undefined {
+  const t = slice.common({ name: "t", range: SHARE });
+  return onPair(slice, "slerp", (base, other) => ({ models: [base, other], t }));
 }

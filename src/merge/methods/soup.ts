@@ -3,7 +3,8 @@
 import { z } from "zod";
 import { RecipeError } from "../../core/index.js";
 import { sumOfWeights, type Weight } from "../../values/index.js";
-import { modelsField, parametersOf, sourceField, weightField } from "./fields.js";
+import { modelsField, parametersOf, type SourceRecipe, sourceField, weightField } from "./fields.js";
+import { type SliceMerge, switched, weighted } from "./mergekit.js";
 import { defineMethod } from "./method.js";
 import {
   average,
@@ -40,6 +41,7 @@ export const soup = defineMethod({
   reference:
     "Wortsman et al., ICML 2022, arXiv 2203.05482; magnitudes: Bandarkar et al., arXiv 2410.01335, section 5.1",
   tag: "model-soup",
+  mergekit: { name: "linear", own: ["weight"], common: ["normalize"], isRounded: true, make: fromMergekit },
   fields,
   example: { method: "soup", models: ["swahili-expert", { model: "math-expert", weight: 2 }] },
   tensors: (recipe, { models, base }, context) => {
@@ -106,4 +108,13 @@ function zeroSum(name: string): RecipeError {
     { field: "models", tensor: name },
     `the models' weights sum to zero for ${name}, so the average is undefined. Choose weights with a nonzero sum.`,
   );
+}
+
+/** One slice of a configuration of mergekit. */
+function fromMergekit(slice: SliceMerge): SourceRecipe {
+  const normalize = switched(slice, "normalize", true);
+  const models = weighted(slice.models, slice);
+  const [first] = models;
+  if (normalize === true && first && models.length === 1) return first.model;
+  return { method: "soup", models, ...(normalize === true ? {} : { normalize }) };
 }

@@ -1,4 +1,6 @@
 // Task arithmetic: adds the experts' changes to the base.
+
+import { taskVectors } from "./mergekit.js";
 import { sparsifyingMethod } from "./task-vectors.js";
 
 export const taskArithmetic = sparsifyingMethod("added", {
@@ -9,6 +11,7 @@ export const taskArithmetic = sparsifyingMethod("added", {
   definition: "tau_i = theta_i - theta_base",
   reference: "Ilharco et al., ICLR 2023, arXiv 2212.04089",
   tag: "task-arithmetic",
+  mergekit: taskVectors("task_arithmetic", {}),
   shares: {},
   fields: () => ({}),
   example: { lambda: 0.5 },

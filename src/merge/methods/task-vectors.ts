@@ -15,6 +15,7 @@ import {
 import { factorOf } from "../../weights/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { expertFields, lambdaField, parametersOf, weightField } from "./fields.js";
+import type { Translation } from "./mergekit.js";
 import { defineMethod, type Sources } from "./method.js";
 import { addedToBase, type Operand, type OperandTensor, type PlanContext, requireBase } from "./operand.js";
 import {
@@ -82,6 +83,7 @@ interface SparsifyingMethod<Name extends string, Own extends Shares, Shape exten
   readonly definition: string;
   readonly reference: string;
   readonly tag: string;
+  readonly mergekit: Translation;
   readonly shares: Own;
   /** Fields besides; one of them may be `rescale`. */
   readonly fields: () => Shape;

@@ -5,6 +5,7 @@ import { elementCount, RecipeError } from "../../core/index.js";
 import { type CutMeasurement, defineCombination, type Signs, type Value } from "../../values/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { parametersOf } from "./fields.js";
+import { EXACT, taskVectors } from "./mergekit.js";
 import { defineMethod, type Sources } from "./method.js";
 import { deltaOf, isMeasurable, type Operand, type PlanContext, requireBase } from "./operand.js";
 import {
@@ -44,6 +45,12 @@ export const ties = defineMethod({
   formula:
     "theta_base + lambda mean_{i: sign(t_i) = s} t_i; t_i = tau_i where |tau_i| is among the largest int(k n), else 0; s = sign(sum(w_i t_i)), for a zero sum the sign of most sums (trim: model) or + (trim: tensor)",
   reference: "Yadav et al., NeurIPS 2023, arXiv 2306.01708",
+  mergekit: taskVectors("ties", {
+    own: { density: 1 },
+    normalize: true,
+    fixed: { trim: "tensor", ...EXACT },
+    rescale: false,
+  }),
   onFactors: true,
   fields,
   example: { method: "ties", models: ["math-expert", "swahili-expert"], base: "base", density: 0.2 },
