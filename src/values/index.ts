@@ -39,7 +39,6 @@ export {
 export { type Combine, defineCombination } from "./measurements/measurement.js";
 export {
   analyzeTensors,
-  concatenate,
   type ExpertDelta,
   isAnalyzable,
   type RowAxis,

@@ -60,9 +60,11 @@ export { type FolderLayout, layoutFolder, lengthenHeader, type ShardLayout } fro
 export { openSafetensors, readRange, type SafetensorsFile } from "./safetensors/reader.js";
 export { INDEX_FILE, openShards } from "./safetensors/sharded.js";
 export { readTensor, type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
+export { Collector } from "./streaming/collector.js";
 export { eigenvectors } from "./streaming/eigenvectors.js";
 export { Evaluator } from "./streaming/evaluate-block.js";
 export { InputFiles } from "./streaming/files.js";
+export { isReporting } from "./streaming/job-kinds.js";
 export type { LowRankFactors } from "./streaming/low-rank.js";
 export { guardCode, runCode } from "./streaming/own-code.js";
 export {
@@ -78,7 +80,6 @@ export {
   eachBlock,
   type GramJob,
   type InputFile,
-  isReporting,
   isStored,
   type Job,
   type KeyRanges,
@@ -103,9 +104,8 @@ export {
 export { regress, regressionBytes } from "./streaming/regression.js";
 export { countFetched } from "./streaming/remote-ranges.js";
 export {
-  addCounts,
   addUp,
-  Collector,
+  concatenate,
   type DeltaStatistics,
   resultsByJob,
   totalDifferences,

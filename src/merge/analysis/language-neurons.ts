@@ -1,7 +1,6 @@
 // The feed-forward neurons that fire for few languages, from activations that `measureStatistics` wrote for each language.
 import { CheckpointError, RecipeError } from "../../core/index.js";
-import { concatenate } from "../../values/index.js";
-import { openCheckpoint, readTensor } from "../../weights/index.js";
+import { concatenate, openCheckpoint, readTensor } from "../../weights/index.js";
 import { floats } from "./read-analysis.js";
 
 /** Where the probabilities of a neuron that counts as active lie above those of others: their 95th percentile. */

@@ -1,6 +1,5 @@
 import { groupBy } from "../../core/index.js";
-import { concatenate } from "../../values/index.js";
-import { type Part, pairsOf } from "../../weights/index.js";
+import { concatenate, type Part, pairsOf } from "../../weights/index.js";
 import type { Analysis, AnalysisWithRows } from "./analysis.js";
 import { columnName, projectionColumns } from "./analysis-views.js";
 import { countOverlap } from "./thresholds.js";

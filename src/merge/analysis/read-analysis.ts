@@ -2,8 +2,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { elementCount, FormatError, readJsonObject, usageError } from "../../core/index.js";
-import { concatenate } from "../../values/index.js";
-import { openSafetensors, type Part, readTensor } from "../../weights/index.js";
+import { concatenate, openSafetensors, type Part, readTensor } from "../../weights/index.js";
 import { columnName } from "./analysis-views.js";
 
 /** More than any matrix has. */

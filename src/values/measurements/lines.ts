@@ -1,9 +1,8 @@
 // Numbers for each row or column of matrices, from the dot products of values within it.
 import type { Shape } from "../../core/index.js";
-import { type GramJob, partOf } from "../../weights/index.js";
+import { concatenate, type GramJob, partOf } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
 import { type Binding, type Combine, combined, type Labelled, type Measuring, notFinite } from "./measurement.js";
-import { concatenate } from "./row-changes.js";
 
 /** Dot products of values within each row or column of one matrix. */
 export interface Lines {

@@ -2,9 +2,6 @@
 
 import { LayergraftError, usageError } from "../../core/index.js";
 import {
-  type AnalyzedPiece,
-  addCounts,
-  addUp,
   arithmeticOf,
   Collector,
   countBytes,
@@ -32,7 +29,6 @@ import type { GatesMeasurement, MeasureGates } from "./gates.js";
 import { type LinesMeasurement, measureLines } from "./lines.js";
 import type { Binding, Combination, Combine, JobTotal, Measuring, Pass } from "./measurement.js";
 import { measureOrder, type OrderMeasurement } from "./order-statistics.js";
-import { concatenate, joinAnalyzed } from "./row-changes.js";
 import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";
 
 /** Numbers computed from the weights before the steps of a plan can be executed. */
@@ -197,14 +193,10 @@ function memoized(bind: (value: Value) => Evaluation): (value: Value) => Evaluat
 async function runPasses(passes: readonly Required<Pass>[], resolver: Resolver, options: RunOptions): Promise<void> {
   const owners = passes.flatMap((pass) => pass.jobs.map((_, job) => ({ pass, job })));
   const jobs: Job[] = passes.flatMap((pass) => pass.jobs);
-  const collector = new Collector<Payload>(
-    jobs,
-    (total, piece, job) => join(total, piece, jobs[job] as Job),
-    (index, total) => {
-      const { pass, job } = owners[index] as (typeof owners)[number];
-      pass.onTotal(job, total);
-    },
-  );
+  const collector = new Collector<Payload>(jobs, (index, total) => {
+    const { pass, job } = owners[index] as (typeof owners)[number];
+    pass.onTotal(job, total);
+  });
   const program = { inputs: resolver.inputs, outputs: [], jobs };
   const outcome = await runProgram(program, { ...options, onPiece: (index, payload) => collector.add(index, payload) });
   resultsByJob(outcome, jobs.length).forEach((pieces, index) => {
@@ -212,15 +204,6 @@ async function runPasses(passes: readonly Required<Pass>[], resolver: Resolver, 
     const { pass, job } = owners[index] as (typeof owners)[number];
     pass.onTotal(job, pieces);
   });
-}
-
-function join(total: Payload, piece: Payload, job: Job): Payload {
-  if (job.kind === "analyze") return joinAnalyzed(total as AnalyzedPiece, piece as AnalyzedPiece, job);
-  if (job.kind === "gram" && job.axis === "rows") {
-    return concatenate([total as Float64Array, piece as Float64Array], Float64Array);
-  }
-  if (job.kind === "count") return addCounts(total as Uint32Array, piece as Uint32Array);
-  return addUp(total as Float64Array, piece as Float64Array);
 }
 
 /** A program that reads what a pass of a measurement reads. */

@@ -7,6 +7,7 @@ import {
   type AnalyzedPiece,
   type AnalyzeJob,
   Collector,
+  concatenate,
   type Evaluation,
   type Part,
   pairsOf,
@@ -99,13 +100,9 @@ export async function analyzeTensors(
   });
 
   const totals: AnalyzedPiece[] = [];
-  const collector = new Collector<AnalyzedPiece>(
-    jobs,
-    (total, piece, index) => joinAnalyzed(total, piece, jobs[index] as AnalyzeJob),
-    (index, total) => {
-      totals[index] = total;
-    },
-  );
+  const collector = new Collector<AnalyzedPiece>(jobs, (index, total) => {
+    totals[index] = total;
+  });
   await runProgram(
     { inputs: resolver.inputs, outputs: [], jobs },
     { ...options, phase: "analysing", onPiece: (index, piece) => collector.add(index, piece as AnalyzedPiece) },
@@ -166,48 +163,10 @@ export function rowMeans(jobs: readonly AnalyzeJob[], totals: readonly AnalyzedP
   return concatenate(lists, Float32Array);
 }
 
-export function concatenate<Rows extends Float32Array | Float64Array>(
-  lists: readonly Rows[],
-  List: new (length: number) => Rows,
-): Rows {
-  const all = new List(lists.reduce((sum, list) => sum + list.length, 0));
-  let at = 0;
-  for (const list of lists) {
-    all.set(list, at);
-    at += list.length;
-  }
-  return all;
-}
-
 /** Whether a tensor can be analysed: floating point, in all of its sources, and not empty. */
 export function isAnalyzable(tensor: TensorToAnalyze, leaves: readonly Leaf[], sources: Sources): boolean {
   const dtypes = leaves.map((leaf) => sources.get(leaf.source)?.tensors.get(leaf.tensor)?.dtype);
   return elementCount(tensor.shape) > 0 && dtypes.every((dtype) => dtype !== undefined && isFloatDType(dtype));
-}
-
-/** Adds the sums of two ranges of a tensor. */
-export function joinAnalyzed(total: AnalyzedPiece, piece: AnalyzedPiece, { axis }: AnalyzeJob): AnalyzedPiece {
-  return {
-    experts: total.experts.map((x, i) => {
-      const y = piece.experts[i] ?? x;
-      return {
-        squares: x.squares + y.squares,
-        own: x.own + y.own,
-        equal: x.equal + y.equal,
-        largest: Math.max(x.largest, y.largest),
-        nonFinite: x.nonFinite + y.nonFinite,
-        firstNonFinite: x.firstNonFinite >= 0 ? x.firstNonFinite : y.firstNonFinite,
-        rows:
-          axis === "rows"
-            ? concatenate([x.rows, y.rows], Float64Array)
-            : x.rows.map((sum, row) => sum + (y.rows[row] ?? 0)),
-      };
-    }),
-    pairs: total.pairs.map((x, i) => {
-      const y = piece.pairs[i] ?? { dot: 0, opposed: 0 };
-      return { dot: x.dot + y.dot, opposed: x.opposed + y.opposed };
-    }),
-  };
 }
 
 /** The figures of one expert from the sums of a tensor's matrices. */

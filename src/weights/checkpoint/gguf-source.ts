@@ -21,7 +21,7 @@ import { ggufTokenizer } from "../gguf/tokenizer.js";
 import { Converter } from "../kernels/convert.js";
 import { BLOCKS, type StoredBlocks } from "../kernels/encodings.js";
 import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
-import { interleaved } from "../streaming/thread-work.js";
+import { interleaved } from "../streaming/write-jobs.js";
 import { type Architecture, findArchitecture, type LayerPart, type OutsidePart } from "./architectures.js";
 import type { GatheredRows } from "./checkpoint.js";
 

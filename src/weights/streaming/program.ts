@@ -313,14 +313,6 @@ export interface Target extends Place {
   readonly dtype: DType;
 }
 
-/** Jobs whose pieces report a payload. */
-export type ReportingJob = AnalyzeJob | CountJob | GramJob | LowRankJob;
-
-/** Whether the pieces of a job report a payload. */
-export function isReporting(job: Job): job is ReportingJob {
-  return job.kind === "analyze" || job.kind === "count" || job.kind === "gram" || job.kind === "low-rank";
-}
-
 export type Job =
   | CopyJob
   | WriteJob
@@ -330,7 +322,10 @@ export type Job =
   | DeltaJob
   | SignsJob
   | TiesJob
-  | ReportingJob;
+  | AnalyzeJob
+  | CountJob
+  | GramJob
+  | LowRankJob;
 
 /** An input file and the size it had when its header was read. */
 export interface InputFile {

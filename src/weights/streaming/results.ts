@@ -1,5 +1,5 @@
-// Combines reports of pieces per job, in the order of the pieces, for the same sums on any number of threads.
-import { cutIntoPieces, type Job, type Payload, type Piece, RESULTS_PER_PIECE } from "./program.js";
+// What pieces report, and its sums.
+import { type Piece, RESULTS_PER_PIECE } from "./program.js";
 
 export interface PieceResults {
   readonly pieces: readonly Piece[];
@@ -54,54 +54,6 @@ export function totalDifferences(pieces: readonly Float64Array[]): { differing: 
   return { differing, first: pieces.find((piece) => (piece[1] ?? -1) >= 0)?.[1] ?? -1 };
 }
 
-/**
- * Combines the payloads of each job's pieces in the order of the pieces, independent of arrival.
- *
- * A job's total is passed on and dropped when its last piece arrives.
- */
-export class Collector<P extends Payload> {
-  readonly #join: (total: P, piece: P, job: number) => P;
-  readonly #onJob: (job: number, total: P) => void;
-  readonly #pieces: readonly Piece[];
-  readonly #waiting = new Map<number, P>();
-  /** By job: the piece that comes next, the total of those before, and how many are left. */
-  readonly #next: number[] = [];
-  readonly #left: number[] = [];
-  readonly #totals = new Map<number, P>();
-
-  constructor(
-    jobs: readonly Job[],
-    join: (total: P, piece: P, job: number) => P,
-    onJob: (job: number, total: P) => void,
-  ) {
-    this.#join = join;
-    this.#onJob = onJob;
-    this.#pieces = cutIntoPieces(jobs);
-    this.#pieces.forEach(({ job }, index) => {
-      this.#next[job] ??= index;
-      this.#left[job] = (this.#left[job] ?? 0) + 1;
-    });
-  }
-
-  add(index: number, payload: P): void {
-    const job = this.#pieces[index]?.job ?? 0;
-    this.#waiting.set(index, payload);
-    for (let next = this.#next[job] ?? 0; ; next++) {
-      const ready = this.#waiting.get(next);
-      if (!ready || this.#pieces[next]?.job !== job) break;
-      this.#waiting.delete(next);
-      const total = this.#totals.get(job);
-      this.#totals.set(job, total ? this.#join(total, ready, job) : ready);
-      this.#next[job] = next + 1;
-      this.#left[job] = (this.#left[job] ?? 0) - 1;
-    }
-    const total = this.#totals.get(job);
-    if (this.#left[job] !== 0 || !total) return;
-    this.#totals.delete(job);
-    this.#onJob(job, total);
-  }
-}
-
 /** Merges the counts of two ranges; both, and the result, are key, count, ... by ascending key. */
 export function addCounts(a: Uint32Array, b: Uint32Array): Uint32Array {
   const sum = new Uint32Array(a.length + b.length);
@@ -120,4 +72,17 @@ export function addCounts(a: Uint32Array, b: Uint32Array): Uint32Array {
 export function addUp(total: Float64Array, piece: Float64Array): Float64Array {
   for (let i = 0; i < total.length; i++) total[i] = (total[i] ?? 0) + (piece[i] ?? 0);
   return total;
+}
+
+export function concatenate<Rows extends Float32Array | Float64Array>(
+  lists: readonly Rows[],
+  List: new (length: number) => Rows,
+): Rows {
+  const all = new List(lists.reduce((sum, list) => sum + list.length, 0));
+  let at = 0;
+  for (const list of lists) {
+    all.set(list, at);
+    at += list.length;
+  }
+  return all;
 }

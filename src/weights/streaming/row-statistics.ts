@@ -1,6 +1,7 @@
 // Computes the sums of one piece of an analysis: differences of experts from the base, per row, in total and in pairs.
 import type { Evaluator } from "./evaluate-block.js";
 import { type AnalyzeJob, eachBlock } from "./program.js";
+import { concatenate } from "./results.js";
 
 /** Sums over one piece for one expert. */
 export interface ExpertSums {
@@ -163,4 +164,29 @@ function addElement(sums: ExpertSums, row: number, difference: number, base: num
   sums.own += base * base;
   if (difference === 0) sums.equal++;
   sums.largest = Math.max(sums.largest, difference);
+}
+
+/** Adds the sums of two ranges of a tensor. */
+export function joinAnalyzed(total: AnalyzedPiece, piece: AnalyzedPiece, { axis }: AnalyzeJob): AnalyzedPiece {
+  return {
+    experts: total.experts.map((x, i) => {
+      const y = piece.experts[i] ?? x;
+      return {
+        squares: x.squares + y.squares,
+        own: x.own + y.own,
+        equal: x.equal + y.equal,
+        largest: Math.max(x.largest, y.largest),
+        nonFinite: x.nonFinite + y.nonFinite,
+        firstNonFinite: x.firstNonFinite >= 0 ? x.firstNonFinite : y.firstNonFinite,
+        rows:
+          axis === "rows"
+            ? concatenate([x.rows, y.rows], Float64Array)
+            : x.rows.map((sum, row) => sum + (y.rows[row] ?? 0)),
+      };
+    }),
+    pairs: total.pairs.map((x, i) => {
+      const y = piece.pairs[i] ?? { dot: 0, opposed: 0 };
+      return { dot: x.dot + y.dot, opposed: x.opposed + y.opposed };
+    }),
+  };
 }
