@@ -219,7 +219,8 @@ class Expander {
         const made = mergeModels(merge, inputs, () => ({ recipe: merge.recipe ?? {}, configurations }));
         return made.models.filter((model) => model.group === group).map((model) => this.#named(model));
       };
-      const { outcome, product } = searchGroup(this.#plan, inGroup, {
+      const { outcome, product } = searchGroup(inGroup, {
+        plan: this.#plan,
         isIncomplete: unknown > 0,
         steps: this.#steps,
         make,

@@ -12,6 +12,7 @@ import type { StepList } from "./step-list.js";
 
 /** What a search asks its evaluations of, and how it makes models of configurations that it proposes. */
 interface SearchContext {
+  readonly plan: ExperimentPlan;
   readonly steps: StepList;
   /** Whether more pairs will follow, so that nothing can be chosen yet. */
   readonly isIncomplete: boolean;
@@ -52,20 +53,20 @@ export interface SearchOutcome {
  *   choose, and every model is evaluated on everything
  */
 export function searchGroup(
-  plan: ExperimentPlan,
   models: readonly MergeModel[],
   context: SearchContext,
 ): { readonly outcome?: SearchOutcome; readonly product?: MergeModel | undefined } {
+  const { plan, steps } = context;
   const [first] = models as readonly [MergeModel];
   const deciding = decidingTasks(first, plan);
   const configurations = new Set(models.map(({ configuration }) => configuration.label));
   const isPlain = first.merge.controlOf !== undefined || first.merge.figure !== undefined;
   const hasChoice = configurations.size > 1 || isAdaptive(first.merge, plan.search);
   if (isPlain || !hasChoice || deciding.length === 0) {
-    for (const model of models) context.steps.evaluateAll(model);
+    for (const model of models) steps.evaluateAll(model);
     return { product: models.find(({ configuration }) => configuration.isDefault) };
   }
-  return new GroupSearch(plan, models, deciding, context).run();
+  return new GroupSearch(models, deciding, context).run();
 }
 
 /** CMA-ES starts with this share of each range as the standard deviation, as pycma recommends. */
@@ -88,7 +89,6 @@ function inOrder(ranked: readonly Ranked[], generations: ReadonlyMap<string, num
 }
 
 class GroupSearch {
-  readonly #plan: ExperimentPlan;
   /** Grows as the search proposes configurations. */
   #models: readonly MergeModel[];
   readonly #first: MergeModel;
@@ -96,19 +96,14 @@ class GroupSearch {
   readonly #splits: ReadonlyMap<string, ItemSplit>;
   readonly #context: SearchContext;
 
-  constructor(
-    plan: ExperimentPlan,
-    models: readonly MergeModel[],
-    deciding: readonly TaskRequest[],
-    context: SearchContext,
-  ) {
-    this.#plan = plan;
+  constructor(models: readonly MergeModel[], deciding: readonly TaskRequest[], context: SearchContext) {
+    const { plan, steps } = context;
     this.#models = models;
     this.#first = models[0] as MergeModel;
     this.#deciding = deciding;
     this.#context = context;
     this.#splits = new Map(
-      deciding.map((request) => [request.task, splitItems(context.steps.countItems(request), plan.search)] as const),
+      deciding.map((request) => [request.task, splitItems(steps.countItems(request), plan.search)] as const),
     );
   }
 
@@ -119,7 +114,7 @@ class GroupSearch {
   run(): { readonly outcome: SearchOutcome; readonly product: MergeModel | undefined } {
     const { group, merge } = this.#first;
     const plannedRounds = Math.max(...[...this.#splits.values()].map(({ rounds }) => rounds.length));
-    const { rounds, evaluated } = isAdaptive(merge, this.#plan.search)
+    const { rounds, evaluated } = isAdaptive(merge, this.#context.plan.search)
       ? this.#generations()
       : this.#drawn(this.#rounds(plannedRounds));
     const chosen = rounds.length === plannedRounds ? rounds.at(-1)?.ranked[0]?.configuration : undefined;
@@ -154,7 +149,7 @@ class GroupSearch {
    */
   #generations(): Progress {
     const { group, merge } = this.#first;
-    const { budget, seed } = this.#plan.search;
+    const { budget, seed } = this.#context.plan.search;
     const { space = {} } = merge;
     const random = Random.of(seed, "proposals of the search");
     const cells = cellsOf(space);
@@ -200,7 +195,7 @@ class GroupSearch {
     generations: Map<string, number>,
     generation: number,
   ): (string | undefined)[] {
-    const { budget } = this.#plan.search;
+    const { budget } = this.#context.plan.search;
     const standard = this.#default?.fields ?? {};
     const added: Configuration[] = [];
     const labels = samples.map(({ fields }) => {
@@ -219,7 +214,7 @@ class GroupSearch {
 
   /** Requests round after round, until results are missing. */
   #rounds(count: number): SearchRound[] {
-    const { keep } = this.#plan.search;
+    const { keep } = this.#context.plan.search;
     const candidates: Candidate[] = [];
     let active: ReadonlySet<string> = new Set(this.#models.map(({ configuration }) => configuration.label));
     const rounds: SearchRound[] = [];
@@ -242,7 +237,7 @@ class GroupSearch {
   }
 
   #roundName(round: number): string {
-    return this.#plan.search.how !== "halving" ? "search" : `round ${round + 1}`;
+    return this.#context.plan.search.how !== "halving" ? "search" : `round ${round + 1}`;
   }
 
   /** @returns `isComplete`: whether all results are there, of all pairs */
@@ -272,7 +267,7 @@ class GroupSearch {
     }
     let others = 0;
     for (const model of reported) {
-      for (const request of tasksFor(model, this.#plan)) {
+      for (const request of tasksFor(model, this.#context.plan)) {
         if (this.#splits.has(request.task)) continue;
         this.#context.steps.evaluate(model, request);
         others++;
