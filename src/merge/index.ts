@@ -28,7 +28,7 @@ export { planRecipeFile } from "./mergekit/plan-recipe-file.js";
 export { parseMergekit, readMergekit } from "./mergekit/read-mergekit.js";
 export type { SourceRecipe } from "./methods/fields.js";
 export { METHODS } from "./methods/index.js";
-export { defineMethod, type Method, type MethodDefinition, STATISTICS, type StatisticsKind } from "./methods/method.js";
+export { type Method, type MethodDefinition, STATISTICS, type StatisticsKind } from "./methods/method.js";
 export { defaultSwapLayers, OUTSIDE, type SwapRecipe, swapOwners } from "./methods/swap.js";
 export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./output/execute-plan.js";
 export { checkPush, type PushOptions, type PushResult, pushFolder } from "./output/push.js";

@@ -1,4 +1,3 @@
-export { packBits, unpackBits } from "./expressions/bits.js";
 export {
   childrenOf,
   defineOperation,
@@ -14,7 +13,7 @@ export {
   type Weight,
   type WeightedValue,
 } from "./expressions/expression.js";
-export { packedResult, packMeasured, packResult, unpackMeasured, unpackResult } from "./expressions/measured.js";
+export { packedResult, packMeasured, packResult, unpackResult } from "./expressions/measured.js";
 export { Resolver, type Sources } from "./expressions/resolve.js";
 export { valueSchema } from "./expressions/value-schema.js";
 export type { Gram, Signs, Totals } from "./measurements/combined.js";
@@ -24,11 +23,10 @@ export {
   type TensorComparison,
 } from "./measurements/compare-checkpoints.js";
 export { CUT, type CutMeasurement, type KeptShare, keptShares } from "./measurements/cut.js";
-export { GATE_MODES, type GateMode, type GatesMeasurement, type MeasureGates } from "./measurements/gates.js";
+export { GATE_MODES, type GateMode, type MeasureGates } from "./measurements/gates.js";
 export type { Lines } from "./measurements/lines.js";
 export {
   type Measurement,
-  type MeasuringProgram,
   measureAll,
   measuredSources,
   measuringBytes,

@@ -31,7 +31,6 @@ export {
 } from "./checkpoint/companion-names.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
 export { type CheckpointConfig, isTower, type Json, mapTowers, parseConfig, readConfig } from "./checkpoint/config.js";
-export { isGgufFile } from "./checkpoint/gguf-source.js";
 export {
   cachedFolder,
   HUB_PREFIX,
@@ -51,7 +50,7 @@ export { ggufTypeNumber, readGgufHeader } from "./gguf/header.js";
 export { findPreTokenizer, SPLIT_PATTERNS } from "./gguf/pre-tokenizers.js";
 export { addRows } from "./kernels/adamw.js";
 export { Converter } from "./kernels/convert.js";
-export { BLOCKS, type BlockEncoding, ENCODINGS, type Encoding, encodedBytes } from "./kernels/encodings.js";
+export { BLOCKS, ENCODINGS, type Encoding, encodedBytes } from "./kernels/encodings.js";
 export type { KernelDType } from "./kernels/kernels.js";
 export { BLOCK_COLUMNS, splitBytes } from "./kernels/split-blocks.js";
 export { TrainingKernels } from "./kernels/training.js";
@@ -85,7 +84,6 @@ export {
   type KeyRanges,
   type LowRankJob,
   type LowRankTerm,
-  mapValues,
   operationsOf,
   type Payload,
   type Place,
@@ -96,7 +94,6 @@ export {
   SAMPLE_RUN,
   type Stored,
   type StoredTerm,
-  storedTerms,
   type Target,
   type Term,
   type TiesJob,

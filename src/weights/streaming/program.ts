@@ -129,7 +129,7 @@ function matrixOf(lowRank: LowRankTerm, index: number): LowRankTerm {
 }
 
 /** The same operation over other values. */
-export function mapValues(operation: BoundOperation, value: (value: Combination) => Combination): BoundOperation {
+function mapValues(operation: BoundOperation, value: (value: Combination) => Combination): BoundOperation {
   return { ...operation, of: operation.of.map(value) };
 }
 
