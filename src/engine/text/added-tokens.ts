@@ -1,6 +1,6 @@
 // Added tokens, which are matched in a text before the model sees it. Follows AddedVocabulary of Hugging Face
 // `tokenizers` (src/tokenizer/added_vocabulary.rs at 3ba8ad0).
-import { type AddedToken, type CheckedJson, highest } from "./tokenizer-json.js";
+import { type AddedToken, type CheckedJson, highest, problem } from "./tokenizer-json.js";
 import { listedTokens, type NamedToken, type TokenizerSettings } from "./tokenizer-settings.js";
 import { Trie } from "./trie.js";
 import { endsWithWord, isSpace, startsWithWord } from "./unicode.js";
@@ -29,8 +29,17 @@ export class AddedTokens {
    * `normalizeWith` must be called before use.
    */
   constructor(json: CheckedJson, named: ReadonlyMap<string, NamedToken>, settings: TokenizerSettings) {
-    for (const token of json.added) this.#set(token);
     const size = json.vocabulary.size;
+    for (const token of json.added) {
+      // `tokenizers` does not read the id of an added token: the vocabulary's counts, or the next one.
+      const known = this.byContent.get(token.content)?.id ?? json.vocabulary.get(token.content);
+      const id = known ?? Math.max(size, this.highestId + 1);
+      if (token.id !== id) {
+        const message = `its added token ${JSON.stringify(token.content)} has the id ${token.id}, but its place in the vocabulary is ${id}`;
+        throw problem(message, "added_tokens");
+      }
+      this.#set(token);
+    }
     let next = Math.max(size, this.highestId + 1);
     for (const token of [...listedTokens(settings), ...named.values()]) {
       const known = this.byContent.get(token.content);
@@ -90,14 +99,17 @@ function splitAt(trie: Trie<Added>, text: string): Section[] {
     let { end } = found;
     from = end;
     if (token.singleWord && (endsWithWord(text.slice(0, start)) || startsWithWord(text.slice(end)))) continue;
-    if (token.lstrip) while (start > done && isSpace(text[start - 1])) start--;
+    if (token.lstrip) {
+      while (start > done && isSpace(text[start - 1])) start--;
+      start = Math.max(start, done);
+    }
     if (token.rstrip) {
       spaceEnd = Math.max(spaceEnd, end);
       while (isSpace(text[spaceEnd])) spaceEnd++;
       end = spaceEnd;
     }
     if (done < start) sections.push({ text: text.slice(done, start), id: undefined });
-    sections.push({ text: text.slice(start, end), id: token.id });
+    if (start < end) sections.push({ text: text.slice(start, end), id: token.id });
     done = end;
   }
   if (done < text.length) sections.push({ text: text.slice(done), id: undefined });

@@ -1,11 +1,9 @@
-// Text to ids. The model, regular expressions and normal forms are @huggingface/tokenizers'. The pipeline is ours, as
-// theirs differs from `tokenizers` in added tokens, unknown tokens and byte fallback.
+// Text to ids: added tokens, normalizer, pre-tokenizer, model.
 import { CheckpointError, isObject, own } from "../../core/index.js";
 import type { AddedTokens } from "./added-tokens.js";
-import { makeParts } from "./hf-tokenizers.js";
-import { makeNormalizer, makeSplitter } from "./normalizers.js";
+import { bytePairs } from "./byte-pairs.js";
+import { makeNormalizer, makeSplitter } from "./guarded-parts.js";
 import { type CheckedJson, idField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
-import { translateNormalizer, translatePreTokenizer } from "./tokenizer-rewrites.js";
 import { unigramPieces } from "./unigram.js";
 
 export class Encoder {
@@ -18,15 +16,15 @@ export class Encoder {
   readonly #tokens: string[] = [];
   readonly #normalize: (texts: readonly string[]) => string[];
   readonly #split: (text: string, isFirst: boolean) => string[];
-  readonly #idsOf: (word: string) => number[];
+  readonly #idsOf: (word: string) => readonly number[];
 
   /** @throws CheckpointError if a part is not valid or not supported */
   constructor(json: CheckedJson, added: AddedTokens) {
     this.#added = added;
     this.#vocabulary = json.vocabulary;
     for (const [token, id] of json.vocabulary) this.#tokens[id] = token;
-    this.#normalize = makeNormalizer(json.normalizer, json.normalizer && translateNormalizer(json.normalizer));
-    this.#split = makeSplitter(json.preTokenizer, json.preTokenizer && translatePreTokenizer(json.preTokenizer));
+    this.#normalize = makeNormalizer(json.normalizer);
+    this.#split = makeSplitter(json.preTokenizer);
     this.unknown = unknownOf(json);
     this.#idsOf = idsByModel(json, this.unknown);
     added.normalizeWith(this.#normalize);
@@ -41,15 +39,23 @@ export class Encoder {
     return this.#tokens[id];
   }
 
+  /** Whether the normalizer removes the first character of a text. */
+  #removes(text: string): boolean {
+    return this.#normalize([String.fromCodePoint(text.codePointAt(0) ?? 0)])[0] === "";
+  }
+
   /** Ids of a text, without those of the post-processor. */
   encode(text: string): number[] {
     const ids: number[] = [];
     let isFirst = true;
     for (const section of this.#added.split(text)) {
-      const parts =
-        section.id === undefined
-          ? this.#normalize([section.text]).flatMap((text) => this.#added.splitNormalized(text))
-          : [section];
+      let parts = [section];
+      if (section.id === undefined) {
+        const [normal = ""] = this.#normalize([section.text]);
+        parts = this.#added.splitNormalized(normal);
+        // What follows text that a normalizer removed is not the first.
+        if (isFirst) isFirst = !this.#removes(section.text);
+      }
       for (const part of parts) {
         if (part.id !== undefined) ids.push(part.id);
         else for (const word of this.#split(part.text, isFirst)) for (const id of this.#idsOf(word)) ids.push(id);
@@ -61,7 +67,7 @@ export class Encoder {
 }
 
 /** How the model turns a word (a piece of split text) into ids. */
-function idsByModel(json: CheckedJson, unknown: number | undefined): (word: string) => number[] {
+function idsByModel(json: CheckedJson, unknown: number | undefined): (word: string) => readonly number[] {
   const { model: settings, vocabulary } = json;
   const orUnknown = (id: number | undefined, word: string): number => {
     if (id !== undefined) return id;
@@ -70,16 +76,8 @@ function idsByModel(json: CheckedJson, unknown: number | undefined): (word: stri
   };
   const bytesOf = settings.byte_fallback === true ? byteIds(vocabulary) : () => undefined;
   switch (settings.type) {
-    case "BPE": {
-      if (settings.continuing_subword_prefix) {
-        throw problem("byte pairs with a continuing_subword_prefix are not supported", "model");
-      }
-      const { model } = makeParts({ model: settings });
-      return (word) => {
-        const ids = model.encode([word]).map((piece) => orUnknown(vocabulary.get(piece), word));
-        return settings.fuse_unk === true ? ids.filter((id, i) => id !== unknown || ids[i - 1] !== unknown) : ids;
-      };
-    }
+    case "BPE":
+      return bytePairs(settings, vocabulary, bytesOf);
     case "Unigram": {
       const piecesOf = unigramPieces(settings.vocab as [string, number][]);
       // Adjacent unknown pieces are one unknown token, or the bytes of all of them.
@@ -133,19 +131,24 @@ function byteIds(vocabulary: ReadonlyMap<string, number>): (text: string) => num
 export function surroundings(json: CheckedJson, idOf: (token: string) => number | undefined): [number[], number[]] {
   const [before, after]: [number[], number[]] = [[], []];
   const add = (part: Part) => {
+    // The second of two that add tokens gives them to those of the first, too.
+    if (before.length + after.length > 0 && !/^(ByteLevel|Sequence)$/.test(part.type)) {
+      throw problem("two post-processors that add tokens are not supported", "post_processor");
+    }
     switch (part.type) {
       case "ByteLevel":
         return;
       case "Sequence":
         for (const each of partsOf(part.processors, "processors")) add(each);
         return;
+      case "BertProcessing":
       case "RobertaProcessing":
-        before.unshift(pairId(part.cls));
+        before.push(pairId(part.cls));
         after.push(pairId(part.sep));
         return;
       case "TemplateProcessing": {
         const [first, last] = template(part, idOf);
-        before.unshift(...first);
+        before.push(...first);
         after.push(...last);
         return;
       }

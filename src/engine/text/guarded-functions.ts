@@ -1,28 +1,31 @@
-// Functions of the guarded process that run regular expressions of tokenizers.
-
-import { makeParts } from "./hf-tokenizers.js";
+// Functions of the guarded process that run regular expressions of tokenizers. Parts are JSON.
+import { readNormalizer, readReplace } from "./normalizers.js";
+import { readPreTokenizer } from "./pre-tokenizers.js";
+import type { Part } from "./tokenizer-json.js";
 
 /** Caches a few results; a run uses one or two. */
-function memoize<T>(make: (key: string) => T): (key: string) => T {
+function memoize<T>(read: (part: Part) => T): (json: string) => T {
   const kept = new Map<string, T>();
-  return (key) => {
-    const value = kept.get(key) ?? make(key);
-    if (!kept.has(key) && kept.size >= 8) kept.clear();
-    kept.set(key, value);
+  return (json) => {
+    const value = kept.get(json) ?? read(JSON.parse(json) as Part);
+    if (!kept.has(json) && kept.size >= 8) kept.clear();
+    kept.set(json, value);
     return value;
   };
 }
 
-const partsOf = memoize((json) => makeParts(JSON.parse(json) as Parameters<typeof makeParts>[0]));
+const normalizerOf = memoize(readNormalizer);
+const replacerOf = memoize(readReplace);
+const splitterOf = memoize(readPreTokenizer);
 
-/** @param normalizer JSON of the part */
-export function normalize(normalizer: string, texts: readonly string[]): string[] {
-  const made = partsOf(`{"normalizer":${normalizer}}`).normalizer;
-  return texts.map((text) => made?.normalize(text) ?? text);
+export function normalize(part: string, texts: readonly string[]): string[] {
+  return texts.map(normalizerOf(part));
 }
 
-/** @param preTokenizer JSON of the part */
-export function split(preTokenizer: string, text: string, isFirst: boolean): string[] {
-  const options = { section_index: isFirst ? 0 : 1 };
-  return partsOf(`{"preTokenizer":${preTokenizer}}`).preTokenizer?.pre_tokenize_text(text, options) ?? [text];
+export function replace(part: string, texts: readonly string[]): string[] {
+  return texts.map(replacerOf(part));
+}
+
+export function split(part: string, text: string, isFirst: boolean): string[] {
+  return splitterOf(part)({ text, isFirst }).map((piece) => piece.text);
 }

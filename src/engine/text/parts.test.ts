@@ -1,11 +1,12 @@
 // Splits, normal forms and decoders, part by part, against Hugging Face `tokenizers`.
 import { describe, expect, it } from "vitest";
 import { readFixture } from "./fixtures.test-util.js";
-import { makeParts } from "./hf-tokenizers.js";
+import { readNormalizer } from "./normalizers.js";
+import { readPreTokenizer } from "./pre-tokenizers.js";
 import { replaceText, stripText } from "./text-stages.js";
 import { planDecoder } from "./token-decoder.js";
+import { JsonTokenizer } from "./tokenizer.js";
 import type { Part } from "./tokenizer-json.js";
-import { translateNormalizer, translatePreTokenizer } from "./tokenizer-rewrites.js";
 
 interface Cases {
   odd: string[];
@@ -20,24 +21,71 @@ const cases = readFixture("parts") as unknown as Cases;
 
 describe("splits", () => {
   it.each(cases.splits)("%j", (part, pieces) => {
-    const { preTokenizer } = makeParts({ preTokenizer: translatePreTokenizer(part) });
-    const split = (text: string) => preTokenizer?.pre_tokenize_text(text, { section_index: 0 }).filter(Boolean);
-    expect(cases.texts.map(split)).toEqual(pieces);
+    const split = readPreTokenizer(part);
+    const texts = cases.texts.map((text) => split({ text, isFirst: true }).map((piece) => piece.text));
+    expect(texts).toEqual(pieces);
+  });
+});
+
+interface Constructs {
+  texts: string[];
+  splits: [pattern: string, behavior: string, invert: boolean, pieces: string[][]][];
+  refused: string[];
+  vocab: string[];
+  words: string[];
+  tokenizers: [name: string, changes: { model: object }, ids: (number[] | null)[]][];
+  unicode: { texts: string[]; normal: [type: string, texts: string[]][]; punctuation: string[][] };
+}
+
+const constructs = readFixture("constructs") as unknown as Constructs;
+const piecesOf = (part: Part, text: string) => readPreTokenizer(part)({ text, isFirst: true }).map((one) => one.text);
+
+describe("regular expressions", () => {
+  it.each(constructs.splits)("%s, %s, inverted %s", (pattern, behavior, invert, pieces) => {
+    const part = { type: "Split", pattern: { Regex: pattern }, behavior, invert };
+    expect(constructs.texts.map((text) => piecesOf(part, text))).toEqual(pieces);
   });
 
-  // The package does not say how long a text is that another split left before this one.
-  it.fails("Metaspace after a split puts its sign before the first piece only", () => {
-    const first = { type: "Metaspace", replacement: "▁", prepend_scheme: "first", split: false };
-    const part = { type: "Sequence", pretokenizers: [{ type: "WhitespaceSplit" }, first] };
-    const { preTokenizer } = makeParts({ preTokenizer: translatePreTokenizer(part) });
-    expect(preTokenizer?.pre_tokenize_text("a b", { section_index: 0 })).toEqual(["▁a", "b"]);
+  it.each(constructs.refused)("%s is refused", (pattern) => {
+    const part = { type: "Split", pattern: { Regex: pattern }, behavior: "Isolated" };
+    const refused = /^the tokenizer cannot be used: its expression .* has .*, which is not supported$/;
+    expect(() => readPreTokenizer(part)).toThrow(refused);
+  });
+});
+
+describe("tokenizers", () => {
+  it.each(constructs.tokenizers)("with %s", (_, changes, ids) => {
+    const vocab = Object.fromEntries(constructs.vocab.map((token, id) => [token, id]));
+    const merges = "continuing_subword_prefix" in changes.model ? [] : MERGES;
+    const model = { type: "BPE", unk_token: "<u>", vocab, merges, ...changes.model };
+    const tokenizer = new JsonTokenizer({ ...changes, model });
+    for (const [i, expected] of ids.entries()) {
+      if (expected) expect(tokenizer.encode(constructs.words[i] ?? "", { specialTokens: true })).toEqual(expected);
+    }
+  });
+});
+
+const MERGES = ["a b", "▁ a", "a ab", "b  "].map((merge) => [
+  merge.slice(0, merge.indexOf(" ")),
+  merge.slice(merge.indexOf(" ") + 1),
+]);
+
+describe("characters that the reference does not know", () => {
+  const { texts, normal, punctuation } = constructs.unicode;
+
+  it.each(normal)("stay as they are: %s", (type, expected) => {
+    expect(texts.map(readNormalizer({ type }))).toEqual(expected);
+  });
+
+  it("are no punctuation", () => {
+    const part = { type: "Punctuation", behavior: "Isolated" };
+    expect(texts.map((text) => piecesOf(part, text))).toEqual(punctuation);
   });
 });
 
 describe("normal forms", () => {
   it.each(cases.normal)("%j", (part, texts) => {
-    const { normalizer } = makeParts({ normalizer: translateNormalizer(part) });
-    expect(cases.normalTexts.map((text) => normalizer?.normalize(text))).toEqual(texts);
+    expect(cases.normalTexts.map(readNormalizer(part))).toEqual(texts);
   });
 });
 

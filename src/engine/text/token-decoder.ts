@@ -3,10 +3,10 @@
 
 import { isObject } from "../../core/index.js";
 import { BYTE_OF } from "../../weights/index.js";
-import { FREE_GROWTH, MAX_GROWTH, makeNormalizer } from "./normalizers.js";
+import { FREE_GROWTH, MAX_GROWTH, makeReplacer } from "./guarded-parts.js";
+import { prependScheme } from "./pre-tokenizers.js";
 import { CLEAN_UP, holdAll, replaceText, stripText, type TextStage } from "./text-stages.js";
 import { countField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
-import { prependScheme, replacement } from "./tokenizer-rewrites.js";
 
 /** Decodes the tokens of one text, in order. */
 export interface PieceDecoder {
@@ -114,7 +114,7 @@ function addStage(plan: Plan, part: Part): void {
       plan.tokens.push(byteFallback);
       return;
     case "Replace": {
-      const replace = replacer(part);
+      const replace = makeReplacer(part);
       plan.tokens.push(() => each(replace));
       return;
     }
@@ -155,7 +155,7 @@ function addAfterJoin(plan: Plan, part: Part): void {
         plan.texts.push(() => replaceText(from, to));
       } else {
         // Later text may extend or change the match of a regular expression.
-        const replace = replacer(part);
+        const replace = makeReplacer(part);
         plan.texts.push(() => holdAll(replace));
       }
       return;
@@ -170,11 +170,6 @@ function stripOf(part: Part): () => TextStage {
   const [start, stop] = [countField(part, "start"), countField(part, "stop")];
   if ([...content].length !== 1) throw problem("Strip takes one character", "decoder");
   return () => stripText(content, start, stop);
-}
-
-function replacer(part: Part): (token: string) => string {
-  const replace = makeNormalizer(part, replacement(part));
-  return (token) => replace([token])[0] ?? token;
 }
 
 /** A stage that changes each token separately. */
