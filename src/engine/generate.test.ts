@@ -195,6 +195,13 @@ describe("the end of an answer", () => {
     ]);
   });
 
+  it("is by default at the EOS tokens of the text tower", async () => {
+    const json = JSON.parse(readFileSync(join(golden("llama").folder, "config.json"), "utf8")) as object;
+    const ending = changed("llama", [], { text_config: { ...json, eos_token_id: answer[2] } });
+    const [found] = await (await open(ending)).generate([prompt], { maxNewTokens: 8 });
+    expect(found?.ids).toEqual(answer.slice(0, answer.indexOf(answer[2] as number)));
+  });
+
   it("is at the end of the context", async () => {
     const small = await open(changed("llama", [], { max_position_embeddings: prompt.length + 3 }));
     // The rotation of this case does not depend on it.

@@ -2,9 +2,11 @@
 
 import { join } from "node:path";
 import { CheckpointError, exists, readJsonObject } from "../core/index.js";
+import { textOf } from "../weights/index.js";
 import type { ModelSource } from "./model-source.js";
 import {
   type ChatTemplate,
+  endOfReply,
   loadChatTemplate,
   loadTokenizer,
   loadTokenizerParts,
@@ -63,20 +65,20 @@ export function modelTextOf(source: ModelSource): ModelText {
   };
 }
 
-/** The end tokens of generation_config.json, config.json and the tokenizer. */
-async function readStopIds(
-  { config, textFolders }: ModelSource,
-  loadTokenizer: () => Promise<Tokenizer>,
-): Promise<readonly number[]> {
-  const ids: unknown[] = [config.json.eos_token_id];
+/** The end tokens of generation_config.json, config.json and the tokenizer, and what ends a reply in the chat template. */
+async function readStopIds(source: ModelSource, loadTokenizer: () => Promise<Tokenizer>): Promise<readonly number[]> {
+  const { config, textFolders } = source;
+  const ids: unknown[] = [config.json.eos_token_id, textOf(config.json).eos_token_id];
   for (const folder of textFolders) {
     const file = join(folder, "generation_config.json");
     if (await exists(file)) ids.push((await readJsonObject(file)).eos_token_id);
   }
-  const tokenizer = await loadTokenizer().catch((error: unknown) => {
-    if (error instanceof CheckpointError) return undefined;
-    throw error;
-  });
-  if (tokenizer?.eos !== undefined) ids.push(tokenizer.eos);
+  const [tokenizer, template] = await Promise.all([loadTokenizer(), loadSourceTemplate(source)]).catch(
+    (error: unknown) => {
+      if (error instanceof CheckpointError) return [];
+      throw error;
+    },
+  );
+  if (tokenizer) ids.push(tokenizer.eos, template && endOfReply(template, tokenizer));
   return [...new Set(ids.flat())].filter((id): id is number => typeof id === "number");
 }

@@ -30,7 +30,15 @@ export {
   UNKNOWN_FILES,
 } from "./checkpoint/companion-names.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
-export { type CheckpointConfig, isTower, type Json, mapTowers, parseConfig, readConfig } from "./checkpoint/config.js";
+export {
+  type CheckpointConfig,
+  isTower,
+  type Json,
+  mapTowers,
+  parseConfig,
+  readConfig,
+  textOf,
+} from "./checkpoint/config.js";
 export {
   cachedFolder,
   HUB_PREFIX,

@@ -1,5 +1,5 @@
-import { CheckpointError, isObject } from "../../core/index.js";
-import type { CheckpointConfig } from "../../weights/index.js";
+import { CheckpointError } from "../../core/index.js";
+import { type CheckpointConfig, textOf } from "../../weights/index.js";
 import { brief, ConfigFields } from "./families/config-fields.js";
 import { LLAMA_DEFAULTS, specOf } from "./families/family.js";
 import { FAMILIES, findFamily } from "./families/index.js";
@@ -32,7 +32,7 @@ export function readSpec(config: CheckpointConfig): DecoderSpec {
       { file, field: "model_type", expected: known, actual: modelType },
     );
   }
-  const text = [json.text_config, json.llm_config].find(isObject) ?? json;
+  const text = textOf(json);
   // A multimodal checkpoint names the dtype of its weights once, for all its towers.
   const dtype = json.dtype ?? json.torch_dtype;
   const fields = new ConfigFields(text, { ...LLAMA_DEFAULTS, ...family.defaults, dtype });

@@ -8,6 +8,7 @@ export {
 export { loadChatTemplate } from "./load-template.js";
 export { loadTokenizer, loadTokenizerParts } from "./load-tokenizer.js";
 export { promptEncoder } from "./prompt-tokens.js";
+export { endOfReply } from "./reply-spans.js";
 export { StoppedText } from "./stopped-text.js";
 export type { IncrementalDecoder, Tokenizer } from "./tokenizer.js";
 export type { AddedToken, Part } from "./tokenizer-json.js";

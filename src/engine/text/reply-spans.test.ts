@@ -1,8 +1,8 @@
 // The replies in a rendered conversation.
 import { describe, expect, it } from "vitest";
 import { type ChatMessage, makeChatTemplate } from "./chat-template.js";
-import { readFixture } from "./fixtures.test-util.js";
-import { type RenderedReplies, renderWithSpans } from "./reply-spans.js";
+import { fixture, readFixture } from "./fixtures.test-util.js";
+import { endOfReply, type RenderedReplies, renderWithSpans } from "./reply-spans.js";
 
 const { templates } = readFixture("templates") as { templates: Record<string, string> };
 const template = (name: string) =>
@@ -77,5 +77,19 @@ describe("spans of replies", () => {
       "b;",
       "d;",
     ]);
+  });
+});
+
+describe("the end of a reply", () => {
+  it("is the special token that the template writes after it", () => {
+    const tokenizer = fixture("qwen");
+    expect(endOfReply(template("marks"), tokenizer)).toBe(tokenizer.idOf("<|im_end|>"));
+    // Llama's tokens, of which this one is text.
+    expect(endOfReply(template("marks"), fixture("llama2"))).toBeUndefined();
+    expect(endOfReply(template("turns"), fixture("llama2"))).toBe(fixture("llama2").idOf("</s>"));
+    expect(endOfReply(template("{{ messages[0].content }}"), tokenizer)).toBeUndefined();
+    expect(endOfReply(template("{{ raise_exception('no') }}"), tokenizer)).toBeUndefined();
+    const open = "{% for m in messages %}{{ m.content }}\n{% endfor %}";
+    expect(endOfReply(template(open), tokenizer)).toBeUndefined();
   });
 });

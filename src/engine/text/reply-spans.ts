@@ -1,6 +1,7 @@
 // The parts of a rendered conversation that a model learns to write.
 import { isObject } from "../../core/index.js";
 import { type ChatTemplate, type RenderOptions, TemplateError } from "./chat-template.js";
+import type { Tokenizer } from "./tokenizer.js";
 import type { CallingMessage } from "./tool-calls.js";
 
 /** A reply in a rendered text, in UTF-16 units. */
@@ -57,6 +58,28 @@ export function renderWithSpans<M extends CallingMessage>(
     return [{ start, end }];
   });
   return { text, replies };
+}
+
+/**
+ * The special token that a template writes after a reply; undefined where it writes none. A model that was trained with it
+ * ends its replies so, whatever its other files say.
+ */
+export function endOfReply(
+  template: ChatTemplate,
+  tokenizer: Pick<Tokenizer, "encode" | "decode">,
+): number | undefined {
+  const reply = { role: "assistant", content: "reply" };
+  let rendered: RenderedReplies;
+  try {
+    rendered = renderWithSpans(template, [{ role: "user", content: "question" }, reply]);
+  } catch (error) {
+    if (error instanceof TemplateError) return undefined;
+    throw error;
+  }
+  const [{ start, end } = { start: 0, end: 0 }] = rendered.replies;
+  return tokenizer
+    .encode(rendered.text.slice(rendered.text.indexOf(reply.content, start) + reply.content.length, end))
+    .find((id) => tokenizer.decode([id]) !== "" && tokenizer.decode([id], { skipSpecialTokens: true }) === "");
 }
 
 /** Where a text departs from the prompt for its last message. */

@@ -6,6 +6,7 @@ import {
   loadSourceTemplate,
   loadSourceTokenizerParts,
   type ModelSource,
+  modelTextOf,
   readSpec,
 } from "../../engine/index.js";
 import type { Encoding } from "../../weights/index.js";
@@ -67,7 +68,8 @@ export async function planGguf(source: ModelSource, options: GgufOptions): Promi
   const computed = ropeTensors(spec, architecture);
 
   const parts = await loadSourceTokenizerParts(source);
-  const tokenizer = tokenizerMetadata(parts, spec.vocabularySize, source.name);
+  const stopIds = await modelTextOf(source).stopIds();
+  const tokenizer = tokenizerMetadata(parts, spec.vocabularySize, source.name, stopIds);
   const template = await loadSourceTemplate(source);
   const general: [string, MetadataValue][] = [
     ["general.architecture", text(architecture.name)],

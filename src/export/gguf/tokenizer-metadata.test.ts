@@ -34,6 +34,24 @@ async function describeTokenizer(json: Json, size = 400, settings: Json = {}) {
   return { get, tokens, types, typeOf, notes };
 }
 
+describe("end tokens", () => {
+  it("beside that of a text are the ends of a turn and of a message", async () => {
+    const parts = await partsOf(jsonOf("llama3"), { eos_token: "<|end_of_text|>" });
+    const of = (ids: number[]) => {
+      const { metadata, notes } = tokenizerMetadata(parts, 400, "model", ids);
+      const ends = ["eos", "eot", "eom"].map((name) => metadata.get(`tokenizer.ggml.${name}_token_id`)?.value);
+      return [...ends, notes];
+    };
+    expect(of([361])).toEqual([361, undefined, undefined, []]);
+    expect(of([361, 362])).toEqual([361, 362, undefined, []]);
+    expect(of([362, 361, 363, 9999])).toEqual([361, 362, 363, []]);
+    expect(of([361, 362, 363, 364])).toEqual([
+      ...[361, 362, 363],
+      ["llama.cpp ends answers at three tokens, this model at 4"],
+    ]);
+  });
+});
+
 describe("byte-level BPE", () => {
   it.each([
     ["llama3", "llama-bpe", true],
@@ -165,7 +183,10 @@ it("names that llama.cpp treats as Phi-3's are for its tokenizer alone", async (
   const other = await partsOf(jsonOf("qwen"));
   expect(modelName("my-phi-3-merge", other)).toBe("my-phi 3-merge");
   const tokens = ["<unk>", "<s>", "</s>", "<|endoftext|>"].map((content, id) => ({ id, content, rstrip: true }));
-  const phi3 = await partsOf({ ...jsonOf("llama2"), added_tokens: tokens });
+  const json = jsonOf("llama2");
+  const model = json.model as { vocab: Record<string, number> };
+  const vocab = { ...model.vocab, "<|endoftext|>": 3 };
+  const phi3 = await partsOf({ ...json, model: { ...model, vocab }, added_tokens: tokens });
   expect(modelName("soup of a, b", phi3)).toBe("soup of a, b (phi-3)");
   expect(modelName("Phi-3-mini", phi3)).toBe("Phi-3-mini");
 });

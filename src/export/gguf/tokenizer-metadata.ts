@@ -23,6 +23,7 @@ const SPECIAL_KEYS: Partial<Record<SpecialName, string>> = {
 /**
  * Describes a tokenizer.
  * @param size rows of the embedding; ids without a token get a placeholder
+ * @param stopIds tokens that end an answer
  * @param where names the model in errors
  * @throws CheckpointError if llama.cpp has no such tokenizer, or it has more tokens than the embedding
  */
@@ -30,6 +31,7 @@ export function tokenizerMetadata(
   parts: TokenizerParts,
   size: number,
   where: string,
+  stopIds: readonly number[] = [],
 ): { metadata: Metadata; notes: string[] } {
   const kind = kindOf(parts, where);
   const tokens = tokensOf(parts, kind, size, where);
@@ -53,8 +55,8 @@ export function tokenizerMetadata(
   if (first !== undefined) special.set("bos_token", first);
   const last = parts.after.at(-1);
   if (last !== undefined && !special.has("eos_token")) special.set("eos_token", last);
-  const ends = last !== undefined && last === special.get("eos_token");
-  if (parts.after.length > (ends ? 1 : 0))
+  const addsEnd = last !== undefined && last === special.get("eos_token");
+  if (parts.after.length > (addsEnd ? 1 : 0))
     notes.push("llama.cpp does not put this tokenizer's last tokens after a text");
   if (parts.model.type === "BPE" && parts.preTokenizer?.type === "Metaspace") {
     notes.push("llama.cpp also puts a space before texts that begin with one, unlike this tokenizer");
@@ -63,7 +65,14 @@ export function tokenizerMetadata(
     const key = SPECIAL_KEYS[name];
     if (key !== undefined && id < size) entries.push([key, u32(id)]);
   }
-  entries.push(["add_bos_token", bool(first !== undefined)], ["add_eos_token", bool(ends)]);
+  // The format has places for the end of a turn and of a message beside that of a text.
+  const ends = stopIds.filter((id) => id < size && id !== special.get("eos_token"));
+  for (const [i, key] of ["eot_token_id", "eom_token_id"].entries()) {
+    const id = ends[i];
+    if (id !== undefined) entries.push([key, u32(id)]);
+  }
+  if (ends.length > 2) notes.push(`llama.cpp ends answers at three tokens, this model at ${ends.length + 1}`);
+  entries.push(["add_bos_token", bool(first !== undefined)], ["add_eos_token", bool(addsEnd)]);
   return { metadata: new Map(entries.map(([key, value]) => [`tokenizer.ggml.${key}`, value])), notes };
 }
 
