@@ -79,10 +79,7 @@ function ownAttribute(value: Value, name: string): Value | undefined {
   }
   if (value instanceof Dict) return method(DICT_METHODS, value, name);
   if (Array.isArray(value)) return method(LIST_METHODS, value, name);
-  if (value instanceof Tuple) {
-    const at = value.names.indexOf(name);
-    return at === -1 ? method(SEQUENCE_METHODS, value.items, name) : value.items[at];
-  }
+  if (value instanceof Tuple) return method(SEQUENCE_METHODS, value.items, name);
   if (value instanceof Namespace) return value.entries.get(name);
   return value instanceof Thing ? value.field(name) : undefined;
 }

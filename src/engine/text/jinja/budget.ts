@@ -12,7 +12,7 @@ const MAX_ROOM = 64_000_000;
 /** Most characters of one text: more than any model reads. */
 const MAX_TEXT = 32_000_000;
 
-/** Deepest calls of macros and recursive loops; Python ends at about as many. */
+/** Deepest calls of macros; Python ends at about as many. */
 const MAX_DEPTH = 200;
 
 const ENTRY = 8;

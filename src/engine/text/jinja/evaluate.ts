@@ -83,9 +83,8 @@ export function evaluateMarked(node: Expression, scope: Scope): Value | Markup {
     }
     case "filter": {
       const of = node.of ? evaluateMarked(node.of, scope) : "";
-      if (of instanceof Markup && isEscape(node.name)) return of;
       const value = runFilter(node.name, of instanceof Markup ? of.text : of, ...given(node.call, scope));
-      return node.name === "safe" || isEscape(node.name) ? new Markup(toText(value)) : value;
+      return node.name === "safe" ? new Markup(toText(value)) : value;
     }
     case "test":
       return runTest(node.name, evaluate(node.of, scope), ...given(node.call, scope));
@@ -131,10 +130,6 @@ function variable(name: string, scope: Scope): Value | Markup {
   return found === undefined ? new Undefined(`'${name}' is undefined`) : found;
 }
 
-function isEscape(filter: string): boolean {
-  return filter === "escape" || filter === "e";
-}
-
 function escaped(value: Value | Markup): string {
   if (value instanceof Markup) return value.text;
   return typeof value === "string"
@@ -170,7 +165,7 @@ export function given(node: Call, scope: Scope): [args: Value[], named: Map<stri
   return [args, named];
 }
 
-export function call(callee: Value, args: readonly Value[], named: ReadonlyMap<string, Value>): Value {
+function call(callee: Value, args: readonly Value[], named: ReadonlyMap<string, Value>): Value {
   const found = defined(callee);
   return found instanceof Thing && found.call
     ? found.call(args, named)

@@ -82,11 +82,7 @@ export class ExpressionParser {
   protected tuple(hasConditions = true, isParenthesised = false): Expression {
     const items: Expression[] = [];
     let isTuple = false;
-    const atEnd = () =>
-      this.is("printEnd") ||
-      this.is("blockEnd") ||
-      this.isOperator(")") ||
-      (!hasConditions && this.is("name", "recursive"));
+    const atEnd = () => this.is("printEnd") || this.is("blockEnd") || this.isOperator(")");
     while (!atEnd()) {
       items.push(hasConditions ? this.expression() : this.or());
       if (!this.skip("operator", ",")) break;
@@ -290,7 +286,7 @@ export class ExpressionParser {
     while (isFirst || this.skip("operator", "|")) {
       isFirst = false;
       const { text: name } = this.expect("name");
-      if (!hasFilter(name) && this.conditions === 0) this.fail(`${name} is not a filter`);
+      if (!hasFilter(name) && this.conditions === 0) this.fail(`the filter ${name} is not supported`);
       value = { type: "filter", of: value, name, call: this.optionalCall() };
     }
     return value ?? this.fail("expected a filter");
@@ -300,7 +296,7 @@ export class ExpressionParser {
     this.at++;
     const isNegated = this.skip("name", "not");
     const { text: name } = this.expect("name");
-    if (!hasTest(name) && this.conditions === 0) this.fail(`${name} is not a test`);
+    if (!hasTest(name) && this.conditions === 0) this.fail(`the test ${name} is not supported`);
     let call: Call = { args: [], named: [] };
     const isWord = this.is("name") && !["else", "or", "and"].includes(this.token.text);
     if (this.isOperator("(")) call = this.call();

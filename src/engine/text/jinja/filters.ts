@@ -1,12 +1,12 @@
 // Filters of Jinja, with `tojson` as transformers defines it.
-import { attribute, item } from "./access.js";
+import { item } from "./access.js";
 import { bind } from "./arguments.js";
-import { scan, takeEntries, takeText } from "./budget.js";
-import { isEqual, order } from "./compare.js";
+import { scan, takeText } from "./budget.js";
+import { order } from "./compare.js";
 import { formatPercent } from "./format.js";
 import { round, toFloat, toInteger } from "./number-filters.js";
 import { calculate } from "./operators.js";
-import { repr, toJson, toText } from "./print.js";
+import { toJson, toText } from "./print.js";
 import { hasTest, runTest } from "./tests.js";
 import { capitalize, joinTexts, lines, lower, replace, strip, upper } from "./text-methods.js";
 import {
@@ -103,42 +103,6 @@ function indent(text: string, [width, isFirst, blank]: Bound): string {
   return isTrue(isFirst ?? false) ? margin + indented : indented;
 }
 
-function truncate(text: string, [length, cutsWords, end, leeway]: Bound): string {
-  const mark = end === undefined ? "..." : toText(end);
-  const size = length === undefined ? 255 : asIndex(length);
-  if (size < lengthOf(mark)) fail(`expected length >= ${lengthOf(mark)}, got ${size}`);
-  if (lengthOf(text) <= size + (leeway === undefined || leeway === null ? 5 : asIndex(leeway))) return text;
-  const cut = [...text].slice(0, size - lengthOf(mark)).join("");
-  const at = cut.lastIndexOf(" ");
-  return (isTrue(cutsWords ?? false) || at === -1 ? cut : cut.slice(0, at)) + mark;
-}
-
-/** Entries in lists of so many, the last filled up. */
-function* batches(value: Value, size: number, fill: Value | undefined): Generator<Value, void> {
-  const all = listOf(value);
-  if (size < 1) fail("batches need at least one entry");
-  for (let at = 0; at < all.length; at += size) {
-    const batch = all.slice(at, at + size);
-    takeEntries(size);
-    if (fill !== undefined && fill !== null) while (batch.length < size) batch.push(fill);
-    yield batch;
-  }
-}
-
-function groups(value: Value, [attributes, usual, isCaseSensitive]: Bound): Value {
-  const key = (one: Value) => {
-    const found = path(one, attributes, usual);
-    return typeof found === "string" && !isTrue(isCaseSensitive ?? false) ? lower(found) : found;
-  };
-  const made: { readonly key: Value; readonly items: Value[] }[] = [];
-  for (const one of sorted(listOf(value), key, undefined)) {
-    const group = made.at(-1);
-    if (group && isEqual(group.key, key(one))) group.items.push(one);
-    else made.push({ key: key(one), items: [one] });
-  }
-  return made.map(({ items }) => new Tuple([path(items[0] as Value, attributes, usual), items], ["grouper", "list"]));
-}
-
 function* unique(value: Value, [isCaseSensitive, attributes]: Bound): Generator<Value, void> {
   const seen = new Dict();
   for (const one of iterate(value)) {
@@ -175,23 +139,6 @@ function json(value: Value, [isAscii, indentation, separators, sortsKeys]: Bound
   });
 }
 
-function urlencode(value: Value): string {
-  const quote = (text: string) => {
-    takeText(9 * text.length);
-    return encodeURIComponent(text).replace(/[!'()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`);
-  };
-  const pairs = value instanceof Dict ? value.pairs() : undefined;
-  if (!pairs) return quote(toText(value)).replaceAll("%2F", "/");
-  return pairs.map((pair) => pair.map((one) => quote(toText(one)).replaceAll("%20", "+")).join("=")).join("&");
-}
-
-function attributesOf(value: Value, [spaced]: Bound): string {
-  if (!(value instanceof Dict)) return fail(`'${typeName(value)}' object has no attribute 'items'`);
-  const shown = value.pairs().filter(([, one]) => one !== null && !(one instanceof Undefined));
-  const text = shown.map(([key, one]) => `${escapeHtml(toText(key))}="${escapeHtml(toText(one))}"`).join(" ");
-  return text !== "" && isTrue(spaced ?? true) ? ` ${text}` : text;
-}
-
 const text =
   (change: (text: string) => Value): Filter =>
   (value) =>
@@ -205,34 +152,8 @@ function title(all: string): string {
     .join("");
 }
 
-/** A text without what is between two marks. */
-function without(all: string, open: string, close: string): string {
-  scan(all);
-  const kept: string[] = [];
-  let at = 0;
-  for (let start = all.indexOf(open); start !== -1; start = all.indexOf(open, at)) {
-    const end = all.indexOf(close, start);
-    if (end === -1) break;
-    kept.push(all.slice(at, start));
-    at = end + close.length;
-  }
-  return kept.join("") + all.slice(at);
-}
-
 const FILTERS: Readonly<Record<string, readonly [parameters: readonly string[], filter: Filter]>> = {
   abs: [[], (value) => magnitude(asNumber(defined(value)) ?? fail(`bad operand type for abs(): '${typeName(value)}'`))],
-  // Only attributes, such as methods: the entries of a dict are not.
-  attr: [
-    ["name"],
-    (value, [name]) =>
-      value instanceof Dict
-        ? new Undefined(`'dict object' has no attribute '${toText(name ?? null)}'`)
-        : attribute(value, toText(name ?? null)),
-  ],
-  batch: [
-    ["linecount", "fill_with="],
-    (value, [size, fill]) => lazy(() => batches(value, asIndex(size ?? null), fill)),
-  ],
   capitalize: [[], text(capitalize)],
   default: [
     ["default_value=", "boolean="],
@@ -240,10 +161,8 @@ const FILTERS: Readonly<Record<string, readonly [parameters: readonly string[], 
       value instanceof Undefined || (isTrue(isBoolean ?? false) && !isTrue(value)) ? firstOf(usual, "") : value,
   ],
   dictsort: [["case_sensitive=", "by=", "reverse="], dictSort],
-  escape: [[], text(escapeHtml)],
   first: [[], first],
   float: [["default="], (value, [usual]) => firstOf(toFloat(value), firstOf(usual, 0))],
-  groupby: [["attribute", "default=", "case_sensitive="], groups],
   indent: [
     ["width=", "first=", "blank="],
     (value, args) =>
@@ -270,7 +189,6 @@ const FILTERS: Readonly<Record<string, readonly [parameters: readonly string[], 
   lower: [[], text(lower)],
   max: [["case_sensitive=", "attribute="], (value, args) => extreme(value, args, -1)],
   min: [["case_sensitive=", "attribute="], (value, args) => extreme(value, args, 1)],
-  pprint: [[], repr],
   replace: [
     ["old", "new", "count="],
     (value, [old, other, count]) =>
@@ -293,7 +211,6 @@ const FILTERS: Readonly<Record<string, readonly [parameters: readonly string[], 
     },
   ],
   string: [[], text((all) => all)],
-  striptags: [[], text((all) => (without(without(all, "<!--", "-->"), "<", ">").match(/\S+/g) ?? []).join(" "))],
   sum: [
     ["attribute=", "start="],
     (value, [attributes, start]) => {
@@ -305,15 +222,11 @@ const FILTERS: Readonly<Record<string, readonly [parameters: readonly string[], 
   title: [[], text(title)],
   tojson: [["ensure_ascii=", "indent=", "separators=", "sort_keys="], json],
   trim: [["chars="], (value, [which]) => strip(toText(value), which)],
-  truncate: [["length=", "killwords=", "end=", "leeway="], (value, args) => truncate(toText(value), args)],
   unique: [["case_sensitive=", "attribute="], (value, args) => lazy(() => unique(value, args))],
   upper: [[], text(upper)],
-  urlencode: [[], urlencode],
-  wordcount: [[], text((all) => BigInt(all.match(/[\p{L}\p{N}_]+/gu)?.length ?? 0))],
-  xmlattr: [["autospace="], attributesOf],
 };
 
-const ALIASES: Readonly<Record<string, string>> = { count: "length", d: "default", e: "escape", forceescape: "escape" };
+const ALIASES: Readonly<Record<string, string>> = { count: "length", d: "default" };
 
 function magnitude(number: bigint | number): Value {
   return number < 0 || Object.is(number, -0) ? -number : number;
@@ -341,7 +254,7 @@ export function runFilter(given: string, value: Value, args: readonly Value[], n
   if (name === "format") return formatFilter(value, args, named);
   if (SELECTIONS.includes(name)) return select(name, value, args, named);
   const found = Object.hasOwn(FILTERS, name) ? FILTERS[name] : undefined;
-  if (!found) return fail(`No filter named '${name.slice(0, 40)}'`);
+  if (!found) return fail(`the filter ${name.slice(0, 40)} is not supported`);
   return found[1](value, bind(name, found[0], args, named));
 }
 
@@ -364,7 +277,8 @@ function select(filter: string, value: Value, args: readonly Value[], named: Nam
   const [name, ...rest] = hasAttribute ? args.slice(1) : args;
   const attributes = hasAttribute ? args[0] : undefined;
   if (hasAttribute && attributes === undefined) return fail(`${filter} needs the name of an attribute`);
-  if (name !== undefined && !hasTest(toText(name))) return fail(`No test named '${toText(name).slice(0, 40)}'`);
+  if (name !== undefined && !hasTest(toText(name)))
+    return fail(`the test ${toText(name).slice(0, 40)} is not supported`);
   // As in Jinja, what is false has no entries.
   if (!isTrue(value)) return lazy(function* () {});
   const isSelection = filter.startsWith("select");

@@ -11,7 +11,6 @@ interface Spec {
   readonly fill?: string | undefined;
   readonly align?: string | undefined;
   readonly sign?: string | undefined;
-  readonly alternate?: boolean;
   readonly width?: number;
   readonly precision?: number | undefined;
   readonly type?: string | undefined;
@@ -29,55 +28,26 @@ export function fixed(value: number, digits: number): string {
   return (value < 0 ? "-" : "") + even.toFixed(digits);
 }
 
-function exponential(value: number, digits: number): string {
-  return value.toExponential(digits).replace(/e([+-])(\d)$/, "e$10$2");
-}
-
-/** Python's format `g`. */
-function general(value: number, precision: number, keepsZeros: boolean): string {
-  const digits = precision === 0 ? 1 : precision;
-  const power = value === 0 ? 0 : Number(value.toExponential(digits - 1).split("e")[1]);
-  const text = power < -4 || power >= digits ? exponential(value, digits - 1) : value.toFixed(digits - 1 - power);
-  return keepsZeros || !text.includes(".") ? text : text.replace(/\.?0+(?=e|$)/, "");
-}
-
-const BASES: Readonly<Record<string, number>> = { d: 10, i: 10, u: 10, n: 10, x: 16, X: 16, o: 8, b: 2 };
+const BASES: Readonly<Record<string, number>> = { d: 10, i: 10, u: 10, x: 16, X: 16 };
 
 /** The digits of a number without its sign. */
-function digitsOf(number: bigint | number, { type = "", precision, alternate = false }: Spec): string {
+function digitsOf(number: bigint | number, { type = "", precision }: Spec): string {
   const base = BASES[type];
   if (base !== undefined || (type === "" && typeof number === "bigint")) {
     if (typeof number === "number") return fail(`Unknown format code '${type}' for object of type 'float'`);
     const digits = (number < 0n ? -number : number).toString(base ?? 10).padStart(precision ?? 0, "0");
-    return (
-      (alternate && base !== 10 && base !== undefined ? `0${type}` : "") +
-      (type === "X" ? digits.toUpperCase() : digits)
-    );
+    return type === "X" ? digits.toUpperCase() : digits;
   }
   const value = Math.abs(Number(number));
   if (!Number.isFinite(value)) return floatText(value);
-  switch (type.toLowerCase()) {
-    case "":
-      return precision === undefined ? floatText(value) : general(value, precision, false);
-    case "f":
-      return fixed(value, precision ?? 6);
-    case "e":
-      return exponential(value, precision ?? 6);
-    case "g":
-      return general(value, precision ?? 6, alternate);
-    case "%":
-      return `${fixed(value * 100, precision ?? 6)}%`;
-    default:
-      return fail(`Unknown format code '${type}'`);
-  }
+  if (type === "" && precision === undefined) return floatText(value);
+  return type === "f" ? fixed(value, precision ?? 6) : fail(`the format ${type || "of digits"} is not supported`);
 }
 
 function formatNumber(number: bigint | number, spec: Spec): string {
   const isNegative = number < 0 || Object.is(number, -0);
   const sign = isNegative ? "-" : spec.sign === "+" || spec.sign === " " ? spec.sign : "";
-  let digits = digitsOf(number, spec);
-  if (spec.type === "E" || spec.type === "G") digits = digits.toUpperCase();
-  return padded(digits, sign, spec, ">");
+  return padded(digitsOf(number, spec), sign, spec, ">");
 }
 
 function padded(text: string, sign: string, { fill = " ", align, width = 0 }: Spec, usual: string): string {
@@ -122,11 +92,10 @@ export function formatPercent(text: string, value: Value): string {
       const shown = type === "s" ? toText(argument) : repr(argument);
       return padded(exact === undefined ? shown : [...shown].slice(0, exact).join(""), "", { width: wide, align }, ">");
     }
-    if (type === "c")
-      return padded(typeof argument === "string" ? argument : character(argument), "", { width: wide, align }, ">");
     const given = asNumber(argument);
-    if (type === undefined || !"diuxXoeEfFgG".includes(type))
-      return fail(`unsupported format character '${type ?? ""}'`);
+    if (type === undefined || !"diuxXf".includes(type) || flags.includes("#")) {
+      return fail(`the format %${flags}${type ?? ""} is not supported`);
+    }
     if (given === undefined) return fail(`%${type} format: a number is required, not ${typeName(argument)}`);
     const isWhole = "diu".includes(type);
     const zero = flags.includes("0") && align === undefined;
@@ -135,7 +104,6 @@ export function formatPercent(text: string, value: Value): string {
       width: wide,
       precision: exact,
       sign: flags.includes("+") ? "+" : flags.includes(" ") ? " " : undefined,
-      alternate: flags.includes("#"),
       align: zero ? "=" : align,
       fill: zero ? "0" : " ",
     });
@@ -152,23 +120,17 @@ function truncated(value: number): bigint {
   return Number.isFinite(value) ? BigInt(Math.trunc(value)) : fail("cannot convert float to integer");
 }
 
-function character(value: Value): string {
-  const code = asIndex(value);
-  return code >= 0 && code <= 0x10ffff ? String.fromCodePoint(code) : fail("chr() arg not in range");
-}
-
-const SPEC = /^(?:(.)?([<>=^]))?([-+ ])?(#)?(0)?(\d+)?(?:\.(\d+))?([a-zA-Z%])?$/su;
+const SPEC = /^(?:(.)?([<>=^]))?([-+ ])?(0)?(\d+)?(?:\.(\d+))?([a-zA-Z%])?$/su;
 
 /** Python's format(value, spec). */
 function formatSpec(value: Value, text: string): string {
   if (text === "") return toText(value);
   const found = SPEC.exec(text) ?? fail(`Invalid format specifier '${text.slice(0, 40)}'`);
-  const [, fill, align, sign, alternate, zero, width, precision, type] = found;
+  const [, fill, align, sign, zero, width, precision, type] = found;
   const spec: Spec = {
     fill: fill ?? (zero ? "0" : " "),
     align: align ?? (zero ? "=" : undefined),
     sign,
-    alternate: alternate !== undefined,
     width: bounded(width, MAX_WIDTH) ?? 0,
     precision: bounded(precision, MAX_DIGITS),
     type,

@@ -32,16 +32,6 @@ export function globals(now: Date): Map<string, Value> {
       for (const [name, value] of dict(args, named).pairs()) setField(made, toText(name), value);
       return made;
     },
-    cycler: (items) => cycler(items),
-    joiner: (args, named) => {
-      const [separator] = bind("joiner", ["sep="], args, named);
-      let isUsed = false;
-      return new Thing("Joiner", () => {
-        const text = isUsed ? toText(separator ?? ", ") : "";
-        isUsed = true;
-        return text;
-      });
-    },
     raise_exception: (args, named) => {
       const [message] = bind("raise_exception", ["message"], args, named);
       throw new Refusal(toText(message ?? null));
@@ -77,22 +67,6 @@ export function setField(namespace: unknown, name: string, value: Value): void {
     fail(`Chat templates cannot store underscore-prefixed attributes on a namespace, but got '${name}'`);
   takeEntries(1);
   namespace.entries.set(name, value);
-}
-
-function cycler(items: readonly Value[]): Thing {
-  if (items.length === 0) fail("at least one item has to be provided");
-  let at = 0;
-  const methods = new Map<string, Thing>([
-    ["next", new Thing("method", () => items[at++ % items.length] as Value)],
-    [
-      "reset",
-      new Thing("method", () => {
-        at = 0;
-        return null;
-      }),
-    ],
-  ]);
-  return new Thing("Cycler", undefined, (name) => (name === "current" ? items[at % items.length] : methods.get(name)));
 }
 
 /** Python's range, within the bound of the sandbox. */

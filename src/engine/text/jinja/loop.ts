@@ -1,6 +1,5 @@
 // The variable `loop`. Entries are read only as far as the template asks, as conditions of a loop may depend on its body.
-import { isEqual } from "./compare.js";
-import { fail, firstOf, iterate, Lazy, lengthOf, listOf, Thing, Tuple, Undefined, type Value } from "./values.js";
+import { fail, firstOf, iterate, Lazy, lengthOf, listOf, Thing, Undefined, type Value } from "./values.js";
 
 export class Loop {
   private iterator: Iterator<Value>;
@@ -9,21 +8,14 @@ export class Loop {
   private index = -1;
   private before: Value | undefined;
   private current: Value | undefined;
-  private changing: Value | undefined;
   readonly thing: Thing;
 
   private readonly items: Value;
-  private readonly depth: number;
 
-  /** @param again renders the body for the entries of a value; only of recursive loops */
-  constructor(items: Value, depth: number, again?: (items: Value) => Value) {
+  constructor(items: Value) {
     this.items = items;
-    this.depth = depth;
     this.iterator = iterate(items);
-    const call =
-      again &&
-      ((args: readonly Value[]) => again(args[0] === undefined ? fail("loop() needs the entries to render") : args[0]));
-    this.thing = new Thing("LoopContext", call, (name) => this.field(name));
+    this.thing = new Thing("LoopContext", undefined, (name) => this.field(name));
   }
 
   next(): Value | undefined {
@@ -70,9 +62,9 @@ export class Loop {
       case "length":
         return BigInt(this.length());
       case "depth":
-        return BigInt(this.depth + 1);
+        return 1n;
       case "depth0":
-        return BigInt(this.depth);
+        return 0n;
       case "previtem":
         return firstOf(this.before, new Undefined("there is no previous item"));
       case "nextitem":
@@ -81,13 +73,6 @@ export class Loop {
         return new Thing("method", (args) =>
           args.length > 0 ? (args[this.index % args.length] as Value) : fail("no items for cycling given"),
         );
-      case "changed":
-        return new Thing("method", (args) => {
-          const now = new Tuple(args);
-          const isChanged = this.changing === undefined || !isEqual(this.changing, now);
-          this.changing = now;
-          return isChanged;
-        });
       default:
         return undefined;
     }

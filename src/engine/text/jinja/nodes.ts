@@ -49,7 +49,7 @@ export interface MacroBody {
   readonly name: string;
   readonly parameters: readonly Parameter[];
   readonly body: readonly Statement[];
-  /** All names that the body reads; decides whether a macro takes `varargs`, `kwargs` and `caller`. */
+  /** All names that the body reads; decides whether a macro takes `varargs` and `kwargs`. */
   readonly reads: ReadonlySet<string>;
 }
 
@@ -68,7 +68,6 @@ export type Statement =
       readonly target: Target;
       readonly over: Expression;
       readonly test?: Expression | undefined;
-      readonly recursive: boolean;
       readonly body: readonly Statement[];
       readonly otherwise: readonly Statement[];
     }
@@ -83,7 +82,6 @@ export type Statement =
       readonly body: readonly Statement[];
     }
   | { readonly type: "macro"; readonly macro: MacroBody }
-  | { readonly type: "callBlock"; readonly macro: MacroBody; readonly call: Expression & { type: "call" } }
   | { readonly type: "filterBlock"; readonly filter: Expression; readonly body: readonly Statement[] }
   /** `{% generation %}`, which marks what the assistant wrote, is a macro that is called in place. */
   | { readonly type: "generation"; readonly body: readonly Statement[] }

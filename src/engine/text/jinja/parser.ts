@@ -64,18 +64,12 @@ class Parser extends ExpressionParser {
         const { text: name } = this.expect("name");
         return { type: "macro", macro: this.macro(name, this.parameters(), "endmacro") };
       }
-      case "call": {
-        const parameters = this.isOperator("(") ? this.parameters() : [];
-        const call = this.expression();
-        if (call.type !== "call") return this.fail("call needs a call of a macro");
-        return { type: "callBlock", call, macro: this.macro("caller", parameters, "endcall") };
-      }
       case "filter": {
         const filter = this.filters(undefined, true);
         return { type: "filterBlock", filter, body: this.body("endfilter").body };
       }
       case "generation":
-        return { type: "generation", body: this.macro("caller", [], "endgeneration").body };
+        return { type: "generation", body: this.macro("generation", [], "endgeneration").body };
       case "break":
       case "continue":
         if (this.loops === 0) this.fail(`${tag} is outside of a loop`);
@@ -97,12 +91,12 @@ class Parser extends ExpressionParser {
     this.expect("name", "in");
     const over = this.tuple(false);
     const test = this.skip("name", "if") ? this.expression() : undefined;
-    const recursive = this.skip("name", "recursive");
+    if (this.is("name", "recursive")) this.fail("recursive loops are not supported");
     this.loops++;
     const { body, end } = this.body("endfor", "else");
     this.loops--;
     const otherwise = end === "else" ? this.body("endfor").body : [];
-    return { type: "for", target, over, test, recursive, body, otherwise };
+    return { type: "for", target, over, test, body, otherwise };
   }
 
   private if(): Statement {

@@ -1,6 +1,6 @@
 // Runs the statements of a template.
 import { checkLength, deeper, limited, spend, takeEntries, takeText } from "./budget.js";
-import { call, evaluate, evaluateMarked, given, Scope } from "./evaluate.js";
+import { evaluate, evaluateMarked, given, Scope } from "./evaluate.js";
 import { runFilter } from "./filters.js";
 import { globals, setField } from "./globals.js";
 import { tokenize } from "./lexer.js";
@@ -120,12 +120,6 @@ function runOne(node: Statement, scope: Scope, out: Output): End {
     case "macro":
       scope.set(node.macro.name, macro(node.macro, scope));
       return undefined;
-    case "callBlock": {
-      const callee = evaluate(node.call.callee, scope);
-      const [args, named] = given(node.call.call, scope);
-      out.write(toText(call(callee, args, named.set("caller", macro(node.macro, scope)))));
-      return undefined;
-    }
     case "generation":
       out.write(written((inner) => run(node.body, new Scope(scope), inner)));
       return undefined;
@@ -170,11 +164,10 @@ function unpack(targets: readonly Target[], value: Value, scope: Scope): void {
   for (const [i, item] of targets.entries()) assign(item, values[i] as Value, scope);
 }
 
-function loop(node: Statement & { type: "for" }, scope: Scope, out: Output, over?: Value, depth = 0): End {
-  const items = over ?? evaluate(node.over, scope);
-  const again = (inner: Value) => deeper(() => written((text) => loop(node, scope, text, inner, depth + 1)));
+function loop(node: Statement & { type: "for" }, scope: Scope, out: Output): End {
+  const items = evaluate(node.over, scope);
   const entries = node.test ? new Lazy(chosen(node.target, node.test, items, scope)) : items;
-  const state = new Loop(entries, depth, node.recursive ? again : undefined);
+  const state = new Loop(entries);
   let isEmpty = true;
   for (let item = state.next(); item !== undefined; item = state.next()) {
     isEmpty = false;
@@ -210,8 +203,6 @@ function macro(node: MacroBody, scope: Scope): Thing {
             : new Undefined(`parameter '${parameter.name}' was not provided`);
         inner.set(parameter.name, value === undefined ? usual() : value);
       }
-      if (reads.has("caller")) inner.set("caller", rest.get("caller") ?? new Undefined("No caller defined"));
-      if (reads.has("caller")) rest.delete("caller");
       if (reads.has("kwargs")) inner.set("kwargs", dictOf(rest));
       else for (const key of rest.keys()) fail(`macro '${name}' takes no keyword argument '${key}'`);
       if (reads.has("varargs")) inner.set("varargs", new Tuple(args.slice(parameters.length)));

@@ -22,7 +22,6 @@ const PLAIN: Readonly<Record<string, Test>> = {
   boolean: (value) => typeof value === "boolean",
   callable: (value) => value instanceof Thing && value.call !== undefined,
   defined: (value) => !(value instanceof Undefined),
-  escaped: () => false,
   even: (value) => isEqual(rest(value, 2n), 0n),
   false: (value) => value === false,
   float: (value) => typeof value === "number",
@@ -85,5 +84,5 @@ export function runTest(name: string, value: Value, args: readonly Value[], name
   if (operator !== undefined) return compare(operator, value, argument);
   return Object.hasOwn(WITH_ARGUMENT, name)
     ? (WITH_ARGUMENT[name]?.(value, argument) ?? false)
-    : isTrue(defined(new Undefined(`No test named '${name}'`)));
+    : isTrue(defined(new Undefined(`the test ${name} is not supported`)));
 }

@@ -30,11 +30,9 @@ export function fail(message: string): never {
 /** A tuple; the groups of `groupby` name their entries. */
 export class Tuple {
   readonly items: readonly Value[];
-  readonly names: readonly string[];
 
-  constructor(items: readonly Value[], names: readonly string[] = []) {
+  constructor(items: readonly Value[]) {
     this.items = items;
-    this.names = names;
   }
 }
 
@@ -108,7 +106,7 @@ export class Undefined {
   }
 }
 
-/** A text that the filters `safe` and `escape` mark: a text that is added to it is escaped, and then it is marked, too. */
+/** A text that the filter `safe` marks: a text that is added to it is escaped, and then it is marked, too. */
 export class Markup {
   readonly text: string;
 
