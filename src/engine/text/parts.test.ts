@@ -34,6 +34,7 @@ interface Constructs {
   vocab: string[];
   words: string[];
   tokenizers: [name: string, changes: { model: object }, ids: (number[] | null)[]][];
+  precompiled: { table: string; cases: [text: string, normal: string][] };
   unicode: { texts: string[]; normal: [type: string, texts: string[]][]; punctuation: string[][] };
 }
 
@@ -80,6 +81,30 @@ describe("characters that the reference does not know", () => {
   it("are no punctuation", () => {
     const part = { type: "Punctuation", behavior: "Isolated" };
     expect(texts.map((text) => piecesOf(part, text))).toEqual(punctuation);
+  });
+});
+
+describe("the table of a SentencePiece model", () => {
+  const { table, cases } = constructs.precompiled;
+  const read = (precompiled_charsmap: string) => readNormalizer({ type: "Precompiled", precompiled_charsmap });
+
+  it("replaces what it has, and nothing else", () => {
+    for (const [text, normal] of cases) expect(read(table)(text)).toBe(normal);
+    // 256 empty places.
+    const empty = Buffer.alloc(4 + 1024 + 1);
+    empty.writeUInt32LE(1024);
+    expect(read(empty.toString("base64"))("ﬁ")).toBe("ﬁ");
+  });
+
+  it("is refused if it is damaged, or lengthens a text without bound", () => {
+    for (const damaged of ["", "AAA=", Buffer.from([9, 0, 0, 0, 1]).toString("base64")]) {
+      expect(() => read(damaged)).toThrow("its Precompiled table is damaged");
+    }
+    const long = Buffer.from(table, "base64");
+    // The replacements follow the places; without their ends, they are one long text.
+    const size = 4 + long.readUInt32LE();
+    const endless = Buffer.concat([long.subarray(0, size), Buffer.alloc(200, "a")]).toString("base64");
+    expect(() => read(endless)("ª")).toThrow("its Precompiled table replaces a text by more than 100 bytes");
   });
 });
 

@@ -27,7 +27,6 @@ export function fail(message: string): never {
   throw new TemplateFailure(message);
 }
 
-/** A tuple; the groups of `groupby` name their entries. */
 export class Tuple {
   readonly items: readonly Value[];
 
