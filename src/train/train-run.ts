@@ -16,6 +16,7 @@ import {
   loadSourceTemplate,
   loadSourceTokenizer,
   locateWeights,
+  modelTextOf,
   openModelSource,
   readSpec,
   type Tokenizer,
@@ -143,6 +144,7 @@ async function trainOptions(prepared: PreparedRun, { run, folder }: RunOptions):
     out: run.out,
     streams: streams.map((stream) => ({ batches: batchSource(stream), trained: parametersOf(stream, lora) })),
     holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
+    stopIds: await modelTextOf(source).stopIds(),
     inputs: await inputsOf(prepared),
   };
 }

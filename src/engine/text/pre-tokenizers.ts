@@ -17,7 +17,7 @@ export type PreTokenizer = (piece: Piece) => Piece[];
 export function readPreTokenizer(part: Part): PreTokenizer {
   switch (part.type) {
     case "Sequence":
-      return inTurn(partsOf(part.pretokenizers, "pretokenizers").map(readPreTokenizer));
+      return sequence(partsOf(part.pretokenizers, "pretokenizers"));
     case "Split":
       return split(patternOf(part), textField(part, "behavior"), part.invert === true);
     case "Whitespace":
@@ -49,6 +49,18 @@ const GPT2 = compilePattern(SPLIT_PATTERNS.gpt2);
 
 function inTurn(all: readonly PreTokenizer[]): PreTokenizer {
   return (piece) => all.reduce((pieces, split) => pieces.flatMap(split), [piece]);
+}
+
+function sequence(parts: readonly Part[]): PreTokenizer {
+  const puts = (part: Part) =>
+    part.type === "Metaspace" ? prependScheme(part) !== "never" : part.add_prefix_space === true;
+  const isFirst = (part: Part) => part.type === "Metaspace" && prependScheme(part) === "first";
+  // Where a split cuts what was put before a text, both pieces begin where the text does.
+  if (parts.some((part, i) => isFirst(part) && parts.slice(0, i).some(puts))) {
+    const message = "a Metaspace of the first piece after a part that puts a character before it is not supported";
+    throw problem(message, "pre_tokenizer");
+  }
+  return inTurn(parts.map(readPreTokenizer));
 }
 
 const same =

@@ -195,6 +195,20 @@ describe("a tokenizer made in memory", () => {
       /"<x>" has the id 9, but its place in the vocabulary is 7/,
     ],
     [
+      "a first piece that has a character before it",
+      {
+        ...words,
+        pre_tokenizer: {
+          type: "Sequence",
+          pretokenizers: [
+            { type: "ByteLevel", add_prefix_space: true },
+            { type: "Metaspace", prepend_scheme: "first" },
+          ],
+        },
+      },
+      /a Metaspace of the first piece after a part that puts a character before it is not supported/,
+    ],
+    [
       "two post-processors that add tokens",
       {
         ...words,

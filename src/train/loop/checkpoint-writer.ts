@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { DTYPE_BY_TORCH_NAME, isFloatDType, writeFolder } from "../../core/index.js";
+import { DTYPE_BY_TORCH_NAME, exists, isFloatDType, readJsonObject, writeFolder } from "../../core/index.js";
 import { computeBlends } from "../../engine/index.js";
 import type { OpenedPlan } from "../../merge/index.js";
 import { Resolver, type Step, writeCompanions } from "../../values/index.js";
@@ -27,6 +27,8 @@ export interface CheckpointToWrite {
   readonly dtype: Run["save_dtype"];
   /** Names of tensors to take from the base. */
   readonly reverted?: ReadonlySet<string>;
+  /** Tokens that end an answer; generation_config.json names all of them. */
+  readonly stopIds?: readonly number[];
   readonly provenance: unknown;
 }
 
@@ -85,6 +87,17 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
   await writeSharded(folder, tensors);
   const recipe = { ...base.plan.recipe, dtype };
   await writeCompanions({ ...base.plan, recipe }, base.sources, folder);
+  await writeStopIds(folder, checkpoint.stopIds ?? []);
+}
+
+/** A model that learned to end its replies with a mark of its chat template runs on in programs that do not know it. */
+async function writeStopIds(folder: string, stopIds: readonly number[]): Promise<void> {
+  const path = join(folder, "generation_config.json");
+  const generation = (await exists(path)) ? await readJsonObject(path) : {};
+  const known = [generation.eos_token_id ?? []].flat();
+  const all = [...new Set([...known, ...stopIds])];
+  if (all.length < 2 || all.length === known.length) return;
+  await writeFile(path, `${JSON.stringify({ ...generation, eos_token_id: all }, null, 2)}\n`);
 }
 
 /** Integers and packed numbers keep their type; float64 tensors are trained in float32. */

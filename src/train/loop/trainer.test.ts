@@ -95,7 +95,7 @@ const settings: TrainOptions["settings"] = {
 /** Twelve steps, a measurement every second, a checkpoint every third. */
 function optionsOf(changes: Partial<TrainOptions> = {}): TrainOptions {
   return {
-    ...{ run: runOf(), base, source, baseName: BASE, out, settings, inputs: { data: "0a1b" } },
+    ...{ run: runOf(), base, source, baseName: BASE, stopIds: [], out, settings, inputs: { data: "0a1b" } },
     trained: new Set(
       [...source.tensors.keys()].filter((name) => name.includes(".layers.2.") || name === "lm_head.weight"),
     ),
@@ -163,6 +163,14 @@ describe("a run", () => {
     });
     expect(readFileSync(join(result.last, "config.json"))).toEqual(readFileSync(join(BASE, "config.json")));
     expect(log.find(({ step }) => step === 1)?.loss).toBeGreaterThan(log.at(-2)?.loss as number);
+  });
+
+  it("names every token that ends an answer in its checkpoints", async () => {
+    const { last } = await go({ stopIds: [3, 7] });
+    expect(JSON.parse(readFileSync(join(last, "generation_config.json"), "utf8"))).toEqual({ eos_token_id: [3, 7] });
+    const engine = await openEngine(last, { threads: 1 });
+    expect(await engine.stopIds()).toEqual(expect.arrayContaining([3, 7]));
+    await engine.close();
   });
 
   it("measures what the engine finds in its best checkpoint", async () => {

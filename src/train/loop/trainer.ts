@@ -249,11 +249,11 @@ class Trainer {
   }
 
   async #write(path: string, what: Pick<CheckpointToWrite, "lora" | "reverted">, found: object): Promise<void> {
-    const { run, base, baseName } = this.#parts.options;
+    const { run, base, baseName, stopIds } = this.#parts.options;
     const { parameters } = this.#parts.optimizer;
     const { step, samples, tokens } = this.#progress;
     const provenance = { step, samples, tokens, ...found, configuration: run };
-    await writeCheckpoint(path, { ...what, base, baseName, dtype: run.save_dtype, parameters, provenance });
+    await writeCheckpoint(path, { ...what, base, baseName, dtype: run.save_dtype, parameters, stopIds, provenance });
   }
 
   async #saveWhenDue(): Promise<void> {

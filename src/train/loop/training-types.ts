@@ -40,6 +40,8 @@ export interface TrainOptions {
   readonly source: ModelSource;
   /** What adapters name as their base. */
   readonly baseName: string;
+  /** Tokens that end an answer. */
+  readonly stopIds: readonly number[];
   readonly out: string;
   /** They take turns, step by step. */
   readonly streams: readonly TrainingStream[];
