@@ -1,6 +1,6 @@
 // Configurations of stacks, as transformers 5.24 reads them: expected values are kinds that its models of the sources have.
 import { describe, expect, it } from "vitest";
-import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
+import { seededTensor, temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
 import { openCheckpoint } from "./checkpoint.js";
 import { parseConfig } from "./config.js";
 import { layerKinds, requireStackable, stackedConfig } from "./layer-kinds.js";
@@ -51,6 +51,14 @@ const DESCRIBED: [family: string, fields: Record<string, unknown>, order: number
       [1, 2, 3, 4, 5, 6],
       { attn_layer_offset: 1, expert_layer_offset: 0 },
     ],
+    ["bart", { decoder_layers: 8 }, [0, 1, 2, 3], { decoder_layers: 4 }],
+    [
+      "dory",
+      { n_input_layers: 2, n_recurrent_layers: 4, n_output_layers: 2 },
+      [0, 1, 2, 3, 2, 3, 4, 5, 6, 7],
+      { n_recurrent_layers: 6 },
+    ],
+    ["x", { kv_source_layers: [0, 1, 1, 3, 4, 5, 6, 7] }, [0, 1, 2, 1, 2], { kv_source_layers: [0, 1, 1, 3, 3] }],
     ["bamba", { attn_layer_indices: [1, 4] }, ORDER, { attn_layer_indices: [1, 4, 7] }],
     ["mllama_text_model", { cross_attention_layers: [2, 5] }, ORDER, { cross_attention_layers: [2, 5, 8] }],
     ["lfm2", { full_attn_idxs: EIGHT }, [0, 1, 2, 3], { full_attn_idxs: [0, 1, 2, 3] }],
@@ -154,6 +162,17 @@ describe("layers with other tensors", () => {
       [1, 2, 3],
     ])
       expect(() => requireStackable(model, order)).toThrow(/layer [01] of .* has other tensors/);
+  });
+
+  it("are refused where a list outside has a part for each by its place", async () => {
+    const folder = `${root}/gated`;
+    const more = [seededTensor("model.gated_cross_attn_layers.0.alpha", [1], 1, "BF16")];
+    await writeTiny(folder, { edit: (tensors) => [...tensors, ...more] });
+    const model = await openCheckpoint(folder);
+    requireStackable(model, [0, 1, 2, 3]);
+    expect(() => requireStackable(model, [0, 1, 2, 1, 2, 3])).toThrow(
+      /the list gated_cross_attn_layers of gated gives/,
+    );
   });
 
   it("may move where a field says so", async () => {

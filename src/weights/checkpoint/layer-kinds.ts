@@ -2,8 +2,17 @@
 
 import { formatRanges, formatSome, groupBy, isObject, RecipeError } from "../../core/index.js";
 import type { Checkpoint } from "./checkpoint.js";
-import { type CheckpointConfig, type Json, LAYER_COUNTS, mapText, mapTowers, textOf } from "./config.js";
-import { LAST_KINDS, PARTS_BY_PLACE, PLACES, RULES, type Rule } from "./layer-rules.js";
+import { type CheckpointConfig, type Json, mapText, mapTowers, textOf } from "./config.js";
+import {
+  COUNTS_IN_STACKS,
+  LAST_KINDS,
+  LISTS_BY_PLACE,
+  PARTS_BY_PLACE,
+  PLACES,
+  RULES,
+  type Rule,
+  SOURCES,
+} from "./layer-rules.js";
 
 /** What one field says of each layer. */
 interface LayerField {
@@ -40,6 +49,10 @@ function listedField(name: string, value: unknown, layers: number): LayerField |
     const places = value.map(Number);
     const kinds = layersUpTo(layers).map((layer) => places.includes(layer + first));
     return { name, kinds, write: (is) => ({ [name]: is.flatMap((one, place) => (one ? [place + first] : [])) }) };
+  }
+  if (name === SOURCES && Array.isArray(value) && value.length === layers) {
+    const kinds = value.map((source, layer) => Number(source) - layer);
+    return { name, kinds, write: (is) => ({ [name]: is.map((by, place) => place + Number(by)) }) };
   }
   if (Array.isArray(value) && value.length === layers && !/^architectures$|token_ids?$/.test(name)) {
     return { name, kinds: value, write: (kinds) => ({ [name]: kinds }) };
@@ -125,14 +138,9 @@ const placesOf = (kinds: readonly unknown[]) => kinds.flatMap((kind, place) => (
  */
 export function stackedConfig({ json, layers = 0, modelType, file }: CheckpointConfig, order: readonly number[]): Json {
   if (same(order, layersUpTo(layers))) return json;
-  if (Number(textOf(json)[PARTS_BY_PLACE] ?? 0) > 0) {
-    throw RecipeError.at(
-      { field: "slices", file },
-      `${PARTS_BY_PLACE} in config.json gives each layer, by its place, a part of tensors outside the layers, so the layers of this model cannot be stacked; use a method that keeps their places, such as swap`,
-    );
-  }
+  if (Number(textOf(json)[PARTS_BY_PLACE] ?? 0) > 0) throw partsByPlace(`${PARTS_BY_PLACE} in config.json`, file);
   const counted = mapTowers(json, (key, value) => {
-    return LAYER_COUNTS.includes(key) && Number(value) === layers ? order.length : value;
+    return COUNTS_IN_STACKS.includes(key) && Number(value) === layers ? order.length : value;
   });
   return mapText(counted, (text) => {
     const fields = layerFields(textOf(json), modelType, layers);
@@ -157,6 +165,12 @@ export function stackedConfig({ json, layers = 0, modelType, file }: CheckpointC
   });
 }
 
+const partsByPlace = (what: string, file: string) =>
+  RecipeError.at(
+    { field: "slices", file },
+    `${what} gives each layer, by its place, a part of other tensors, so the layers of this model cannot be stacked; use a method that keeps their places, such as swap`,
+  );
+
 /** `dense 0,4, sparse 1-3` */
 function formatKinds(kinds: readonly unknown[]): string {
   const distinct = [...new Set(kinds.map(String))];
@@ -177,6 +191,9 @@ export function requireStackable(
   order: readonly number[],
 ): void {
   stackedConfig(config, order);
+  const [, list] = [...tensors.keys()].flatMap((one) => LISTS_BY_PLACE.exec(one) ?? []);
+  if (list !== undefined && !same(order, layersUpTo(layers)))
+    throw partsByPlace(`the list ${list} of ${name}`, config.file);
   const contents = layersUpTo(layers).map((): string[] => []);
   for (const { name: tensor, layer, shape } of tensors.values()) {
     if (layer !== null) contents[layer]?.push(`${tensor.slice(layerPrefix.length).replace(/^\d+/, "")} ${shape}`);

@@ -1,6 +1,6 @@
 // How the kinds of layers follow from their places, family by family, as in the configuration classes of transformers 5.24.
 
-import type { Json } from "./config.js";
+import { type Json, LAYER_COUNTS } from "./config.js";
 
 /** How a field of config.json says which kind a layer is. */
 export interface Rule {
@@ -29,6 +29,18 @@ export const PLACES: Readonly<Record<string, number>> = {
   full_attn_layers: 1, // Kimi Linear
   kda_layers: 1,
 };
+
+/** Counts of a decoder's layers, other names of them too, which a stack changes together. */
+export const COUNTS_IN_STACKS: readonly string[] = [
+  ...LAYER_COUNTS,
+  ...["decoder_layers", "num_decoder_layers", "num_blocks", "layers"], // BART, ProphetNet, xLSTM, Kosmos-2
+];
+
+/** For each layer, the one whose keys and values it reads (Mistral Large 4). */
+export const SOURCES = "kv_source_layers";
+
+/** Lists with a part for each layer, or for each of a kind, by its place: IDEFICS, Inkling 2, Zamba 2. */
+export const LISTS_BY_PLACE = /(?:^|\.)(gated_cross_attn_layers|attn_queries|mlp_queries|\w+_adapter_list)\.\d/;
 
 const GEMMA_4 = ["gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"];
 
@@ -159,6 +171,20 @@ export const RULES: readonly Rule[] = [
     isGeneral: true,
     numbers: { num_kv_shared_layers: { missing: 0, least: 0 } },
     kind: (layer, [shared = 0], layers) => (layer >= layers - shared ? "shared" : "own"),
+  },
+  {
+    families: ["dory"],
+    numbers: Object.fromEntries(
+      ["n_input_layers", "n_recurrent_layers", "n_output_layers"].map((field) => [field, { missing: 0, least: 0 }]),
+    ),
+    kind: (layer, [first = 0, repeated = 0, last = 0], layers) =>
+      first + repeated + last !== layers
+        ? "none"
+        : layer < first
+          ? "input"
+          : layer < first + repeated
+            ? "recurrent"
+            : "output",
   },
   {
     families: ["recurrent_gemma"],
