@@ -46,6 +46,22 @@ it("are written as the tensors have them, with a note", async () => {
   expect(experts.config.num_experts).toBe(3);
 });
 
+it("count the experts that the router chooses from, but for those that compute nothing", async () => {
+  const counted = async (config: Record<string, unknown>, rows: number) => {
+    const at = "model.layers.0.mlp";
+    const experts = [0, 1, 2, 3, 4].map((one) =>
+      seededTensor(`${at}.experts.${one}.up_proj.weight`, [2, 8], one, "BF16"),
+    );
+    const router = seededTensor(`${at}.gate.weight`, [rows, 8], 9, "BF16");
+    return (await mergedConfig({ config: { model_type: "x", ...config }, edit: (own) => [...own, ...experts, router] }))
+      .config;
+  };
+  // LongCat has an expert that returns its input, Ernie 4.5 VL two routers.
+  expect((await counted({ n_routed_experts: 4, zero_expert_num: 1 }, 5)).n_routed_experts).toBe(4);
+  expect((await counted({ n_routed_experts: 8, zero_expert_num: 1 }, 5)).n_routed_experts).toBe(4);
+  expect((await counted({ moe_num_experts: 3 }, 3)).moe_num_experts).toBe(3);
+});
+
 it("are kept where the tensors say nothing else", async () => {
   expect((await mergedConfig({ ...biases(/[qkv]_proj/), config: { attention_bias: false } })).isCopy).toBe(true);
   // Mllama's embedding has eight rows that its head lacks (transformers #33819).

@@ -45,7 +45,14 @@ export function withStoredFacts(
   }
   const counts = new Set(experts.values());
   const field = EXPERTS.find((one) => typeof text[one] === "number");
-  if (counts.size === 1 && field !== undefined) [found[field]] = counts;
+  // Ernie's router of each modality chooses from its own experts, and some of LongCat's experts compute nothing.
+  const routed = new Set(
+    list.flatMap(({ part, shape }) => (part === "router" && shape.length === 2 ? [shape[0]] : [])),
+  );
+  const [count = 0] = counts;
+  if (counts.size === 1 && field !== undefined && [...routed].every((one) => one === count)) {
+    found[field] = count - (Number(text.zero_expert_num) || 0);
+  }
 
   const changed = Object.entries(found).filter(([name, value]) => value !== text[name]);
   if (changed.length === 0) return { config, notes: [] };
