@@ -68,6 +68,80 @@ describe("names of one model", () => {
   });
 });
 
+it("experts without a gate are adapted together where the base stores them one by one: Nemotron", async () => {
+  const at = "model.layers.0.mixer.experts";
+  const single = [0, 1].flatMap((expert) => [
+    seededTensor(`backbone.layers.0.mixer.experts.${expert}.up_proj.weight`, [6, 4], 10 + expert, "F32"),
+    seededTensor(`backbone.layers.0.mixer.experts.${expert}.down_proj.weight`, [4, 6], 20 + expert, "F32"),
+  ]);
+  const layers = (tensors: readonly TensorData[]) =>
+    tensors.map((one) => ({ ...one, name: one.name.replace(/^model\./, "backbone.") }));
+  const base = await bench.model({
+    config: { model_type: "nemotron_h" },
+    dtype: "F32",
+    edit: (tensors) => [...layers(tensors), ...single],
+  });
+  // Two experts of rank 2: A [4, in], B [out, 4].
+  const [a, b] = [
+    seededTensor(`${PREFIX}${at}.lora_A.weight`, [4, 4], 1, "F32"),
+    seededTensor(`${PREFIX}${at}.lora_B.weight`, [6, 4], 2, "F32"),
+  ];
+  const adapter = await writeAdapter([a, b], { target_parameters: ["mixer.experts.up_proj"] });
+  const { tensors } = await openCheckpoint(`${base}+${adapter}`);
+  const adapted = [...tensors.values()].filter(({ lowRank }) => lowRank).map(({ name }) => name);
+  expect(adapted).toEqual([0, 1].map((expert) => `backbone.layers.0.mixer.experts.${expert}.up_proj.weight`));
+});
+
+describe("modules that transformers names otherwise in memory", () => {
+  const of = (model_type: string, name: string, shape: number[]) =>
+    bench.model({
+      config: { model_type },
+      dtype: "F32",
+      edit: (tensors) => [...tensors, seededTensor(name, shape, 5, "F32")],
+    });
+
+  it("are found: the router of Phi-3.5-MoE", async () => {
+    const gate = "model.layers.0.block_sparse_moe.gate.weight";
+    const base = await of("phimoe", gate, [2, 8]);
+    const { tensors } = await openCheckpoint(
+      `${base}+${await writeAdapter(pair("model.layers.0.mlp.router", [2, 8]))}`,
+    );
+    expect([...tensors.values()].filter(({ lowRank }) => lowRank).map(({ name }) => name)).toEqual([gate]);
+  });
+
+  it("are refused by what the base has in their place", async () => {
+    const fused = "model.layers.0.attention.query_key_value.weight";
+    const base = await of("sarvam_moe", fused, [16, 8]);
+    const adapter = await writeAdapter(pair("model.layers.0.self_attn.g_proj", [8, 8]));
+    await expect(openCheckpoint(`${base}+${adapter}`)).rejects.toThrow(
+      `makes of others when it opens the base, such as ${fused}`,
+    );
+    const tied = await bench.model({ tied: true });
+    const head = await writeAdapter(pair("lm_head", [24, 8]));
+    await expect(openCheckpoint(`${tied}+${head}`)).rejects.toThrow("which the base ties to its embedding");
+  });
+
+  it("may be convolutions, whose kernels are rows", async () => {
+    const name = "model.visual.patch_embed.proj.weight";
+    const base = await of("x", name, [4, 3, 2, 2]);
+    const at = `${PREFIX}model.visual.patch_embed.proj`;
+    const factors = [
+      seededTensor(`${at}.lora_A.weight`, [2, 3, 2, 2], 1, "F32"),
+      seededTensor(`${at}.lora_B.weight`, [4, 2, 1, 1], 2, "F32"),
+    ];
+    const { tensors } = await bench.merge({ method: "soup", models: [`${base}+${await writeAdapter(factors)}`] });
+    const [a = [], b = []] = factors.map((one) => [...toNumbers(one)]);
+    const before = [...toNumbers((await readFolder(base)).get(name) as ReadTensor)];
+    const found = [...toNumbers(tensors.get(name) as ReadTensor)];
+    expect(found).toHaveLength(48);
+    for (const [i, value] of found.entries()) {
+      const [out, at] = [Math.floor(i / 12), i % 12];
+      const change = [0, 1].reduce((sum, r) => sum + (b[2 * out + r] as number) * (a[12 * r + at] as number), 0);
+      expect(value).toBeCloseTo((before[i] as number) + 1.5 * change, 5);
+    }
+  });
+});
+
 describe("the rows that DoRA scales, and products of experts", () => {
   const f = Math.fround;
   const flat = (tensor: TensorData | ReadTensor | undefined) => toNumbers(tensor as ReadTensor);

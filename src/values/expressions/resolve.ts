@@ -74,7 +74,12 @@ export class Resolver {
     const shape = this.shape(value);
     const elements = elementCount(shape);
     const combination = this.#combination(value);
-    return { ...combination, elements, columns: shape.length > 1 ? (shape.at(-1) ?? 1) : Math.max(1, elements) };
+    // The factors of a convolution are of matrices with a row for each kernel.
+    const ofConvolution = leavesOf(value)
+      .map((leaf) => this.tensor(leaf).lowRank)
+      .find((one) => one && !one.experts);
+    const width = shape.length > 2 && ofConvolution ? ofConvolution.a.shape[1] : shape.at(-1);
+    return { ...combination, elements, columns: shape.length > 1 ? (width ?? 1) : Math.max(1, elements) };
   }
 
   #combination(value: Value): Combination {

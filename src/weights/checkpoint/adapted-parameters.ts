@@ -59,8 +59,8 @@ function changesOf(name: string, adapted: Adapted): [string, LowRankDelta][] {
 
 /** The same where the base stores each expert's matrices by themselves. */
 function changesOfSingle(name: string, { a, b, nameOf, shapeOf, formOf }: Adapted): [string, LowRankDelta][] {
-  const [, experts = "", parameter] = /^(.*)\.(gate_up_proj|down_proj)$/.exec(name) ?? [];
-  const halves = parameter === "down_proj" ? ["down_proj"] : ["gate_proj", "up_proj"];
+  const [, experts = "", parameter] = /^(.*)\.(gate_up_proj|up_proj|down_proj)$/.exec(name) ?? [];
+  const halves = parameter === "gate_up_proj" ? ["gate_proj", "up_proj"] : [parameter ?? ""];
   const tensors: string[][] = [];
   for (let expert = 0; ; expert++) {
     const own = halves.flatMap((half) => nameOf(`${experts}.${expert}.${half}.weight`) ?? []);

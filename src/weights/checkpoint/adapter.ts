@@ -13,6 +13,8 @@ import { factorOf } from "./adapter-files.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { namesOfBase } from "./common-names.js";
 import { folderName } from "./locate.js";
+import { partOutside } from "./placement.js";
+import { isConverted, namesInMemory } from "./renamings.js";
 
 /** W + scale * (B A), or W + scale * (B A)^T where the base stores the weight as [in, out]. */
 export interface LowRankDelta extends LowRankForm {
@@ -124,6 +126,7 @@ function fitToBase(
     tensorOf: (name) => replacements.get(name) ?? base.tensors.get(name),
     nameOf,
     isTransposed: TRANSPOSED_EXPERTS.has(base.config.modelType),
+    whyMissing: (module) => whyMissing(module, base),
     file: file.path,
   };
   return {
@@ -167,7 +170,22 @@ interface Context {
   readonly tensorOf: (name: string) => Pick<CheckpointTensor, "shape" | "dtype" | "blocks"> | undefined;
   readonly nameOf: (name: string) => string | undefined;
   readonly isTransposed: boolean;
+  /** Why the base has no tensor of a module, as a clause. */
+  readonly whyMissing: (module: string) => string;
   readonly file: string;
+}
+
+/** Why a base has no tensor of a module that an adapter of it can change, as a clause. */
+function whyMissing(module: string, base: AdaptedBase): string {
+  const inMemory = namesInMemory(base.config.json.model_type);
+  const layer = /\.\d+\./.exec(module)?.[0] ?? "";
+  const converted = [...base.tensors.keys()].filter((name) => inMemory && isConverted(inMemory(name)));
+  const advice = "merge the adapter in PEFT and pass the merged checkpoint";
+  const alike = converted.find((name) => name.includes(layer));
+  if (alike !== undefined)
+    return `which transformers makes of others when it opens the base, such as ${alike}; ${advice}`;
+  if (base.tied && partOutside(module) === "lm_head") return `which the base ties to its embedding; ${advice}`;
+  return "which the base does not have; is it the adapter's base?";
 }
 
 /** The changes of a module, by the names of the base's tensors. */
@@ -183,10 +201,7 @@ function deltasOf(factors: ModuleFactors, context: Context): [string, LowRankDel
     const formOf = (name: string, count: number) => formOfFactors(name, a, b, count, config, where);
     const changes = changesOfParameters({ ...context, module, a, b, targetParameters, shapeOf, formOf });
     if (changes.length > 0) return changes;
-    throw new CheckpointError(
-      `${file} adapts ${module}, which the base does not have; is it the adapter's base?`,
-      where,
-    );
+    throw new CheckpointError(`${file} adapts ${module}, ${context.whyMissing(module)}`, where);
   }
   const transposed = isEmbedding || config.fanInFanOut;
   const delta = lowRank(module, a, b, tensorOf(target)?.shape ?? [], transposed, config, where);
@@ -239,19 +254,28 @@ function rowsOf(name: string, tensor: TensorInfo, context: Context): [string, Sa
 
 function lowRank(
   module: string,
-  a: TensorInfo,
-  b: TensorInfo,
-  shape: readonly number[],
+  factorA: TensorInfo,
+  factorB: TensorInfo,
+  weight: readonly number[],
   transposed: boolean,
   config: AdapterConfig,
   where: { file: string; tensor: string },
 ): LowRankDelta {
+  // The second factor of a convolution has one value for each pair of channels, so both are matrices.
+  const isConvolution = weight.length > 2 && factorB.shape.slice(2).every((size) => size === 1);
+  const flat = (sizes: readonly number[]) =>
+    isConvolution ? [sizes[0] ?? 0, sizes.slice(1).reduce((product, size) => product * size, 1)] : sizes;
+  const [a, b] = [factorA, factorB].map((factor) => ({ ...factor, shape: flat(factor.shape) })) as [
+    TensorInfo,
+    TensorInfo,
+  ];
+  const shape = flat(weight);
   const [out, input] = transposed ? [shape[1], shape[0]] : [shape[0], shape[1]];
   const fits = shape.length === 2 && a.shape.length === 2 && b.shape.length === 2;
   if (!fits || a.shape[1] !== input || b.shape[0] !== out || b.shape[1] !== a.shape[0]) {
     throw new CheckpointError(
-      `${where.file}: the factors of ${module} are ${formatShape(a.shape)} and ${formatShape(b.shape)}, which do not fit its weight ${formatShape(shape)}; is it the adapter's base?`,
-      { ...where, expected: formatShape(shape) },
+      `${where.file}: the factors of ${module} are ${formatShape(factorA.shape)} and ${formatShape(factorB.shape)}, which do not fit its weight ${formatShape(weight)}; is it the adapter's base?`,
+      { ...where, expected: formatShape(weight) },
     );
   }
   return { a, b, ...formOfFactors(module, a, b, 1, config, where), transposed };

@@ -129,6 +129,97 @@ describe("a head that the configuration ties", () => {
   });
 });
 
+describe("a head that one model stores and another ties", () => {
+  const half = (a: number[], b: number[]) => a.map((x, i) => Math.fround((x + (b[i] as number)) / 2));
+
+  it.each([
+    ["biogpt", "output_projection", (name: string) => name, {}],
+    ["whisper", "proj_out", (name: string) => name.replace(/^model\./, "model.decoder."), {}],
+    [
+      "pix2struct",
+      "decoder.lm_head",
+      (name: string) => name.replace(/^model\./, "decoder.").replace(".self_attn.o_proj", ".attention.output"),
+      { is_encoder_decoder: true },
+    ],
+  ])("is found in %s, where it is %s", async (model_type, module, place, more) => {
+    const named = (tensors: TensorData[]) =>
+      tensors.map((one) => ({ ...one, name: one.name.startsWith("lm_head") ? `${module}.weight` : place(one.name) }));
+    const isHead = ({ name }: TensorData) => name === `${module}.weight`;
+    const config = { model_type, ...more };
+    const tied = await model(1, (tensors) => named(tensors).filter((one) => !isHead(one)), {
+      ...config,
+      tie_word_embeddings: true,
+    });
+    const own = await model(2, named, { ...config, tie_word_embeddings: false });
+    const { out, tensors } = await bench.merge({ method: "soup", models: [tied, own] });
+    const [inTied, inOwn] = (await readFolders([tied, own])) as [Tensors, Tensors];
+    const embedding = valuesOf(inTied.get(place("model.embed_tokens.weight")));
+    expect(valuesOf(tensors.get(`${module}.weight`))).toEqual(half(embedding, valuesOf(inOwn.get(`${module}.weight`))));
+    expect(readJson(out, "config.json").tie_word_embeddings).toBe(false);
+  });
+
+  it("leaves what the text tower ties as it is", async () => {
+    const [of, config] = [(flag: boolean) => ({ tie_word_embeddings: flag }), { ...wrapperConfig.text_config }];
+    const tied = await model(1, (tensors) => wrapped(tensors).filter(({ name }) => name !== "lm_head.weight"), {
+      model_type: "wrapper",
+      text_config: { ...config, ...of(true) },
+      ...of(true),
+    });
+    const own = await model(2, wrapped, {
+      model_type: "wrapper",
+      text_config: { ...config, ...of(true) },
+      ...of(false),
+    });
+    const { out } = await bench.merge({ method: "soup", models: [tied, own] });
+    expect(readJson(out, "config.json")).toMatchObject({ text_config: of(true), ...of(false) });
+  });
+
+  it("is refused, not copied, where its name is unknown", async () => {
+    const scorer = seededTensor("scorer.weight", [24, 8], 7, "F32");
+    const [a, b] = [
+      await model(1, (t) => [...t, scorer], { model_type: "x" }),
+      await model(2, (t) => t, { model_type: "x" }),
+    ];
+    await expect(planRecipe({ method: "soup", models: [a, b] })).rejects.toThrow(/lacks 1 tensor .*scorer\.weight/);
+  });
+});
+
+describe("names that transformers has in memory", () => {
+  it("are those of the files: routers of Phi-3.5-MoE", async () => {
+    const router = (module: string, seed: number) =>
+      [0, 1, 2, 3].map((layer) => seededTensor(`model.layers.${layer}.${module}.weight`, [2, 8], seed + layer, "F32"));
+    const [a, b] = await Promise.all([
+      model(1, (tensors) => [...tensors, ...router("block_sparse_moe.gate", 70)], { model_type: "phimoe" }),
+      model(2, (tensors) => [...tensors, ...router("mlp.router", 80)], { model_type: "phimoe" }),
+    ]);
+    const { tensors } = await bench.merge({ method: "soup", models: [a, b] });
+    const [inA, inB] = (await readFolders([a, b])) as [Tensors, Tensors];
+    expect([...tensors.keys()].sort()).toEqual([...inA.keys()].sort());
+    const gate = "model.layers.2.block_sparse_moe.gate.weight";
+    const [x, y] = [valuesOf(inA.get(gate)), valuesOf(inB.get("model.layers.2.mlp.router.weight"))];
+    expect(valuesOf(tensors.get(gate))).toEqual(x.map((value, i) => Math.fround((value + (y[i] as number)) / 2)));
+  });
+
+  it("are refused where their values are converted, towers too", async () => {
+    const at = "model.layers.0.attention.query_key_value.weight";
+    const fused = seededTensor(at, [16, 8], 7, "F32");
+    const joined = (tensors: TensorData[]) => [
+      ...tensors.filter(({ name }) => !/s\.0\..*[qkv]_proj/.test(name)),
+      fused,
+    ];
+    const config = { model_type: "sarvam_moe" };
+    const models = [await model(1, (tensors) => tensors, config), await model(2, joined, config)];
+    await expect(planRecipe({ method: "soup", models })).rejects.toThrow(`stores ${at} as transformers does`);
+    const tower = ["vision_tower.encoder.blocks.0.wqkv.weight", "vision_tower.layers.0.attn.q_proj.weight"].map(
+      (name) => seededTensor(name, [8, 8], 9, "F32"),
+    );
+    const kimi = { model_type: "kimi_k25" };
+    const [whole, other] = tower.map((one, i) => model(i, (tensors) => [...tensors, one], kimi));
+    const pair = await Promise.all([whole as Promise<string>, other as Promise<string>]);
+    await expect(planRecipe({ method: "soup", models: pair })).rejects.toThrow(/wqkv\.weight as transformers does/);
+  });
+});
+
 it("experts in one tensor and one by one are the same model", async () => {
   const fused = seededTensor("model.layers.0.mlp.experts.gate_up_proj", [2, 6, 4], 5, "F32");
   const down = seededTensor("model.layers.0.mlp.experts.down_proj", [2, 4, 3], 6, "F32");

@@ -1,12 +1,13 @@
 // Brings checkpoints of one model that name or store its tensors differently to the names of one of them: a multimodal
 // wrapper and its text model, the names of transformers 4 and 5, experts in one tensor or in many, a tied and an untied head.
 
-import { formatSome, plural } from "../../core/index.js";
+import { formatSome, plural, sameShape } from "../../core/index.js";
 import { deltaOfExpert } from "./adapted-parameters.js";
-import { STEMS } from "./architectures.js";
+import { type LayerPart, STEMS } from "./architectures.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
-import { untied } from "./config.js";
-import { type Place, placeBelow, stemOf } from "./placement.js";
+import { type CheckpointConfig, untied } from "./config.js";
+import { type Place, partOutside, placeBelow, stemOf } from "./placement.js";
+import { isConverted, namesInMemory } from "./renamings.js";
 
 export interface CommonNames {
   /** The checkpoints, renamed where their names differed. */
@@ -32,9 +33,11 @@ export function withCommonNames(checkpoints: ReadonlyMap<string, Checkpoint>): C
     if (changed.length > 0) notes.push(describe(changed.map(labelOf).join(", ")));
   };
 
-  if (distinct.some((one) => !one.tied && one.layers > 0)) {
+  const untied = distinct.find((one) => headOf(one) !== undefined);
+  const head = untied && headOf(untied);
+  if (head) {
     change(
-      untie,
+      (one) => untie(one, head, untied.config),
       (labels) => `${labels} ties its output head to the embedding, others do not; its embedding is its head`,
     );
   }
@@ -47,7 +50,7 @@ export function withCommonNames(checkpoints: ReadonlyMap<string, Checkpoint>): C
   }
   const layout = layoutOf(made);
   if (layout) {
-    const names = new Map([...keysOf(layout)].map(([name, key]) => [key, name]));
+    const names = new Map([...keysInMemory(layout), ...keysOf(layout)].map(([name, key]) => [key, name]));
     change(
       (one) => rename(one, names, layout),
       (labels) => `${labels} names its tensors differently; the names are those of ${layout.name}`,
@@ -72,15 +75,19 @@ function layoutOf(made: ReadonlyMap<Checkpoint, Checkpoint>): Checkpoint | undef
  */
 export function namesOfBase(
   names: readonly string[],
-  base: Pick<Checkpoint, "tensors" | "layerPrefix">,
+  base: Pick<Checkpoint, "tensors" | "layerPrefix" | "config">,
 ): (name: string) => string | undefined {
   const list = base.layerPrefix.slice(stemOf(base.layerPrefix).length);
   const layerPrefix =
     STEMS.map((stem) => stem + list).find((prefix) => names.some((name) => name.startsWith(prefix))) ??
     base.layerPrefix;
   const byKey = new Map([...keysOf(base)].map(([name, key]) => [key, name]));
+  const inMemory = namesInMemory(base.config.json.model_type);
+  const byMemory = new Map(inMemory && [...base.tensors.keys()].map((name) => [inMemory(name), name]));
   return (name) =>
-    base.tensors.has(name) ? name : byKey.get(keyOf({ ...placeBelow(name, layerPrefix), name }, stemOf(layerPrefix)));
+    base.tensors.has(name)
+      ? name
+      : (byMemory.get(name) ?? byKey.get(keyOf({ ...placeBelow(name, layerPrefix), name }, stemOf(layerPrefix))));
 }
 
 type Named = Place & { readonly name: string };
@@ -90,6 +97,16 @@ function keysOf({ tensors, layerPrefix }: Pick<Checkpoint, "tensors" | "layerPre
   const stem = stemOf(layerPrefix);
   const keys = new Map([...tensors].map(([name, tensor]) => [name, keyOf(tensor, stem)]));
   return new Set(keys.values()).size === keys.size ? keys : new Map([...tensors.keys()].map((name) => [name, name]));
+}
+
+/** The same by the names that the tensors have in memory, where the family renames them. */
+function keysInMemory({ tensors, config }: Checkpoint): Map<string, string> {
+  const inMemory = namesInMemory(config.json.model_type);
+  if (!inMemory) return new Map();
+  const named = new Map([...tensors].map(([name, tensor]) => [name, { ...tensor, name: inMemory(name) }]));
+  const first = [...named.values()].find(({ layer }) => layer === 0)?.name ?? "";
+  const stem = stemOf(first.slice(0, Math.max(0, first.search(/(?<=^|\.)0\./))));
+  return new Map([...named].map(([name, tensor]) => [name, keyOf(tensor, stem)]));
 }
 
 /** What a tensor is: its name below the decoder's stem, or beside it. */
@@ -116,27 +133,39 @@ function rename(checkpoint: Checkpoint, names: ReadonlyMap<string, string>, layo
   if (checkpoint === layout) return checkpoint;
   let isChanged = false;
   const tensors = new Map<string, CheckpointTensor>();
+  const inMemory = keysInMemory(checkpoint);
   for (const [name, key] of keysOf(checkpoint)) {
     const tensor = checkpoint.tensors.get(name) as CheckpointTensor;
-    const wanted = names.get(key) ?? name;
+    const wanted = names.get(key) ?? names.get(inMemory.get(name) ?? "") ?? name;
     isChanged ||= wanted !== name;
     tensors.set(wanted, { ...tensor, name: wanted });
   }
-  return isChanged ? { ...checkpoint, tensors, layerPrefix: layout.layerPrefix } : checkpoint;
+  const isWhole = tensors.size === checkpoint.tensors.size;
+  return isChanged && isWhole ? { ...checkpoint, tensors, layerPrefix: layout.layerPrefix } : checkpoint;
 }
 
-const HEAD = "lm_head.weight";
-
-/** A checkpoint with its embedding as its head, too. */
-function untie(checkpoint: Checkpoint): Checkpoint {
-  const embedding = [...checkpoint.tensors.values()].find(({ part }) => part === "embed_tokens");
-  if (!checkpoint.tied || !embedding || checkpoint.layers === 0) return checkpoint;
-  const head: CheckpointTensor = { ...embedding, name: HEAD, part: "lm_head" };
-  const tensors = new Map([...checkpoint.tensors, [HEAD, head]]);
-  return { ...checkpoint, tensors, tied: false, config: untied(checkpoint.config) };
+/** The head that a checkpoint stores beside its embedding. */
+function headOf({ tied, tensors }: Checkpoint): CheckpointTensor | undefined {
+  if (tied) return undefined;
+  return [...tensors.values()].find(({ part, shape }) => part === "lm_head" && shape.length === 2);
 }
 
-const FUSED = /^(.*\.experts)\.(gate_up_proj|down_proj)$/;
+/** A checkpoint with its embedding as its head, too. @param like the head of another */
+function untie(checkpoint: Checkpoint, like: CheckpointTensor, config: CheckpointConfig): Checkpoint {
+  if (!checkpoint.tied || headOf({ ...checkpoint, tied: false })) return checkpoint;
+  const embeddings = [...checkpoint.tensors.values()].filter(
+    ({ name, part, shape }) =>
+      (part === "embed_tokens" || (checkpoint.layers === 0 && partOutside(name) === "embed_tokens")) &&
+      sameShape(shape, like.shape),
+  );
+  const embedding = embeddings.find(({ part }) => part === "decoder") ?? embeddings[0];
+  if (!embedding) return checkpoint;
+  const head: CheckpointTensor = { ...embedding, name: like.name, part: "lm_head" };
+  const tensors = new Map([...checkpoint.tensors, [head.name, head]]);
+  return { ...checkpoint, tensors, tied: false, config: untied(checkpoint.config, config) };
+}
+
+const FUSED = /^(.*\.experts)\.(gate_up_proj|up_proj|down_proj)$/;
 
 /** How the experts of a checkpoint are stored; undefined if it has none. */
 function expertForm({ tensors }: Checkpoint): "fused" | "single" | undefined {
@@ -157,7 +186,8 @@ function split(checkpoint: Checkpoint): Checkpoint {
     if (experts === undefined || tensor.shape.length !== 3 || tensor.lowRank?.transposed || tensor.gathered)
       tensors.set(name, tensor);
     else {
-      const halves = projection === "down_proj" ? (["down_proj"] as const) : (["gate_proj", "up_proj"] as const);
+      const whole: readonly LayerPart[] = projection === "up_proj" ? ["up_proj"] : ["down_proj"];
+      const halves: readonly LayerPart[] = projection === "gate_up_proj" ? ["gate_proj", "up_proj"] : whole;
       const bytes = tensor.bytes / count / halves.length;
       for (let expert = 0; expert < count; expert++) {
         for (const [half, part] of halves.entries()) {
@@ -174,18 +204,36 @@ function split(checkpoint: Checkpoint): Checkpoint {
 }
 
 /** Names of tensors beside the decoder, which another checkpoint of the model may lack: towers, projectors, prediction blocks. */
-function namesBeside({ tensors, layerPrefix }: Checkpoint): string[] {
+function namesBeside({ tensors, layerPrefix, config }: Checkpoint): string[] {
   const stem = stemOf(layerPrefix);
-  const isBeside = ({ name, layer, part }: CheckpointTensor) =>
-    layer === null &&
-    (part === "vision" || part === "mtp" || (part === "other" && stem !== "" && !name.startsWith(stem)));
+  const isUnknown = ({ name, part, shape }: CheckpointTensor) =>
+    part === "other" &&
+    stem !== "" &&
+    !name.startsWith(stem) &&
+    // It has a row for each token: a head that other models may compute in another way.
+    !(name.endsWith(".weight") && shape.length === 2 && shape[0] === config.vocabularySize);
+  const isBeside = (tensor: CheckpointTensor) =>
+    tensor.layer === null && (tensor.part === "vision" || tensor.part === "mtp" || isUnknown(tensor));
   return [...tensors.values()].filter(isBeside).map(({ name }) => name);
 }
 
-/** Tensors beside the decoder that only some checkpoints have; undefined where they have the same. */
+/**
+ * Tensors beside the decoder that only some checkpoints have; undefined where they have the same. Those that transformers
+ * makes of others are lacking only where the whole tower is.
+ */
 export function besideDecoder(checkpoints: readonly { readonly label: string; readonly checkpoint: Checkpoint }[]) {
   const all = new Set(checkpoints.flatMap(({ checkpoint }) => namesBeside(checkpoint)));
   const names = new Set([...all].filter((name) => checkpoints.some(({ checkpoint }) => !checkpoint.tensors.has(name))));
+  const withTower = checkpoints.filter(({ checkpoint }) =>
+    [...checkpoint.tensors.values()].some(({ part }) => part === "vision"),
+  );
+  for (const { checkpoint } of checkpoints) {
+    const inMemory = namesInMemory(checkpoint.config.json.model_type);
+    for (const name of inMemory ? names : []) {
+      const isStoredOtherwise = withTower.some((other) => !other.checkpoint.tensors.has(name));
+      if (isStoredOtherwise && inMemory && isConverted(inMemory(name))) names.delete(name);
+    }
+  }
   if (names.size === 0) return undefined;
   const owners = checkpoints.filter(({ checkpoint }) => [...names].some((name) => checkpoint.tensors.has(name)));
   const note = `${plural(names.size, "tensor")} beside the decoder (${formatSome([...names])}) come from ${owners.map(({ label }) => label).join(", ")}, as others lack them`;

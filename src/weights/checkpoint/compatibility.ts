@@ -1,6 +1,7 @@
 // Checks whether checkpoints can be combined tensor by tensor, and reports every reason if not.
 import { formatShape, formatSome, isObject, MismatchError, plural, sameShape } from "../../core/index.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
+import { isConverted, namesInMemory } from "./renamings.js";
 import { conflicts, missing, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
 
 /** A checkpoint with its label in messages, such as `task`. */
@@ -127,6 +128,13 @@ function compareTensors(a: Labelled, b: Labelled, mayLack: (tensor: string) => b
     if (missing.length > 0) {
       problems.push(
         `${called(to)} lacks ${plural(missing.length, "tensor")} of ${called(from)}: ${formatSome(missing)}`,
+      );
+    }
+    const inMemory = namesInMemory(from.checkpoint.config.json.model_type);
+    const converted = missing.find((name) => inMemory && isConverted(inMemory(name)));
+    if (converted !== undefined) {
+      problems.push(
+        `${called(from)} stores ${converted} as transformers does, ${called(to)} may have its values as they are in memory; save ${to.label} again with save_pretrained`,
       );
     }
   }

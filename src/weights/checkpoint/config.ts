@@ -115,11 +115,16 @@ export function edited(config: CheckpointConfig, edit: (json: Json) => Json): Ch
   return { ...config, json: edit(config.json), edit: (json) => edit(before(json)) };
 }
 
-/** A configuration whose head is not tied to the embedding. */
-export function untied(config: CheckpointConfig): CheckpointConfig {
+/**
+ * A configuration whose head is not tied to the embedding.
+ * @param like that of a model with such a head: its text tower can tie other tensors
+ */
+export function untied(config: CheckpointConfig, like?: CheckpointConfig): CheckpointConfig {
   const field = { tie_word_embeddings: false };
+  const inner =
+    like !== undefined && textOf(like.json) !== like.json ? textOf(like.json).tie_word_embeddings : undefined;
   const edit = (json: Json) => ({
-    ...mapTowers(json, (key, value) => (key in field ? false : value)),
+    ...mapTowers(json, (key, value) => (key in field ? (inner ?? false) : value)),
     ...field,
   });
   return { ...edited(config, edit), tied: false };

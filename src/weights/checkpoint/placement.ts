@@ -153,8 +153,12 @@ const LIST = /(^|\.)(layers?|h|blocks?)\.$/;
 /** The part of a tensor in a model without one stack of layers. */
 function stackOf(name: string): OutsidePart {
   const [, stack] = /(?:^|\.)(encoder|decoder)\./.exec(name) ?? [];
-  return stack === "encoder" || stack === "decoder" ? stack : outsidePart(name, "", undefined);
+  const isHead = partOutside(name) === "lm_head" && !/\.\d+\./.test(name);
+  return !isHead && (stack === "encoder" || stack === "decoder") ? stack : partOutside(name);
 }
+
+/** The part of a tensor outside the layers, by its name alone. */
+export const partOutside = (name: string): OutsidePart => outsidePart(name, "", undefined);
 
 function place(name: string, rule: Rule): Place {
   const { prefix, stem, architecture, norms } = rule;
@@ -187,6 +191,12 @@ function moduleName(name: string): string {
   return name.replace(/\.(weight|bias)$/, "").replace(/(?<=^|\.)experts\.\d+\./, "experts.*.");
 }
 
+const EMBEDDING =
+  /(^|\.)(embed_tokens|word_embeddings?|tok_embeddings|tokens_embed|embed_in|wte|shared|embeddings?)$|^transformer\.w$/;
+
+const HEAD =
+  /(^|\.)(lm_head|generator_lm_head|lm_loss|embed_out|output|output_projection|proj_out|predictions\.decoder|pred_layer\.proj)$|^(head|decoder)$/;
+
 const VISION =
   /(^|\.)(vision|visual|image|multi_modal_projector|mm_projector|embed_vision|audio|speech|embed_audio|qformer)/;
 
@@ -205,10 +215,14 @@ function outsidePart(name: string, stem: string, architecture: Architecture | un
     return own(architecture.outside, under) ?? own(architecture.outside, module) ?? head ?? "other";
   }
   if (/(^|\.)(wpe|embed_positions|position_embeddings?)$/.test(module)) return "position_embeddings";
-  if (/(^|\.)(embed_tokens|word_embeddings?|tok_embeddings|embed_in|wte|shared|embeddings?)$/.test(module))
-    return "embed_tokens";
-  if (/(^|\.)(lm_head|lm_loss|embed_out|output)$|^head$/.test(module)) return "lm_head";
-  return /norm|(^|\.)ln_?f$/.test(module) ? "final_norm" : "other";
+  // A final norm can be above the module that holds the layers.
+  let under = module;
+  for (const parent of stem === "" ? ["model"] : stem.split(".").slice(0, -1)) {
+    if (under.startsWith(`${parent}.`)) under = under.slice(parent.length + 1);
+  }
+  if (EMBEDDING.test(module)) return "embed_tokens";
+  if (HEAD.test(module)) return "lm_head";
+  return /^([^.]*norm[^.]*|(.*\.)?ln_?f)$/.test(under) ? "final_norm" : "other";
 }
 
 /**
