@@ -1,24 +1,24 @@
 // Census of the families of transformers: npm run census. Needs a Python with torch and transformers, LAYERGRAFT_PYTHON.
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { appendFileSync, existsSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { Python } from "./python.js";
+import { RESULTS, readRows } from "./rows.js";
 
 const { values: options } = parseArgs({
   options: {
     only: { type: "string", default: "" },
-    workers: { type: "string", default: "2" },
-    out: { type: "string", default: "" },
+    workers: { type: "string", default: String(availableParallelism()) },
+    out: { type: "string", default: RESULTS },
     keep: { type: "boolean", default: false },
     resume: { type: "boolean", default: false },
     place: { type: "boolean", default: false },
+    mergekit: { type: "boolean", default: false },
   },
 });
-
-if (!existsSync(new URL("../../dist/index.js", import.meta.url))) fail("build first: npm run build");
-const { analyze, inspect, planMerge } = await import("layergraft");
 
 /** @param {string} message @returns {never} */
 function fail(message) {
@@ -26,167 +26,39 @@ function fail(message) {
   process.exit(1);
 }
 
-/**
- * @typedef {{ id: string, family: string, class: string }} Family
- * @typedef {{ state: "works" | "refused" | "wrong" | "unmade", details: string[] }} Outcome
- * @typedef {Family & { outcomes: Record<string, Outcome>, made?: any, tensors?: [string, number | null, string][], seconds?: number, error?: string }} Row
- */
+if (!existsSync(new URL("../../dist/index.js", import.meta.url))) fail("build first: npm run build");
 
-/** Recipes by name, of the folders of a family. @type {Record<string, (at: (name: string) => string) => any>} */
-const RECIPES = {
-  swap: (at) => ({ method: "swap", task: at("a"), language: at("b"), bottom: 1, top: 1 }),
-  transitions: (at) => ({
-    method: "swap",
-    ...{ task: at("a"), language: at("b"), bottom: 1, top: 1, bottom_transition: 1 },
-  }),
-  soup: (at) => ({ method: "soup", models: [at("a"), at("b")] }),
-  ties: (at) => ({ method: "ties", models: [at("a"), at("b")], base: at("base"), density: 0.5, trim: "tensor" }),
-  stack: (at) => ({
-    method: "passthrough",
-    slices: [
-      { model: at("a"), layers: "0-2" },
-      { model: at("b"), layers: "1-3" },
-    ],
-  }),
-};
-
-/** @param {unknown} error */
-const textOf = (error) => (error instanceof Error ? error.message : String(error));
-
-/** @param {Python} python @param {Family} family @param {string} folder @returns {Promise<Row>} */
-async function census(python, family, folder) {
-  mkdirSync(folder);
-  const at = (/** @type {string} */ name) => join(folder, name);
-  const named = { family: family.family, kind: family.class, folder };
-  /** @type {Row} */
-  const row = { ...family, outcomes: {} };
-  try {
-    row.made = await python.ask("make", named);
-  } catch (error) {
-    return { ...row, error: textOf(error) };
-  }
-  /** @param {string} name @param {() => Promise<void>} run */
-  const attempt = async (name, run) => {
-    try {
-      await run();
-      row.outcomes[name] = { state: "works", details: [] };
-    } catch (error) {
-      row.outcomes[name] = { state: "refused", details: [textOf(error)] };
-    }
-  };
-  /** @type {Record<string, string>} */
-  const outs = {};
-  /** @type {Record<string, number> | undefined} */
-  let analysis;
-  await attempt("inspect", async () => {
-    const { layers, parameters, allTensors } = await inspect(at("base"));
-    row.tensors = allTensors.map(({ name, layer, part }) => [name, layer, part]);
-    if (layers !== row.made.layers) throw new Error(`${layers} layers, not ${row.made.layers}`);
-    if (parameters !== row.made.parameters) throw new Error(`${parameters} parameters, not ${row.made.parameters}`);
-  });
-  if (options.place) return row;
-  for (const [name, recipe] of Object.entries(RECIPES)) {
-    await attempt(name, async () => {
-      const plan = await planMerge(recipe(at));
-      await plan.write({ out: at(`out-${name}`) });
-      outs[name] = at(`out-${name}`);
-    });
-  }
-  await attempt("analyze", async () => {
-    const { total } = await analyze({ base: at("base"), experts: { a: at("a"), b: at("b") } });
-    analysis = Object.fromEntries(["a", "b"].map((one, i) => [one, total.experts[i]?.relativeNorm ?? Number.NaN]));
-  });
-  try {
-    const found = await python.ask("check", { ...named, outs, layers: row.made.layers, analysis });
-    for (const [name, problems] of Object.entries(found)) {
-      if (problems.length === 0) continue;
-      const details = problems.map((/** @type {string[]} */ [kind, text]) => `${kind}: ${text}`);
-      row.outcomes[name] = { state: name === "source" ? "unmade" : "wrong", details };
-    }
-  } catch (error) {
-    row.error = textOf(error);
-  }
-  try {
-    await censusOfVariants(python, named, row);
-  } catch (error) {
-    row.error = textOf(error);
-  }
-  return row;
-}
-
-/**
- * Merges pairs of checkpoints of the family that are stored in two ways.
- * @param {Python} python @param {{ family: string, kind: string, folder: string }} named @param {Row} row
- */
-async function censusOfVariants(python, named, row) {
-  const at = (/** @type {string} */ name) => join(named.folder, name);
-  const variants = await python.ask("make variants", named);
-  /** @type {Record<string, any>} */
-  const merged = {};
-  for (const [name, variant] of Object.entries(variants)) {
-    if (variant.unmade) {
-      row.outcomes[name] = { state: "unmade", details: [variant.unmade] };
-      continue;
-    }
-    const [x = "", y = ""] = variant.models.map((/** @type {string} */ one) => one.split("+").map(at).join("+"));
-    const write = async (/** @type {any} */ recipe, /** @type {string} */ out) => {
-      const plan = await planMerge(recipe);
-      return (await plan.write({ out: at(out) })).out;
-    };
-    try {
-      const out = await write({ method: "soup", models: [x, y] }, `out-${name}`);
-      const swapped =
-        variant.swap && (await write({ method: "swap", task: x, language: y, bottom: 1, top: 1 }, `swap-${name}`));
-      merged[name] = { ...variant, out, ...(swapped ? { swapped } : {}) };
-      row.outcomes[name] = { state: "works", details: [] };
-    } catch (error) {
-      row.outcomes[name] = { state: "refused", details: [textOf(error)] };
-    }
-  }
-  const found = await python.ask("check variants", { folder: named.folder, variants: merged });
-  for (const [name, problems] of Object.entries(found)) {
-    if (problems.length === 0) continue;
-    const details = problems.map((/** @type {string[]} */ [kind, text]) => `${kind}: ${text}`);
-    row.outcomes[name] = { state: "wrong", details };
-  }
-}
-
-const out = options.out || fileURLToPath(new URL("../../dist.census.json", import.meta.url));
-/** Rows of earlier runs: a run of some families replaces these alone. @type {Map<string, Row>} */
-const rows = new Map(
-  existsSync(out) ? JSON.parse(readFileSync(out, "utf8")).map((/** @type {Row} */ row) => [row.id, row]) : [],
-);
 const command = process.env.LAYERGRAFT_PYTHON ?? "python3";
-const scratch = mkdtempSync(join(tmpdir(), "layergraft-census-"));
-const start = performance.now();
-let tried = 0;
-const workers = Array.from({ length: Number(options.workers) }, () => new Python(command));
-try {
-  const all = /** @type {Family[]} */ (await workers[0]?.ask("families", {}));
-  const wanted =
-    options.only === "" ? all : options.only.split(",").flatMap((id) => all.filter((one) => one.id === id));
-  const queue = wanted.filter(({ id }) => !(options.resume && rows.has(id)));
-  tried = queue.length;
-  await Promise.all(
-    workers.map(async (python) => {
-      for (let family = queue.shift(); family; family = queue.shift()) {
-        const folder = join(scratch, family.id.replace(":", "-"));
-        const from = performance.now();
-        const row = await census(python, family, folder);
-        row.seconds = (performance.now() - from) / 1000;
-        rows.set(row.id, row);
-        writeFileSync(out, `[\n${[...rows.values()].map((one) => JSON.stringify(one)).join(",\n")}\n]\n`);
-        const bad = Object.entries(row.outcomes).filter(([, { state }]) => state !== "works");
-        const said = bad.map(([name, { state, details }]) => `\n    ${name} ${state}: ${details.join("; ")}`).join("");
-        console.log(`${family.id} ${row.seconds.toFixed(1)} s${row.error ? ` ERROR ${row.error}` : ""}${said}`);
-        if (!options.keep) rmSync(folder, { recursive: true, force: true });
-      }
-    }),
-  );
-} catch (error) {
-  fail(textOf(error));
-} finally {
-  for (const python of workers) python.close();
-  if (!options.keep) rmSync(scratch, { recursive: true, force: true });
+const python = new Python(command);
+/** @type {import("./family.js").Family[]} */
+const all = await python.ask("families", {}).catch((error) => fail(error.message));
+python.close();
+const done = new Set(existsSync(options.out) ? readRows(options.out).map(({ id }) => id) : []);
+const wanted = options.only === "" ? all : options.only.split(",").flatMap((id) => all.filter((one) => one.id === id));
+const queue = wanted.filter(({ id }) => !(options.resume && done.has(id)));
+const tried = queue.length;
+const from = performance.now();
+
+const settings = JSON.stringify({ ...options, python: command });
+const start = () => fork(fileURLToPath(new URL("family.js", import.meta.url)), [settings]);
+
+/** Gives families to a process of its own until none is left. */
+async function work() {
+  let child = start();
+  for (let family = queue.shift(); family; family = queue.shift()) {
+    child.send(family);
+    const ended = once(child, "exit").then(() => [{ ...family, outcomes: {}, error: "its process ended" }]);
+    /** @type {import("./family.js").Row[]} */
+    const [row] = await Promise.race([once(child, "message"), ended]);
+    if (!row) continue;
+    if (child.exitCode !== null) child = start();
+    appendFileSync(options.out, `${JSON.stringify(row)}\n`);
+    const bad = Object.entries(row.outcomes).filter(([, { state }]) => state !== "works");
+    const said = bad.map(([name, { state, details }]) => `\n    ${name} ${state}: ${details.join("; ")}`).join("");
+    console.log(`${family.id} ${row.seconds?.toFixed(1)} s${row.error ? ` ERROR ${row.error}` : ""}${said}`);
+  }
+  if (child.connected) child.disconnect();
 }
-console.log(`${tried} families in ${((performance.now() - start) / 1000).toFixed(0)} s; ${out}`);
+
+await Promise.all(Array.from({ length: Math.min(Number(options.workers), queue.length) }, work));
+console.log(`${tried} families in ${((performance.now() - from) / 1000).toFixed(0)} s; ${options.out}`);

@@ -20,12 +20,14 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from files import open_model, perturbed, tensors_of, write_like
+from other import mergekit
+from renamings import renamings
 from tiny import configuration
 from variants import VARIANTS, reference
 
 torch.set_num_threads(1)
 transformers.logging.set_verbosity_error()
-MOST_PARAMETERS = 6_000_000
+MOST_PARAMETERS = 30_000_000
 
 
 def families():
@@ -40,11 +42,17 @@ def families():
     return text + wrappers
 
 
+def opener(family, name, extra=None):
+    """The class of a model, and its configuration: of the text part where the class is that of text alone."""
+    kind, config = getattr(transformers, name), configuration(family, extra)
+    text = config.get_text_config(decoder=True)
+    if kind.config_class is not None and not isinstance(config, kind.config_class) and isinstance(text, kind.config_class):
+        config = text  # as AutoModelForCausalLM does
+    return kind, config
+
+
 def build(family, name, extra=None):
-    config = configuration(family, extra)
-    kind = getattr(transformers, name)
-    if kind.config_class is not None and not isinstance(config, kind.config_class):
-        config = config.get_text_config(decoder=True)  # as AutoModelForCausalLM does
+    kind, config = opener(family, name, extra)
     with torch.device("meta"):
         size = sum(parameter.numel() for parameter in kind(config).parameters())
     if size > MOST_PARAMETERS:
@@ -56,6 +64,14 @@ def build(family, name, extra=None):
             if parameter.is_floating_point():
                 parameter.add_(torch.randn_like(parameter) * 0.02)
     return model.float().eval()
+
+
+def names(family, kind, **_):
+    """How the names of a family's tensors in files become those in memory."""
+    model_class, config = opener(family, kind)
+    with torch.device("meta"):
+        model = model_class(config)
+    return {"type": model.config.model_type, "renamings": renamings(model)}
 
 
 def make(family, kind, folder, **_):
@@ -73,7 +89,7 @@ def make(family, kind, folder, **_):
     }
 
 
-TOWERS = re.compile(r"(^|[._])(vision|visual|image|audio|speech|mtp|multi_modal|mm|vqmodel|qformer|perceiver|video|protein|sequence)")
+TOWERS = re.compile(r"(^|[._])(vision|visual|vit|sam|qwen2_model|image|audio|speech|mtp|multi_modal|mm|vqmodel|qformer|perceiver|video|protein|sequence)|^blocks\.")
 
 #: Names of lists of layers, in modules and in files of earlier versions.
 LISTS = {"layers", "layer", "h", "block", "blocks"}
@@ -100,7 +116,16 @@ def depth_of(model):
 def layer_of(name):
     """Layer of a tensor: the first number in its name, after the name of a list of layers."""
     found = re.search(r"(?:^|\.)([A-Za-z_]+)\.(\d+)\.", name)
-    return int(found[2]) if found and found[1] in LISTS and not TOWERS.search(name) else None
+    return int(found[2]) if found and found[1] in LISTS and not TOWERS.search(name[: found.end()]) else None
+
+
+def off(want, merged, out):
+    """How far logits are from those wanted, as a share of the largest; 0 for a model that draws something at random."""
+    have = logits(merged)
+    share = ((want - have).abs().max() / want.abs().max()).item()
+    embedding = merged.get_input_embeddings().weight
+    is_loaded = any(value.shape == embedding.shape and torch.equal(value, embedding) for value in tensors_of(out).values())
+    return share if share <= 1e-5 or is_loaded and torch.equal(have, logits(merged)) else 0
 
 
 def logits(model):
@@ -130,8 +155,7 @@ def ties(base, experts, density):
     for change in changes:
         count = int(density * change.numel())
         flat = change.abs().flatten()
-        mask = torch.zeros_like(flat, dtype=torch.bool)
-        mask[flat.topk(count).indices] = True
+        mask = flat >= flat.topk(count).values.min() if count else torch.zeros_like(flat, dtype=torch.bool)
         kept.append(torch.where(mask.view(change.shape), change, 0))
     stack = torch.stack(kept)
     sign = torch.where(stack.sum(0) >= 0, 1.0, -1.0)
@@ -217,10 +241,9 @@ def check(family, kind, folder, outs, layers, analysis=None, **_):
                     for mine, theirs in zip([*model.parameters(), *model.buffers()], [*other.parameters(), *other.buffers()]):
                         if mine.is_floating_point():
                             mine.copy_((mine + theirs) / 2)
-                want, have = logits(model), logits(merged)
-                off = ((want - have).abs().max() / want.abs().max()).item()
-                if not off <= 1e-5:
-                    problems.append(["logits", f"logits differ by {off:.2g} of the largest"])
+                share = off(logits(model), merged, out)
+                if not share <= 1e-5:
+                    problems.append(["logits", f"logits differ by {share:.2g} of the largest"])
             if recipe == "stack":
                 plain, _info = open_model(kind, f"{folder}/base")
                 for name, size in layer_lists(plain).items():
@@ -250,6 +273,12 @@ def check(family, kind, folder, outs, layers, analysis=None, **_):
                 problems.append(["values", f"relative norm of {one} is {analysis[one]}, not {change}"])
         found["analyze"] = problems
     return found
+
+
+def with_mergekit(folder, layers, **_):
+    """Whether mergekit makes the same soup and, of a model with one stack of layers, the same stack."""
+    sources = {one: tensors_of(f"{folder}/{one}") for one in ("base", "a", "b")}
+    return mergekit(folder, {name: expected(name, sources) for name in (["soup", "stack"] if layers else ["soup"])})
 
 
 def make_variants(family, kind, folder, **_):
@@ -282,9 +311,9 @@ def check_variants(folder, variants, **_):
                 want = logits(model)
             except Exception:  # it takes more than text
                 want = None
-            off = 0 if want is None else ((want - logits(merged)).abs().max() / want.abs().max()).item()
-            if not off <= 1e-5:
-                problems.append(["logits", f"logits differ by {off:.2g} of the largest"])
+            share = 0 if want is None else off(want, merged, variant["out"])
+            if not share <= 1e-5:
+                problems.append(["logits", f"logits differ by {share:.2g} of the largest"])
             if "swapped" in variant:
                 swapped = tensors_of(variant["swapped"])
                 problems += compare("names", dict.fromkeys(wanted), swapped)
@@ -307,8 +336,8 @@ def main():
         request = json.loads(line)
         start = time.time()
         try:
-            do = {"families": lambda **_: families(), "make": make, "check": check,
-                  "make variants": make_variants, "check variants": check_variants}[request["do"]]
+            do = {"families": lambda **_: families(), "names": names, "make": make, "check": check,
+                  "make variants": make_variants, "check variants": check_variants, "mergekit": with_mergekit}[request["do"]]
             answer = {"ok": do(**{key: value for key, value in request.items() if key != "do"})}
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]

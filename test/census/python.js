@@ -8,6 +8,7 @@ export class Python {
   #lines;
   #command;
   #said = "";
+  ended = false;
 
   /** @param {string} command */
   constructor(command) {
@@ -29,6 +30,7 @@ export class Python {
     this.#process.stdin.write(`${JSON.stringify({ do: what, ...fields })}\n`);
     const { value, done } = await this.#lines.next();
     if (done) {
+      this.ended = true;
       throw new Error(
         `${this.#command} does not run the census. Set LAYERGRAFT_PYTHON to a Python with torch and transformers 5. ${this.#said.trim().split("\n").at(-1) ?? ""}`,
       );

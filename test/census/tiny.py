@@ -12,7 +12,7 @@ SMALL = {
     "projection_dim": 32, "projection_hidden_size": 32,
     "num_hidden_layers": LAYERS, "n_layer": LAYERS, "n_layers": LAYERS, "num_layers": LAYERS, "depth": LAYERS,
     "decoder_layers": LAYERS, "encoder_layers": 2, "num_decoder_layers": LAYERS, "num_encoder_layers": 2,
-    "num_blocks": LAYERS,
+    "num_blocks": LAYERS, "codebook_dim": 32, "adapter_in_dim": 32, "adapter_input_size": 32,
     "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "num_heads": 4, "decoder_attention_heads": 4,
     "encoder_attention_heads": 4, "num_decoder_attention_heads": 4, "num_encoder_attention_heads": 4,
     "num_key_value_heads": 2, "num_kv_heads": 2, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2,
@@ -45,6 +45,12 @@ SMALL = {
 
 #: What a family needs beside, or instead.
 FAMILY = {
+    "blt": {"encoder_hash_byte_group_vocab": 64},
+    "chameleon": {"vocabulary_map": {"<image>": 5, "IMGIMGAA": 6}},
+    "dbrx": {"attn_config": None, "ffn_config": None, "max_seq_len": 64, "d_model": 32, "n_heads": 4},
+    "deepseek_ocr2_text": {"mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]},
+    "glm5_next": {"qk_rope_head_dim": 0},
+    "molmo2_adapter": {"vision_feature_layer": [3, 1]},
     "cpmant": {"dim_head": 8, "dim_ff": 48, "position_bias_num_buckets": 32, "position_bias_max_distance": 64},
     "dory": {"n_input_layers": 1, "n_output_layers": 1, "layer_types": ["sliding_attention", "full_attention"] * 2},
     "gemma3n_text": {"intermediate_size": [48] * LAYERS, "altup_num_inputs": 2},
@@ -63,7 +69,7 @@ FAMILY = {
     "lfm2": {"block_multiple_of": 16, "full_attn_idxs": [1, 3], "layer_types": ["conv", "full_attention"] * 2},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2, "num_dense_layers": 1},
     "reformer": {"is_decoder": True, "axial_pos_shape": [8, 8], "axial_pos_embds_dim": [8, 24]},
-    "glm5_next_text": {"index_kpool": 2},
+    "glm5_next_text": {"index_kpool": 2, "qk_rope_head_dim": 0, "qk_head_dim": 8},
     "zamba": {"layers_block_type": ["linear_attention", "hybrid", "linear_attention", "hybrid"]},
     "zamba2": {"mamba_headdim": 16, "n_mamba_heads": 4},
     "zaya": {"num_experts_per_tok": 1, "router_hidden_size": 16},

@@ -25,8 +25,10 @@ def heads(family, kind, folder, build):
     for model, name, seed in ((tied, "tied", 1), (untied, "untied", 2)):
         save(model, f"{folder}/{name}", seed)
     same = lambda model: model.get_input_embeddings().weight is model.get_output_embeddings().weight
-    names = [set(tensors_of(f"{folder}/{name}")) for name in ("tied", "untied")]
-    if not same(tied) or same(untied) or len(names[1] - names[0]) != 1:  # more than the head can be shared
+    stored = [tensors_of(f"{folder}/{name}") for name in ("tied", "untied")]
+    more = [stored[1][name] for name in stored[1] if name not in stored[0]]
+    # More than the head can be shared, or something else.
+    if not same(tied) or same(untied) or len(more) != 1 or not torch.equal(more[0], opened("untied", folder, kind).get_output_embeddings().weight):
         return None
     return {"models": ["tied", "untied"], "names": "untied", "opens": kind}
 
@@ -53,15 +55,17 @@ def lora(family, kind, folder, build):
             if "lora_" in name:
                 parameter.copy_(0.1 * torch.randn(parameter.shape))
     model.save_pretrained(f"{folder}/adapter")
+    # What PEFT itself makes of it: opened again, it leaves out tensors whose names transformers changes twice.
+    torch.save(model.merge_and_unload().state_dict(), f"{folder}/adapter/merged.pt")
     return {"models": ["base+adapter", "b"], "names": "base", "opens": kind}
 
 
 def wrapper(family, kind, folder, build):
     """A multimodal wrapper beside a model of its text part alone."""
-    whole, _ = open_model(kind, f"{folder}/a")
+    whole, problems = open_model(kind, f"{folder}/a")
     config = whole.config.get_text_config(decoder=True)
     name = TEXT.get(config.model_type)
-    if config is whole.config or name is None:
+    if config is whole.config or name is None or problems or whole.config.is_encoder_decoder:
         return None
     config.tie_word_embeddings = whole.config.tie_word_embeddings
     text = getattr(transformers, name)(config)
@@ -107,12 +111,11 @@ VARIANTS = {"heads": heads, "experts": experts, "lora": lora, "wrapper": wrapper
 
 
 def opened(source, folder, kind):
-    if "+" not in source:
-        return open_model(kind, f"{folder}/{source}")[0]
-    from peft import PeftModel
-
-    base, adapter = source.split("+")
-    return PeftModel.from_pretrained(open_model(kind, f"{folder}/{base}")[0], f"{folder}/{adapter}").merge_and_unload()
+    base, _, adapter = source.partition("+")
+    model = open_model(kind, f"{folder}/{base}")[0]
+    if adapter:
+        model.load_state_dict(torch.load(f"{folder}/{adapter}/merged.pt"))
+    return model
 
 
 def mean_into(target, other):
