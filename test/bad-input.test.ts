@@ -329,10 +329,14 @@ describe("folders that are no checkpoint", () => {
     ["-1 layers", { num_hidden_layers: -1 }, /num_hidden_layers is -1, not a number of layers/],
     ["a billion layers", { num_hidden_layers: 1e9 }, /num_hidden_layers is 1000000000, not/],
     ["layers as text", { num_hidden_layers: "4" }, /num_hidden_layers is "4", not/],
-    ["fewer layers than the weights", { model_type: "llama", num_hidden_layers: 3 }, /says 3 layers, but .* layer 3;/],
     [
-      "more layers than the weights",
-      { model_type: "llama", num_hidden_layers: 9 },
+      "fewer layers than the weights, each of a kind",
+      { model_type: "llama", num_hidden_layers: 3, layer_types: ["a", "b", "a"] },
+      /says 3 layers, but .* layer 3;/,
+    ],
+    [
+      "more layers than the weights, each of a kind",
+      { model_type: "llama", num_hidden_layers: 9, layer_types: Array(9).fill("a") },
       /says 9 layers, but .* layer 4, 5, 6 and 2 more/,
     ],
     ["more layers, family unknown", { num_hidden_layers: 9 }, /says 9 layers, but no tensor names count 0 to 8/],

@@ -16,11 +16,11 @@ import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
 import { openShards } from "../safetensors/sharded.js";
 import type { Pursuit } from "../streaming/pursuit.js";
 import { type AdaptedBase, type Adapter, type LowRankDelta, openAdapter, type SavedRows } from "./adapter.js";
-import { type CheckpointConfig, readConfig, untied, withVocabulary } from "./config.js";
+import { type CheckpointConfig, readConfig, untied, withLayers, withVocabulary } from "./config.js";
 import { isGgufFile, openGguf } from "./gguf-source.js";
 import type { HubAccess } from "./hub-source.js";
 import { folderName, locateOrFetch, type RemoteLocation } from "./locate.js";
-import { type Place, placeTensors } from "./placement.js";
+import { countedLayers, type Place, placeTensors } from "./placement.js";
 import { withStoredFacts } from "./stated-facts.js";
 
 /** A tensor's values in a file. */
@@ -126,16 +126,19 @@ export async function openCheckpoint(
   const gguf = isGgufFile(folder) ? await openGguf(folder) : undefined;
   const files = gguf ? [gguf.file] : await openShards(folder, location.remote);
   const texts = gguf?.folder ?? folder;
-  const stated = await readConfig(texts);
+  const read = await readConfig(texts);
   const stored = files.flatMap((file) =>
     file.tensors.map((info) => ({ ...info, file, ...gguf?.storage.get(info.name) })),
   );
-  const placement = placeTensors(
-    stored.map((tensor) => tensor.name),
-    stated,
-  );
+  const names = stored.map((tensor) => tensor.name);
+  const counted = countedLayers(names, read);
+  const stated = counted === undefined ? read : withLayers(read, counted);
+  const placement = placeTensors(names, stated);
 
   const notes: string[] = [...(location.notes ?? []), ...(location.moved ?? []), ...(gguf?.notes ?? [])];
+  if (counted !== undefined) {
+    notes.push(`the configuration says ${read.layersField} ${read.layers}, the tensors ${counted}, which is written`);
+  }
   const tensors = new Map<string, CheckpointTensor>();
   for (const tensor of stored) {
     tensors.set(tensor.name, { ...tensor, ...(placement.places.get(tensor.name) as Place) });

@@ -137,6 +137,13 @@ export function withVocabulary(config: CheckpointConfig, rows: number): Checkpoi
   return { ...edited(config, edit), vocabularySize: rows };
 }
 
+/** A configuration with another number of layers, all of one kind. */
+export function withLayers(config: CheckpointConfig, layers: number): CheckpointConfig {
+  const edit = (json: Json) =>
+    mapTowers(json, (key, value) => (LAYER_COUNTS.includes(key) && value === config.layers ? layers : value));
+  return { ...edited(config, edit), layers };
+}
+
 // Far above any model; a hostile number must not size an allocation.
 const MAX_LAYERS = 10_000;
 

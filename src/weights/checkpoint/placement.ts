@@ -8,7 +8,7 @@ import {
   type OutsidePart,
   type Part,
 } from "./architectures.js";
-import type { CheckpointConfig } from "./config.js";
+import { type CheckpointConfig, textOf } from "./config.js";
 
 /** The place of a tensor in the model. */
 export interface Place {
@@ -63,6 +63,26 @@ export function placeTensors(names: readonly string[], config: CheckpointConfig)
     layers: rule.layers,
     layerPrefix: rule.prefix,
   };
+}
+
+/**
+ * The number of layers that the tensors of a known family count, where the configuration says another; undefined if it says
+ * the same, if one is missing between others, or if it has a list of layers, which no count can correct.
+ */
+export function countedLayers(names: readonly string[], config: CheckpointConfig): number | undefined {
+  const known = findArchitecture(config.modelType);
+  const lists = Object.values(textOf(config.json)).some(
+    (value) => Array.isArray(value) && value.length === config.layers,
+  );
+  if (!known || lists || config.layers === undefined) return undefined;
+  const numbers = numbersAfter(names);
+  const prefixes = known.stems.map((stem) => `${stem}${known.layers}.`).filter((prefix) => numbers.get(prefix)?.has(0));
+  const [prefix = "", another] = prefixes;
+  const found = numbers.get(prefix) ?? new Set();
+  const more = found.size - config.layers;
+  const isWhole = another === undefined && found.size > 0 && Math.max(...found) === found.size - 1;
+  const isPrediction = more > 0 && more <= predictionLayers(names, prefix, config);
+  return isWhole && more !== 0 && !isPrediction ? found.size : undefined;
 }
 
 function findKnownRule(

@@ -62,6 +62,21 @@ it("count the experts that the router chooses from, but for those that compute n
   expect((await counted({ moe_num_experts: 3 }, 3)).moe_num_experts).toBe(3);
 });
 
+it.each([3, 5])("count the layers, where the configuration says %d of 4", async (num_hidden_layers) => {
+  const { config, notes } = await mergedConfig({ config: { num_hidden_layers } });
+  expect(config.num_hidden_layers).toBe(4);
+  expect(notes.join()).toContain(`says num_hidden_layers ${num_hidden_layers}, the tensors 4, which is written`);
+});
+
+it("do not count layers that are missing, of an unknown family, or listed by kind", async () => {
+  const gap: Parameters<typeof writeTiny>[1] = { edit: (own) => own.filter(({ name }) => !name.includes("layers.2.")) };
+  await expect(mergedConfig(gap)).rejects.toThrow(/no tensors of layer 2/);
+  const unknown = { config: { model_type: "x", num_hidden_layers: 5 } };
+  await expect(mergedConfig(unknown)).rejects.toThrow(/says 5 layers/);
+  const listed = { config: { num_hidden_layers: 5, layer_types: Array(5).fill("full_attention") } };
+  await expect(mergedConfig(listed)).rejects.toThrow(/says 5 layers/);
+});
+
 it("are kept where the tensors say nothing else", async () => {
   expect((await mergedConfig({ ...biases(/[qkv]_proj/), config: { attention_bias: false } })).isCopy).toBe(true);
   // Mllama's embedding has eight rows that its head lacks (transformers #33819).
