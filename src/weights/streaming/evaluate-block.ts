@@ -21,6 +21,7 @@ import {
   type Program,
   pursuitOf,
   rangeOf,
+  remembered,
   rowsMatter,
   type StoredTerm,
   storedTerms,
@@ -77,6 +78,7 @@ function largestBlock(program: Program): Sizes {
   for (const job of program.jobs) {
     const block = blockElements(job);
     const evaluations = evaluationsOf(job);
+    const step = stepOf(evaluations);
     // One more than there are values: sums of one value are differences from a slot of zeros.
     largest.slots = Math.max(largest.slots, evaluations.length + 1);
     largest.windows = Math.max(largest.windows, new Set(evaluations.flatMap(storedTerms).map(rangeOf)).size);
@@ -84,7 +86,7 @@ function largestBlock(program: Program): Sizes {
     for (const evaluation of evaluations) {
       const length = Math.min(block, Math.max(evaluation.elements, evaluation.columns));
       largest.block = Math.max(largest.block, length);
-      largest.step = Math.max(largest.step, Math.min(length, stepOf(evaluations)));
+      largest.step = Math.max(largest.step, Math.min(length, step));
       largest.pool = Math.max(largest.pool, poolNeeded(evaluation, 0));
       for (const operation of operationsOf(evaluation)) {
         const scratch = declarationOf(operation).scratch?.(evaluation.columns) ?? 0;
@@ -118,12 +120,12 @@ function stepOf(evaluations: readonly Evaluation[]): number {
 }
 
 /** Names what a term computes, whatever its weight. */
-function keyOf(term: Term): string {
-  return JSON.stringify({ ...term, weight: 0 }, (_, part) => {
+const keyOf = remembered((term: Term): string =>
+  JSON.stringify({ ...term, weight: 0 }, (_, part) => {
     if (typeof part === "number" && !Number.isFinite(part)) return String(part);
     return ArrayBuffer.isView(part) ? identify(part) : part;
-  });
-}
+  }),
+);
 
 /**
  * Terms that a job computes more than once and that are worth a buffer: adapted weights and operations, except

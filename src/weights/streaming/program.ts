@@ -138,13 +138,23 @@ export function isStored(term: Term): term is StoredTerm {
 }
 
 /** Every stored term of a combination, including those inside operations. */
-export function storedTerms({ terms }: Combination): StoredTerm[] {
-  return terms.flatMap((term) => (isStored(term) ? [term] : term.operation.of.flatMap(storedTerms)));
-}
+export const storedTerms = remembered(({ terms }: Combination): readonly StoredTerm[] =>
+  terms.flatMap((term) => (isStored(term) ? [term] : term.operation.of.flatMap(storedTerms))),
+);
 
 /** Every operation of a combination, the inner ones too. */
-export function operationsOf({ terms }: Combination): BoundOperation[] {
-  return terms.flatMap((term) => (isStored(term) ? [] : [term.operation, ...term.operation.of.flatMap(operationsOf)]));
+export const operationsOf = remembered(({ terms }: Combination): readonly BoundOperation[] =>
+  terms.flatMap((term) => (isStored(term) ? [] : [term.operation, ...term.operation.of.flatMap(operationsOf)])),
+);
+
+/** A function that computes its result once for each object: layout, sizes and ranges ask for the same again and again. */
+export function remembered<T extends object, R>(compute: (of: T) => R): (of: T) => R {
+  const known = new WeakMap<T, R>();
+  return (of) => {
+    const found = known.get(of) ?? compute(of);
+    known.set(of, found);
+    return found;
+  };
 }
 
 /** Bytes moved as they are. Result per piece: [infinite and NaN values]. */
