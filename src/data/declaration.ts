@@ -183,12 +183,13 @@ const CLOSED = ["sets", "map", "filter"];
 
 /** Fields by the mapping that they are in, with its title. */
 export function dataFields(): { readonly title: string; readonly fields: readonly SchemaField[] }[] {
-  const [pair, conversation, translation] = mappingSchema.options;
+  const [pair, text, conversation, translation] = mappingSchema.options;
   const [column, characters, tokens] = filterSchema.options;
   const sections: [string, z.ZodType][] = [
     ["`data`, where it is more than a set or a list of sets", mixtureFields],
     ["A set", setFields],
     ["`map` of prompts and responses", pair],
+    ["`map` of plain texts", text],
     ["`map` of conversations", conversation],
     ["`map` of translations", translation],
     ["A filter of a column", column],

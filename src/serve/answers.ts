@@ -88,6 +88,7 @@ export async function encodePrompts(
     requireShort(model, contents, param);
     const template = await model.requireTemplate();
     requireRead(template, variables);
+    requireCallsRead(template, messages);
     const given = Object.fromEntries(variables.map(({ name, value }) => [name, value]));
     const options = { addGenerationPrompt, continueFinal, variables: given };
     const text = withArguments(messages, (written) => template.render(written, options));
@@ -127,6 +128,17 @@ function requireRead(template: ChatTemplate, variables: readonly TemplateVariabl
     const problems = from.map(({ name, value }) => template.whyUnread(name, value));
     if (problems.every((problem) => problem !== undefined)) throw badRequest(`${field} ${problems[0]}`, field);
   }
+}
+
+/** @throws ApiError if messages call tools and the template knows of no calls, which would be lost */
+function requireCallsRead(template: ChatTemplate, messages: ChatRequest["messages"]): void {
+  const at = messages.findIndex((message) => "tool_calls" in message);
+  if (at < 0 || template.source.includes("tool_calls")) return;
+  const field = `messages[${at}].tool_calls`;
+  throw badRequest(
+    `${field} is not read by the chat template; use a model whose template renders calls of tools`,
+    field,
+  );
 }
 
 /**

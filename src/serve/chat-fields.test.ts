@@ -124,6 +124,17 @@ describe("the template is given", () => {
   });
 });
 
+it("calls of tools that the template does not read are refused, as are misspelt variables", async () => {
+  const served = await serve("{% for m in messages %}{{ m.content }}{% endfor %}", "a");
+  const call = { id: "1", type: "function", function: { name: "f", arguments: "{}" } };
+  const refused = ask(served, {}, [...HI, { role: "assistant", content: "", tool_calls: [call] }]);
+  await expect(refused).rejects.toThrow(
+    /messages\[1\]\.tool_calls is not read by the chat template; use a model whose/,
+  );
+  const unread = ask(served, { chat_template_kwargs: { foo: true } });
+  await expect(unread).rejects.toThrow(/foo is not read by the chat template; leave it out/);
+});
+
 const WEATHER = { name: "get_weather", arguments: '{"city":"Dar","days":2}' };
 const TAGGED = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Dar", "days": 2}}\n</tool_call>';
 const LATER = '{"name": "get_weather", "arguments": {}}';

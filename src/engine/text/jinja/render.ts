@@ -40,12 +40,15 @@ export interface Program {
   render(variables: Readonly<Record<string, unknown>>, now: Date): string;
 }
 
+/** Words of the language, which are not names of anything. */
+const WORDS = new Set("for in if elif else endif endfor set endset is not and or macro endmacro".split(" "));
+
 /** @throws SyntaxProblem if a template is not valid */
 export function parseTemplate(source: string): Program {
   const body = limited(() => parse(source));
   return {
     get names() {
-      return new Set(tokenize(source).flatMap(({ type, text }) => (type === "name" ? [text] : [])));
+      return new Set(tokenize(source).flatMap(({ type, text }) => (type === "name" && !WORDS.has(text) ? [text] : [])));
     },
     render: (variables, now) =>
       limited(() => {
