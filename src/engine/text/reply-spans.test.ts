@@ -37,6 +37,20 @@ describe("spans of replies", () => {
     ]);
   });
 
+  it("are whole where the prompt begins a thought, whatever they begin with", () => {
+    const thinking = template(
+      "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ eos_token }}{% endfor %}" +
+        "{% if add_generation_prompt %}<assistant><think>\n{% endif %}",
+    );
+    const replies = (...messages: ChatMessage[]) => found(renderWithSpans(thinking, messages));
+    expect(replies(user("q"), assistant("<answer>5</answer>"))).toEqual(["<answer>5</answer></s>"]);
+    expect(replies(user("q"), assistant("<"), user("<"), assistant(""))).toEqual(["<</s>", "</s>"]);
+    expect(replies(assistant("<b>"), user("q"), assistant("xyz"))).toEqual(["<b></s>", "xyz</s>"]);
+    // What the prompt has already is not learned.
+    expect(replies(user("q"), assistant("<think>\n1</think>2"))).toEqual(["1</think>2</s>"]);
+    expect(replies(user("q"), assistant("<think>1</think>2"))).toEqual(["<think>1</think>2</s>"]);
+  });
+
   it("are found whatever stands around them", () => {
     const plain = template(
       "{% for m in messages %}{{ m.role[0] + m.content + '.\n' }}{% endfor %}{% if add_generation_prompt %}a{% endif %}",

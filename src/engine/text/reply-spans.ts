@@ -52,9 +52,12 @@ export function renderWithSpans<M extends CallingMessage>(
           "(weight: 0), or train on all tokens (loss_on: all)",
       );
     }
-    const start = endOfPrompt(template, messages.slice(0, index), { whole, fixed });
+    const before = messages.slice(0, index);
+    const own = startOfOwn(template, before, message, { whole, fixed });
+    const start = endOfPrompt(template, before, { whole, own, fixed });
     const end = whole.trimEnd().length;
-    requireAll(message, text.slice(start, end));
+    // A prompt can begin the reply, as with <think>.
+    requireAll(message, text.slice(Math.min(own, start), end));
     return [{ start, end }];
   });
   return { text, replies };
@@ -82,18 +85,40 @@ export function endOfReply(
     .find((id) => tokenizer.decode([id]) !== "" && tokenizer.decode([id], { skipSpecialTokens: true }) === "");
 }
 
-/** Where a text departs from the prompt for its last message. */
+interface Rendering {
+  /** The text up to the last message. */
+  readonly whole: string;
+  readonly fixed: RenderOptions;
+}
+
+/** Where the prompt for the last message ends. @param own where that message begins to differ from any other */
 function endOfPrompt(
   template: ChatTemplate,
   before: readonly CallingMessage[],
-  { whole, fixed }: { whole: string; fixed: RenderOptions },
+  { whole, own, fixed }: Rendering & { readonly own: number },
 ): number {
   const asking = { ...fixed, addGenerationPrompt: true };
-  if (before.length > 0) return commonLength(whole, template.render(before, asking));
+  // Characters that a prompt and a reply begin with by chance, such as < of <think> and <answer>, are the reply's.
+  const within = (prompt: string) =>
+    whole.startsWith(prompt) ? prompt.length : Math.min(own, commonLength(whole, prompt));
+  if (before.length > 0) return within(template.render(before, asking));
   // Nothing asks for the first message, which begins as any reply does.
   const question = [{ role: "user", content: "?" }];
   const head = template.render(question, asking).slice(template.render(question, fixed).length);
-  return commonLength(whole, whole.slice(0, Math.max(0, whole.indexOf(head.trimEnd()))) + head);
+  const at = whole.indexOf(head.trimEnd());
+  return at < 0 ? own : within(whole.slice(0, at) + head);
+}
+
+/** Where the last message begins to differ from a message of its role that says something else. */
+function startOfOwn(
+  template: ChatTemplate,
+  before: readonly CallingMessage[],
+  { role, content, reasoning_content: reasoning = "" }: CallingMessage,
+  { whole, fixed }: Rendering,
+): number {
+  const isFirst = (letter: string) => [content, reasoning].some((text) => text.trimStart().startsWith(letter));
+  const other = { role, content: ["x", "y", "z"].find((letter) => !isFirst(letter)) ?? "" };
+  return commonLength(whole, template.render([...before, other], fixed));
 }
 
 function commonLength(a: string, b: string): number {
