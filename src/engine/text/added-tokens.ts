@@ -1,6 +1,6 @@
 // Added tokens, which are matched in a text before the model sees it. Follows AddedVocabulary of Hugging Face
 // `tokenizers` (src/tokenizer/added_vocabulary.rs at 3ba8ad0).
-import { type AddedToken, type CheckedJson, highest, problem } from "./tokenizer-json.js";
+import { type AddedToken, type CheckedJson, highest, problem, quoted } from "./tokenizer-json.js";
 import { listedTokens, type NamedToken, type TokenizerSettings } from "./tokenizer-settings.js";
 import { Trie } from "./trie.js";
 import { endsWithWord, isSpace, startsWithWord } from "./unicode.js";
@@ -35,7 +35,7 @@ export class AddedTokens {
       const known = this.byContent.get(token.content)?.id ?? json.vocabulary.get(token.content);
       const id = known ?? Math.max(size, this.highestId + 1);
       if (token.id !== id) {
-        const message = `its added token ${JSON.stringify(token.content)} has the id ${token.id}, but its place in the vocabulary is ${id}`;
+        const message = `its added token ${quoted(token.content)} has the id ${token.id}, but its place in the vocabulary is ${id}`;
         throw problem(message, "added_tokens");
       }
       this.#set(token);

@@ -1,6 +1,6 @@
 // Words to ids by merging pairs, as in `tokenizers` (src/models/bpe at 3ba8ad0).
 import { CheckpointError } from "../../core/index.js";
-import { type Part, problem, textField } from "./tokenizer-json.js";
+import { type Part, problem, quoted, textField } from "./tokenizer-json.js";
 
 // A text is often a word when the tokenizer does not split it.
 const MAX_CACHED_LENGTH = 256;
@@ -52,7 +52,7 @@ export function bytePairs(
         ids.push(id);
       } else if (hasUnknown) {
         if (unknown === undefined) {
-          throw new CheckpointError(`the tokenizer has no token for ${JSON.stringify(word)} and no unknown token`);
+          throw new CheckpointError(`the tokenizer has no token for ${quoted(word)} and no unknown token`);
         }
         if (model.fuse_unk !== true) flush();
         hasPending = true;
@@ -89,10 +89,7 @@ function readMerges(
     const [a, b] = [vocabulary.get(first), vocabulary.get(second)];
     const id = vocabulary.get(first + second.slice(prefixLength));
     if (a === undefined || b === undefined || id === undefined || more.length > 0) {
-      throw problem(
-        `merge ${rank}, ${JSON.stringify(entry)}, has tokens that are not in its vocabulary`,
-        "model.merges",
-      );
+      throw problem(`merge ${rank}, ${quoted(entry)}, has tokens that are not in its vocabulary`, "model.merges");
     }
     const ofFirst = merges.get(a) ?? new Map<number, Merge>();
     merges.set(a, ofFirst.set(b, { rank, id }));

@@ -3,7 +3,7 @@ import { CheckpointError, isObject, own } from "../../core/index.js";
 import type { AddedTokens } from "./added-tokens.js";
 import { bytePairs } from "./byte-pairs.js";
 import { makeNormalizer, makeSplitter } from "./guarded-parts.js";
-import { type CheckedJson, idField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
+import { type CheckedJson, idField, type Part, partsOf, problem, quoted, textField } from "./tokenizer-json.js";
 import { unigramPieces } from "./unigram.js";
 
 export class Encoder {
@@ -72,7 +72,7 @@ function idsByModel(json: CheckedJson, unknown: number | undefined): (word: stri
   const orUnknown = (id: number | undefined, word: string): number => {
     if (id !== undefined) return id;
     if (unknown !== undefined) return unknown;
-    throw new CheckpointError(`the tokenizer has no token for ${JSON.stringify(word)} and no unknown token`);
+    throw new CheckpointError(`the tokenizer has no token for ${quoted(word)} and no unknown token`);
   };
   const bytesOf = settings.byte_fallback === true ? byteIds(vocabulary) : () => undefined;
   switch (settings.type) {

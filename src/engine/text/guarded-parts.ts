@@ -107,7 +107,9 @@ function bounded(texts: readonly string[], work: (seconds: number) => string[]):
   try {
     changed = work(Math.ceil(SECONDS + length / SLOWEST));
   } catch (error) {
-    throw error instanceof GuardError ? broken(error.message, error) : error;
+    if (error instanceof GuardError) throw broken(error.message, error);
+    // V8 compiles an expression when it first runs, and refuses one that is too large.
+    throw error instanceof SyntaxError ? broken("failed", error) : error;
   }
   if (lengthOf(changed) > MAX_GROWTH * length + FREE_GROWTH) throw broken(`made ${lengthOf(changed)} characters`);
   return changed;

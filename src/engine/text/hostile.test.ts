@@ -77,10 +77,23 @@ describe("broken tokenizers", () => {
     );
   });
 
-  it("are not quoted at length", () => {
-    const pattern = { Regex: "(".repeat(9000) };
-    const json = { ...tokenizerJson("words"), pre_tokenizer: { type: "Split", pattern, behavior: "Isolated" } };
-    expect(() => new JsonTokenizer(json).encode("a")).toThrow(/^the tokenizer cannot be used: .{20,150}$/);
+  it.each([
+    ["", "(".repeat(9000)],
+    ["", `\\p{${"L".repeat(9000)}}`],
+    ["", `[z-a]${"\\b".repeat(900)}`],
+    // Refused when it first runs.
+    ["", "\\b".repeat(3000)],
+    ["a", { model: { type: "BPE", vocab: { a: 0, ["q".repeat(9000)]: -1 }, merges: [] } }],
+    ["a", { model: { type: "BPE", vocab: { a: 0 }, merges: [`a ${"q".repeat(9000)}`] } }],
+    ["a", { added_tokens: [{ id: -1, content: "q".repeat(9000) }] }],
+    ["a", { added_tokens: [{ id: 9000, content: "q".repeat(9000) }] }],
+    ["z".repeat(9000), { model: { type: "BPE", vocab: { a: 0 }, merges: [], unk_token: "u" } }],
+  ])("are not quoted at length: %#", (text, change) => {
+    const split = { pre_tokenizer: { type: "Split", pattern: { Regex: change }, behavior: "Isolated" } };
+    const json = { ...tokenizerJson("words"), ...(typeof change === "string" ? split : change) };
+    expect(() => new JsonTokenizer(json).encode(text || "ab c")).toThrow(
+      expect.objectContaining({ code: "checkpoint", message: expect.stringMatching(/^the tokenizer .{20,260}$/) }),
+    );
   });
 
   it("do not hang", () => {

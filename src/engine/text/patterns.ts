@@ -54,7 +54,16 @@ const LIGATED = ["ss", "ff", "fi", "fl", "st"];
  * @throws SyntaxError if it is not valid or not supported
  */
 export function compilePattern(pattern: string): RegExp {
-  return new RegExp(new Translator(pattern).translate(), "gv");
+  const translated = new Translator(pattern).translate();
+  try {
+    return new RegExp(translated, "gv");
+  } catch (error) {
+    // V8 quotes the whole expression before the reason.
+    const { message } = error as Error;
+    throw new SyntaxError(
+      `its expression ${shorten(pattern)} is not valid: ${message.slice(message.lastIndexOf(": ") + 2)}`,
+    );
+  }
 }
 
 /** The matches in a text, as [start, end]. No empty one follows another match directly, as in rust-onig. */
@@ -109,7 +118,7 @@ class Translator {
   }
 
   #unsupported(what: string): never {
-    this.#refuse(`has ${what}, which is not supported`);
+    this.#refuse(`has ${shorten(what)}, which is not supported`);
   }
 
   /** Takes the text that a sticky expression matches here; undefined where it does not. */

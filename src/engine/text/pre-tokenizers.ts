@@ -2,7 +2,7 @@
 import { BYTE_OF, SPLIT_PATTERNS } from "../../weights/index.js";
 import { patternOf, patternOfText } from "./normalizers.js";
 import { compilePattern, matchesOf } from "./patterns.js";
-import { countField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
+import { countField, type Part, partsOf, problem, quoted, textField } from "./tokenizer-json.js";
 import { PUNCTUATION, WORDS } from "./unicode.js";
 
 export interface Piece {
@@ -96,7 +96,7 @@ function joinSpans(spans: readonly Span[], joins: (isMatch: boolean, last: boole
 
 function split(pattern: RegExp, behavior: string, invert = false): PreTokenizer {
   const apply = Object.hasOwn(BEHAVIORS, behavior) ? BEHAVIORS[behavior] : undefined;
-  if (!apply) throw problem(`a split cannot be ${JSON.stringify(behavior)}`, "behavior");
+  if (!apply) throw problem(`a split cannot be ${quoted(behavior)}`, "behavior");
   return ({ text, isFirst }) => {
     const spans: Span[] = [];
     let done = 0;

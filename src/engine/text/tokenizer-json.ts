@@ -1,5 +1,5 @@
 // The value of a tokenizer.json, checked for what a hostile file must not cause.
-import { CheckpointError, isObject } from "../../core/index.js";
+import { CheckpointError, isObject, shorten } from "../../core/index.js";
 
 export type TokenizerJson = Readonly<Record<string, unknown>>;
 
@@ -48,6 +48,9 @@ const MODEL_TYPES: readonly string[] = ["BPE", "Unigram", "WordLevel"] satisfies
 export function problem(message: string, field: string): CheckpointError {
   return new CheckpointError(`the tokenizer cannot be used: ${message}`, { field });
 }
+
+/** A foreign value in an error, as JSON. */
+export const quoted = (value: unknown): string => shorten(String(JSON.stringify(value)));
 
 // Well above published tokenizers, whose parts have some hundred values and patterns of up to 2,000 characters.
 const MAX_DEPTH = 100;
@@ -136,10 +139,7 @@ export function countField(part: Part, name: string): number {
 /** An id, checked. */
 export function idField(value: unknown, token: unknown): number {
   if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > MAX_IDS) {
-    throw problem(
-      `${JSON.stringify(token)} has the id ${JSON.stringify(value)}, not a whole number up to ${MAX_IDS}`,
-      "vocab",
-    );
+    throw problem(`${quoted(token)} has the id ${quoted(value)}, not a whole number up to ${MAX_IDS}`, "vocab");
   }
   return value as number;
 }
@@ -148,7 +148,7 @@ function modelOf(value: unknown): Part & { type: ModelType } {
   if (!isObject(value)) throw problem("tokenizer.json has no model", "model");
   const type = value.type ?? guessType(value);
   if (typeof type !== "string" || !MODEL_TYPES.includes(type)) {
-    throw problem(`its model is ${JSON.stringify(type)}; supported are ${MODEL_TYPES.join(", ")}`, "model.type");
+    throw problem(`its model is ${quoted(type)}; supported are ${MODEL_TYPES.join(", ")}`, "model.type");
   }
   return { ...value, type: type as ModelType };
 }
