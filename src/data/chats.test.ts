@@ -76,12 +76,16 @@ describe("marks of messages", () => {
     expect(shown(marked(mark), { template: "plain" })).toBe("<bos>2+3?\n\n9<eos>Really?\n\n[5<eos>]");
   });
 
-  it.each([{ weight: 1 }, { weight: null }, { train: true }, { loss: 1 }, {}])("learn a reply with %j", (mark) => {
-    expect(shown(marked(mark))).toBe("<user>2+3?;<assistant>[9;]<user>Really?;<assistant>[5;]");
-  });
+  it.each([{ weight: 1 }, { weight: null }, { train: true }, { loss: 1 }, { weight: "" }, {}])(
+    "learn a reply with %j",
+    (mark) => {
+      expect(shown(marked(mark))).toBe("<user>2+3?;<assistant>[9;]<user>Really?;<assistant>[5;]");
+    },
+  );
 
   it("that nothing here can follow are refused", () => {
     expect(shown(marked({ weight: 0.5 }))).toBe("messages[1] has weight: 0.5; only 0 and 1 are supported");
+    expect(shown(marked({ weight: [] }))).toBe("messages[1] has weight: []; only 0 and 1 are supported");
     expect(shown(marked({ train_detail: [{ begin_offset: 0, end_offset: 1, train: false }] }))).toBe(
       "messages[1] has train_detail, which is not supported; split the message",
     );

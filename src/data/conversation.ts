@@ -170,9 +170,14 @@ function markOf(item: Item, at: string, role: Message["role"]): string | undefin
   let mark: string | undefined;
   for (const name of MARKS) {
     const value = item[name];
-    if (value === undefined || value === null) continue;
-    const isOn = Number(value) === 1;
-    if (!isOn && Number(value) !== 0) throw new RowProblem(`${at} has ${name}: ${value}; only 0 and 1 are supported`);
+    if (value === undefined || value === null || value === "") continue;
+    // Number([]) is 0.
+    const number = typeof value === "object" ? Number.NaN : Number(value);
+    const isOn = number === 1;
+    if (!isOn && number !== 0) {
+      const shown = typeof value === "object" ? JSON.stringify(value) : value;
+      throw new RowProblem(`${at} has ${name}: ${shown}; only 0 and 1 are supported`);
+    }
     // The others give weights and losses to replies alone.
     if (isOn && role !== "assistant" && name.startsWith("train")) {
       throw new RowProblem(`${at} is marked ${name}: ${value}, but only replies of the assistant are learned`);
