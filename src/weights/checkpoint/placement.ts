@@ -67,7 +67,8 @@ export function placeTensors(names: readonly string[], config: CheckpointConfig)
 
 /**
  * The number of layers that the tensors of a known family count, where the configuration says another; undefined if it says
- * the same, if one is missing between others, or if it has a list of layers, which no count can correct.
+ * the same, if one is missing between others, if the last ones are unlike the others, as where a file was cut, or if it has
+ * a list of layers, which no count can correct.
  */
 export function countedLayers(names: readonly string[], config: CheckpointConfig): number | undefined {
   const known = findArchitecture(config.modelType);
@@ -80,9 +81,30 @@ export function countedLayers(names: readonly string[], config: CheckpointConfig
   const [prefix = "", another] = prefixes;
   const found = numbers.get(prefix) ?? new Set();
   const more = found.size - config.layers;
-  const isWhole = another === undefined && found.size > 0 && Math.max(...found) === found.size - 1;
+  if (more === 0 || another !== undefined || !isWhole(found)) return undefined;
   const isPrediction = more > 0 && more <= predictionLayers(names, prefix, config);
-  return isWhole && more !== 0 && !isPrediction ? found.size : undefined;
+  const doubtful = Math.min(config.layers, found.size) - 1;
+  return isPrediction || hasLoneLayer(names, prefix, doubtful) ? undefined : found.size;
+}
+
+/** Whether numbers, none of them twice, count from 0 without a gap. */
+const isWhole = (numbers: ReadonlySet<number>) => [...numbers].every((number) => number < numbers.size);
+
+/** Whether one of the layers from a number on has modules that no other layer has. */
+function hasLoneLayer(names: readonly string[], prefix: string, from: number): boolean {
+  const modules = new Map<number, Set<string>>();
+  for (const name of names) {
+    const [, number, rest = ""] = (name.startsWith(prefix) && /^(\d+)\.(.*)$/.exec(name.slice(prefix.length))) || [];
+    if (number === undefined) continue;
+    modules.set(Number(number), (modules.get(Number(number)) ?? new Set()).add(moduleName(rest)));
+  }
+  // One layer of each kind, and whether there are more.
+  const kinds = new Map<string, { readonly layer: number; readonly isLone: boolean }>();
+  for (const [layer, set] of modules) {
+    const kind = [...set].sort().join();
+    kinds.set(kind, { layer, isLone: !kinds.has(kind) });
+  }
+  return [...kinds.values()].some(({ layer, isLone }) => isLone && layer >= from);
 }
 
 function findKnownRule(
@@ -128,7 +150,7 @@ function predictionLayers(names: readonly string[], prefix: string, config: Chec
 function findGenericRule(names: readonly string[], config: CheckpointConfig): Rule | string {
   if (config.isEncoderDecoder) return "it has an encoder and a decoder";
   const numbers = numbersAfter(names);
-  const whole = [...numbers].filter(([, found]) => Math.max(...found) === found.size - 1);
+  const whole = [...numbers].filter(([, found]) => isWhole(found));
   const stated = whole.filter(([prefix, found]) => {
     const more = found.size - (config.layers ?? found.size);
     return more === 0 || (more > 0 && more <= predictionLayers(names, prefix, config));

@@ -4,6 +4,10 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { readJson, seededTensor, temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
 import { executePlan, planRecipe } from "../../merge/index.js";
+import { parseConfig } from "./config.js";
+import { countedLayers, placeTensors } from "./placement.js";
+
+type Tensors = ReturnType<typeof seededTensor>[];
 
 const root = temporaryFolder();
 let count = 0;
@@ -19,7 +23,7 @@ async function mergedConfig(options: Parameters<typeof writeTiny>[1]) {
 
 /** Biases of modules whose names match. */
 const biases = (pattern: RegExp) => ({
-  edit: (tensors: ReturnType<typeof seededTensor>[]) =>
+  edit: (tensors: Tensors) =>
     tensors.flatMap((tensor) => {
       if (!pattern.test(tensor.name)) return [tensor];
       return [tensor, seededTensor(tensor.name.replace("weight", "bias"), [tensor.shape[0] as number], 1, "BF16")];
@@ -75,6 +79,20 @@ it("do not count layers that are missing, of an unknown family, or listed by kin
   await expect(mergedConfig(unknown)).rejects.toThrow(/says 5 layers/);
   const listed = { config: { num_hidden_layers: 5, layer_types: Array(5).fill("full_attention") } };
   await expect(mergedConfig(listed)).rejects.toThrow(/says 5 layers/);
+});
+
+it("do not count a layer of which a part is missing, or with other tensors than any layer", async () => {
+  const cut = { edit: (own: Tensors) => own.filter(({ name }) => !/layers\.(2\.mlp|3)\./.test(name)) };
+  await expect(mergedConfig(cut)).rejects.toThrow(/says 4 layers/);
+  const more = { edit: (own: Tensors) => [...own, seededTensor("model.layers.4.eh.weight", [8], 1, "BF16")] };
+  await expect(mergedConfig(more)).rejects.toThrow(/says 4 layers/);
+});
+
+it("count as many layers as names can have", async () => {
+  const names = Array.from({ length: 200_000 }, (_, i) => `model.layers.${i}.mlp.up_proj.weight`);
+  const config = (json: object) => parseConfig({ num_hidden_layers: 8, ...json }, "config.json");
+  expect(countedLayers(names, config({ model_type: "llama" }))).toBe(200_000);
+  expect(() => placeTensors(names, config({ model_type: "x" }))).toThrow(/says 8 layers/);
 });
 
 it("are kept where the tensors say nothing else", async () => {
