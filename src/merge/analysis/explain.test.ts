@@ -32,6 +32,13 @@ const swapped = (kin: Family, more: object) => ({
   ...more,
 });
 
+it("explains a model of zeros by a recipe", async () => {
+  const [one] = kin.experts as [string, ...string[]];
+  const recipe = { method: "soup", models: [{ model: one, weight: 0 }], normalize: false } as RecipeInput;
+  const found = await explain(await merge(recipe), kin.experts.slice(0, 2));
+  expect(found.recipe).toEqual(recipe);
+});
+
 describe("a weighted average is explained, bit for bit:", () => {
   const cases: readonly (readonly [
     string,

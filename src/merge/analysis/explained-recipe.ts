@@ -23,7 +23,9 @@ export function recipeOf(
   const [first] = known;
   // Nothing tells the models apart.
   if (!first) return { method: "passthrough", slices: [{ model: sources[0] ?? "" }] };
-  const used = sources.flatMap((_, i) => (known.some(({ weights }) => weights[i] !== 0) ? [i] : []));
+  const weighed = sources.flatMap((_, i) => (known.some(({ weights }) => weights[i] !== 0) ? [i] : []));
+  // A recipe names a model, even where all values are zero.
+  const used = weighed.length > 0 ? weighed : [0];
   const name = (i = 0): string => sources[i] ?? "";
   const isAverage = known.every(({ weights }) => Math.abs(weights.reduce((sum, one) => sum + one, -1)) < 1e-9);
   const unnormalized = isAverage ? {} : { normalize: false };
