@@ -67,8 +67,8 @@ export function placeTensors(names: readonly string[], config: CheckpointConfig)
 
 /**
  * The number of layers that the tensors of a known family count, where the configuration says another; undefined if it says
- * the same, if one is missing between others, if the last ones are unlike the others, as where a file was cut, or if it has
- * a list of layers, which no count can correct.
+ * the same, if one is missing between others, if the last ones are unlike the others or the final norm is missing, as where
+ * a file was cut, or if it has a list of layers, which no count can correct.
  */
 export function countedLayers(names: readonly string[], config: CheckpointConfig): number | undefined {
   const known = findArchitecture(config.modelType);
@@ -84,7 +84,8 @@ export function countedLayers(names: readonly string[], config: CheckpointConfig
   if (more === 0 || another !== undefined || !isWhole(found)) return undefined;
   const isPrediction = more > 0 && more <= predictionLayers(names, prefix, config);
   const doubtful = Math.min(config.layers, found.size) - 1;
-  return isPrediction || hasLoneLayer(names, prefix, doubtful) ? undefined : found.size;
+  const hasEnd = names.some((name) => outsidePart(name, stemOf(prefix), known) === "final_norm");
+  return isPrediction || !hasEnd || hasLoneLayer(names, prefix, doubtful) ? undefined : found.size;
 }
 
 /** Whether numbers, none of them twice, count from 0 without a gap. */

@@ -84,12 +84,15 @@ it("do not count layers that are missing, of an unknown family, or listed by kin
 it("do not count a layer of which a part is missing, or with other tensors than any layer", async () => {
   const cut = { edit: (own: Tensors) => own.filter(({ name }) => !/layers\.(2\.mlp|3)\./.test(name)) };
   await expect(mergedConfig(cut)).rejects.toThrow(/says 4 layers/);
+  const between = { edit: (own: Tensors) => own.filter(({ name }) => !/layers\.[23]\.|model\.norm/.test(name)) };
+  await expect(mergedConfig(between)).rejects.toThrow(/says 4 layers/);
   const more = { edit: (own: Tensors) => [...own, seededTensor("model.layers.4.eh.weight", [8], 1, "BF16")] };
   await expect(mergedConfig(more)).rejects.toThrow(/says 4 layers/);
 });
 
 it("count as many layers as names can have", async () => {
   const names = Array.from({ length: 200_000 }, (_, i) => `model.layers.${i}.mlp.up_proj.weight`);
+  names.push("model.norm.weight");
   const config = (json: object) => parseConfig({ num_hidden_layers: 8, ...json }, "config.json");
   expect(countedLayers(names, config({ model_type: "llama" }))).toBe(200_000);
   expect(() => placeTensors(names, config({ model_type: "x" }))).toThrow(/says 8 layers/);
