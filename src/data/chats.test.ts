@@ -343,6 +343,19 @@ describe("columns", () => {
     expect((await read(late)).texts).toEqual([...expected, "<user>a\n\nc;<assistant>b;"]);
   });
 
+  it("that would be lost are named, unless a mapping leaves them out", async () => {
+    const row = { instruction: "a", input: "", output: "b" };
+    const refused = read([row, { ...row, history: [["c", "d"]] }]);
+    const advice =
+      /history holds earlier turns, which are not read\. Put them into a column messages, or leave it out with (map: .*)\.$/;
+    await expect(refused).rejects.toThrow(advice);
+    const functions = { messages: [user("a"), assistant("b")], functions: [{ name: "add" }] };
+    await expect(read([functions])).rejects.toThrow(
+      /functions holds tools, which are read from a column tools\. Rename it/,
+    );
+    expect((await read([{ ...row, history: [] }])).texts).toEqual(expected);
+  });
+
   it("of preferences are named", async () => {
     const messages = [user("a"), assistant("b")];
     await expect(read([{ chosen: messages, rejected: messages }])).rejects.toThrow(

@@ -26,8 +26,15 @@ const SYSTEMS = ["system", "system_prompt"] as const;
 const TEXT = "text";
 const TOOLS = "tools";
 
+/** Columns of lists that others read, and what to do about them, as they would be lost. */
+const UNREAD: Readonly<Record<string, string>> = {
+  history: "earlier turns, which are not read. Put them into a column messages",
+  functions: "tools, which are read from a column tools. Rename it",
+};
+
 const KNOWN_COLUMNS: readonly string[] = [
   ...new Set([...CONVERSATIONS, ...PAIRS.flatMap((pair) => Object.values(pair)), ...SYSTEMS, TEXT, TOOLS]),
+  ...Object.keys(UNREAD),
 ];
 
 /**
@@ -65,7 +72,15 @@ export function mappingOf(declared: MappingDeclaration | undefined, batch: RowBa
   const hasTools = batch.rows.every((row) => !isFilled(row[TOOLS]) || isToolList(row[TOOLS]));
   const present = new Set([...columns].filter((column) => column !== TOOLS || hasTools));
   const found = mappingBy(filled, present) ?? mappingBy(columns, present);
-  if (found) return mappingSchema.parse(found);
+  if (found) {
+    for (const [column, advice] of Object.entries(UNREAD)) {
+      const holds = ({ [column]: value }: RowBatch["rows"][number]) => Array.isArray(value) && value.length > 0;
+      if (!batch.rows.some(holds)) continue;
+      const message = `${batch.file}: ${column} holds ${advice}, or leave it out with map: ${JSON.stringify(found)}.`;
+      throw new DataError(message, { file: batch.file, field: "map" });
+    }
+    return mappingSchema.parse(found);
+  }
   const conversation = [...filled].find((column) => batch.rows.some((row) => isConversation(row[column])));
   const advice =
     conversation === undefined
