@@ -74,17 +74,15 @@ export { InputFiles } from "./streaming/files.js";
 export { isReporting } from "./streaming/job-kinds.js";
 export type { LowRankFactors } from "./streaming/low-rank.js";
 export { guardCode, runCode } from "./streaming/own-code.js";
+export { countBytes, cutIntoPieces, eachBlock, rowsMatter } from "./streaming/pieces.js";
 export {
   type AnalyzeJob,
   type BoundTerms,
   bytesPerValue,
   type Combination,
   type CountJob,
-  countBytes,
-  cutIntoPieces,
   type EncodeJob,
   type Evaluation,
-  eachBlock,
   type GramJob,
   type InputFile,
   isStored,
@@ -98,7 +96,6 @@ export {
   type Program,
   partOf,
   requireFloat,
-  rowsMatter,
   SAMPLE_RUN,
   type Stored,
   type StoredTerm,

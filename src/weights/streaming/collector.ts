@@ -1,6 +1,7 @@
 // Combines reports of pieces per job, in the order of the pieces, for the same sums on any number of threads.
 import { joinPieces } from "./job-kinds.js";
-import { cutIntoPieces, type Job, type Payload, type Piece } from "./program.js";
+import { cutIntoPieces, type Piece } from "./pieces.js";
+import type { Job, Payload } from "./program.js";
 
 /**
  * Combines the payloads of each job's pieces in the order of the pieces, independent of arrival.

@@ -1,15 +1,8 @@
 // Jobs on bytes and on what they should be: copies, and comparisons with a file.
 import { bytesPerElement, isFloatDType } from "../../core/index.js";
 import type { NumberKind } from "./job-kinds.js";
-import {
-  bytesPerValue,
-  COPY_BLOCK_BYTES,
-  type CompareCopyJob,
-  type CompareJob,
-  type CopyJob,
-  eachBlock,
-  requireFloat,
-} from "./program.js";
+import { COPY_BLOCK_BYTES, eachBlock } from "./pieces.js";
+import { bytesPerValue, type CompareCopyJob, type CompareJob, type CopyJob, requireFloat } from "./program.js";
 
 export const copy: NumberKind<CopyJob> = {
   begin: ({ inputs, outputs, evaluator: { kernels } }) => {

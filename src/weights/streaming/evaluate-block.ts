@@ -5,10 +5,9 @@ import type { Encoding } from "../kernels/encodings.js";
 import { Kernels } from "../kernels/kernels.js";
 import type { Inputs } from "./files.js";
 import { lowRankBytes } from "./low-rank.js";
+import { BLOCK_ELEMENTS, blockElements, pursuitOf, rowsMatter } from "./pieces.js";
 import {
-  BLOCK_ELEMENTS,
   type BoundOperation,
-  blockElements,
   bytesPerValue,
   type Combination,
   type Evaluation,
@@ -19,10 +18,8 @@ import {
   type LowRankTerm,
   operationsOf,
   type Program,
-  pursuitOf,
   rangeOf,
   remembered,
-  rowsMatter,
   type StoredTerm,
   storedTerms,
   type Term,

@@ -2,7 +2,8 @@
 
 import { formatBytes, LayergraftError } from "../../core/index.js";
 import { ContentCheck } from "./content-check.js";
-import type { Piece, Program } from "./program.js";
+import type { Piece } from "./pieces.js";
+import type { Program } from "./program.js";
 import { type Batch, planBatches, type RangeRequest, requestsOf, SLOT_BYTES } from "./remote-ranges.js";
 import type { Window } from "./shared.js";
 

@@ -2,7 +2,8 @@
 
 import { closeSync, openSync, readSync, writeSync } from "node:fs";
 import { FormatError, isSystemError, OutputError } from "../../core/index.js";
-import type { InputFile, Piece } from "./program.js";
+import type { Piece } from "./pieces.js";
+import type { InputFile } from "./program.js";
 
 /** Bytes moved so far by one thread. */
 export interface Traffic {

@@ -2,15 +2,13 @@
 import { Random } from "../../core/index.js";
 import type { NumberKind, PayloadKind } from "./job-kinds.js";
 import { lowRank as approximate, type LowRankFactors } from "./low-rank.js";
+import { countBytes, eachBlock, RESULTS_PER_PIECE } from "./pieces.js";
 import {
   type AnalyzeJob,
   type CountJob,
-  countBytes,
   type DeltaJob,
-  eachBlock,
   type GramJob,
   type LowRankJob,
-  RESULTS_PER_PIECE,
   SAMPLE_RUN,
   type SignsJob,
   type TiesJob,

@@ -1,18 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { DType } from "../../core/index.js";
-import {
-  BLOCK_ELEMENTS,
-  blockElements,
-  COPY_BLOCK_BYTES,
-  countBytes,
-  cutIntoPieces,
-  type Evaluation,
-  type Job,
-  type LowRankTerm,
-  requireFloat,
-  type StoredTerm,
-} from "./program.js";
+import { BLOCK_ELEMENTS, blockElements, COPY_BLOCK_BYTES, countBytes, cutIntoPieces } from "./pieces.js";
+import { type Evaluation, type Job, type LowRankTerm, requireFloat, type StoredTerm } from "./program.js";
 
 const MIB = 2 ** 20;
 const at = { file: 0, offset: 8, dtype: "BF16" } as const;

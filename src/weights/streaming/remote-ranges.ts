@@ -1,13 +1,12 @@
 // The byte ranges of remote files that pieces read, and the requests that fetch them.
 
+import { cutIntoPieces, type Piece } from "./pieces.js";
 import {
   bytesPerValue,
-  cutIntoPieces,
   type Evaluation,
   evaluationsOf,
   type Job,
   type LowRankTerm,
-  type Piece,
   type Program,
   type Stored,
   storedTerms,

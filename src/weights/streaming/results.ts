@@ -1,5 +1,5 @@
 // What pieces report, and its sums.
-import { type Piece, RESULTS_PER_PIECE } from "./program.js";
+import { type Piece, RESULTS_PER_PIECE } from "./pieces.js";
 
 export interface PieceResults {
   readonly pieces: readonly Piece[];

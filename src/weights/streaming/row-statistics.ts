@@ -1,6 +1,7 @@
 // Computes the sums of one piece of an analysis: differences of experts from the base, per row, in total and in pairs.
 import type { Evaluator } from "./evaluate-block.js";
-import { type AnalyzeJob, eachBlock } from "./program.js";
+import { eachBlock } from "./pieces.js";
+import type { AnalyzeJob } from "./program.js";
 import { concatenate } from "./results.js";
 
 /** Sums over one piece for one expert. */

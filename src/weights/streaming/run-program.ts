@@ -19,17 +19,8 @@ import {
 } from "../../core/index.js";
 import { workspaceBytes } from "./evaluate-block.js";
 import { Feed } from "./feed.js";
-import {
-  COPY_BLOCK_BYTES,
-  codeOf,
-  countBytes,
-  cutIntoPieces,
-  lengthOf,
-  type Payload,
-  type Piece,
-  type Program,
-  RESULTS_PER_PIECE,
-} from "./program.js";
+import { COPY_BLOCK_BYTES, countBytes, cutIntoPieces, lengthOf, type Piece, RESULTS_PER_PIECE } from "./pieces.js";
+import { codeOf, type Payload, type Program } from "./program.js";
 import { isStreamed } from "./remote-ranges.js";
 import type { PieceResults } from "./results.js";
 import { NEXT, type Shared, stop, wake } from "./shared.js";

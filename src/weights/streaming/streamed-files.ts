@@ -1,7 +1,8 @@
 // Reads of one thread of which some are remote: their bytes are fetched by the main thread, a piece at a time.
 
 import { InputFiles, type Inputs, type Traffic } from "./files.js";
-import type { Piece, Program } from "./program.js";
+import type { Piece } from "./pieces.js";
+import type { Program } from "./program.js";
 import { type ByteRange, remoteRanges } from "./remote-ranges.js";
 import { type Shared, STOP, TURN, type Window } from "./shared.js";
 

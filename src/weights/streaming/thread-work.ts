@@ -3,7 +3,8 @@
 import { Evaluator } from "./evaluate-block.js";
 import { InputFiles, type Inputs, OutputFiles, type Traffic } from "./files.js";
 import { beginJobs, isReporting } from "./job-kinds.js";
-import { cutIntoPieces, type Job, type Payload, type Piece, type Program, RESULTS_PER_PIECE } from "./program.js";
+import { cutIntoPieces, type Piece, RESULTS_PER_PIECE } from "./pieces.js";
+import type { Job, Payload, Program } from "./program.js";
 import { NEXT, type Shared, STOP } from "./shared.js";
 import { StreamedFiles } from "./streamed-files.js";
 

@@ -3,7 +3,8 @@ import { bytesPerElement } from "../../core/index.js";
 import { encodedBytes } from "../kernels/encodings.js";
 import { type SplitEncoding, splitBlocks, splitBytes } from "../kernels/split-blocks.js";
 import type { NumberKind } from "./job-kinds.js";
-import { type EncodeJob, eachBlock, requireFloat, type WriteJob } from "./program.js";
+import { eachBlock } from "./pieces.js";
+import { type EncodeJob, requireFloat, type WriteJob } from "./program.js";
 
 export const write: NumberKind<WriteJob> = {
   begin:
