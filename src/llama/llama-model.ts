@@ -1,7 +1,7 @@
 // A GGUF file in llama.cpp as the model of an engine.
 
 import { availableParallelism } from "node:os";
-import { LayergraftError, usageError } from "../core/index.js";
+import { LayergraftError, messageOf, usageError } from "../core/index.js";
 import { answerAll, type TokenModel, together } from "../engine/index.js";
 import { llamaSchema } from "./answer-grammar.js";
 import type { Llama, LlamaContext, LlamaFile, LlamaLibrary } from "./library.js";
@@ -97,7 +97,7 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
     grammar: async (schema) => {
       const read = llamaSchema(schema);
       const grammar = await schemaGrammar(llama, read).catch((error: unknown) => {
-        const reason = error instanceof Error ? error.message : String(error);
+        const reason = messageOf(error);
         throw usageError(`llama.cpp cannot limit answers to this schema: ${reason}. Simplify it.`, {}, error);
       });
       return { end: GRAMMAR_END, begin: () => new library.LlamaGrammarEvaluationState({ model: file, grammar }) };
@@ -132,7 +132,7 @@ async function openContext(
       batchSize: READ_TOKENS * Math.min(sequences, 4),
     });
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     const texts = sequences === 1 ? "a text" : `${sequences} texts`;
     throw new LayergraftError(
       "memory",

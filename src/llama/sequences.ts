@@ -2,7 +2,7 @@
 // beginning read it once.
 
 import { setMaxListeners } from "node:events";
-import { CancelledError, LayergraftError } from "../core/index.js";
+import { CancelledError, LayergraftError, messageOf } from "../core/index.js";
 import {
   type AnswerBatch,
   type AnswerGrammar,
@@ -304,7 +304,7 @@ async function running<T>(work: () => Promise<T>, signal: AbortSignal | undefine
   try {
     return await work();
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     throw new LayergraftError("runtime", `llama.cpp failed: ${message}`, {}, error);
   }
 }

@@ -1,7 +1,7 @@
 // A graph loaded into ONNX Runtime, and runs of it on plain typed arrays. A run blocks JavaScript until it is done.
 
 import { availableParallelism } from "node:os";
-import { MAX_THREADS } from "../../core/index.js";
+import { MAX_THREADS, messageOf } from "../../core/index.js";
 import { RuntimeError } from "./errors.js";
 import { externalRoot } from "./external-paths.js";
 import { loadRuntime, type NativeSession, type Ort, type OrtTensor } from "./load-runtime.js";
@@ -141,7 +141,7 @@ function refusal(ort: Ort, error: unknown, providers: readonly string[]): Runtim
 
 /** Converts an error of ONNX Runtime: its first line without paths of its source, and the node it names. */
 function explain(error: unknown, what: string): RuntimeError {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   const node =
     /Name:'([^']+)'/.exec(message)?.[1] ?? // while running
     /In Node, \("([^"]+)"/.exec(message)?.[1] ?? // checking the model
