@@ -30,7 +30,7 @@ function digestInputs() {
     readdirSync(folder, { recursive: true, encoding: "utf8" }).map((name) => join(folder, name)),
   );
   const read = [...readdirSync(".").filter((name) => FILES.test(name)), ...files].filter(
-    (name) => !/\.(test|test-util)\.tsx?$/.test(name) && statSync(name).isFile(),
+    (name) => !/\.test\.tsx?$/.test(name) && statSync(name).isFile(),
   );
   const lines = read.sort().map((name) => `${name} ${statSync(name).size} ${statSync(name).mtimeMs}`);
   return createHash("sha256").update(lines.join("\n")).digest("hex");
@@ -62,7 +62,7 @@ async function run(command) {
 
 /** Keeps the WebAssembly of the last build where it is newer than its sources, as compiling it takes seconds. @param {string} file */
 async function buildKernels(file) {
-  const [sources, last] = ["src/weights/kernels/assembly", "dist/weights/kernels/kernels.wasm"];
+  const [sources, last] = ["src/kernels/assembly", "dist/kernels/kernels.wasm"];
   const changed = readdirSync(sources).map((name) => statSync(join(sources, name)).mtimeMs);
   if (existsSync(last) && statSync(last).mtimeMs > Math.max(...changed))
     cpSync(last, file, { preserveTimestamps: true });
@@ -83,7 +83,7 @@ async function buildInto(folder) {
   const page = `${resolve(folder)}/studio`;
   const results = await Promise.allSettled([
     run(`rolldown --config --dir ${folder}`),
-    buildKernels(`${folder}/weights/kernels/kernels.wasm`),
+    buildKernels(`${folder}/kernels/kernels.wasm`),
     run(`vite build src/studio/page --logLevel warn --outDir "${page}/page"`),
     run(
       `vite build src/studio/page --config src/studio/page/vite.analysis.config.ts --logLevel warn --outDir "${page}"`,

@@ -50,7 +50,7 @@ const main = {
     codeSplitting: {
       groups: [
         { name: "zod", test: /node_modules\/zod\// },
-        { name: "common", test: /src\/core\/(errors|format|json|terminal|version)\.ts$/ },
+        { name: "common", test: /src\/kit\/(errors|format|json|terminal|version)\.ts$/ },
       ],
     },
   },
@@ -67,7 +67,7 @@ const main = {
       // Finding package.json takes 3 ms.
       name: "version",
       transform: {
-        filter: { id: /src\/core\/version\.ts$/ },
+        filter: { id: /src\/kit\/version\.ts$/ },
         handler: () => `export const VERSION = ${JSON.stringify(version)};`,
       },
     },

@@ -1,5 +1,5 @@
 // Writes the types of recipes, runs and plans with what each field means, from the schemas: node types.js FOLDER, of a
-// build. They take the place of src/api/inputs.ts's declarations, which are the same without the words.
+// build. They take the place of src/verbs/inputs.ts's declarations, which are the same without the words.
 import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -140,4 +140,4 @@ const sections = [
   fileType(runJsonSchema(), "RunInput", "What to train, from which base, on which data: the fields of a run file."),
   fileType(planJsonSchema(), "PlanInput", "An experiment: the fields of a plan."),
 ];
-writeFileSync(join(folder, "api", "inputs.d.ts"), `${sections.join("\n\n")}\n`);
+writeFileSync(join(folder, "verbs", "inputs.d.ts"), `${sections.join("\n\n")}\n`);

@@ -9,11 +9,11 @@ const hasRoom = existsSync(MEMORY) && statfsSync(MEMORY).bavail * statfsSync(MEM
 const TESTS = ["src/**/*.test.ts", "test/**/*.test.ts"];
 /** Tests that replace modules with vi.mock, which would replace them for other files, too. */
 const MOCKING = [
-  "src/engine/text/hostile.test.ts",
+  "src/text/hostile.test.ts",
   "src/evaluate/backends/http.test.ts",
   "src/train/loop/state.test.ts",
   "src/train/loop/trainer.test.ts",
-  "src/values/output/clone.test.ts",
+  "src/merge/output/clone.test.ts",
 ];
 
 export default defineConfig({

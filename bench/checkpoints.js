@@ -2,7 +2,7 @@
 import { closeSync, existsSync, ftruncateSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { layoutFolder } from "#weights";
+import { layoutFolder } from "#formats/safetensors";
 
 /** Where the benchmarks keep their checkpoints, for the next run to find. */
 export const DATA = fileURLToPath(new URL("./data", import.meta.url));

@@ -1,6 +1,6 @@
 // One mode of the engine benchmark in a process of its own: prints tokens per second and peak memory as JSON.
 import { openEngine, openModelSource } from "#engine";
-import { openLlama } from "#llama";
+import { openLlama } from "#export/llama";
 import { Optimizer, TrainableDecoder } from "#train";
 
 // A type, such as q8_0, has llama.cpp run the model.

@@ -8,7 +8,8 @@ import { stringify } from "yaml";
 import { taskFields, taskJsonSchema } from "#evaluate";
 import { planFields, planJsonSchema } from "#experiment";
 import { methodReferences, outputReferences, recipeJsonSchema } from "#merge";
-import { dataFields, runFields, runJsonSchema } from "#train";
+import { runFields, runJsonSchema } from "#train";
+import { dataFields } from "#train/data";
 
 /** @param {string} name */
 const path = (name) => fileURLToPath(new URL(name, import.meta.url));

@@ -2,8 +2,8 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { analyzeExperts, pageData, parseThreshold } from "../src/merge/index.js";
-import type { TensorData } from "../src/weights/index.js";
+import type { TensorData } from "../src/formats/safetensors/index.js";
+import { analyzeExperts, pageData, parseThreshold } from "../src/merge/analysis/index.js";
 import { encodeValues, readAll, readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import {
   DONE,

@@ -3,7 +3,7 @@
 import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-import { RecipeError } from "../src/core/index.js";
+import { RecipeError } from "../src/kit/index.js";
 import { planRecipe } from "../src/merge/index.js";
 import { readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, expectReadable, expectRefused, FAILED, layergraft, snapshot, WRONG_USAGE } from "./support/command.js";

@@ -2,7 +2,7 @@
 import { existsSync, openSync, statSync, utimesSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { analyze, extract, planMerge } from "../src/api/index.js";
+import { analyze, extract, planMerge } from "../src/verbs/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 
 const root = temporaryFolder();

@@ -14,7 +14,7 @@ import {
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { openSafetensors, type TensorData, writeSafetensors } from "../src/weights/index.js";
+import { openSafetensors, type TensorData, writeSafetensors } from "../src/formats/safetensors/index.js";
 import {
   decodeValues,
   encodeValues,

@@ -10,7 +10,7 @@ import { commandPages, PAGES as GENERATED, renewed, schemas } from "../docs/gene
 import { writeExample } from "../src/demo/index.js";
 import { jobScript } from "../src/experiment/execute/slurm-text.js";
 import { parsePlan } from "../src/experiment/plan/plan-file.js";
-import { analyzeExperts } from "../src/merge/index.js";
+import { analyzeExperts } from "../src/merge/analysis/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { layergraft, type Outcome, start } from "./support/command.js";
 import { taskFiles } from "./support/data-sets.js";

@@ -2,11 +2,11 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { exportModel } from "../src/api/index.js";
-import { writeTinyTokenizer } from "../src/export/fixtures.test-util.js";
-import { readGguf } from "../src/export/gguf/gguf-reader.test-util.js";
+import { exportModel } from "../src/verbs/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { layergraft } from "./support/command.js";
+import { writeTinyTokenizer } from "./support/export-fixtures.js";
+import { readGguf } from "./support/gguf-reader.js";
 
 const folder = temporaryFolder();
 for (const [seed, name] of ["one", "two"].entries()) {

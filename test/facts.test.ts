@@ -22,15 +22,15 @@ const EXCEPTIONS: readonly (readonly [file: string, search: string, reason: stri
   ["cli/command-line.ts", "too many arguments", "commander counts arguments only in the text"],
   ["cli/command-line.ts", ".exec(message) ?? []", "commander names an unknown option only in the text"],
   ["cli/shared/advice.ts", 'includes("\\n")', "advice goes on a line of its own where the message is a list"],
-  ["core/errors.ts", ".test(error.message)", "V8 reports a failed allocation only in the text"],
+  ["kit/errors.ts", ".test(error.message)", "V8 reports a failed allocation only in the text"],
   ["engine/runtime/load-runtime.ts", 'split("\\n")[0]', "an error of Node.js lists the importing files in more lines"],
   ["engine/runtime/load-runtime.ts", "onnxruntime_binding.node", "Node.js names a missing library only in the text"],
   ["engine/runtime/session.ts", 'split("\\n")[0]', "an error of ONNX Runtime has a stack trace in more lines"],
   ["engine/runtime/session.ts", ".exec(message)?.[1]", "ONNX Runtime names the failed node only in the text"],
-  ["engine/text/patterns.ts", "lastIndexOf", "an error of V8 quotes the whole expression before the reason"],
+  ["text/patterns.ts", "lastIndexOf", "an error of V8 quotes the whole expression before the reason"],
   ["experiment/run/store.ts", "/\\s+/g", "a label is one line of steps/index.txt"],
-  ["hub/requests.ts", ".test(error.message)", "fetch reports a broken connection only in the text"],
-  ["llama/open-llama.ts", 'split("\\n")[0]', "an error of llama.cpp has details for its developers in more lines"],
+  ["formats/hub/requests.ts", ".test(error.message)", "fetch reports a broken connection only in the text"],
+  ["export/llama/open-llama.ts", 'split("\\n")[0]', "an error of llama.cpp has details for its developers in more lines"],
 ];
 
 function searchesIn(code: string): string[] {
@@ -39,7 +39,7 @@ function searchesIn(code: string): string[] {
 }
 
 const found = readdirSync(SOURCES, { recursive: true, encoding: "utf8" })
-  .filter((name) => /(?<!\.(?:test|test-util|d))\.tsx?$/.test(name))
+  .filter((name) => /(?<!\.(?:test|d))\.tsx?$/.test(name))
   .flatMap((file) => searchesIn(readFileSync(join(SOURCES, file), "utf8")).map((search) => ({ file, search })));
 
 test.each([

@@ -2,7 +2,7 @@
 import { mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { HubError, type HubSettings, openRepository, uploadFiles } from "../src/hub/index.js";
+import { HubError, type HubSettings, openRepository, uploadFiles } from "../src/formats/hub/index.js";
 import { temporaryFolder } from "./support/checkpoints.js";
 import { FakeHub } from "./support/fake-hub.js";
 

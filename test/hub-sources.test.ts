@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { openCheckpoint } from "../src/weights/index.js";
+import { openCheckpoint } from "../src/formats/checkpoint/index.js";
 import { readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, expectReadable, FAILED, layergraft, type Outcome, sha256 } from "./support/command.js";
 import { FakeHub } from "./support/fake-hub.js";

@@ -2,10 +2,11 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { diff, inspect, planMerge, verify } from "../src/api/index.js";
 import { ReadFacts } from "../src/experiment/steps/facts-reader.js";
-import { executePlan, planRecipe } from "../src/merge/index.js";
-import { writeSafetensors } from "../src/weights/index.js";
+import { writeSafetensors } from "../src/formats/safetensors/index.js";
+import { planRecipe } from "../src/merge/index.js";
+import { executePlan } from "../src/merge/output/index.js";
+import { diff, inspect, planMerge, verify } from "../src/verbs/index.js";
 import { readJson, seededFloats, seededTensor, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, FAILED, layergraft, type Outcome, sha256, start } from "./support/command.js";
 import { FakeHub } from "./support/fake-hub.js";

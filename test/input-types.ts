@@ -1,6 +1,6 @@
 // Checked by npm run typecheck: the types of recipes, runs and plans that a build writes (types.js) are those of the schemas.
-import type * as written from "../dist/api/inputs.js";
-import type * as inferred from "../src/api/inputs.js";
+import type * as written from "../dist/verbs/inputs.js";
+import type * as inferred from "../src/verbs/inputs.js";
 
 type Keys<T> = T extends unknown ? keyof T : never;
 type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : never) : never;

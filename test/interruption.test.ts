@@ -17,7 +17,7 @@ import {
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { TensorData } from "../src/weights/index.js";
+import type { TensorData } from "../src/formats/safetensors/index.js";
 import { readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import {
   DONE,

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { initialWeights, MINIATURE, writeInitialModel } from "../examples/miniature/world/untrained-model.js";
-import { openCheckpoint } from "../src/weights/index.js";
+import { openCheckpoint } from "../src/formats/checkpoint/index.js";
 
 const folder = mkdtempSync(join(tmpdir(), "layergraft-demo-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -48,8 +48,8 @@ import {
 } from "../examples/miniature/world/sentences.js";
 import { SHIPPED } from "../examples/miniature/world/untrained-model.js";
 import { demoProblems } from "../examples/miniature/write.js";
-import { Random } from "../src/core/random.js";
-import { makeChatTemplate } from "../src/engine/text/index.js";
+import { Random } from "../src/kit/random.js";
+import { makeChatTemplate } from "../src/text/index.js";
 
 /** Positions of a training sequence. */
 const SEQUENCE_LENGTH = 128;

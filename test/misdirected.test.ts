@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, it } from "vitest";
-import { findSource } from "../src/data/index.js";
+import { findSource } from "../src/train/data/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, expectReadable, FAILED, layergraft, WRONG_USAGE } from "./support/command.js";
 

@@ -2,8 +2,8 @@
 import { cpSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, it } from "vitest";
-import { findLanguageNeurons } from "../src/merge/index.js";
-import { openSafetensors, readTensor, writeSharded } from "../src/weights/index.js";
+import { openSafetensors, readTensor, writeSharded } from "../src/formats/safetensors/index.js";
+import { findLanguageNeurons } from "../src/merge/analysis/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { expectRefused, FAILED, layergraft, WRONG_USAGE } from "./support/command.js";
 

@@ -2,11 +2,11 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { openPlan, planMerge, verify } from "../src/api/index.js";
 import { writeMiniature } from "../src/demo/miniature.js";
-import { changesOf, readModel, tensorOf } from "../src/merge/methods/reference.test-util.js";
+import { openPlan, planMerge, verify } from "../src/verbs/index.js";
 import { temporaryFolder } from "./support/checkpoints.js";
 import { layergraft } from "./support/command.js";
+import { changesOf, readModel, tensorOf } from "./support/method-reference.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);

@@ -28,7 +28,7 @@ test("the package takes less than 3.2 MB and has every file that package.json na
   expect(targets.filter((target) => !paths.has(target) || !existsSync(join(ROOT, target)))).toEqual([]);
   expect(
     [...paths].filter((path) =>
-      /\.test\.|test-util|\.map$|^src\/|^docs\/(?:images|api|site)\/|^docs\/sidebar/.test(path),
+      /\.test\.|\.map$|^src\/|^docs\/(?:images|api|site)\/|^docs\/sidebar/.test(path),
     ),
   ).toEqual([]);
 });

@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { openSafetensors } from "../src/weights/index.js";
+import { openSafetensors } from "../src/formats/safetensors/index.js";
 import { decodeValues, encodeValues, seededFloats, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, FAILED, layergraft } from "./support/command.js";
 import { FakeHub, fakeFile } from "./support/fake-hub.js";

@@ -3,15 +3,8 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it, test } from "vitest";
-import {
-  type Analysis,
-  analyzeExperts,
-  METHODS,
-  planRecipe,
-  readRecipe,
-  type Suggestion,
-  suggestRecipes,
-} from "../src/merge/index.js";
+import { type Analysis, analyzeExperts, type Suggestion, suggestRecipes } from "../src/merge/analysis/index.js";
+import { METHODS, planRecipe, readRecipe } from "../src/merge/index.js";
 import { encodeValues, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, expectRefused, layergraft, WRONG_USAGE } from "./support/command.js";
 import { readFolder, toNumbers } from "./support/numbers.js";

@@ -2,8 +2,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { executePlan, planRecipe, type RecipeInput, verifyOutput } from "../src/merge/index.js";
-import type { TensorData } from "../src/weights/index.js";
+import type { TensorData } from "../src/formats/safetensors/index.js";
+import { planRecipe, type RecipeInput } from "../src/merge/index.js";
+import { executePlan, verifyOutput } from "../src/merge/output/index.js";
 import {
   decodeValues,
   encodeValues,

@@ -2,13 +2,14 @@
 // is that of `writeMiniature` in src/demo/miniature.ts.
 import { copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Converter, openSafetensors, readTensor, writeSafetensors } from "#weights";
+import { openSafetensors, readTensor, writeSafetensors } from "#formats/safetensors";
+import { Converter } from "#kernels";
 
 const OUT = join(import.meta.dirname, "../../assets/miniature");
 const demo = process.argv[2] ?? "my-miniature";
 const converter = new Converter();
 
-/** @typedef {import("#weights").TensorData} Tensor */
+/** @typedef {import("#formats/safetensors").TensorData} Tensor */
 
 /** Powers of two of the base's matrices, by their names. @type {Map<string, number>} */
 const exponents = new Map();

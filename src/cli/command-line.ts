@@ -19,7 +19,7 @@ import {
   VERSION,
   visible,
   write,
-} from "../core/index.js";
+} from "../kit/index.js";
 import { COMMANDS } from "./command-table.js";
 import { withAdvice } from "./shared/advice.js";
 import { paletteFor, printJson } from "./shared/output.js";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { heldOutProblems, isHeldOut, type Problem } from "../../examples/miniature/world/problems.js";
 import { writtenProblem } from "../../examples/miniature/write.js";
-import { OutputError } from "../core/index.js";
+import { OutputError } from "../kit/index.js";
 import { type ExampleFolder, writeExample } from "./example-folder.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-example-"));

@@ -2,8 +2,9 @@
 import { cp, mkdir, readdir } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { exists, OutputError } from "../core/index.js";
-import { extractAdapter } from "../merge/index.js";
+import { exists } from "../kit/files/index.js";
+import { OutputError } from "../kit/index.js";
+import { extractAdapter } from "../merge/extract/index.js";
 import { MINIATURE_MODELS, writeMiniature } from "./miniature.js";
 
 /** Of the adapters. */

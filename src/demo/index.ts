@@ -1,6 +1,5 @@
-export { type ExampleFolder, writeExample } from "./example-folder.js";
+export { writeExample } from "./example-folder.js";
 export { demoPage } from "./page.js";
-export type { Problem } from "./results.js";
 export {
   allRows,
   demoAnswer,
@@ -10,6 +9,7 @@ export {
   type ModelAnswers,
   mainAnswers,
   mainRows,
+  type Problem,
   shownProblems,
 } from "./results.js";
 export { type DemoResult, runDemo } from "./run-demo.js";

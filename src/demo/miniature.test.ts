@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type EngineSource, openEngine } from "../engine/index.js";
-import { openCheckpoint, openSafetensors, readTensor } from "../weights/index.js";
+import { openCheckpoint } from "../formats/checkpoint/index.js";
+import { openSafetensors, readTensor } from "../formats/safetensors/index.js";
 import { MINIATURE_MODELS, writeMiniature } from "./miniature.js";
 
 const ASSETS = join(import.meta.dirname, "../../assets/miniature");

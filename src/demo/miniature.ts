@@ -2,7 +2,7 @@
 import { cp, mkdir } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { openSafetensors, readTensor, type TensorData, writeSharded } from "../weights/index.js";
+import { openSafetensors, readTensor, type TensorData, writeSharded } from "../formats/safetensors/index.js";
 
 const SHIPPED = dirname(createRequire(import.meta.url).resolve("#miniature"));
 

@@ -3,10 +3,10 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { drawnPage } from "../../test/support/drawn-page.js";
+import { reportOf } from "../../test/support/report-of.js";
 import { samplesFile } from "../evaluate/index.js";
 import { EVALUATION } from "../experiment/index.js";
-import { reportOf } from "../findings/report-of.test-util.js";
-import { drawnPage } from "../report/drawn-page.test-util.js";
 import { writeMiniature } from "./miniature.js";
 import { demoPage } from "./page.js";
 import { demoAnswer, MARKS_LEGEND, mainAnswers, mainRows, type Problem, shownProblems } from "./results.js";

@@ -1,9 +1,10 @@
 // The page of the demo: the experiment's page, after the question, the problems and the layers of the swap.
 import { join } from "node:path";
-import { formatRanges } from "../core/index.js";
-import { experimentPage } from "../findings/index.js";
-import { type Analysis, analyzeExperts, heatmapOf, type PlanSummary } from "../merge/index.js";
-import { type Figure, layerGrid, type Page, right, type Section } from "../report/index.js";
+import { experimentPage } from "../experiment/report/index.js";
+import { type Figure, layerGrid, type Page, right, type Section } from "../figures/index.js";
+import { formatRanges } from "../kit/index.js";
+import { type Analysis, analyzeExperts, heatmapOf } from "../merge/analysis/index.js";
+import type { PlanSummary } from "../merge/output/index.js";
 import { MINIATURE_MODELS } from "./miniature.js";
 import {
   demoAnswer,

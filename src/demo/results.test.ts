@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { reportOf } from "../../test/support/report-of.js";
 import { EVALUATION, type RunEvent, Store } from "../experiment/index.js";
-import { reportOf } from "../findings/report-of.test-util.js";
 import { allRows, demoAnswer, evaluatedAnswers, isClear, mainRows, shownProblems } from "./results.js";
 import { reportedSwaps } from "./swap.js";
 

@@ -2,11 +2,11 @@
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Random } from "../core/index.js";
 import { samplesFile } from "../evaluate/index.js";
 import { EVALUATION, type RunEvent, type Store } from "../experiment/index.js";
-import { compareRow, type ExperimentReport, type Lead, type OverviewBar, Sheet } from "../findings/index.js";
-import { formatNumber } from "../report/index.js";
+import { compareRow, type ExperimentReport, type Lead, type OverviewBar, Sheet } from "../experiment/report/index.js";
+import { formatNumber } from "../figures/index.js";
+import { Random } from "../kit/index.js";
 import type { DemoResult } from "./run-demo.js";
 import { reportedSwaps } from "./swap.js";
 

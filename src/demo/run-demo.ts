@@ -2,7 +2,6 @@
 import { cp, mkdir, readdir, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { exists, LayergraftError, OutputError, plural, writeFileAtomically } from "../core/index.js";
 import {
   type Counts,
   type Experiment,
@@ -13,7 +12,9 @@ import {
   Store,
   statusOf,
 } from "../experiment/index.js";
-import { type ExperimentReport, gatherReport, recipeText } from "../findings/index.js";
+import { type ExperimentReport, gatherReport, recipeText } from "../experiment/report/index.js";
+import { exists, writeFileAtomically } from "../kit/files/index.js";
+import { LayergraftError, OutputError, plural } from "../kit/index.js";
 import { MINIATURE_MODELS, writeMiniature } from "./miniature.js";
 import { evaluatedAnswers, type ModelAnswers, type Problem, shownProblems } from "./results.js";
 import { swapRecipe } from "./swap.js";

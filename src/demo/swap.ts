@@ -1,7 +1,8 @@
 // The layer swap that the demo reports: the configuration chosen on the development problems, otherwise the default.
 import type { ExperimentStatus, MergeModel } from "../experiment/index.js";
-import { recipeIn } from "../findings/index.js";
-import { type PlanSummary, planRecipe, type RecipeInput, summarizePlan } from "../merge/index.js";
+import { recipeIn } from "../experiment/report/index.js";
+import { planRecipe, type RecipeInput } from "../merge/index.js";
+import { type PlanSummary, summarizePlan } from "../merge/output/index.js";
 import { NAMES } from "./results.js";
 
 /** The swap of every pair; empty if the plan no longer has it. */

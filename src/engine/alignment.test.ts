@@ -1,7 +1,7 @@
 // CKA against the definition of HSIC's unbiased estimator, a sum over distinct indices, and its invariances.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Random } from "../core/index.js";
+import { Random } from "../kit/index.js";
 import { cka, gramOf } from "./alignment.js";
 
 const draw = (seed: number, n: number, width: number) => {

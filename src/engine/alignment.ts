@@ -1,7 +1,9 @@
 // How alike models represent the same texts, layer by layer: linear CKA of their hidden states.
-import { type CallOptions, CancelledError, RecipeError } from "../core/index.js";
-import type { Analysis, AnalyzeOptions } from "../merge/index.js";
-import { pairsOf, type SourceOptions } from "../weights/index.js";
+
+import type { SourceOptions } from "../formats/checkpoint/index.js";
+import { type CallOptions, CancelledError, RecipeError } from "../kit/index.js";
+import type { Analysis, AnalyzeOptions } from "../merge/analysis/index.js";
+import { pairsOf } from "../tensor/streaming/index.js";
 import { openStates } from "./hidden-states.js";
 import { type EngineSource, openModelSource } from "./model-source.js";
 

@@ -2,27 +2,21 @@
 // models, so that configurations of one pair share equal tensors.
 
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { bytesOf, bytesPerElement, CancelledError, digestOf, type Progress, stampOf } from "../core/index.js";
+import { Converter, type KernelDType } from "../kernels/index.js";
+import { bytesOf, digestOf, stampOf } from "../kit/files/index.js";
+import { bytesPerElement, CancelledError, type Progress } from "../kit/index.js";
+import type { Step } from "../merge/index.js";
+import { explainNonFinite, type NonFiniteStep, requireFinite } from "../merge/output/index.js";
+import { type Measured, Resolver, type Sources } from "../tensor/expressions/index.js";
 import {
-  explainNonFinite,
-  type Measured,
-  type NonFiniteStep,
-  Resolver,
-  requireFinite,
-  type Sources,
-  type Step,
-} from "../values/index.js";
-import {
-  Converter,
   type Evaluation,
   Evaluator,
   eachBlock,
   InputFiles,
   type Job,
-  type KernelDType,
   type Program,
   requireFloat,
-} from "../weights/index.js";
+} from "../tensor/streaming/index.js";
 
 /** Computed tensors by a digest of their computation. Evicts the least recently used beyond `mostBytes`. */
 export class BlendCache {

@@ -1,9 +1,9 @@
 // Rows that come, grow, move and go, against plain lists of what each holds.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { specOf } from "./golden.test-util.js";
+import { specOf } from "../../test/support/golden-decoders.js";
 import { KeyValueCache } from "./key-value-cache.js";
-import { FEEDS, pastKey, pastValue } from "./model/index.js";
+import { FEEDS, pastKey, pastValue } from "./model/decoder-graph.js";
 
 const [LAYERS, HEADS, WIDTH] = [2, 2, 3];
 const spec = { ...specOf("llama"), kvHeads: HEADS, headDim: WIDTH };

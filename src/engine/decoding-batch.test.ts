@@ -1,12 +1,12 @@
 // Answers that begin and end at any time: each is, to the bit, what it is alone, with packed and with shared weights.
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { CancelledError } from "../core/errors.js";
-import { Random } from "../core/random.js";
+import { golden } from "../../test/support/golden-decoders.js";
+import { CancelledError } from "../kit/errors.js";
+import { Random } from "../kit/random.js";
 import { BlendCache } from "./blends.js";
 import type { BatchRequest, TokenAnswer } from "./decoding-batch.js";
 import { type Engine, openEngine } from "./engine.js";
-import { golden } from "./golden.test-util.js";
 import type { TokenScores } from "./sampling.js";
 
 interface Heard extends TokenAnswer {

@@ -1,7 +1,7 @@
 // Continuous batching: answers of one batch begin and end independently of each other. A new prompt is read pass by pass,
 // between the steps of the answers under way.
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { CancelledError, type Random } from "../core/index.js";
+import { CancelledError, type Random } from "../kit/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
 import { lastOf, longestOf, PASS_TOKENS, passes } from "./prefill.js";

@@ -1,16 +1,7 @@
 // A model opened from a folder, an adapter or a recipe, which generates and scores.
 
-import { type CallOptions, LayergraftError, usageError, VERSION } from "../core/index.js";
-import type { SourceOptions } from "../weights/index.js";
-import { BlendCache } from "./blends.js";
-import { type AnswerGrammar, DecodingBatch, type Finish } from "./decoding-batch.js";
-import { generateTokens } from "./generate.js";
-import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
-import { type EngineSource, openModelSource } from "./model-source.js";
-import { loadRuntime } from "./runtime/index.js";
-import type { SamplingOptions, TokenScores } from "./sampling.js";
-import { type ScoreOptions, scoreTexts } from "./score.js";
-import { modelTextOf } from "./source-text.js";
+import type { SourceOptions } from "../formats/checkpoint/index.js";
+import { type CallOptions, LayergraftError, usageError, VERSION } from "../kit/index.js";
 import {
   type ChatMessage,
   type ChatTemplate,
@@ -19,7 +10,16 @@ import {
   requireRead,
   StoppedText,
   type Tokenizer,
-} from "./text/index.js";
+} from "../text/index.js";
+import { BlendCache } from "./blends.js";
+import { type AnswerGrammar, DecodingBatch, type Finish } from "./decoding-batch.js";
+import { generateTokens } from "./generate.js";
+import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
+import { type EngineSource, openModelSource } from "./model-source.js";
+import { loadRuntime } from "./runtime/load-runtime.js";
+import type { SamplingOptions, TokenScores } from "./sampling.js";
+import { type ScoreOptions, scoreTexts } from "./score.js";
+import { modelTextOf } from "./source-text.js";
 import type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
 
 export interface OpenEngineOptions extends LoadOptions, SourceOptions {}

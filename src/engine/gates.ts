@@ -1,7 +1,8 @@
 // Rows of a mixture's router from prompts: hidden states at the input of each layer, as mergekit-moe takes them.
-import { CancelledError, CheckpointError, Random } from "../core/index.js";
-import type { MeasureGates } from "../values/index.js";
-import type { Checkpoint } from "../weights/index.js";
+
+import type { Checkpoint } from "../formats/checkpoint/index.js";
+import { CancelledError, CheckpointError, Random } from "../kit/index.js";
+import type { MeasureGates } from "../tensor/measurements/index.js";
 import { openStates } from "./hidden-states.js";
 import { sourceOf } from "./model-source.js";
 

@@ -4,10 +4,10 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { CancelledError, LayergraftError } from "../core/errors.js";
-import { Random } from "../core/random.js";
+import { distance, golden } from "../../test/support/golden-decoders.js";
+import { CancelledError, LayergraftError } from "../kit/errors.js";
+import { Random } from "../kit/random.js";
 import { type Engine, type GenerateOptions, openEngine } from "./engine.js";
-import { distance, golden } from "./golden.test-util.js";
 
 const opened: Engine[] = [];
 const folders: string[] = [];

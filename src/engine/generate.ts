@@ -1,5 +1,5 @@
 // Answers many prompts at a time: a row of the batch gets the next prompt as soon as its answer ends.
-import { Random } from "../core/index.js";
+import { Random } from "../kit/index.js";
 import { type BatchRequest, DecodingBatch, rowsFor, type TokenAnswer } from "./decoding-batch.js";
 import type { LoadedDecoder } from "./loaded-decoder.js";
 import { sharedBeginning, sharedLength } from "./prefill.js";

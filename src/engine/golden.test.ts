@@ -1,7 +1,7 @@
 // The engine against what transformers computed from the same weights: logits, greedy answers, log-probabilities.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { allGoldens, distance, type Golden, golden, logSoftmax } from "../../test/support/golden-decoders.js";
 import { Engine, embeddedModel, openEngine } from "./engine.js";
-import { allGoldens, distance, type Golden, golden, logSoftmax } from "./golden.test-util.js";
 import { LoadedDecoder, type Wanted } from "./loaded-decoder.js";
 import { openModelSource } from "./model-source.js";
 import { modelTextOf } from "./source-text.js";

@@ -1,13 +1,17 @@
 // Decoders that learn, in ONNX Runtime, against PyTorch: the loss, and its derivative by every weight.
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { readConfig } from "../weights/index.js";
-import { allGoldens, type Golden, golden } from "./golden.test-util.js";
-import { gradients, reachable } from "./graph/index.js";
-import { readTensors, type Values } from "./model/fixtures.test-util.js";
-import { buildDecoder, type DecoderSpec, FEEDS, locateWeights, readSpec } from "./model/index.js";
+import { readTensors, type Values } from "../../test/support/decoder-fixtures.js";
+import { allGoldens, type Golden, golden } from "../../test/support/golden-decoders.js";
+import { readConfig } from "../formats/checkpoint/index.js";
+import { gradients, reachable } from "./graph/gradients.js";
+import { buildDecoder, FEEDS } from "./model/decoder-graph.js";
+import type { DecoderSpec } from "./model/families/spec.js";
+import { readSpec } from "./model/read-spec.js";
+import { locateWeights } from "./model/weight-names.js";
 import { RopeTables } from "./rope-tables.js";
-import { lowerGraph, openSession, type TensorValue } from "./runtime/index.js";
+import { lowerGraph } from "./runtime/lower.js";
+import { openSession, type TensorValue } from "./runtime/session.js";
 
 // Relative to a gradient's norm: float32 in both, sums in another order.
 const GRADIENT = 1e-4;

@@ -1,11 +1,15 @@
 // Hidden states of a decoder while it reads a text, one vector per layer.
-import { inputsOf, type Node } from "./graph/index.js";
-import { buildDecoder, readSpec } from "./model/index.js";
+
+import { beginOf } from "../text/index.js";
+import { inputsOf } from "./graph/gradients.js";
+import type { Node } from "./graph/node.js";
+import { buildDecoder } from "./model/decoder-graph.js";
+import { readSpec } from "./model/read-spec.js";
 import type { ModelSource } from "./model-source.js";
 import { feedsOf, RopeTables } from "./rope-tables.js";
-import { lowerGraph, openSession, type SessionOptions } from "./runtime/index.js";
+import { lowerGraph } from "./runtime/lower.js";
+import { openSession, type SessionOptions } from "./runtime/session.js";
 import { loadSourceTokenizer } from "./source-text.js";
-import { beginOf } from "./text/prompt-tokens.js";
 import { bindWeights } from "./weights.js";
 
 export interface StateOptions extends Pick<SessionOptions, "threads"> {

@@ -1,7 +1,9 @@
 // Cached keys and values for the rows of a batch. Used rows are always the first ones and are fed in place.
 // Shapes: B rows, K key and value heads, T positions, E width of a head.
-import { type DecoderSpec, FEEDS, pastKey, pastValue } from "./model/index.js";
-import type { TensorValue } from "./runtime/index.js";
+
+import { FEEDS, pastKey, pastValue } from "./model/decoder-graph.js";
+import type { DecoderSpec } from "./model/families/spec.js";
+import type { TensorValue } from "./runtime/session.js";
 
 /**
  * Width grows by an eighth, in steps of this many: attention over unused positions costs time, growing costs copies. The

@@ -1,12 +1,15 @@
 // A decoder with its weights in the runtime: computes logits from new tokens and a cache, and extends the cache.
 
 import type { BlendOptions } from "./blends.js";
-import type { Node } from "./graph/index.js";
+import type { Node } from "./graph/node.js";
 import { KeyValueCache, type NewPositions } from "./key-value-cache.js";
-import { buildDecoder, type DecoderSpec, FEEDS, readSpec, type StoredWeight } from "./model/index.js";
+import { buildDecoder, FEEDS } from "./model/decoder-graph.js";
+import type { DecoderSpec, StoredWeight } from "./model/families/spec.js";
+import { readSpec } from "./model/read-spec.js";
 import type { ModelSource } from "./model-source.js";
 import { RopeTables } from "./rope-tables.js";
-import { lowerGraph, openSession, type Session, type SessionOptions, type TensorValue } from "./runtime/index.js";
+import { lowerGraph } from "./runtime/lower.js";
+import { openSession, type Session, type SessionOptions, type TensorValue } from "./runtime/session.js";
 import { type BoundWeights, bindWeights } from "./weights.js";
 
 /**

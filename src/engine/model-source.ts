@@ -2,16 +2,6 @@
 // tensor, as in merges. Reads headers and configurations, not weights.
 
 import { isAbsolute, join } from "node:path";
-import { digestOfJson, MismatchError, RecipeError, stampOf } from "../core/index.js";
-import {
-  isOnFactors,
-  isRecipeFile,
-  type OpenedPlan,
-  planRecipe,
-  planRecipeFile,
-  type RecipeInput,
-} from "../merge/index.js";
-import { type Measurement, outputConfig, type Sources, type Step } from "../values/index.js";
 import {
   type AddedToken,
   type Checkpoint,
@@ -20,7 +10,14 @@ import {
   openCheckpoint,
   parseConfig,
   textFoldersOf,
-} from "../weights/index.js";
+} from "../formats/checkpoint/index.js";
+import { digestOfJson, stampOf } from "../kit/files/index.js";
+import { MismatchError, RecipeError } from "../kit/index.js";
+import { isOnFactors, isRecipeFile, type OpenedPlan, planRecipe, type RecipeInput, type Step } from "../merge/index.js";
+import { planRecipeFile } from "../merge/mergekit/index.js";
+import { outputConfig } from "../merge/output/index.js";
+import type { Sources } from "../tensor/expressions/index.js";
+import type { Measurement } from "../tensor/measurements/index.js";
 
 export interface ModelSource {
   /** Display name: the folder's, or a summary of the recipe. */

@@ -1,11 +1,15 @@
 // Where the tensors of a model go that are stored anew in files: matrices of products as codes in blocks with
 // scales, other weights as numbers.
-import { elementCount } from "../core/index.js";
-import type { Resolver, Step } from "../values/index.js";
-import { BLOCK_COLUMNS, type Job, type Place, splitBytes } from "../weights/index.js";
-import type { Node } from "./graph/index.js";
-import type { StoredWeight } from "./model/index.js";
-import type { ExternalData, QuantizedWeight, Weight } from "./runtime/index.js";
+
+import { BLOCK_COLUMNS, splitBytes } from "../kernels/index.js";
+import { elementCount } from "../kit/index.js";
+import type { Step } from "../merge/index.js";
+import type { Resolver } from "../tensor/expressions/index.js";
+import type { Job, Place } from "../tensor/streaming/index.js";
+import type { Node } from "./graph/node.js";
+import type { StoredWeight } from "./model/families/spec.js";
+import type { QuantizedWeight, Weight } from "./runtime/lower.js";
+import type { ExternalData } from "./runtime/onnx.js";
 
 /** Encodings of matrices as codes, with the bits of a code. */
 export const CODE_BITS = { Q8_0: 8, Q4_0: 4 } as const;

@@ -1,7 +1,7 @@
 // Reads prompts into caches: in passes of bounded size, with their common prefix computed once.
 
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { CancelledError } from "../core/index.js";
+import { CancelledError } from "../kit/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
 

@@ -1,6 +1,7 @@
 // Tables of cosines and sines of rotary positions, which grow with the longest text.
-import { FEEDS, type RopeSpec, ropeCos, ropeSin } from "./model/index.js";
-import type { TensorValue } from "./runtime/index.js";
+import { FEEDS, ropeCos, ropeSin } from "./model/decoder-graph.js";
+import type { RopeSpec } from "./model/families/spec.js";
+import type { TensorValue } from "./runtime/session.js";
 
 /** Initial rows of a table, which doubles for longer texts. */
 const FIRST_ROWS = 256;

@@ -1,6 +1,6 @@
 // From logits to the next token: greedy, or sampled with temperature, top-k and top-p. In linear time, as sorting the
 // vocabulary would take longer than a small model.
-import { type Random, usageError } from "../core/index.js";
+import { type Random, usageError } from "../kit/index.js";
 
 export interface SamplingOptions {
   /** Divides the logits before sampling. Default: 0, which takes the most likely token. */

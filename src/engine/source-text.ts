@@ -1,9 +1,9 @@
 // Tokenizer, chat template and end tokens of a model, from the first of its folders that has them.
 
 import { join } from "node:path";
-import { CheckpointError, exists, readJsonObject } from "../core/index.js";
-import { textOf } from "../weights/index.js";
-import type { ModelSource } from "./model-source.js";
+import { textOf } from "../formats/checkpoint/index.js";
+import { exists, readJsonObject } from "../kit/files/index.js";
+import { CheckpointError } from "../kit/index.js";
 import {
   type ChatTemplate,
   endOfReply,
@@ -12,7 +12,8 @@ import {
   loadTokenizerParts,
   type Tokenizer,
   type TokenizerParts,
-} from "./text/index.js";
+} from "../text/index.js";
+import type { ModelSource } from "./model-source.js";
 import type { ModelText } from "./token-model.js";
 
 type TextSource = Pick<ModelSource, "textFolders" | "addedTokens">;

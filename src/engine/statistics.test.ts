@@ -3,11 +3,11 @@ import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "no
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { type ReadTensor, temporaryFolder } from "../../test/support/checkpoints.js";
+import { readTensors } from "../../test/support/decoder-fixtures.js";
 import { readFolder, toNumbers } from "../../test/support/numbers.js";
-import { CancelledError, OutputError, RecipeError } from "../core/index.js";
+import { openCheckpoint } from "../formats/checkpoint/index.js";
+import { CancelledError, OutputError, RecipeError } from "../kit/index.js";
 import { STATISTICS } from "../merge/index.js";
-import { openCheckpoint } from "../weights/index.js";
-import { readTensors } from "./model/fixtures.test-util.js";
 import { measureStatistics, type StatisticsOptions } from "./statistics.js";
 
 const FIXTURES = join(import.meta.dirname, "../../test/fixtures");

@@ -1,33 +1,23 @@
 // Statistics of a model on texts, which merges weigh tensors by. Written as a checkpoint of the names of the model's tensors.
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import {
-  type CallOptions,
-  CancelledError,
-  checkFolderOutput,
-  elementCount,
-  LayergraftError,
-  Random,
-  RecipeError,
-  writeFolder,
-} from "../core/index.js";
+import type { SourceOptions } from "../formats/checkpoint/index.js";
+import { writeSharded } from "../formats/safetensors/index.js";
+import { checkFolderOutput, writeFolder } from "../kit/files/index.js";
+import { type CallOptions, CancelledError, elementCount, LayergraftError, Random, RecipeError } from "../kit/index.js";
 import type { StatisticsKind } from "../merge/index.js";
-import { type SourceOptions, writeSharded } from "../weights/index.js";
-import { gradients, inputsOf, type Node } from "./graph/index.js";
-import {
-  buildDecoder,
-  FEEDS,
-  type LinearWeights,
-  locateWeights,
-  readSpec,
-  type StoredWeight,
-  weightName,
-} from "./model/index.js";
+import { beginOf } from "../text/index.js";
+import { gradients, inputsOf } from "./graph/gradients.js";
+import type { Node } from "./graph/node.js";
+import { buildDecoder, FEEDS, weightName } from "./model/decoder-graph.js";
+import type { LinearWeights, StoredWeight } from "./model/families/spec.js";
+import { readSpec } from "./model/read-spec.js";
+import { locateWeights } from "./model/weight-names.js";
 import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
 import { feedsOf, integers, RopeTables } from "./rope-tables.js";
-import { lowerGraph, openSession, type TensorValue } from "./runtime/index.js";
+import { lowerGraph } from "./runtime/lower.js";
+import { openSession, type TensorValue } from "./runtime/session.js";
 import { loadSourceTokenizer } from "./source-text.js";
-import { beginOf } from "./text/prompt-tokens.js";
 import { bindWeights } from "./weights.js";
 
 /** Options of `measureStatistics`. */

@@ -1,9 +1,9 @@
 // What computes the tokens of an engine: the embedded decoder, or another program such as llama.cpp.
 
+import type { ChatTemplate, Tokenizer } from "../text/index.js";
 import type { AnswerGrammar, DecodingBatch, TokenAnswer } from "./decoding-batch.js";
 import type { GenerateTokensOptions } from "./generate.js";
 import type { ScoreOptions, ScoreRequest, Scores } from "./score.js";
-import type { ChatTemplate, Tokenizer } from "./text/index.js";
 
 /** Answers that begin and end at any time. */
 export type AnswerBatch = Pick<DecodingBatch, "generate" | "waiting">;

@@ -1,12 +1,17 @@
 // Binds the weights of a decoder to bytes: to a file in place where it has them, else to memory that they are computed
 // into.
-import { formatShape, formatSome, isFloatDType, MismatchError, plural, sameShape } from "../core/index.js";
-import { measureAll, Resolver, type Step } from "../values/index.js";
-import type { CheckpointTensor } from "../weights/index.js";
+
+import type { CheckpointTensor } from "../formats/checkpoint/index.js";
+import { formatShape, formatSome, isFloatDType, MismatchError, plural, sameShape } from "../kit/index.js";
+import type { Step } from "../merge/index.js";
+import { Resolver } from "../tensor/expressions/index.js";
+import { measureAll } from "../tensor/measurements/index.js";
 import { type BlendOptions, computeBlends } from "./blends.js";
-import { type Decoder, locateWeights } from "./model/index.js";
+import type { Decoder } from "./model/decoder-graph.js";
+import { locateWeights } from "./model/weight-names.js";
 import type { ModelSource } from "./model-source.js";
-import { externalLocation, type Weight } from "./runtime/index.js";
+import { externalLocation } from "./runtime/external-paths.js";
+import type { Weight } from "./runtime/lower.js";
 
 /** Element types that the runtime reads in place; others are converted to float32. */
 const IN_PLACE = { F32: "f32", F16: "f16", BF16: "bf16" } as const;

@@ -1,5 +1,5 @@
-import { LayergraftError } from "../core/index.js";
-import type { PromptTokenizer } from "../engine/index.js";
+import { LayergraftError } from "../kit/index.js";
+import type { PromptTokenizer } from "../text/index.js";
 import { type Backend, type Generated, isError } from "./backends/backend.js";
 import type { ChooseItem, GenerateItem, Item, Output, Task } from "./tasks/index.js";
 

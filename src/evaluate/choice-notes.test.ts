@@ -1,8 +1,8 @@
 // The notes appear before a model is asked, and in the results.
 import { expect, it } from "vitest";
+import { chooseTask, setUpEvaluations, vllm } from "../../test/support/evaluation.js";
 import { choiceNotes } from "./ask-items.js";
 import { evaluate } from "./evaluate.js";
-import { chooseTask, setUpEvaluations, vllm } from "./evaluation.test-util.js";
 
 setUpEvaluations();
 

@@ -2,7 +2,6 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { compareResults } from "./compare-results.js";
 import {
   generateTask,
   itemsOf,
@@ -13,7 +12,8 @@ import {
   run,
   setUpEvaluations,
   vllm,
-} from "./evaluation.test-util.js";
+} from "../../test/support/evaluation.js";
+import { compareResults } from "./compare-results.js";
 import { readResults, readVerdicts } from "./results/read-results.js";
 import type { GenerateItem, Task } from "./tasks/index.js";
 

@@ -1,4 +1,4 @@
-import { formatSome, own, RecipeError } from "../core/index.js";
+import { formatSome, own, RecipeError } from "../kit/index.js";
 import {
   type ComparableResults,
   type ComparableSample,

@@ -3,10 +3,6 @@ import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symli
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { CancelledError, LayergraftError, OutputError } from "../core/errors.js";
-import { completions, type FakeRequest } from "./backends/fake-server.test-util.js";
-import * as toy from "./backends/toy-model.test-util.js";
-import { evaluate } from "./evaluate.js";
 import {
   CHOICES,
   chooseTask,
@@ -22,7 +18,11 @@ import {
   served,
   setUpEvaluations,
   vllm,
-} from "./evaluation.test-util.js";
+} from "../../test/support/evaluation.js";
+import { completions, type FakeRequest } from "../../test/support/fake-chat-server.js";
+import * as toy from "../../test/support/toy-model.js";
+import { CancelledError, LayergraftError, OutputError } from "../kit/errors.js";
+import { evaluate } from "./evaluate.js";
 import { readResults } from "./results/read-results.js";
 import type { Sample } from "./results/result-types.js";
 import type { EvaluationProgress } from "./task-run.js";

@@ -1,4 +1,4 @@
-import { LayergraftError, plural, usageError, VERSION } from "../core/index.js";
+import { LayergraftError, plural, usageError, VERSION } from "../kit/index.js";
 import { checkAbilities, choiceNotes } from "./ask-items.js";
 import type { Backend } from "./backends/backend.js";
 import { ANSWERS_FILE, ResultFolder } from "./results/folder.js";

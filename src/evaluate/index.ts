@@ -27,8 +27,8 @@ export type { Results, Sample } from "./results/result-types.js";
 export { HUB_SCORES, writeHubScores } from "./results/write-hub.js";
 export { openSandbox } from "./sandbox/sandbox.js";
 export { averageScore, type ScoredItems } from "./scoring/average-scores.js";
-export { type CrossedDifference, type CrossedModel, crossedDifference, pseudoValues } from "./scoring/crossed.js";
-export { averageRepeats, compareItems, type JudgedItem, type Score, scoreItems, turned } from "./scoring/scores.js";
+export { type CrossedDifference, type CrossedModel, crossedDifference } from "./scoring/crossed.js";
+export { averageRepeats, compareItems, type Score, scoreItems, turned } from "./scoring/scores.js";
 export { detectableDifference, holmAdjust } from "./scoring/several.js";
 export {
   bootstrapInterval,

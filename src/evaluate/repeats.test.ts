@@ -1,8 +1,17 @@
 // Sampled answers, several to an item: what servers are asked, what is stored, and statistics with the item as their unit.
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { type CompletionsOptions, completions, type FakeRequest } from "./backends/fake-server.test-util.js";
-import { chooseTask, generateTask, out, read, run, served, setUpEvaluations, vllm } from "./evaluation.test-util.js";
+import {
+  chooseTask,
+  generateTask,
+  out,
+  read,
+  run,
+  served,
+  setUpEvaluations,
+  vllm,
+} from "../../test/support/evaluation.js";
+import { type CompletionsOptions, completions, type FakeRequest } from "../../test/support/fake-chat-server.js";
 import { averageRepeats, compareItems, scoreItems } from "./scoring/scores.js";
 import { withAnswers } from "./tasks/answer-settings.js";
 import { openTasks, type Task } from "./tasks/index.js";

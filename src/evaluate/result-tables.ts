@@ -1,4 +1,3 @@
-import { formatDuration, plural } from "../core/index.js";
 import {
   csvLines,
   formatNumber,
@@ -10,7 +9,8 @@ import {
   right,
   type Table,
   terminalLines,
-} from "../report/index.js";
+} from "../figures/index.js";
+import { formatDuration, plural } from "../kit/index.js";
 import type { MethodComparison, ResultsComparison, TaskComparison } from "./compare-results.js";
 import type { Results, TaskResult } from "./results/result-types.js";
 import type { Comparison, Score } from "./scoring/scores.js";

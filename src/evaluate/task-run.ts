@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
 import pLimit from "p-limit";
-import { groupBy, LayergraftError, own, plural, RecipeError } from "../core/index.js";
+import { groupBy, LayergraftError, own, plural, RecipeError } from "../kit/index.js";
 import { askItems, type ItemAnswer } from "./ask-items.js";
 import { keyOf, withCache } from "./backends/answer-cache.js";
 import { stopped } from "./backends/backend.js";

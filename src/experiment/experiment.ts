@@ -1,17 +1,9 @@
 import { createRequire } from "node:module";
 import { availableParallelism, hostname } from "node:os";
 import { basename, join, resolve } from "node:path";
-import {
-  type CallOptions,
-  CancelledError,
-  formatSome,
-  isAlive,
-  isLocked,
-  RecipeError,
-  shorten,
-  usageError,
-} from "../core/index.js";
-import { hubCache } from "../weights/index.js";
+import { hubCache } from "../formats/checkpoint/index.js";
+import { isAlive, isLocked } from "../kit/files/index.js";
+import { type CallOptions, CancelledError, formatSome, RecipeError, shorten, usageError } from "../kit/index.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
 import { SlurmExecutor } from "./execute/slurm.js";

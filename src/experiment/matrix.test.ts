@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { parse } from "yaml";
-import { gatherReport } from "../findings/gather.js";
-import { findRecipe } from "../findings/recipes.js";
+import { runHere, writeSmallWorld } from "../../test/support/small-world.js";
 import { planRecipe } from "../merge/index.js";
 import { statusOf } from "./experiment.js";
-import { runHere, writeSmallWorld } from "./small-world.test-util.js";
+import { gatherReport } from "./report/gather.js";
+import { findRecipe } from "./report/recipes.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-matrix-run-"));
 afterAll(() => rmSync(root, { recursive: true }));

@@ -1,6 +1,6 @@
-import { elementCount } from "../core/index.js";
 import type { ModelSource, PlacedTensor } from "../engine/index.js";
-import { encodedBytes } from "../weights/index.js";
+import { encodedBytes } from "../kernels/index.js";
+import { elementCount } from "../kit/index.js";
 import { planGguf } from "./gguf/plan-gguf.js";
 import { FILE_TYPE_NAMES, type FileType } from "./gguf/tensor-types.js";
 import { type WriteGgufOptions, writeGguf } from "./gguf/write-gguf.js";

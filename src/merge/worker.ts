@@ -1,5 +1,5 @@
 // The entry of threads that stream weights.
-import { runThread } from "../weights/index.js";
+import { runThread } from "../tensor/streaming/index.js";
 import { OPERATIONS } from "./methods/operations.js";
 
 await runThread(OPERATIONS);

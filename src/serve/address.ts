@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
-import { isSystemError, usageError } from "../core/index.js";
+import { isSystemError, usageError } from "../kit/index.js";
 import { isLoopback } from "./http-guard.js";
 
 export interface Address {

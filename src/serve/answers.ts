@@ -2,16 +2,9 @@
 
 import { randomInt } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { CancelledError, groupBy, LayergraftError, plural } from "../core/index.js";
-import {
-  type AnswerGrammar,
-  type ChatTemplate,
-  type Finish,
-  StoppedText,
-  type TokenScores,
-  together,
-  withArguments,
-} from "../engine/index.js";
+import { type AnswerGrammar, type Finish, type TokenScores, together } from "../engine/index.js";
+import { CancelledError, groupBy, LayergraftError, plural } from "../kit/index.js";
+import { type ChatTemplate, StoppedText, withArguments } from "../text/index.js";
 import { ApiError, badRequest } from "./api-error.js";
 import type { ChatRequest, CompletionRequest, TemplateVariable } from "./requests.js";
 import type { ServedModel } from "./served-model.js";

@@ -1,4 +1,4 @@
-import { isAnySystemError, LayergraftError, systemMessage } from "../core/index.js";
+import { isAnySystemError, LayergraftError, systemMessage } from "../kit/index.js";
 
 /** An error that a client is told. */
 export class ApiError extends LayergraftError {

@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import OpenAI from "openai";
 import { afterEach, describe, expect, it } from "vitest";
+import { type Stub, stubModel } from "../../test/support/stub-model.js";
 import { type RunningServer, startApiServer } from "./server.js";
-import { type Stub, stubModel } from "./stub-model.test-util.js";
 
 interface Published {
   readonly variables: Record<string, unknown>;

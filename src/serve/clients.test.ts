@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../test/support/checkpoints.js";
 import { idOf, writeScripted } from "../../test/support/engine.js";
+import { stubModel } from "../../test/support/stub-model.js";
 import { type Engine, openEngine } from "../engine/index.js";
 import { servedModel } from "./served-model.js";
 import { type RunningServer, startApiServer } from "./server.js";
-import { stubModel } from "./stub-model.test-util.js";
 
 const TEMPLATE =
   "{% for m in messages %}{{ m.role }}:{{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }};{% endfor %}" +

@@ -3,7 +3,7 @@
 
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
-import { isObject } from "../core/index.js";
+import { isObject } from "../kit/index.js";
 
 const MAX_TOP = 20;
 const MAX_STOPS = 64;

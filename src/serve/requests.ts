@@ -1,9 +1,9 @@
 // Bodies of requests: checked, with OpenAI's defaults.
 
 import type { z } from "zod";
-import { closest, isObject } from "../core/index.js";
-import type { ChatMessage } from "../engine/index.js";
-import { checkSchema, formatPath, formatProblem } from "../settings/index.js";
+import { closest, isObject } from "../kit/index.js";
+import { checkSchema, formatPath, formatProblem } from "../kit/settings/index.js";
+import type { ChatMessage } from "../text/index.js";
 import { badRequest } from "./api-error.js";
 import {
   chatSchema,

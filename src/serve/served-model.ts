@@ -1,7 +1,8 @@
 // What the server needs of a model, whatever runs it.
 
-import { Random } from "../core/index.js";
-import type { AnswerGrammar, BatchRequest, ChatTemplate, Engine, TokenAnswer, Tokenizer } from "../engine/index.js";
+import type { AnswerGrammar, BatchRequest, Engine, TokenAnswer } from "../engine/index.js";
+import { Random } from "../kit/index.js";
+import type { ChatTemplate, Tokenizer } from "../text/index.js";
 
 type Given = "temperature" | "topP" | "onToken" | "onEnd" | "signal";
 

@@ -1,6 +1,6 @@
 // Tokens as text, one by one.
 
-import { bytesOfPart } from "../engine/index.js";
+import { bytesOfPart } from "../text/index.js";
 import type { ServedModel } from "./served-model.js";
 
 /** A token's text, and how many characters of the answer's text begin in it. */

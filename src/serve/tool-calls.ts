@@ -1,8 +1,8 @@
 // Calls of tools in an answer, in the formats that chat templates teach.
 
 import { randomInt } from "node:crypto";
-import { isObject } from "../core/index.js";
-import { overlap } from "../engine/index.js";
+import { isObject } from "../kit/index.js";
+import { overlap } from "../text/index.js";
 
 export interface ToolCall {
   readonly id: string;

@@ -1,5 +1,4 @@
-export { dataFields } from "../data/index.js";
-export { initialFactors, planLora, writeAdapter } from "./loop/lora.js";
+export { planLora } from "./loop/lora.js";
 export { Optimizer } from "./loop/optimizer.js";
 export { TrainableDecoder } from "./loop/trainable.js";
 export { RUN_FILES, readTrainingLog } from "./loop/training-folder.js";
@@ -11,5 +10,4 @@ export { describeSchedule } from "./run/schedule.js";
 export { resolveSelection } from "./run/selection.js";
 export { handOverRun, type PreparedRun, prepareRun, type RunOptions, type RunResult, trainRun } from "./train-run.js";
 export { startTrlRun } from "./trl/start.js";
-export type { TrlCluster } from "./trl/write.js";
-export { TRL_FILES } from "./trl/write.js";
+export { TRL_FILES, type TrlCluster } from "./trl/write.js";

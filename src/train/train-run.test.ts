@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type Item, items, WORDS, writeBase, writeItems } from "../../test/support/world.js";
 import { openEngine } from "../engine/index.js";
-import { openSafetensors, readTensor } from "../weights/index.js";
+import { openSafetensors, readTensor } from "../formats/safetensors/index.js";
 import { checkRun } from "./run/run-file.js";
 import type { RunInput } from "./run/run-schema.js";
 import { type PreparedRun, prepareRun, type RunResult, trainRun } from "./train-run.js";

@@ -1,28 +1,17 @@
 import { join, resolve } from "node:path";
-import { CheckpointError, digestOfFile, exists, formatSome, RecipeError, shellQuote } from "../core/index.js";
-import {
-  type Batch,
-  type BatchOptions,
-  type BatchPosition,
-  BatchStream,
-  type DataInput,
-  type ExampleList,
-  type PreparedData,
-  prepareData,
-  type SetCounts,
-} from "../data/index.js";
-import {
-  loadRuntime,
-  loadSourceTemplate,
-  loadSourceTokenizer,
-  locateWeights,
-  modelTextOf,
-  openModelSource,
-  readSpec,
-  type Tokenizer,
-} from "../engine/index.js";
-import { executePlan, type OpenedPlan, planRecipe } from "../merge/index.js";
-import { factorNames, type HubAccess, parameterCount } from "../weights/index.js";
+import { loadSourceTemplate, loadSourceTokenizer, modelTextOf, openModelSource } from "../engine/index.js";
+import { locateWeights, readSpec } from "../engine/model/index.js";
+import { loadRuntime } from "../engine/runtime/index.js";
+import { factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
+import { digestOfFile, exists } from "../kit/files/index.js";
+import { CheckpointError, formatSome, RecipeError, shellQuote } from "../kit/index.js";
+import { type OpenedPlan, planRecipe } from "../merge/index.js";
+import { executePlan } from "../merge/output/index.js";
+import type { Tokenizer } from "../text/index.js";
+import { type Batch, type BatchOptions, type BatchPosition, BatchStream, type ExampleList } from "./data/batches.js";
+import type { SetCounts } from "./data/counts.js";
+import type { DataInput } from "./data/declaration.js";
+import { type PreparedData, prepareData } from "./data/prepare.js";
 import { type LoraPlan, planLora } from "./loop/lora.js";
 import { train } from "./loop/trainer.js";
 import { RUN_FILES } from "./loop/training-folder.js";

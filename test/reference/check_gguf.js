@@ -7,9 +7,11 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openEngine, openModelSource, readSpec, weightsOf } from "#engine";
+import { openEngine, openModelSource } from "#engine";
+import { readSpec, weightsOf } from "#engine/model";
 import { planGguf, writeGguf } from "#export";
-import { parseConfig, writeSafetensors } from "#weights";
+import { parseConfig } from "#formats/checkpoint";
+import { writeSafetensors } from "#formats/safetensors";
 import { writeByteTokenizer } from "./gguf_tokenizers.js";
 
 const { getLlama, LlamaLogLevel } = await import(process.env.NODE_LLAMA_CPP ?? "node-llama-cpp");

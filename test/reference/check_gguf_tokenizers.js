@@ -8,9 +8,12 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { loadTokenizer, openModelSource, readSpec, weightsOf } from "#engine";
+import { openModelSource } from "#engine";
+import { readSpec, weightsOf } from "#engine/model";
 import { planGguf, writeGguf } from "#export";
-import { parseConfig, writeSafetensors } from "#weights";
+import { parseConfig } from "#formats/checkpoint";
+import { writeSafetensors } from "#formats/safetensors";
+import { loadTokenizer } from "#text";
 import { readVocabulary, tokenizerJson } from "./gguf_tokenizers.js";
 
 const { getLlama, LlamaLogLevel } = await import(process.env.NODE_LLAMA_CPP ?? "node-llama-cpp");

@@ -7,9 +7,11 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { buildDecoder, openEngine, openModelSource, readSpec } from "#engine";
+import { openEngine, openModelSource } from "#engine";
+import { buildDecoder, readSpec } from "#engine/model";
 import { ONNX_TYPES, planOnnx, writeOnnx } from "#export";
-import { parseConfig, writeSafetensors } from "#weights";
+import { parseConfig } from "#formats/checkpoint";
+import { writeSafetensors } from "#formats/safetensors";
 
 const [place] = process.argv.slice(2);
 if (!place) throw new Error("pass the folder in which @huggingface/transformers is installed");

@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { ExperimentReport } from "../../src/findings/index.js";
+import type { ExperimentReport } from "../../src/experiment/report/index.js";
 import type { Studio } from "../../src/studio/index.js";
 import { describeInBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder } from "../support/checkpoints.js";

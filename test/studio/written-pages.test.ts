@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { experimentPage } from "../../src/findings/page.js";
-import { reportOf } from "../../src/findings/report-of.test-util.js";
+import { experimentPage } from "../../src/experiment/report/page.js";
+import { reportPage } from "../../src/figures/index.js";
 import { analyze } from "../../src/index.js";
-import { reportPage } from "../../src/report/index.js";
 import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
+import { reportOf } from "../support/report-of.js";
 
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
-import { openSafetensors, readTensor, type TensorData, writeSharded } from "../../src/weights/index.js";
-import { decode, encode } from "../../src/weights/kernels/plain-kernels.test-util.js";
+import { openSafetensors, readTensor, type TensorData, writeSharded } from "../../src/formats/safetensors/index.js";
+import { decode, encode } from "./plain-kernels.js";
 
 export type FloatDType = "F32" | "F16" | "BF16";
 

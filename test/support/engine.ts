@@ -1,7 +1,7 @@
 // Models whose answers are known in advance, and a tokenizer with tokens shorter and longer than characters and words.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type TensorData, writeSafetensors } from "../../src/weights/index.js";
+import { type TensorData, writeSafetensors } from "../../src/formats/safetensors/index.js";
 import { encodeValues, type FloatDType } from "./checkpoints.js";
 
 /** Tokens as they stand in the text; two are the bytes of one character. */

@@ -4,12 +4,12 @@
 import { readFileSync, writeFileSync } from "node:fs";
 
 /**
- * @typedef {import("../../src/llama/library.js").Llama} Llama
- * @typedef {import("../../src/llama/library.js").LlamaContext} LlamaContext
- * @typedef {import("../../src/llama/library.js").LlamaFile} LlamaFile
- * @typedef {import("../../src/llama/library.js").LlamaLibrary} LlamaLibrary
- * @typedef {import("../../src/llama/library.js").LlamaSequence} LlamaSequence
- * @typedef {import("../../src/llama/library.js").NextResult} NextResult
+ * @typedef {import("../../src/export/llama/library.js").Llama} Llama
+ * @typedef {import("../../src/export/llama/library.js").LlamaContext} LlamaContext
+ * @typedef {import("../../src/export/llama/library.js").LlamaFile} LlamaFile
+ * @typedef {import("../../src/export/llama/library.js").LlamaLibrary} LlamaLibrary
+ * @typedef {import("../../src/export/llama/library.js").LlamaSequence} LlamaSequence
+ * @typedef {import("../../src/export/llama/library.js").NextResult} NextResult
  */
 
 /** The value of NODE_LLAMA_CPP. */
@@ -49,7 +49,7 @@ export function logprobsAfter(text, size) {
  * @property {{ sequences: number, contextSize: number, threads: number }[]} contexts
  * @property {number} open contexts and files that are not closed
  * @property {object[]} schemas those that grammars were made for
- * @property {import("../../src/llama/library.js").DrawOptions[]} drawn how answers with a grammar were drawn
+ * @property {import("../../src/export/llama/library.js").DrawOptions[]} drawn how answers with a grammar were drawn
  */
 
 /**

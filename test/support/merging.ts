@@ -1,7 +1,8 @@
 // Merging tiny models and comparing every element of the result with a formula of the sources' elements.
 import { join } from "node:path";
 import { expect } from "vitest";
-import { type ExecuteResult, executePlan, planRecipe, type RecipeInput, verifyOutput } from "../../src/merge/index.js";
+import { planRecipe, type RecipeInput } from "../../src/merge/index.js";
+import { type ExecuteResult, executePlan, verifyOutput } from "../../src/merge/output/index.js";
 import { type FloatDType, type ReadTensor, type TinyOptions, temporaryFolder, writeTiny } from "./checkpoints.js";
 import { readFolder, roundTo, spacingOf, toNumbers } from "./numbers.js";
 

@@ -1,6 +1,6 @@
 // What the miniature's models are trained on: kinds of tasks, and the mixtures of them that make the base, the math
 // expert and the language expert. Every example is a text, then a mark that says what is asked, then the answer.
-import { Random } from "../../../src/core/random.js";
+import { Random } from "../../../src/kit/random.js";
 import { isNewInSwahili, LARGEST_NUMBER, type Mark, NAMES, NOUNS, swahiliNumber, VERBS } from "./lexicon.js";
 import { answerOf, BASE_COUNT, drawPlace, drawTrainingProblem, solveProblem, tellProblem } from "./problems.js";
 import {

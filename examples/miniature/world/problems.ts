@@ -1,7 +1,7 @@
 // Word problems of the miniature, their solutions, and which of them are held out for evaluation.
 
 import { createHash } from "node:crypto";
-import { Random } from "../../../src/core/random.js";
+import { Random } from "../../../src/kit/random.js";
 import { isNewInSwahili, LARGEST_NUMBER, NAMES, NOUNS, PLACES, type Term, VERBS } from "./lexicon.js";
 import { type Act, askHowMany, ENGLISH, type Speaker, tellAct, tellPossession } from "./sentences.js";
 

@@ -1,6 +1,6 @@
 // Sentences of the miniature's world: an act or a possession, told or asked about, in either language or in both mixed.
 // What a sentence says is drawn by its caller.
-import type { Random } from "../../../src/core/random.js";
+import type { Random } from "../../../src/kit/random.js";
 import { isNewInSwahili, type Language, SMALL, swahiliNumber, type Term, type Verb } from "./lexicon.js";
 
 /** "Asha bought 4 bananas at the market." */

@@ -2,7 +2,7 @@
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type TensorData, writeSafetensors } from "layergraft/weights";
-import { Random } from "../../../src/core/random.js";
+import { Random } from "../../../src/kit/random.js";
 
 /** A tensor of a checkpoint. */
 export type { TensorData };

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
-import { formatPercent, formatSome } from "../../core/index.js";
+import { heatmapLines, right, terminalLines } from "../../figures/index.js";
+import { formatPercent, formatSome } from "../../kit/index.js";
 import {
   type Analysis,
   AUTO_RULE,
@@ -11,9 +12,8 @@ import {
   THRESHOLD_PRESETS,
   type ThresholdSpec,
   writeAnalysis,
-} from "../../merge/index.js";
-import { heatmapLines, right, terminalLines } from "../../report/index.js";
-import { pairsOf } from "../../weights/index.js";
+} from "../../merge/analysis/index.js";
+import { pairsOf } from "../../tensor/streaming/index.js";
 import { align, ON_HELP } from "../shared/alignment.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { elapsed, hasColors, info, parseNamed, print, printJson, warn, withWorkOptions } from "../shared/output.js";

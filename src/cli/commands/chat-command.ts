@@ -1,6 +1,7 @@
 import { createInterface } from "node:readline/promises";
-import { CancelledError, visible, write } from "../../core/index.js";
-import { brokenModel, type ChatMessage, type Finish } from "../../engine/index.js";
+import { brokenModel, type Finish } from "../../engine/index.js";
+import { CancelledError, visible, write } from "../../kit/index.js";
+import type { ChatMessage } from "../../text/index.js";
 import {
   SOURCE_ARGUMENT,
   samplingOf,

@@ -1,4 +1,3 @@
-import { exists, formatSome } from "../../core/index.js";
 import {
   compareResults,
   comparisonLines,
@@ -7,7 +6,9 @@ import {
   type ResultsComparison,
   SCORE_FORMATS,
 } from "../../evaluate/index.js";
-import { escapeMarkdown } from "../../report/index.js";
+import { escapeMarkdown } from "../../figures/index.js";
+import { exists } from "../../kit/files/index.js";
+import { formatSome } from "../../kit/index.js";
 import {
   info,
   paletteFor,

@@ -1,7 +1,8 @@
 import type { Command } from "commander";
-import { usageError } from "../../core/index.js";
-import { checkRecipe, readMergekit, readRecipe } from "../../merge/index.js";
-import { yamlText } from "../../settings/index.js";
+import { usageError } from "../../kit/index.js";
+import { yamlText } from "../../kit/settings/index.js";
+import { checkRecipe, readRecipe } from "../../merge/index.js";
+import { readMergekit } from "../../merge/mergekit/index.js";
 import { type CommonOptions, info, print, printJson, withCommonOptions } from "../shared/output.js";
 
 export function add(program: Command): void {

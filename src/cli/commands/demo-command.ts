@@ -1,6 +1,5 @@
 import { join, relative, resolve } from "node:path";
 import type { Command } from "commander";
-import { formatPercent, shellQuote, writeFileAtomically } from "../../core/index.js";
 import {
   allRows,
   type DemoResult,
@@ -17,9 +16,11 @@ import {
   shownProblems,
   swapLayersOf,
 } from "../../demo/index.js";
-import { loadRuntime } from "../../engine/index.js";
-import { noteOf, progressOf } from "../../findings/index.js";
-import { formatSpan, layerStrip, reportPage, right, SILENT, showProgress, terminalLines } from "../../report/index.js";
+import { loadRuntime } from "../../engine/runtime/index.js";
+import { noteOf, progressOf } from "../../experiment/report/index.js";
+import { formatSpan, layerStrip, reportPage, right, SILENT, showProgress, terminalLines } from "../../figures/index.js";
+import { writeFileAtomically } from "../../kit/files/index.js";
+import { formatPercent, shellQuote } from "../../kit/index.js";
 import {
   type CommonOptions,
   elapsed,

@@ -1,8 +1,12 @@
-import { formatPercent, formatRanges, formatSome, plural } from "../../core/index.js";
-import { columnName } from "../../merge/index.js";
-import { type Palette, right, terminalLines } from "../../report/index.js";
-import { type CheckpointComparison, compareCheckpoints, type TensorComparison } from "../../values/index.js";
-import { compareParts, openCheckpoint } from "../../weights/index.js";
+import { type Palette, right, terminalLines } from "../../figures/index.js";
+import { compareParts, openCheckpoint } from "../../formats/checkpoint/index.js";
+import { formatPercent, formatRanges, formatSome, plural } from "../../kit/index.js";
+import { columnName } from "../../merge/analysis/index.js";
+import {
+  type CheckpointComparison,
+  compareCheckpoints,
+  type TensorComparison,
+} from "../../tensor/measurements/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { paletteFor, print, printJson, withWorkOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";

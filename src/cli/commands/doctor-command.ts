@@ -4,11 +4,11 @@ import { availableParallelism, cpus, freemem, totalmem } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Command } from "commander";
-import { formatBytes, shorten, VERSION } from "../../core/index.js";
-import { INSTALL_RUNTIME, loadRuntime } from "../../engine/index.js";
-import { hubSettings } from "../../hub/index.js";
-import { INSTALL_LLAMA, loadLibrary } from "../../llama/index.js";
-import { cloneFile } from "../../values/index.js";
+import { INSTALL_RUNTIME, loadRuntime } from "../../engine/runtime/index.js";
+import { INSTALL_LLAMA, loadLibrary } from "../../export/llama/index.js";
+import { hubSettings } from "../../formats/hub/index.js";
+import { formatBytes, shorten, VERSION } from "../../kit/index.js";
+import { cloneFile } from "../../merge/output/index.js";
 import { type CommonOptions, paletteFor, print, printJson, withCommonOptions } from "../shared/output.js";
 
 interface Finding {

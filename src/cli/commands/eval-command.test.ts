@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command } from "commander";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
-import { LayergraftError } from "../../core/errors.js";
-import { completions, fakeServer } from "../../evaluate/backends/fake-server.test-util.js";
+import { completions, fakeServer } from "../../../test/support/fake-chat-server.js";
+import { LayergraftError } from "../../kit/errors.js";
 import { add as addCompareCommand } from "./compare-command.js";
 import { add as addEvalCommand } from "./eval-command.js";
 

@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import { type Command, Option } from "commander";
-import { isFile, plural, usageError, write } from "../../core/index.js";
 import {
   BLEU_TOKENIZERS,
   type BleuTokenizer,
@@ -27,7 +26,9 @@ import {
   type Task,
   writeHubScores,
 } from "../../evaluate/index.js";
-import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from "../../report/index.js";
+import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from "../../figures/index.js";
+import { isFile } from "../../kit/files/index.js";
+import { plural, usageError, write } from "../../kit/index.js";
 import {
   type SamplingFlags,
   SOURCE_ARGUMENT,

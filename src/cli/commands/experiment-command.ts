@@ -1,6 +1,5 @@
 import { basename, join, relative } from "node:path";
 import { type Command, Option } from "commander";
-import { closest, shellQuote, usageError } from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
 import {
   type Experiment,
@@ -11,7 +10,6 @@ import {
   runOpened,
   statusOf,
 } from "../../experiment/index.js";
-import { EXPORT_FORMATS } from "../../export/index.js";
 import {
   adviceOnFailures,
   downloadsOn,
@@ -24,8 +22,10 @@ import {
   REPORT,
   statusLines,
   writeReport,
-} from "../../findings/index.js";
-import { SILENT, showProgress, terminalLines } from "../../report/index.js";
+} from "../../experiment/report/index.js";
+import { EXPORT_FORMATS } from "../../export/index.js";
+import { SILENT, showProgress, terminalLines } from "../../figures/index.js";
+import { closest, shellQuote, usageError } from "../../kit/index.js";
 import { type ExportOptions, runExport, withEncodingOptions } from "../shared/export-run.js";
 import { type MergeOptions, runMerge } from "../shared/merge-run.js";
 import {

@@ -1,8 +1,8 @@
-import { formatPercent, formatRanges, formatSome, groupBy, plural, usageError } from "../../core/index.js";
-import { type ExplainedTensor, type Explanation, explainMerge } from "../../merge/index.js";
-import { terminalLines } from "../../report/index.js";
-import { loadYaml } from "../../settings/index.js";
-import { openCheckpoint } from "../../weights/index.js";
+import { terminalLines } from "../../figures/index.js";
+import { openCheckpoint } from "../../formats/checkpoint/index.js";
+import { formatPercent, formatRanges, formatSome, groupBy, plural, usageError } from "../../kit/index.js";
+import { loadYaml } from "../../kit/settings/index.js";
+import { type ExplainedTensor, type Explanation, explainMerge } from "../../merge/analysis/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { print, printJson, withWorkOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";

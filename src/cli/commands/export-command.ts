@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
-import { usageError } from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
+import { usageError } from "../../kit/index.js";
 import { OUTPUT_DTYPES, type RecipeInput } from "../../merge/index.js";
 import { WEIGHTS_ARGUMENT } from "../shared/engine-run.js";
 import { type ExportOptions, runExport, withEncodingOptions } from "../shared/export-run.js";

@@ -1,7 +1,9 @@
 import type { Command } from "commander";
-import { formatBytes, formatPercent, formatSome, plural, usageError } from "../../core/index.js";
+import { right, terminalLines } from "../../figures/index.js";
+import type { SourceOptions } from "../../formats/checkpoint/index.js";
+import { formatBytes, formatPercent, formatSome, plural, usageError } from "../../kit/index.js";
+import { columnName } from "../../merge/analysis/index.js";
 import {
-  columnName,
   DEFAULT_RANK,
   type ExtractedPart,
   type Extraction,
@@ -10,9 +12,8 @@ import {
   type ExtractOptions,
   extractAdapter,
   planExtraction,
-} from "../../merge/index.js";
-import { right, terminalLines } from "../../report/index.js";
-import type { SourceOptions, StreamOptions } from "../../weights/index.js";
+} from "../../merge/extract/index.js";
+import type { StreamOptions } from "../../tensor/streaming/index.js";
 import { hubAccess } from "../shared/hub-access.js";
 import {
   elapsed,

@@ -1,6 +1,6 @@
-import { plural, usageError, visible, write } from "../../core/index.js";
 import { brokenModel, type Engine, type Generation } from "../../engine/index.js";
-import { SILENT, showProgress } from "../../report/index.js";
+import { SILENT, showProgress } from "../../figures/index.js";
+import { plural, usageError, visible, write } from "../../kit/index.js";
 import {
   readPrompts,
   readTokenFile,

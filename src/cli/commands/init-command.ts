@@ -3,8 +3,9 @@ import { createRequire } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { Argument, type Command } from "commander";
-import { CancelledError, isFile, OutputError, usageError, writeFileAtomically } from "../../core/index.js";
-import { formatOfName, readRows } from "../../data/index.js";
+import { isFile, writeFileAtomically } from "../../kit/files/index.js";
+import { CancelledError, OutputError, usageError } from "../../kit/index.js";
+import { formatOfName, readRows } from "../../train/data/index.js";
 import { type CommonOptions, info, printJson, withCommonOptions } from "../shared/output.js";
 import { checkpointFolders } from "../shared/sources.js";
 

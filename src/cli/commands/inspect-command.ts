@@ -1,6 +1,6 @@
-import { formatBytes, formatCount, formatRanges, formatShape, plural } from "../../core/index.js";
-import { right, terminalLines } from "../../report/index.js";
-import { type Checkpoint, inspectCheckpoint, inspectTensors, openCheckpoint } from "../../weights/index.js";
+import { right, terminalLines } from "../../figures/index.js";
+import { type Checkpoint, inspectCheckpoint, inspectTensors, openCheckpoint } from "../../formats/checkpoint/index.js";
+import { formatBytes, formatCount, formatRanges, formatShape, plural } from "../../kit/index.js";
 import { DOWNLOAD_HELP, hubAccess } from "../shared/hub-access.js";
 import { paletteFor, print, printJson, runWithProgress, withCommonOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";

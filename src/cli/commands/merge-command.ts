@@ -1,6 +1,8 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { usageError } from "../../core/index.js";
-import { type OpenedPlan, planRecipeFile, summarizePlan } from "../../merge/index.js";
+import { usageError } from "../../kit/index.js";
+import type { OpenedPlan } from "../../merge/index.js";
+import { planRecipeFile } from "../../merge/mergekit/index.js";
+import { summarizePlan } from "../../merge/output/index.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 import { info, parseCount } from "../shared/output.js";
 

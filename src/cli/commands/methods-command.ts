@@ -1,7 +1,7 @@
-import { didYouMean, type LayergraftError, removedAdvice, usageError } from "../../core/index.js";
+import { terminalLines } from "../../figures/index.js";
+import { didYouMean, type LayergraftError, removedAdvice, usageError } from "../../kit/index.js";
+import { loadYaml, type SchemaField } from "../../kit/settings/index.js";
 import { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "../../merge/index.js";
-import { terminalLines } from "../../report/index.js";
-import { loadYaml, type SchemaField } from "../../settings/index.js";
 import { paletteFor, print, printJson } from "../shared/output.js";
 import { type Command, Option } from "../shared/typed.js";
 

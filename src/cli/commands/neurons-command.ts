@@ -1,6 +1,6 @@
-import { formatFixed } from "../../core/index.js";
-import { findLanguageNeurons, type LanguageNeurons } from "../../merge/index.js";
-import { count, type Table, terminalLines } from "../../report/index.js";
+import { count, type Table, terminalLines } from "../../figures/index.js";
+import { formatFixed } from "../../kit/index.js";
+import { findLanguageNeurons, type LanguageNeurons } from "../../merge/analysis/index.js";
 import { parseNamed, parseShare, print, printJson, withCommonOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";
 

@@ -1,6 +1,6 @@
-import { usageError } from "../../core/index.js";
-import { tokenBeforeText } from "../../engine/index.js";
-import { right, terminalLines } from "../../report/index.js";
+import { right, terminalLines } from "../../figures/index.js";
+import { usageError } from "../../kit/index.js";
+import { tokenBeforeText } from "../../text/index.js";
 import { readTokenFile, SOURCE_ARGUMENT, withEngine, withEngineOptions } from "../shared/engine-run.js";
 import { withBackendOption } from "../shared/open-model.js";
 import { parsePositive, print, printJson } from "../shared/output.js";

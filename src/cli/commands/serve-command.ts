@@ -1,8 +1,9 @@
 import { basename } from "node:path";
-import { exists, formatSome, plural, shorten, usageError, visible } from "../../core/index.js";
 import type { Engine } from "../../engine/index.js";
+import { parseHubName } from "../../formats/checkpoint/index.js";
+import { exists } from "../../kit/files/index.js";
+import { formatSome, plural, shorten, usageError, visible } from "../../kit/index.js";
 import { type Holding, type RequestRecord, serveModels } from "../../serve/index.js";
-import { parseHubName } from "../../weights/index.js";
 import { type EngineOptions, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
 import { openModel, withBackendOption } from "../shared/open-model.js";
 import {

@@ -1,8 +1,9 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { exists, OutputError, plural, shellQuote, writeFileAtomically } from "../../core/index.js";
-import { analyzeExperts, type Suggestion, suggestRecipes } from "../../merge/index.js";
-import { yamlText } from "../../settings/index.js";
+import { exists, writeFileAtomically } from "../../kit/files/index.js";
+import { OutputError, plural, shellQuote } from "../../kit/index.js";
+import { yamlText } from "../../kit/settings/index.js";
+import { analyzeExperts, type Suggestion, suggestRecipes } from "../../merge/analysis/index.js";
 import { align, ON_HELP } from "../shared/alignment.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { info, paletteFor, parseShare, print, printJson, warn, withWorkOptions } from "../shared/output.js";

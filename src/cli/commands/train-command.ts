@@ -1,7 +1,5 @@
 import { basename, isAbsolute, join } from "node:path";
 import { type Command, Option } from "commander";
-import { formatCount, formatRanges, plural, shellQuote, usageError, writeFileAtomically } from "../../core/index.js";
-import { previewOf, type SetCounts } from "../../data/index.js";
 import { loadSourceTokenizer } from "../../engine/index.js";
 import {
   lossPage,
@@ -13,7 +11,10 @@ import {
   SILENT,
   showProgress,
   terminalLines,
-} from "../../report/index.js";
+} from "../../figures/index.js";
+import { writeFileAtomically } from "../../kit/files/index.js";
+import { formatCount, formatRanges, plural, shellQuote, usageError } from "../../kit/index.js";
+import { previewOf, type SetCounts } from "../../train/data/index.js";
 import {
   checkRun,
   describeSchedule,

@@ -2,17 +2,6 @@ import { mkdir } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
-  CheckpointError,
-  canonicalJson,
-  exists,
-  isFile,
-  isObject,
-  OutputError,
-  shellQuote,
-  usageError,
-  writeFileAtomically,
-} from "../../core/index.js";
-import {
   type ExperimentInput,
   openExperiment,
   previewExperiment,
@@ -32,9 +21,11 @@ import {
   RECIPES,
   REPORT,
   writeReport,
-} from "../../findings/index.js";
-import { openSettings, readSettingsText, yamlText } from "../../settings/index.js";
-import { locateOrFetch, readConfig } from "../../weights/index.js";
+} from "../../experiment/report/index.js";
+import { locateOrFetch, readConfig } from "../../formats/checkpoint/index.js";
+import { canonicalJson, exists, isFile, writeFileAtomically } from "../../kit/files/index.js";
+import { CheckpointError, isObject, OutputError, shellQuote, usageError } from "../../kit/index.js";
+import { openSettings, readSettingsText, yamlText } from "../../kit/settings/index.js";
 import { hubAccess } from "../shared/hub-access.js";
 import { info, interruptSignal, print, printJson, runWithProgress, warn, withCommonOptions } from "../shared/output.js";
 import { sourceFrom } from "../shared/sources.js";

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
-import { formatBytes, plural } from "../../core/index.js";
-import { verifyOutput } from "../../merge/index.js";
+import { formatBytes, plural } from "../../kit/index.js";
+import { verifyOutput } from "../../merge/output/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { elapsed, info, paletteFor, print, printJson, withWorkOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";

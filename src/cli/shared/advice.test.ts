@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { MismatchError, OutputError } from "../../core/index.js";
+import { MismatchError, OutputError } from "../../kit/index.js";
 import { withAdvice } from "./advice.js";
 
 const FLAGS = new Set(["--force", "--out", "--allow-unrelated"]);

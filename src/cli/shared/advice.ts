@@ -1,6 +1,6 @@
 // What to do about an error in flags: the library's errors name their option, and this words it.
 
-import type { LayergraftError } from "../../core/index.js";
+import type { LayergraftError } from "../../kit/index.js";
 
 /** By option of the library: what to pass. A command gets the parts whose flags it has. */
 const ADVICE: Readonly<Record<string, readonly string[]>> = {

@@ -1,7 +1,9 @@
 // `--on`: how alike the models of an analysis represent texts.
-import { formatBytes, readBounded, usageError } from "../../core/index.js";
-import type { Analysis } from "../../merge/index.js";
-import type { HubAccess } from "../../weights/index.js";
+
+import type { HubAccess } from "../../formats/checkpoint/index.js";
+import { readBounded } from "../../kit/files/index.js";
+import { formatBytes, usageError } from "../../kit/index.js";
+import type { Analysis } from "../../merge/analysis/index.js";
 import type { WorkControls } from "./output.js";
 
 export const ON_HELP = "text file, one text per line (4 to 1000): also measure how alike the models represent them";

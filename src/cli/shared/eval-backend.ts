@@ -1,7 +1,6 @@
 import { mkdir, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { CancelledError, exists, formatDuration, usageError } from "../../core/index.js";
 import {
   type Backend,
   modelBackend,
@@ -13,7 +12,9 @@ import {
   type ServerOptions,
   withoutLogin,
 } from "../../evaluate/index.js";
-import { openCheckpoint } from "../../weights/index.js";
+import { openCheckpoint } from "../../formats/checkpoint/index.js";
+import { exists } from "../../kit/files/index.js";
+import { CancelledError, formatDuration, usageError } from "../../kit/index.js";
 import type { EngineOptions, TemplateFlags } from "./engine-run.js";
 import { openModel } from "./open-model.js";
 import { readKey, runWithProgress } from "./output.js";

@@ -2,11 +2,12 @@
 
 import { basename } from "node:path";
 import { type Command, Option } from "commander";
-import { formatBytes, plural, shellQuote, usageError, writeFileAtomically } from "../../core/index.js";
 import type { ModelSource } from "../../engine/index.js";
 import { ENCODING_NAMES, EXPORT_FORMATS, type ExportPlan } from "../../export/index.js";
+import type { HubAccess } from "../../formats/checkpoint/index.js";
+import { writeFileAtomically } from "../../kit/files/index.js";
+import { formatBytes, plural, shellQuote, usageError } from "../../kit/index.js";
 import { OUTPUT_DTYPES } from "../../merge/index.js";
-import type { HubAccess } from "../../weights/index.js";
 import { runWithHub } from "./hub-access.js";
 import { elapsed, info, print, printJson, runWithProgress, type WorkOptions, warn } from "./output.js";
 

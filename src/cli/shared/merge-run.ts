@@ -1,6 +1,8 @@
 // Plans, shows and executes the recipe of a merging command.
 
 import { Option } from "commander";
+import { layerStrip, type Palette } from "../../figures/index.js";
+import type { HubAccess } from "../../formats/checkpoint/index.js";
 import {
   defined,
   formatBytes,
@@ -10,24 +12,25 @@ import {
   plural,
   shellQuote,
   usageError,
-} from "../../core/index.js";
+} from "../../kit/index.js";
 import {
-  checkOutput,
-  executePlan,
-  measuredOwnership,
   methodOf,
   type OpenedPlan,
   OUTPUT_DTYPES,
   OUTPUT_FORMS,
-  type PlanSummary,
   planRecipe,
   type RecipeInput,
+} from "../../merge/index.js";
+import {
+  checkOutput,
+  executePlan,
+  measuredOwnership,
+  type PlanSummary,
+  pinsOfRun,
   sourceLabels,
   summarizePlan,
-} from "../../merge/index.js";
-import { layerStrip, type Palette } from "../../report/index.js";
-import { type KeptShare, type MeasureGates, pinsOfRun } from "../../values/index.js";
-import type { HubAccess } from "../../weights/index.js";
+} from "../../merge/output/index.js";
+import type { KeptShare, MeasureGates } from "../../tensor/measurements/index.js";
 import { DOWNLOAD_HELP, hubAccess } from "./hub-access.js";
 import {
   elapsed,

@@ -1,10 +1,10 @@
 // Chooses what runs a model, and opens it: the embedded engine, or llama.cpp.
 
 import { Option } from "commander";
-import { formatBytes } from "../../core/index.js";
 import { type Engine, type OpenEngineOptions, openEngine } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
-import { BACKENDS, type BackendName, chooseBackend, isGguf, openLlama } from "../../llama/index.js";
+import { BACKENDS, type BackendName, chooseBackend, isGguf, openLlama } from "../../export/llama/index.js";
+import { formatBytes } from "../../kit/index.js";
 import { hubAccess } from "./hub-access.js";
 import type { WorkControls, WorkOptions } from "./output.js";
 import { adding } from "./typed.js";

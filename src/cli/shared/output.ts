@@ -2,9 +2,9 @@
 
 import { InvalidArgumentError } from "commander";
 import pc from "picocolors";
-import { formatDuration, MAX_THREADS, own, parseBytes, usageError, visible, write } from "../../core/index.js";
-import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../report/index.js";
-import type { RunOptions } from "../../weights/index.js";
+import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../figures/index.js";
+import { formatDuration, MAX_THREADS, own, parseBytes, usageError, visible, write } from "../../kit/index.js";
+import type { RunOptions } from "../../tensor/streaming/index.js";
 import { adding } from "./typed.js";
 
 export interface CommonOptions {

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { CancelledError, formatBytes, LayergraftError, plural, shellQuote, usageError } from "../../core/index.js";
-import { checkPush, type PushOptions, type PushResult, pushFolder } from "../../merge/index.js";
+import { CancelledError, formatBytes, LayergraftError, plural, shellQuote, usageError } from "../../kit/index.js";
+import { checkPush, type PushOptions, type PushResult, pushFolder } from "../../merge/output/index.js";
 import { type CommonOptions, info, interruptSignal, print, runWithProgress } from "./output.js";
 
 export interface PushFlags extends CommonOptions {

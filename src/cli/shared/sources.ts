@@ -1,8 +1,8 @@
 // Sources and the folders that hold them, as commands name them.
 import { readdir } from "node:fs/promises";
 import { isAbsolute, join, relative, resolve } from "node:path";
-import { exists, isFile } from "../../core/index.js";
-import { locateSource } from "../../weights/index.js";
+import { locateSource } from "../../formats/checkpoint/index.js";
+import { exists, isFile } from "../../kit/files/index.js";
 
 /** A source as a file in another folder names it: a path relative to that folder, or the unchanged name on the hub. */
 export async function sourceFrom(source: string, folder: string): Promise<string> {

@@ -2,11 +2,23 @@
 // derivatives, and random compositions of many operations.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Random } from "../../core/random.js";
-import { CASES, type Case, Choose, casesOf, draw, dtypeOf, type Operand, TABLE } from "./cases.test-util.js";
-import { type Claim, checkGradients } from "./derivatives.test-util.js";
-import { type Dim, Graph, gradients, type Node, OPERATIONS, reachable } from "./index.js";
-import type { Value } from "./reference.test-util.js";
+import {
+  CASES,
+  type Case,
+  Choose,
+  casesOf,
+  draw,
+  dtypeOf,
+  type Operand,
+  TABLE,
+} from "../../../test/support/graph-cases.js";
+import { type Claim, checkGradients } from "../../../test/support/graph-derivatives.js";
+import type { Value } from "../../../test/support/graph-reference.js";
+import { Random } from "../../kit/random.js";
+import type { Dim } from "./dim.js";
+import { gradients, reachable } from "./gradients.js";
+import { Graph, OPERATIONS } from "./graph.js";
+import type { Node } from "./node.js";
 
 /** Steps or indices: nothing flows through these, wherever they are asked. */
 const STEPS = ["less", "lessOrEqual", "equal", "and", "cast", "oneHot", "argMax"];

@@ -1,8 +1,8 @@
 // Sizes as polynomials: texts are equal exactly where the polynomials are, and numbers come out as they should.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { resolveDim } from "../../../test/support/graph-reference.js";
 import { addDims, type Dim, isDim, multiplyDims, sameDims, sizeOf, subtractDims, symbolsOf, termsOf } from "./dim.js";
-import { resolveDim } from "./reference.test-util.js";
 
 /** An expression, as it is computed with sizes and, independently, with whole numbers of any length. */
 interface Expression {

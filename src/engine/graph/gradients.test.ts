@@ -1,11 +1,14 @@
 // Derivatives of graphs as a whole: what is derived and what is not, where several uses meet, rows apart from what is
 // dense.
 import { describe, expect, it } from "vitest";
-import { Random } from "../../core/random.js";
-import { buildDecoder, type Decoder, type DecoderSpec, FEEDS } from "../model/index.js";
-import { draw } from "./cases.test-util.js";
-import { Graph, gradients, type Node, reachable, splitRows } from "./index.js";
-import { evaluate, type Value } from "./reference.test-util.js";
+import { draw } from "../../../test/support/graph-cases.js";
+import { evaluate, type Value } from "../../../test/support/graph-reference.js";
+import { Random } from "../../kit/random.js";
+import { buildDecoder, type Decoder, FEEDS } from "../model/decoder-graph.js";
+import type { DecoderSpec } from "../model/families/spec.js";
+import { gradients, reachable, splitRows } from "./gradients.js";
+import { Graph } from "./graph.js";
+import type { Node } from "./node.js";
 
 const vector = (...values: number[]): Value => ({ shape: [values.length], data: Float64Array.from(values) });
 const all = (node: Node) => node.shape.map((_, axis) => axis);

@@ -1,10 +1,12 @@
 // The builder: equal nodes are shared, simplification keeps values, and operands that do not fit are refused.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Random } from "../../core/random.js";
-import { Choose, draw } from "./cases.test-util.js";
-import { type Attributes, type Dim, Graph, GraphError, type Node } from "./index.js";
-import { EVALUATIONS, evaluate, resolveDim, type Value } from "./reference.test-util.js";
+import { Choose, draw } from "../../../test/support/graph-cases.js";
+import { EVALUATIONS, evaluate, resolveDim, type Value } from "../../../test/support/graph-reference.js";
+import { Random } from "../../kit/random.js";
+import type { Dim } from "./dim.js";
+import { Graph } from "./graph.js";
+import { type Attributes, GraphError, type Node } from "./node.js";
 
 const scalar = (node: Node) => (node.attributes.values as readonly number[])[0];
 

@@ -1,5 +1,5 @@
 // A node of a graph: one tensor and the operation that computes it.
-import { LayergraftError } from "../../core/index.js";
+import { LayergraftError } from "../../kit/index.js";
 import type { Dim } from "./dim.js";
 
 /** Element types of a graph: weights and activations, indices, conditions. */

@@ -1,8 +1,9 @@
 // The reference against values computed by hand or with Python's math module. runtime/lower.test.ts compares it with ONNX
 // Runtime on random values.
 import { describe, expect, it } from "vitest";
-import { Graph, type Node } from "./index.js";
-import { erf, evaluate, type Value } from "./reference.test-util.js";
+import { erf, evaluate, type Value } from "../../../test/support/graph-reference.js";
+import { Graph } from "./graph.js";
+import type { Node } from "./node.js";
 
 /** A small graph of constants, and what it is. */
 function computed(build: (graph: Graph) => Node): { shape: readonly number[]; data: number[] } {

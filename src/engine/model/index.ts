@@ -1,4 +1,5 @@
 export {
+  type Adapt,
   buildDecoder,
   type Decoder,
   FEEDS,
@@ -6,8 +7,7 @@ export {
   pastValue,
   ropeCos,
   ropeSin,
-  weightName,
 } from "./decoder-graph.js";
-export type { DecoderSpec, LinearWeights, RopeSpec, StoredWeight } from "./families/spec.js";
+export type { Activation, DecoderSpec, RopeSpec, StoredWeight } from "./families/spec.js";
 export { readSpec } from "./read-spec.js";
-export { locateWeights } from "./weight-names.js";
+export { locateWeights, weightsOf } from "./weight-names.js";

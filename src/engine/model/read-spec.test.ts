@@ -2,11 +2,11 @@
 // with those of transformers.
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
-import { CheckpointError } from "../../core/errors.js";
+import { CASES, configOf, readJson } from "../../../test/support/decoder-fixtures.js";
+import { CheckpointError } from "../../kit/errors.js";
 import { LLAMA_DEFAULTS } from "./families/family.js";
 import { FAMILIES } from "./families/index.js";
 import type { DecoderSpec } from "./families/spec.js";
-import { CASES, configOf, readJson } from "./fixtures.test-util.js";
 import { readSpec } from "./read-spec.js";
 
 const specOf = (name: string, changes: Record<string, unknown> = {}) =>

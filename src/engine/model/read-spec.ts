@@ -1,5 +1,5 @@
-import { CheckpointError } from "../../core/index.js";
-import { type CheckpointConfig, textOf } from "../../weights/index.js";
+import { type CheckpointConfig, textOf } from "../../formats/checkpoint/index.js";
+import { CheckpointError } from "../../kit/index.js";
 import { brief, ConfigFields } from "./families/config-fields.js";
 import { LLAMA_DEFAULTS, specOf } from "./families/family.js";
 import { FAMILIES, findFamily } from "./families/index.js";

@@ -1,7 +1,7 @@
 // Names of weights in checkpoints: every tensor of the tiny decoders has a role, whatever stands before its name.
 import { describe, expect, it } from "vitest";
-import { CheckpointError } from "../../core/errors.js";
-import { CASES, configOf, readTensors } from "./fixtures.test-util.js";
+import { CASES, configOf, readTensors } from "../../../test/support/decoder-fixtures.js";
+import { CheckpointError } from "../../kit/errors.js";
 import { readSpec } from "./read-spec.js";
 import { locateWeights, weightsOf } from "./weight-names.js";
 

@@ -1,4 +1,4 @@
-import { type ErrorWhere, LayergraftError } from "../../core/index.js";
+import { type ErrorWhere, LayergraftError } from "../../kit/index.js";
 
 /** A graph that cannot be written, loaded or run. `where.tensor` is the node or tensor with the problem, if that is known. */
 export class RuntimeError extends LayergraftError {

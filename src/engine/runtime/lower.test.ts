@@ -3,13 +3,17 @@
 
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { bytesOf } from "../../core/index.js";
-import { Random } from "../../core/random.js";
-import { CASES, casesOf, draw, dtypeOf, type Operand, TABLE } from "../graph/cases.test-util.js";
-import { Graph, gradients, type Node, OPERATIONS, reachable } from "../graph/index.js";
-import { EVALUATIONS, evaluate, type Value } from "../graph/reference.test-util.js";
-import { lowerGraph, openSession, RuntimeError, type Session, type TensorValue, type Weight } from "./index.js";
+import { CASES, casesOf, draw, dtypeOf, type Operand, TABLE } from "../../../test/support/graph-cases.js";
+import { EVALUATIONS, evaluate, type Value } from "../../../test/support/graph-reference.js";
+import { bytesOf } from "../../kit/files/index.js";
+import { Random } from "../../kit/random.js";
+import { gradients, reachable } from "../graph/gradients.js";
+import { Graph, OPERATIONS } from "../graph/graph.js";
+import type { Node } from "../graph/node.js";
+import { RuntimeError } from "./errors.js";
+import { lowerGraph, type Weight } from "./lower.js";
 import { LOWERINGS } from "./lowerings.js";
+import { openSession, type Session, type TensorValue } from "./session.js";
 
 const thread = { threads: 1 };
 

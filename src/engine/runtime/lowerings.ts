@@ -1,5 +1,6 @@
 // Each operation of a graph in ONNX (opset 21) or in ONNX Runtime's own operators (com.microsoft).
-import type { Dim, Node } from "../graph/index.js";
+import type { Dim } from "../graph/dim.js";
+import type { Node } from "../graph/node.js";
 import type { Emitter } from "./lower.js";
 import { MICROSOFT } from "./onnx.js";
 

@@ -1,8 +1,8 @@
 // The file's fields. session.test.ts has ONNX Runtime read it.
 
 import { describe, expect, it } from "vitest";
-import { bytesOf } from "../../core/index.js";
-import { bytesAt, fieldOf, fieldsOf } from "../../core/protobuf.test-util.js";
+import { bytesAt, fieldOf, fieldsOf } from "../../../test/support/protobuf-reader.js";
+import { bytesOf } from "../../kit/files/index.js";
 import { type OnnxAttribute, OnnxModel } from "./onnx.js";
 
 const text = (bytes: bigint | Uint8Array | undefined) => Buffer.from(bytes as Uint8Array).toString();

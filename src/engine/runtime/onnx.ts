@@ -1,6 +1,6 @@
 // Writes models in ONNX's file format, node by node.
 // Field numbers: onnx/onnx.proto of ONNX 1.18 (IR versions up to 11 share them), https://github.com/onnx/onnx
-import { elementCount, formatShape, ProtoWriter, type Shape } from "../../core/index.js";
+import { elementCount, formatShape, ProtoWriter, type Shape } from "../../kit/index.js";
 import { RuntimeError } from "./errors.js";
 
 /**

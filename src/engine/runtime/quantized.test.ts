@@ -1,8 +1,9 @@
 // Products with a matrix of codes as ONNX Runtime computes them, against the codes decoded and multiplied one by one.
 import { expect, it } from "vitest";
-import { Random } from "../../core/random.js";
-import { Graph } from "../graph/index.js";
-import { lowerGraph, openSession, type TensorValue } from "./index.js";
+import { Random } from "../../kit/random.js";
+import { Graph } from "../graph/graph.js";
+import { lowerGraph } from "./lower.js";
+import { openSession, type TensorValue } from "./session.js";
 
 const [ROWS, N, K, BLOCK] = [3, 40, 64, 32] as const;
 

@@ -5,19 +5,13 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { LayergraftError } from "../../core/errors.js";
-import { bytesOf } from "../../core/index.js";
+import { LayergraftError } from "../../kit/errors.js";
+import { bytesOf } from "../../kit/files/index.js";
+import { RuntimeError, RuntimeMissingError } from "./errors.js";
 import { externalLocation, externalRoot } from "./external-paths.js";
-import {
-  MICROSOFT,
-  OnnxModel,
-  openSession,
-  RuntimeError,
-  RuntimeMissingError,
-  type Session,
-  type TensorValue,
-} from "./index.js";
 import { loadRuntime } from "./load-runtime.js";
+import { MICROSOFT, OnnxModel } from "./onnx.js";
+import { openSession, type Session, type TensorValue } from "./session.js";
 
 const f32 = (shape: number[], values: number[]): TensorValue => ({
   dtype: "f32",

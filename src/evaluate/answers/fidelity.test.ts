@@ -1,6 +1,6 @@
 // The language of answers: texts of known languages, mixtures of known shares, and reasoning between tags.
 import { describe, expect, it } from "vitest";
-import { requireLanguage } from "../../core/languages.js";
+import { requireLanguage } from "../../kit/languages.js";
 import { fidelityOf } from "./fidelity.js";
 import { splitReasoning } from "./reasoning.js";
 

@@ -1,6 +1,6 @@
 // How much of a text is in the language that was asked for: by the script of its letters, and by a language identifier.
 import { francAll } from "franc";
-import type { Language } from "../../core/index.js";
+import type { Language } from "../../kit/index.js";
 
 export interface Fidelity {
   /** Share of the letters that belong to a script of the language, from 0 to 1. Undefined without letters. */

@@ -1,5 +1,5 @@
 // The announced number (strict), and the last number (flexible). Neither falls back on the other.
-import { RecipeError } from "../../core/index.js";
+import { RecipeError } from "../../kit/index.js";
 import {
   ANSWER_PHRASES,
   CURRENCY,

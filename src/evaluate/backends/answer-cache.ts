@@ -1,6 +1,7 @@
 // The answers of one evaluation in a log, by what was asked, so that a resumed run asks nothing twice.
 import { z } from "zod";
-import { AppendLog, digestOfJson, groupBy, readLog, writeFileAtomically } from "../../core/index.js";
+import { AppendLog, digestOfJson, readLog, writeFileAtomically } from "../../kit/files/index.js";
+import { groupBy } from "../../kit/index.js";
 import type { Executor } from "../tasks/index.js";
 import {
   type Answer,

@@ -1,7 +1,7 @@
 import { setMaxListeners } from "node:events";
 import pLimit from "p-limit";
-import { isObject } from "../../core/index.js";
-import { encodePair } from "../../engine/index.js";
+import { isObject } from "../../kit/index.js";
+import { encodePair } from "../../text/index.js";
 import {
   type Answer,
   type AnswerOptions,

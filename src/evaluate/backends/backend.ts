@@ -1,5 +1,6 @@
-import { CancelledError } from "../../core/index.js";
-import { type Finish, type PromptTokenizer, promptEncoder } from "../../engine/index.js";
+import type { Finish } from "../../engine/index.js";
+import { CancelledError } from "../../kit/index.js";
+import { type PromptTokenizer, promptEncoder } from "../../text/index.js";
 import type { Message, Sampling } from "../tasks/index.js";
 
 /** What answered, for the result file: nothing in it changes from one run to the next with the same model. */

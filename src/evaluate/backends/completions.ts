@@ -1,6 +1,6 @@
 // One model behind a completions endpoint. Answers are checked before they are used.
-import { own } from "../../core/index.js";
-import { encodePair } from "../../engine/index.js";
+import { own } from "../../kit/index.js";
+import { encodePair } from "../../text/index.js";
 import { joinReasoning } from "../answers/reasoning.js";
 import type { Sampling } from "../tasks/index.js";
 import { listAt, numberAt, objectAt, stringAt, tokensOfChoices } from "./answering.js";

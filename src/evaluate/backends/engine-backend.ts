@@ -1,5 +1,6 @@
-import { groupBy, usageError } from "../../core/index.js";
-import { type ChatTemplate, type Engine, encodePair, type PromptTokenizer, requireRead } from "../../engine/index.js";
+import type { Engine } from "../../engine/index.js";
+import { groupBy, usageError } from "../../kit/index.js";
+import { type ChatTemplate, encodePair, type PromptTokenizer, requireRead } from "../../text/index.js";
 import {
   type Answer,
   type AnswerOptions,

@@ -1,9 +1,9 @@
 // The engine as a backend: what it is handed, in which company, and what becomes of prompts that do not fit.
 import { describe, expect, it } from "vitest";
-import { CancelledError } from "../../core/errors.js";
-import { makeChatTemplate } from "../../engine/index.js";
+import * as toy from "../../../test/support/toy-model.js";
+import { CancelledError } from "../../kit/errors.js";
+import { makeChatTemplate } from "../../text/index.js";
 import { type EvaluationEngine, engineBackend, rendererOf } from "./engine-backend.js";
-import * as toy from "./toy-model.test-util.js";
 
 interface Calls {
   readonly generate: { prompts: readonly (readonly number[])[]; batch: number | undefined; sampling: object }[];

@@ -1,8 +1,13 @@
 // Patience with servers: what is asked again and when, what is not, bounds, and stopping.
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { CancelledError, LayergraftError } from "../../core/errors.js";
+import {
+  type FakeReply,
+  type FakeRequest,
+  type FakeServer,
+  fakeServer,
+} from "../../../test/support/fake-chat-server.js";
+import { CancelledError, LayergraftError } from "../../kit/errors.js";
 import { answerAll } from "./answering.js";
-import { type FakeReply, type FakeRequest, type FakeServer, fakeServer } from "./fake-server.test-util.js";
 import { HttpClient, type HttpOptions, ServerError } from "./http.js";
 
 /** Pauses that were asked for, in ms, and those that a test holds until it lets them end. */

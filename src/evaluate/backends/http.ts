@@ -12,7 +12,7 @@ import {
   readRetryAfter,
   redactor,
   usageError,
-} from "../../core/index.js";
+} from "../../kit/index.js";
 import { stopped } from "./backend.js";
 
 export interface HttpOptions {

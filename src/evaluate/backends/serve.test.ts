@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { CancelledError } from "../../core/errors.js";
+import { CancelledError } from "../../kit/errors.js";
 import { startServer } from "./serve.js";
 
 const folder = mkdtempSync(join(tmpdir(), "layergraft-serve-"));

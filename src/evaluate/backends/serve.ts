@@ -4,17 +4,8 @@ import { closeSync, openSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  CancelledError,
-  formatDuration,
-  LayergraftError,
-  processStat,
-  redactor,
-  shellQuote,
-  usageError,
-  withFile,
-  writeFileAtomically,
-} from "../../core/index.js";
+import { processStat, withFile, writeFileAtomically } from "../../kit/files/index.js";
+import { CancelledError, formatDuration, LayergraftError, redactor, shellQuote, usageError } from "../../kit/index.js";
 import { HttpClient } from "./http.js";
 
 export interface ServeOptions {

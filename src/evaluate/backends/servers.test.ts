@@ -1,6 +1,5 @@
 // Adapters of servers against the toy model behind them: the same numbers as by hand, and refusals where they are due.
 import { afterEach, describe, expect, it } from "vitest";
-import type { Backend, ChooseRequest, LoglikelihoodRequest } from "./backend.js";
 import {
   type CompletionsOptions,
   completions,
@@ -8,9 +7,10 @@ import {
   type FakeRequest,
   type FakeServer,
   fakeServer,
-} from "./fake-server.test-util.js";
+} from "../../../test/support/fake-chat-server.js";
+import * as toy from "../../../test/support/toy-model.js";
+import type { Backend, ChooseRequest, LoglikelihoodRequest } from "./backend.js";
 import { openOpenAI, type ServerOptions } from "./openai.js";
-import * as toy from "./toy-model.test-util.js";
 
 const open: { close(): unknown }[] = [];
 afterEach(async () => {

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RecipeError } from "../../core/errors.js";
+import { RecipeError } from "../../kit/errors.js";
 import { type BleuOptions, type BleuScore, corpusBleu } from "./bleu.js";
 import { type ChrfOptions, corpusChrf } from "./chrf.js";
 import { stripEnd, words } from "./segments.js";

@@ -1,4 +1,4 @@
-import { plural, RecipeError } from "../../core/index.js";
+import { plural, RecipeError } from "../../kit/index.js";
 
 /** sacreBLEU's version whose numbers these are; signatures carry it. */
 export const SACREBLEU_VERSION = "2.6.0";

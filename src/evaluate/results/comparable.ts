@@ -2,17 +2,8 @@
 import type { Dirent } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import {
-  formatSome,
-  isFile,
-  isObject,
-  isSystemError,
-  own,
-  parsePythonJson,
-  RecipeError,
-  readJsonObject,
-  shellQuote,
-} from "../../core/index.js";
+import { isFile, readJsonObject } from "../../kit/files/index.js";
+import { formatSome, isObject, isSystemError, own, parsePythonJson, RecipeError, shellQuote } from "../../kit/index.js";
 import { bleuFromStatistics } from "../metrics/bleu.js";
 import { CHRF_PLUS_PLUS, chrfFromStatistics } from "../metrics/chrf.js";
 import type { JudgedItem } from "../scoring/scores.js";

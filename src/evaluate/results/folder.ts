@@ -2,19 +2,15 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
-  differencesOf,
   exists,
-  formatSome,
   isFile,
-  isSystemError,
   LOCK_FILE,
   type Lock,
-  OutputError,
   readBounded,
-  shorten,
   takeLock,
   writeFileAtomically,
-} from "../../core/index.js";
+} from "../../kit/files/index.js";
+import { differencesOf, formatSome, isSystemError, OutputError, shorten } from "../../kit/index.js";
 import { AnswerCache } from "../backends/answer-cache.js";
 import type { Results, RunRecord, Sample } from "./result-types.js";
 

@@ -1,8 +1,9 @@
 // Reads what lm-evaluation-harness writes with --log_samples (0.4.2 and later): results_DATE.json, and samples_TASK_DATE.jsonl beside it.
 import { readdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { digestOfValue, isObject, own, RecipeError } from "../../core/index.js";
-import { type Row, readRows } from "../../data/index.js";
+import { digestOfValue } from "../../kit/files/index.js";
+import { isObject, own, RecipeError } from "../../kit/index.js";
+import { type Row, readRows } from "../../train/data/index.js";
 import type { Metric, Verdict } from "../tasks/index.js";
 import { isTie } from "../tasks/multiple-choice.js";
 import type { ComparableResults, ComparableTask } from "./comparable.js";

@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { VERSION } from "../../core/index.js";
-import { chooseTask, generateTask, out, run, setUpEvaluations, vllm } from "../evaluation.test-util.js";
+import { chooseTask, generateTask, out, run, setUpEvaluations, vllm } from "../../../test/support/evaluation.js";
+import { VERSION } from "../../kit/index.js";
 import { openTasks } from "../tasks/index.js";
 import { writeHubScores } from "./write-hub.js";
 

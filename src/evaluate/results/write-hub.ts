@@ -1,8 +1,9 @@
 // Scores as the hub shows them on a model's page and on a benchmark's: `.eval_results/TASK.yaml` in the model's repository.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { plural, usageError, writeFileAtomically } from "../../core/index.js";
-import { yamlText } from "../../settings/index.js";
+import { writeFileAtomically } from "../../kit/files/index.js";
+import { plural, usageError } from "../../kit/index.js";
+import { yamlText } from "../../kit/settings/index.js";
 import type { Results, TaskResult } from "./result-types.js";
 
 /** Where the hub looks for scores in a model's repository. */

@@ -2,9 +2,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { digestOf } from "../../core/digest.js";
+import { chooseTask, generateTask, out, run, setUpEvaluations, vllm } from "../../../test/support/evaluation.js";
+import { digestOf } from "../../kit/files/digest.js";
 import { compareResults } from "../compare-results.js";
-import { chooseTask, generateTask, out, run, setUpEvaluations, vllm } from "../evaluation.test-util.js";
 
 setUpEvaluations();
 

@@ -1,7 +1,8 @@
 // Writes results as lm-evaluation-harness 0.4.13 does with --log_samples, for tools that read its files.
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { digestOf, groupBy, writeFileAtomically } from "../../core/index.js";
+import { digestOf, writeFileAtomically } from "../../kit/files/index.js";
+import { groupBy } from "../../kit/index.js";
 import { averageRepeats } from "../scoring/scores.js";
 import type { AnswerSettings, Item, Metric, Prompt } from "../tasks/index.js";
 import type { Results, Sample, TaskResult } from "./result-types.js";

@@ -3,7 +3,8 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
-import { CancelledError, LayergraftError, processStat } from "../../core/index.js";
+import { processStat } from "../../kit/files/index.js";
+import { CancelledError, LayergraftError } from "../../kit/index.js";
 
 export interface ProgramLimits {
   /**

@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { CancelledError } from "../../core/errors.js";
+import { CancelledError } from "../../kit/errors.js";
 import { execute } from "./run-candidate.js";
 import { judge, openSandbox, requireConfinement, type Sandbox } from "./sandbox.js";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Random } from "../../core/index.js";
+import { Random } from "../../kit/index.js";
 import type { Metric } from "../tasks/task.js";
 import { averageScore, type ScoredItems } from "./average-scores.js";
 import { type JudgedItem, scoreItems } from "./scores.js";

@@ -1,4 +1,4 @@
-import { groupBy } from "../../core/index.js";
+import { groupBy } from "../../kit/index.js";
 import { sumVectors } from "../metrics/segments.js";
 import type { Metric } from "../tasks/task.js";
 import { combine, type JudgedItem, scoreItems, vectorsOf } from "./scores.js";

@@ -1,6 +1,6 @@
 // Crossed intervals: against sums of squares by hand, against designs with known truth, and what is paired with what.
 import { describe, expect, it } from "vitest";
-import { Random } from "../../core/random.js";
+import { Random } from "../../kit/random.js";
 import { bleuFromStatistics, bleuStatistics } from "../metrics/bleu.js";
 import { type CrossedModel, crossedDifference, pseudoValues } from "./crossed.js";
 import { meanWithError } from "./statistics.js";

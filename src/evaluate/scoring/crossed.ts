@@ -1,5 +1,5 @@
 // Differences between methods whose models are samples too: experts (or seeds) crossed with items.
-import { Random } from "../../core/index.js";
+import { Random } from "../../kit/index.js";
 import { type BootstrapOptions, type Interval, meanWithError, quantile } from "./statistics.js";
 import { studentQuantile, studentTail } from "./student.js";
 

@@ -1,4 +1,4 @@
-import { groupBy, own, plural, RecipeError, shorten } from "../../core/index.js";
+import { groupBy, own, plural, RecipeError, shorten } from "../../kit/index.js";
 import { sumVectors } from "../metrics/segments.js";
 import type { Metric, Verdict } from "../tasks/task.js";
 import { type CrossedModel, crossedDifference, pseudoValues } from "./crossed.js";

@@ -1,5 +1,5 @@
 // Several comparisons at once, and how small a difference the items at hand can show.
-import { RecipeError } from "../../core/index.js";
+import { RecipeError } from "../../kit/index.js";
 import { studentQuantile } from "./student.js";
 
 /**

@@ -1,6 +1,6 @@
 // Statistics against values by hand, by enumeration, or of the normal distribution.
 import { describe, expect, it } from "vitest";
-import { Random } from "../../core/random.js";
+import { Random } from "../../kit/random.js";
 import {
   bootstrapInterval,
   mcnemarExact,

@@ -1,5 +1,5 @@
 // Standard errors, intervals and tests. The same input and seed give the same result on every machine.
-import { Random, RecipeError } from "../../core/index.js";
+import { Random, RecipeError } from "../../kit/index.js";
 import { leastChance } from "./student.js";
 
 /** Mean of values and its standard error: sample deviation (n - 1) / sqrt(n); NaN of fewer than one, two values. */

@@ -1,4 +1,4 @@
-import { Random, RecipeError } from "../../core/index.js";
+import { Random, RecipeError } from "../../kit/index.js";
 import type { Item, Task } from "./task.js";
 
 export interface AnswerSettings {

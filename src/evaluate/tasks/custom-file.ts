@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isObject } from "../../core/index.js";
+import { isObject } from "../../kit/index.js";
 import {
   type Checked,
   checkSchema,
@@ -12,7 +12,7 @@ import {
   type SettingsKind,
   schemaFields,
   templateSchema as template,
-} from "../../settings/index.js";
+} from "../../kit/settings/index.js";
 import { BLEU_TOKENIZERS } from "../metrics/bleu-tokenizers.js";
 
 const common = {

@@ -1,16 +1,16 @@
 import { dirname, join, resolve } from "node:path";
+import { isFile } from "../../kit/files/index.js";
 import {
   didYouMean,
   findLanguage,
   formatSome,
   GuardError,
   guardedPatterns,
-  isFile,
   type Language,
   plural,
   RecipeError,
-} from "../../core/index.js";
-import { fillTemplate, parseTemplate, scalarText, valueAt } from "../../settings/index.js";
+} from "../../kit/index.js";
+import { fillTemplate, parseTemplate, scalarText, valueAt } from "../../kit/settings/index.js";
 import { sameNumber } from "../answers/numbers.js";
 import { isMgsmLanguage, readMgsmAnswer } from "../answers/read-mgsm-answer.js";
 import { bleuStatistics } from "../metrics/bleu.js";

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { LayergraftError } from "../../core/errors.js";
+import { LayergraftError } from "../../kit/errors.js";
 import { openTasks } from "./index.js";
 import { parsePythonDictionary } from "./python-literal.js";
 import { fileRows, readText } from "./task-data.js";

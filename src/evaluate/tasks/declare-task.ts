@@ -1,4 +1,4 @@
-import { type Language, plural } from "../../core/index.js";
+import { type Language, plural } from "../../kit/index.js";
 import { withFidelity } from "./language-fidelity.js";
 import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
 import { type LoadedItems, limitItems, type OpenOptions, type Task } from "./task.js";

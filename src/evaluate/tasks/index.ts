@@ -1,5 +1,5 @@
 // Opens tasks by name: families, suites and task files.
-import { didYouMean, LayergraftError, own, RecipeError } from "../../core/index.js";
+import { didYouMean, LayergraftError, own, RecipeError } from "../../kit/index.js";
 import { withAnswers } from "./answer-settings.js";
 import { belebele } from "./belebele.js";
 import { openCustomTask } from "./custom.js";

@@ -1,4 +1,4 @@
-import type { Language } from "../../core/index.js";
+import type { Language } from "../../kit/index.js";
 import { fidelityOf } from "../answers/fidelity.js";
 import { splitReasoning } from "../answers/reasoning.js";
 import { asGenerate } from "./multiple-choice.js";

@@ -1,5 +1,5 @@
 // MBPP: small Python programs from a sentence, judged by executing tests. Austin et al. 2021, arXiv 2108.07732.
-import { type Language, requireLanguage, usageError } from "../../core/index.js";
+import { type Language, requireLanguage, usageError } from "../../kit/index.js";
 import { declareTask } from "./declare-task.js";
 import { asGenerate } from "./multiple-choice.js";
 import { type Protocol, protocolsOf } from "./protocol.js";

@@ -1,5 +1,5 @@
 // MGSM: 250 grade-school problems in eleven languages, answered by a number. Shi et al. 2022, arXiv 2210.03057.
-import { findLanguage, RecipeError } from "../../core/index.js";
+import { findLanguage, RecipeError } from "../../kit/index.js";
 import { MGSM_LANGUAGES, type MgsmLanguage } from "../answers/numbers.js";
 import { isMgsmLanguage } from "../answers/read-mgsm-answer.js";
 import { declareTask } from "./declare-task.js";

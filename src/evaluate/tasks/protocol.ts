@@ -1,6 +1,7 @@
 // Protocols: exact ways of asking a data set, with a name and a version that every score carries.
 import { createHash } from "node:crypto";
-import { didYouMean, digestOfJson, RecipeError } from "../../core/index.js";
+import { digestOfJson } from "../../kit/files/index.js";
+import { didYouMean, RecipeError } from "../../kit/index.js";
 import { answerWords } from "./answer-settings.js";
 import TABLE from "./protocols.json" with { type: "json" };
 import type { Item, Task } from "./task.js";

@@ -1,15 +1,7 @@
 import { join } from "node:path";
-import {
-  type ErrorWhere,
-  formatBytes,
-  formatSome,
-  isFile,
-  isSystemError,
-  LayergraftError,
-  own,
-  readBounded,
-} from "../../core/index.js";
-import { type HubDatasetOptions, hubDataset, type ReadOptions, type Row, readRows } from "../../data/index.js";
+import { isFile, readBounded } from "../../kit/files/index.js";
+import { type ErrorWhere, formatBytes, formatSome, isSystemError, LayergraftError, own } from "../../kit/index.js";
+import { type HubDatasetOptions, hubDataset, type ReadOptions, type Row, readRows } from "../../train/data/index.js";
 
 /** Reads all rows of a data set of the hub, in order. */
 export type LoadRows = (request: {

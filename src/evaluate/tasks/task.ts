@@ -1,4 +1,4 @@
-import type { Language } from "../../core/index.js";
+import type { Language } from "../../kit/index.js";
 import type { BleuTokenizer } from "../metrics/bleu-tokenizers.js";
 import type { AnswerSettings } from "./answer-settings.js";
 import type { Protocol } from "./protocol.js";

@@ -1,5 +1,5 @@
 // The process of a Slurm job: runs the step of one folder. Its script saves output and exit code.
-import { LayergraftError, messageOf, write } from "../../core/index.js";
+import { LayergraftError, messageOf, write } from "../../kit/index.js";
 import { runStepFolder } from "../steps/run-step.js";
 import { EXIT_AGAIN } from "./slurm-text.js";
 

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { isSystemError, LayergraftError } from "../../core/index.js";
+import { isSystemError, LayergraftError } from "../../kit/index.js";
 
 export type RunCommand = (program: string, args: readonly string[]) => Promise<string>;
 

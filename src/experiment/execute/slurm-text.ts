@@ -1,4 +1,4 @@
-import { shellQuote } from "../../core/index.js";
+import { shellQuote } from "../../kit/index.js";
 
 export interface SlurmResources {
   readonly cores?: number | undefined;

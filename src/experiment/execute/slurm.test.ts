@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { takeLock } from "../../core/lock.js";
+import { takeLock } from "../../kit/files/lock.js";
 import type { Finished, ReadyStep } from "./executor.js";
 import { SlurmExecutor, type SlurmOptions } from "./slurm.js";
 import { commandRunner } from "./slurm-commands.js";

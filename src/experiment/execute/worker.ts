@@ -1,5 +1,5 @@
 // The process of a local worker: runs the steps that its runner sends.
-import { messageOf } from "../../core/index.js";
+import { messageOf } from "../../kit/index.js";
 import { ModelPool } from "../steps/model-pool.js";
 import { runStepFolder } from "../steps/run-step.js";
 import type { WorkerMessage, WorkerOrder } from "./local.js";

@@ -1,7 +1,7 @@
 // What is wrong across the fields of a plan, by its text alone.
-import { didYouMean, formatSome, isObject, suggestName } from "../../core/index.js";
+import { didYouMean, formatSome, isObject, suggestName } from "../../kit/index.js";
+import { formatProblem, type Problem } from "../../kit/settings/index.js";
 import { LIST_FIELDS, recipeProblems, SOURCE_FIELDS } from "../../merge/index.js";
-import { formatProblem, type Problem } from "../../settings/index.js";
 import { isStepBackend, LLAMA, type TrainStep } from "../steps/step.js";
 import { checkedRecipes, isAdaptive, isSearched, lineField, numberFields } from "./configurations.js";
 import { controlledMerges } from "./controls.js";

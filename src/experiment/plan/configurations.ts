@@ -1,7 +1,7 @@
 // The configurations of merges: those of grids and lists, and spaces, which are settled before any result is known.
-import { isObject, Random } from "../../core/index.js";
+import { isObject, Random } from "../../kit/index.js";
+import { type Problem, valueAt } from "../../kit/settings/index.js";
 import { recipeProblems } from "../../merge/index.js";
-import { type Problem, valueAt } from "../../settings/index.js";
 import { cellsOf, type Fields, fieldsAt, pointOf, type Space, sizeOf, type Variable } from "../search/space.js";
 import { bindingsOf, bindRecipe, type Member, mentionsIn, nameProblems } from "./expert-names.js";
 import type { Configuration, ExperimentPlan, Json, Merge, PlannedMerge, Search, WrittenPlan } from "./plan-schema.js";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { FakeWorld, fakeFacts } from "../../../test/support/fake-world.js";
 import type { EvaluateStep } from "../steps/step.js";
-import { FakeWorld, fakeFacts } from "./fake-world.test-util.js";
 import { parsePlan } from "./plan-file.js";
 import type { MergeModel } from "./plan-models.js";
 

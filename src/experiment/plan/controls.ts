@@ -1,5 +1,5 @@
 // Controls of layer swaps: merges that show whether any exchange of layers would do.
-import { Random, RecipeError } from "../../core/index.js";
+import { Random, RecipeError } from "../../kit/index.js";
 import { checkRecipe, type SwapRecipe, swapOwners } from "../../merge/index.js";
 import { configurationsOf, withFields } from "./configurations.js";
 import type { ControlKind } from "./merge-schema.js";

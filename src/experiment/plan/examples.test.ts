@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { digestOfValue } from "../../core/index.js";
+import { FakeWorld } from "../../../test/support/fake-world.js";
+import { digestOfValue } from "../../kit/files/index.js";
 import { presetFields } from "../../train/index.js";
 import { membersOf } from "./expert-names.js";
-import { FakeWorld } from "./fake-world.test-util.js";
 import { readPlan } from "./plan-file.js";
 import type { MergeModel } from "./plan-models.js";
 import type { EvaluatedModel } from "./step-list.js";

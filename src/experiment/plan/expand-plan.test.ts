@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { FakeWorld, ITEMS } from "../../../test/support/fake-world.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { configurationsOf } from "./configurations.js";
-import { FakeWorld, ITEMS } from "./fake-world.test-util.js";
 import type { MergeModel } from "./plan-models.js";
 import type { Merge } from "./plan-schema.js";
 import { rankConfigurations, splitItems, survivors } from "./search-configurations.js";

@@ -1,5 +1,6 @@
 // From a plan to its steps, as far as they are known: more follow as results arrive.
-import { canonicalJson, groupBy } from "../../core/index.js";
+import { canonicalJson } from "../../kit/files/index.js";
+import { groupBy } from "../../kit/index.js";
 import { mapSources } from "../../merge/index.js";
 import type { Facts, Results } from "../steps/facts.js";
 import { type AnalyzeStep, type Step, stepKey, type TrainStep } from "../steps/step.js";

@@ -1,4 +1,4 @@
-import { groupBy } from "../../core/index.js";
+import { groupBy } from "../../kit/index.js";
 import type { Facts, Results } from "../steps/facts.js";
 import type { Step } from "../steps/step.js";
 import { type Expansion, expandPlan } from "./expand-plan.js";

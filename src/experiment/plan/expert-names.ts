@@ -1,7 +1,7 @@
 // What names in recipes mean: the base, one expert or merge, each expert of a family or role in turn, or all of them at once.
-import { didYouMean, isObject } from "../../core/index.js";
+import { didYouMean, isObject } from "../../kit/index.js";
+import type { Problem } from "../../kit/settings/index.js";
 import { LIST_FIELDS, mapSources, sourcesOf } from "../../merge/index.js";
-import type { Problem } from "../../settings/index.js";
 import type { ExpertGroup, Merge, WrittenPlan } from "./plan-schema.js";
 import type { Role } from "./plan-values.js";
 

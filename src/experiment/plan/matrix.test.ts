@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import type { RecipeError } from "../../core/index.js";
+import { FakeWorld, fakeFacts } from "../../../test/support/fake-world.js";
+import type { RecipeError } from "../../kit/index.js";
 import type { Step } from "../steps/step.js";
 import { expandVariants } from "./expand-variants.js";
-import { FakeWorld, fakeFacts } from "./fake-world.test-util.js";
 import { commonTitle } from "./matrix.js";
 import { parsePlan, parseVariants, readPlan } from "./plan-file.js";
 

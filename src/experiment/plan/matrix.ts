@@ -1,5 +1,5 @@
-import { groupBy, isObject, mergeObjects, plural } from "../../core/index.js";
-import { type Checked, checkSchema, formatProblem, type Problem } from "../../settings/index.js";
+import { groupBy, isObject, mergeObjects, plural } from "../../kit/index.js";
+import { type Checked, checkSchema, formatProblem, type Problem } from "../../kit/settings/index.js";
 import { type ExperimentPlan, matrixPlanSchema } from "./plan-schema.js";
 
 export interface Combination {

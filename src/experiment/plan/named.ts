@@ -1,5 +1,5 @@
 // What a plan names that must be there before it runs, and where it names it.
-import { groupBy } from "../../core/index.js";
+import { groupBy } from "../../kit/index.js";
 import type { Named } from "../steps/facts.js";
 import { inLanguages, requestOf, tasksFor } from "./plan-models.js";
 import { type ExperimentPlan, languagesOf } from "./plan-schema.js";

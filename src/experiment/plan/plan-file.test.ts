@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { RecipeError } from "../../core/errors.js";
+import { RecipeError } from "../../kit/errors.js";
 import { inspectPlan, parsePlan } from "./plan-file.js";
 
 const problemsOf = (text: string): readonly string[] => {

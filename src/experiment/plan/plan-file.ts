@@ -1,6 +1,7 @@
 // Reads a plan and reports all its problems at once, with their lines. Opens no model and no data.
 import { dirname } from "node:path";
-import { exists, isFile, RecipeError } from "../../core/index.js";
+import { exists, isFile } from "../../kit/files/index.js";
+import { RecipeError } from "../../kit/index.js";
 import {
   checkSettings,
   formatProblem,
@@ -10,7 +11,7 @@ import {
   readSettingsText,
   requireKind,
   type SettingsKind,
-} from "../../settings/index.js";
+} from "../../kit/settings/index.js";
 import { checkVariants, type Variant } from "./matrix.js";
 import type { ExperimentInput, ExperimentPlan } from "./plan-schema.js";
 import { settle } from "./settle.js";

@@ -1,8 +1,14 @@
 import { z } from "zod";
-import { MAX_THREADS, parseBytes } from "../../core/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
-import { DEFAULT_TYPE } from "../../llama/index.js";
-import { type AsWritten, type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../settings/index.js";
+import { DEFAULT_TYPE } from "../../export/llama/index.js";
+import { MAX_THREADS, parseBytes } from "../../kit/index.js";
+import {
+  type AsWritten,
+  type JsonSchema,
+  jsonSchemaOf,
+  type SchemaField,
+  schemaFields,
+} from "../../kit/settings/index.js";
 import type { Fields } from "../search/space.js";
 import { LLAMA } from "../steps/step.js";
 import { common, expertGroup } from "./expert-schema.js";

@@ -1,8 +1,9 @@
 // Scores that others published, which a report compares with: PLAN.published.csv beside PLAN.yaml.
 import { z } from "zod";
-import { isFile, RecipeError } from "../../core/index.js";
-import { readRows } from "../../data/index.js";
-import { checkSchema, formatProblem } from "../../settings/index.js";
+import { isFile } from "../../kit/files/index.js";
+import { RecipeError } from "../../kit/index.js";
+import { checkSchema, formatProblem } from "../../kit/settings/index.js";
+import { readRows } from "../../train/data/index.js";
 
 const number = z
   .string()

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { RecipeError } from "../../core/index.js";
+import { FakeWorld } from "../../../test/support/fake-world.js";
+import { RecipeError } from "../../kit/index.js";
 import type { EvaluateStep, TrainStep } from "../steps/step.js";
-import { FakeWorld } from "./fake-world.test-util.js";
 import { parsePlan } from "./plan-file.js";
 import type { MergeModel } from "./plan-models.js";
 

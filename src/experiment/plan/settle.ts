@@ -1,8 +1,8 @@
 // Settles a plan: spaces become configurations, and later rounds more expert groups and merges, which start from the merge
 // before.
-import { formatSome, isObject, suggestName } from "../../core/index.js";
+import { formatSome, isObject, suggestName } from "../../kit/index.js";
+import { type Checked, checkSchema, type Problem } from "../../kit/settings/index.js";
 import { mapSources } from "../../merge/index.js";
-import { type Checked, checkSchema, type Problem } from "../../settings/index.js";
 import { expertProblems, fieldProblems, severalProblem } from "./check-fields.js";
 import { settleSpaces } from "./configurations.js";
 import { memberNames, membersNamed, membersOf, mentionsIn, sourcesIn } from "./expert-names.js";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { FakeWorld, ITEMS } from "../../../test/support/fake-world.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { configurationsOf, withFields } from "./configurations.js";
-import { FakeWorld, ITEMS } from "./fake-world.test-util.js";
 import { parsePlan } from "./plan-file.js";
 
 const plan = (merge: string, search: string) => `

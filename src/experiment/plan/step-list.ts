@@ -1,6 +1,6 @@
 // The steps of a plan as they are found, the models that they evaluate, and about how many depend on results.
 import { basename } from "node:path";
-import { groupBy, plural } from "../../core/index.js";
+import { groupBy, plural } from "../../kit/index.js";
 import type { Facts, Results } from "../steps/facts.js";
 import type { ItemResult } from "../steps/result.js";
 import {

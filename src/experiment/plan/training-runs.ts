@@ -1,4 +1,4 @@
-import { mergeObjects, own, RecipeError } from "../../core/index.js";
+import { mergeObjects, own, RecipeError } from "../../kit/index.js";
 import { checkRun, type Run } from "../../train/index.js";
 import type { TrainStep } from "../steps/step.js";
 import type { ExperimentPlan, Training } from "./plan-schema.js";

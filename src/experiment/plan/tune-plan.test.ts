@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
+import { FakeWorld } from "../../../test/support/fake-world.js";
 import { checkedConfigurations } from "./configurations.js";
-import { FakeWorld } from "./fake-world.test-util.js";
 import { parsePlan } from "./plan-file.js";
 import { TUNE_METHODS, tunePlan } from "./tune-plan.js";
 

@@ -1,4 +1,4 @@
-import { usageError } from "../../core/index.js";
+import { usageError } from "../../kit/index.js";
 import type { ExperimentInput } from "./plan-schema.js";
 
 export const TUNE_METHODS = ["swap", "slerp", "ties"] as const;

@@ -1,9 +1,11 @@
 // What is wrong with the merges of a plan, by the headers of its models; and which of them make the same model.
-import { digestOfValue, messageOf, plural } from "../../core/index.js";
+
+import type { Checkpoint } from "../../formats/checkpoint/index.js";
+import { digestOfValue } from "../../kit/files/index.js";
+import { messageOf, plural } from "../../kit/index.js";
+import type { Problem } from "../../kit/settings/index.js";
 import { type OpenedPlan, planRecipe, type RecipeInput } from "../../merge/index.js";
-import type { Problem } from "../../settings/index.js";
 import { resolveSelection } from "../../train/index.js";
-import type { Checkpoint } from "../../weights/index.js";
 import { checkedRecipes } from "../plan/configurations.js";
 import { type Member, memberNames, membersNamed, membersOf, mentionsIn, sourcesIn } from "../plan/expert-names.js";
 import { baseModel, namingRecipe, trainingSteps } from "../plan/plan-models.js";

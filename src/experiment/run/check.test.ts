@@ -5,12 +5,12 @@ import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { initialWeights, writeInitialModel } from "../../../examples/miniature/world/untrained-model.js";
 import { writeByteModel, writeLetters } from "../../../test/support/byte-model.js";
 import { FAKE_LLAMA } from "../../../test/support/fake-llama.js";
+import { writeWordTokenizer } from "../../../test/support/small-world.js";
 import { openModelSource } from "../../engine/index.js";
 import { planGguf } from "../../export/index.js";
-import { writeSharded } from "../../weights/index.js";
+import { writeSharded } from "../../formats/safetensors/index.js";
 import { commandRunner } from "../execute/slurm-commands.js";
 import { openExperiment } from "../experiment.js";
-import { writeWordTokenizer } from "../small-world.test-util.js";
 import { machineNotes } from "./check.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-check-"));

@@ -1,20 +1,12 @@
 import { stat, statfs } from "node:fs/promises";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";
-import {
-  canonicalJson,
-  exists,
-  formatBytes,
-  groupBy,
-  LayergraftError,
-  plural,
-  RecipeError,
-  visible,
-} from "../../core/index.js";
-import { loadChatTemplate, loadTokenizer } from "../../engine/index.js";
 import { chatProtocolOf, choiceNotes } from "../../evaluate/index.js";
-import { checkLlama, type ExportOutlook } from "../../llama/index.js";
-import type { Problem } from "../../settings/index.js";
+import { checkLlama, type ExportOutlook } from "../../export/llama/index.js";
+import { canonicalJson, exists } from "../../kit/files/index.js";
+import { formatBytes, groupBy, LayergraftError, plural, RecipeError, visible } from "../../kit/index.js";
+import type { Problem } from "../../kit/settings/index.js";
+import { loadChatTemplate, loadTokenizer } from "../../text/index.js";
 import { commandRunner } from "../execute/slurm-commands.js";
 import { isSearched } from "../plan/configurations.js";
 import type { Variant } from "../plan/matrix.js";

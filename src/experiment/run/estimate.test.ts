@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { FakeWorld } from "../plan/fake-world.test-util.js";
+import { FakeWorld } from "../../../test/support/fake-world.js";
 import { estimateExperiment } from "./estimate.js";
 
 const PLAN = `

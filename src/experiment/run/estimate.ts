@@ -1,5 +1,5 @@
-import { canonicalJson } from "../../core/index.js";
-import type { ExportOutlook } from "../../llama/index.js";
+import type { ExportOutlook } from "../../export/llama/index.js";
+import { canonicalJson } from "../../kit/files/index.js";
 import type { Expansion } from "../plan/expand-plan.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { countCheckpoints, settledRun } from "../plan/training-runs.js";

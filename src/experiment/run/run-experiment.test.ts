@@ -2,8 +2,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { fakeFacts, ITEMS } from "../../../test/support/fake-world.js";
 import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "../execute/executor.js";
-import { fakeFacts, ITEMS } from "../plan/fake-world.test-util.js";
 import { parsePlan } from "../plan/plan-file.js";
 import { type StepResult, writeResult } from "../steps/result.js";
 import { readAttempt, type StepOrder } from "../steps/step-state.js";

@@ -1,6 +1,7 @@
 // The state is in the steps' folders, so an experiment can be stopped and resumed at any time.
 import { mkdir } from "node:fs/promises";
-import { CancelledError, takeLock } from "../../core/index.js";
+import { takeLock } from "../../kit/files/index.js";
+import { CancelledError } from "../../kit/index.js";
 import type { Executor, ExecutorEvents, Finished, ReadyStep } from "../execute/executor.js";
 import type { Expansion } from "../plan/expand-plan.js";
 import { type Expanded, expandVariants, type PlannedVariant } from "../plan/expand-variants.js";

@@ -6,7 +6,8 @@
 //   steps/KEY/job.sh        its job, on Slurm
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { visible, writeFileAtomically } from "../../core/index.js";
+import { writeFileAtomically } from "../../kit/files/index.js";
+import { visible } from "../../kit/index.js";
 import type { Results } from "../steps/facts.js";
 import { readResult, type StepResult } from "../steps/result.js";
 import { kindOf, type Location, type Step, type StepKind } from "../steps/step.js";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Random } from "../../core/index.js";
+import { Random } from "../../kit/index.js";
 import { CmaEs, normalAbove, normalBelow } from "./cma-es.js";
 
 /** Numbers from 0 to 1 that Python can make too. */

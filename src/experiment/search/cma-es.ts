@@ -1,7 +1,7 @@
 // CMA-ES with negative weights (Hansen, The CMA Evolution Strategy: A Tutorial, arXiv 1604.00772) in the unit cube, and for
 // whole numbers its margin (Hamano and others, arXiv 2205.13482). Numbers of equations are those of the tutorial.
-import type { Random } from "../../core/index.js";
-import { eigenvectors } from "../../weights/index.js";
+import type { Random } from "../../kit/index.js";
+import { eigenvectors } from "../../tensor/streaming/index.js";
 
 export interface Sample {
   /** What is evaluated; every coordinate is from 0 to 1, and that of a whole number in the middle of its cell. */

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
-import { exists } from "../../core/index.js";
-import { checkData, compileFilters, DataError, findSource, mappedRows, planSet } from "../../data/index.js";
+import { exists } from "../../kit/files/index.js";
+import { checkData, compileFilters, DataError, findSource, mappedRows, planSet } from "../../train/data/index.js";
 
 const ROWS = 20;
 

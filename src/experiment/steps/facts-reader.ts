@@ -1,19 +1,17 @@
 // Reads what a plan's steps depend on: models, data and tasks. Collects problems instead of throwing them.
 import { basename, dirname, resolve } from "node:path";
-import {
-  canonicalJson,
-  digestOfValue,
-  exists,
-  isObject,
-  LayergraftError,
-  messageOf,
-  ProblemsError,
-  type Progress,
-} from "../../core/index.js";
-import { bytesToDownload, formatOfName } from "../../data/index.js";
 import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
-import type { Problem } from "../../settings/index.js";
-import { type Checkpoint, foldersOf, type HubAccess, openCheckpoint, parameterCount } from "../../weights/index.js";
+import {
+  type Checkpoint,
+  foldersOf,
+  type HubAccess,
+  openCheckpoint,
+  parameterCount,
+} from "../../formats/checkpoint/index.js";
+import { canonicalJson, digestOfValue, exists } from "../../kit/files/index.js";
+import { isObject, LayergraftError, messageOf, ProblemsError, type Progress } from "../../kit/index.js";
+import type { Problem } from "../../kit/settings/index.js";
+import { bytesToDownload, formatOfName } from "../../train/data/index.js";
 import { declared, firstRowsErrors } from "./check-first-rows.js";
 import { type Facts, type Named, recipeIdentities, type TaskFacts } from "./facts.js";
 import { type FileDigestOptions, FileDigests, modelFiles } from "./file-digests.js";

@@ -1,6 +1,7 @@
 // What expanding a plan depends on: identities of models and data, tasks, and results of steps.
-import { RecipeError } from "../../core/index.js";
+
 import type { ChooseItem, Task } from "../../evaluate/index.js";
+import { RecipeError } from "../../kit/index.js";
 import { checkRecipe } from "../../merge/index.js";
 import type { EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "./result.js";
 import type { ModelSource, TaskRequest } from "./step.js";

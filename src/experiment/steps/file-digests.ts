@@ -1,7 +1,14 @@
 import { mkdir, readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
 import { z } from "zod";
-import { digestOfFile, digestOfValue, isFile, readJsonObject, stampOf, writeFileAtomically } from "../../core/index.js";
+import {
+  digestOfFile,
+  digestOfValue,
+  isFile,
+  readJsonObject,
+  stampOf,
+  writeFileAtomically,
+} from "../../kit/files/index.js";
 
 /** Vocabularies and settings of checkpoints. Other files, such as notes, do not change the model. */
 const TEXT_FILES: ReadonlySet<string> = new Set([

@@ -1,5 +1,4 @@
 import { resolve } from "node:path";
-import { LayergraftError, RecipeError } from "../../core/index.js";
 import {
   type DataAccess,
   hubLoader,
@@ -9,6 +8,7 @@ import {
   promptsDigest,
   type Task,
 } from "../../evaluate/index.js";
+import { LayergraftError, RecipeError } from "../../kit/index.js";
 import type { EvaluateStep, TaskRequest } from "./step.js";
 
 /**

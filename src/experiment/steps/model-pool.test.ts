@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { writeInitialModel } from "../../../examples/miniature/world/untrained-model.js";
 import { BYTE_TOKENS, writeByteModel } from "../../../test/support/byte-model.js";
 import { FAKE_LLAMA, logitsAfter } from "../../../test/support/fake-llama.js";
-import { loadTokenizer } from "../../engine/index.js";
+import { loadTokenizer } from "../../text/index.js";
 import { ModelPool } from "./model-pool.js";
 import { isStepBackend } from "./step.js";
 

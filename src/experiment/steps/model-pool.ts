@@ -1,12 +1,14 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { canonicalJson, DiskFullError, digestOfValue, elementCount, OutputError } from "../../core/index.js";
 import { openEngine } from "../../engine/index.js";
 import { type Backend, modelBackend, openServed, readTexts } from "../../evaluate/index.js";
 import type { FileType } from "../../export/index.js";
-import { openLlama } from "../../llama/index.js";
-import { type ExecuteOptions, executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
-import { openCheckpoint, parameterCount } from "../../weights/index.js";
+import { openLlama } from "../../export/llama/index.js";
+import { openCheckpoint, parameterCount } from "../../formats/checkpoint/index.js";
+import { canonicalJson, digestOfValue } from "../../kit/files/index.js";
+import { DiskFullError, elementCount, OutputError } from "../../kit/index.js";
+import { planRecipe, type RecipeInput } from "../../merge/index.js";
+import { type ExecuteOptions, executePlan } from "../../merge/output/index.js";
 import { LLAMA, type ModelSource, WRITTEN_MODEL } from "./step.js";
 
 export interface OpenModelOptions {

@@ -1,7 +1,8 @@
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { isFile, LayergraftError, readJsonObject, writeFileAtomically } from "../../core/index.js";
+import { isFile, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
+import { LayergraftError } from "../../kit/index.js";
 import type { StepKind } from "./step.js";
 
 /** In a step's folder; it exists only if the step is done. */

@@ -1,6 +1,5 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { LayergraftError, OutputError } from "../../core/index.js";
 import {
   averageRepeats,
   type EvaluateOptions,
@@ -9,7 +8,8 @@ import {
   isTie,
   openSandbox,
 } from "../../evaluate/index.js";
-import { formatNumber } from "../../report/index.js";
+import { formatNumber } from "../../figures/index.js";
+import { LayergraftError, OutputError } from "../../kit/index.js";
 import { dataAccess, openTask, readItems } from "./items.js";
 import { ModelPool } from "./model-pool.js";
 import type { EvaluationResult } from "./result.js";

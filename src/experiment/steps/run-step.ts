@@ -1,7 +1,8 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { exists, formatSome, LayergraftError, LOCK_FILE, takeLock, waitWhileLocked } from "../../core/index.js";
-import { analyzeExperts, overlapOf, suggestRecipes } from "../../merge/index.js";
+import { exists, LOCK_FILE, takeLock, waitWhileLocked } from "../../kit/files/index.js";
+import { formatSome, LayergraftError } from "../../kit/index.js";
+import { analyzeExperts, overlapOf, suggestRecipes } from "../../merge/analysis/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
 import { ReadFacts } from "./facts-reader.js";
 import { type ModelPool, writeModel } from "./model-pool.js";

@@ -2,7 +2,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { readJsonObject, writeFileAtomically } from "../../core/index.js";
+import { readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
 import type { ModelSource, Step } from "./step.js";
 
 const ATTEMPT_FILE = "attempt.json";

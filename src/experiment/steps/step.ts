@@ -1,6 +1,6 @@
 import type { z } from "zod";
-import { digestOfValue } from "../../core/index.js";
 import type { FileType } from "../../export/index.js";
+import { digestOfValue } from "../../kit/files/index.js";
 
 /** Raise it when results differ from an earlier version's, so that steps run again. */
 const STEP_FORMAT = 1;

@@ -1,7 +1,8 @@
 // How llama.cpp runs each family: its name there, and what its graph can and cannot compute.
 // Source: src/models/*.cpp and conversion/*.py of ggml-org/llama.cpp, November 2026.
-import { plural } from "../../core/index.js";
-import type { Activation, DecoderSpec } from "../../engine/index.js";
+
+import type { Activation, DecoderSpec } from "../../engine/model/index.js";
+import { plural } from "../../kit/index.js";
 
 type LinearRole = "q" | "k" | "v" | "o" | "gate" | "up" | "down";
 

@@ -5,9 +5,9 @@ import { cpSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
+import { writeTinyTokenizer } from "../../../test/support/export-fixtures.js";
+import { readGguf } from "../../../test/support/gguf-reader.js";
 import { openModelSource } from "../../engine/index.js";
-import { writeTinyTokenizer } from "../fixtures.test-util.js";
-import { readGguf } from "./gguf-reader.test-util.js";
 import { planGguf } from "./plan-gguf.js";
 import { writeGguf } from "./write-gguf.js";
 

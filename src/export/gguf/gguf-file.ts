@@ -1,7 +1,9 @@
 // The layout of a GGUF file, version 3: metadata, the places of the tensors, then their bytes.
 // Format: docs/gguf.md of ggml-org/ggml.
-import { elementCount } from "../../core/index.js";
-import { type Encoding, encodedBytes, ggufTypeNumber } from "../../weights/index.js";
+
+import { ggufTypeNumber } from "../../formats/gguf/index.js";
+import { type Encoding, encodedBytes } from "../../kernels/index.js";
+import { elementCount } from "../../kit/index.js";
 
 const VERSION = 3;
 /** Tensors begin at multiples of this, the format's default. */

@@ -1,5 +1,5 @@
 // Metadata of a decoder as llama.cpp reads it, and the tensors that scale its rotation.
-import type { DecoderSpec, RopeSpec } from "../../engine/index.js";
+import type { DecoderSpec, RopeSpec } from "../../engine/model/index.js";
 import type { Architecture } from "./architectures.js";
 import { f32, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 

@@ -1,15 +1,10 @@
 // Plans a GGUF file: its tensors with their encodings, and its metadata. Reads headers and configurations, not weights.
 import { basename } from "node:path";
-import { CheckpointError, digestOf, digestOfJson, formatSome, plural } from "../../core/index.js";
-import {
-  type DecoderSpec,
-  loadSourceTemplate,
-  loadSourceTokenizerParts,
-  type ModelSource,
-  modelTextOf,
-  readSpec,
-} from "../../engine/index.js";
-import type { Encoding } from "../../weights/index.js";
+import { loadSourceTemplate, loadSourceTokenizerParts, type ModelSource, modelTextOf } from "../../engine/index.js";
+import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
+import type { Encoding } from "../../kernels/index.js";
+import { digestOf, digestOfJson } from "../../kit/files/index.js";
+import { CheckpointError, formatSome, plural } from "../../kit/index.js";
 import { EXPORTED_FAMILIES, findArchitecture, unsupportedTraits } from "./architectures.js";
 import { type GgufLayout, layOutGguf, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 import { type ComputedTensor, decoderMetadata, ropeTensors } from "./metadata.js";

@@ -1,7 +1,8 @@
 // Which encoding each tensor gets, as llama.cpp's quantiser chooses it: llama_tensor_get_type and tensor_type_fallback
 // in src/llama-quant.cpp of ggml-org/llama.cpp, November 2026.
-import { formatSome, usageError } from "../../core/index.js";
-import { ENCODINGS, type Encoding } from "../../weights/index.js";
+
+import { ENCODINGS, type Encoding } from "../../kernels/index.js";
+import { formatSome, usageError } from "../../kit/index.js";
 
 /** File types by the names of the command line: `general.file_type`, and the encoding of most tensors. */
 export const FILE_TYPES = {

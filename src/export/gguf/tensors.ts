@@ -1,7 +1,9 @@
 // The tensors of a GGUF file, by the roles of a decoder's weights.
-import { elementCount, MismatchError } from "../../core/index.js";
-import { type DecoderSpec, locateWeights, type ModelSource } from "../../engine/index.js";
-import type { Step } from "../../values/index.js";
+
+import type { ModelSource } from "../../engine/index.js";
+import { type DecoderSpec, locateWeights } from "../../engine/model/index.js";
+import { elementCount, MismatchError } from "../../kit/index.js";
+import type { Step } from "../../merge/index.js";
 import type { Architecture } from "./architectures.js";
 
 /** A tensor computed from a step of a plan. */

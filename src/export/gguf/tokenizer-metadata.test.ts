@@ -4,8 +4,9 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
-import { loadSourceTokenizerParts, type TokenizerParts } from "../../engine/index.js";
-import { findPreTokenizer } from "../../weights/index.js";
+import { loadSourceTokenizerParts } from "../../engine/index.js";
+import { findPreTokenizer } from "../../formats/gguf/index.js";
+import type { TokenizerParts } from "../../text/index.js";
 import { modelName, tokenizerMetadata } from "./tokenizer-metadata.js";
 
 type Json = Record<string, unknown>;

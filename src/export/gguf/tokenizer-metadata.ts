@@ -1,8 +1,9 @@
 // The metadata that llama.cpp tokenizes with. It has three kinds of tokenizers: byte-level BPE by merges ("gpt2"), BPE of
 // SentencePiece by scores ("llama"), and Unigram ("t5").
-import { CheckpointError, formatSome, isObject, plural } from "../../core/index.js";
-import type { Part, SpecialName, TokenizerParts } from "../../engine/index.js";
-import { findPreTokenizer } from "../../weights/index.js";
+
+import { findPreTokenizer } from "../../formats/gguf/index.js";
+import { CheckpointError, formatSome, isObject, plural } from "../../kit/index.js";
+import type { Part, SpecialName, TokenizerParts } from "../../text/index.js";
 import { bool, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 
 /** `llama_token_type`. */

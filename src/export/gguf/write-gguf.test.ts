@@ -4,12 +4,13 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
+import { writeTinyTokenizer, writeWide } from "../../../test/support/export-fixtures.js";
+import { readGguf } from "../../../test/support/gguf-reader.js";
+import { decodeBlocks } from "../../../test/support/plain-blocks.js";
 import { openModelSource } from "../../engine/index.js";
-import { executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
-import { openSafetensors, readTensor, type TensorInfo } from "../../weights/index.js";
-import { decodeBlocks } from "../../weights/kernels/plain-blocks.test-util.js";
-import { writeTinyTokenizer, writeWide } from "../fixtures.test-util.js";
-import { readGguf } from "./gguf-reader.test-util.js";
+import { openSafetensors, readTensor, type TensorInfo } from "../../formats/safetensors/index.js";
+import { planRecipe, type RecipeInput } from "../../merge/index.js";
+import { executePlan } from "../../merge/output/index.js";
 import { planGguf } from "./plan-gguf.js";
 import { writeGguf } from "./write-gguf.js";
 

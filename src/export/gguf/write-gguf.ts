@@ -1,16 +1,12 @@
 // Writes a planned GGUF file: blends and encodes tensors in one streaming pass, with the journal of merges.
 import { stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { bytesOf, exists, OutputError, withFile, writeFully } from "../../core/index.js";
-import {
-  type Measured,
-  OutputFolder,
-  packMeasured,
-  Resolver,
-  type RunState,
-  requireEncodable,
-} from "../../values/index.js";
-import { type EncodeJob, type Program, requireUnchanged, type StreamOptions } from "../../weights/index.js";
+import { requireUnchanged } from "../../formats/checkpoint/index.js";
+import { bytesOf, exists, withFile, writeFully } from "../../kit/files/index.js";
+import { OutputError } from "../../kit/index.js";
+import { OutputFolder, type RunState, requireEncodable } from "../../merge/output/index.js";
+import { type Measured, packMeasured, Resolver } from "../../tensor/expressions/index.js";
+import type { EncodeJob, Program, StreamOptions } from "../../tensor/streaming/index.js";
 import type { GgufPlan } from "./plan-gguf.js";
 
 /** Options of `writeGguf`. */

@@ -2,9 +2,9 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
-import { allGoldens, distance, type Golden } from "../../engine/golden.test-util.js";
+import { ExportedModel } from "../../../test/support/exported-model.js";
+import { allGoldens, distance, type Golden } from "../../../test/support/golden-decoders.js";
 import { openModelSource } from "../../engine/index.js";
-import { ExportedModel } from "./exported-model.test-util.js";
 import { planOnnx } from "./plan-onnx.js";
 import { writeOnnx } from "./write-onnx.js";
 

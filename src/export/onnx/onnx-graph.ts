@@ -1,21 +1,19 @@
 // A decoder's graph with the inputs and outputs that transformers.js feeds and fetches.
 // Names and shapes: huggingface/transformers.js 4.3, src/models/modeling_utils.js (decoder_forward, addPastKeyValues).
+
+import { type Node, reachable } from "../../engine/graph/index.js";
+import { usesOf, type WeightUses } from "../../engine/index.js";
 import {
   buildDecoder,
   type Decoder,
   type DecoderSpec,
-  type Emitter,
-  type ExternalData,
   FEEDS,
-  type Node,
   pastKey,
   pastValue,
-  reachable,
   ropeCos,
   ropeSin,
-  usesOf,
-  type WeightUses,
-} from "../../engine/index.js";
+} from "../../engine/model/index.js";
+import type { Emitter, ExternalData } from "../../engine/runtime/index.js";
 
 /** Names of sizes. transformers.js finds the batch by its name, to make the first cache. */
 export const AXES = {

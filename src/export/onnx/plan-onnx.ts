@@ -1,18 +1,19 @@
 // Plans an ONNX folder for transformers.js: where each weight is stored, and the model's graph. Reads headers and
 // configurations, not weights.
-import { CheckpointError, digestOf, digestOfJson, formatSome, isObject, usageError } from "../../core/index.js";
+
 import {
-  type ExternalData,
   fillsBlocks,
   findSteps,
-  lowerGraph,
   type ModelSource,
   type PlacedTensor,
   placedWeights,
   placeTensors,
-  readSpec,
 } from "../../engine/index.js";
-import { BLOCK_COLUMNS } from "../../weights/index.js";
+import { readSpec } from "../../engine/model/index.js";
+import { type ExternalData, lowerGraph } from "../../engine/runtime/index.js";
+import { BLOCK_COLUMNS } from "../../kernels/index.js";
+import { digestOf, digestOfJson } from "../../kit/files/index.js";
+import { CheckpointError, formatSome, isObject, usageError } from "../../kit/index.js";
 import { AXES, buildOnnxGraph, computeFeeds, type RopeTable } from "./onnx-graph.js";
 
 /** Types: the file in transformers.js (its src/utils/dtypes.js), and the encoding of matrices. */

@@ -3,11 +3,12 @@ import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { readJson, seededTensor, temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
+import { writeWide } from "../../../test/support/export-fixtures.js";
+import { ExportedModel } from "../../../test/support/exported-model.js";
 import { openModelSource } from "../../engine/index.js";
-import { executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
-import { openSafetensors, readTensor, type TensorData } from "../../weights/index.js";
-import { writeWide } from "../fixtures.test-util.js";
-import { ExportedModel } from "./exported-model.test-util.js";
+import { openSafetensors, readTensor, type TensorData } from "../../formats/safetensors/index.js";
+import { planRecipe, type RecipeInput } from "../../merge/index.js";
+import { executePlan } from "../../merge/output/index.js";
 import { ONNX_TYPES, type OnnxPlan, type OnnxType, planOnnx } from "./plan-onnx.js";
 import { type WriteOnnxOptions, writeOnnx } from "./write-onnx.js";
 

@@ -1,9 +1,12 @@
 // Writes a planned ONNX folder: streams weights into data files, then graph, configuration and tokenizer.
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { jobsOf, RopeTables } from "../../engine/index.js";
+import { readSpec } from "../../engine/model/index.js";
+import type { ExternalData, TensorValue } from "../../engine/runtime/index.js";
+import { companionOf, foldersOf, requireUnchanged, TEMPLATES } from "../../formats/checkpoint/index.js";
 import {
   bytesOf,
-  CheckpointError,
   checkFolderOutput,
   exists,
   readBounded,
@@ -12,18 +15,12 @@ import {
   withFile,
   writeFolder,
   writeFully,
-} from "../../core/index.js";
-import { type ExternalData, jobsOf, RopeTables, readSpec, type TensorValue } from "../../engine/index.js";
-import { copyTextFiles, measureAll, OutputFolder, Resolver, requireEncodable } from "../../values/index.js";
-import {
-  companionOf,
-  foldersOf,
-  type Program,
-  requireUnchanged,
-  runProgram,
-  type StreamOptions,
-  TEMPLATES,
-} from "../../weights/index.js";
+} from "../../kit/files/index.js";
+import { CheckpointError } from "../../kit/index.js";
+import { copyTextFiles, OutputFolder, requireEncodable } from "../../merge/output/index.js";
+import { Resolver } from "../../tensor/expressions/index.js";
+import { measureAll } from "../../tensor/measurements/index.js";
+import { type Program, runProgram, type StreamOptions } from "../../tensor/streaming/index.js";
 import type { OnnxPlan } from "./plan-onnx.js";
 
 /** Options of `writeOnnx`. */

@@ -1,5 +1,5 @@
-import type { Heatmap } from "../../report/index.js";
-import { compareParts, type Part } from "../../weights/index.js";
+import type { Heatmap } from "../../figures/index.js";
+import { compareParts, type Part } from "../../formats/checkpoint/index.js";
 import { type Analysis, isInProjection } from "./analysis.js";
 
 /** Projections of the model, in the order of the figure; fused matrices in place of their parts. */

@@ -4,20 +4,6 @@ import { mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "nod
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { encodeValues, type FloatDType, readJson, writeTiny } from "../../../test/support/checkpoints.js";
-import { snapshot } from "../../../test/support/command.js";
-import { Bench } from "../../../test/support/merging.js";
-import { MismatchError, RecipeError } from "../../core/index.js";
-import { type TensorData, writeSafetensors } from "../../weights/index.js";
-import {
-  type AnalyzeOptions,
-  analyzeExperts,
-  mostChangedRows,
-  pageData,
-  parseThreshold,
-  THRESHOLD_PRESETS,
-  writeAnalysis,
-} from "../index.js";
 import {
   expectAnalysis,
   expectNear,
@@ -25,7 +11,17 @@ import {
   expectSame,
   referenceOf,
   thresholdsBetween,
-} from "./reference.test-util.js";
+} from "../../../test/support/analysis-reference.js";
+import { encodeValues, type FloatDType, readJson, writeTiny } from "../../../test/support/checkpoints.js";
+import { snapshot } from "../../../test/support/command.js";
+import { Bench } from "../../../test/support/merging.js";
+import { type TensorData, writeSafetensors } from "../../formats/safetensors/index.js";
+import { MismatchError, RecipeError } from "../../kit/index.js";
+import { type AnalyzeOptions, analyzeExperts } from "./analysis.js";
+import { pageData } from "./page-data.js";
+import { mostChangedRows } from "./read-analysis.js";
+import { parseThreshold, THRESHOLD_PRESETS } from "./thresholds.js";
+import { writeAnalysis } from "./write-analysis.js";
 
 const bench = new Bench();
 const fixtures = join(import.meta.dirname, "../../../test/fixtures");

@@ -1,25 +1,18 @@
 // Measures where experts changed from their base (Bandarkar et al., arXiv 2410.01335, section 3.2).
 
-import { elementCount, groupBy, plural, RecipeError } from "../../core/index.js";
+import { compareParts, type Part, requireUnchanged, type SourceOptions } from "../../formats/checkpoint/index.js";
+import { elementCount, groupBy, plural, RecipeError } from "../../kit/index.js";
+import { type Leaf, leavesOf } from "../../tensor/expressions/index.js";
 import {
   analyzeTensors,
   type ExpertDelta,
   isAnalyzable,
-  type Leaf,
-  leavesOf,
   measureAll,
   type RowAxis,
   type TensorDelta,
   type TensorToAnalyze,
-} from "../../values/index.js";
-import {
-  compareParts,
-  type Part,
-  pairsOf,
-  requireUnchanged,
-  type SourceOptions,
-  type StreamOptions,
-} from "../../weights/index.js";
+} from "../../tensor/measurements/index.js";
+import { pairsOf, type StreamOptions } from "../../tensor/streaming/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import { resolveSource } from "../plan/inner-recipes.js";
 import { OperandBuilder } from "../plan/operand-builder.js";

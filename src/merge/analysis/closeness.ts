@@ -1,14 +1,17 @@
 // How closely a recipe gives the tensors of a model: elements whose bits differ, and by how many roundings.
-import { sameShape } from "../../core/index.js";
-import { compileCompare, measureAll, Resolver, type Value } from "../../values/index.js";
+
+import type { Checkpoint } from "../../formats/checkpoint/index.js";
+import { sameShape } from "../../kit/index.js";
+import { Resolver, type Value } from "../../tensor/expressions/index.js";
+import { measureAll } from "../../tensor/measurements/index.js";
 import {
-  type Checkpoint,
   resultsByJob,
   runProgram,
   type StreamOptions,
   totalDifferences,
   totalStatistics,
-} from "../../weights/index.js";
+} from "../../tensor/streaming/index.js";
+import { compileCompare } from "../output/compile.js";
 import { planRecipe } from "../plan/planner.js";
 import type { RecipeInput } from "../plan/recipe.js";
 import type { KnownModel } from "./fit-weights.js";

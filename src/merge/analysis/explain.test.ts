@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { encodeValues } from "../../../test/support/checkpoints.js";
 import { Bench, readFolders, type Tensors, valuesOf } from "../../../test/support/merging.js";
+import { type Family, family } from "../../../test/support/method-reference.js";
 import { readFolder, roundTo } from "../../../test/support/numbers.js";
-import { openCheckpoint, writeSafetensors } from "../../weights/index.js";
-import type { RecipeInput } from "../index.js";
-import { type Family, family } from "../methods/reference.test-util.js";
+import { openCheckpoint } from "../../formats/checkpoint/index.js";
+import { writeSafetensors } from "../../formats/safetensors/index.js";
+import type { RecipeInput } from "../plan/recipe.js";
 import { type Explanation, explainMerge } from "./explain.js";
 
 const bench = new Bench();

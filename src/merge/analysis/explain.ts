@@ -1,6 +1,8 @@
 // Finds which weighted sum of known models gives each tensor of another, and writes that as a recipe.
-import { DTYPE_BY_TORCH_NAME, elementCount, groupBy } from "../../core/index.js";
-import type { Checkpoint, StreamOptions } from "../../weights/index.js";
+
+import type { Checkpoint } from "../../formats/checkpoint/index.js";
+import { DTYPE_BY_TORCH_NAME, elementCount, groupBy } from "../../kit/index.js";
+import type { StreamOptions } from "../../tensor/streaming/index.js";
 import type { RecipeInput } from "../plan/recipe.js";
 import { type Closeness, compareWith, NOT_GIVEN } from "./closeness.js";
 import { recipeOf, slerpOf } from "./explained-recipe.js";

@@ -1,6 +1,7 @@
 // Writes weights of tensors as the recipe that gives them.
-import { formatRanges, groupBy } from "../../core/index.js";
-import { blockOf, type CheckpointTensor } from "../../weights/index.js";
+
+import { blockOf, type CheckpointTensor } from "../../formats/checkpoint/index.js";
+import { formatRanges, groupBy } from "../../kit/index.js";
 import type { RecipeInput } from "../plan/recipe.js";
 
 export interface Weighted {

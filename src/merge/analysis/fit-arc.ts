@@ -1,5 +1,5 @@
 // Finds where tensors are on the arc between two models, as a spherical interpolation puts them.
-import { elementCount, groupBy } from "../../core/index.js";
+import { elementCount, groupBy } from "../../kit/index.js";
 import { STRAIGHT, slerpWeights } from "../methods/slerp.js";
 import { type Fitted, residualOf, roundingOf, simplest, solve, UNITS } from "./fit-weights.js";
 

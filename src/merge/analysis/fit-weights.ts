@@ -1,7 +1,10 @@
 // Fits weights of known models to the tensors of another by least squares, over the largest units that one set of weights fits.
-import { elementCount, groupBy, isFloatDType, sameShape } from "../../core/index.js";
-import { type Measurement, measureAll, type Value } from "../../values/index.js";
-import { blockOf, type Checkpoint, type CheckpointTensor, type StreamOptions } from "../../weights/index.js";
+
+import { blockOf, type Checkpoint, type CheckpointTensor } from "../../formats/checkpoint/index.js";
+import { elementCount, groupBy, isFloatDType, sameShape } from "../../kit/index.js";
+import type { Value } from "../../tensor/expressions/index.js";
+import { type Measurement, measureAll } from "../../tensor/measurements/index.js";
+import type { StreamOptions } from "../../tensor/streaming/index.js";
 
 export interface KnownModel {
   /** As recipes name it. */

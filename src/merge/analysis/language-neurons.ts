@@ -1,6 +1,9 @@
 // The feed-forward neurons that fire for few languages, from activations that `measureStatistics` wrote for each language.
-import { CheckpointError, RecipeError } from "../../core/index.js";
-import { concatenate, openCheckpoint, readTensor } from "../../weights/index.js";
+
+import { openCheckpoint } from "../../formats/checkpoint/index.js";
+import { readTensor } from "../../formats/safetensors/index.js";
+import { CheckpointError, RecipeError } from "../../kit/index.js";
+import { concatenate } from "../../tensor/streaming/index.js";
 import { floats } from "./read-analysis.js";
 
 /** Where the probabilities of a neuron that counts as active lie above those of others: their 95th percentile. */

@@ -1,5 +1,6 @@
-import { groupBy } from "../../core/index.js";
-import { concatenate, type Part, pairsOf } from "../../weights/index.js";
+import type { Part } from "../../formats/checkpoint/index.js";
+import { groupBy } from "../../kit/index.js";
+import { concatenate, pairsOf } from "../../tensor/streaming/index.js";
 import type { Analysis, AnalysisWithRows } from "./analysis.js";
 import { columnName, projectionColumns } from "./analysis-views.js";
 import { countOverlap } from "./thresholds.js";

@@ -1,8 +1,11 @@
 // Reads single rows from the folder of an analysis, which may be a stranger's.
 import { join } from "node:path";
 import { z } from "zod";
-import { elementCount, FormatError, readJsonObject, usageError } from "../../core/index.js";
-import { concatenate, openSafetensors, type Part, readTensor } from "../../weights/index.js";
+import type { Part } from "../../formats/checkpoint/index.js";
+import { openSafetensors, readTensor } from "../../formats/safetensors/index.js";
+import { readJsonObject } from "../../kit/files/index.js";
+import { elementCount, FormatError, usageError } from "../../kit/index.js";
+import { concatenate } from "../../tensor/streaming/index.js";
 import { columnName } from "./analysis-views.js";
 
 /** More than any matrix has. */

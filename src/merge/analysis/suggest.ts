@@ -1,5 +1,6 @@
-import { formatRanges, groupBy, RecipeError } from "../../core/index.js";
-import { blockOf, pairsOf } from "../../weights/index.js";
+import { blockOf } from "../../formats/checkpoint/index.js";
+import { formatRanges, groupBy, RecipeError } from "../../kit/index.js";
+import { pairsOf } from "../../tensor/streaming/index.js";
 import { weightsByShare } from "../methods/share-swap.js";
 import { defaultSwapLayers, PAPER_DEPTH } from "../methods/swap.js";
 import { sharesOf } from "../methods/weights-by-owner.js";

@@ -1,6 +1,6 @@
 // Thresholds on row MAVs, and the share of rows above them.
-import { own, RecipeError } from "../../core/index.js";
-import { concatenate } from "../../weights/index.js";
+import { own, RecipeError } from "../../kit/index.js";
+import { concatenate } from "../../tensor/streaming/index.js";
 
 /** The thresholds of the paper's figures (arXiv 2410.01335, figure 2). */
 export const THRESHOLD_PRESETS: Readonly<Record<string, number>> = { paper: 1.9e-5, "paper-fine": 1e-5 };

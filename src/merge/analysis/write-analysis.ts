@@ -1,8 +1,8 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { bytesOf, checkFolderOutput, writeFolder } from "../../core/index.js";
-import { heatmapSvg, pageWithData } from "../../report/index.js";
-import { writeSafetensors } from "../../weights/index.js";
+import { heatmapSvg, pageWithData } from "../../figures/index.js";
+import { writeSafetensors } from "../../formats/safetensors/index.js";
+import { bytesOf, checkFolderOutput, writeFolder } from "../../kit/files/index.js";
 import type { AnalysisWithRows } from "./analysis.js";
 import { heatmapOf } from "./analysis-views.js";
 import { pageData } from "./page-data.js";

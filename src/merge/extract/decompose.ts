@@ -1,8 +1,9 @@
 // Computes the factors of changed weights on threads, and keeps them in a file until their places are known.
 
 import { open } from "node:fs/promises";
-import { CheckpointError, elementCount, writeFully } from "../../core/index.js";
-import type { Resolver } from "../../values/index.js";
+import { writeFully } from "../../kit/files/index.js";
+import { CheckpointError, elementCount } from "../../kit/index.js";
+import type { Resolver } from "../../tensor/expressions/index.js";
 import {
   type Job,
   type LowRankFactors,
@@ -13,7 +14,7 @@ import {
   runProgram,
   type StreamOptions,
   totalStatistics,
-} from "../../weights/index.js";
+} from "../../tensor/streaming/index.js";
 import { changeOf, type ExtractOptions, type Pair } from "./open-models.js";
 import { mostRank } from "./plan-extraction.js";
 

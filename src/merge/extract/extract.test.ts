@@ -12,7 +12,7 @@ import {
   temporaryFolder,
   writeTiny,
 } from "../../../test/support/checkpoints.js";
-import type { TensorData } from "../../weights/index.js";
+import type { TensorData } from "../../formats/safetensors/index.js";
 import { executePlan } from "../output/execute-plan.js";
 import { planRecipe } from "../plan/planner.js";
 import { extractAdapter } from "./extract.js";

@@ -2,28 +2,23 @@
 
 import { rm, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import {
-  CheckpointError,
-  checkFolderOutput,
-  elementCount,
-  MismatchError,
-  withFile,
-  writeFolder,
-} from "../../core/index.js";
-import { heatmapSvg } from "../../report/index.js";
-import { compileWrite, type Measured, measureAll, Resolver } from "../../values/index.js";
+import { heatmapSvg } from "../../figures/index.js";
 import {
   ADAPTER_CONFIG,
   ADAPTER_WEIGHTS,
   adapterConfig,
   factorNames,
   foldersOf,
-  layoutFolder,
   peftTargets,
   requireUnchanged,
-  runProgram,
-  type StreamOptions,
-} from "../../weights/index.js";
+} from "../../formats/checkpoint/index.js";
+import { layoutFolder } from "../../formats/safetensors/index.js";
+import { checkFolderOutput, withFile, writeFolder } from "../../kit/files/index.js";
+import { CheckpointError, elementCount, MismatchError } from "../../kit/index.js";
+import { type Measured, Resolver } from "../../tensor/expressions/index.js";
+import { measureAll } from "../../tensor/measurements/index.js";
+import { runProgram, type StreamOptions } from "../../tensor/streaming/index.js";
+import { compileWrite } from "../output/compile.js";
 import { extractionCard } from "../output/model-card.js";
 import { type ChangedPair, decompose, measureChanges, type StoredFactors } from "./decompose.js";
 import { type Extraction, sharesHeatmap, summarize } from "./extraction.js";

@@ -1,8 +1,8 @@
 // What an adapter keeps of a model's change: by weight, by part and in total.
 
-import { groupBy, type Shape, VERSION } from "../../core/index.js";
-import type { Heatmap } from "../../report/index.js";
-import { compareParts, type Part } from "../../weights/index.js";
+import type { Heatmap } from "../../figures/index.js";
+import { compareParts, type Part } from "../../formats/checkpoint/index.js";
+import { groupBy, type Shape, VERSION } from "../../kit/index.js";
 import { columnName } from "../analysis/analysis-views.js";
 
 /** A linear weight of the adapter. */

@@ -1,8 +1,9 @@
 // Opens a base and a model to extract, and pairs their tensors.
 
-import { elementCount, isFloatDType, MismatchError, RecipeError } from "../../core/index.js";
-import type { Value } from "../../values/index.js";
-import type { SourceOptions, StreamOptions } from "../../weights/index.js";
+import type { SourceOptions } from "../../formats/checkpoint/index.js";
+import { elementCount, isFloatDType, MismatchError, RecipeError } from "../../kit/index.js";
+import type { Value } from "../../tensor/expressions/index.js";
+import type { StreamOptions } from "../../tensor/streaming/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import type { Operand, OperandTensor } from "../methods/operand.js";
 import { matcher, matchesPattern } from "../methods/parameter.js";

@@ -1,6 +1,6 @@
 // What an extraction would do, from headers alone.
 
-import type { Shape } from "../../core/index.js";
+import type { Shape } from "../../kit/index.js";
 import { type ExtractOptions, moduleOf, openModels } from "./open-models.js";
 
 /** Rank of the adapter if neither rank nor energy is given. */

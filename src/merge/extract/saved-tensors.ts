@@ -1,7 +1,7 @@
 // Changed tensors that an adapter saves whole, as factors cannot hold them.
 
-import { formatSome, MismatchError } from "../../core/index.js";
-import { type Part, peftName } from "../../weights/index.js";
+import { type Part, peftName } from "../../formats/checkpoint/index.js";
+import { formatSome, MismatchError } from "../../kit/index.js";
 import { moduleOf, type OpenedModels, type Pair } from "./open-models.js";
 
 // Not modules that PEFT can save beside factors in every version of transformers.

@@ -1,9 +1,9 @@
 // Schema of mergekit configurations, from mergekit 0.1.4's documentation and behaviour; none of its code is used.
 
 import { z } from "zod";
-import { didYouMean } from "../../core/index.js";
-import { checkSchema, formatPath, type Problem, recordOf } from "../../settings/index.js";
-import { parseHubName } from "../../weights/index.js";
+import { parseHubName } from "../../formats/checkpoint/index.js";
+import { didYouMean } from "../../kit/index.js";
+import { checkSchema, formatPath, type Problem, recordOf } from "../../kit/settings/index.js";
 import { refusalOf } from "./method-translations.js";
 
 export type Path = readonly PropertyKey[];

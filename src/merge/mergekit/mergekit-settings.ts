@@ -1,6 +1,6 @@
 // Looks up mergekit parameters, from the model up to the top level, and translates them to recipe parameters. A filter
 // matches part of a tensor name; the first match wins.
-import type { Problem } from "../../settings/index.js";
+import type { Problem } from "../../kit/settings/index.js";
 import type { Range, Wanted } from "../methods/mergekit.js";
 import type { Parameter } from "../methods/parameter.js";
 import type { Parameters, Path, Setting, Spread } from "./mergekit-schema.js";

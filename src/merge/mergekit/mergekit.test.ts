@@ -8,9 +8,12 @@ import { readJson, seededTensor, writeTiny } from "../../../test/support/checkpo
 import { DONE, expectReadable, expectRefused, layergraft, sha256, WRONG_USAGE } from "../../../test/support/command.js";
 import { Bench, expectClosely, readFolders, type Tensors, valuesOf } from "../../../test/support/merging.js";
 import { readFolder, roundTo, spacingOf, toNumbers } from "../../../test/support/numbers.js";
-import { RecipeError } from "../../core/index.js";
-import { openCheckpoint, writeSharded } from "../../weights/index.js";
-import { parseMergekit, parseRecipe, type RecipeInput } from "../index.js";
+import { openCheckpoint } from "../../formats/checkpoint/index.js";
+import { writeSharded } from "../../formats/safetensors/index.js";
+import { RecipeError } from "../../kit/index.js";
+import type { RecipeInput } from "../plan/recipe.js";
+import { parseRecipe } from "../plan/recipe-file.js";
+import { parseMergekit } from "./read-mergekit.js";
 
 const LAYERS = 4;
 const bench = new Bench();

@@ -1,8 +1,8 @@
 // Reads configurations of mergekit-moe, from mergekit 0.1.5's documentation and behaviour; none of its code is used.
 import { z } from "zod";
-import { isObject } from "../../core/index.js";
-import { checkSchema, type Problem } from "../../settings/index.js";
-import { GATE_MODES } from "../../values/index.js";
+import { isObject } from "../../kit/index.js";
+import { checkSchema, type Problem } from "../../kit/settings/index.js";
+import { GATE_MODES } from "../../tensor/measurements/index.js";
 import { mixtureProblems } from "../methods/moe.js";
 import type { RecipeInput } from "../plan/recipe.js";
 import { dtype, listed, optional, reference, unknownProblems } from "./mergekit-schema.js";

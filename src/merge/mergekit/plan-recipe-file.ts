@@ -1,5 +1,5 @@
-import { RecipeError } from "../../core/index.js";
-import type { HubAccess } from "../../weights/index.js";
+import type { HubAccess } from "../../formats/checkpoint/index.js";
+import { RecipeError } from "../../kit/index.js";
 import { type OpenedPlan, planRecipe } from "../plan/planner.js";
 import { findMethod, mapSources, type RecipeInput } from "../plan/recipe.js";
 import { readRecipe } from "../plan/recipe-file.js";

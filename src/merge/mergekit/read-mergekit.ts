@@ -1,6 +1,6 @@
-import { RecipeError } from "../../core/index.js";
-import { loadYaml, readSettingsText } from "../../settings/index.js";
-import { type HubAccess, locateOrFetch, readConfig } from "../../weights/index.js";
+import { type HubAccess, locateOrFetch, readConfig } from "../../formats/checkpoint/index.js";
+import { RecipeError } from "../../kit/index.js";
+import { loadYaml, readSettingsText } from "../../kit/settings/index.js";
 import type { NestedRecipe } from "../methods/fields.js";
 import { mapSources, type RecipeInput } from "../plan/recipe.js";
 import { refusalOf } from "./method-translations.js";

@@ -1,5 +1,5 @@
 // The slices of a mergekit configuration: their models, layers and parameter levels.
-import type { Problem } from "../../settings/index.js";
+import type { Problem } from "../../kit/settings/index.js";
 import type { Configuration, ModelEntry, Path } from "./mergekit-schema.js";
 import { hasGradient, type Level } from "./mergekit-settings.js";
 

@@ -1,6 +1,6 @@
 // Translates a mergekit configuration to a recipe, with notes on differences. Reads no files.
-import { didYouMean, formatSome } from "../../core/index.js";
-import { formatProblem, type Problem } from "../../settings/index.js";
+import { didYouMean, formatSome } from "../../kit/index.js";
+import { formatProblem, type Problem } from "../../kit/settings/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import type { SliceMerge, SliceModel, Translation } from "../methods/mergekit.js";
 import type { Parameter } from "../methods/parameter.js";

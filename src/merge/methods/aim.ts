@@ -1,7 +1,8 @@
 // AIM: keeps the weights of the base's largest inputs close to the base.
 import { z } from "zod";
-import { elementCount } from "../../core/index.js";
-import { defineCombination, type Lines, type Value } from "../../values/index.js";
+import { elementCount } from "../../kit/index.js";
+import type { Value } from "../../tensor/expressions/index.js";
+import { defineCombination, type Lines } from "../../tensor/measurements/index.js";
 import { sourceField, statisticsField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, plus, requireBase, statisticsOf, tensorOf } from "./operand.js";

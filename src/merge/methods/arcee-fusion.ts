@@ -1,7 +1,8 @@
 // Arcee fusion: takes the changes of a model that matter most, by their size and by how much they change a row's softmax.
-import { elementCount } from "../../core/index.js";
-import { defineCombination, defineOperation, type Value } from "../../values/index.js";
-import { onValues } from "../../weights/index.js";
+import { elementCount } from "../../kit/index.js";
+import { defineOperation, type Value } from "../../tensor/expressions/index.js";
+import { defineCombination } from "../../tensor/measurements/index.js";
+import { onValues } from "../../tensor/streaming/index.js";
 import { type SourceRecipe, sourceField } from "./fields.js";
 import { onPair, type SliceMerge } from "./mergekit.js";
 import { defineMethod } from "./method.js";

@@ -1,6 +1,6 @@
 // Breadcrumbs: drops the largest and the smallest changes of each tensor; sums the rest, or elects signs.
-import { elementCount } from "../../core/index.js";
-import type { Value } from "../../values/index.js";
+import { elementCount } from "../../kit/index.js";
+import type { Value } from "../../tensor/expressions/index.js";
 import { EXACT, taskVectors } from "./mergekit.js";
 import type { PlanContext } from "./operand.js";
 import {

@@ -1,6 +1,6 @@
 // Averages that statistics of each model weigh: Fisher and RegMean.
-import type { Shape } from "../../core/index.js";
-import type { Value } from "../../values/index.js";
+import type { Shape } from "../../kit/index.js";
+import type { Value } from "../../tensor/expressions/index.js";
 import { modelsField, statisticsField } from "./fields.js";
 import type { Sources, StatisticsKind } from "./method.js";
 import { average, computed, isEmpty, type OperandTensor, type PlanContext, statisticsOf, tensorOf } from "./operand.js";

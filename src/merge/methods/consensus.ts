@@ -1,7 +1,7 @@
 // Consensus: keeps the elements of summed changes that enough experts need, by their TALL masks.
 import { z } from "zod";
-import { defineOperation } from "../../values/index.js";
-import { onValues } from "../../weights/index.js";
+import { defineOperation } from "../../tensor/expressions/index.js";
+import { onValues } from "../../tensor/streaming/index.js";
 import { expertFields, lambdaField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { mergeTaskVectors } from "./task-vectors.js";

@@ -1,6 +1,6 @@
 // DARE: drops changes at random and rescales the rest; then sums them (DARE linear) or elects signs (DARE TIES).
 import type { z } from "zod";
-import type { Value } from "../../values/index.js";
+import type { Value } from "../../tensor/expressions/index.js";
 import { seedField } from "./fields.js";
 import { taskVectors } from "./mergekit.js";
 import { seedOf } from "./operand.js";

@@ -1,7 +1,7 @@
 // DELLA: drops changes at random, larger ones less often, and rescales the rest; sums them (linear) or elects signs.
 import type { z } from "zod";
-import { RecipeError } from "../../core/index.js";
-import { defineOperation, type Value } from "../../values/index.js";
+import { RecipeError } from "../../kit/index.js";
+import { defineOperation, type Value } from "../../tensor/expressions/index.js";
 import { seedField } from "./fields.js";
 import { taskVectors } from "./mergekit.js";
 import { seedOf } from "./operand.js";

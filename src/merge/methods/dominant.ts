@@ -1,7 +1,7 @@
 // Dominant deltas: takes each layer from the expert that changed it most in proportion, where it leads clearly.
 
 import { z } from "zod";
-import { defineCombination, type Totals } from "../../values/index.js";
+import { defineCombination, type Totals } from "../../tensor/measurements/index.js";
 import { expertFields } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, copyTensor, requireBase } from "./operand.js";

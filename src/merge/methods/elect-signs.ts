@@ -1,5 +1,5 @@
 // Sign election of TIES: averages the changes that agree with each element's elected sign.
-import type { Value, Weight } from "../../values/index.js";
+import type { Value, Weight } from "../../tensor/expressions/index.js";
 import { switchField } from "./parameter.js";
 
 export const normalizeElected = switchField

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { writtenAs } from "../../settings/index.js";
+import { writtenAs } from "../../kit/settings/index.js";
 import type { StatisticsKind } from "./method.js";
 import { numbersIn, parameterField } from "./parameter.js";
 

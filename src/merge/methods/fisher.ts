@@ -1,7 +1,7 @@
 // Fisher: averages each weight by how much each model's likelihood depends on it.
 import { z } from "zod";
-import { defineOperation } from "../../values/index.js";
-import { onValues } from "../../weights/index.js";
+import { defineOperation } from "../../tensor/expressions/index.js";
+import { onValues } from "../../tensor/streaming/index.js";
 import { mergeByStatistics, modelsWithStatistics } from "./by-statistics.js";
 import { defineMethod } from "./method.js";
 

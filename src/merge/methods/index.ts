@@ -1,5 +1,5 @@
 // All merge methods, in display order, and the arithmetic that they bring.
-import { type Arithmetic, addArithmetic } from "../../weights/index.js";
+import { type Arithmetic, addArithmetic } from "../../tensor/streaming/index.js";
 import { aim, relaxation } from "./aim.js";
 import { arceeFusion, importanceThreshold } from "./arcee-fusion.js";
 import { breadcrumbs, breadcrumbsTies } from "./breadcrumbs.js";

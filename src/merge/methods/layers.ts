@@ -1,7 +1,7 @@
 // Parses lists of layers: `0-4,30-31`, `all`, a number, or a list of these.
 
 import { z } from "zod";
-import { RecipeError } from "../../core/index.js";
+import { RecipeError } from "../../kit/index.js";
 import { layerRanges } from "../plain.js";
 
 const text = z.string().regex(/^\s*(all|\d+(\s*-\s*\d+)?(\s*,\s*\d+(\s*-\s*\d+)?)*)\s*$/, {

@@ -3,8 +3,15 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { encodeValues } from "../../../test/support/checkpoints.js";
 import { Bench } from "../../../test/support/merging.js";
+import {
+  type Changes,
+  each,
+  expectMerged,
+  type Family,
+  family,
+  type Model,
+} from "../../../test/support/method-reference.js";
 import { toNumbers } from "../../../test/support/numbers.js";
-import { type Changes, each, expectMerged, type Family, family, type Model } from "./reference.test-util.js";
 
 const bench = new Bench();
 

@@ -1,6 +1,6 @@
 // MagMax: takes each element's change from the expert that changed it most.
-import { defineOperation } from "../../values/index.js";
-import { onValues } from "../../weights/index.js";
+import { defineOperation } from "../../tensor/expressions/index.js";
+import { onValues } from "../../tensor/streaming/index.js";
 import { expertFields, weightField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { addedToBase, requireBase } from "./operand.js";

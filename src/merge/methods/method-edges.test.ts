@@ -5,8 +5,10 @@ import { expect, it } from "vitest";
 import { encodeValues } from "../../../test/support/checkpoints.js";
 import { Bench } from "../../../test/support/merging.js";
 import { toNumbers } from "../../../test/support/numbers.js";
-import type { TensorData } from "../../weights/index.js";
-import { executePlan, planRecipe, type RecipeInput } from "../index.js";
+import type { TensorData } from "../../formats/safetensors/index.js";
+import { executePlan } from "../output/execute-plan.js";
+import { planRecipe } from "../plan/planner.js";
+import type { RecipeInput } from "../plan/recipe.js";
 
 const bench = new Bench();
 

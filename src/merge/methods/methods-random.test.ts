@@ -6,10 +6,6 @@ import { beforeAll, describe, expect, it } from "vitest";
 import type { FloatDType, ReadTensor, TinyOptions } from "../../../test/support/checkpoints.js";
 import { snapshot } from "../../../test/support/command.js";
 import { Bench } from "../../../test/support/merging.js";
-import { readFolder, toNumbers } from "../../../test/support/numbers.js";
-import { CheckpointError, LayergraftError, RecipeError } from "../../core/index.js";
-import type { TensorData } from "../../weights/index.js";
-import { executePlan, parseRecipe, planRecipe, type RecipeInput } from "../index.js";
 import {
   addChanges,
   type Changes,
@@ -31,7 +27,14 @@ import {
   type Tensor,
   tensorOf,
   trim,
-} from "./reference.test-util.js";
+} from "../../../test/support/method-reference.js";
+import { readFolder, toNumbers } from "../../../test/support/numbers.js";
+import type { TensorData } from "../../formats/safetensors/index.js";
+import { CheckpointError, LayergraftError, RecipeError } from "../../kit/index.js";
+import { executePlan } from "../output/execute-plan.js";
+import { planRecipe } from "../plan/planner.js";
+import type { RecipeInput } from "../plan/recipe.js";
+import { parseRecipe } from "../plan/recipe-file.js";
 
 const bench = new Bench();
 

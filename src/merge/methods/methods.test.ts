@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { readJson } from "../../../test/support/checkpoints.js";
 import { Bench } from "../../../test/support/merging.js";
-import { METHODS, type RecipeInput } from "../index.js";
 import {
   addChanges,
   arceeFusion,
@@ -44,7 +43,9 @@ import {
   tensorOf,
   trim,
   trimExactly,
-} from "./reference.test-util.js";
+} from "../../../test/support/method-reference.js";
+import type { RecipeInput } from "../plan/recipe.js";
+import { METHODS } from "./index.js";
 
 const bench = new Bench();
 const LAYERS = 2;

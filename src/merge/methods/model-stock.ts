@@ -1,8 +1,9 @@
 // Model Stock: averages the experts and moves the average towards the base, further for wider angles.
 
 import { z } from "zod";
-import { defineCombination, defineOperation, type Gram } from "../../values/index.js";
-import { onValues } from "../../weights/index.js";
+import { defineOperation } from "../../tensor/expressions/index.js";
+import { defineCombination, type Gram } from "../../tensor/measurements/index.js";
+import { onValues } from "../../tensor/streaming/index.js";
 import { expertFields, type SourceRecipe } from "./fields.js";
 import { onBase, oneValue, type SliceMerge } from "./mergekit.js";
 import { defineMethod } from "./method.js";

@@ -1,8 +1,8 @@
 // Mixture of experts: the MLPs of several models behind a router, in the attention and norms of one.
 import { z } from "zod";
-import { isObject, MismatchError, plural, RecipeError } from "../../core/index.js";
-import { formatProblem, type Problem } from "../../settings/index.js";
-import { GATE_MODES, type GateMode } from "../../values/index.js";
+import { isObject, MismatchError, plural, RecipeError } from "../../kit/index.js";
+import { formatProblem, type Problem } from "../../kit/settings/index.js";
+import { GATE_MODES, type GateMode } from "../../tensor/measurements/index.js";
 import { MODEL_ONLY, modelsField, seedField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { copyTensor, type Operand, type OperandTensor, tensorOf } from "./operand.js";

@@ -1,7 +1,7 @@
 // Multi-SLERP: the mean direction and the mean length of models, or of their changes from a base.
 import { z } from "zod";
-import { CheckpointError } from "../../core/index.js";
-import { type Combine, defineCombination, type Gram } from "../../values/index.js";
+import { CheckpointError } from "../../kit/index.js";
+import { type Combine, defineCombination, type Gram } from "../../tensor/measurements/index.js";
 import { modelsField, type SourceRecipe, sourceField, weightField } from "./fields.js";
 import { oneValue, type SliceMerge, weighted } from "./mergekit.js";
 import { defineMethod } from "./method.js";

@@ -1,5 +1,5 @@
 // NearSwap: moves each element of one model towards another model's by at most a step.
-import { defineOperation } from "../../values/index.js";
+import { defineOperation } from "../../tensor/expressions/index.js";
 import { type SourceRecipe, sourceField } from "./fields.js";
 import { onPair, type SliceMerge } from "./mergekit.js";
 import { defineMethod } from "./method.js";

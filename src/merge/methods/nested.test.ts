@@ -13,8 +13,9 @@ import {
   valuesOf,
 } from "../../../test/support/merging.js";
 import { readFolder, roundTo, toNumbers } from "../../../test/support/numbers.js";
-import type { TensorData } from "../../weights/index.js";
-import { executePlan, planRecipe } from "../index.js";
+import type { TensorData } from "../../formats/safetensors/index.js";
+import { executePlan } from "../output/execute-plan.js";
+import { planRecipe } from "../plan/planner.js";
 
 const bench = new Bench();
 

@@ -1,9 +1,10 @@
 // NuSLERP: SLERP with weights, of two models or of their changes from a base, by tensor or by row.
 
 import { z } from "zod";
-import { elementCount, RecipeError, type Shape } from "../../core/index.js";
-import { defineCombination, defineOperation, type Lines, type Value, type WeightedValue } from "../../values/index.js";
-import { onValues } from "../../weights/index.js";
+import { elementCount, RecipeError, type Shape } from "../../kit/index.js";
+import { defineOperation, type Value, type WeightedValue } from "../../tensor/expressions/index.js";
+import { defineCombination, type Lines } from "../../tensor/measurements/index.js";
+import { onValues } from "../../tensor/streaming/index.js";
 import { modelsField, parametersOf, type SourceRecipe, sourceField, weightField } from "./fields.js";
 import { oneValue, type SliceMerge, weighted } from "./mergekit.js";
 import { defineMethod } from "./method.js";

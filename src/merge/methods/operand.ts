@@ -1,6 +1,7 @@
 // Operands of merge methods: models whose tensors are values, from checkpoints or other merges.
 
 import { createHash } from "node:crypto";
+import { type Checkpoint, layerKinds } from "../../formats/checkpoint/index.js";
 import {
   CheckpointError,
   type DType,
@@ -10,17 +11,11 @@ import {
   RecipeError,
   type Shape,
   sameShape,
-} from "../../core/index.js";
-import {
-  defineCombination,
-  type Measurement,
-  type Step,
-  type Totals,
-  type Value,
-  type Weight,
-  type WeightedValue,
-} from "../../values/index.js";
-import { type Checkpoint, layerKinds, type Seed } from "../../weights/index.js";
+} from "../../kit/index.js";
+import type { Value, Weight, WeightedValue } from "../../tensor/expressions/index.js";
+import { defineCombination, type Measurement, type Totals } from "../../tensor/measurements/index.js";
+import type { Seed } from "../../tensor/streaming/index.js";
+import type { Step } from "../model-plan.js";
 
 export interface OperandTensor extends Omit<Step, "tensor"> {
   /** Stored [in, out]. */

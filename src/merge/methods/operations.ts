@@ -1,5 +1,5 @@
 // The operations that methods bring, which threads compute. A thread's bundle starts here.
-import type { Arithmetic } from "../../weights/index.js";
+import type { Arithmetic } from "../../tensor/streaming/index.js";
 import { importance } from "./arcee-fusion.js";
 import { needed } from "./consensus.js";
 import { dropByMagnitude } from "./della.js";

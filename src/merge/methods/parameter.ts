@@ -1,8 +1,8 @@
 // Recipe parameters that may differ by layer, part or tensor, and their value for each tensor.
 
 import { z } from "zod";
-import { closest, formatSome, RecipeError } from "../../core/index.js";
-import { blockOf, compareParts, type Part } from "../../weights/index.js";
+import { blockOf, compareParts, type Part } from "../../formats/checkpoint/index.js";
+import { closest, formatSome, RecipeError } from "../../kit/index.js";
 import { layersField, parseLayers } from "./layers.js";
 import { layersOf, type Operand } from "./operand.js";
 

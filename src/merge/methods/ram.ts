@@ -1,7 +1,8 @@
 // RAM: where several experts changed an element, their mean; where one did, its change, perhaps scaled up (RAM+).
 import { z } from "zod";
-import { defineCombination, defineOperation, type Signs, type Value, type Weight } from "../../values/index.js";
-import { onValues } from "../../weights/index.js";
+import { defineOperation, type Value, type Weight } from "../../tensor/expressions/index.js";
+import { defineCombination, type Signs } from "../../tensor/measurements/index.js";
+import { onValues } from "../../tensor/streaming/index.js";
 import { expertFields, lambdaField, type SourceRecipe } from "./fields.js";
 import { onBase, oneValue, type SliceMerge } from "./mergekit.js";
 import { defineMethod, type Method } from "./method.js";

@@ -1,7 +1,7 @@
 // RegMean: the matrices whose outputs are nearest to those of all models on each model's texts. One matrix is in memory at a time.
 import { z } from "zod";
-import { elementCount } from "../../core/index.js";
-import { type MatrixRule, regress, regressionBytes } from "../../weights/index.js";
+import { elementCount } from "../../kit/index.js";
+import { type MatrixRule, regress, regressionBytes } from "../../tensor/streaming/index.js";
 import { mergeByStatistics, modelsWithStatistics } from "./by-statistics.js";
 import { defineMethod } from "./method.js";
 import type { OperandTensor } from "./operand.js";

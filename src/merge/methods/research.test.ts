@@ -2,10 +2,12 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { encodeValues } from "../../../test/support/checkpoints.js";
 import { Bench } from "../../../test/support/merging.js";
+import { type Expectation, expectMerged, type Family, family } from "../../../test/support/method-reference.js";
 import { readFolder, toNumbers } from "../../../test/support/numbers.js";
-import { executePlan, planRecipe, type RecipeInput } from "../index.js";
-import { type Expectation, expectMerged, type Family, family } from "./reference.test-util.js";
-import { dgHard, isoC, isoCts, tsvM, turnedColumns, widen } from "./research-reference.test-util.js";
+import { dgHard, isoC, isoCts, tsvM, turnedColumns, widen } from "../../../test/support/research-reference.js";
+import { executePlan } from "../output/execute-plan.js";
+import { planRecipe } from "../plan/planner.js";
+import type { RecipeInput } from "../plan/recipe.js";
 
 const bench = new Bench();
 const check = async (recipe: RecipeInput, wanted: Expectation) =>

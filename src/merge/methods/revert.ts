@@ -2,9 +2,9 @@
 // section 3.3; "train everything, then revert" of arXiv 2505.18356.
 
 import { z } from "zod";
-import { RecipeError } from "../../core/index.js";
-import type { Value } from "../../values/index.js";
-import { hasRows, rowsAlong } from "../../values/index.js";
+import { RecipeError } from "../../kit/index.js";
+import type { Value } from "../../tensor/expressions/index.js";
+import { hasRows, rowsAlong } from "../../tensor/measurements/index.js";
 import { sourceField } from "./fields.js";
 import { layersField, parseLayers } from "./layers.js";
 import { defineMethod } from "./method.js";

@@ -1,6 +1,7 @@
 // SCE: selects elements where experts differ most, calculates weights from them, erases minority signs.
 
-import { defineCombination, defineOperation, type Gram, type Value } from "../../values/index.js";
+import { defineOperation, type Value } from "../../tensor/expressions/index.js";
+import { defineCombination, type Gram } from "../../tensor/measurements/index.js";
 import { expertFields, lambdaField, type SourceRecipe } from "./fields.js";
 import { EXACT, onBase, SHARE, type SliceMerge } from "./mergekit.js";
 import { defineMethod } from "./method.js";

@@ -1,7 +1,7 @@
 // Share swap: takes each layer or module from the expert with the larger share of change there, or blends the two. Shin
 // & Hwang, EACL 2026, arXiv 2601.22620.
 import { z } from "zod";
-import { defineCombination, type Totals } from "../../values/index.js";
+import { defineCombination, type Totals } from "../../tensor/measurements/index.js";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, copyTensor, requireBase } from "./operand.js";

@@ -1,6 +1,6 @@
 // Shuffle: takes each layer from a model drawn at random. The control for choices of layers.
 import { z } from "zod";
-import { Random, RecipeError } from "../../core/index.js";
+import { Random, RecipeError } from "../../kit/index.js";
 import { modelsField, parametersOf, seedField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, copyTensor, layersOf, type Operand } from "./operand.js";

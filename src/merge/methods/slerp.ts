@@ -1,5 +1,7 @@
 // SLERP: interpolates two models along the arc between their tensors.
-import { defineCombination, type Gram, type Value, type WeightedValue } from "../../values/index.js";
+
+import type { Value, WeightedValue } from "../../tensor/expressions/index.js";
+import { defineCombination, type Gram } from "../../tensor/measurements/index.js";
 import { modelsField, type SourceRecipe } from "./fields.js";
 import { onPair, SHARE, type SliceMerge } from "./mergekit.js";
 import { defineMethod } from "./method.js";

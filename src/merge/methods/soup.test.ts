@@ -4,8 +4,8 @@ import { describe, expect, it } from "vitest";
 import type { ReadTensor } from "../../../test/support/checkpoints.js";
 import { Bench, expectExactly, mean, readFolders, weighted } from "../../../test/support/merging.js";
 import { readFolder, roundTo, toNumbers } from "../../../test/support/numbers.js";
-import type { TensorData } from "../../weights/index.js";
-import { planRecipe } from "../index.js";
+import type { TensorData } from "../../formats/safetensors/index.js";
+import { planRecipe } from "../plan/planner.js";
 
 const bench = new Bench();
 

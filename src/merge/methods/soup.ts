@@ -1,8 +1,8 @@
 // Soups: average models uniformly, with weights, or by the inverse magnitude of their change.
 
 import { z } from "zod";
-import { RecipeError } from "../../core/index.js";
-import { sumOfWeights, type Weight } from "../../values/index.js";
+import { RecipeError } from "../../kit/index.js";
+import { sumOfWeights, type Weight } from "../../tensor/expressions/index.js";
 import { modelsField, parametersOf, type SourceRecipe, sourceField, weightField } from "./fields.js";
 import { type SliceMerge, switched, weighted } from "./mergekit.js";
 import { defineMethod } from "./method.js";

@@ -4,10 +4,6 @@ import { basename, join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { encodeValues } from "../../../test/support/checkpoints.js";
 import { Bench } from "../../../test/support/merging.js";
-import { toNumbers } from "../../../test/support/numbers.js";
-import { Random } from "../../core/index.js";
-import { writeSafetensors } from "../../weights/index.js";
-import { planRecipe, type RecipeInput } from "../index.js";
 import {
   average,
   copy,
@@ -19,7 +15,12 @@ import {
   type Model,
   readModel,
   tensorOf,
-} from "./reference.test-util.js";
+} from "../../../test/support/method-reference.js";
+import { toNumbers } from "../../../test/support/numbers.js";
+import { writeSafetensors } from "../../formats/safetensors/index.js";
+import { Random } from "../../kit/index.js";
+import { planRecipe } from "../plan/planner.js";
+import type { RecipeInput } from "../plan/recipe.js";
 
 const bench = new Bench();
 type Statistics = ReadonlyMap<string, { readonly shape: readonly number[]; readonly values: readonly number[] }>;

@@ -11,8 +11,11 @@ import {
   writeTiny,
 } from "../../../test/support/checkpoints.js";
 import { readFolder, roundTo, toNumbers, weightFilesOf } from "../../../test/support/numbers.js";
-import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../weights/index.js";
-import { executePlan, planRecipe, type RecipeInput, verifyOutput } from "../index.js";
+import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../formats/safetensors/index.js";
+import { executePlan } from "../output/execute-plan.js";
+import { verifyOutput } from "../output/verify.js";
+import { planRecipe } from "../plan/planner.js";
+import type { RecipeInput } from "../plan/recipe.js";
 
 const planSwap = (fields: Omit<Extract<RecipeInput, { method: "swap" }>, "method">) =>
   planRecipe({ method: "swap", ...fields });

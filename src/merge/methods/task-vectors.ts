@@ -2,17 +2,9 @@
 // combine the changes, add them to the base.
 
 import { z } from "zod";
-import {
-  CUT,
-  type CutMeasurement,
-  defineCombination,
-  type Leaf,
-  sumOfWeights,
-  type Totals,
-  type Value,
-  type WeightedValue,
-} from "../../values/index.js";
-import { factorOf } from "../../weights/index.js";
+import { factorOf } from "../../formats/checkpoint/index.js";
+import { type Leaf, sumOfWeights, type Value, type WeightedValue } from "../../tensor/expressions/index.js";
+import { CUT, type CutMeasurement, defineCombination, type Totals } from "../../tensor/measurements/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { expertFields, lambdaField, parametersOf, weightField } from "./fields.js";
 import type { Translation } from "./mergekit.js";

@@ -1,8 +1,9 @@
 // TIES: trims small changes, elects a sign per element, averages the changes that agree.
 
 import { z } from "zod";
-import { elementCount, RecipeError } from "../../core/index.js";
-import { type CutMeasurement, defineCombination, type Signs, type Value } from "../../values/index.js";
+import { elementCount, RecipeError } from "../../kit/index.js";
+import type { Value } from "../../tensor/expressions/index.js";
+import { type CutMeasurement, defineCombination, type Signs } from "../../tensor/measurements/index.js";
 import { elect, normalizeElected } from "./elect-signs.js";
 import { parametersOf } from "./fields.js";
 import { EXACT, taskVectors } from "./mergekit.js";

@@ -1,4 +1,4 @@
-// Transplant: gives a model the tokenizer of another. The planner describes its rows; see weights/checkpoint/transplant.ts.
+// Transplant: gives a model the tokenizer of another. The planner describes its rows; see merge/plan/transplant.ts.
 import { z } from "zod";
 import { MODEL_ONLY, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";

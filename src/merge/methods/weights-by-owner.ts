@@ -1,8 +1,8 @@
 // Measures which expert owns each layer or module, by its change relative to the base, as weights of the experts.
 import { z } from "zod";
-import { groupBy } from "../../core/index.js";
-import type { Combine, Totals } from "../../values/index.js";
-import { blockOf } from "../../weights/index.js";
+import { blockOf } from "../../formats/checkpoint/index.js";
+import { groupBy } from "../../kit/index.js";
+import type { Combine, Totals } from "../../tensor/measurements/index.js";
 import { average, isMeasurable, type Operand, type OperandTensor, type PlanContext, tensorOf } from "./operand.js";
 
 /** What changes were measured of. */

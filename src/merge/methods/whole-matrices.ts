@@ -1,8 +1,8 @@
 // Baselines that decompose the changes of whole matrices: Iso-C and Iso-CTS, TSV-M and DG-Hard. One matrix is in memory at a time.
 import { z } from "zod";
-import { elementCount } from "../../core/index.js";
-import { defineCombination, type Totals } from "../../values/index.js";
-import { added, decompose, joined, type MatrixRule, mean, product, withValues } from "../../weights/index.js";
+import { elementCount } from "../../kit/index.js";
+import { defineCombination, type Totals } from "../../tensor/measurements/index.js";
+import { added, decompose, joined, type MatrixRule, mean, product, withValues } from "../../tensor/streaming/index.js";
 import { expertFields, lambdaField, sourceField } from "./fields.js";
 import { defineMethod, type Sources } from "./method.js";
 import type { PlanContext } from "./operand.js";

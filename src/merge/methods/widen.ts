@@ -1,7 +1,7 @@
 // WIDEN: scales each column of the changes by how far its length and its direction moved, among the columns of its model.
 import { z } from "zod";
-import { elementCount } from "../../core/index.js";
-import { defineCombination, type Lines } from "../../values/index.js";
+import { elementCount } from "../../kit/index.js";
+import { defineCombination, type Lines } from "../../tensor/measurements/index.js";
 import { modelsField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { addedToBase, tensorOf } from "./operand.js";

@@ -1,10 +1,13 @@
 // Computes the factors of an adapter, one at a time: those of the experts, scaled and joined along the rank.
 
 import { dirname } from "node:path";
-import { CancelledError, DTYPE_BITS, elementCount, withFile, writeFully } from "../../core/index.js";
-import type { NonFinite } from "../../values/index.js";
-import { Converter, type KernelDType, type RunOptions, readTensor, type TensorInfo } from "../../weights/index.js";
+import { readTensor, type TensorInfo } from "../../formats/safetensors/index.js";
+import { Converter, type KernelDType } from "../../kernels/index.js";
+import { withFile, writeFully } from "../../kit/files/index.js";
+import { CancelledError, DTYPE_BITS, elementCount } from "../../kit/index.js";
+import type { RunOptions } from "../../tensor/streaming/index.js";
 import type { FactorStep } from "../plan/adapter-plan.js";
+import type { NonFinite } from "./non-finite.js";
 
 export function factorBytes({ parts }: Pick<FactorStep, "parts">): number {
   return parts.reduce((sum, { tensor }) => sum + tensor.bytes, 0);

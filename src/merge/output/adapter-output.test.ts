@@ -7,9 +7,14 @@ import { expect, test } from "vitest";
 import { encodeValues, type ReadTensor, seededFloats, seededTensor } from "../../../test/support/checkpoints.js";
 import { Bench, type Tensors } from "../../../test/support/merging.js";
 import { readFolder, toNumbers } from "../../../test/support/numbers.js";
-import type { Progress } from "../../core/index.js";
-import { openCheckpoint, openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../weights/index.js";
-import { executePlan, planRecipe, type RecipeInput, summarizePlan, verifyOutput } from "../index.js";
+import { openCheckpoint } from "../../formats/checkpoint/index.js";
+import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../formats/safetensors/index.js";
+import type { Progress } from "../../kit/index.js";
+import { planRecipe } from "../plan/planner.js";
+import type { RecipeInput } from "../plan/recipe.js";
+import { executePlan } from "./execute-plan.js";
+import { summarizePlan } from "./summary.js";
+import { verifyOutput } from "./verify.js";
 
 const bench = new Bench();
 const PREFIX = "base_model.model.";

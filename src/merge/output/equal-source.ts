@@ -1,9 +1,11 @@
 // Whether a written merge has the weights of one of its sources, which its recipe then did not change.
 import { join } from "node:path";
-import { sameShape } from "../../core/index.js";
-import { copied, type Measured, Resolver } from "../../values/index.js";
-import { type CheckpointTensor, openSafetensors, readRange } from "../../weights/index.js";
+import type { CheckpointTensor } from "../../formats/checkpoint/index.js";
+import { openSafetensors, readRange } from "../../formats/safetensors/index.js";
+import { sameShape } from "../../kit/index.js";
+import { type Measured, Resolver } from "../../tensor/expressions/index.js";
 import type { OpenedPlan } from "../plan/planner.js";
+import { copied } from "./compile.js";
 
 const CHUNK_BYTES = 2 ** 22;
 

@@ -2,42 +2,27 @@
 
 import { stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { digestOfJson, MismatchError, OutputError } from "../../core/index.js";
-import type { KeptShare, Measured, MeasureGates } from "../../values/index.js";
-import {
-  alignWithSources,
-  compileWrite,
-  digestCompanions,
-  explainNonFinite,
-  keptShares,
-  type NonFinite,
-  nonFiniteSteps,
-  nonFiniteWarnings,
-  OutputFolder,
-  PROVENANCE_FILE,
-  packMeasured,
-  placeholders,
-  type RunState,
-  requireFinite,
-  type Step,
-  writeAdapterCompanions,
-  writeCompanions,
-} from "../../values/index.js";
-import {
-  ADAPTER_WEIGHTS,
-  type FolderLayout,
-  foldersOf,
-  layoutFolder,
-  type Program,
-  requireUnchanged,
-  type StreamOptions,
-} from "../../weights/index.js";
+import { ADAPTER_WEIGHTS, foldersOf, requireUnchanged } from "../../formats/checkpoint/index.js";
+import { type FolderLayout, layoutFolder } from "../../formats/safetensors/index.js";
+import { digestOfJson } from "../../kit/files/index.js";
+import { MismatchError, OutputError } from "../../kit/index.js";
+import type { Measured } from "../../tensor/expressions/index.js";
+import { packMeasured } from "../../tensor/expressions/index.js";
+import type { KeptShare, MeasureGates } from "../../tensor/measurements/index.js";
+import { keptShares, placeholders } from "../../tensor/measurements/index.js";
+import type { Program, StreamOptions } from "../../tensor/streaming/index.js";
+import { PROVENANCE_FILE, type Step } from "../model-plan.js";
 import { type AdapterPlan, type FactorStep, planAdapter } from "../plan/adapter-plan.js";
 import type { Plan } from "../plan/plan.js";
 import { type OpenedPlan, pinsOf } from "../plan/planner.js";
 import { factorBytes, tensorBytes, writeFactors } from "./adapter-factors.js";
+import { alignWithSources } from "./clone.js";
+import { digestCompanions, writeAdapterCompanions, writeCompanions } from "./companion-files.js";
+import { compileWrite } from "./compile.js";
 import { equalSource } from "./equal-source.js";
 import { modelCard } from "./model-card.js";
+import { explainNonFinite, type NonFinite, nonFiniteSteps, nonFiniteWarnings, requireFinite } from "./non-finite.js";
+import { OutputFolder, type RunState } from "./output-folder.js";
 import { placeOf, provenanceOf } from "./provenance.js";
 import { changedShare } from "./summary.js";
 

@@ -4,7 +4,9 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
-import { executePlan, planRecipe, readRecipe } from "../index.js";
+import { planRecipe } from "../plan/planner.js";
+import { readRecipe } from "../plan/recipe-file.js";
+import { executePlan } from "./execute-plan.js";
 
 const sha256 = (content: string | Uint8Array) => createHash("sha256").update(content).digest("hex");
 

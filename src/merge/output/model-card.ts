@@ -2,11 +2,14 @@
 
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { digestOf, digestOfFile, formatPercent, isFile, isObject, shellQuote, VERSION } from "../../core/index.js";
-import { escapeMarkdown } from "../../report/index.js";
-import { loadYaml } from "../../settings/index.js";
-import { leavesOf, PROVENANCE_FILE } from "../../values/index.js";
-import { type Checkpoint, folderName, foldersOf, hubPlace, type SafetensorsFile } from "../../weights/index.js";
+import { escapeMarkdown } from "../../figures/index.js";
+import { type Checkpoint, folderName, foldersOf, hubPlace } from "../../formats/checkpoint/index.js";
+import type { SafetensorsFile } from "../../formats/safetensors/index.js";
+import { digestOf, digestOfFile, isFile } from "../../kit/files/index.js";
+import { formatPercent, isObject, shellQuote, VERSION } from "../../kit/index.js";
+import { loadYaml } from "../../kit/settings/index.js";
+import { leavesOf } from "../../tensor/expressions/index.js";
+import { PROVENANCE_FILE } from "../model-plan.js";
 import type { Plan } from "../plan/plan.js";
 import { type MergeRecipe, mapSources, methodOf } from "../plan/recipe.js";
 

@@ -4,7 +4,11 @@ import { describe, expect, it } from "vitest";
 import { decodeValues, encodeValues, type FloatDType } from "../../../test/support/checkpoints.js";
 import { Bench, type Tensors } from "../../../test/support/merging.js";
 import { readFolder } from "../../../test/support/numbers.js";
-import { executePlan, METHODS, planRecipe, type RecipeInput, verifyOutput } from "../index.js";
+import { METHODS } from "../methods/index.js";
+import { planRecipe } from "../plan/planner.js";
+import type { RecipeInput } from "../plan/recipe.js";
+import { executePlan } from "./execute-plan.js";
+import { verifyOutput } from "./verify.js";
 
 const bench = new Bench();
 const UP = "model.layers.1.mlp.up_proj.weight";

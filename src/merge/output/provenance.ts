@@ -2,21 +2,16 @@
 
 import { basename, join, relative, resolve } from "node:path";
 import { z } from "zod";
-import { exists, isDType, isFile, LayergraftError, own, readJsonObject, VERSION } from "../../core/index.js";
-import { checkSchema, formatProblem, recordOf } from "../../settings/index.js";
-import type { Measured } from "../../values/index.js";
-import {
-  MAX_PROVENANCE_BYTES,
-  PLAN_FORMAT,
-  PROVENANCE_FILE,
-  packedResult,
-  packResult,
-  unpackResult,
-  valueSchema,
-} from "../../values/index.js";
-import { cachedFolder, folderName, hubPlace, locateSource } from "../../weights/index.js";
+import { cachedFolder, folderName, hubPlace, locateSource } from "../../formats/checkpoint/index.js";
+import { exists, isFile, readJsonObject } from "../../kit/files/index.js";
+import { isDType, LayergraftError, own, VERSION } from "../../kit/index.js";
+import { checkSchema, formatProblem, recordOf } from "../../kit/settings/index.js";
+import type { Measured } from "../../tensor/expressions/index.js";
+import { packedResult, packResult, unpackResult, valueSchema } from "../../tensor/expressions/index.js";
+import { PLAN_FORMAT, PROVENANCE_FILE } from "../model-plan.js";
 import type { Plan } from "../plan/plan.js";
 import { publicRecipe } from "./model-card.js";
+import { MAX_PROVENANCE_BYTES } from "./output-folder.js";
 
 /** Characters above which the file is written without indentation. */
 const LARGE = 5_000_000;

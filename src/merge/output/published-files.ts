@@ -2,17 +2,18 @@
 
 import { readdir, stat } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { CheckpointError, digestOf, exists, isFile, isSystemError, rewrittenJson } from "../../core/index.js";
-import type { UploadFile } from "../../hub/index.js";
-import { companionsIn, leadsElsewhere, PROVENANCE_FILE } from "../../values/index.js";
 import {
   ADAPTER_CONFIG,
   ADAPTER_WEIGHTS,
+  companionsIn,
   folderName,
-  INDEX_FILE,
-  openSafetensors,
-  openShards,
-} from "../../weights/index.js";
+  leadsElsewhere,
+} from "../../formats/checkpoint/index.js";
+import type { UploadFile } from "../../formats/hub/index.js";
+import { INDEX_FILE, openSafetensors, openShards } from "../../formats/safetensors/index.js";
+import { digestOf, exists, isFile, rewrittenJson } from "../../kit/files/index.js";
+import { CheckpointError, isSystemError } from "../../kit/index.js";
+import { PROVENANCE_FILE } from "../model-plan.js";
 import { publicProvenance } from "./provenance.js";
 
 export interface PublishedFiles {

@@ -1,6 +1,6 @@
 import { basename, resolve } from "node:path";
-import { type CallOptions, usageError, VERSION } from "../../core/index.js";
-import { checkUploadAccess, hubSettings, isHubName, type UploadResult, uploadFiles } from "../../hub/index.js";
+import { checkUploadAccess, hubSettings, isHubName, type UploadResult, uploadFiles } from "../../formats/hub/index.js";
+import { type CallOptions, usageError, VERSION } from "../../kit/index.js";
 import { publishedFiles } from "./published-files.js";
 
 export interface PushTarget {

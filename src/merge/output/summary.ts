@@ -1,33 +1,18 @@
 // Summarizes a plan: tensors copied and computed, bytes to read and write, and the source of each layer.
-import { DTYPE_BITS, elementCount, groupBy } from "../../core/index.js";
-import type { PlanSource, Step } from "../../values/index.js";
-import {
-  compileWrite,
-  copied,
-  flatten,
-  hasOperation,
-  isLeaf,
-  type Measured,
-  measuringBytes,
-  measuringPrograms,
-  placeholders,
-  Resolver,
-  type Value,
-} from "../../values/index.js";
-import {
-  countBytes,
-  countFetched,
-  factorOf,
-  isWithin,
-  type Job,
-  layoutFolder,
-  type SafetensorsFile,
-} from "../../weights/index.js";
+
+import { factorOf, isWithin } from "../../formats/checkpoint/index.js";
+import { layoutFolder, type SafetensorsFile } from "../../formats/safetensors/index.js";
+import { DTYPE_BITS, elementCount, groupBy } from "../../kit/index.js";
+import { flatten, hasOperation, isLeaf, type Measured, Resolver, type Value } from "../../tensor/expressions/index.js";
+import { measuringBytes, measuringPrograms, placeholders } from "../../tensor/measurements/index.js";
+import { countBytes, countFetched, type Job } from "../../tensor/streaming/index.js";
+import type { PlanSource, Step } from "../model-plan.js";
 import { planAdapter } from "../plan/adapter-plan.js";
 import type { Plan } from "../plan/plan.js";
 import type { OpenedPlan } from "../plan/planner.js";
 import { sourcesOf } from "../plan/recipe.js";
 import { factorBytes, isCopied, tensorBytes } from "./adapter-factors.js";
+import { compileWrite, copied } from "./compile.js";
 
 /** Where the tensors of one layer, or those outside all layers, come from. */
 export interface Ownership {

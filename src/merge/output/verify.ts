@@ -1,5 +1,7 @@
 // Recomputes an output from its sources and compares it, byte for byte, with what is on the disk.
 import { join } from "node:path";
+import { ADAPTER_WEIGHTS, type SourceOptions } from "../../formats/checkpoint/index.js";
+import { openSafetensors, openShards, type TensorInfo } from "../../formats/safetensors/index.js";
 import {
   CancelledError,
   CheckpointError,
@@ -9,41 +11,34 @@ import {
   plural,
   type Shape,
   sameShape,
-} from "../../core/index.js";
+} from "../../kit/index.js";
 import {
   childrenOf,
-  compileCompare,
-  digestFiles,
   hasOperation,
   isLeaf,
   leavesOf,
   type Measured,
   measurementsOf,
-  PROVENANCE_FILE,
   Resolver,
   type Sources,
-  type Step,
   type Value,
-  type WrittenTensor,
-} from "../../values/index.js";
+} from "../../tensor/expressions/index.js";
 import {
-  ADAPTER_WEIGHTS,
   type Evaluation,
   isSquare,
-  openSafetensors,
-  openShards,
   operationsOf,
   resultsByJob,
   runProgram,
-  type SourceOptions,
   type StreamOptions,
-  type TensorInfo,
   totalDifferences,
-} from "../../weights/index.js";
+} from "../../tensor/streaming/index.js";
+import { PROVENANCE_FILE, type Step } from "../model-plan.js";
 import { type FactorStep, planAdapter } from "../plan/adapter-plan.js";
 import type { Plan } from "../plan/plan.js";
 import { openPlan } from "../plan/planner.js";
 import { compareFactor, factorBytes, tensorBytes } from "./adapter-factors.js";
+import { digestFiles } from "./companion-files.js";
+import { compileCompare, type WrittenTensor } from "./compile.js";
 import { readProvenance } from "./provenance.js";
 
 /** How one tensor of an output deviates from its plan. */

@@ -6,8 +6,11 @@ import { describe, expect, it } from "vitest";
 import { type FloatDType, type ReadTensor, readJson, seededTensor } from "../../../test/support/checkpoints.js";
 import { Bench } from "../../../test/support/merging.js";
 import { readFolder, roundTo, toNumbers } from "../../../test/support/numbers.js";
-import { openCheckpoint, type TensorData, writeSafetensors } from "../../weights/index.js";
-import { analyzeExperts, executePlan, planRecipe } from "../index.js";
+import { openCheckpoint } from "../../formats/checkpoint/index.js";
+import { type TensorData, writeSafetensors } from "../../formats/safetensors/index.js";
+import { analyzeExperts } from "../analysis/analysis.js";
+import { executePlan } from "../output/execute-plan.js";
+import { planRecipe } from "./planner.js";
 
 const bench = new Bench();
 const peft = (...path: string[]) =>

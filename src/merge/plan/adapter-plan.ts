@@ -1,17 +1,5 @@
 // Derives a PEFT LoRA adapter from a plan whose tensors are weighted sums of one base's adapted tensors.
 
-import { formatSome, groupBy, MismatchError, RecipeError } from "../../core/index.js";
-import type { Step } from "../../values/index.js";
-import {
-  flatten,
-  hasOperation,
-  isLeaf,
-  leavesOf,
-  type Measured,
-  measurementsOf,
-  type Value,
-  type WeightedValue,
-} from "../../values/index.js";
 import {
   adapterConfig,
   type Checkpoint,
@@ -21,9 +9,20 @@ import {
   folderName,
   peftName,
   peftTargets,
-  type SafetensorsFile,
-  type TensorInfo,
-} from "../../weights/index.js";
+} from "../../formats/checkpoint/index.js";
+import type { SafetensorsFile, TensorInfo } from "../../formats/safetensors/index.js";
+import { formatSome, groupBy, MismatchError, RecipeError } from "../../kit/index.js";
+import {
+  flatten,
+  hasOperation,
+  isLeaf,
+  leavesOf,
+  type Measured,
+  measurementsOf,
+  type Value,
+  type WeightedValue,
+} from "../../tensor/expressions/index.js";
+import type { Step } from "../model-plan.js";
 import { changedModules, isOnFactors } from "./factor-sources.js";
 import type { Plan } from "./plan.js";
 import { methodOf } from "./recipe.js";

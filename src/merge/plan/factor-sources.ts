@@ -1,8 +1,14 @@
 // The factors of adapters as the tensors of models, for methods that merge each factor as PEFT does
 // (https://huggingface.co/docs/peft, `add_weighted_adapter`).
 
-import { formatSome, MismatchError } from "../../core/index.js";
-import { type Checkpoint, type CheckpointTensor, factorNames, factorOf, zeroRows } from "../../weights/index.js";
+import {
+  type Checkpoint,
+  type CheckpointTensor,
+  factorNames,
+  factorOf,
+  zeroRows,
+} from "../../formats/checkpoint/index.js";
+import { formatSome, MismatchError } from "../../kit/index.js";
 import { methodOf, type Recipe, sourcesOf } from "./recipe.js";
 
 type Delta = NonNullable<CheckpointTensor["lowRank"]>;

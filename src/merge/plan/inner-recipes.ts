@@ -2,8 +2,9 @@
 
 import { realpath, stat } from "node:fs/promises";
 import { basename, isAbsolute, relative, resolve } from "node:path";
-import { exists, RecipeError } from "../../core/index.js";
-import { parseHubName } from "../../weights/index.js";
+import { parseHubName } from "../../formats/checkpoint/index.js";
+import { exists } from "../../kit/files/index.js";
+import { RecipeError } from "../../kit/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import { isOwnMethod, loadOwnMethods } from "./own-methods.js";
 import { mapSourcesAsync, outputFields } from "./recipe.js";

@@ -6,9 +6,11 @@ import { describe, expect, it } from "vitest";
 import { type FloatDType, type ReadTensor, seededTensor } from "../../../test/support/checkpoints.js";
 import { Bench, type Tensors } from "../../../test/support/merging.js";
 import { readFolder, roundTo, toNumbers } from "../../../test/support/numbers.js";
-import { openCheckpoint, openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../weights/index.js";
-import { addLowRank } from "../../weights/kernels/plain-kernels.test-util.js";
-import { executePlan, planRecipe } from "../index.js";
+import { addLowRank } from "../../../test/support/plain-kernels.js";
+import { openCheckpoint } from "../../formats/checkpoint/index.js";
+import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../formats/safetensors/index.js";
+import { executePlan } from "../output/execute-plan.js";
+import { planRecipe } from "./planner.js";
 
 const bench = new Bench();
 const fixture = (...path: string[]) => join(fileURLToPath(new URL("../../../test/fixtures", import.meta.url)), ...path);

@@ -1,6 +1,6 @@
 // Recipe fields as data for `layergraft methods`, docs/methods.md and the JSON Schema, from the methods' schemas.
 import { z } from "zod";
-import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../settings/index.js";
+import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../kit/settings/index.js";
 import { METHODS } from "../methods/index.js";
 import type { Method } from "../methods/method.js";
 import { outputFields } from "./recipe.js";

@@ -1,8 +1,5 @@
 // Opens the sources of recipes and builds operands from them. Collects measurements and notes on the way.
 
-import { groupBy, RecipeError } from "../../core/index.js";
-import type { Measurement } from "../../values/index.js";
-import { childrenOf, isLeaf, type Value } from "../../values/index.js";
 import {
   type Alignment,
   alignVocabularies,
@@ -15,7 +12,10 @@ import {
   requireCompatible,
   type VocabularyChoice,
   withCommonNames,
-} from "../../weights/index.js";
+} from "../../formats/checkpoint/index.js";
+import { groupBy, RecipeError } from "../../kit/index.js";
+import { childrenOf, isLeaf, type Value } from "../../tensor/expressions/index.js";
+import type { Measurement } from "../../tensor/measurements/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import type { Merged, StatisticsKind } from "../methods/method.js";
 import {
@@ -36,7 +36,7 @@ import {
   sourcesOf,
 } from "./recipe.js";
 import { pathOf } from "./relatedness.js";
-import { transplantIn } from "./transplants.js";
+import { transplantIn } from "./transplant.js";
 
 type AnyRecipe = MergeRecipe | NestedRecipe;
 

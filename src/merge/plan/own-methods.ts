@@ -3,9 +3,9 @@
 import { readFile } from "node:fs/promises";
 import { basename, isAbsolute } from "node:path";
 import { z } from "zod";
-import { LayergraftError, RecipeError, shorten } from "../../core/index.js";
-import { checkSchema, formatProblem } from "../../settings/index.js";
-import { guardCode, runCode } from "../../weights/index.js";
+import { LayergraftError, RecipeError, shorten } from "../../kit/index.js";
+import { checkSchema, formatProblem } from "../../kit/settings/index.js";
+import { guardCode, runCode } from "../../tensor/streaming/index.js";
 import * as fields from "../methods/fields.js";
 import { defineMethod, type Method, type MethodDefinition } from "../methods/method.js";
 import * as operands from "../methods/operand.js";

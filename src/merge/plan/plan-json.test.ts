@@ -5,12 +5,15 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { encodeValues } from "../../../test/support/checkpoints.js";
 import { Bench, type Tensors } from "../../../test/support/merging.js";
 import { readFolder } from "../../../test/support/numbers.js";
-import { digestOf } from "../../core/index.js";
-import type { MeasureGates } from "../../values/index.js";
-import { writeSafetensors } from "../../weights/index.js";
-import { executePlan, METHODS, type OpenedPlan, openPlan, type Plan, planRecipe, type RecipeInput } from "../index.js";
-import { COMBINATIONS } from "../methods/index.js";
+import { writeSafetensors } from "../../formats/safetensors/index.js";
+import { digestOf } from "../../kit/files/index.js";
+import type { MeasureGates } from "../../tensor/measurements/index.js";
+import { COMBINATIONS, METHODS } from "../methods/index.js";
 import { OPERATIONS } from "../methods/operations.js";
+import { executePlan } from "../output/execute-plan.js";
+import type { Plan } from "./plan.js";
+import { type OpenedPlan, openPlan, planRecipe } from "./planner.js";
+import type { RecipeInput } from "./recipe.js";
 
 const bench = new Bench();
 const gates: MeasureGates = async ({ layers, experts, width }) =>

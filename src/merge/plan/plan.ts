@@ -1,4 +1,4 @@
-import type { TensorPlan } from "../../values/index.js";
+import type { TensorPlan } from "../model-plan.js";
 import type { Recipe } from "./recipe.js";
 
 /** A user's file that a method of the recipe is. */

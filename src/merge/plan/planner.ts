@@ -2,29 +2,9 @@
 
 import { basename, resolve } from "node:path";
 import {
-  DTYPE_BY_TORCH_NAME,
-  formatPercent,
-  formatSome,
-  isFloatDType,
-  LayergraftError,
-  MismatchError,
-  plural,
-  RecipeError,
-} from "../../core/index.js";
-import {
-  companionNotes,
-  hasOperation,
-  leavesOf,
-  measuredSources,
-  PLAN_FORMAT,
-  type PlanSource,
-  placeholders,
-  requireKnown,
-  type Step,
-} from "../../values/index.js";
-import {
   alignVocabularies,
   type Checkpoint,
+  companionNotes,
   HUB_PREFIX,
   type HubAccess,
   hubPlace,
@@ -35,9 +15,22 @@ import {
   requireStackable,
   type SourceOptions,
   withCommonNames,
-} from "../../weights/index.js";
+} from "../../formats/checkpoint/index.js";
+import {
+  DTYPE_BY_TORCH_NAME,
+  formatPercent,
+  formatSome,
+  isFloatDType,
+  LayergraftError,
+  MismatchError,
+  plural,
+  RecipeError,
+} from "../../kit/index.js";
+import { hasOperation, leavesOf } from "../../tensor/expressions/index.js";
+import { measuredSources, placeholders, requireKnown } from "../../tensor/measurements/index.js";
 import type { OperandTensor } from "../methods/operand.js";
 import { type SwapRecipe, swapOwners } from "../methods/swap.js";
+import { PLAN_FORMAT, type PlanSource, type Step } from "../model-plan.js";
 import { planAdapter, requireOneBase } from "./adapter-plan.js";
 import { factorSources, isOnFactors } from "./factor-sources.js";
 import { resolveSources } from "./inner-recipes.js";
@@ -47,7 +40,7 @@ import type { Plan } from "./plan.js";
 import { isDonor, isStatistics, mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
 import { checkRecipe } from "./recipe-file.js";
 import { compareWeights, type Relatedness } from "./relatedness.js";
-import { transplantAll } from "./transplants.js";
+import { transplantAll } from "./transplant.js";
 
 /** A plan with its opened checkpoints. */
 export interface OpenedPlan {

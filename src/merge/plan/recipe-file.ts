@@ -1,7 +1,7 @@
 // Reads recipes from YAML, JSON or values, and reports all problems with their lines.
 
 import { z } from "zod";
-import { closest, removedAdvice, shorten } from "../../core/index.js";
+import { closest, removedAdvice, shorten } from "../../kit/index.js";
 import {
   type Checked,
   checkSchema,
@@ -12,7 +12,7 @@ import {
   type Problem,
   readSettings,
   type SettingsKind,
-} from "../../settings/index.js";
+} from "../../kit/settings/index.js";
 import { METHODS } from "../methods/index.js";
 import { isOwnMethod } from "./own-methods.js";
 import { findMethod, mapSources, outputFields, type Recipe, sourcesOf } from "./recipe.js";

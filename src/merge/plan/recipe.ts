@@ -1,8 +1,8 @@
 // The recipe: fields of a method plus fields of the output.
 
 import { z } from "zod";
-import { parseBytes } from "../../core/index.js";
-import type { AsWritten } from "../../settings/index.js";
+import { parseBytes } from "../../kit/index.js";
+import type { AsWritten } from "../../kit/settings/index.js";
 import { modelOf, type SourceRecipe } from "../methods/fields.js";
 import { METHODS } from "../methods/index.js";
 import type { AnyMethod, Method } from "../methods/method.js";

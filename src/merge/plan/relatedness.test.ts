@@ -10,7 +10,8 @@ import {
   writeTiny,
 } from "../../../test/support/checkpoints.js";
 import { layergraft as run } from "../../../test/support/command.js";
-import { executePlan, planRecipe } from "../index.js";
+import { executePlan } from "../output/execute-plan.js";
+import { planRecipe } from "./planner.js";
 
 const root = temporaryFolder();
 const [math, swahili, base, random, copy] = ["math", "swahili", "base", "random", "copy"].map((name) =>

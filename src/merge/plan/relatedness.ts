@@ -1,16 +1,10 @@
 // Checks on sampled weights whether models look fine-tuned from one base. Fine-tuning moves weights little, so experts
 // of one base point the same way; models trained apart are orthogonal.
 
-import { type DType, elementCount, formatPercent, sameShape } from "../../core/index.js";
-import {
-  BLOCKS,
-  bytesPerValue,
-  type Checkpoint,
-  type CheckpointTensor,
-  Converter,
-  type KernelDType,
-  readRange,
-} from "../../weights/index.js";
+import type { Checkpoint, CheckpointTensor } from "../../formats/checkpoint/index.js";
+import { readRange } from "../../formats/safetensors/index.js";
+import { BLOCKS, bytesPerValue, Converter, type KernelDType } from "../../kernels/index.js";
+import { type DType, elementCount, formatPercent, sameShape } from "../../kit/index.js";
 
 /** Maximum sampled matrices, one short range each: at most 1 MB of a model. */
 const MATRICES = 256;

@@ -6,8 +6,10 @@ import { readJson, seededTensor, writeTiny } from "../../../test/support/checkpo
 import { expectRefused, layergraft } from "../../../test/support/command.js";
 import { Bench, expectClosely, readFolders, type Tensors, valuesOf } from "../../../test/support/merging.js";
 import { readFolder } from "../../../test/support/numbers.js";
-import { openCheckpoint, type TensorData, writeSharded } from "../../weights/index.js";
-import { planRecipe, type RecipeInput } from "../index.js";
+import { openCheckpoint } from "../../formats/checkpoint/index.js";
+import { type TensorData, writeSharded } from "../../formats/safetensors/index.js";
+import { planRecipe } from "./planner.js";
+import type { RecipeInput } from "./recipe.js";
 
 const bench = new Bench();
 const EXTRA = ["both", "one", "two"].map((name) => `model.extra.${name}.weight`);

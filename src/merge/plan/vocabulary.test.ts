@@ -5,7 +5,9 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { readJson, temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
 import { expectRefused, layergraft } from "../../../test/support/command.js";
 import { readFolder, roundTo, toNumbers } from "../../../test/support/numbers.js";
-import { executePlan, planRecipe, verifyOutput } from "../index.js";
+import { executePlan } from "../output/execute-plan.js";
+import { verifyOutput } from "../output/verify.js";
+import { planRecipe } from "./planner.js";
 
 const root = temporaryFolder();
 const HIDDEN = 8;

@@ -1,7 +1,8 @@
 // Plans in a project, and the folders of their experiments, without opening models or data.
 import { dirname, join, relative, resolve } from "node:path";
-import { exists, LayergraftError, lockHolder, readBounded } from "../../core/index.js";
 import { readPlan } from "../../experiment/index.js";
+import { exists, lockHolder, readBounded } from "../../kit/files/index.js";
+import { LayergraftError } from "../../kit/index.js";
 import { yamlFiles } from "../project/project.js";
 import type { PlanEntry } from "../protocol/index.js";
 

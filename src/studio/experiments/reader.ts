@@ -2,10 +2,10 @@
 import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { exists, stampOf, staysIn } from "../../core/index.js";
 import { type Experiment, openExperiment, statusOf } from "../../experiment/index.js";
-import { findRecipe, gatherReport, REPORT } from "../../findings/index.js";
-import { loadYaml } from "../../settings/index.js";
+import { findRecipe, gatherReport, REPORT } from "../../experiment/report/index.js";
+import { exists, stampOf, staysIn } from "../../kit/files/index.js";
+import { loadYaml } from "../../kit/settings/index.js";
 import { digestOfFile, fileOf } from "../project/project.js";
 import type { Input, PlanEntry, Experiment as Shown } from "../protocol/index.js";
 import { entryOf, findPlans, placeOf, runnerIn } from "./find-plans.js";

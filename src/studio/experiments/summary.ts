@@ -1,8 +1,9 @@
 // What the page shows of an experiment: its status and report, cut to a size that a page can show.
-import { visible } from "../../core/index.js";
+
 import type { Experiment, ExperimentStatus } from "../../experiment/index.js";
-import type { ExperimentReport, Overview, ReportHeatmap } from "../../findings/index.js";
-import { formatNumber, formatSpan, formatTick, scoreAxis } from "../../report/index.js";
+import type { ExperimentReport, Overview, ReportHeatmap } from "../../experiment/report/index.js";
+import { formatNumber, formatSpan, formatTick, scoreAxis } from "../../figures/index.js";
+import { visible } from "../../kit/index.js";
 import type { Experiment as Shown } from "../protocol/index.js";
 
 const MAX_TEXT = 400;

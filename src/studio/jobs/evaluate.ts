@@ -2,20 +2,11 @@
 import { readFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
-import { type EvaluateProgress, evaluate, type Model, openModel, type Progress } from "../../api/index.js";
-import {
-  digestOfJson,
-  exists,
-  isAnySystemError,
-  LayergraftError,
-  readJsonObject,
-  systemMessage,
-  usageError,
-  VERSION,
-  writeFileAtomically,
-} from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
 import { type DataAccess, hubLoader, judgingDigest, openTasks, promptsDigest } from "../../evaluate/index.js";
+import { digestOfJson, exists, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
+import { isAnySystemError, LayergraftError, systemMessage, usageError, VERSION } from "../../kit/index.js";
+import { type EvaluateProgress, evaluate, type Model, openModel, type Progress } from "../../verbs/index.js";
 import { type Input, type JobInput, recipeSource } from "../protocol/index.js";
 import type { JobControls, JobPlace } from "./kinds.js";
 

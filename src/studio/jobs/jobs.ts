@@ -3,15 +3,8 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import {
-  isFile,
-  type LayergraftError,
-  messageOf,
-  readBounded,
-  readJsonObject,
-  usageError,
-  writeFileAtomically,
-} from "../../core/index.js";
+import { isFile, readBounded, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
+import { type LayergraftError, messageOf, usageError } from "../../kit/index.js";
 import { type Job, type JobInput, type JobKind, job as jobSchema, type StudioEvent } from "../protocol/index.js";
 import { Thread, type ThreadEvent } from "../threads/thread.js";
 import type { JobOrder } from "./kinds.js";

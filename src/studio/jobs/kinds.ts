@@ -1,5 +1,8 @@
 // What jobs do: calls of the library, by kind. This runs in the job's thread.
 import { join, resolve } from "node:path";
+import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
+import { usageError } from "../../kit/index.js";
+import { analyzeExperts, pageData, suggestRecipes, writeAnalysis } from "../../merge/analysis/index.js";
 import {
   analyze,
   type ExperimentProgress,
@@ -8,10 +11,7 @@ import {
   planMerge,
   push,
   runExperiment,
-} from "../../api/index.js";
-import { usageError } from "../../core/index.js";
-import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
-import { analyzeExperts, pageData, suggestRecipes, writeAnalysis } from "../../merge/index.js";
+} from "../../verbs/index.js";
 import { clip } from "../experiments/summary.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
 import type { JobInput, JobKind, Progress } from "../protocol/index.js";

@@ -1,9 +1,9 @@
 // The page of one analysis, with its data inside: what `layergraft analyze --out` writes as report.html.
 
 import { render } from "preact";
-import type { Analysis } from "../protocol/index.ts";
-import { Cautions } from "./components/basics.tsx";
-import { Explorer } from "./explorer/explorer.tsx";
+import type { Analysis } from "../protocol/index.js";
+import { Cautions } from "./components/basics.js";
+import { Explorer } from "./explorer/explorer.js";
 import "../../../assets/tokens.css";
 import "../../../assets/components.css";
 import "./styles/controls.css";

@@ -7,7 +7,7 @@ import {
   type Output,
   operations,
   type StudioEvent,
-} from "../protocol/index.ts";
+} from "../protocol/index.js";
 
 /** What the server says is wrong, in a sentence for people. */
 export class StudioError extends Error {

@@ -1,6 +1,6 @@
 import { render } from "preact";
-import { start } from "./store.ts";
-import { App } from "./views/app.tsx";
+import { start } from "./store.js";
+import { App } from "./views/app.js";
 import "../../../assets/tokens.css";
 import "../../../assets/components.css";
 import "./styles/controls.css";

@@ -1,4 +1,4 @@
-import { expert } from "../protocol/index.ts";
+import { expert } from "../protocol/index.js";
 
 /** A name for a source that no other expert has: its last folder, without what names cannot have. */
 export function nameFor(source: string, taken: readonly string[]): string {

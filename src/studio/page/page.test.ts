@@ -5,10 +5,10 @@ import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Analysis, expert } from "../protocol/index.ts";
-import { histogram, jaccard, totalJaccard } from "./explorer/figures.ts";
-import { decimalText, percentText } from "./format.ts";
-import { nameFor, nameProblem } from "./names.ts";
+import { type Analysis, expert } from "../protocol/index.js";
+import { histogram, jaccard, totalJaccard } from "./explorer/figures.js";
+import { decimalText, percentText } from "./format.js";
+import { nameFor, nameProblem } from "./names.js";
 
 describe("names of experts", () => {
   it("any source gets a name that the protocol takes and no other expert has", () => {

@@ -9,9 +9,9 @@ import {
   recipeSource,
   type Settings,
   type StudioEvent,
-} from "../protocol/index.ts";
-import { call, followEvents, StudioError } from "./client.ts";
-import { nameFor } from "./names.ts";
+} from "../protocol/index.js";
+import { call, followEvents, StudioError } from "./client.js";
+import { nameFor } from "./names.js";
 
 export const project = signal<Project | null>(null);
 export const jobs = signal<readonly Job[]>([]);

@@ -1,4 +1,4 @@
-// Builds the page of an analysis: one file without anything to fetch, into which src/report/page.ts puts the data.
+// Builds the page of an analysis: one file without anything to fetch, into which src/figures/page.ts puts the data.
 import { defineConfig } from "vite";
 
 const PAGE = `<!doctype html>

@@ -1,5 +1,5 @@
 // The plan of an experiment around a recipe: its models, a soup of the experts, and the recipe, on one task.
-import { LayergraftError } from "../../core/index.js";
+import { LayergraftError } from "../../kit/index.js";
 import { checkRecipe, LAYER_COUNTS, mapSources } from "../../merge/index.js";
 import type { Settings } from "../protocol/index.js";
 import type { RecipeValue } from "../recipe/board.js";

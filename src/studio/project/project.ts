@@ -8,15 +8,13 @@ import {
   digestOf,
   exists,
   isFile,
-  isSystemError,
-  LayergraftError,
   type Lock,
   readBounded,
   staysIn,
   takeLock,
-  usageError,
   writeFileAtomically,
-} from "../../core/index.js";
+} from "../../kit/files/index.js";
+import { isSystemError, LayergraftError, usageError } from "../../kit/index.js";
 import { name, type Project, type Settings, settings } from "../protocol/index.js";
 
 const SETTINGS_FILE = "studio.json";

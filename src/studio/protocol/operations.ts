@@ -1,13 +1,10 @@
 // One schema of every operation, checked by the page and by the server.
 import { z } from "zod";
-import type {
-  AnalysisPage as Analysis,
-  MethodReference as Method,
-  PlanSummary,
-  Suggestion,
-} from "../../merge/index.js";
-import type { SchemaField as Field } from "../../settings/index.js";
-import type { Inspection } from "../../weights/index.js";
+import type { Inspection } from "../../formats/checkpoint/index.js";
+import type { SchemaField as Field } from "../../kit/settings/index.js";
+import type { AnalysisPage as Analysis, Suggestion } from "../../merge/analysis/index.js";
+import type { MethodReference as Method } from "../../merge/index.js";
+import type { PlanSummary } from "../../merge/output/index.js";
 import { evaluation, evaluationOperations, GGUF_TYPES, runner } from "./evaluations.js";
 import { experiment, planEntry } from "./experiments.js";
 

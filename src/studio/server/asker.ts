@@ -1,5 +1,5 @@
 // Asks a thread that stays for a while. What takes too long ends with the thread, and the page hears why.
-import { usageError } from "../../core/index.js";
+import { usageError } from "../../kit/index.js";
 import type { READS } from "../experiments/reader.js";
 import type { scoreVersion } from "../jobs/evaluate.js";
 import { Thread } from "../threads/thread.js";

@@ -1,8 +1,9 @@
 // Checks a recipe while it is edited: its problems with their lines, or its plan.
-import { planMerge } from "../../api/index.js";
-import { LayergraftError, RecipeError } from "../../core/index.js";
+
+import { LayergraftError, RecipeError } from "../../kit/index.js";
+import { formatProblem, loadYaml, pathOf } from "../../kit/settings/index.js";
 import { defaultSwapLayers, type RecipeInput, recipeProblems } from "../../merge/index.js";
-import { formatProblem, loadYaml, pathOf } from "../../settings/index.js";
+import { planMerge } from "../../verbs/index.js";
 import type { Check } from "../protocol/index.js";
 
 /** Bytes of the buffers of a merge, by default. */

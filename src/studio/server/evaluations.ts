@@ -1,17 +1,6 @@
 // Evaluations of a project: what can be evaluated, what was, and two results item by item.
 import { readdir, stat } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
-import {
-  isAnySystemError,
-  isFile,
-  LayergraftError,
-  messageOf,
-  own,
-  readBounded,
-  readJsonObject,
-  staysIn,
-  usageError,
-} from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
 import {
   compareResults,
@@ -24,7 +13,9 @@ import {
   scoreTexts,
   TASK_FAMILIES,
 } from "../../evaluate/index.js";
-import { loadLibrary } from "../../llama/index.js";
+import { loadLibrary } from "../../export/llama/index.js";
+import { isFile, readBounded, readJsonObject, staysIn } from "../../kit/files/index.js";
+import { isAnySystemError, LayergraftError, messageOf, own, usageError } from "../../kit/index.js";
 import { EVALUATIONS, giveResult, noteOf } from "../jobs/evaluate.js";
 import { readSettings, yamlFiles } from "../project/project.js";
 import {

@@ -2,23 +2,17 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
-import { inspect, planMerge } from "../../api/index.js";
-import {
-  exists,
-  isAnySystemError,
-  LayergraftError,
-  RecipeError,
-  systemMessage,
-  usageError,
-  writeFileAtomically,
-  writeFolder,
-} from "../../core/index.js";
 import { openModelSource } from "../../engine/index.js";
 import { openTasks, readDeclaration } from "../../evaluate/index.js";
 import { parsePlan } from "../../experiment/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
-import { methodReferences, mostChangedRows, parseMergekit } from "../../merge/index.js";
-import { loadYaml } from "../../settings/index.js";
+import { exists, writeFileAtomically, writeFolder } from "../../kit/files/index.js";
+import { isAnySystemError, LayergraftError, RecipeError, systemMessage, usageError } from "../../kit/index.js";
+import { loadYaml } from "../../kit/settings/index.js";
+import { mostChangedRows } from "../../merge/analysis/index.js";
+import { methodReferences } from "../../merge/index.js";
+import { parseMergekit } from "../../merge/mergekit/index.js";
+import { inspect, planMerge } from "../../verbs/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";

@@ -2,7 +2,8 @@
 // origin of its own, without storage and without a connection to anything.
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { LayergraftError, readBounded } from "../../core/index.js";
+import { readBounded } from "../../kit/files/index.js";
+import { LayergraftError } from "../../kit/index.js";
 
 export const REPORTS = "/report/";
 const MAX_REPORTS = 100;

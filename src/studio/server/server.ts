@@ -7,7 +7,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { createRequire } from "node:module";
 import type { AddressInfo, Socket } from "node:net";
 import { dirname, extname, join } from "node:path";
-import { isAnySystemError, isSystemError, LayergraftError, systemMessage, usageError } from "../../core/index.js";
+import { isAnySystemError, isSystemError, LayergraftError, systemMessage, usageError } from "../../kit/index.js";
 import { checkKey, checkOrigin, pathOf, readBody } from "../../serve/index.js";
 import { Jobs } from "../jobs/jobs.js";
 import { ProjectFolder } from "../project/project.js";

@@ -3,11 +3,8 @@ import { mkdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, join } from "node:path";
 import { z } from "zod";
-import { inspect } from "../../api/index.js";
-import { type LayergraftError, VERSION, writeFileAtomically } from "../../core/index.js";
 import { compareResults, comparisonVerdict, readVerdicts, turned } from "../../evaluate/index.js";
-import { flipsFigure } from "../../findings/index.js";
-import { methodReferences } from "../../merge/index.js";
+import { flipsFigure } from "../../experiment/report/index.js";
 import {
   type Bars,
   type Figure,
@@ -17,8 +14,12 @@ import {
   reportPage,
   right,
   type Section,
-} from "../../report/index.js";
-import { loadYaml } from "../../settings/index.js";
+} from "../../figures/index.js";
+import { writeFileAtomically } from "../../kit/files/index.js";
+import { type LayergraftError, VERSION } from "../../kit/index.js";
+import { loadYaml } from "../../kit/settings/index.js";
+import { methodReferences } from "../../merge/index.js";
+import { inspect } from "../../verbs/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import { readJobs, readResult } from "../jobs/jobs.js";
 import { fileOf, PRIVATE_FOLDER, readRecipe, readSettings } from "../project/project.js";

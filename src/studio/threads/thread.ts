@@ -2,7 +2,7 @@
 // messages do not keep classes.
 import { createRequire } from "node:module";
 import { parentPort, Worker } from "node:worker_threads";
-import { type ErrorWhere, isAnySystemError, LayergraftError, messageOf } from "../../core/index.js";
+import { type ErrorWhere, isAnySystemError, LayergraftError, messageOf } from "../../kit/index.js";
 import type { Progress } from "../protocol/index.js";
 
 export type ThreadEvent =

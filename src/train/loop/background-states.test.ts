@@ -3,7 +3,7 @@ import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { OutputError } from "../../core/errors.js";
+import { OutputError } from "../../kit/errors.js";
 import { BackgroundStates } from "./background-states.js";
 import { Optimizer } from "./optimizer.js";
 import { findState, type Progress, restoreParameters } from "./state.js";

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
-import { type ErrorWhere, LayergraftError } from "../../core/index.js";
+import { type ErrorWhere, LayergraftError } from "../../kit/index.js";
 import { type StateToWrite, writeState } from "./state.js";
 
 export interface StateOrder {

@@ -1,17 +1,14 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { DTYPE_BY_TORCH_NAME, exists, isFloatDType, readJsonObject, writeFolder } from "../../core/index.js";
 import { computeBlends } from "../../engine/index.js";
-import type { OpenedPlan } from "../../merge/index.js";
-import { Resolver, type Step, writeCompanions } from "../../values/index.js";
-import {
-  type CheckpointTensor,
-  Converter,
-  factorNames,
-  type KernelDType,
-  readTensor,
-  writeSharded,
-} from "../../weights/index.js";
+import { type CheckpointTensor, factorNames } from "../../formats/checkpoint/index.js";
+import { readTensor, writeSharded } from "../../formats/safetensors/index.js";
+import { Converter, type KernelDType } from "../../kernels/index.js";
+import { exists, readJsonObject, writeFolder } from "../../kit/files/index.js";
+import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../../kit/index.js";
+import type { OpenedPlan, Step } from "../../merge/index.js";
+import { writeCompanions } from "../../merge/output/index.js";
+import { Resolver } from "../../tensor/expressions/index.js";
 import type { Run } from "../run/run-schema.js";
 import { encodeValues, type LoraPlan, writeAdapter } from "./lora.js";
 import type { Parameter } from "./optimizer.js";

@@ -4,8 +4,8 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Checkpoint, openCheckpoint } from "../../weights/checkpoint/checkpoint.js";
-import { readTensor } from "../../weights/safetensors/writer.js";
+import { type Checkpoint, openCheckpoint } from "../../formats/checkpoint/checkpoint.js";
+import { readTensor } from "../../formats/safetensors/writer.js";
 import { resolveSelection } from "../run/selection.js";
 import {
   adapterConfig,

@@ -1,18 +1,16 @@
 // LoRA: which matrices get factors, how the factors start, and adapters as PEFT reads them.
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { formatSome, plural, Random, RecipeError } from "../../core/index.js";
 import {
-  Converter,
   adapterConfig as describeAdapter,
   factorNames,
-  type KernelDType,
   type Part,
   type PeftTargets,
   peftTargets,
-  type TensorData,
-  writeSafetensors,
-} from "../../weights/index.js";
+} from "../../formats/checkpoint/index.js";
+import { type TensorData, writeSafetensors } from "../../formats/safetensors/index.js";
+import { Converter, type KernelDType } from "../../kernels/index.js";
+import { formatSome, plural, Random, RecipeError } from "../../kit/index.js";
 import type { LoraSettings } from "../run/run-schema.js";
 import type { Selectable } from "../run/selection.js";
 import type { ParameterShape } from "./optimizer.js";

@@ -1,5 +1,5 @@
 // Parameters with their gradients and moments, and a step on them: clipping, then AdamW in place.
-import { addRows, TrainingKernels } from "../../weights/index.js";
+import { addRows, TrainingKernels } from "../../kernels/index.js";
 import type { OptimizerSettings } from "../run/run-schema.js";
 
 export interface ParameterShape {

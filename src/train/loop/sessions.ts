@@ -1,5 +1,7 @@
 // ONNX Runtime computes all outputs of a session, so a loss without its gradients needs a session of its own.
-import { lowerGraph, type Node, openSession, type Session, type TensorValue, type Weight } from "../../engine/index.js";
+
+import type { Node } from "../../engine/graph/index.js";
+import { lowerGraph, openSession, type Session, type TensorValue, type Weight } from "../../engine/runtime/index.js";
 
 /** Frozen weights of more bytes are not held twice: a session with more outputs is used instead. */
 const MAX_REPEATED_BYTES = 1e9;

@@ -1,6 +1,6 @@
 // Entry of the thread that writes states while training goes on.
 import { parentPort } from "node:worker_threads";
-import { isAnySystemError, LayergraftError, systemMessage } from "../../core/index.js";
+import { isAnySystemError, LayergraftError, systemMessage } from "../../kit/index.js";
 import type { StateOrder, StateReply } from "./background-states.js";
 import { writeState } from "./state.js";
 

@@ -4,12 +4,12 @@ import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { DiskFullError } from "../../core/errors.js";
-import * as writer from "../../weights/safetensors/writer.js";
+import * as writer from "../../formats/safetensors/writer.js";
+import { DiskFullError } from "../../kit/errors.js";
 import { Optimizer } from "./optimizer.js";
 import { findState, type Progress, restoreParameters, type StateToWrite, writeState } from "./state.js";
 
-vi.mock(import("../../weights/safetensors/writer.js"), async (original) => ({ ...(await original()) }));
+vi.mock(import("../../formats/safetensors/writer.js"), async (original) => ({ ...(await original()) }));
 
 const SHAPES = [
   { name: "model.a.weight", shape: [3, 5] },

@@ -3,30 +3,26 @@ import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import {
-  bytesOf,
-  CheckpointError,
-  canonicalJson,
-  type Difference,
-  differencesOf,
-  exists,
-  formatShape,
-  formatSome,
-  LayergraftError,
-  own,
-  RecipeError,
-  readJsonObject,
-  sameShape,
-  writeFolder,
-} from "../../core/index.js";
-import { recordOf } from "../../settings/index.js";
-import {
   openSafetensors,
   readTensor,
   type SafetensorsFile,
   type TensorData,
   type TensorInfo,
   writeSafetensors,
-} from "../../weights/index.js";
+} from "../../formats/safetensors/index.js";
+import { bytesOf, canonicalJson, exists, readJsonObject, writeFolder } from "../../kit/files/index.js";
+import {
+  CheckpointError,
+  type Difference,
+  differencesOf,
+  formatShape,
+  formatSome,
+  LayergraftError,
+  own,
+  RecipeError,
+  sameShape,
+} from "../../kit/index.js";
+import { recordOf } from "../../kit/settings/index.js";
 import type { Parameter } from "./optimizer.js";
 
 const VERSION = 1;

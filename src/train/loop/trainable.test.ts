@@ -4,10 +4,11 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { Random } from "../../core/random.js";
-import { golden } from "../../engine/golden.test-util.js";
+import { golden } from "../../../test/support/golden-decoders.js";
 import { type ModelSource, openModelSource } from "../../engine/index.js";
-import { openCheckpoint, openSafetensors, readTensor } from "../../weights/index.js";
+import { openCheckpoint } from "../../formats/checkpoint/index.js";
+import { openSafetensors, readTensor } from "../../formats/safetensors/index.js";
+import { Random } from "../../kit/random.js";
 import type { OptimizerSettings, Schedule } from "../run/run-schema.js";
 import { learningRateFactor } from "../run/schedule.js";
 import { resolveSelection } from "../run/selection.js";

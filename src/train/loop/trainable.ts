@@ -1,26 +1,21 @@
 // A decoder to train. Parameters are fed from the arrays of the optimizer; frozen weights are bound in place.
-import { CheckpointError, type Random, RecipeError } from "../../core/index.js";
-import type { Batch } from "../../data/index.js";
+
+import { type Graph, gradients, type Node, splitRows } from "../../engine/graph/index.js";
+import { bindWeights, computeBlends, type ModelSource, RopeTables } from "../../engine/index.js";
 import {
   type Adapt,
-  bindWeights,
   buildDecoder,
-  computeBlends,
   type DecoderSpec,
   FEEDS,
-  type Graph,
-  gradients,
   locateWeights,
-  type ModelSource,
-  type Node,
-  RopeTables,
   readSpec,
   type StoredWeight,
-  splitRows,
-  type TensorValue,
-} from "../../engine/index.js";
-import { measureAll } from "../../values/index.js";
-import { factorNames } from "../../weights/index.js";
+} from "../../engine/model/index.js";
+import type { TensorValue } from "../../engine/runtime/index.js";
+import { factorNames } from "../../formats/checkpoint/index.js";
+import { CheckpointError, type Random, RecipeError } from "../../kit/index.js";
+import { measureAll } from "../../tensor/measurements/index.js";
+import type { Batch } from "../data/batches.js";
 import { factorsOf, initialFactors, type LoraModule, type LoraPlan } from "./lora.js";
 import type { Optimizer, ParameterShape } from "./optimizer.js";
 import { sessionsOf } from "./sessions.js";

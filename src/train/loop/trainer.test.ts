@@ -14,20 +14,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { CancelledError, DiskFullError } from "../../core/errors.js";
-import { takeLock } from "../../core/lock.js";
-import { Random } from "../../core/random.js";
 import { type ModelSource, openEngine, openModelSource } from "../../engine/index.js";
+import { openSafetensors, readTensor } from "../../formats/safetensors/index.js";
+import * as writer from "../../formats/safetensors/writer.js";
+import { CancelledError, DiskFullError } from "../../kit/errors.js";
+import { takeLock } from "../../kit/files/lock.js";
+import { Random } from "../../kit/random.js";
 import { type OpenedPlan, planRecipe } from "../../merge/index.js";
-import * as weights from "../../weights/index.js";
-import { readTensor } from "../../weights/index.js";
 import { checkRun } from "../run/run-file.js";
 import { planLora } from "./lora.js";
 import type { TokenBatch } from "./trainable.js";
 import { train } from "./trainer.js";
 import type { BatchSource, TrainOptions, TrainProgress, TrainResult } from "./training-types.js";
 
-vi.mock(import("../../weights/index.js"), async (original) => ({ ...(await original()) }));
+vi.mock(import("../../formats/safetensors/writer.js"), async (original) => ({ ...(await original()) }));
 
 const BASE = join(import.meta.dirname, "../../../test/fixtures/train/runs/base");
 const [ROWS, TIME, VOCABULARY] = [2, 10, 47];
@@ -257,7 +257,7 @@ describe("a run", () => {
 
   it("writes the element type that is asked for, frozen tensors and configuration too", async () => {
     const { last } = await go({ run: runOf({ save_dtype: "bfloat16" }), settings: { ...settings, steps: 1 } });
-    const file = await weights.openSafetensors(join(last, "model.safetensors"));
+    const file = await openSafetensors(join(last, "model.safetensors"));
     expect(new Set(file.tensors.map(({ dtype }) => dtype))).toEqual(new Set(["BF16"]));
     expect(readFileSync(join(last, "config.json"), "utf8")).toMatch(/dtype": "bfloat16"/);
     // 1e20 for the learning rate: weights that float32 holds and float16 does not.
@@ -271,7 +271,7 @@ describe("a run", () => {
 });
 
 async function tensorsOf(folder: string): Promise<Map<string, Buffer>> {
-  const file = await weights.openSafetensors(join(folder, "model.safetensors"));
+  const file = await openSafetensors(join(folder, "model.safetensors"));
   const entries = file.tensors.map(async (tensor) => {
     const bytes = await readTensor(file, tensor);
     return [tensor.name, Buffer.from(bytes)] as const;
@@ -426,7 +426,7 @@ describe("what goes wrong", () => {
     const folder = join(root, "poisoned");
     cpSync(BASE, folder, { recursive: true });
     const path = join(folder, "model.safetensors");
-    const file = await weights.openSafetensors(path);
+    const file = await openSafetensors(path);
     const table = file.tensors.find(({ name }) => name === "model.embed_tokens.weight");
     const bytes = readFileSync(path);
     bytes.writeFloatLE(Number.POSITIVE_INFINITY, (table?.offset ?? 0) + VOCABULARY * 16 * 4);
@@ -462,9 +462,9 @@ describe("what goes wrong", () => {
 
   it("a full disk at a checkpoint: the former one stays, and the run resumes when there is room", async () => {
     const full = Object.assign(new Error("no space"), { code: "ENOSPC", syscall: "write" });
-    const { writeSharded } = weights;
+    const { writeSharded } = writer;
     let writes = 0;
-    const spy = vi.spyOn(weights, "writeSharded").mockImplementation((...args) => {
+    const spy = vi.spyOn(writer, "writeSharded").mockImplementation((...args) => {
       if (++writes < 5) return writeSharded(...args);
       return writeSharded(...args).then(() => Promise.reject(full));
     });

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { AppendLog, CancelledError, exists, formatSome, LayergraftError, Random } from "../../core/index.js";
+import { AppendLog, exists } from "../../kit/files/index.js";
+import { CancelledError, formatSome, LayergraftError, Random } from "../../kit/index.js";
 import { learningRateFactor } from "../run/schedule.js";
 import { BackgroundStates } from "./background-states.js";
 import { type CheckpointToWrite, writeCheckpoint } from "./checkpoint-writer.js";

@@ -1,7 +1,8 @@
 import { mkdir, readdir, realpath, rename, rm, symlink } from "node:fs/promises";
 import { basename, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { z } from "zod";
-import { exists, LOCK_FILE, type Lock, OutputError, readLog, takeLock } from "../../core/index.js";
+import { exists, LOCK_FILE, type Lock, readLog, takeLock } from "../../kit/files/index.js";
+import { OutputError } from "../../kit/index.js";
 import type { TrainOptions } from "./training-types.js";
 
 /** Names within the folder of a run. */

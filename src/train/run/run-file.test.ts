@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { RecipeError } from "../../core/errors.js";
+import { RecipeError } from "../../kit/errors.js";
 import { PRESET_NAMES } from "./presets.js";
 import { checkRun, type FieldText, parseRun, runFields, runJsonSchema } from "./run-file.js";
 import { LORA_DEFAULTS, type Run, type RunInput } from "./run-schema.js";

@@ -1,4 +1,4 @@
-import { isObject, mergeObjects, own, RecipeError } from "../../core/index.js";
+import { isObject, mergeObjects, own, RecipeError } from "../../kit/index.js";
 import {
   type Checked,
   checkSchema,
@@ -13,7 +13,7 @@ import {
   type SchemaField,
   type SettingsKind,
   schemaFields,
-} from "../../settings/index.js";
+} from "../../kit/settings/index.js";
 import { type PresetFields, presetFields, unknownPreset } from "./presets.js";
 import { type Run, runSchema } from "./run-schema.js";
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { RecipeError } from "../../core/index.js";
-import { dataSchema } from "../../data/index.js";
-import type { AsWritten } from "../../settings/index.js";
+import { RecipeError } from "../../kit/index.js";
+import type { AsWritten } from "../../kit/settings/index.js";
+import { dataSchema } from "../data/declaration.js";
 import { DECAY_SHAPES, SCHEDULES } from "./schedule.js";
 import { parseSelection } from "./selection.js";
 

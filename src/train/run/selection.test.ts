@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RecipeError } from "../../core/errors.js";
+import { RecipeError } from "../../kit/errors.js";
 import { parseSelection, resolveSelection, type Selectable } from "./selection.js";
 
 const LAYERS = 12;

@@ -1,6 +1,7 @@
 // Which tensors a selection such as `layers 0-4, 30-31`, `all but layers 0-4` or `attention of layers 5-9` names.
-import { didYouMean, formatRanges, formatSome, own, RecipeError } from "../../core/index.js";
-import { blockOf, compareParts, type Part } from "../../weights/index.js";
+
+import { blockOf, compareParts, type Part } from "../../formats/checkpoint/index.js";
+import { didYouMean, formatRanges, formatSome, own, RecipeError } from "../../kit/index.js";
 
 /** Layers from `first` to `last`, both included, counted from 0 at the input; or so many at one end of the model. */
 type LayerRange = readonly [first: number, last: number] | { readonly end: "bottom" | "top"; readonly count: number };

@@ -1,7 +1,8 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { CancelledError, exists, LayergraftError } from "../../core/index.js";
+import { exists } from "../../kit/files/index.js";
+import { CancelledError, LayergraftError } from "../../kit/index.js";
 import { TRL_FILES } from "./write.js";
 
 export interface StartTrlOptions {

@@ -3,16 +3,9 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import {
-  CancelledError,
-  DTYPE_BY_TORCH_NAME,
-  exists,
-  groupBy,
-  OutputError,
-  RecipeError,
-  writeFolder,
-} from "../../core/index.js";
-import { yamlText } from "../../settings/index.js";
+import { exists, writeFolder } from "../../kit/files/index.js";
+import { CancelledError, DTYPE_BY_TORCH_NAME, groupBy, OutputError, RecipeError } from "../../kit/index.js";
+import { yamlText } from "../../kit/settings/index.js";
 import { factorsOf, initialFactors, type LoraModule, writeAdapter } from "../loop/lora.js";
 import type { TokenBatch } from "../loop/trainable.js";
 import type { TrainingStream, TrainOptions } from "../loop/training-types.js";

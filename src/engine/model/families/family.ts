@@ -1,5 +1,5 @@
 // What a family's page declares, and how it becomes the specification of a decoder.
-import type { CheckpointConfig } from "../../../weights/index.js";
+import type { CheckpointConfig } from "../../../formats/checkpoint/index.js";
 import type { ConfigFields, Json } from "./config-fields.js";
 import { readRope } from "./rope.js";
 import type { AttentionSpec, DecoderSpec, LayerSpec, LayerWeights, LinearWeights, NormWeights } from "./spec.js";

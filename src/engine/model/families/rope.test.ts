@@ -1,6 +1,6 @@
 // Inverse frequencies against those that transformers computes, for heads of usual width.
 import { describe, expect, it } from "vitest";
-import { configOf, readJson } from "../fixtures.test-util.js";
+import { configOf, readJson } from "../../../../test/support/decoder-fixtures.js";
 import { readSpec } from "../read-spec.js";
 import type { RopeSpec } from "./spec.js";
 

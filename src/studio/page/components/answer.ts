@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { inBackground } from "../store.ts";
+import { inBackground } from "../store.js";
 
 /** What a question is answered, asked again whenever `when` changes; undefined until the first answer. */
 export function useAnswer<T>(ask: () => Promise<T> | undefined, when: readonly unknown[]): T | undefined {

@@ -1,7 +1,7 @@
 // Components of all views. Buttons are plain <button>s with the classes of assets/components.css.
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
-import { ownClass as ownOfExpert } from "../../../report/scores.ts";
+import { ownClass as ownOfExpert } from "../../../figures/scores.js";
 
 /** Class that sets the accent: that of the base, or of the expert at this position from 0. */
 export const ownClass = (expert: number | "base") => (expert === "base" ? "own-base" : ownOfExpert(expert));

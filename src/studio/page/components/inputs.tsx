@@ -1,6 +1,6 @@
 // Labelled inputs: a number, a line of text, one of several.
 import { useState } from "preact/hooks";
-import { Field } from "./basics.tsx";
+import { Field } from "./basics.js";
 
 interface TypedProps {
   /** Of the input. */

@@ -1,5 +1,5 @@
-import { placeOn, type Span } from "../../../report/scores.ts";
-import type { Score } from "../../protocol/index.ts";
+import { placeOn, type Span } from "../../../figures/scores.js";
+import type { Score } from "../../protocol/index.js";
 
 /** An axis with the texts of its ticks, which are equally far from each other. */
 export interface Scale extends Span {

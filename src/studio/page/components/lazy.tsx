@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentType, JSX } from "preact";
 import { useEffect } from "preact/hooks";
-import { inBackground } from "../store.ts";
+import { inBackground } from "../store.js";
 
 /** A component that is loaded when it is shown, or before by `load`. */
 export function lazy<P extends object>(find: () => Promise<ComponentType<P>>, waiting: JSX.Element) {

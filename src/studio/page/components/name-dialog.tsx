@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { Button, Dialog, Form } from "./basics.tsx";
-import { TextField } from "./inputs.tsx";
+import { Button, Dialog, Form } from "./basics.js";
+import { TextField } from "./inputs.js";
 
 interface Props {
   /** What is done with the name, which the button says. */

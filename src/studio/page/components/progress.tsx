@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
-import type { Job } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { attempt, project } from "../store.ts";
-import { Button } from "./basics.tsx";
+import type { Job } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { attempt, project } from "../store.js";
+import { Button } from "./basics.js";
 
 interface CancelProps {
   readonly job: Job;

@@ -2,12 +2,12 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import type { Choices } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { inBackground, project } from "../store.ts";
-import { Button, Field } from "./basics.tsx";
-import { TextField } from "./inputs.tsx";
-import { lazy } from "./lazy.tsx";
+import type { Choices } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { inBackground, project } from "../store.js";
+import { Button, Field } from "./basics.js";
+import { TextField } from "./inputs.js";
+import { lazy } from "./lazy.js";
 
 /** What can be asked; null until the server has said it. */
 export const known = signal<Choices | null>(null);
@@ -101,7 +101,7 @@ function TaskChoice({ value, onChange }: ChoiceProps) {
   );
 }
 
-const LazyWriteTask = lazy(async () => (await import("./write-task.tsx")).WriteTask, <span />);
+const LazyWriteTask = lazy(async () => (await import("./write-task.js")).WriteTask, <span />);
 
 /** A button for a dialog that writes a task, which is then chosen. */
 export function NewTask({ onChange }: Pick<ChoiceProps, "onChange">) {

@@ -1,9 +1,9 @@
 // A small task, written in the page: questions with their answers, or with choices.
 import { useState } from "preact/hooks";
-import { call } from "../client.ts";
-import { nameProblem } from "../names.ts";
-import { Button, Dialog, Either } from "./basics.tsx";
-import { TextField } from "./inputs.tsx";
+import { call } from "../client.js";
+import { nameProblem } from "../names.js";
+import { Button, Dialog, Either } from "./basics.js";
+import { TextField } from "./inputs.js";
 
 interface Row {
   readonly question: string;

@@ -1,8 +1,8 @@
 // Plans of the project, and the experiment that is shown. Both are read again while the view is open.
 import { signal } from "@preact/signals";
-import type { Experiment, PlanEntry } from "../../protocol/index.ts";
-import { call, StudioError } from "../client.ts";
-import { onEvent } from "../store.ts";
+import type { Experiment, PlanEntry } from "../../protocol/index.js";
+import { call, StudioError } from "../client.js";
+import { onEvent } from "../store.js";
 
 /** Milliseconds between looks at the folder. */
 const PAUSE = 2000;

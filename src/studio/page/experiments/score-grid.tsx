@@ -1,11 +1,11 @@
 // Scores of an experiment: models by tasks, each with its interval on the axis of its task.
-import type { Experiment } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { Button, ownClass } from "../components/basics.tsx";
-import { Grid, Own } from "../components/grid.tsx";
-import { Interval, placesOf, type Scale, Ticks } from "../components/interval.tsx";
-import { create } from "../recipe/recipe-store.ts";
-import { attempt, settings } from "../store.ts";
+import type { Experiment } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { Button, ownClass } from "../components/basics.js";
+import { Grid, Own } from "../components/grid.js";
+import { Interval, placesOf, type Scale, Ticks } from "../components/interval.js";
+import { create } from "../recipe/recipe-store.js";
+import { attempt, settings } from "../store.js";
 
 type Row = Experiment["rows"][number];
 

@@ -1,13 +1,13 @@
 // Scores over two fields of a recipe: a grid that fills as configurations are scored.
 
 import { parseDocument } from "yaml";
-import { LAYER_COUNTS } from "../../../merge/plain.ts";
-import type { Experiment } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { Button } from "../components/basics.tsx";
-import { Grid } from "../components/grid.tsx";
-import { create } from "../recipe/recipe-store.ts";
-import { attempt, project } from "../store.ts";
+import { LAYER_COUNTS } from "../../../merge/plain.js";
+import type { Experiment } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { Button } from "../components/basics.js";
+import { Grid } from "../components/grid.js";
+import { create } from "../recipe/recipe-store.js";
+import { attempt, project } from "../store.js";
 
 type Map = Experiment["maps"][number];
 

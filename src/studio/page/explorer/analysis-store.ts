@@ -1,9 +1,9 @@
 // Analyses of the project's models: what was measured, and whether it is of the models as they are now.
 import { computed, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { type Analysis, type Expert, type Job, jobInputs } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { inBackground, isStale, jobs, misfitOf, settings } from "../store.ts";
+import { type Analysis, type Expert, type Job, jobInputs } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { inBackground, isStale, jobs, misfitOf, settings } from "../store.js";
 
 /** By job. */
 const loaded = signal<ReadonlyMap<string, Analysis>>(new Map());

@@ -1,10 +1,10 @@
 // One matrix in numbers: each expert's change, how experts relate, and its rows.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { Notice } from "../components/basics.tsx";
-import { Grid, Own } from "../components/grid.tsx";
-import { decimalText, percentText, sizeText } from "../format.ts";
-import { cellOf, histogram, jaccard, type Place, shareOf, type View } from "./figures.ts";
+import { Notice } from "../components/basics.js";
+import { Grid, Own } from "../components/grid.js";
+import { decimalText, percentText, sizeText } from "../format.js";
+import { cellOf, histogram, jaccard, type Place, shareOf, type View } from "./figures.js";
 
 /** Reads the most changed rows of a matrix. */
 export type ReadRows = (layer: number, column: string) => Promise<readonly ChangedRow[]>;

@@ -1,11 +1,11 @@
 // Where experts changed: the view of an analysis, in the studio and as a page of its own.
 import { useMemo, useState } from "preact/hooks";
-import type { Analysis } from "../../protocol/index.ts";
-import { ownClass } from "../components/basics.tsx";
-import { Grid, Own } from "../components/grid.tsx";
-import { percentText, sizeText } from "../format.ts";
-import { colourAt, ramp, usePalette } from "./colour.ts";
-import { Detail, type ReadRows } from "./detail.tsx";
+import type { Analysis } from "../../protocol/index.js";
+import { ownClass } from "../components/basics.js";
+import { Grid, Own } from "../components/grid.js";
+import { percentText, sizeText } from "../format.js";
+import { colourAt, ramp, usePalette } from "./colour.js";
+import { Detail, type ReadRows } from "./detail.js";
 import {
   cellOf,
   layerShare,
@@ -16,11 +16,11 @@ import {
   topPlace,
   totalShare,
   type View,
-} from "./figures.ts";
-import { Heatmap, LayerTicks } from "./heatmap.tsx";
-import { Legend } from "./legend.tsx";
-import { PairPanel } from "./pair-panel.tsx";
-import { Threshold } from "./threshold.tsx";
+} from "./figures.js";
+import { Heatmap, LayerTicks } from "./heatmap.js";
+import { Legend } from "./legend.js";
+import { PairPanel } from "./pair-panel.js";
+import { Threshold } from "./threshold.js";
 
 interface Props {
   readonly data: Analysis;

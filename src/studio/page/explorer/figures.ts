@@ -1,4 +1,4 @@
-import type { Analysis } from "../../protocol/index.ts";
+import type { Analysis } from "../../protocol/index.js";
 
 export interface Place {
   readonly layer: number;

@@ -1,9 +1,9 @@
 // Layers across, parts down, on a canvas. Arrow keys move the cursor, and what is there is said.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { placeBeside } from "../components/basics.tsx";
-import { Ticks } from "../components/interval.tsx";
-import { actionOf } from "../keys.ts";
-import type { Place } from "./figures.ts";
+import { placeBeside } from "../components/basics.js";
+import { Ticks } from "../components/interval.js";
+import { actionOf } from "../keys.js";
+import type { Place } from "./figures.js";
 
 interface Props {
   readonly label: string;

@@ -1,4 +1,4 @@
-import type { Ramp } from "./colour.ts";
+import type { Ramp } from "./colour.js";
 
 /** What the ends of a scale of colours mean. */
 export function Legend({ low, high, colours }: { low: string; high: string; colours: Ramp }) {

@@ -1,13 +1,13 @@
 // Two experts over each other: whose changes, how many rows they share, and where they disagree.
 import { useMemo, useState } from "preact/hooks";
-import type { Analysis } from "../../protocol/index.ts";
-import { Segments, Tip } from "../components/basics.tsx";
-import { Select } from "../components/inputs.tsx";
-import { decimalText, percentText } from "../format.ts";
-import { colourAt, mix, type Palette, ramp } from "./colour.ts";
-import { jaccard, type Place, pairOf, type Steps, shareOf, totalJaccard } from "./figures.ts";
-import { Heatmap } from "./heatmap.tsx";
-import { Legend } from "./legend.tsx";
+import type { Analysis } from "../../protocol/index.js";
+import { Segments, Tip } from "../components/basics.js";
+import { Select } from "../components/inputs.js";
+import { decimalText, percentText } from "../format.js";
+import { colourAt, mix, type Palette, ramp } from "./colour.js";
+import { jaccard, type Place, pairOf, type Steps, shareOf, totalJaccard } from "./figures.js";
+import { Heatmap } from "./heatmap.js";
+import { Legend } from "./legend.js";
 
 interface Props {
   readonly data: Analysis;

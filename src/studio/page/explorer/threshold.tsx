@@ -1,8 +1,8 @@
 // The threshold: a slider below the distribution of all rows, and the analysis' own thresholds as buttons.
 import { useMemo } from "preact/hooks";
-import { Button, Tip } from "../components/basics.tsx";
-import { sizeText } from "../format.ts";
-import { histogram, type Steps, type View } from "./figures.ts";
+import { Button, Tip } from "../components/basics.js";
+import { sizeText } from "../format.js";
+import { histogram, type Steps, type View } from "./figures.js";
 
 interface Props extends View {
   readonly onSteps: (steps: Steps) => void;

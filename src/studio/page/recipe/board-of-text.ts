@@ -1,6 +1,6 @@
 import { parse } from "yaml";
-import type { Check } from "../../protocol/index.ts";
-import { type Board, boardOfRecipe, type RecipeValue } from "../../recipe/board.ts";
+import type { Check } from "../../protocol/index.js";
+import { type Board, boardOfRecipe, type RecipeValue } from "../../recipe/board.js";
 
 export type Defaults = NonNullable<Check["plan"]>["defaults"] | undefined;
 

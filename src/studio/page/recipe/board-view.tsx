@@ -4,10 +4,10 @@
 // biome-ignore-all lint/a11y/useFocusableInteractive: only the cursor is in the order of tabs
 // biome-ignore-all lint/a11y/useAriaPropsSupportedByRole: cells of a grid have labels
 import { useRef, useState } from "preact/hooks";
-import { assign, type Board, HALVES, type Half, isWhole } from "../../recipe/board.ts";
-import { Either, ownClass, Tip } from "../components/basics.tsx";
-import { percentText } from "../format.ts";
-import { actionOf } from "../keys.ts";
+import { assign, type Board, HALVES, type Half, isWhole } from "../../recipe/board.js";
+import { Either, ownClass, Tip } from "../components/basics.js";
+import { percentText } from "../format.js";
+import { actionOf } from "../keys.js";
 
 export interface Tower {
   /** As the recipe names it. */

@@ -1,6 +1,6 @@
 // What may be written at a place of a recipe: fields of its method, their values, methods, and models.
 import type { CompletionResult } from "@codemirror/autocomplete";
-import type { Method } from "../../protocol/index.ts";
+import type { Method } from "../../protocol/index.js";
 
 interface Known {
   readonly methods: readonly Method[];

@@ -8,8 +8,8 @@ import { EditorState } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "preact/hooks";
-import type { Check, Method } from "../../protocol/index.ts";
-import { completionsAt } from "./complete.ts";
+import type { Check, Method } from "../../protocol/index.js";
+import { completionsAt } from "./complete.js";
 
 interface EditorProps {
   readonly text: string;

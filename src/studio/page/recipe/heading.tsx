@@ -1,16 +1,16 @@
 // What is done with recipes as wholes: make, open, rename, duplicate, delete.
 
 import { useState } from "preact/hooks";
-import { name as recipeName } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { Button, Dialog } from "../components/basics.tsx";
-import { Select } from "../components/inputs.tsx";
-import { NameDialog } from "../components/name-dialog.tsx";
-import { nameFor } from "../names.ts";
-import { change, project } from "../store.ts";
-import type { Tower } from "./board-view.tsx";
-import * as recipe from "./recipe-store.ts";
-import { Roles } from "./roles.tsx";
+import { name as recipeName } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { Button, Dialog } from "../components/basics.js";
+import { Select } from "../components/inputs.js";
+import { NameDialog } from "../components/name-dialog.js";
+import { nameFor } from "../names.js";
+import { change, project } from "../store.js";
+import type { Tower } from "./board-view.js";
+import * as recipe from "./recipe-store.js";
+import { Roles } from "./roles.js";
 
 type Asked = "new" | "Rename" | "Duplicate" | "delete" | null;
 

@@ -1,18 +1,18 @@
 // Versions of the open recipe that were scored: each can be opened again, and two of them compared.
 
 import { useState } from "preact/hooks";
-import { askSame, type Evaluation, recipeSource } from "../../protocol/index.ts";
-import { differenceOf } from "../../recipe/board.ts";
-import { call } from "../client.ts";
-import { useAnswer } from "../components/answer.ts";
-import { Button } from "../components/basics.tsx";
-import { Versions } from "../components/different.tsx";
-import { timeText } from "../format.ts";
-import { boardOfText, type Defaults, recipeOfText } from "./board-of-text.ts";
-import type { Tower } from "./board-view.tsx";
-import { scored } from "./live-score.tsx";
-import * as store from "./recipe-store.ts";
-import { Thumbnail } from "./thumbnail.tsx";
+import { askSame, type Evaluation, recipeSource } from "../../protocol/index.js";
+import { differenceOf } from "../../recipe/board.js";
+import { call } from "../client.js";
+import { useAnswer } from "../components/answer.js";
+import { Button } from "../components/basics.js";
+import { Versions } from "../components/different.js";
+import { timeText } from "../format.js";
+import { boardOfText, type Defaults, recipeOfText } from "./board-of-text.js";
+import type { Tower } from "./board-view.js";
+import { scored } from "./live-score.js";
+import * as store from "./recipe-store.js";
+import { Thumbnail } from "./thumbnail.js";
 
 const MAX_VERSIONS = 24;
 

@@ -2,14 +2,14 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import type { Evaluation } from "../../protocol/index.ts";
-import { call, StudioError } from "../client.ts";
-import { Button, Notice } from "../components/basics.tsx";
-import { NumberField } from "../components/inputs.tsx";
-import { Interval } from "../components/interval.tsx";
-import { NewTask, useTask } from "../components/task-fields.tsx";
-import { change, settings } from "../store.ts";
-import * as store from "./recipe-store.ts";
+import type { Evaluation } from "../../protocol/index.js";
+import { call, StudioError } from "../client.js";
+import { Button, Notice } from "../components/basics.js";
+import { NumberField } from "../components/inputs.js";
+import { Interval } from "../components/interval.js";
+import { NewTask, useTask } from "../components/task-fields.js";
+import { change, settings } from "../store.js";
+import * as store from "./recipe-store.js";
 
 /** Items by default: enough to see large differences, few enough to be fast. */
 const ITEMS = 50;

@@ -1,13 +1,13 @@
 // A method's fields as a form, made from its schema.
 import { parse, stringify } from "yaml";
-import type { Method, Field as RecipeField } from "../../protocol/index.ts";
-import type { RecipeValue } from "../../recipe/board.ts";
-import { Field, ownClass } from "../components/basics.tsx";
-import { ModelCheck } from "../components/grid.tsx";
-import { Select, Typed } from "../components/inputs.tsx";
-import { misfitOf } from "../store.ts";
-import type { Tower } from "./board-view.tsx";
-import { setFields } from "./recipe-store.ts";
+import type { Method, Field as RecipeField } from "../../protocol/index.js";
+import type { RecipeValue } from "../../recipe/board.js";
+import { Field, ownClass } from "../components/basics.js";
+import { ModelCheck } from "../components/grid.js";
+import { Select, Typed } from "../components/inputs.js";
+import { misfitOf } from "../store.js";
+import type { Tower } from "./board-view.js";
+import { setFields } from "./recipe-store.js";
 
 interface Props {
   readonly method: Method;

@@ -1,7 +1,7 @@
-import type { Job } from "../../protocol/index.ts";
-import { Button, Notice } from "../components/basics.tsx";
-import { CancelButton } from "../components/progress.tsx";
-import { again } from "./recipe-store.ts";
+import type { Job } from "../../protocol/index.js";
+import { Button, Notice } from "../components/basics.js";
+import { CancelButton } from "../components/progress.js";
+import { again } from "./recipe-store.js";
 
 /** A job that runs, or why it ended without a result. What keeps its work can be resumed. */
 export function JobOutcome({ job }: { job: Job }) {

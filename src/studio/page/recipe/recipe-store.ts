@@ -2,13 +2,13 @@
 // can be undone.
 import { computed, effect, type Signal, signal } from "@preact/signals";
 import { Document, parseDocument } from "yaml";
-import { OUTPUT_FIELDS } from "../../../merge/plain.ts";
-import type { Check, Input, Job, Method } from "../../protocol/index.ts";
-import { type RecipeValue, SWAP_WEIGHTS } from "../../recipe/board.ts";
-import { call, StudioError } from "../client.ts";
-import { nameFor } from "../names.ts";
-import { attempt, cardOf, change, inBackground, onEvent, project, settings, trouble } from "../store.ts";
-import { recipeOfText } from "./board-of-text.ts";
+import { OUTPUT_FIELDS } from "../../../merge/plain.js";
+import type { Check, Input, Job, Method } from "../../protocol/index.js";
+import { type RecipeValue, SWAP_WEIGHTS } from "../../recipe/board.js";
+import { call, StudioError } from "../client.js";
+import { nameFor } from "../names.js";
+import { attempt, cardOf, change, inBackground, onEvent, project, settings, trouble } from "../store.js";
+import { recipeOfText } from "./board-of-text.js";
 
 /** Milliseconds without typing, and without clicks, after which a text is checked and saved. */
 const PAUSE = 350;

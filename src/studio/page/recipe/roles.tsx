@@ -1,5 +1,5 @@
-import type { Expert } from "../../protocol/index.ts";
-import { Select } from "../components/inputs.tsx";
+import type { Expert } from "../../protocol/index.js";
+import { Select } from "../components/inputs.js";
 
 interface Props {
   readonly experts: readonly Pick<Expert, "name">[];

@@ -1,9 +1,9 @@
 // What a person drops onto the window, or writes in it: recipes, mergekit configurations, tasks and results.
 import { parse } from "yaml";
-import type { Input } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { nameFor } from "../names.ts";
-import { create, recipeOfMergekit } from "./recipe-store.ts";
+import type { Input } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { nameFor } from "../names.js";
+import { create, recipeOfMergekit } from "./recipe-store.js";
 
 const MAX_BYTES = 60_000_000;
 const MAX_FILES = 100;

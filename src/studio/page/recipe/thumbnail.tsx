@@ -1,6 +1,6 @@
-import type { Board } from "../../recipe/board.ts";
-import { ownClass } from "../components/basics.tsx";
-import type { Tower } from "./board-view.tsx";
+import type { Board } from "../../recipe/board.js";
+import { ownClass } from "../components/basics.js";
+import type { Tower } from "./board-view.js";
 
 /** Whose each layer is, from the input at the left: the MLP above attention, averages as stripes. */
 export function Thumbnail({ board, towers }: { board: Board; towers: readonly Tower[] }) {

@@ -1,9 +1,9 @@
 // Says that the open recipe is not on the disk, and settles whose text is.
 
 import { useState } from "preact/hooks";
-import { Button } from "../components/basics.tsx";
-import { Versions } from "../components/different.tsx";
-import { keepMine, takeTheirs, text, unsaved } from "./recipe-store.ts";
+import { Button } from "../components/basics.js";
+import { Versions } from "../components/different.js";
+import { keepMine, takeTheirs, text, unsaved } from "./recipe-store.js";
 
 export function Unsaved() {
   const [isOpen, setOpen] = useState(false);

@@ -1,12 +1,12 @@
 // One prompt, several models, side by side, before anything is written.
 import { signal } from "@preact/signals";
-import { Button, Either, Field, Form } from "../components/basics.tsx";
-import { NumberField, Select, TextField } from "../components/inputs.tsx";
-import { actionOf } from "../keys.ts";
-import { startSaved } from "../recipe/recipe-store.ts";
-import { attempt, change, choices, jobs, settings } from "../store.ts";
-import { AnswersOf } from "./answers.tsx";
-import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.tsx";
+import { Button, Either, Field, Form } from "../components/basics.js";
+import { NumberField, Select, TextField } from "../components/inputs.js";
+import { actionOf } from "../keys.js";
+import { startSaved } from "../recipe/recipe-store.js";
+import { attempt, change, choices, jobs, settings } from "../store.js";
+import { AnswersOf } from "./answers.js";
+import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.js";
 
 /** What is typed; null until something is. */
 const typed = signal<string | null>(null);

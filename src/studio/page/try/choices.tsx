@@ -1,12 +1,12 @@
 // What Try runs, in prompts and evaluations alike: models, and what runs them.
 
 import { computed, signal } from "@preact/signals";
-import { GGUF_TYPES, type Runner, recipeSource } from "../../protocol/index.ts";
-import { ownClass } from "../components/basics.tsx";
-import { ModelCheck } from "../components/grid.tsx";
-import { Select } from "../components/inputs.tsx";
-import { known } from "../components/task-fields.tsx";
-import { type Choice, cardOf, choices, settings } from "../store.ts";
+import { GGUF_TYPES, type Runner, recipeSource } from "../../protocol/index.js";
+import { ownClass } from "../components/basics.js";
+import { ModelCheck } from "../components/grid.js";
+import { Select } from "../components/inputs.js";
+import { known } from "../components/task-fields.js";
+import { type Choice, cardOf, choices, settings } from "../store.js";
 
 /** Choices against the default, which is the models and the open recipe. */
 const changed = signal<ReadonlySet<string>>(new Set());

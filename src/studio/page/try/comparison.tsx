@@ -1,13 +1,13 @@
 // Two results item by item: what was gained and lost, and the answers side by side.
 
 import { useRef, useState } from "preact/hooks";
-import type { ResultComparison } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { useAnswer } from "../components/answer.ts";
-import { Notice, Pager, Segments } from "../components/basics.tsx";
-import { Select } from "../components/inputs.tsx";
-import { Item } from "./item.tsx";
-import type { Row } from "./results.tsx";
+import type { ResultComparison } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { useAnswer } from "../components/answer.js";
+import { Notice, Pager, Segments } from "../components/basics.js";
+import { Select } from "../components/inputs.js";
+import { Item } from "./item.js";
+import type { Row } from "./results.js";
 
 type Task = ResultComparison["tasks"][number];
 type Kind = "all" | "gained" | "lost";

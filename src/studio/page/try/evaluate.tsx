@@ -2,17 +2,17 @@
 
 import { signal } from "@preact/signals";
 import { z } from "zod";
-import { type Job, jobInputs } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { useAnswer } from "../components/answer.ts";
-import { Button, Form, Notice } from "../components/basics.tsx";
-import { NumberField, TextField } from "../components/inputs.tsx";
-import { NewTask, useTask } from "../components/task-fields.tsx";
-import { JobOutcome } from "../recipe/outcome.tsx";
-import { startSaved } from "../recipe/recipe-store.ts";
-import { jobs } from "../store.ts";
-import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.tsx";
-import { Results } from "./results.tsx";
+import { type Job, jobInputs } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { useAnswer } from "../components/answer.js";
+import { Button, Form, Notice } from "../components/basics.js";
+import { NumberField, TextField } from "../components/inputs.js";
+import { NewTask, useTask } from "../components/task-fields.js";
+import { JobOutcome } from "../recipe/outcome.js";
+import { startSaved } from "../recipe/recipe-store.js";
+import { jobs } from "../store.js";
+import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.js";
+import { Results } from "./results.js";
 
 const data = signal("");
 const limit = signal<number | null>(100);

@@ -1,9 +1,9 @@
 // An item: what was asked, what was expected, and what models answered.
-import type { ComparedItem } from "../../protocol/index.ts";
-import { Icon } from "../components/basics.tsx";
-import { Different } from "../components/different.tsx";
-import { Own } from "../components/grid.tsx";
-import type { Row } from "./results.tsx";
+import type { ComparedItem } from "../../protocol/index.js";
+import { Icon } from "../components/basics.js";
+import { Different } from "../components/different.js";
+import { Own } from "../components/grid.js";
+import type { Row } from "./results.js";
 
 interface ItemProps {
   readonly item: ComparedItem;

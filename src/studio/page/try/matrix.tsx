@@ -1,15 +1,15 @@
 // All items by all models: where they disagree, by group, and each answer.
 
 import { useEffect, useState } from "preact/hooks";
-import type { ComparedItem } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { useAnswer } from "../components/answer.ts";
-import { Dialog, Either, Pager } from "../components/basics.tsx";
-import { Grid, Own } from "../components/grid.tsx";
-import { Select } from "../components/inputs.tsx";
-import { inBackground } from "../store.ts";
-import { Item, Verdict } from "./item.tsx";
-import type { Row } from "./results.tsx";
+import type { ComparedItem } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { useAnswer } from "../components/answer.js";
+import { Dialog, Either, Pager } from "../components/basics.js";
+import { Grid, Own } from "../components/grid.js";
+import { Select } from "../components/inputs.js";
+import { inBackground } from "../store.js";
+import { Item, Verdict } from "./item.js";
+import type { Row } from "./results.js";
 
 const PAGE = 30;
 

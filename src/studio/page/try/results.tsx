@@ -1,18 +1,18 @@
 // Finished evaluations by what was asked: scores with their intervals, and two of them to compare.
 
 import { useState } from "preact/hooks";
-import { scoreAxis } from "../../../report/scores.ts";
-import type { Evaluation } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { useAnswer } from "../components/answer.ts";
-import { Button, Form, ownClass } from "../components/basics.tsx";
-import { Grid, Own } from "../components/grid.tsx";
-import { Select } from "../components/inputs.tsx";
-import { Interval, placesOf, Ticks } from "../components/interval.tsx";
-import { timeText } from "../format.ts";
-import { choices, project } from "../store.ts";
-import { Comparison } from "./comparison.tsx";
-import { ItemsByModels } from "./matrix.tsx";
+import { scoreAxis } from "../../../figures/scores.js";
+import type { Evaluation } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { useAnswer } from "../components/answer.js";
+import { Button, Form, ownClass } from "../components/basics.js";
+import { Grid, Own } from "../components/grid.js";
+import { Select } from "../components/inputs.js";
+import { Interval, placesOf, Ticks } from "../components/interval.js";
+import { timeText } from "../format.js";
+import { choices, project } from "../store.js";
+import { Comparison } from "./comparison.js";
+import { ItemsByModels } from "./matrix.js";
 
 type Score = Evaluation["tasks"][number];
 /** A result of a model on one task. */

@@ -1,20 +1,20 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { Button, Cautions, Dialog, Notice } from "../components/basics.tsx";
-import { lazy } from "../components/lazy.tsx";
-import { actionOf, chordText, PLACES } from "../keys.ts";
-import { follow } from "../recipe/recipe-store.ts";
-import { Unsaved } from "../recipe/unsaved.tsx";
-import { attempt, connections, isConnected, jobs, project, settings, trouble } from "../store.ts";
-import { Changes } from "./changes.tsx";
-import { Jobs } from "./jobs.tsx";
-import { Models } from "./models.tsx";
-import { Recipe } from "./recipe.tsx";
+import { Button, Cautions, Dialog, Notice } from "../components/basics.js";
+import { lazy } from "../components/lazy.js";
+import { actionOf, chordText, PLACES } from "../keys.js";
+import { follow } from "../recipe/recipe-store.js";
+import { Unsaved } from "../recipe/unsaved.js";
+import { attempt, connections, isConnected, jobs, project, settings, trouble } from "../store.js";
+import { Changes } from "./changes.js";
+import { Jobs } from "./jobs.js";
+import { Models } from "./models.js";
+import { Recipe } from "./recipe.js";
 
 const WAITING = <p class="soft">Loading…</p>;
-const Try = lazy(async () => (await import("./try.tsx")).Try, WAITING);
-const Write = lazy(async () => (await import("./write.tsx")).Write, WAITING);
-const Experiments = lazy(async () => (await import("./experiments.tsx")).Experiments, WAITING);
+const Try = lazy(async () => (await import("./try.js")).Try, WAITING);
+const Write = lazy(async () => (await import("./write.js")).Write, WAITING);
+const Experiments = lazy(async () => (await import("./experiments.js")).Experiments, WAITING);
 
 /** `next`: the view to go to afterwards, and what one does there. */
 const VIEWS = {
@@ -61,7 +61,7 @@ addEventListener("drop", (event) => {
   const entries = [...(event.dataTransfer?.items ?? [])].flatMap((item) => item.webkitGetAsEntry() ?? []);
   if (entries.length === 0) return;
   event.preventDefault();
-  void attempt(async () => (await import("../recipe/take.ts")).take(entries));
+  void attempt(async () => (await import("../recipe/take.js")).take(entries));
 });
 
 export function App() {

@@ -1,14 +1,14 @@
 import { useEffect, useMemo } from "preact/hooks";
-import { formatBytes, formatDuration } from "../../../core/format.ts";
-import type { Analysis, Job } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { Button, Cautions, Empty, EmptyView } from "../components/basics.tsx";
-import { fitting, inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
-import { Explorer } from "../explorer/explorer.tsx";
-import { timeText } from "../format.ts";
-import { JobOutcome } from "../recipe/outcome.tsx";
-import { attempt, cardOf, inBackground, jobs, refresh, settings } from "../store.ts";
-import { bytesOf } from "./models.tsx";
+import { formatBytes, formatDuration } from "../../../kit/format.js";
+import type { Analysis, Job } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { Button, Cautions, Empty, EmptyView } from "../components/basics.js";
+import { fitting, inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.js";
+import { Explorer } from "../explorer/explorer.js";
+import { timeText } from "../format.js";
+import { JobOutcome } from "../recipe/outcome.js";
+import { attempt, cardOf, inBackground, jobs, refresh, settings } from "../store.js";
+import { bytesOf } from "./models.js";
 
 export function Changes() {
   const now = settings.value;

@@ -1,17 +1,17 @@
 // Watch: experiments of the project, their scores as they arrive, and what runs.
 import { useEffect, useState } from "preact/hooks";
-import { formatDuration } from "../../../core/format.ts";
-import type { Experiment, Job, PlanEntry } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.tsx";
-import { Select } from "../components/inputs.tsx";
-import { CancelButton, Command } from "../components/progress.tsx";
-import * as store from "../experiments/experiment-store.ts";
-import { ScoreGrid } from "../experiments/score-grid.tsx";
-import { ScoreMap } from "../experiments/score-map.tsx";
-import { timeText } from "../format.ts";
-import { JobOutcome } from "../recipe/outcome.tsx";
-import { attempt, jobs } from "../store.ts";
+import { formatDuration } from "../../../kit/format.js";
+import type { Experiment, Job, PlanEntry } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.js";
+import { Select } from "../components/inputs.js";
+import { CancelButton, Command } from "../components/progress.js";
+import * as store from "../experiments/experiment-store.js";
+import { ScoreGrid } from "../experiments/score-grid.js";
+import { ScoreMap } from "../experiments/score-map.js";
+import { timeText } from "../format.js";
+import { JobOutcome } from "../recipe/outcome.js";
+import { attempt, jobs } from "../store.js";
 
 export function Experiments() {
   useEffect(store.follow, []);

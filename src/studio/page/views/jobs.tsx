@@ -1,9 +1,9 @@
-import { formatDuration } from "../../../core/format.ts";
-import type { Job } from "../../protocol/index.ts";
-import { EmptyView } from "../components/basics.tsx";
-import { timeText } from "../format.ts";
-import { JobOutcome, STATES } from "../recipe/outcome.tsx";
-import { jobs } from "../store.ts";
+import { formatDuration } from "../../../kit/format.js";
+import type { Job } from "../../protocol/index.js";
+import { EmptyView } from "../components/basics.js";
+import { timeText } from "../format.js";
+import { JobOutcome, STATES } from "../recipe/outcome.js";
+import { jobs } from "../store.js";
 
 /** Where what a job made is shown. */
 const VIEWS: Readonly<Record<Job["kind"], string>> = {

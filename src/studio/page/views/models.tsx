@@ -1,14 +1,14 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { formatBytes, formatCount } from "../../../core/format.ts";
-import type { Expert, Model } from "../../protocol/index.ts";
-import { Button, Empty, Facts, Notice, ownClass } from "../components/basics.tsx";
-import { Own } from "../components/grid.tsx";
-import { NameDialog } from "../components/name-dialog.tsx";
-import { nameProblem } from "../names.ts";
-import { addExpert, cardOf, change, reload, settings } from "../store.ts";
-import { PickDialog } from "./pick-dialog.tsx";
+import { formatBytes, formatCount } from "../../../kit/format.js";
+import type { Expert, Model } from "../../protocol/index.js";
+import { Button, Empty, Facts, Notice, ownClass } from "../components/basics.js";
+import { Own } from "../components/grid.js";
+import { NameDialog } from "../components/name-dialog.js";
+import { nameProblem } from "../names.js";
+import { addExpert, cardOf, change, reload, settings } from "../store.js";
+import { PickDialog } from "./pick-dialog.js";
 
 /** What the dialog picks: null while it is closed. */
 const picking = signal<"base" | "experts" | null>(null);

@@ -1,10 +1,10 @@
 // Chooses models: from folders of this machine, or by a name on the hub.
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import type { Output } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { Button, Dialog, Field, Form, Icon } from "../components/basics.tsx";
-import { settings } from "../store.ts";
+import type { Output } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { Button, Dialog, Field, Form, Icon } from "../components/basics.js";
+import { settings } from "../store.js";
 
 interface Props {
   readonly what: "base" | "experts";

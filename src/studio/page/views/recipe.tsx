@@ -1,27 +1,27 @@
 // Choose: whose each layer is, by board, form or text; what the plan will read and write.
 
 import { useMemo, useRef } from "preact/hooks";
-import { formatBytes, formatCount } from "../../../core/format.ts";
-import { type Board, boardOfOne, type Half, recipeOfBoard } from "../../recipe/board.ts";
-import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.tsx";
-import { Select } from "../components/inputs.tsx";
-import { lazy } from "../components/lazy.tsx";
-import { inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.ts";
-import { layerShare } from "../explorer/figures.ts";
-import { actionOf } from "../keys.ts";
-import { boardOfText, recipeOfText } from "../recipe/board-of-text.ts";
-import { BoardView, type ShareOf, type Tower } from "../recipe/board-view.tsx";
-import { Heading } from "../recipe/heading.tsx";
-import { History } from "../recipe/history.tsx";
-import { LiveScore } from "../recipe/live-score.tsx";
-import { MethodForm } from "../recipe/method-form.tsx";
-import * as recipe from "../recipe/recipe-store.ts";
-import { Preview, previewed, Suggestions } from "../recipe/suggestions.tsx";
-import { attempt, cardOf, choices, misfitOf } from "../store.ts";
+import { formatBytes, formatCount } from "../../../kit/format.js";
+import { type Board, boardOfOne, type Half, recipeOfBoard } from "../../recipe/board.js";
+import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.js";
+import { Select } from "../components/inputs.js";
+import { lazy } from "../components/lazy.js";
+import { inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.js";
+import { layerShare } from "../explorer/figures.js";
+import { actionOf } from "../keys.js";
+import { boardOfText, recipeOfText } from "../recipe/board-of-text.js";
+import { BoardView, type ShareOf, type Tower } from "../recipe/board-view.js";
+import { Heading } from "../recipe/heading.js";
+import { History } from "../recipe/history.js";
+import { LiveScore } from "../recipe/live-score.js";
+import { MethodForm } from "../recipe/method-form.js";
+import * as recipe from "../recipe/recipe-store.js";
+import { Preview, previewed, Suggestions } from "../recipe/suggestions.js";
+import { attempt, cardOf, choices, misfitOf } from "../store.js";
 
 /** The editor is half of the page's script, and only this view has it. */
 const LazyEditor = lazy(
-  async () => (await import("../recipe/editor.tsx")).RecipeEditor,
+  async () => (await import("../recipe/editor.js")).RecipeEditor,
   <div class="recipe-editor" aria-busy="true" />,
 );
 

@@ -1,10 +1,10 @@
 // Try: prompts and evaluations of models and recipes, before anything is written.
 import { useState } from "preact/hooks";
-import { Either, EmptyView } from "../components/basics.tsx";
-import { useTasks } from "../components/task-fields.tsx";
-import { choices, jobs } from "../store.ts";
-import { Ask } from "../try/ask.tsx";
-import { Evaluate } from "../try/evaluate.tsx";
+import { Either, EmptyView } from "../components/basics.js";
+import { useTasks } from "../components/task-fields.js";
+import { choices, jobs } from "../store.js";
+import { Ask } from "../try/ask.js";
+import { Evaluate } from "../try/evaluate.js";
 
 export function Try() {
   const latest = jobs.value.find(({ kind }) => kind === "answer" || kind === "evaluate");

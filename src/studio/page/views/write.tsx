@@ -2,20 +2,20 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { formatDuration } from "../../../core/format.ts";
-import { LAYER_COUNTS } from "../../../merge/plain.ts";
-import { type Input, type Job, type JobInput, jobInputs, type Output, recipeSource } from "../../protocol/index.ts";
-import { call } from "../client.ts";
-import { useAnswer } from "../components/answer.ts";
-import { Button, Cautions, EmptyView, Form, Notice } from "../components/basics.tsx";
-import { Select, TextField } from "../components/inputs.tsx";
-import { Command } from "../components/progress.tsx";
-import { useTask } from "../components/task-fields.tsx";
-import { choose } from "../experiments/experiment-store.ts";
-import { recipeOfText } from "../recipe/board-of-text.ts";
-import { JobOutcome } from "../recipe/outcome.tsx";
-import { check, methods, text as recipeText, startSaved as start, whenSaved } from "../recipe/recipe-store.ts";
-import { addExpert, attempt, jobs, project, settings } from "../store.ts";
+import { formatDuration } from "../../../kit/format.js";
+import { LAYER_COUNTS } from "../../../merge/plain.js";
+import { type Input, type Job, type JobInput, jobInputs, type Output, recipeSource } from "../../protocol/index.js";
+import { call } from "../client.js";
+import { useAnswer } from "../components/answer.js";
+import { Button, Cautions, EmptyView, Form, Notice } from "../components/basics.js";
+import { Select, TextField } from "../components/inputs.js";
+import { Command } from "../components/progress.js";
+import { useTask } from "../components/task-fields.js";
+import { choose } from "../experiments/experiment-store.js";
+import { recipeOfText } from "../recipe/board-of-text.js";
+import { JobOutcome } from "../recipe/outcome.js";
+import { check, methods, text as recipeText, startSaved as start, whenSaved } from "../recipe/recipe-store.js";
+import { addExpert, attempt, jobs, project, settings } from "../store.js";
 
 const TYPES = jobInputs.export.shape.type.options;
 

@@ -1,0 +1,204 @@
+import { plural, VERSION } from "../../kit/index.js";
+import { type Experiment, type ExperimentStatus, statusOfVariant } from "../experiment.js";
+import { tasksOfAverage } from "../plan/plan-models.js";
+import { describeRunner, type ExperimentPlan } from "../plan/plan-schema.js";
+import { describeTraining } from "../plan/training-runs.js";
+import { gridFigures, overlapFigures } from "./grids.js";
+import { lineFigures, roundFigures } from "./lines.js";
+import { AVERAGE_PROTOCOL, overviews } from "./overview.js";
+import { reportRecipes } from "./recipes.js";
+import type { CostRow, ExperimentReport, Flips, ReportVariant, ScoreRow } from "./report-data.js";
+import { type Answers, compareValues, Sheet, scoreOf } from "./score-sheet.js";
+import { searchRow } from "./searches.js";
+import { publishedTable, selectionTable } from "./selections.js";
+import { INTERVALS } from "./tables.js";
+import { compareVariants } from "./variants.js";
+
+/** Gathers the report of a finished or unfinished experiment. */
+export function gatherReport(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
+  if (experiment.variants.length === 0) return gatherPlan(experiment, status);
+  const variants = status.variants.map((one): ReportVariant & Pick<Experiment, "plan"> => {
+    const { plan, id, title, values } = one.variant;
+    return { plan, id, title, values, report: gatherPlan(one.variant, statusOfVariant(status, one)) };
+  });
+  return {
+    ...headOf(experiment, status),
+    base: { name: [...new Set(variants.map(({ plan }) => plan.base))].join(", ") },
+    backend: [...new Set(variants.map(({ plan }) => describeRunner(plan)))].join("; "),
+    variants: variants.map(({ plan: _, ...variant }) => variant),
+    ...compareVariants(variants),
+    scores: variants.flatMap(({ values, report }) =>
+      report.scores.map((row) => ({ ...row, values, backend: report.backend })),
+    ),
+    ...{ overviews: [], selections: [], lines: [], overlaps: [], searches: [] },
+    ...{ flips: [], heatmaps: [], recipes: [], experts: [] },
+  };
+}
+
+function titleOf({ plan, title }: Experiment): string {
+  return [plan.title ?? plan.name, title].filter((part) => part !== "").join(": ");
+}
+
+/** What the report of an experiment says first, with a matrix or without. */
+function headOf(experiment: Experiment, { counts, steps, expansion, store }: ExperimentStatus) {
+  const { done, failed, left, running, waiting } = counts;
+  const { name, notes } = experiment.plan;
+  return {
+    name,
+    title: titleOf(experiment),
+    notes: notes === undefined ? [] : [notes],
+    layergraft: VERSION,
+    intervals: INTERVALS,
+    progress: { done, failed, left: left + running, waiting },
+    warnings: expansion.warnings,
+    failures: steps.flatMap(({ step, state }) =>
+      state.state === "failed" ? [{ label: step.label, reason: state.reason }] : [],
+    ),
+    cost: costOf(steps, store),
+  };
+}
+
+/** The report of a plan without a matrix, or of a variant. */
+function gatherPlan(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
+  const { plan, world } = experiment;
+  const head = headOf(experiment, status);
+  const averages = plan.averages.map(({ name, tasks }) => [name, tasksOfAverage(tasks, plan)] as const);
+  const sheet = new Sheet(status.expansion, world.facts, status.store, new Map(averages));
+  const main = overviews(sheet, plan);
+  const byModel = sheet.models.map((model) => scoresOf(model, sheet));
+  const every = sheet.models.flatMap((model, i) => [...(byModel[i] ?? []), ...averagesOf(model, sheet)]);
+  return {
+    ...head,
+    notes: [...head.notes, ...unansweredNotes(byModel.flat())],
+    base: { name: plan.base, parameters: world.base?.parameters, layers: world.base?.layers },
+    backend: describeRunner(plan),
+    variants: [],
+    compared: [],
+    verdict: "",
+    overviews: main,
+    published: publishedTable(experiment.published, main),
+    selections: sheet.expansion.selections.map((selection) => selectionTable(selection, sheet)),
+    lines: [roundFigures, lineFigures].flatMap((figuresOf) => figuresOf(sheet, plan)),
+    overlaps: overlapFigures(sheet.expansion, status.store),
+    searches: sheet.expansion.searches.map((search) => searchRow(search, sheet, plan)),
+    flips: flips(sheet),
+    heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
+    scores: every,
+    recipes: reportRecipes(sheet, main, { origin: experiment, store: status.store }),
+    experts: trainedExperts(sheet, plan),
+  };
+}
+
+function trainedExperts({ experts, expansion }: Sheet, plan: ExperimentPlan): ExperimentReport["experts"] {
+  const runs = new Map(expansion.steps.flatMap((step) => (step.kind === "train" ? [[step.key, step] as const] : [])));
+  return experts.flatMap(({ name, family, origin, needs }) => {
+    const step = runs.get(needs[0] ?? "");
+    if (origin === undefined || !step) return [];
+    return [{ name, family, from: plan.experts[family]?.train?.from ?? "base", how: describeTraining(step), origin }];
+  });
+}
+
+/** What reported merges gained and lost against the base and their experts, on each task of both. */
+function flips(sheet: Sheet): Flips[] {
+  return sheet.merges.flatMap((model) => {
+    if (!sheet.isReported(model) || model.merge.controlOf !== undefined) return [];
+    return sheet.tasksOf(model.name).flatMap(({ request: { task }, facts }) =>
+      ["base", ...model.members].flatMap((against): Flips[] => {
+        const [own, other] = [model.name, against].map((name) => sheet.itemMeans([name], task));
+        const found = own && other && compareValues(other, own);
+        if (!found) return [];
+        const { difference, interval, gained, lost, pValue } = found;
+        const { title, scale } = facts;
+        return [{ model: model.name, against, task: title, scale, difference, interval, gained, lost, pValue }];
+      }),
+    );
+  });
+}
+
+type AnyModel = Sheet["models"][number];
+
+function modelHead(model: AnyModel, sheet: Sheet): Pick<ScoreRow, "model" | "kind" | "isReported"> {
+  const isCandidate = "isCandidate" in model && model.isCandidate === true;
+  const isControl = "merge" in model && model.merge.controlOf !== undefined;
+  return {
+    model: model.name,
+    kind: isCandidate ? "candidate" : isControl ? "control" : model.kind,
+    isReported: "merge" in model ? sheet.isReported(model) : !isCandidate,
+  };
+}
+
+function scoresOf(model: AnyModel, sheet: Sheet): ScoreRow[] {
+  return sheet.tasksOf(model.name).flatMap((answers): ScoreRow[] => {
+    const { request, facts, items, asides } = answers;
+    if (items.length === 0) return [];
+    const isWhole = items.length === facts.items;
+    const cell = isWhole
+      ? sheet.cell([model.name], request.task, "all")
+      : { value: scoreOf(answers), scale: facts.scale };
+    return [
+      {
+        ...modelHead(model, sheet),
+        task: facts.title,
+        protocol: facts.protocol,
+        cell,
+        items: items.length,
+        of: facts.items,
+        asides,
+        unanswered: countUnanswered(answers),
+      },
+    ];
+  });
+}
+
+/** The averages of a model whose items are all there. */
+function averagesOf(model: AnyModel, sheet: Sheet): ScoreRow[] {
+  return [...sheet.averages].flatMap(([task, parts]): ScoreRow[] => {
+    const answers = parts.flatMap((part) => sheet.answers(model.name, part) ?? []);
+    if (answers.length < parts.length || answers.some(({ items, facts }) => items.length < facts.items)) return [];
+    const items = answers.reduce((sum, one) => sum + one.items.length, 0);
+    const head = modelHead(model, sheet);
+    const cell = head.isReported ? sheet.cell([model.name], task, "all") : plainAverage(model, parts, sheet);
+    const unanswered = answers.reduce((sum, one) => sum + countUnanswered(one), 0);
+    return [{ ...head, task, protocol: AVERAGE_PROTOCOL, cell, items, of: items, unanswered, asides: [] }];
+  });
+}
+
+/** Without an interval, whose bootstrap takes long for thousands of models that are not reported. */
+function plainAverage(model: AnyModel, parts: readonly string[], sheet: Sheet): ScoreRow["cell"] {
+  const cells = parts.map((part) => sheet.cell([model.name], part, "all"));
+  const value = cells.reduce((sum, one) => sum + (one.value ?? Number.NaN), 0) / cells.length;
+  return { value, scale: cells[0]?.scale ?? "share" };
+}
+
+const countUnanswered = ({ items }: Answers) => items.filter(({ value }) => value === null).length;
+
+function unansweredNotes(rows: readonly ScoreRow[]): string[] {
+  const lacking = rows.filter(({ unanswered }) => unanswered > 0);
+  if (lacking.length === 0) return [];
+  const count = lacking.reduce((sum, { unanswered }) => sum + unanswered, 0);
+  return [
+    `${plural(count, "item")} in ${plural(lacking.length, "score")} had no answer that could be judged, and are left out of means; see "Every score".`,
+  ];
+}
+
+const COST_NAMES = {
+  train: "training",
+  analyze: "analyses",
+  merge: "written merges",
+  evaluate: "evaluations",
+} as const;
+
+function costOf(steps: ExperimentStatus["steps"], store: ExperimentStatus["store"]): ExperimentReport["cost"] {
+  let [mergeSeconds, seconds] = [0, 0];
+  const rows = new Map<string, CostRow>();
+  for (const { step, state } of steps) {
+    if (state.state !== "done") continue;
+    const isMerge = step.kind === "evaluate" && typeof step.model !== "string";
+    const what = isMerge ? "evaluations of merges" : COST_NAMES[step.kind];
+    const { steps: count = 0, seconds: sum = 0 } = rows.get(what) ?? {};
+    rows.set(what, { what, steps: count + 1, seconds: sum + state.seconds });
+    seconds += state.seconds;
+    mergeSeconds += store.evaluated(step.key)?.mergeSeconds ?? 0;
+  }
+  return { rows: [...rows.values()], mergeSeconds, seconds };
+}

@@ -1,0 +1,360 @@
+// The main table of each task: a row for the base, each family of experts and each merge, under the plan's names.
+import { findLanguage, groupBy, plural } from "../../kit/index.js";
+import { identityOf } from "../plan/configurations.js";
+import { inLanguages, type MergeModel } from "../plan/plan-models.js";
+import { type ExperimentPlan, languagesOf } from "../plan/plan-schema.js";
+import type { Role } from "../plan/plan-values.js";
+import { fieldsAt, pointOf } from "../search/space.js";
+import { compareRow } from "./comparisons.js";
+import type { Lead, Overview, OverviewBar, OverviewRow } from "./report-data.js";
+import { type Sheet, scoreIn, UNKNOWN_MODEL } from "./score-sheet.js";
+
+/** How an average is formed. */
+export const AVERAGE_PROTOCOL = "each task counting alike";
+
+/** The English name of a language; a code that no table has stays. */
+export const languageName = (code: string) => findLanguage(code)?.name ?? code;
+
+interface Row extends OverviewRow {
+  /** Whether a search chose its models. */
+  readonly isChosen: boolean;
+}
+
+/** Every task of a reported model, in the order of the plan, then the averages. */
+export function tasksIn(sheet: Sheet, plan: ExperimentPlan): string[] {
+  const asked = [...sheet.experts, ...sheet.merges, { name: "base" }].flatMap(({ name }) =>
+    sheet.tasksOf(name).map(({ request }) => request.task),
+  );
+  const planned = plan.evaluate.tasks.flatMap(({ task }) => inLanguages(task, languagesOf(plan)));
+  return [...new Set([...planned.filter((task) => asked.includes(task)), ...asked, ...sheet.averages.keys()])];
+}
+
+export function overviews(sheet: Sheet, plan: ExperimentPlan): Overview[] {
+  return tasksIn(sheet, plan).flatMap((task): Overview[] => {
+    const rows = rowsOf(task, sheet, plan);
+    const found = overview(task, rows, sheet);
+    const choice = [found.choice, checkpointChoice(task, rows, sheet, plan)].filter((part) => part !== "").join(" ");
+    return [{ ...found, choice }];
+  });
+}
+
+const ROLES: Readonly<Record<Role, string>> = {
+  task: "task expert",
+  language: "language expert",
+  joint: "trained on both",
+  other: "expert",
+};
+
+function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan): Row[] {
+  const experts = Object.entries(plan.experts).flatMap(([family, { role, language }], own): Row[] => {
+    const models = sheet.experts
+      .filter((expert) => expert.family === family && sheet.isEvaluated(expert.name, task))
+      .map(({ name }) => name);
+    if (models.length === 0) return [];
+    const detail = role === "language" && language !== undefined ? `${ROLES[role]}, ${language}` : ROLES[role];
+    return [{ label: family, detail, own, kind: role === "joint" ? "joint" : "expert", models, isChosen: false }];
+  });
+  const merges = [...new Map(sheet.merges.map(({ merge }) => [merge.name, merge])).values()].flatMap((merge) => {
+    const models = sheet.merges.filter(
+      (model) =>
+        model.merge.name === merge.name &&
+        sheet.isEvaluated(model.name, task) &&
+        (merge.figure === undefined || model.configuration.isDefault),
+    );
+    if (sheet.averages.has(task)) return mergeRows(merge.name, models, task, sheet);
+    const byLanguage = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
+    return byLanguage.flatMap(([languages, inLanguage]) => {
+      const name = byLanguage.length > 1 ? `${merge.name}, ${languages}` : merge.name;
+      return mergeRows(name, inLanguage, task, sheet);
+    });
+  });
+  const base: Row = { label: "base", detail: "", kind: "base", models: ["base"], isChosen: false };
+  return [...(sheet.isEvaluated("base", task) ? [base] : []), ...experts, ...merges];
+}
+
+function mergeRows(name: string, models: readonly MergeModel[], task: string, sheet: Sheet): Row[] {
+  const row = (label: string, some: readonly MergeModel[], isChosen = false): Row => ({
+    label,
+    detail: configurationsIn(some),
+    kind: kindOf(some),
+    isChosen,
+    models: some.map((model) => model.name),
+  });
+  const searched = models.filter(({ group }) => sheet.searchOf(group));
+  // One row of all draws.
+  if (models.some(({ merge }) => merge.controlOf !== undefined)) return [row(name, models)];
+  if (searched.length === 0) {
+    return [...groupBy(models, ({ configuration }) => configuration.label).values()].map((some) => ({
+      ...row(name, some),
+      ...(some.some(({ merge }) => merge.figure !== undefined) ? { isPoint: true } : {}),
+    }));
+  }
+  const defaults = models.filter(({ configuration }) => configuration.isDefault);
+  const chosen = models.filter(({ configuration, group }) => configuration.label === sheet.chosenLabel(group));
+  const isOpen = searched.some(({ group }) => sheet.chosenLabel(group) === undefined);
+  const standard = `${name}, ${defaultName(models)}`;
+  const where = `chosen on ${chosenOn(task, models, sheet)}`;
+  const best = `${name}, ${where}`;
+  const isDefault =
+    chosen.length > 0 && chosen.length === defaults.length && chosen.every((model) => defaults.includes(model));
+  const all = configurationsEvaluated(models, task, sheet);
+  return [
+    ...(isDefault || defaults.length === 0 ? [] : [row(standard, defaults)]),
+    ...(chosen.length === 0 || isDefault ? [] : [row(best, chosen, true)]),
+    ...(isDefault ? [{ ...row(`${standard} and ${where}`, chosen, true), labels: [standard, best] }] : []),
+    ...(isOpen ? [{ ...row(best, []), models: [UNKNOWN_MODEL], detail: "" }] : []),
+    ...(all === 0 ? [] : [{ ...row(`${name}, mean over ${all} configurations`, models), detail: "", isSummary: true }]),
+  ];
+}
+
+/** Number of configurations if all are evaluated on the task and there are more than the rows above; otherwise 0. */
+function configurationsEvaluated(models: readonly MergeModel[], task: string, sheet: Sheet): number {
+  const labels = new Set(models.map(({ configuration }) => configuration.label));
+  const isWhole = models.every(({ name }) => sheet.items(name, task) !== undefined);
+  return isWhole && labels.size > 2 && sheet.searchOf(models[0]?.group ?? "")?.splits.has(task) ? labels.size : 0;
+}
+
+/** What the configuration is that is reported without a search. */
+function defaultName(models: readonly MergeModel[]): string {
+  const [first] = models;
+  if (first?.merge.suggest) return "first suggestion";
+  if (first?.merge.default !== undefined) return "default";
+  const { space } = first?.merge ?? {};
+  if (space !== undefined) {
+    const fields = models.find(({ configuration }) => configuration.isDefault)?.configuration.fields ?? {};
+    const isMiddle = identityOf(fields) === identityOf(fieldsAt(space, pointOf(space, {})));
+    return isMiddle ? "middle of the space" : "first of the grid";
+  }
+  return Object.keys(first?.merge.grid ?? {}).length > 0 ? "first of the grid" : "first configuration";
+}
+
+/** The items by which configurations were chosen, as seen from a task. */
+function chosenOn(task: string, models: readonly MergeModel[], sheet: Sheet): string {
+  const groups = new Set(models.map(({ group }) => group));
+  const deciding = new Set([...groups].flatMap((group) => [...(sheet.searchOf(group)?.splits.keys() ?? [])]));
+  if (!deciding.has(task)) return [...deciding].map((name) => sheet.titleOf(name)).join(" and ");
+  return sheet.heldOut(task) ? "other items" : "these items";
+}
+
+/** Configurations of a row. Each group has its own search, so they may differ. */
+function configurationsIn(models: readonly MergeModel[]): string {
+  const byLabel = groupBy(models, ({ configuration }) => configuration.label);
+  if (models.some(({ merge }) => merge.controlOf !== undefined)) return [...byLabel.keys()].join("; ");
+  if (byLabel.size === 1) return models[0]?.configuration.label ?? "";
+  return [...byLabel]
+    .map(
+      ([label, some]) => `${label} of ${[...new Set(some.map(({ families }) => families.join(" and ")))].join(", ")}`,
+    )
+    .join("; ");
+}
+
+function kindOf([first]: readonly MergeModel[]): OverviewRow["kind"] {
+  if (first?.merge.controlOf !== undefined) return "control";
+  const method = typeof first?.source === "object" ? first.source.method : "";
+  return method === "swap" ? "swap" : method === "soup" ? "average" : "merge";
+}
+
+function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
+  const cells = rows.map((row) => ({ row, cell: sheet.cell(row.models, task) }));
+  const known = cells.flatMap(({ row, cell }) => {
+    const score = scoreIn(cell);
+    return score ? [{ row, ...score }] : [];
+  });
+  const missing = cells.filter(({ cell }) => cell.value === undefined).map(({ row }) => row.label);
+  const facts = cells.map(({ row }) => sheet.answers(row.models[0] ?? "", task)?.facts).find((one) => one);
+  const { best, verdict, leads = [] } = compareRows(known, task, sheet);
+  const controlled = describeControls(rows, task, sheet);
+  return {
+    task,
+    id: `main-${task.replace(/\.ya?ml$/, "").replace(/\W+/g, "-")}`,
+    title: facts?.title ?? sheet.titleOf(task),
+    protocol: facts?.protocol ?? AVERAGE_PROTOCOL,
+    scale: cells[0]?.cell.scale ?? "share",
+    items: itemsOf(task, sheet),
+    choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet) + controlled : "",
+    verdict: [limitOf(known, cells[0]?.cell.scale ?? "share"), verdict, tiesOf(rows, task, sheet)]
+      .filter((sentence) => sentence !== "")
+      .join(" "),
+    leads,
+    controls: controlLeads(task, rows, sheet),
+    missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
+    rows: cells
+      .filter(({ cell }) => cell.value !== null)
+      .map(({ row: { label, kind, own, detail } }) => ({ label, kind, own, detail })),
+    bars: known.map(({ row: { isChosen: _, ...row }, ...score }): OverviewBar => {
+      return { ...row, ...score, isBest: row.label === best?.label && row.detail === best.detail };
+    }),
+  };
+}
+
+/** `the 150 of 250 items that no search saw`; of an average, those of each task. */
+function itemsOf(task: string, sheet: Sheet): string {
+  const all = sheet.task(task)?.items ?? 0;
+  const held = sheet.heldOut(task)?.size;
+  const parts = sheet.averages.get(task);
+  if (!parts) return held === undefined ? plural(all, "item") : `the ${held} of ${all} items that no search saw`;
+  const each = [...groupBy(parts, (part) => itemsOf(part, sheet))];
+  return each
+    .map(
+      ([items, some]) =>
+        `${items} of ${listed(
+          some.map((part) => sheet.titleOf(part)),
+          12,
+        )}`,
+    )
+    .join(", and ");
+}
+
+/** How configurations were chosen, as seen from a task. */
+function describeChoice(task: string, sheet: Sheet): string {
+  const deciding = sheet.decidingTasks(task);
+  if (deciding.length === 0) return "";
+  const sizes = deciding.map((name) => {
+    const all = sheet.expansion.searches.map(({ splits }) => splits.get(name)).find((split) => split);
+    const searched = all?.rounds.flat().length ?? 0;
+    return { name, searched, all: searched + (all?.held.length ?? 0) };
+  });
+  const own = sizes.find(({ name }) => name === task);
+  const others = sizes.filter((one) => one !== own);
+  const isOnTest = sizes.every(({ searched, all }) => searched === all);
+  if (isOnTest && own) {
+    const further = others.map(({ name, all }) => ` and all ${all} items of ${sheet.titleOf(name)}`).join("");
+    return `Configurations were chosen on these same items${further}, as in the paper, so the chosen one's score is optimistic.`;
+  }
+  if (isOnTest) {
+    const where = others.map(({ name, all }) => `all ${all} items of ${sheet.titleOf(name)}`);
+    return `Configurations were chosen on ${where.join(", ")}: the test items of ${where.length === 1 ? "that task" : "those tasks"}.`;
+  }
+  const where = [
+    ...(own ? [`${own.searched} other items of ${sheet.titleOf(task)}`] : []),
+    ...others.map(({ name, searched }) => `${searched} items of ${sheet.titleOf(name)}`),
+  ];
+  return `Configurations were chosen on ${listed(where, 12)}.`;
+}
+
+/** What a reader must know of the controls among the rows, in a sentence; empty if there are none. */
+function describeControls(rows: readonly Row[], task: string, sheet: Sheet): string {
+  const controls = rows.filter(({ kind }) => kind === "control").flatMap(({ models }) => models);
+  if (controls.length === 0) return "";
+  const asked = Math.max(...controls.map((name) => sheet.answers(name, task)?.facts.items ?? 0));
+  const fewer = asked > 0 && asked < (sheet.task(task)?.items ?? 0) ? `, and are asked ${asked} of the items` : "";
+  return ` Controls have the default configuration${fewer}.`;
+}
+
+/** How far each swap is above its controls, which have its default configuration. */
+function controlLeads(task: string, rows: readonly Row[], sheet: Sheet): Overview["controls"] {
+  const compared = rows.flatMap((row) => {
+    const control = sheet.merges.find(({ name }) => name === row.models[0]);
+    if (row.kind !== "control" || !control || sheet.cell(row.models, task).value === undefined) return [];
+    const swap = control.merge.controlOf ?? "";
+    // A control without a language expert is one of the swaps of all languages.
+    const models = sheet.merges.filter(
+      ({ name, merge, configuration, languages }) =>
+        merge.name === swap &&
+        configuration.isDefault &&
+        languages.every((code) => control.languages.includes(code)) &&
+        sheet.isEvaluated(name, task),
+    );
+    return [{ row, of: { label: swap, models: models.map(({ name }) => name) } }];
+  });
+  return [...groupBy(compared, ({ of }) => of.models.join()).values()].flatMap((some) => {
+    const of = some[0]?.of ?? { label: "", models: [] };
+    const own = rows.find(({ models, isSummary }) => !isSummary && models.join() === of.models.join());
+    const others = some.map(({ row }) => row);
+    const leads = compareRow(of, others, task, sheet);
+    return leads.length > 0 ? [{ of: own?.label ?? of.label, leads }] : [];
+  });
+}
+
+/** Which families' checkpoints were chosen on the items of a task, in a sentence; empty if none were. */
+function checkpointChoice(task: string, rows: readonly Row[], sheet: Sheet, plan: ExperimentPlan): string {
+  const names = new Set(rows.flatMap(({ models }) => models));
+  const merged = sheet.merges.flatMap(({ name, families }) => (names.has(name) ? families : []));
+  const parts = sheet.partsOf(task);
+  const chosen = Object.entries(plan.experts).flatMap(([family, { select, language }]) => {
+    const own = sheet.models.filter((model) => "family" in model && model.family === family);
+    const kept = sheet.experts.filter((expert) => expert.family === family);
+    const isShown = merged.includes(family) || kept.some(({ name }) => names.has(name));
+    const isChoice = own.length > 2 * kept.length; // each kept checkpoint is a candidate, too
+    const languages = language === undefined ? languagesOf(plan) : [language];
+    const by = [select?.by ?? []].flat().flatMap((one) => inLanguages(one, languages));
+    return isShown && isChoice && by.some((one) => parts.includes(one)) ? [family] : [];
+  });
+  if (chosen.length === 0) return "";
+  return `Checkpoints of ${listed(chosen)} were chosen on these items, so their scores and those of their merges are optimistic.`;
+}
+
+/** Names a ceiling or a floor that all rows are at; empty for one row. */
+function limitOf(rows: readonly { readonly mean: number }[], scale: Overview["scale"]): string {
+  if (rows.length < 2) return "";
+  const limits = [
+    { value: scale === "points" ? 100 : 1, name: "the ceiling" },
+    { value: 0, name: "the floor" },
+  ];
+  const limit = limits.find(({ value }) => rows.every(({ mean }) => Math.abs(mean - value) < 1e-9));
+  return limit ? `All rows are at ${limit.name}, so this task cannot tell these models apart.` : "";
+}
+
+/** How many answers to items with choices are tied; empty if none are. */
+function tiesOf(rows: readonly Row[], task: string, sheet: Sheet): string {
+  const models = [...new Set(rows.flatMap(({ models }) => models))];
+  const answers = models.flatMap((name) => sheet.partsOf(task).flatMap((part) => sheet.items(name, part) ?? []));
+  const tied = answers.filter((item) => item.tied).length;
+  return tied === 0 ? "" : `${tied} of ${plural(answers.length, "answer")} of these models have tied choices.`;
+}
+
+/** The highest row, if its lead over each other row is significant on the same items; and a sentence on it. */
+function compareRows(
+  rows: readonly { readonly row: Row; readonly mean: number }[],
+  task: string,
+  sheet: Sheet,
+): { best?: Row; verdict: string; leads?: readonly Lead[] } {
+  const isControl = ({ row }: { readonly row: Row }) => row.kind === "control" || row.isPoint === true;
+  const own = rows.filter(({ row }) => !row.isSummary).toSorted((a, b) => b.mean - a.mean);
+  const [first, ...rest] = own.filter((one) => !isControl(one));
+  if (!first || rest.length === 0) return { verdict: "" };
+  const label = listed([first.row.label]);
+  const ties = rest.filter(({ mean }) => Math.abs(mean - first.mean) < 1e-9);
+  if (ties.length > 0) {
+    const names = [first.row.label, ...ties.map(({ row }) => row.label)];
+    return { verdict: `No row is marked best: ${listed(names)} are tied.` };
+  }
+  const deciding = sheet.decidingTasks(task);
+  const isSeen = (part: string) => deciding.includes(part) && sheet.heldOut(part) === undefined;
+  if (first.row.isChosen && sheet.partsOf(task).some(isSeen)) {
+    return { verdict: `No row is marked best: ${label} is highest, but it was chosen on these items.` };
+  }
+  const others = own.filter(({ row }) => row !== first.row);
+  const leads = compareRow(
+    first.row,
+    others.map(({ row }) => row),
+    task,
+    sheet,
+  );
+  if (leads.length < others.length) {
+    return { verdict: "Whether the highest score is significantly above the others is unknown." };
+  }
+  // A control may be above the highest row.
+  const isUnclear = (one: (typeof own)[number]) =>
+    one.mean >= first.mean || (leads[others.indexOf(one)]?.pValue ?? 1) >= 0.05;
+  const namesOf = (some: readonly { readonly row: Row }[]) => listed(some.map(({ row }) => row.label));
+  const unclear = rest.filter(isUnclear);
+  const controls = own.filter(isControl).filter(isUnclear);
+  const areCrossed = leads.some(({ resampled }) => Object.keys(resampled.factors).length > 0);
+  const holm = leads.length > 1 ? ", with Holm's correction" : "";
+  const how = `tests on the same items${areCrossed ? " and over experts" : ""}, at 5%${holm}`;
+  if (unclear.length === 0) {
+    const except = controls.length === 0 ? "" : ` except ${namesOf(controls)}`;
+    return { best: first.row, verdict: `${label} is significantly above every other row${except} (${how}).`, leads };
+  }
+  const names = namesOf([...unclear, ...controls]);
+  const verdict = `No row is marked best: ${label} is highest, but not significantly above ${names} (${how}).`;
+  return { verdict, leads };
+}
+
+/** `a, b and c`; if there are too many, the number of the others. Labels with commas are quoted. */
+function listed(names: readonly string[], max = 3): string {
+  const quoted = names.map((name) => (name.includes(",") ? `“${name}”` : name));
+  const shown = quoted.length > max ? [...quoted.slice(0, max - 1), `${quoted.length - max + 1} more`] : quoted;
+  return shown.length < 2 ? (shown[0] ?? "") : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
+}

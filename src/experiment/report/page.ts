@@ -1,0 +1,331 @@
+import {
+  type Commands,
+  type Figure,
+  formatNumber,
+  formatSpan,
+  ownClass,
+  type Page,
+  right,
+  type Section,
+  type Table,
+  type TextCell,
+} from "../../figures/index.js";
+import { formatDuration, plural } from "../../kit/index.js";
+import { OVERLAPS_LEAD } from "./grids.js";
+import { linesTable } from "./lines.js";
+import { moreRecipes, RECIPES_LEAD, VARIANTS } from "./recipes.js";
+import type {
+  ExperimentReport,
+  Flips,
+  Overview,
+  OverviewBar,
+  ReportHeatmap,
+  ReportRecipe,
+  ReportTable,
+  ReportVariant,
+  SearchRow,
+} from "./report-data.js";
+import { progressFigure } from "./searches.js";
+import {
+  controlTables,
+  costTable,
+  DIFFERENCES,
+  expertsTable,
+  flipsTable,
+  languageTable,
+  leadsTable,
+  scoreList,
+  searchTables,
+} from "./tables.js";
+
+/** Limits of the page for a large report; its files have everything. */
+const MAX_COMPARISONS = 50;
+const MAX_NAMED = 6;
+const MAX_SCORES = 400;
+const MAX_VERDICTS = 3;
+const MAX_RECIPES = 60;
+
+/** @param isVariant whether the page of all variants links to it */
+export function experimentPage(report: ExperimentReport, isVariant = false): Page {
+  const { heatmaps, flips, searches, experts, failures, progress, recipes } = report;
+  const shownRecipes = recipes.slice(0, MAX_RECIPES);
+  const overviews = report.overviews.filter(({ bars }) => bars.length > 0);
+  const { compared, published, selections } = report;
+  const language = languageTable(report.scores);
+  const scores = scoreList(report, MAX_SCORES);
+  // The same colour in each figure.
+  const shares = { low: 0, high: Math.max(0, ...report.overlaps.flatMap(({ cells }) => cells.flat()).map(Number)) };
+  const tasks = [...new Set(flips.map(({ task }) => task))];
+  const failed = failures.map(({ label, reason }) => [label, reason]);
+  const sections: Section[] = [
+    {
+      id: "variants",
+      title: "The variants",
+      lead: report.intervals,
+      figures: compared.map((table) => variantsFigure(table, report.variants)),
+    },
+    {
+      id: "overview",
+      title: "The result",
+      lead: report.intervals,
+      legend: legendOf(overviews),
+      figures: overviews.flatMap((overview) => [barFigure(overview, shownRecipes), ...leadFigure(overview)]),
+    },
+    {
+      id: "published-scores",
+      title: "Published scores",
+      figures: published ? [untitled(published, "row")] : [],
+    },
+    {
+      id: "lines",
+      title: "Scores along one setting",
+      lead: report.lines.some(({ verdict }) => verdict !== "") ? DIFFERENCES : "",
+      figures: report.lines.map((lines) => ({ kind: "lines", ...lines, table: linesTable(lines) })),
+    },
+    {
+      id: "overlaps",
+      title: "What pairs of experts both changed",
+      lead: OVERLAPS_LEAD,
+      figures: report.overlaps.map((overlap) => ({ kind: "grid", ...overlap, span: shares, isDense: true })),
+    },
+    {
+      id: "grids",
+      title: "Scores over the grid",
+      lead: gridsLead(heatmaps),
+      figures: heatmaps.map((heatmap) => ({ kind: "grid", ...heatmap })),
+    },
+    { id: "search", title: "How configurations were chosen", figures: searches.flatMap(searchFigures) },
+    {
+      id: "recipes",
+      title: "Recipes",
+      lead: RECIPES_LEAD + moreRecipes(recipes.length - shownRecipes.length),
+      figures: shownRecipes.length > 0 ? [{ kind: "commands", commands: shownRecipes.map(recipeCommand) }] : [],
+    },
+    {
+      id: "flips",
+      title: "What the merges gained and lost",
+      lead: flipsTable(flips).note,
+      figures: tasks.map((task) => flipsFigure(task, flips)),
+    },
+    {
+      id: "answers",
+      title: "The language of the answers",
+      figures: language.rows.length > 0 ? [untitled(language, "row")] : [],
+    },
+    {
+      id: "experts",
+      title: "The experts",
+      figures: [
+        ...(experts.length > 0 ? [tableFigure(expertsTable(report), "expert")] : []),
+        ...selections.map((table) => tableFigure(table, "checkpoint")),
+      ],
+    },
+    {
+      id: "scores",
+      title: "Every score",
+      // The variants' own pages list theirs.
+      figures:
+        scores.rows.length > 0 && compared.length === 0
+          ? [{ kind: "table", ...scores, what: "score", hasIntervals: true }]
+          : [],
+    },
+    {
+      id: "costs",
+      title: "What it cost",
+      figures: [untitled({ ...costTable(report.cost), note: describeCost(report) }, "kind")],
+    },
+    {
+      id: "failures",
+      title: "What failed",
+      figures: failures.length > 0 ? [tableFigure({ columns: ["step", "reason"], rows: failed }, "step")] : [],
+    },
+  ];
+  return {
+    title: report.title,
+    lead: leadOf(report),
+    notes: report.notes,
+    ...(isVariant ? { up: { text: "All variants", href: "../../index.html" } } : {}),
+    verdicts: [{ title: compared[0]?.title ?? "", verdict: report.verdict, bars: [] }, ...overviews]
+      .filter(({ verdict }) => verdict !== "")
+      .slice(0, MAX_VERDICTS)
+      .map(({ title, verdict, bars }) => ({
+        ...{ title: overviews.length + compared.length > 1 ? title : "", text: verdict },
+        isOpen: !bars.some(({ isBest }) => isBest),
+      })),
+    state: {
+      text: [describeProgress(report), ...report.warnings, describeBackend(report)].join(" "),
+      isOpen: progress.left + progress.waiting + progress.failed > 0 || report.warnings.length > 0,
+    },
+    sections: withOwnIds(sections.filter(({ figures }) => figures.length > 0)),
+    footer: `Made by layergraft ${report.layergraft} from the experiment ${report.name}.`,
+  };
+}
+
+const tableFigure = (table: Table, what: string): Figure => ({ kind: "table", ...table, what });
+
+/** A table whose title is that of its section. */
+const untitled = ({ title: _, ...table }: Table, what: string): Figure => tableFigure(table, what);
+
+/** Each figure is a file, and names that differ only in punctuation have the same id. */
+function withOwnIds(sections: readonly Section[]): Section[] {
+  const uses = new Map<string, number>();
+  const own = ({ id, ...figure }: Figure): Figure => {
+    if (id === undefined) return figure;
+    const use = (uses.get(id) ?? 0) + 1;
+    uses.set(id, use);
+    return { ...figure, id: use === 1 ? id : `${id}-${use}` };
+  };
+  return sections.map((section) => ({ ...section, figures: section.figures.map(own) }));
+}
+
+function describeProgress({ progress: { done, failed, left, waiting } }: ExperimentReport): string {
+  if (failed + left + waiting === 0) return `Complete: ${plural(done, "step")}.`;
+  const part = (count: number, text: string) => (count > 0 ? [text.replace("#", count.toLocaleString("en-US"))] : []);
+  const parts = [
+    `${done.toLocaleString("en-US")} done`,
+    ...part(left, "# left"),
+    ...part(waiting, "about # that depend on results"),
+    ...part(failed, "# failed"),
+  ];
+  return `Incomplete. Steps: ${parts.join(", ")}. A number that is not known yet is written as …`;
+}
+
+function describeBackend({ backend }: ExperimentReport): string {
+  return `Evaluated with: ${backend}.`;
+}
+
+function describeCost({ cost: { mergeSeconds, seconds } }: ExperimentReport): string {
+  if (seconds === 0) return "Nothing has been timed yet.";
+  const share = (100 * mergeSeconds) / seconds;
+  return `Making the merges took ${formatDuration(mergeSeconds)} of ${formatDuration(seconds)} (${share < 0.1 ? "under 0.1" : share.toFixed(1)}%).`;
+}
+
+function variantsFigure(table: ReportTable, variants: ExperimentReport["variants"]): Figure {
+  const linkOf = ({ id, title, report: { progress } }: ReportVariant): TextCell => ({
+    text: title,
+    href: `${VARIANTS}/${encodeURIComponent(id)}/index.html`,
+    ...(progress.left + progress.waiting + progress.failed > 0 ? { small: "incomplete" } : {}),
+  });
+  // A row of means is after those of the variants.
+  const rows = table.rows.map(([first = "", ...cells], i) => [variants[i] ? linkOf(variants[i]) : first, ...cells]);
+  return { ...table, kind: "table", rows, what: "variant", isWhole: true };
+}
+
+function leadOf({ base, overviews, variants, experts }: ExperimentReport): string {
+  if (variants.length > 0) return `${axesOf(variants)}. Each variant has a page of its own.`;
+  const size = base.parameters === undefined ? "" : `, ${millions(base.parameters)} parameters`;
+  const layers = base.layers === undefined ? "" : `, ${base.layers} layers`;
+  const titles = [...new Set(overviews.map(({ title }) => title))];
+  const what = titles.length > 4 ? `${titles.length} tasks` : titles.join(", ");
+  const starts = [...new Set(experts.map(({ from }) => from))].filter((from) => from !== "base");
+  const trained = starts.length > 2 ? `${starts.length} models made of such experts` : starts.join(" and ");
+  const merged = starts.length > 0 ? `and then from ${trained}, merged` : "merged without further training";
+  return `Experts fine-tuned from ${shortName(base.name)}${size}${layers}, ${merged} and compared on ${what}.`;
+}
+
+/** `12 variants of one plan: model (llama, aya), how (full, LoRA), language (Swahili, Bengali, Telugu)` */
+function axesOf(variants: ExperimentReport["variants"]): string {
+  const axes = Object.keys(variants[0]?.values ?? {}).map((axis) => {
+    const values = new Set(variants.map(({ values }) => values[axis] ?? ""));
+    return `${axis} (${[...values].join(", ")})`;
+  });
+  return `${variants.length} variants of one plan: ${axes.join(", ")}`;
+}
+
+/** The last two parts: `base/last` of a folder, `meta-llama/Llama-3.1-8B` of the hub. */
+function shortName(path: string): string {
+  const parts = path.split("/").filter((part) => part !== "" && part !== "." && part !== "..");
+  return parts.slice(-2).join("/") || path;
+}
+
+function millions(parameters: number): string {
+  if (parameters >= 1e9) return `${(parameters / 1e9).toFixed(1)} billion`;
+  return parameters >= 1e6 ? `${(parameters / 1e6).toFixed(1)} million` : `${Math.round(parameters / 1000)} thousand`;
+}
+
+/** Experts have colours of their own. */
+const KINDS: Readonly<Partial<Record<OverviewBar["kind"], string>>> = {
+  base: "base",
+  average: "soup",
+  merge: "other merge",
+  swap: "layer swap",
+  control: "control",
+};
+
+export function legendOf(overviews: readonly Overview[]) {
+  const kinds = new Set<string>(overviews.flatMap(({ bars }) => bars.map(({ kind }) => kind)));
+  return Object.entries(KINDS).flatMap(([kind, label]) => (kinds.has(kind) ? [{ kind, label }] : []));
+}
+
+/** @param recipes to which the labels of rows link */
+export function barFigure(overview: Overview, recipes: readonly ReportRecipe[] = []): Figure {
+  const anchors = new Map(recipes.map(({ model, id }) => [model, anchorOf(id)]));
+  const { id, title, protocol, items, choice, verdict, missing, bars, scale } = overview;
+  return {
+    kind: "bars",
+    id,
+    title,
+    note: `${scale === "share" ? "Percent right" : "Score"}, on ${items}; ${protocol}.`,
+    verdict: [choice, verdict, missing].filter((sentence) => sentence !== "").join(" "),
+    scale,
+    rows: bars.map(({ own, ...bar }) => ({
+      ...bar,
+      kind: own === undefined ? bar.kind : ownClass(own),
+      target: bar.isSummary ? undefined : anchors.get(bar.models[0] ?? ""),
+    })),
+  };
+}
+
+const anchorOf = (id: string) => `recipe-${id}`;
+
+function recipeCommand({ id, model, rows, text, command }: ReportRecipe): Commands["commands"][number] {
+  const inRows = rows.length === 0 ? "" : `In the ${rows.length === 1 ? "row" : "rows"} ${rows.join("; ")}. `;
+  const about = `${inRows}File: recipes/${id}.yaml.`;
+  return { what: model, command, id: anchorOf(id), file: { about, text } };
+}
+
+function leadFigure(overview: Overview): Figure[] {
+  return [leadsTable(overview) ?? [], controlTables(overview)].flat().map((table) => tableFigure(table, "row"));
+}
+
+function gridsLead(heatmaps: readonly ReportHeatmap[]): string {
+  const isOfLayers = heatmaps.some(({ rowTitle, columnTitle }) =>
+    [rowTitle, columnTitle].some((title) => title === "bottom" || title === "top"),
+  );
+  return `${isOfLayers ? "A layer swap takes the bottom and top layers of the model from the language expert and the rest from the task expert. " : ""}The stronger a cell's colour, the better its configuration did.`;
+}
+
+function searchFigures(search: SearchRow): Figure[] {
+  const tables = searchTables(search).map((table) => tableFigure(table, "configuration"));
+  return search.evaluated.length > 1 ? [...tables, { kind: "lines", ...progressFigure(search) }] : tables;
+}
+
+export function flipsFigure(task: string, flips: readonly Flips[]): Figure {
+  const all = flips.filter((one) => one.task === task);
+  const shown = all.slice(0, MAX_COMPARISONS);
+  const isLarge = all.length > shown.length;
+  const list = (label: string, ids: readonly string[]) => {
+    const items = ids.slice(0, isLarge ? MAX_NAMED : ids.length);
+    return ids.length === 0 ? [] : [{ label, items, more: ids.length - items.length }];
+  };
+  const note = isLarge
+    ? `The first ${shown.length} of ${all.length.toLocaleString("en-US")} comparisons; all of them are in gained-lost.csv, and with every item in report.json.`
+    : "";
+  return {
+    kind: "table",
+    title: task,
+    note,
+    what: "comparison",
+    columns: ["merge", "lost | gained", right("difference, 95%"), right("p"), ""],
+    rows: shown.map(({ model, against, difference, interval, scale, gained, lost, pValue }) => [
+      { text: model, small: `against ${against}` },
+      { text: "", balance: { lost: lost.length, gained: gained.length } },
+      {
+        text: formatNumber({ value: difference, scale, isSigned: true }),
+        ...(interval ? { small: formatSpan(interval, { scale, isSigned: true }) } : {}),
+      },
+      { value: pValue ?? null, scale: "probability" },
+      { text: "items", lists: [...list("gained", gained), ...list("lost", lost)] },
+    ]),
+  };
+}

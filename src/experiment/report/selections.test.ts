@@ -1,0 +1,138 @@
+import { expect, it } from "vitest";
+import { FakeWorld } from "../../../test/support/fake-world.js";
+import { markdownOf, reportOf } from "../../../test/support/report-of.js";
+import { csvLines } from "../../figures/render.js";
+import type { EvaluateStep } from "../steps/step.js";
+import { statusLines } from "./dry-run-and-status.js";
+import { experimentPage } from "./page.js";
+import { findRecipe } from "./recipes.js";
+
+const plan = (select: string) => `
+name: small
+base: b
+experts:
+  math:
+    role: task
+    train:
+      runs:
+        - { name: run-a, seed: 1, data: { sets: [{ source: one.jsonl }] } }
+        - { name: run-b, seed: 2, data: { sets: [{ source: one.jsonl }] } }
+        - { name: run-c, seed: 3, data: { sets: [{ source: two.jsonl }] } }
+      run: { batch: 1, samples: 8, optimizer: { lr: 0.001 }, checkpoints: { every_samples: 4 } }
+    select: { ${select} }
+merges: [{ name: souped, recipe: { method: soup, models: [all math] } }]
+evaluate: { tasks: [quiz] }
+`;
+const CHECKPOINTS = [4, 8].map((samples) => ({ path: `checkpoint-${samples}`, samples }));
+
+/** Later checkpoints are better at gsm and worse at mmlu; the base has 8 of ten of mmlu. */
+const worth = (keyOf: (run: number) => string) => (step: EvaluateStep, item: number) => {
+  const model = typeof step.model === "string" ? step.model : "";
+  const run = [0, 1, 2].find((one) => model.includes(keyOf(one))) ?? -1;
+  if (run < 0) return item % 10 < 8 ? 1 : 0;
+  const isLate = model.endsWith("checkpoint-8");
+  const right = step.request.task === "mmlu" ? (isLate ? 6 : 8 - run) : isLate ? 9 : 5 + run;
+  return item % 10 < right ? 1 : 0;
+};
+
+function run(select: string) {
+  const keys = new FakeWorld(plan(select)).expand().steps.flatMap(({ kind, key }) => (kind === "train" ? [key] : []));
+  const value = worth((one) => keys[one] ?? "?");
+  const world = new FakeWorld(plan(select), { checkpoints: CHECKPOINTS, worth: value });
+  const { selections, models, waiting, steps } = world.finish();
+  const souped = models.find(({ model }) => model.kind === "merge")?.model;
+  const { report, status } = reportOf(
+    plan(select),
+    (step) => [...Array(10).keys()].filter((item) => value(step, item)).length,
+    {
+      checkpoints: CHECKPOINTS,
+    },
+  );
+  return { selection: selections[0], waiting, souped, report, status, steps };
+}
+
+const names = (selection: ReturnType<typeof run>["selection"]) =>
+  selection?.checkpoints.flatMap(({ name, origin }) => (name === undefined ? [] : [`${name}: ${origin}`]));
+
+it("refuses checkpoints that lost more than a guard allows", () => {
+  const { selection, waiting, souped, report, steps } = run("top: 3, by: gsm, guards: [{ task: mmlu, within: 10 }]");
+  // The late checkpoints lose 20 points of mmlu; the early ones 0, 10 and 20.
+  expect(selection?.guards).toEqual([{ task: "mmlu", within: 10, base: 0.8 }]);
+  expect(selection?.checkpoints.map(({ refusedBy }) => refusedBy.length)).toEqual([1, 1, 1, 1, 0, 0]);
+  expect(names(selection)).toEqual(["math-1: run-b after 4 samples", "math-2: run-a after 4 samples"]);
+  expect(steps.filter(({ label }) => label === "evaluate base (for guards) on mmlu")).toHaveLength(1);
+  // There is no third, and nothing waits for it.
+  expect([waiting, report.warnings]).toEqual([[], []]);
+  expect(souped?.source).toMatchObject({ models: [expect.any(String), expect.any(String)] });
+  const table = report.selections[0];
+  expect(table?.note).toBe(
+    "2 of 6 checkpoints kept; 3 wanted. Best first by gsm; tied ones in the order of the plan. Guards: mmlu: at most 10 below the base's 80.0. They refused 4.",
+  );
+  const lines = csvLines(table ?? { columns: [], rows: [] });
+  expect(lines[0]).toBe("checkpoint,gsm,mmlu against the base,outcome");
+  expect(lines[1]).toMatch(/^run-a after 8 samples,0\.9,-0\.2\d*,refused by mmlu$/);
+  expect(lines[5]).toMatch(/^run-b after 4 samples,0\.6,-0\.1\d*,kept as math-1$/);
+  expect(lines[6]).toMatch(/^run-a after 4 samples,0\.5,0,kept as math-2$/);
+  expect(markdownOf(report)).toContain("| refused by mmlu |");
+});
+
+it("merges nothing where guards leave no expert, and says so", () => {
+  const { selection, waiting, souped, report, status } = run(
+    "top: 1, by: gsm, guards: [{ task: mmlu }, { task: gsm, within: 0 }]",
+  );
+  expect(selection?.checkpoints.every(({ name }) => name === undefined)).toBe(true);
+  expect([waiting, souped]).toEqual([[], undefined]);
+  const warnings = [
+    "Guards refused all 6 checkpoints of math (5 by mmlu, 3 by gsm), so math has no model.",
+    "Without these checkpoints, there is no model of souped.",
+  ];
+  expect(report.warnings).toEqual(warnings);
+  expect(markdownOf(report)).toMatch(/^\*\*.*Guards refused all 6 checkpoints.*\*\*$/m);
+  expect(experimentPage(report).state).toMatchObject({ isOpen: true });
+  expect(experimentPage(report).state?.text).toContain(warnings.join(" "));
+  expect(statusLines({ ...status, seconds: 0 })).toContain(`warning  ${warnings[0]}`);
+  // Refused checkpoints are not offered.
+  for (const row of ["math", "math-1", "souped"]) {
+    expect(() => findRecipe(row, report, status)).toThrow(
+      `there is no row ${row} in the report; there are base. ${warnings.join(" ")}`,
+    );
+  }
+});
+
+it("keeps one checkpoint of all runs with the same data", () => {
+  const { selection, report } = run("top: 2, by: gsm, one_per: data");
+  expect(names(selection)).toEqual(["math-1: run-a after 8 samples", "math-2: run-c after 8 samples"]);
+  const table = report.selections[0];
+  expect(table?.rows.map(([origin, , outcome]) => `${origin}: ${outcome}`)).toEqual([
+    "run-a after 8 samples: kept as math-1",
+    "run-b after 8 samples: same data as math-1",
+    "run-c after 8 samples: kept as math-2",
+    "run-c after 4 samples: same run as math-2",
+    "run-b after 4 samples: same data as math-1",
+    "run-a after 4 samples: same run as math-1",
+  ]);
+  expect(run("top: 1, by: gsm, one_per: data").report.selections[0]?.rows[2]?.[2]).toBe("below the best 1");
+});
+
+it("keeps the keys of plans without guards", () => {
+  const keys = (select: string) =>
+    new FakeWorld(plan(select), { checkpoints: CHECKPOINTS }).finish().steps.map(({ key }) => key);
+  const guarded = new Set(keys("top: 3, by: gsm, guards: [{ task: mmlu, within: 100 }]"));
+  for (const key of keys("top: 3, by: gsm")) expect(guarded.has(key)).toBe(true);
+});
+
+it("says which checkpoints were chosen on the reported items", () => {
+  const reported = (select: string, tasks: string) =>
+    reportOf(plan(select).replace("tasks: [quiz]", `tasks: [${tasks}]`), () => 5, {
+      checkpoints: CHECKPOINTS,
+    }).report.overviews.map(({ task, choice }) => [task, choice]);
+  expect(reported("top: 2, by: gsm", "gsm, quiz")).toEqual([
+    [
+      "gsm",
+      "Checkpoints of math were chosen on these items, so their scores and those of their merges are optimistic.",
+    ],
+    ["quiz", ""],
+  ]);
+  // All are kept, so nothing was chosen.
+  expect(reported("top: 6, by: gsm, one_per_run: false", "gsm")).toEqual([["gsm", ""]]);
+});

@@ -1,0 +1,90 @@
+import { type Cell, formatNumber } from "../../figures/index.js";
+import { formatSome, plural } from "../../kit/index.js";
+import type { Selection } from "../plan/choose-checkpoints.js";
+import type { PublishedScore } from "../plan/published.js";
+import type { Overview, ReportTable } from "./report-data.js";
+import type { Sheet } from "./score-sheet.js";
+
+/** Every checkpoint of a family with guards: its scores, and why it was refused. */
+export function selectionTable({ family, top, by, guards, checkpoints }: Selection, sheet: Sheet): ReportTable {
+  const kept = checkpoints.filter(({ name }) => name !== undefined).length;
+  const refused = checkpoints.filter(({ refusedBy }) => refusedBy.length > 0).length;
+  const floors = guards.map(({ task, within, base }) => {
+    const { scale = "share" } = sheet.task(task) ?? {};
+    const score = formatNumber({ value: points(base, scale), scale });
+    return `${sheet.titleOf(task)}: at most ${within} below the base's ${score}`;
+  });
+  const decided = by.map((task) => sheet.titleOf(task)).join(" and ");
+  return {
+    id: `checkpoints-${family}`,
+    title: `Checkpoints of ${family}`,
+    note: [
+      `${kept} of ${plural(checkpoints.length, "checkpoint")} kept; ${top} wanted. Best first by ${decided}${by.length > 1 ? ", on average" : ""}; tied ones in the order of the plan.`,
+      ...(floors.length > 0 ? [`Guards: ${floors.join("; ")}. They refused ${refused}.`] : []),
+    ].join(" "),
+    columns: ["checkpoint", decided, ...guards.map(({ task }) => `${sheet.titleOf(task)} against the base`), "outcome"],
+    rows: checkpoints.map(({ origin, score, guarded, refusedBy, name, sameAs }): Cell[] => [
+      origin,
+      { value: points(score, scaleOf(by[0], sheet)), scale: scaleOf(by[0], sheet) },
+      ...guarded.map((value = 0, i): Cell => {
+        const { task = "", base = 0 } = guards[i] ?? {};
+        return {
+          value: points(value - base, scaleOf(task, sheet)) ?? null,
+          scale: scaleOf(task, sheet),
+          isSigned: true,
+        };
+      }),
+      name !== undefined
+        ? `kept as ${name}`
+        : refusedBy.length > 0
+          ? `refused by ${refusedBy.map((task) => sheet.titleOf(task)).join(" and ")}`
+          : sameAs
+            ? `same ${sameAs.what} as ${sameAs.name}`
+            : `below the best ${top}`,
+    ]),
+  };
+}
+
+const scaleOf = (task: string | undefined, sheet: Sheet) => sheet.task(task ?? "")?.scale ?? "share";
+
+/** Steps keep a hundredth of a score in points. */
+function points(value: number | undefined, scale: "share" | "points"): number | undefined {
+  return value !== undefined && scale === "points" ? 100 * value : value;
+}
+
+/** A row for each published score whose task and row the main tables have; undefined if none are. */
+export function publishedTable(
+  published: readonly PublishedScore[],
+  overviews: readonly Overview[],
+): ReportTable | undefined {
+  const rows: Cell[][] = [];
+  const missing: string[] = [];
+  for (const { task, row, score, min, max } of published) {
+    const overview = overviews.find((one) => one.task === task);
+    const bar = overview?.bars.find(({ label, labels = [] }) => label === row || labels.includes(row));
+    if (!overview || (!bar && !overview.rows.some(({ label }) => label === row))) {
+      missing.push(`${row} of ${task}`);
+      continue;
+    }
+    const { scale } = overview;
+    const own = { value: bar?.mean, interval: bar?.interval, scale };
+    const range = bar && bar.count > 1 ? [bar.low, bar.high] : [null, null];
+    const printed = [score, min, max].map((value) => ({ value: onScale(value, scale), scale, digits: 1 }));
+    rows.push([overview.title, row, own, ...range.map((value) => ({ value, scale })), ...printed]);
+  }
+  if (rows.length === 0) return undefined;
+  const absent = missing.length === 0 ? "" : ` Not in the main tables: ${formatSome(missing)}.`;
+  return {
+    id: "published",
+    title: "Published scores",
+    note: `Means over the models of a row, with their minimum and maximum. Other prompts give other absolute numbers.${absent}`,
+    columns: ["task", "row", "score", "min", "max", "published", "published min", "published max"],
+    rows,
+  };
+}
+
+// Rounded: 32.8 / 100 is not 0.328.
+function onScale(value: number | undefined, scale: Overview["scale"]): number | null {
+  if (value === undefined) return null;
+  return scale === "share" ? Number((value / 100).toFixed(6)) : value;
+}

@@ -1,0 +1,106 @@
+// For each task, a table with a line for each variant and a column for each row of its main table.
+
+import type { Cell, NumberCell } from "../../figures/index.js";
+import { groupBy, plural } from "../../kit/index.js";
+import { inLanguages } from "../plan/plan-models.js";
+import { decidingTask, type ExperimentPlan, languagesOf } from "../plan/plan-schema.js";
+import type { Overview, OverviewBar, ReportTable, ReportVariant } from "./report-data.js";
+
+type PlannedVariant = ReportVariant & { readonly plan: ExperimentPlan };
+
+/** The main table of a variant, and the task as the plan writes it. */
+interface Placed {
+  readonly variant: PlannedVariant;
+  readonly overview: Overview;
+  readonly task: string;
+}
+
+/** The tables that compare the variants, that of the deciding task first; and which row is highest how often. */
+export function compareVariants(variants: readonly PlannedVariant[]): {
+  readonly compared: readonly ReportTable[];
+  readonly verdict: string;
+} {
+  const placed = variants.flatMap((variant) =>
+    variant.report.overviews
+      .filter(({ bars }) => bars.length > 0)
+      .map((overview): Placed => ({ variant, overview, task: plannedTask(overview.task, variant.plan) })),
+  );
+  const isDeciding = (group: readonly Placed[]) =>
+    group.some(({ task, variant }) => task === decidingTask(variant.plan));
+  const groups = [...groupBy(placed, ({ task }) => task).values()];
+  const sorted = groups.toSorted((a, b) => Number(isDeciding(b)) - Number(isDeciding(a)));
+  return { compared: sorted.map((group) => variantsTable(group, variants)), verdict: describeHighest(sorted[0] ?? []) };
+}
+
+/** `mgsm_{language}` of `mgsm_sw`, where the variant has no other language. */
+function plannedTask(task: string, plan: ExperimentPlan): string {
+  const languages = languagesOf(plan);
+  const written = plan.evaluate.tasks.find((one) => inLanguages(one.task, languages).includes(task));
+  return languages.length === 1 && written ? written.task : task;
+}
+
+/** Rows that a sentence names. */
+const MAX_NAMED = 3;
+
+/** Rows that are compared: no controls, and no means of other rows. */
+const isCompared = ({ kind, isSummary }: OverviewBar) => kind !== "control" && !isSummary;
+
+function variantsTable(group: readonly Placed[], variants: readonly PlannedVariant[]): ReportTable {
+  const [first] = group as readonly [Placed];
+  const scale = first.overview.scale;
+  const cells = new Map(group.map(({ variant, overview }) => [variant.id, cellsOf(overview)]));
+  const labels = [...new Set([...cells.values()].flatMap((own) => [...own.keys()]))];
+  const rows = variants.map(({ id, title }): Cell[] => [
+    title,
+    ...labels.map((label) => cells.get(id)?.get(label) ?? { value: null, scale }),
+  ]);
+  const means = labels.map((_, i): NumberCell => {
+    const values = rows.map((row) => (row[i + 1] as NumberCell).value);
+    const known = values.filter((value) => typeof value === "number");
+    const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
+    return { value: known.length === values.length ? mean : null, scale };
+  });
+  const titles = [...new Set(group.map(({ overview }) => overview.title))];
+  const name = first.task.replace(/\.ya?ml$|[{}]/g, "").replace(/\W+/g, "-");
+  return {
+    id: `variants-${name}`,
+    title: titles.join(", "),
+    note: `${scale === "share" ? "Percent right" : "Scores"}; a row for each variant. In bold: significantly above every other row of the variant's own table. A mean is of all variants, where all have it. ${describeHighest(group)}`.trim(),
+    columns: ["variant", ...labels],
+    rows: [...rows, ...(variants.length > 1 ? [[`mean of ${plural(variants.length, "variant")}`, ...means]] : [])],
+  };
+}
+
+function cellsOf({ bars, scale }: Overview): Map<string, NumberCell> {
+  const compared = bars.filter(isCompared);
+  const hasOne = (label: string) => compared.filter((bar) => bar.label === label).length === 1;
+  return new Map(
+    compared.flatMap(({ label, labels = [label], detail, mean, interval, isBest }) =>
+      labels.map(
+        (one) => [hasOne(label) ? one : `${one}, ${detail}`, { value: mean, scale, interval, isBest }] as const,
+      ),
+    ),
+  );
+}
+
+/** `swap is highest in 14 of 24 variants (significantly in 3), soup in 9, tied in 1.` */
+function describeHighest(group: readonly Placed[]): string {
+  if (group.length < 2) return "";
+  const highest = group.map(({ overview }) => {
+    const bars = overview.bars.filter(isCompared).toSorted((a, b) => b.mean - a.mean);
+    const [first, second] = bars;
+    const isTied = first && second && first.mean - second.mean < 1e-9;
+    return { label: isTied ? "" : (first?.label ?? ""), isBest: first?.isBest === true };
+  });
+  const counts = [...groupBy(highest, ({ label }) => label)].toSorted(([, a], [, b]) => b.length - a.length);
+  const named = counts.filter(([label]) => label !== "");
+  const others = named.slice(MAX_NAMED).reduce((sum, [, some]) => sum + some.length, 0);
+  const parts = named.slice(0, MAX_NAMED).map(([label, some], i) => {
+    const best = some.filter(({ isBest }) => isBest).length;
+    const where = i === 0 ? `is highest in ${some.length} of ${group.length} variants` : `in ${some.length}`;
+    return `${label} ${where}${best > 0 ? ` (significantly in ${best})` : ""}`;
+  });
+  const tied = counts.find(([label]) => label === "")?.[1].length ?? 0;
+  if (parts.length === 0) return `The highest rows are tied in ${tied} of ${group.length} variants.`;
+  return `${[...parts, ...(others > 0 ? [`other rows in ${others}`] : []), ...(tied > 0 ? [`a tie in ${tied}`] : [])].join(", ")}.`;
+}

@@ -1,0 +1,117 @@
+// The cache keeps what was used last within its limit, and what it has is whole.
+import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeEach, describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../../test/support/checkpoints.js";
+import { takeLock } from "../../kit/files/index.js";
+import { LayergraftError } from "../../kit/index.js";
+import { cachedGguf, ggufCacheSettings } from "./gguf-cache.js";
+
+let folder: string;
+beforeEach(() => {
+  folder = join(temporaryFolder(), "gguf");
+});
+
+const file = (digest: string, bytes: number, written: string[] = []) => ({
+  digest,
+  bytes,
+  write: async (path: string) => {
+    written.push(digest);
+    writeFileSync(path, "x".repeat(bytes));
+  },
+});
+const names = () => readdirSync(folder).sort();
+
+/** Uses files in this order, a minute between them. */
+async function use(digests: readonly string[], bytes: number, mostBytes: number): Promise<void> {
+  for (const [i, digest] of digests.entries()) {
+    const path = await cachedGguf(file(digest, bytes), { folder, mostBytes });
+    const time = new Date(2024, 0, 1, 0, i);
+    utimesSync(path, time, time);
+  }
+}
+
+describe("the cache of GGUF files", () => {
+  it("writes a file once", async () => {
+    const written: string[] = [];
+    for (const _ of [1, 2]) {
+      const path = await cachedGguf(file("one", 10, written), { folder, mostBytes: 100 });
+      expect(readFileSync(path, "utf8")).toBe("x".repeat(10));
+    }
+    expect(written).toEqual(["one"]);
+  });
+
+  it("deletes the least recently used files beyond its limit", async () => {
+    await use(["a", "b", "c", "a"], 10, 30);
+    await cachedGguf(file("d", 10), { folder, mostBytes: 30 });
+    expect(names()).toEqual(["a.gguf", "c.gguf", "d.gguf"]);
+    await cachedGguf(file("e", 25), { folder, mostBytes: 30 });
+    expect(names()).toEqual(["e.gguf"]);
+  });
+
+  it("keeps a file that is larger than its limit alone", async () => {
+    await use(["a"], 10, 30);
+    await cachedGguf(file("large", 50), { folder, mostBytes: 30 });
+    expect(names()).toEqual(["large.gguf"]);
+  });
+
+  it("leaves what it did not write, and the run of another process", async () => {
+    mkdirSync(join(folder, "running.gguf.partial"), { recursive: true });
+    mkdirSync(join(folder, "stopped.gguf.partial"));
+    for (const name of ["running", "stopped"]) writeFileSync(join(folder, `${name}.gguf.partial`, "data"), "12345");
+    writeFileSync(join(folder, "notes.txt"), "mine");
+    const lock = await takeLock(join(folder, "running.gguf.partial"));
+    await cachedGguf(file("new", 10), { folder, mostBytes: 10 });
+    expect(names()).toEqual(["new.gguf", "notes.txt", "running.gguf.partial"]);
+    await lock.release();
+  });
+
+  it("waits for a process that writes the same file, and resumes what a killed one left", async () => {
+    mkdirSync(join(folder, "one.gguf.partial"), { recursive: true });
+    let attempts = 0;
+    const path = await cachedGguf(
+      {
+        ...file("one", 10),
+        write: async (out) => {
+          expect(existsSync(`${out}.partial`)).toBe(true);
+          if (++attempts === 1) throw new LayergraftError("locked", "is locked by process 12");
+          writeFileSync(out, "whole");
+        },
+      },
+      { folder, mostBytes: 100 },
+    );
+    expect(readFileSync(path, "utf8")).toBe("whole");
+    expect(attempts).toBe(2);
+  });
+
+  it("stops waiting when it is cancelled, and passes other errors on", async () => {
+    const controller = new AbortController();
+    const locked = async () => {
+      controller.abort();
+      throw new LayergraftError("locked", "is locked by process 12");
+    };
+    const settings = { folder, mostBytes: 100 };
+    await expect(cachedGguf({ ...file("a", 1), write: locked }, settings, controller.signal)).rejects.toMatchObject({
+      code: "cancelled",
+    });
+    const full = async () => {
+      throw new LayergraftError("output", "the disk is full");
+    };
+    await expect(cachedGguf({ ...file("a", 1), write: full }, settings)).rejects.toThrow("the disk is full");
+    expect(names()).toEqual([]);
+    writeFileSync(join(folder, "taken"), "");
+    const refused = cachedGguf(file("a", 1), { ...settings, folder: join(folder, "taken/gguf") });
+    await expect(refused).rejects.toThrow(
+      /^the cache cannot be made \(.*part of its path is a file.*Set LAYERGRAFT_CACHE to/,
+    );
+  });
+
+  it("reads its folder and size from the environment", () => {
+    expect(ggufCacheSettings({ XDG_CACHE_HOME: "/x" })).toEqual({ folder: "/x/layergraft/gguf", mostBytes: 50e9 });
+    expect(ggufCacheSettings({ LAYERGRAFT_CACHE: "/y", LAYERGRAFT_CACHE_GB: "0.5" })).toEqual({
+      folder: "/y/gguf",
+      mostBytes: 5e8,
+    });
+    expect(() => ggufCacheSettings({ LAYERGRAFT_CACHE_GB: "much" })).toThrow(/LAYERGRAFT_CACHE_GB is much/);
+  });
+});

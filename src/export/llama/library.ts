@@ -1,0 +1,143 @@
+// The parts of node-llama-cpp that are used. The package is not installed with layergraft: its binaries have 700 MB.
+
+import { isSystemError, LayergraftError } from "../../kit/index.js";
+
+/** What to compute after a token. */
+export interface NextRequest {
+  readonly token?: boolean;
+  /** Sum of exp(logit - largest logit). */
+  readonly totalLogitWeight?: boolean;
+  readonly logits?:
+    | boolean
+    | {
+        readonly filter: {
+          readonly tokens: readonly number[];
+          readonly includeSelected?: boolean;
+          readonly includeTop?: number;
+        };
+      };
+  readonly options?: { readonly temperature: number };
+}
+
+export interface NextResult {
+  readonly token?: number | null;
+  readonly totalLogitWeight?: number;
+  readonly logits?: ReadonlyMap<number, number>;
+}
+
+/** How llama.cpp draws tokens itself. */
+export interface DrawOptions {
+  readonly temperature: number;
+  readonly minP: 0;
+  /** 0: all. */
+  readonly topK: number;
+  readonly topP: number;
+  readonly seed: number;
+  readonly grammarEvaluationState: unknown;
+  /** Whether the token that ends an answer is returned, too. */
+  readonly yieldEogToken: true;
+}
+
+export interface LlamaSequence {
+  readonly nextTokenIndex: number;
+  compareContextTokens(tokens: readonly number[]): { readonly firstDifferentIndex: number };
+  /** Drops what does not begin as `tokens` do. */
+  adaptStateToTokens(tokens: readonly number[], allowShift: boolean): Promise<void>;
+  clearHistory(): Promise<void>;
+  /** Reads tokens, then draws one after another. */
+  evaluate(tokens: readonly number[], options: DrawOptions): AsyncGenerator<number, void>;
+  controlledEvaluate(
+    input: readonly (number | readonly [number, { readonly generateNext: NextRequest }])[],
+  ): Promise<readonly ({ readonly next: NextResult } | undefined)[]>;
+}
+
+export interface LlamaContext {
+  /** Tokens of a sequence. */
+  readonly contextSize: number;
+  getSequence(): LlamaSequence;
+  dispose(): Promise<void>;
+}
+
+export interface LlamaFile {
+  readonly trainContextSize: number;
+  readonly architecture: string;
+  readonly fileInfo: {
+    readonly metadata: {
+      readonly tokenizer?: {
+        readonly chat_template?: unknown;
+        readonly ggml?: { readonly tokens?: readonly unknown[] };
+      };
+    };
+  };
+  readonly tokens: {
+    readonly bos: number | null;
+    readonly eos: number | null;
+    readonly bosString: string | null;
+    readonly eosString: string | null;
+    readonly shouldPrependBosToken: boolean;
+    readonly shouldAppendEosToken: boolean;
+  };
+  tokenize(text: string, specialTokens: boolean): readonly number[];
+  detokenize(tokens: readonly number[], specialTokens: boolean): string;
+  isEogToken(token: number): boolean;
+  createContext(options: {
+    readonly contextSize: number;
+    readonly batchSize: number;
+    readonly sequences: number;
+    readonly threads: number;
+  }): Promise<LlamaContext>;
+  dispose(): Promise<void>;
+}
+
+export interface Llama {
+  /** `cuda`, `vulkan`, `metal` or false. */
+  readonly gpu: string | false;
+  readonly llamaCppRelease: { readonly release: string };
+  /** @returns its text, in GBNF */
+  createGrammarForJsonSchema(schema: object): Promise<{ readonly grammar: string }>;
+  createGrammar(options: { readonly grammar: string }): Promise<object>;
+  loadModel(options: {
+    readonly modelPath: string;
+    readonly loadSignal?: AbortSignal;
+    readonly onLoadProgress?: (share: number) => void;
+  }): Promise<LlamaFile>;
+}
+
+export interface LlamaLibrary {
+  readonly LlamaGrammarEvaluationState: new (options: {
+    readonly model: LlamaFile;
+    readonly grammar: object;
+  }) => unknown;
+  getLlama(options: {
+    readonly build: "never";
+    readonly progressLogs: boolean;
+    readonly maxThreads: number;
+    readonly logger: (level: string, message: string) => void;
+  }): Promise<Llama>;
+}
+
+const PACKAGE: string = "node-llama-cpp";
+/** The command that adds the package. */
+export const INSTALL_LLAMA = "npm install node-llama-cpp --ignore-scripts";
+
+/**
+ * Loads node-llama-cpp.
+ * @param load how to import it; for tests
+ * @throws LayergraftError code `runtime` if it is not installed
+ */
+export async function loadLibrary(
+  load: () => Promise<unknown> = () => import(process.env.NODE_LLAMA_CPP ?? PACKAGE),
+): Promise<LlamaLibrary> {
+  try {
+    return (await load()) as LlamaLibrary;
+  } catch (error) {
+    if (!isSystemError(error, "ERR_MODULE_NOT_FOUND") && !isSystemError(error, "MODULE_NOT_FOUND")) throw error;
+    throw new LayergraftError(
+      "runtime",
+      `llama.cpp is not installed. Install it next to layergraft: ${INSTALL_LLAMA} (with -g if layergraft is installed globally). ` +
+        "The embedded engine (backend engine) needs no installation.",
+      {},
+      error,
+    );
+  }
+}

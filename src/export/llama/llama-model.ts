@@ -1,0 +1,144 @@
+// A GGUF file in llama.cpp as the model of an engine.
+
+import { availableParallelism } from "node:os";
+import { answerAll, type TokenModel, together } from "../../engine/index.js";
+import { LayergraftError, messageOf, usageError } from "../../kit/index.js";
+import { llamaSchema } from "./answer-grammar.js";
+import type { Llama, LlamaContext, LlamaFile, LlamaLibrary } from "./library.js";
+import { READ_TOKENS, Sequences } from "./sequences.js";
+
+export interface LlamaModelOptions {
+  readonly library: LlamaLibrary;
+  readonly llama: Llama;
+  readonly file: LlamaFile;
+  /** Number of tokens. */
+  readonly vocabularySize: number;
+  /** Default: all cores. */
+  readonly threads?: number | undefined;
+  /** Most tokens of prompt and answer together; default the model's. */
+  readonly context?: number | undefined;
+  readonly notes: readonly string[];
+}
+
+const BATCH = 8;
+/** A context for longer texts replaces one that is too small, so sizes grow in steps. */
+const LEAST_CONTEXT = 512;
+/** node-llama-cpp's grammars of schemas end with it. */
+const GRAMMAR_END = "\n\n\n\n";
+
+export function llamaModel(options: LlamaModelOptions): TokenModel {
+  const { library, llama, file, vocabularySize, notes, threads = availableParallelism() } = options;
+  const contextLength = Math.min(options.context ?? Number.POSITIVE_INFINITY, file.trainContextSize);
+  const open = (rows: number, length: number) =>
+    new Sequences({
+      rows,
+      vocabularySize,
+      contextLength: length,
+      open: () => openContext(file, rows, length, threads),
+    });
+  let kept: Sequences | undefined;
+  const batches: Sequences[] = [];
+  /** Sequences for texts of up to `length` tokens. They are used by one call at a time. */
+  const sequencesFor = async (rows: number, length: number): Promise<Sequences> => {
+    if (kept && kept.rows >= rows && kept.contextLength >= Math.min(length, contextLength)) return kept;
+    const size = 2 ** Math.ceil(Math.log2(Math.max(LEAST_CONTEXT, length)));
+    await kept?.close();
+    kept = open(rows, Math.min(contextLength, size));
+    return kept;
+  };
+  let turn: Promise<unknown> = Promise.resolve();
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const result = turn.then(work);
+    turn = result.catch(() => undefined);
+    return result;
+  };
+  const longest = (texts: readonly (readonly number[])[]) => Math.max(...texts.map(({ length }) => length));
+  /** Runs work for each of the texts; an error in one ends the others. */
+  const forEachText = <T>(
+    texts: readonly (readonly number[])[],
+    { batch = BATCH, signal, onProgress }: Parameters<TokenModel["score"]>[1],
+    work: (sequences: Sequences, index: number, signal: AbortSignal) => Promise<T>,
+  ): Promise<T[]> =>
+    inTurn(async () => {
+      const sequences = await sequencesFor(Math.min(batch, texts.length), longest(texts));
+      let done = 0;
+      return together(signal, (either) =>
+        texts.map(async (_, index) => {
+          const result = await work(sequences, index, either);
+          onProgress?.(++done, texts.length);
+          return result;
+        }),
+      );
+    });
+  return {
+    backend: "llama",
+    program: `llama.cpp ${llama.llamaCppRelease.release}${llama.gpu === false ? "" : ` with ${llama.gpu}`}`,
+    family: file.architecture,
+    vocabularySize,
+    contextLength,
+    notes,
+    generate: (prompts, settings) =>
+      inTurn(async () => {
+        const rows = Math.min(settings.batch ?? BATCH, prompts.length);
+        const sequences = await sequencesFor(rows, longest(prompts) + settings.maxNewTokens);
+        return answerAll(sequences, prompts, settings);
+      }),
+    score: (requests, settings) =>
+      forEachText(
+        requests.map(({ tokens }) => tokens),
+        settings,
+        (sequences, index, signal) => sequences.score(requests[index] as (typeof requests)[number], signal),
+      ),
+    openBatch: (rows) => {
+      const batch = open(rows, contextLength);
+      batches.push(batch);
+      return batch;
+    },
+    grammar: async (schema) => {
+      const read = llamaSchema(schema);
+      const grammar = await schemaGrammar(llama, read).catch((error: unknown) => {
+        const reason = messageOf(error);
+        throw usageError(`llama.cpp cannot limit answers to this schema: ${reason}. Simplify it.`, {}, error);
+      });
+      return { end: GRAMMAR_END, begin: () => new library.LlamaGrammarEvaluationState({ model: file, grammar }) };
+    },
+    close: async () => {
+      await turn;
+      for (const sequences of [...batches, ...(kept ? [kept] : [])]) await sequences.close();
+      await file.dispose();
+    },
+  };
+}
+
+/** A grammar whose whole numbers have no exponents: node-llama-cpp's may end in e-8. */
+async function schemaGrammar(llama: Llama, schema: object): Promise<object> {
+  const { grammar } = await llama.createGrammarForJsonSchema(schema);
+  const whole = 'integer-number-rule ::= "-"? ("0" | [1-9] [0-9]{0,15})';
+  return llama.createGrammar({ grammar: grammar.replace(/^integer-number-rule ::= .*$/m, whole) });
+}
+
+async function openContext(
+  file: LlamaFile,
+  sequences: number,
+  contextSize: number,
+  threads: number,
+): Promise<LlamaContext> {
+  try {
+    return await file.createContext({
+      // node-llama-cpp drops the beginning of a text that fills all of it.
+      contextSize: contextSize + 1,
+      sequences,
+      threads,
+      batchSize: READ_TOKENS * Math.min(sequences, 4),
+    });
+  } catch (error) {
+    const message = messageOf(error);
+    const texts = sequences === 1 ? "a text" : `${sequences} texts`;
+    throw new LayergraftError(
+      "memory",
+      `llama.cpp has no memory for ${texts} of ${contextSize} tokens: ${message}. Use a smaller batch, fewer new tokens or a smaller context.`,
+      {},
+      error,
+    );
+  }
+}

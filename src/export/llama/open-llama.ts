@@ -1,0 +1,166 @@
+// Opens a model in llama.cpp: a GGUF file, or any other source, which is exported to the cache first.
+
+import { stat } from "node:fs/promises";
+import { basename, isAbsolute, join } from "node:path";
+import { Engine, type EngineSource, modelTextOf, openModelSource } from "../../engine/index.js";
+import type { SourceOptions } from "../../formats/checkpoint/index.js";
+import { readGgufHeader } from "../../formats/gguf/index.js";
+import { exists, isFile } from "../../kit/files/index.js";
+import { type CallOptions, CancelledError, CheckpointError, LayergraftError } from "../../kit/index.js";
+import { planGguf } from "../gguf/plan-gguf.js";
+import type { FileType } from "../gguf/tensor-types.js";
+import { writeGguf } from "../gguf/write-gguf.js";
+import { chooseBackend, isGguf } from "./choose-backend.js";
+import { cachedGguf, type GgufCacheSettings, ggufCacheSettings } from "./gguf-cache.js";
+import { ggufText } from "./gguf-text.js";
+import { type Llama, type LlamaFile, type LlamaLibrary, loadLibrary } from "./library.js";
+import { llamaModel } from "./llama-model.js";
+
+export interface OpenLlamaOptions extends CallOptions, SourceOptions {
+  /** Encoding of the weights in llama.cpp. GGUF files have their own. Default: `"q8_0"`. */
+  readonly type?: FileType | undefined;
+  /** Threads of the computation. Default: one per core. */
+  readonly threads?: number | undefined;
+  /** Maximum tokens of prompt and answer together. Default: the model's. */
+  readonly context?: number | undefined;
+  /** Where exported models are kept. Default: that of the environment. */
+  readonly cache?: GgufCacheSettings | undefined;
+  /** How to load node-llama-cpp; for tests. */
+  readonly load?: (() => Promise<unknown>) | undefined;
+}
+
+export const DEFAULT_TYPE: FileType = "q8_0";
+
+/**
+ * Opens a model in llama.cpp.
+ * @throws CheckpointError if llama.cpp does not run it
+ * @throws LayergraftError code `runtime` if node-llama-cpp is not installed or does not load; code `memory` if the model
+ *   does not fit; code `usage` for a type with a GGUF file, which has its own
+ * @throws CancelledError if the signal fires
+ */
+export async function openLlama(source: EngineSource, options: OpenLlamaOptions = {}): Promise<Engine> {
+  chooseBackend(source, { backend: "llama", type: options.type });
+  const library = await loadLibrary(options.load);
+  if (!isGguf(source)) return openExported(library, source, options);
+  const path = isAbsolute(source) ? source : join(options.folder ?? ".", source);
+  if (!(await isFile(path))) throw new CheckpointError(`${path} does not exist, or is not a file.`, { file: path });
+  readGgufHeader(path);
+  const opened = await openFile(library, path, options);
+  const text = await ggufText(path, opened.file, opened.vocabularySize);
+  return new Engine(text, llamaModel({ ...options, ...opened, library, notes: [] }));
+}
+
+async function openExported(library: LlamaLibrary, source: EngineSource, options: OpenLlamaOptions): Promise<Engine> {
+  const { type = DEFAULT_TYPE, threads, folder, hub, signal, onProgress, cache = ggufCacheSettings() } = options;
+  const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
+  const plan = await planGguf(opened, { type });
+  const controls = { threads, signal, onProgress };
+  const file = {
+    digest: plan.digest,
+    bytes: plan.layout.bytes,
+    write: (out: string) => writeGguf(plan, { out, resume: true, ...controls }),
+  };
+  const { path, loaded } = await openCached();
+  const text = { ...modelTextOf(opened), digest: plan.digest };
+  return new Engine(
+    text,
+    llamaModel({ ...options, ...loaded, library, notes: [...plan.notes, `weights are ${type} in ${path}`] }),
+  );
+
+  async function openCached() {
+    for (;;) {
+      const path = await cachedGguf(file, cache, signal);
+      try {
+        return { path, loaded: await openFile(library, path, options) };
+      } catch (error) {
+        // Otherwise another process made room in the cache.
+        if (await exists(path)) throw error;
+      }
+    }
+  }
+}
+
+/** What is known before a model is exported for llama.cpp. */
+export interface ExportOutlook extends GgufCacheSettings {
+  /** Size of the export. */
+  readonly bytes: number;
+}
+
+/**
+ * Checks that llama.cpp is installed and runs a model. Reads headers, and writes nothing.
+ * @throws as `openLlama`
+ */
+export async function checkLlama(
+  source: EngineSource,
+  { type = DEFAULT_TYPE, folder, load }: Pick<OpenLlamaOptions, "type" | "folder" | "load"> = {},
+): Promise<ExportOutlook> {
+  await loadLibrary(load);
+  const { layout } = await planGguf(await openModelSource(source, { folder }), { type });
+  return { ...ggufCacheSettings(), bytes: layout.bytes };
+}
+
+// One for the process: it holds the GPU.
+const started = new WeakMap<LlamaLibrary, Promise<Llama>>();
+let lastMessage = "";
+
+function start(library: LlamaLibrary): Promise<Llama> {
+  const found =
+    started.get(library) ??
+    library.getLlama({
+      build: "never",
+      progressLogs: false,
+      // Each context has its own number.
+      maxThreads: 0,
+      logger: (level, message) => {
+        if (level === "error" || level === "fatal") lastMessage = message.trim();
+      },
+    });
+  started.set(library, found);
+  return found.catch((error: unknown) => {
+    started.delete(library);
+    throw new LayergraftError(
+      "runtime",
+      `node-llama-cpp has no llama.cpp that runs on ${process.platform}-${process.arch}: ${messageOf(error)}.`,
+      {},
+      error,
+    );
+  });
+}
+
+async function openFile(
+  library: LlamaLibrary,
+  path: string,
+  { signal, onProgress }: OpenLlamaOptions,
+): Promise<{ llama: Llama; file: LlamaFile; vocabularySize: number }> {
+  const llama = await start(library);
+  const { size } = await stat(path);
+  let isLoading = true;
+  try {
+    lastMessage = "";
+    const file = await llama.loadModel({
+      modelPath: path,
+      ...(signal ? { loadSignal: signal } : {}),
+      // Also called after the model is loaded.
+      onLoadProgress: (share) => {
+        if (isLoading) onProgress?.({ phase: "loading", done: Math.round(share * size), total: size, unit: "bytes" });
+      },
+    });
+    const vocabularySize = file.fileInfo.metadata.tokenizer?.ggml?.tokens?.length ?? 0;
+    if (vocabularySize === 0) throw new Error("it has no tokens");
+    return { llama, file, vocabularySize };
+  } catch (error) {
+    if (signal?.aborted) throw new CancelledError("stopped while the model was loaded");
+    const reason = [messageOf(error), lastMessage].filter((text) => text !== "").join("; ");
+    throw new CheckpointError(
+      `llama.cpp cannot open ${basename(path)}: ${reason}. If the file is not complete, download or export it again.`,
+      { file: path },
+      error,
+    );
+  } finally {
+    isLoading = false;
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? (error.message.split("\n")[0] ?? "").replace(/\.$/, "") : String(error);
+}

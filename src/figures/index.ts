@@ -1,0 +1,30 @@
+export {
+  type Bars,
+  type Commands,
+  type Figure,
+  type Grid,
+  type Lines,
+  layerGrid,
+  type Page,
+  type Section,
+  tablesOf,
+} from "./figures.js";
+export { type Heatmap, heatmapLines, heatmapSvg } from "./heatmap.js";
+export { lossPage } from "./loss-page.js";
+export { formatTick, pageWithData, reportPage } from "./page.js";
+export { pageMarkdown } from "./page-markdown.js";
+export { type ProgressDisplay, type ShownProgress, SILENT, showProgress } from "./progress.js";
+export { csvLines, escapeMarkdown, latexText, markdownLines, terminalLines } from "./render.js";
+export { ownClass, type Scale, type Score, type Span, scoreAxis } from "./scores.js";
+export { layerStrip, type Palette, previewLegend, renderPreview } from "./strip.js";
+export {
+  type Cell,
+  count,
+  formatNumber,
+  formatSpan,
+  type NumberCell,
+  plainCell,
+  right,
+  type Table,
+  type TextCell,
+} from "./table.js";

@@ -1,0 +1,292 @@
+// Opens PEFT LoRA adapters and matches their factors to a base's tensors. Formula: Hu et al., arXiv 2106.09685, section
+// 4.1; rank-stabilised scale: Kalajdzievski, arXiv 2312.03732. File layout: PEFT's `save_pretrained`.
+
+import { join } from "node:path";
+import { exists } from "../../kit/files/index.js";
+import { CheckpointError, formatShape, formatSome } from "../../kit/index.js";
+import type { TensorInfo } from "../safetensors/header.js";
+import { openSafetensors, type SafetensorsFile } from "../safetensors/reader.js";
+import type { RemoteFolder } from "../safetensors/sharded.js";
+import { changesOfParameters, TRANSPOSED_EXPERTS } from "./adapted-parameters.js";
+import { type AdapterConfig, formOfFactors, readAdapterConfig } from "./adapter-config.js";
+import { factorOf } from "./adapter-files.js";
+import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
+import { namesOfBase } from "./common-names.js";
+import { folderName } from "./locate.js";
+import { partOutside } from "./placement.js";
+import { isConverted, namesInMemory } from "./renamings.js";
+
+/** What the numbers of a low-rank product are multiplied to. */
+export interface LowRankForm {
+  readonly rank: number;
+  readonly scale: number;
+  /** Whether the product is transposed before it is added (`fan_in_fan_out`, embeddings). */
+  readonly transposed: boolean;
+  /** Factors of several matrices in one, as PEFT stores those of experts: of how many, and which is the first here. */
+  readonly experts?: { readonly count: number; readonly first: number };
+}
+
+/** W + scale * (B A), or W + scale * (B A)^T where the base stores the weight as [in, out]. */
+export interface LowRankDelta extends LowRankForm {
+  /** [rank, in]; of experts [experts * rank, in] */
+  readonly a: TensorInfo;
+  /** [out, rank]; of experts [out, rank * experts] */
+  readonly b: TensorInfo;
+  /** Lengths of the sum's rows, [out]: `lora_magnitude_vector` of DoRA (arXiv 2402.09353). */
+  readonly lengths?: TensorInfo;
+}
+
+export interface Adapter {
+  readonly path: string;
+  readonly name: string;
+  readonly file: SafetensorsFile;
+  /** `base_model_name_or_path`: the base that it was trained on. */
+  readonly trainedOn: string | undefined;
+  /** By the name of the base's tensor. */
+  readonly deltas: ReadonlyMap<string, LowRankDelta>;
+  /** Tensors saved whole (`modules_to_save`, trained biases), by the name of the base's tensor they replace. */
+  readonly replacements: ReadonlyMap<string, TensorInfo>;
+  /** Rows of embeddings saved whole (`trainable_token_indices`), by the name of the base's tensor. */
+  readonly rows: ReadonlyMap<string, SavedRows>;
+}
+
+export interface SavedRows {
+  /** [rows, width] */
+  readonly tensor: TensorInfo;
+  /** The token of each row. */
+  readonly ids: readonly number[];
+}
+
+/** What an adapter is fitted to. */
+export type AdaptedBase = Pick<Checkpoint, "tensors" | "layerPrefix" | "tied" | "config">;
+
+export const ADAPTER_WEIGHTS = "adapter_model.safetensors";
+const PREFIX = "base_model.model.";
+
+/**
+ * Opens an adapter and fits it to the tensors of its base.
+ * @param remote files that are not on the disk
+ * @throws CheckpointError if it is not a LoRA adapter, uses a variant that is not supported, or has a tensor that matches
+ *   nothing in the base
+ */
+export async function openAdapter(path: string, base: AdaptedBase, remote?: RemoteFolder): Promise<Adapter> {
+  const config = await readAdapterConfig(path);
+  const weights = join(path, ADAPTER_WEIGHTS);
+  const isRemote = remote?.names.has(ADAPTER_WEIGHTS) === true;
+  if (!isRemote && !(await exists(weights))) {
+    const pickle = "adapter_model.bin";
+    const pickled =
+      remote?.names.has(pickle) || (await exists(join(path, pickle)))
+        ? "; its adapter_model.bin is pickled and never read. Load it in PEFT and save it again."
+        : "";
+    throw new CheckpointError(`${path} has no ${ADAPTER_WEIGHTS}${pickled}`, { file: path });
+  }
+  const file = isRemote ? await remote.open(ADAPTER_WEIGHTS) : await openSafetensors(weights);
+  return { path, name: folderName(path), file, trainedOn: config.trainedOn, ...fitToBase(file, config, base) };
+}
+
+/** What an adapter says about one module: its factors, and the lengths of DoRA. */
+interface ModuleFactors {
+  readonly module: string;
+  readonly a?: TensorInfo;
+  readonly b?: TensorInfo;
+  readonly magnitude?: TensorInfo;
+  readonly isEmbedding: boolean;
+}
+
+const TOKEN_ROWS = /\.token_adapter\.trainable_tokens_delta(\.default)?$/;
+
+function fitToBase(
+  file: SafetensorsFile,
+  config: AdapterConfig,
+  base: AdaptedBase,
+): Pick<Adapter, "deltas" | "replacements" | "rows"> {
+  const factors = new Map<string, ModuleFactors>();
+  const saved = new Map<string, TensorInfo>();
+  const tokens = new Map<string, TensorInfo>();
+  for (const tensor of file.tensors) {
+    const name = tensor.name.startsWith(PREFIX) ? tensor.name.slice(PREFIX.length) : tensor.name;
+    // The base's own weights, which PEFT keeps beside trained ones.
+    if (/\.original_module\./.test(name)) continue;
+    const factor = factorOf(name);
+    if (factor) {
+      const entry = factors.get(factor.module) ?? { module: factor.module, isEmbedding: factor.isEmbedding };
+      factors.set(factor.module, { ...entry, [factor.side]: tensor });
+    } else if (TOKEN_ROWS.test(name)) tokens.set(name.replace(TOKEN_ROWS, ".weight"), tensor);
+    else saved.set(name.replace(/\.modules_to_save(\.default)?(?=\.)/, "").replace(/\.base_layer(?=\.)/, ""), tensor);
+  }
+  const modules = [...factors.values()].map((one) => ({ ...one, module: one.module.replace(/(\.base_layer)+$/, "") }));
+  const nameOf = namesOfBase([...modules.map(({ module }) => module), ...saved.keys(), ...tokens.keys()], base);
+  const replacements = new Map<string, TensorInfo>();
+  const unused: string[] = [];
+  for (const [name, tensor] of saved) {
+    const target = nameOf(name) ?? (base.tied && isHead(name) ? name : undefined);
+    if (target === undefined) unused.push(tensor.name);
+    else replacements.set(target, tensor);
+  }
+  if (unused.length > 0) {
+    throw new CheckpointError(
+      `${file.path} has tensors that do not match the base: ${formatSome(unused)}. Check that it is the adapter's base; if it is, merge the adapter in PEFT and pass the merged checkpoint.`,
+      { file: file.path, tensor: unused[0] ?? "" },
+    );
+  }
+  checkShapes(replacements, file, base);
+  const context: Context = {
+    config,
+    tensorOf: (name) => replacements.get(name) ?? base.tensors.get(name),
+    nameOf,
+    isTransposed: TRANSPOSED_EXPERTS.has(base.config.modelType),
+    whyMissing: (module) => whyMissing(module, base),
+    file: file.path,
+  };
+  return {
+    deltas: new Map(modules.flatMap((module) => deltasOf(module, context))),
+    replacements,
+    rows: new Map([...tokens].map(([name, tensor]) => rowsOf(name, tensor, context))),
+  };
+}
+
+const isHead = (name: string) => /(^|\.)lm_head\.weight$/.test(name);
+
+/** Tensors saved whole have the shapes of the base's, but for the rows of a vocabulary that was enlarged before training. */
+function checkShapes(replacements: ReadonlyMap<string, TensorInfo>, file: SafetensorsFile, base: AdaptedBase): void {
+  const rowsOfVocabulary = new Map<number, string>();
+  for (const [name, { part, shape }] of base.tensors) {
+    if (part !== "embed_tokens" && part !== "lm_head") continue;
+    const rows = (replacements.get(name)?.shape ?? shape)[0] ?? 0;
+    if (shape.length === 2 && !rowsOfVocabulary.has(rows)) rowsOfVocabulary.set(rows, name);
+  }
+  for (const [target, tensor] of replacements) {
+    const like = base.tensors.get(target) ?? [...base.tensors.values()].find(({ part }) => part === "embed_tokens");
+    const shape = like?.shape ?? [];
+    const isVocabulary = like?.part === "embed_tokens" || like?.part === "lm_head";
+    const isEnlarged = isVocabulary && tensor.shape.length === 2 && tensor.shape[1] === shape[1];
+    if (formatShape(shape) === formatShape(tensor.shape) || (isEnlarged && rowsOfVocabulary.size === 1)) continue;
+    const others = [...rowsOfVocabulary].find(([rows]) => rows !== tensor.shape[0])?.[1];
+    const why =
+      isEnlarged && others !== undefined
+        ? `; the vocabulary was enlarged before training, and the adapter has no rows for ${others}. Save it in PEFT with save_embedding_layers=True`
+        : "";
+    throw new CheckpointError(
+      `${file.path}: ${tensor.name} is ${formatShape(tensor.shape)}, but ${target} of the base is ${formatShape(shape)}${why}`,
+      { file: file.path, tensor: target, expected: formatShape(shape), actual: formatShape(tensor.shape) },
+    );
+  }
+}
+
+interface Context {
+  readonly config: AdapterConfig;
+  /** The base's tensors, those saved whole as the adapter has them. */
+  readonly tensorOf: (name: string) => Pick<CheckpointTensor, "shape" | "dtype" | "blocks"> | undefined;
+  readonly nameOf: (name: string) => string | undefined;
+  readonly isTransposed: boolean;
+  /** Why the base has no tensor of a module, as a clause. */
+  readonly whyMissing: (module: string) => string;
+  readonly file: string;
+}
+
+/** Why a base has no tensor of a module that an adapter of it can change, as a clause. */
+function whyMissing(module: string, base: AdaptedBase): string {
+  const inMemory = namesInMemory(base.config.json.model_type);
+  const layer = /\.\d+\./.exec(module)?.[0] ?? "";
+  const converted = [...base.tensors.keys()].filter((name) => inMemory && isConverted(inMemory(name)));
+  const advice = "merge the adapter in PEFT and pass the merged checkpoint";
+  const alike = converted.find((name) => name.includes(layer));
+  if (alike !== undefined)
+    return `which transformers makes of others when it opens the base, such as ${alike}; ${advice}`;
+  if (base.tied && partOutside(module) === "lm_head") return `which the base ties to its embedding; ${advice}`;
+  return "which the base does not have; is it the adapter's base?";
+}
+
+/** The changes of a module, by the names of the base's tensors. */
+function deltasOf(factors: ModuleFactors, context: Context): [string, LowRankDelta][] {
+  const { config, tensorOf, nameOf, file } = context;
+  const { module, a, b, magnitude, isEmbedding } = factors;
+  const where = { file, tensor: `${module}.weight` };
+  if (!a || !b) throw new CheckpointError(`${file} has only one of the two factors of ${module}`, where);
+  const target = nameOf(where.tensor);
+  if (target === undefined) {
+    const { targetParameters } = config;
+    const shapeOf = (name: string) => tensorOf(name)?.shape ?? [];
+    const formOf = (name: string, count: number) => formOfFactors(name, a, b, count, config, where);
+    const changes = changesOfParameters({ ...context, module, a, b, targetParameters, shapeOf, formOf });
+    if (changes.length > 0) return changes;
+    throw new CheckpointError(`${file} adapts ${module}, ${context.whyMissing(module)}`, where);
+  }
+  const transposed = isEmbedding || config.fanInFanOut;
+  const delta = lowRank(module, a, b, tensorOf(target)?.shape ?? [], transposed, config, where);
+  if (config.isDora !== (magnitude !== undefined)) {
+    const has = magnitude ? "a" : "no";
+    throw new CheckpointError(
+      `${file} has ${has} lora_magnitude_vector for ${module}, but use_dora is ${config.isDora} in ${config.file}; correct use_dora, or save the adapter in PEFT again`,
+      { ...where, field: "use_dora" },
+    );
+  }
+  if (!magnitude) return [[target, delta]];
+  if (transposed) {
+    const what = isEmbedding ? "an embedding" : "a matrix stored as [in, out]";
+    throw new CheckpointError(
+      `${file} uses DoRA on ${module}, ${what}, which is not supported. Merge the adapter in PEFT and pass the merged checkpoint.`,
+      where,
+    );
+  }
+  if (magnitude.shape.length !== 1 || magnitude.shape[0] !== b.shape[0]) {
+    throw new CheckpointError(
+      `${file}: ${magnitude.name} is ${formatShape(magnitude.shape)}, but ${target} has ${b.shape[0]} rows`,
+      { ...where, expected: formatShape([b.shape[0] ?? 0]), actual: formatShape(magnitude.shape) },
+    );
+  }
+  return [[target, { ...delta, lengths: magnitude }]];
+}
+
+/** The rows of trained tokens. */
+function rowsOf(name: string, tensor: TensorInfo, context: Context): [string, SavedRows] {
+  const { config, tensorOf, nameOf, file } = context;
+  const target = nameOf(name) ?? name;
+  const where = { file, tensor: name, field: "trainable_token_indices" };
+  const [, ids = []] = Object.entries(config.tokens).find(([end]) => `.${name}`.endsWith(`.${end}.weight`)) ?? [];
+  const { shape, dtype, blocks } = tensorOf(target) ?? { shape: [], dtype: tensor.dtype };
+  const isThere = (id: number) => Number.isSafeInteger(id) && id >= 0 && id < (shape[0] ?? 0);
+  if (tensor.shape[0] !== ids.length || tensor.shape[1] !== shape[1] || !ids.every(isThere)) {
+    throw new CheckpointError(
+      `${file}: ${tensor.name} is ${formatShape(tensor.shape)} for ${ids.length} trainable_token_indices, which do not fit ${name} ${formatShape(shape)} of the base`,
+      where,
+    );
+  }
+  if (tensor.dtype !== dtype || blocks !== undefined) {
+    throw new CheckpointError(
+      `${file} stores the rows of trained tokens as ${tensor.dtype}, and the base stores ${target} as ${blocks ?? dtype}; merge the adapter in PEFT and pass the merged checkpoint`,
+      where,
+    );
+  }
+  return [target, { tensor, ids }];
+}
+
+function lowRank(
+  module: string,
+  factorA: TensorInfo,
+  factorB: TensorInfo,
+  weight: readonly number[],
+  transposed: boolean,
+  config: AdapterConfig,
+  where: { file: string; tensor: string },
+): LowRankDelta {
+  // The second factor of a convolution has one value for each pair of channels, so both are matrices.
+  const isConvolution = weight.length > 2 && factorB.shape.slice(2).every((size) => size === 1);
+  const flat = (sizes: readonly number[]) =>
+    isConvolution ? [sizes[0] ?? 0, sizes.slice(1).reduce((product, size) => product * size, 1)] : sizes;
+  const [a, b] = [factorA, factorB].map((factor) => ({ ...factor, shape: flat(factor.shape) })) as [
+    TensorInfo,
+    TensorInfo,
+  ];
+  const shape = flat(weight);
+  const [out, input] = transposed ? [shape[1], shape[0]] : [shape[0], shape[1]];
+  const fits = shape.length === 2 && a.shape.length === 2 && b.shape.length === 2;
+  if (!fits || a.shape[1] !== input || b.shape[0] !== out || b.shape[1] !== a.shape[0]) {
+    throw new CheckpointError(
+      `${where.file}: the factors of ${module} are ${formatShape(factorA.shape)} and ${formatShape(factorB.shape)}, which do not fit its weight ${formatShape(weight)}; is it the adapter's base?`,
+      { ...where, expected: formatShape(weight) },
+    );
+  }
+  return { a, b, ...formOfFactors(module, a, b, 1, config, where), transposed };
+}

@@ -1,0 +1,346 @@
+// Assigns each tensor a layer and a part, by its family's names or else by the layer numbers in names.
+import { CheckpointError, formatSome, own } from "../../kit/index.js";
+import {
+  type Architecture,
+  DECODER_STEMS,
+  findArchitecture,
+  type LayerPart,
+  type OutsidePart,
+  type Part,
+} from "./architectures.js";
+import { type CheckpointConfig, textOf } from "./config.js";
+
+/** The place of a tensor in the model. */
+export interface Place {
+  /** Layer, counted from 0 at the input; null for tensors outside the layers. */
+  readonly layer: number | null;
+  readonly part: Part;
+  /** Whether a matrix is stored [in, out], as in GPT-2, instead of [out, in]. */
+  readonly transposed?: true;
+}
+
+export interface Placement {
+  /** Displayed name of the architecture; "unknown" if only layer numbers were recognized. */
+  readonly architecture: string;
+  readonly tiedByDefault: boolean;
+  readonly places: ReadonlyMap<string, Place>;
+  /** Number of layers of the decoder or encoder; 0 where the model has no single stack of layers. */
+  readonly layers: number;
+  /** Why there are none, as a clause. */
+  readonly withoutLayers?: string;
+  /** Prefix of a layer's number in tensor names, such as `model.layers.`. */
+  readonly layerPrefix: string;
+}
+
+/** Where the layers are: their number, and the text before it in names. */
+interface Rule {
+  readonly prefix: string;
+  readonly stem: string;
+  readonly layers: number;
+  readonly architecture?: Architecture;
+  /** Names of the norms of its layers, which say what each normalises. */
+  readonly norms?: ReadonlySet<string>;
+}
+
+/**
+ * Places tensors by their names.
+ * @throws CheckpointError if the names count other layers than the configuration says
+ */
+export function placeTensors(names: readonly string[], config: CheckpointConfig): Placement {
+  const known = findArchitecture(config.modelType);
+  const rule = (known && findKnownRule(names, known, config)) ?? findGenericRule(names, config);
+  const traits = { architecture: known?.name ?? "unknown", tiedByDefault: known?.tiedByDefault ?? false };
+  if (typeof rule === "string") {
+    const places = new Map(names.map((name) => [name, { layer: null, part: stackOf(name) }] as const));
+    return { ...traits, places, layers: 0, withoutLayers: rule, layerPrefix: "" };
+  }
+  const places = new Map(names.map((name) => [name, place(name, rule)] as const));
+  checkLayers(places, rule, config, predictionLayers(names, rule.prefix, config));
+  return {
+    ...traits,
+    architecture: rule.architecture?.name ?? "unknown",
+    places: moveExtraLayersOutside(places, rule),
+    layers: rule.layers,
+    layerPrefix: rule.prefix,
+  };
+}
+
+/**
+ * The number of layers that the tensors of a known family count, where the configuration says another; undefined if it says
+ * the same, if one is missing between others, if the last ones are unlike the others or the final norm is missing, as where
+ * a file was cut, or if it has a list of layers, which no count can correct.
+ */
+export function countedLayers(names: readonly string[], config: CheckpointConfig): number | undefined {
+  const known = findArchitecture(config.modelType);
+  const lists = Object.values(textOf(config.json)).some(
+    (value) => Array.isArray(value) && value.length === config.layers,
+  );
+  if (!known || lists || config.layers === undefined) return undefined;
+  const numbers = numbersAfter(names);
+  const prefixes = known.stems.map((stem) => `${stem}${known.layers}.`).filter((prefix) => numbers.get(prefix)?.has(0));
+  const [prefix = "", another] = prefixes;
+  const found = numbers.get(prefix) ?? new Set();
+  const more = found.size - config.layers;
+  if (more === 0 || another !== undefined || !isWhole(found)) return undefined;
+  const isPrediction = more > 0 && more <= predictionLayers(names, prefix, config);
+  const doubtful = Math.min(config.layers, found.size) - 1;
+  const hasEnd = names.some((name) => outsidePart(name, stemOf(prefix), known) === "final_norm");
+  return isPrediction || !hasEnd || hasLoneLayer(names, prefix, doubtful) ? undefined : found.size;
+}
+
+/** Whether numbers, none of them twice, count from 0 without a gap. */
+const isWhole = (numbers: ReadonlySet<number>) => [...numbers].every((number) => number < numbers.size);
+
+/** Whether one of the layers from a number on has modules that no other layer has. */
+function hasLoneLayer(names: readonly string[], prefix: string, from: number): boolean {
+  const modules = new Map<number, Set<string>>();
+  for (const name of names) {
+    const [, number, rest = ""] = (name.startsWith(prefix) && /^(\d+)\.(.*)$/.exec(name.slice(prefix.length))) || [];
+    if (number === undefined) continue;
+    modules.set(Number(number), (modules.get(Number(number)) ?? new Set()).add(moduleName(rest)));
+  }
+  // One layer of each kind, and whether there are more.
+  const kinds = new Map<string, { readonly layer: number; readonly isLone: boolean }>();
+  for (const [layer, set] of modules) {
+    const kind = [...set].sort().join();
+    kinds.set(kind, { layer, isLone: !kinds.has(kind) });
+  }
+  return [...kinds.values()].some(({ layer, isLone }) => isLone && layer >= from);
+}
+
+function findKnownRule(
+  names: readonly string[],
+  architecture: Architecture,
+  config: CheckpointConfig,
+): Rule | undefined {
+  for (const stem of architecture.stems) {
+    const prefix = `${stem}${architecture.layers}.`;
+    const { layers = numbersAfter(names).get(prefix)?.size } = config;
+    const isThere = names.some((name) => name.startsWith(`${prefix}0.`));
+    if (isThere && layers !== undefined) return { prefix, stem, layers, architecture };
+  }
+  return undefined;
+}
+
+/** The text before the name of the list of layers. */
+export const stemOf = (layerPrefix: string) => /^(.*\.)?[^.]+\.$/.exec(layerPrefix)?.[1] ?? "";
+
+/** Numbers in names, by the text before them. */
+function numbersAfter(names: readonly string[]): Map<string, Set<number>> {
+  const numbers = new Map<string, Set<number>>();
+  for (const name of names) {
+    for (const match of name.matchAll(/(?<=\.)\d+(?=\.)|^\d+(?=\.)/g)) {
+      const prefix = name.slice(0, match.index);
+      numbers.set(prefix, (numbers.get(prefix) ?? new Set()).add(Number(match[0])));
+    }
+  }
+  return numbers;
+}
+
+/** Number of blocks after the last layer that predict further tokens: as the configuration says, or as their names do. */
+function predictionLayers(names: readonly string[], prefix: string, config: CheckpointConfig): number {
+  const { layers = 0 } = config;
+  const beyond = names.flatMap((name) => {
+    const found = name.startsWith(prefix) ? /^(\d+)\.(eh_proj|enorm|hnorm)\./.exec(name.slice(prefix.length)) : null;
+    return found && Number(found[1]) >= layers ? [Number(found[1])] : [];
+  });
+  return Math.max(config.predictionLayers, new Set(beyond).size);
+}
+
+/** The prefix after which the names count exactly 0..L-1, or why the model has no single stack of layers. */
+function findGenericRule(names: readonly string[], config: CheckpointConfig): Rule | string {
+  if (config.isEncoderDecoder) return "it has an encoder and a decoder";
+  const numbers = numbersAfter(names);
+  const whole = [...numbers].filter(([, found]) => isWhole(found));
+  const stated = whole.filter(([prefix, found]) => {
+    const more = found.size - (config.layers ?? found.size);
+    return more === 0 || (more > 0 && more <= predictionLayers(names, prefix, config));
+  });
+  // A configuration can count each pass through layers that run several times (HRM), or their halves.
+  const repeated = whole.filter(
+    ([prefix, { size }]) => LIST.test(prefix) && size > 1 && (config.layers ?? 1) % size === 0,
+  );
+  const counted = stated.length > 0 ? stated : repeated;
+  // Experts inside a layer can count to L as well; the outermost numbers are the layers'.
+  const prefixes = counted.map(([prefix]) => prefix);
+  const outermost = prefixes.filter(
+    (prefix) => !prefixes.some((other) => other !== prefix && prefix.startsWith(other)),
+  );
+  // A tower of images or sound can be as deep as the decoder.
+  const decoders = outermost.filter((prefix) => !VISION.test(prefix) && !PREDICTION.test(prefix));
+  const candidates = decoders.length > 0 ? decoders : outermost;
+  const usual = candidates.filter((prefix) => DECODER_STEMS.some((stem) => prefix === `${stem}layers.`));
+  const lists = candidates.filter((prefix) => LIST.test(prefix));
+  const [prefix, another] = [usual, lists, candidates].find(({ length }) => length > 0) ?? [];
+  if (prefix !== undefined && another === undefined) {
+    const { size = 0 } = numbers.get(prefix) ?? {};
+    const layers = counted === stated ? (config.layers ?? size) : size;
+    const inLayers = names.filter((name) => name.startsWith(prefix));
+    const modules = inLayers.map((name) => moduleName(name.slice(prefix.length).replace(/^\d+\./, "")));
+    const norms = new Set(modules.filter((module) => /norm|(^|[._])ln/i.test(module)));
+    return { prefix, layers, norms, stem: stemOf(prefix) };
+  }
+  if (prefix !== undefined) return `its tensors count layers in more than one place (${formatSome(candidates)})`;
+  if (config.layers === undefined) return "its tensors count no layers";
+  const [closest] = [...numbers].sort((a, b) => b[1].size - a[1].size);
+  const seen = closest ? `; the closest, ${closest[0]}N, counts ${closest[1].size}` : "";
+  throw new CheckpointError(
+    `${config.file} says ${config.layers} layers, but no tensor names count 0 to ${config.layers - 1}${seen}; the configuration and the weights are not of the same model`,
+    { file: config.file, field: config.layersField, expected: `${config.layers} layers` },
+  );
+}
+
+/** Names of lists of layers; other lists can be as long, such as the heads of several codebooks. */
+const LIST = /(^|\.)(layers?|h|blocks?)\.$/;
+
+/** The part of a tensor in a model without one stack of layers. */
+function stackOf(name: string): OutsidePart {
+  const [, stack] = /(?:^|\.)(encoder|decoder)\./.exec(name) ?? [];
+  const isHead = partOutside(name) === "lm_head" && !/\.\d+\./.test(name);
+  return !isHead && (stack === "encoder" || stack === "decoder") ? stack : partOutside(name);
+}
+
+/** The part of a tensor outside the layers, by its name alone. */
+export const partOutside = (name: string): OutsidePart => outsidePart(name, "", undefined);
+
+function place(name: string, rule: Rule): Place {
+  const { prefix, stem, architecture, norms } = rule;
+  if (name.startsWith(prefix)) {
+    const rest = name.slice(prefix.length);
+    const dot = rest.indexOf(".");
+    if (dot > 0 && /^\d+$/.test(rest.slice(0, dot))) {
+      const module = moduleName(rest.slice(dot + 1));
+      const guess = () => normOf(module, norms) ?? GUESSES.find(([pattern]) => pattern.test(module))?.[1];
+      const part = (architecture && own(architecture.parts, module)) ?? guess() ?? "other";
+      const isMatrix =
+        architecture &&
+        Object.hasOwn(architecture.parts, module) &&
+        name.endsWith(".weight") &&
+        !part.endsWith("_norm");
+      const transposed = architecture?.transposed && isMatrix;
+      return { layer: Number(rest.slice(0, dot)), part, ...(transposed ? { transposed } : {}) };
+    }
+  }
+  return { layer: null, part: outsidePart(name, stem, architecture) };
+}
+
+/** The place of a tensor in a model whose layers are counted after a prefix. */
+export function placeBelow(name: string, prefix: string): Place {
+  return place(name, { prefix, stem: stemOf(prefix), layers: 0 });
+}
+
+/** A tensor's name without `.weight` or `.bias`, experts' numbers replaced by `*`. */
+function moduleName(name: string): string {
+  return name.replace(/\.(weight|bias)$/, "").replace(/(?<=^|\.)experts\.\d+\./, "experts.*.");
+}
+
+const EMBEDDING =
+  /(^|\.)(embed_tokens|word_embeddings?|tok_embeddings|tokens_embed|embed_in|wte|shared|embeddings?)$|^transformer\.w$/;
+
+const HEAD =
+  /(^|\.)(lm_head|generator_lm_head|lm_loss|embed_out|output|output_projection|proj_out|predictions\.decoder|pred_layer\.proj)$|^(head|decoder)$/;
+
+const VISION =
+  /(^|\.)(vision|visual|image|multi_modal_projector|mm_projector|embed_vision|audio|speech|embed_audio|qformer)/;
+
+/** Blocks that predict further tokens, where they are beside the layers. */
+const PREDICTION = /(^|\.)(mtp|nextn)([._]|$)/;
+
+function outsidePart(name: string, stem: string, architecture: Architecture | undefined): OutsidePart {
+  if (VISION.test(name)) return "vision";
+  if (PREDICTION.test(name)) return "mtp";
+  const module = moduleName(name);
+  if (architecture) {
+    // The head is often next to the decoder, not inside it: `lm_head` next to `model.`, or one level up.
+    const under = module.startsWith(stem) ? module.slice(stem.length) : module;
+    const last = module.slice(module.lastIndexOf(".") + 1);
+    const head = own(architecture.outside, last) === "lm_head" ? "lm_head" : undefined;
+    return own(architecture.outside, under) ?? own(architecture.outside, module) ?? head ?? "other";
+  }
+  if (/(^|\.)(wpe|embed_positions|position_embeddings?)$/.test(module)) return "position_embeddings";
+  // A final norm can be above the module that holds the layers.
+  let under = module;
+  for (const parent of stem === "" ? ["model"] : stem.split(".").slice(0, -1)) {
+    if (under.startsWith(`${parent}.`)) under = under.slice(parent.length + 1);
+  }
+  if (EMBEDDING.test(module)) return "embed_tokens";
+  if (HEAD.test(module)) return "lm_head";
+  return /^([^.]*norm[^.]*|(.*\.)?ln_?f)$/.test(under) ? "final_norm" : "other";
+}
+
+/**
+ * What a norm of an unknown family normalises. `post_attention_layernorm` follows attention where the layer has another norm
+ * before its MLP, or none before attention (OLMo 2); elsewhere it comes before the MLP, as in Llama.
+ * @param norms all norms of the family's layers
+ */
+function normOf(module: string, norms: ReadonlySet<string> | undefined): LayerPart | undefined {
+  const post = "post_attention_layernorm";
+  if (module !== post || !norms) return undefined;
+  const has = (pattern: RegExp) => [...norms].some((norm) => pattern.test(norm));
+  const isAfter =
+    has(/^(pre_(feedforward|mlp|ff)|ffn)_?(layer)?norm$/) || !has(/^(input|pre_attn|pre_attention)_?(layer)?norm$/);
+  return isAfter ? "post_attention_norm" : "pre_mlp_norm";
+}
+
+/** Guesses for unknown families, by common words, most specific first. A norm that none of these names is of no part. */
+const GUESSES: readonly (readonly [RegExp, LayerPart])[] = [
+  [/(^|[._])q(uery)?_?(layer)?norm$/, "q_norm"],
+  [/(^|[._])k(ey)?_?(layer)?norm$/, "k_norm"],
+  [
+    /(^|[._])(linear_attn|mamba|mixer|short_conv|conv|ssm|recurrent|temporal_block|gated_deltanet|linear_attention)\./,
+    "mixer",
+  ],
+  [/(^|[._])post_(self_)?(attn|attention)_?(layer)?norm$/, "post_attention_norm"],
+  [/(^|[._])post_(feedforward|mlp|ff|moe)_?(layer)?norm(_\d)?$/, "post_mlp_norm"],
+  [
+    /(^|[._])(pre_(feedforward|mlp|ff|moe)|ffn|mlp|feed_forward)_?(layer)?norm(_\d)?$|^(ln_?2|ln_mlp|norm_?2)$/,
+    "pre_mlp_norm",
+  ],
+  [
+    /(input|operator|pre_?attn|pre_?attention|attention|attn|self_attn)_?(layer)?(norm|ln)$|^(ln_?1|ln_attn|norm_?1)$/,
+    "input_norm",
+  ],
+  [/^norm$/, "input_norm"],
+  [/(qkv|query_key_value|c_attn|Wqkv|wqkv|qkv_proj)/i, "qkv_proj"],
+  [/^(mlp|feed_forward|ffn)\.(key|value|receptance)$/, "feed_forward"], // RWKV
+  [/(^|[._])(q_proj|query|wq|q)$/, "q_proj"],
+  [/(^|[._])(k_proj|key|wk|k)$/, "k_proj"],
+  [/(^|[._])(v_proj|value|wv|v)$/, "v_proj"],
+  [/(attn|attention).*\.(o_proj|out_proj|c_proj|dense|wo|proj)$/i, "o_proj"],
+  [/^(self_attn|self_attention|attention|attn|cross_attn)\./, "mixer"],
+  [/(gate_up|gate_and_up|(^|\.)Wi$)/, "gate_up_proj"],
+  [/shared_expert_gate$/, "shared_expert_gate"],
+  [/(^|[._])(gate_proj|w1|gate_fc)$/, "gate_proj"],
+  [/(^|\.)(router|gate|e_score_correction_bias|expert_bias)$/, "router"],
+  [/(^|[._])(up_proj|w3|fc1|fc_in|c_fc|dense_h_to_4h|intermediate\.dense)$/, "up_proj"],
+  [/(^|[._])(down_proj|w2|fc2|fc_out|c_proj|dense_4h_to_h|output\.dense|mlp\.Wo)$/, "down_proj"],
+  [/^(mlp|feed_forward|ffn|block_sparse_moe|moe|experts|shared_mlp|shared_expert)\./, "feed_forward"],
+];
+
+function checkLayers(
+  places: ReadonlyMap<string, Place>,
+  { prefix, layers }: Rule,
+  config: CheckpointConfig,
+  prediction: number,
+): void {
+  const found = new Set([...places.values()].map((place) => place.layer).filter((layer) => layer !== null));
+  const missing = Array.from({ length: layers }, (_, layer) => layer).filter((layer) => !found.has(layer));
+  const extra = [...found].filter((layer) => layer >= layers + prediction);
+  if (missing.length === 0 && extra.length === 0) return;
+  const what =
+    missing.length > 0
+      ? `there are no tensors of layer ${formatSome(missing.map(String))}`
+      : `there are tensors of layer ${formatSome(extra.sort((a, b) => a - b).map(String))}`;
+  throw new CheckpointError(
+    `${config.file} says ${layers} layers, but under ${prefix} ${what}; the configuration and the weights are not of the same model, or a shard is missing`,
+    { file: config.file, field: config.layersField, expected: `${layers} layers`, actual: `${found.size} layers` },
+  );
+}
+
+/** Blocks that predict further tokens follow the last layer by number but are not part of the decoder. */
+function moveExtraLayersOutside(places: Map<string, Place>, { layers }: Rule): Map<string, Place> {
+  for (const [name, { layer }] of places) {
+    if (layer !== null && layer >= layers) places.set(name, { layer: null, part: "mtp" });
+  }
+  return places;
+}

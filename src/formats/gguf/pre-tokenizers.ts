@@ -1,0 +1,119 @@
+// How llama.cpp names the ways in which byte-level tokenizers split a text before they merge bytes.
+// Source: llm_tokenizer_bpe and llama_vocab::impl::load in src/llama-vocab.cpp of ggml-org/llama.cpp, November 2026. It
+// names them by hashes of a tokenised text; the splits of a tokenizer.json identify them without the vocabulary.
+import { isObject } from "../../kit/index.js";
+
+const WORDS = "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+";
+const REST = " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+const SLASHED_REST = " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+const CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+const SPELT_CONTRACTIONS = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])";
+const UPPER = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]";
+const LOWER = "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]";
+const CASED = (suffix: string) =>
+  `[^\\r\\n\\p{L}\\p{N}]?${UPPER}*${LOWER}+${suffix}|[^\\r\\n\\p{L}\\p{N}]?${UPPER}+${LOWER}*${suffix}`;
+
+/** Published ones. None of them backtracks over a run of characters. */
+export const SPLIT_PATTERNS = {
+  /** Also the default of the ByteLevel pre-tokenizer (pre_tokenizers/byte_level.rs). */
+  gpt2: "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+  gpt2Grouped: "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+  llama3: `${CONTRACTIONS}|${WORDS}|\\p{N}{1,3}|${REST}`,
+  llama3Spelt: `${SPELT_CONTRACTIONS}|${WORDS}|\\p{N}{1,3}|${REST}`,
+  /** Qwen 2 to 3. */
+  qwen2: `${CONTRACTIONS}|${WORDS}|\\p{N}|${REST}`,
+  /** Qwen 3.5. */
+  qwen35: `${CONTRACTIONS}|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+`,
+  /** Mistral's Tekken. */
+  tekken: `${CASED("")}|\\p{N}|${SLASHED_REST}`,
+  /** o200k, as in gpt-oss. */
+  o200k: `${CASED(`${CONTRACTIONS}?`)}|\\p{N}{1,3}|${SLASHED_REST}`,
+  bloom: " ?[^(\\s|[.,!?…。，、।۔،])]+",
+} as const;
+
+type Part = Readonly<Record<string, unknown>>;
+
+const { gpt2, llama3, qwen2, tekken, o200k } = SPLIT_PATTERNS;
+const DIGIT = "\\p{N}";
+
+/** Splits in their order, and whether words that are tokens are not merged. */
+interface PreTokenizer {
+  readonly name: string;
+  /** Other names of the same splits, in files of others. */
+  readonly aliases?: readonly string[];
+  readonly splits: readonly string[];
+  readonly ignoresMerges: boolean;
+}
+
+/** Where several names mean the same splits, the one that does not clean up spaces when it decodes. */
+const PRE_TOKENIZERS: readonly PreTokenizer[] = [
+  { name: "gpt-2", aliases: ["phi-2", "olmo", "jina-es", "jina-de", "gigachat"], splits: [gpt2], ignoresMerges: false },
+  {
+    name: "command-r",
+    aliases: ["starcoder", "refact", "smollm", "codeshell", "exaone", "minerva-7b"],
+    splits: [DIGIT, gpt2],
+    ignoresMerges: false,
+  },
+  {
+    name: "llama-bpe",
+    aliases: ["llama3", "llama-v3", "falcon3", "pixtral", "lfm2"],
+    splits: [llama3],
+    ignoresMerges: true,
+  },
+  { name: "dbrx", aliases: ["smaug-bpe"], splits: [llama3], ignoresMerges: false },
+  { name: "qwen2", aliases: ["deepseek-r1-qwen", "stablelm2"], splits: [qwen2], ignoresMerges: false },
+  { name: "tekken", splits: [tekken], ignoresMerges: true },
+  { name: "gpt-4o", aliases: ["llama4"], splits: [o200k], ignoresMerges: false },
+];
+
+/** llama.cpp's name of a pre-tokenizer; undefined for one that it does not know. */
+export function findPreTokenizer(part: Part | undefined, ignoresMerges: boolean): string | undefined {
+  const splits = splitsOf(part);
+  const isSame = (other: readonly string[]) => splits?.join("\n") === other.join("\n");
+  return PRE_TOKENIZERS.find((known) => isSame(known.splits) && known.ignoresMerges === ignoresMerges)?.name;
+}
+
+/** The pre-tokenizer of a name of llama.cpp, as a tokenizer.json has it; undefined for one that layergraft does not know. */
+export function preTokenizerOf(name: string): { readonly part: object; readonly ignoresMerges: boolean } | undefined {
+  const known = PRE_TOKENIZERS.find((one) => one.name === name || one.aliases?.includes(name));
+  if (!known) return undefined;
+  const { splits, ignoresMerges } = known;
+  const byteLevel = {
+    type: "ByteLevel",
+    add_prefix_space: false,
+    trim_offsets: true,
+    use_regex: splits.includes(gpt2),
+  };
+  const others = splits
+    .filter((split) => split !== gpt2)
+    .map((split) =>
+      split === DIGIT
+        ? { type: "Digits", individual_digits: true }
+        : { type: "Split", pattern: { Regex: split }, behavior: "Isolated", invert: false },
+    );
+  return { part: { type: "Sequence", pretokenizers: [...others, byteLevel] }, ignoresMerges };
+}
+
+/** The regular expressions that cut a text one after another; undefined if a part does something else. */
+function splitsOf(part: Part | undefined): string[] | undefined {
+  switch (part?.type) {
+    case "Sequence": {
+      const parts = (part.pretokenizers as Part[]).map(splitsOf);
+      return parts.includes(undefined) ? undefined : parts.flatMap((splits) => splits ?? []);
+    }
+    case "ByteLevel":
+      if (part.add_prefix_space === true) return undefined;
+      return part.use_regex === false ? [] : [gpt2];
+    case "Digits":
+      return part.individual_digits === true ? [DIGIT] : undefined;
+    case "Split": {
+      const regex = isObject(part.pattern) ? part.pattern.Regex : undefined;
+      // What the pattern does not match is lost in one form and kept in the other; these patterns match everything.
+      const isolates = part.behavior === "Isolated" && part.invert !== true;
+      const keepsMatches = part.behavior === "Removed" && part.invert === true;
+      return typeof regex === "string" && (isolates || keepsMatches) ? [regex] : undefined;
+    }
+    default:
+      return undefined;
+  }
+}

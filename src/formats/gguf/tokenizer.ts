@@ -1,0 +1,239 @@
+// The tokenizer of a GGUF file as tokenizer.json and tokenizer_config.json: the inverse of
+// src/export/gguf/tokenizer-metadata.ts.
+import { CheckpointError } from "../../kit/index.js";
+import type { Json } from "./config.js";
+import type { GgufHeader, GgufValue } from "./header.js";
+import { preTokenizerOf } from "./pre-tokenizers.js";
+
+/** `llama_token_type`. */
+const TYPE = { unknown: 2, control: 3, userDefined: 4, unused: 5 } as const;
+
+const SPACE = "▁";
+
+/** What the files say, or why there is no tokenizer. */
+export type GgufTokenizer = { readonly tokenizer: Json; readonly settings: Json } | { readonly problem: string };
+
+/**
+ * The tokenizer.
+ * @throws CheckpointError if its lists do not fit each other
+ */
+export function ggufTokenizer({ metadata }: GgufHeader, path: string): GgufTokenizer {
+  const read = (key: string) => metadata.get(`tokenizer.ggml.${key}`);
+  const tokens = stringsOf(read("tokens"));
+  const kind = read("model");
+  if (!tokens) return { problem: "the file has no tokenizer" };
+  const types = numbersOf(read("token_type")) ?? tokens.map(() => 1);
+  const scores = numbersOf(read("scores"));
+  if (types.length !== tokens.length || (scores && scores.length !== tokens.length)) {
+    throw new CheckpointError(`${path} has ${tokens.length} tokens, and another number of their types or scores.`, {
+      file: path,
+    });
+  }
+  const vocabulary: Vocabulary = { tokens, types, scores, read };
+  const made =
+    kind === "gpt2"
+      ? byteLevel(vocabulary)
+      : kind === "llama"
+        ? bySentencePiece(vocabulary)
+        : kind === "t5"
+          ? unigram(vocabulary)
+          : undefined;
+  if (made === undefined) return { problem: `layergraft does not read its tokenizer, ${String(kind).slice(0, 40)}` };
+  if (typeof made === "string") return { problem: made };
+
+  const [bos, eos] = [idOf(read("bos_token_id")), idOf(read("eos_token_id"))];
+  const addsBos = read("add_bos_token") ?? kind === "llama";
+  const before = addsBos === true && bos !== undefined ? tokens[bos] : undefined;
+  const after = read("add_eos_token") === true && eos !== undefined ? tokens[eos] : undefined;
+  const added = types.flatMap((type, id) =>
+    type === TYPE.control || type === TYPE.userDefined || type === TYPE.unknown
+      ? [addedToken(id, tokens[id] ?? "", type)]
+      : [],
+  );
+  const special = {
+    bos_token: bos,
+    eos_token: eos,
+    unk_token: idOf(read("unknown_token_id")),
+    pad_token: idOf(read("padding_token_id")),
+  };
+  const template = metadata.get("tokenizer.chat_template");
+  return {
+    tokenizer: {
+      version: "1.0",
+      truncation: null,
+      padding: null,
+      added_tokens: added,
+      ...made,
+      post_processor: withEnds(before, after, tokens) ?? made.post_processor,
+    },
+    settings: {
+      tokenizer_class: "PreTrainedTokenizerFast",
+      clean_up_tokenization_spaces: false,
+      add_bos_token: before !== undefined,
+      add_eos_token: after !== undefined,
+      ...Object.fromEntries(
+        Object.entries(special).flatMap(([name, id]) =>
+          id === undefined || tokens[id] === undefined ? [] : [[name, tokens[id]]],
+        ),
+      ),
+      ...(typeof template === "string" ? { chat_template: template } : {}),
+    },
+  };
+}
+
+interface Vocabulary {
+  readonly tokens: readonly string[];
+  readonly types: readonly number[];
+  readonly scores: readonly number[] | undefined;
+  readonly read: (key: string) => GgufValue | undefined;
+}
+
+interface Parts {
+  readonly normalizer: object | null;
+  readonly pre_tokenizer: object | null;
+  readonly post_processor: object | null;
+  readonly decoder: object;
+  readonly model: Json;
+}
+
+const stringsOf = (value: GgufValue | undefined) =>
+  Array.isArray(value) && value.every((one) => typeof one === "string") ? (value as string[]) : undefined;
+const numbersOf = (value: GgufValue | undefined) =>
+  Array.isArray(value) && value.every((one) => typeof one === "number") ? (value as number[]) : undefined;
+const idOf = (value: GgufValue | undefined) => (typeof value === "number" ? value : undefined);
+
+/** Ids by token. Places without a token are padding of the embedding. */
+function vocabOf({ tokens, types }: Vocabulary): Record<string, number> {
+  return Object.fromEntries(tokens.flatMap((token, id) => (types[id] === TYPE.unused ? [] : [[token, id]])));
+}
+
+function addedToken(id: number, content: string, type: number): object {
+  const special = type !== TYPE.userDefined;
+  return { id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special };
+}
+
+function withEnds(
+  before: string | undefined,
+  after: string | undefined,
+  tokens: readonly string[],
+): object | undefined {
+  if (before === undefined && after === undefined) return undefined;
+  const token = (id: string) => ({ SpecialToken: { id, type_id: 0 } });
+  const single = [
+    ...(before === undefined ? [] : [token(before)]),
+    { Sequence: { id: "A", type_id: 0 } },
+    ...(after === undefined ? [] : [token(after)]),
+  ];
+  const second = { Sequence: { id: "B", type_id: 1 } };
+  const ends = [before, after].filter((one) => one !== undefined);
+  return {
+    type: "TemplateProcessing",
+    single,
+    pair: [...single, second],
+    special_tokens: Object.fromEntries(ends.map((id) => [id, { id, ids: [tokens.indexOf(id)], tokens: [id] }])),
+  };
+}
+
+const BPE = {
+  type: "BPE",
+  dropout: null,
+  unk_token: null,
+  continuing_subword_prefix: null,
+  end_of_word_suffix: null,
+  fuse_unk: false,
+  byte_fallback: false,
+  ignore_merges: false,
+};
+
+function byteLevel(vocabulary: Vocabulary): Parts | string {
+  const name = vocabulary.read("pre");
+  const pre = preTokenizerOf(String(name));
+  if (!pre) return `layergraft does not know how ${String(name).slice(0, 40)} cuts texts into words`;
+  const merges = stringsOf(vocabulary.read("merges")) ?? [];
+  const decoder = { type: "ByteLevel", add_prefix_space: true, trim_offsets: true, use_regex: true };
+  return {
+    // The tokenizers of Qwen compose characters; llama.cpp does not, and nearly all texts are composed.
+    normalizer: name === "qwen2" ? { type: "NFC" } : null,
+    pre_tokenizer: pre.part,
+    post_processor: null,
+    decoder,
+    model: { ...BPE, ignore_merges: pre.ignoresMerges, vocab: vocabOf(vocabulary), merges },
+  };
+}
+
+/** Puts a space before a text, and underscores for spaces. */
+function bySentencePiece(vocabulary: Vocabulary): Parts | string {
+  if (!vocabulary.scores) return "its tokens have no scores";
+  const prefix = vocabulary.read("add_space_prefix") !== false;
+  const replace = { type: "Replace", pattern: { String: " " }, content: SPACE };
+  const unknown = vocabulary.types.indexOf(TYPE.unknown);
+  return {
+    normalizer: prefix ? { type: "Sequence", normalizers: [{ type: "Prepend", prepend: SPACE }, replace] } : replace,
+    pre_tokenizer: null,
+    post_processor: null,
+    decoder: {
+      type: "Sequence",
+      decoders: [
+        { type: "Replace", pattern: { String: SPACE }, content: " " },
+        { type: "ByteFallback" },
+        { type: "Fuse" },
+        ...(prefix ? [{ type: "Strip", content: " ", start: 1, stop: 0 }] : []),
+      ],
+    },
+    model: {
+      ...BPE,
+      unk_token: vocabulary.tokens[unknown] ?? null,
+      fuse_unk: true,
+      byte_fallback: true,
+      vocab: vocabOf(vocabulary),
+      merges: mergesOf(vocabulary),
+    },
+  };
+}
+
+/**
+ * Merges from scores: every cut of a token into two tokens, those of the highest score first (transformers,
+ * convert_slow_tokenizer.py, generate_merges).
+ */
+function mergesOf({ tokens, types, scores = [] }: Vocabulary): [string, string][] {
+  const ids = new Map(
+    tokens.flatMap((token, id) => (types[id] === 1 || types[id] === 6 ? [[token, id] as const] : [])),
+  );
+  const merges: { readonly pair: [string, string]; readonly score: number; readonly ids: [number, number] }[] = [];
+  for (const [token, id] of ids) {
+    const characters = [...token];
+    for (let cut = 1; cut < characters.length; cut++) {
+      const pair: [string, string] = [characters.slice(0, cut).join(""), characters.slice(cut).join("")];
+      const [left, right] = [ids.get(pair[0]), ids.get(pair[1])];
+      if (left === undefined || right === undefined) continue;
+      merges.push({ pair, score: scores[id] ?? 0, ids: [left, right] });
+    }
+  }
+  return merges.sort((a, b) => b.score - a.score || a.ids[0] - b.ids[0] || a.ids[1] - b.ids[1]).map(({ pair }) => pair);
+}
+
+function unigram(vocabulary: Vocabulary): Parts | string {
+  const { tokens, types, scores, read } = vocabulary;
+  if (!scores) return "its tokens have no scores";
+  const charsmap = numbersOf(read("precompiled_charsmap"));
+  const collapses = read("remove_extra_whitespaces") === true;
+  const normalizers = [
+    ...(charsmap ? [{ type: "Precompiled", precompiled_charsmap: Buffer.from(charsmap).toString("base64") }] : []),
+    ...(collapses ? [{ type: "Replace", pattern: { Regex: " {2,}" }, content: " " }] : []),
+  ];
+  const prefix = read("add_space_prefix") !== false;
+  const metaspace = { type: "Metaspace", replacement: SPACE, prepend_scheme: prefix ? "always" : "never", split: true };
+  const unknown = types.indexOf(TYPE.unknown);
+  return {
+    normalizer: normalizers.length === 0 ? null : { type: "Sequence", normalizers },
+    pre_tokenizer: metaspace,
+    post_processor: null,
+    decoder: metaspace,
+    model: {
+      type: "Unigram",
+      unk_id: unknown < 0 ? null : unknown,
+      vocab: tokens.map((token, id) => [token, scores[id] ?? 0]),
+      byte_fallback: false,
+    },
+  };
+}

@@ -1,0 +1,95 @@
+// Lays out a checkpoint to write: shards, headers, offsets, index. Writes nothing.
+import { DTYPE_BITS, elementCount, FormatError, formatBytes, RecipeError } from "../../kit/index.js";
+import { MAX_HEADER_BYTES, serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
+import { quote } from "./header-json.js";
+import { INDEX_FILE, MAX_SHARDS, SINGLE_FILE, shardName } from "./sharded.js";
+
+/** Default limit of a shard: 5 GB, as the hub's tools wrote for years; large files fail more often in transfer. */
+export const DEFAULT_SHARD_BYTES = 5_000_000_000;
+
+export interface ShardLayout {
+  /** File name inside the folder. */
+  readonly name: string;
+  /** Length, header and padding: all bytes before the data. */
+  readonly header: Uint8Array;
+  /** Size of the whole file. */
+  readonly bytes: number;
+  /** Tensors in the order of their data. */
+  readonly tensors: readonly TensorInfo[];
+  /** File with most of these bytes in the same place, if there is one. */
+  readonly cloneOf?: string;
+}
+
+export interface FolderLayout {
+  readonly shards: readonly ShardLayout[];
+  /** Bytes of all tensors together, headers not counted; `total_size` of the index. */
+  readonly totalSize: number;
+  /** Name and content of the index; none for a single file. */
+  readonly index?: { readonly name: string; readonly content: string };
+}
+
+const bytesOf = ({ dtype, shape }: TensorDeclaration) => (elementCount(shape) * DTYPE_BITS[dtype]) / 8;
+
+/**
+ * Lays tensors out over shards of at most `shardBytes` of data each, in the order given; a larger tensor gets its own
+ * shard. Within a shard wider dtypes come first, which aligns every tensor.
+ * @throws FormatError if a tensor or the metadata cannot be stored in a safetensors file
+ * @throws RecipeError if `shardBytes` is not positive, or so small that the shards are too many to open
+ * @param metadata `__metadata__` of every shard; `format: "pt"` is added, without which transformers refuses a file
+ */
+export function layoutFolder(
+  tensors: readonly TensorDeclaration[],
+  options: { shardBytes?: number; metadata?: Readonly<Record<string, string>> } = {},
+): FolderLayout {
+  const { shardBytes = DEFAULT_SHARD_BYTES, metadata = {} } = options;
+  if (!(shardBytes > 0)) throw new RecipeError(`the shard size is ${shardBytes} bytes; it must be positive`);
+  const groups: TensorDeclaration[][] = [[]];
+  let filled = 0;
+  for (const tensor of tensors) {
+    const bytes = bytesOf(tensor);
+    if (filled > 0 && filled + bytes > shardBytes) {
+      groups.push([]);
+      filled = 0;
+    }
+    groups.at(-1)?.push(tensor);
+    filled += bytes;
+  }
+  // More could be written but not opened again.
+  if (groups.length > MAX_SHARDS) {
+    throw new RecipeError(
+      `shards of at most ${formatBytes(shardBytes)} would be ${groups.length} files, over the limit of ${MAX_SHARDS}; allow larger shards`,
+    );
+  }
+
+  const shards = groups.map((group, i) => {
+    const ordered = group.toSorted((a, b) => DTYPE_BITS[b.dtype] - DTYPE_BITS[a.dtype]);
+    const { bytes: header, tensors } = serializeHeader(ordered, { ...metadata, format: "pt" });
+    const name = groups.length === 1 ? SINGLE_FILE : shardName(i + 1, groups.length);
+    const bytes = tensors.reduce((sum, tensor) => sum + tensor.bytes, header.byteLength);
+    return { name, header, bytes, tensors };
+  });
+  const totalSize = tensors.reduce((sum, tensor) => sum + bytesOf(tensor), 0);
+  if (shards.length === 1) return { shards, totalSize };
+
+  const names = new Set<string>();
+  for (const { name } of tensors) {
+    if (names.has(name)) {
+      throw new FormatError(`a checkpoint cannot hold the tensor ${quote(name)} twice`, { tensor: name });
+    }
+    names.add(name);
+  }
+  const weightMap = Object.fromEntries(shards.flatMap((shard) => shard.tensors.map(({ name }) => [name, shard.name])));
+  const content = `${JSON.stringify({ metadata: { total_size: totalSize }, weight_map: weightMap }, null, 2)}\n`;
+  return { shards, totalSize, index: { name: INDEX_FILE, content } };
+}
+
+/** The same shard with `by` more bytes of header, which are spaces. */
+export function lengthenHeader(shard: ShardLayout, by: number): ShardLayout {
+  const length = shard.header.byteLength + by;
+  if (by === 0 || length > MAX_HEADER_BYTES) return shard;
+  const header = new Uint8Array(length).fill(0x20);
+  header.set(shard.header);
+  new DataView(header.buffer).setBigUint64(0, BigInt(length - 8), true);
+  const tensors = shard.tensors.map((tensor) => ({ ...tensor, offset: tensor.offset + by }));
+  return { ...shard, header, bytes: shard.bytes + by, tensors };
+}

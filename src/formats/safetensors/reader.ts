@@ -1,0 +1,118 @@
+// Opens safetensors files: reads and checks headers.
+
+import { createHash, type Hash } from "node:crypto";
+import { constants, type FileHandle } from "node:fs/promises";
+import { stampOf, withFile } from "../../kit/files/index.js";
+import { FormatError, isSystemError } from "../../kit/index.js";
+import { parseHeader, parseHeaderLength, type TensorInfo } from "./header.js";
+
+/** An opened safetensors file: its header, checked. */
+export interface SafetensorsFile {
+  /** Path as given. */
+  readonly path: string;
+  /** Size of the whole file in bytes. */
+  readonly bytes: number;
+  /** Modification time in milliseconds since 1970, to notice a change between two runs. */
+  readonly modified: number;
+  /** Its stamp, to notice a change within a run; empty on the hub, where a commit never changes. */
+  readonly stamp: string;
+  /** SHA-256 of the length and the header, hexadecimal: covers the layout, not the values. */
+  readonly headerDigest: string;
+  /** Tensors in the order of their data. */
+  readonly tensors: readonly TensorInfo[];
+  readonly metadata: Readonly<Record<string, string>>;
+  /** The file on the hub, if `path` does not exist and its bytes are fetched when they are read. */
+  readonly remote?: RemoteFile;
+}
+
+/** A file on the hub. */
+export interface RemoteFile {
+  /** SHA-256 that the hub lists, hexadecimal. */
+  readonly sha256: string;
+  /** A SHA-256 of the file's bytes up to `at`, where its header ends, to continue. */
+  beginHash(): { readonly hash: Hash; at: number };
+  /** Bytes fetched so far, without the header. */
+  readonly fetched: number;
+  /**
+   * Streams the bytes from `start` up to, not including, `end`. Resumes broken connections.
+   * @param signal ends the stream
+   */
+  stream(start: number, end: number, signal?: AbortSignal): AsyncIterable<Uint8Array>;
+}
+
+// Without O_NONBLOCK, opening a named pipe would wait for a writer forever. Windows has neither.
+const READ = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+
+/**
+ * Reads and checks the header of a safetensors file.
+ * @throws FormatError if the file is missing, not a file, or breaks the format in any way
+ */
+export async function openSafetensors(path: string): Promise<SafetensorsFile> {
+  return withFile(path, READ, async (handle) => {
+    const stats = await handle.stat();
+    if (!stats.isFile()) throw new FormatError(`${path} is not a file`, { file: path });
+    const read = async (start: number, end: number) => {
+      const bytes = new Uint8Array(end - start);
+      await readFully(handle, path, bytes, start);
+      return bytes;
+    };
+    const header = await readHeader(path, stats.size, read);
+    return { path, bytes: stats.size, modified: stats.mtimeMs, stamp: await stampOf(handle), ...header };
+  }).catch((error: unknown) => {
+    if (isSystemError(error, "ENOENT")) throw new FormatError(`${path} does not exist`, { file: path }, error);
+    if (isSystemError(error, "EACCES")) throw new FormatError(`${path} may not be read`, { file: path }, error);
+    throw error;
+  });
+}
+
+/**
+ * Reads and checks the header of a file of `size` bytes.
+ * @param read returns the bytes from `start` up to, not including, `end`
+ */
+export async function readHeader(
+  path: string,
+  size: number,
+  read: (start: number, end: number) => Promise<Uint8Array>,
+): Promise<Pick<SafetensorsFile, "headerDigest" | "tensors" | "metadata">> {
+  const start = await read(0, Math.min(8, size));
+  if (new TextDecoder().decode(start) === "version ") {
+    throw new FormatError(`${path} is a Git LFS pointer, not the weights; fetch them with git lfs pull`, {
+      file: path,
+    });
+  }
+  const length = parseHeaderLength(start, size, path);
+  const json = await read(8, 8 + length);
+  const header = parseHeader(json, size, path);
+  return { ...header, headerDigest: createHash("sha256").update(start).update(json).digest("hex") };
+}
+
+/** Reads the bytes of a file from `start` up to, not including, `end`, from the disk or the hub. */
+export async function readRange(
+  file: Pick<SafetensorsFile, "path" | "remote">,
+  start: number,
+  end: number,
+): Promise<Uint8Array> {
+  const bytes = new Uint8Array(end - start);
+  if (file.remote) {
+    let at = 0;
+    for await (const chunk of file.remote.stream(start, end)) {
+      bytes.set(chunk, at);
+      at += chunk.length;
+    }
+    return bytes;
+  }
+  await withFile(file.path, "r", (handle) => readFully(handle, file.path, bytes, start));
+  return bytes;
+}
+
+/** Node reads less than 2 GiB at once. */
+const MAX_READ_BYTES = 2 ** 30;
+
+async function readFully(handle: FileHandle, path: string, into: Uint8Array, start: number): Promise<void> {
+  for (let at = 0; at < into.length; ) {
+    const length = Math.min(into.length - at, MAX_READ_BYTES);
+    const { bytesRead } = await handle.read(into, at, length, start + at);
+    if (bytesRead === 0) throw new FormatError(`${path} became shorter while it was read`, { file: path });
+    at += bytesRead;
+  }
+}

@@ -1,0 +1,70 @@
+// Writes small checkpoints from memory and reads single tensors.
+
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { writeFileAtomically, writeFully } from "../../kit/files/index.js";
+import { FormatError } from "../../kit/index.js";
+import { serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
+import { layoutFolder } from "./layout.js";
+import { readRange, type SafetensorsFile } from "./reader.js";
+
+/**
+ * A tensor with its values: the bytes of its elements, little-endian, row-major. `data` is read once, when the tensor
+ * is written, so it may be a getter.
+ */
+export interface TensorData extends TensorDeclaration {
+  readonly data: Uint8Array;
+}
+
+/** Its values may be computed meanwhile: those of a tensor are asked for when the one before it is written. */
+interface TensorToWrite extends TensorDeclaration {
+  readonly data: Uint8Array | Promise<Uint8Array>;
+}
+
+/**
+ * Writes one safetensors file; it appears whole or not at all.
+ * @throws FormatError if the length of a tensor's data does not match its dtype and shape
+ */
+export async function writeSafetensors(
+  path: string,
+  tensors: readonly TensorToWrite[],
+  metadata: Readonly<Record<string, string>> = { format: "pt" },
+): Promise<void> {
+  const { bytes: header, tensors: placed } = serializeHeader(tensors, metadata);
+  await writeFileAtomically(path, async (handle) => {
+    await writeFully(handle, header, 0);
+    for (const [i, { name, bytes, offset }] of placed.entries()) {
+      const data = (await tensors[i]?.data) ?? new Uint8Array();
+      if (data.byteLength !== bytes) {
+        throw new FormatError(`tensor ${JSON.stringify(name)} needs ${bytes} bytes, but has ${data.byteLength}`, {
+          tensor: name,
+        });
+      }
+      await writeFully(handle, data, offset);
+    }
+  });
+}
+
+/**
+ * Writes the weight files of a folder: `model.safetensors`, or shards and their index.
+ * @returns the names of the weight files
+ */
+export async function writeSharded(
+  folder: string,
+  tensors: readonly TensorToWrite[],
+  options: { shardBytes?: number; metadata?: Readonly<Record<string, string>> } = {},
+): Promise<string[]> {
+  const layout = layoutFolder(tensors, options);
+  const tensorOf = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  for (const shard of layout.shards) {
+    const filled = shard.tensors.map(({ name }) => tensorOf.get(name) as TensorToWrite);
+    await writeSafetensors(join(folder, shard.name), filled, { ...options.metadata, format: "pt" });
+  }
+  if (layout.index) await writeFile(join(folder, layout.index.name), layout.index.content);
+  return layout.shards.map((shard) => shard.name);
+}
+
+/** Reads the bytes of one tensor. */
+export function readTensor(file: Pick<SafetensorsFile, "path" | "remote">, tensor: TensorInfo): Promise<Uint8Array> {
+  return readRange(file, tensor.offset, tensor.offset + tensor.bytes);
+}

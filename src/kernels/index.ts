@@ -1,0 +1,15 @@
+export { addRows } from "./adamw.js";
+export { Converter } from "./convert.js";
+export {
+  BLOCKS,
+  bytesPerValue,
+  ENCODINGS,
+  type Encoding,
+  encodedBytes,
+  interleaved,
+  type StoredBlocks,
+  type StoredType,
+} from "./encodings.js";
+export { type KernelDType, Kernels } from "./kernels.js";
+export { BLOCK_COLUMNS, type SplitEncoding, splitBlocks, splitBytes } from "./split-blocks.js";
+export { TrainingKernels } from "./training.js";

@@ -1,0 +1,22 @@
+export { AppendLog, readLog } from "./append-log.js";
+export { cacheFolder, makeCacheFolder } from "./cache-folder.js";
+export { canonicalJson, digestOf, digestOfFile, digestOfJson, digestOfValue } from "./digest.js";
+export {
+  beginsHere,
+  bytesOf,
+  exists,
+  isFile,
+  readBounded,
+  readJsonObject,
+  rewriteJson,
+  rewrittenJson,
+  stampOf,
+  staysIn,
+  syncFile,
+  syncFolder,
+  withFile,
+  writeFileAtomically,
+  writeFully,
+} from "./files.js";
+export { isAlive, isLocked, LOCK_FILE, type Lock, lockHolder, processStat, takeLock, waitWhileLocked } from "./lock.js";
+export { checkFolderOutput, RunFolder, writeFolder } from "./run-folder.js";

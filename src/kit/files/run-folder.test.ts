@@ -1,0 +1,148 @@
+// Atomic folders: what a reader finds at any moment, whatever happens to the writer.
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { DiskFullError } from "../errors.js";
+import { syncFile, writeFileAtomically } from "./files.js";
+import { takeLock } from "./lock.js";
+import { RunFolder, writeFolder } from "./run-folder.js";
+
+let home: string;
+let out: string;
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), "layergraft-folder-"));
+  out = join(home, "out");
+});
+afterEach(() => rmSync(home, { recursive: true, force: true }));
+
+const fill = (text: string) => async (partial: string) => {
+  mkdirSync(join(partial, "inner"));
+  writeFileSync(join(partial, "inner", "file"), text);
+};
+const content = () => readFileSync(join(out, "inner", "file"), "utf8");
+
+describe("writeFolder", () => {
+  it("leaves nothing but the folder", async () => {
+    await writeFolder(out, "the test", fill("one"));
+    expect([readdirSync(home), readdirSync(out), content()]).toEqual([["out"], ["inner"], "one"]);
+  });
+
+  it("replaces an earlier folder only with replace", async () => {
+    await writeFolder(out, "the test", fill("one"));
+    await expect(writeFolder(out, "the test", fill("two"))).rejects.toThrow(/out was created by another program/);
+    expect(content()).toBe("one");
+    await writeFolder(out, "the test", fill("three"), { replace: true });
+    expect([readdirSync(home), content()]).toEqual([["out"], "three"]);
+  });
+
+  it("keeps the earlier folder and nothing else when the disk is full", async () => {
+    await writeFolder(out, "the test", fill("one"));
+    const failing = writeFolder(
+      out,
+      "the test",
+      () => Promise.reject(Object.assign(new Error("no space"), { code: "ENOSPC" })),
+      { replace: true, retry: "resume" },
+    );
+    await expect(failing).rejects.toThrow(DiskFullError);
+    await expect(failing).rejects.toThrow(/no room for the test in .*; free some space, then resume/);
+    expect([readdirSync(home), content()]).toEqual([["out"], "one"]);
+  });
+
+  it("names the folder where it was deleted while it was filled, and the file where that was", async () => {
+    const partial = `${out}.layergraft-partial`;
+    const deleting = async (path: string) => {
+      await writeFileAtomically(join(partial, "a"), "");
+      rmSync(path, { recursive: true });
+      await syncFile(join(partial, "a"));
+    };
+    for (const path of [partial, join(partial, "a")]) {
+      const written = writeFolder(out, "the test", () => deleting(path));
+      await expect(written).rejects.toThrow(`${path} was deleted during the run. Run again.`);
+    }
+    expect(readdirSync(home)).toEqual([]);
+  });
+
+  it("starts over after a kill, once the lock is removed", async () => {
+    mkdirSync(`${out}.layergraft-partial`);
+    writeFileSync(join(`${out}.layergraft-partial`, "half"), "");
+    writeFileSync(join(`${out}.layergraft-partial`, ".layergraft-lock"), '{"host":"gone","pid":1,"born":"1"}');
+    await expect(writeFolder(out, "the test", fill("one"))).rejects.toThrow(/is locked by process 1 on gone/);
+    rmSync(join(`${out}.layergraft-partial`, ".layergraft-lock"));
+    await writeFolder(out, "the test", fill("one"));
+    expect([readdirSync(home), readdirSync(out)]).toEqual([["out"], ["inner"]]);
+  });
+
+  it("keeps the permissions of its files", async () => {
+    await writeFolder(out, "the test", async (partial) => {
+      writeFileSync(join(partial, "run.sh"), "");
+      chmodSync(join(partial, "run.sh"), 0o500);
+    });
+    expect(statSync(join(out, "run.sh")).mode & 0o777).toBe(0o500);
+  });
+});
+
+describe("RunFolder", () => {
+  it("is locked until it has its name, as another run would empty it", async () => {
+    const folder = new RunFolder(out);
+    await folder.open();
+    writeFileSync(join(folder.partial, "file"), "1");
+    // Left by a killed run: its removal takes a while.
+    for (let i = 0; i < 500; i++) mkdirSync(join(`${out}.layergraft-replaced`, `${i}`), { recursive: true });
+    let ended = false;
+    const committed = folder.commit().finally(() => {
+      ended = true;
+    });
+    const codes = new Set<unknown>();
+    while (!ended) {
+      const another = takeLock(folder.partial).then(() => "taken");
+      codes.add(await another.catch((error: NodeJS.ErrnoException) => error.code));
+    }
+    await committed;
+    expect(codes).toContain("locked");
+    expect(codes).not.toContain("taken");
+    expect(readdirSync(out)).toEqual(["file"]);
+  });
+
+  it("keeps the files of an earlier run only to resume, without half-written ones", async () => {
+    const folder = new RunFolder(out);
+    await folder.open();
+    writeFileSync(join(folder.partial, "done"), "1");
+    writeFileSync(join(folder.partial, "journal.0123.tmp"), "1");
+    await folder.close();
+    await folder.open({ resume: true });
+    expect(readdirSync(folder.partial).sort()).toEqual([".layergraft-lock", "done"]);
+    await folder.close();
+    await folder.open();
+    expect(readdirSync(folder.partial)).toEqual([".layergraft-lock"]);
+    await folder.discard();
+    expect(readdirSync(home)).toEqual([]);
+  });
+
+  it("removes the run's own files on commit", async () => {
+    const folder = new RunFolder(out);
+    await folder.open();
+    writeFileSync(join(folder.partial, ".layergraft-run.json"), "{}");
+    writeFileSync(join(folder.partial, "weights"), "1");
+    await folder.commit();
+    expect([readdirSync(home), readdirSync(out)]).toEqual([["out"], ["weights"]]);
+  });
+
+  it("restores an output that was being replaced", async () => {
+    mkdirSync(`${out}.layergraft-replaced`);
+    writeFileSync(join(`${out}.layergraft-replaced`, "old"), "");
+    const folder = new RunFolder(out);
+    await folder.recover();
+    expect([readdirSync(home), readdirSync(out)]).toEqual([["out"], ["old"]]);
+  });
+
+  it("is written by one run at a time", async () => {
+    const folder = new RunFolder(out);
+    await folder.open();
+    await expect(new RunFolder(out).open({ resume: true })).rejects.toThrow(/out\.partial is locked by/);
+    await expect(folder.requireUnlocked()).rejects.toThrow(/is locked by/);
+    await folder.close();
+    await folder.requireUnlocked();
+    await (await takeLock(folder.partial)).release();
+  });
+});

@@ -1,0 +1,59 @@
+export {
+  bytesPerElement,
+  DTYPE_BITS,
+  DTYPE_BY_TORCH_NAME,
+  type DType,
+  elementCount,
+  type FloatDType,
+  formatShape,
+  isDType,
+  isFloatDType,
+  type Shape,
+  sameShape,
+  type TorchDTypeName,
+} from "./dtype.js";
+export {
+  CancelledError,
+  CheckpointError,
+  DiskFullError,
+  type ErrorWhere,
+  FormatError,
+  isAnySystemError,
+  isOutOfMemory,
+  isSystemError,
+  LayergraftError,
+  MismatchError,
+  messageOf,
+  OUT_OF_MEMORY,
+  OutputError,
+  ProblemsError,
+  RecipeError,
+  systemMessage,
+  usageError,
+} from "./errors.js";
+export {
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatFixed,
+  formatPercent,
+  formatRanges,
+  formatSome,
+  parseBytes,
+  plural,
+  shorten,
+} from "./format.js";
+export { groupBy } from "./group.js";
+export { endWithParent, startGuarded } from "./guard/child.js";
+export { GuardError, guarded, guardedPatterns } from "./guard/guarded.js";
+export { type Difference, defined, differencesOf, isObject, mergeObjects, own, parsePythonJson } from "./json.js";
+export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./languages.js";
+export { type CallOptions, MAX_THREADS, type Progress } from "./progress.js";
+export { ProtoWriter } from "./protobuf.js";
+export { Random } from "./random.js";
+export { removedAdvice } from "./removed.js";
+export { readRetryAfter } from "./retry-after.js";
+export { redactor } from "./secrets.js";
+export { closest, didYouMean, suggestName } from "./spelling.js";
+export { shellQuote, visible, write } from "./terminal.js";
+export { VERSION } from "./version.js";

@@ -1,0 +1,21 @@
+export {
+  type Analysis,
+  type AnalysisWithRows,
+  type AnalyzeOptions,
+  analyzeExperts,
+  type DeltaFigures,
+  type Figures,
+} from "./analysis.js";
+export { columnName, heatmapOf, overlapOf } from "./analysis-views.js";
+export { type ExplainedTensor, type Explanation, explainMerge } from "./explain.js";
+export {
+  findLanguageNeurons,
+  type LanguageNeuron,
+  type LanguageNeurons,
+  type NeuronOptions,
+} from "./language-neurons.js";
+export { type AnalysisPage, pageData } from "./page-data.js";
+export { mostChangedRows } from "./read-analysis.js";
+export { type Suggestion, type SuggestOptions, suggestRecipes } from "./suggest.js";
+export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./thresholds.js";
+export { type AnalysisOutput, checkAnalysisOutput, writeAnalysis } from "./write-analysis.js";

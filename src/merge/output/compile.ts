@@ -1,0 +1,68 @@
+// Compiles a plan to streaming programs that write or verify its output.
+
+import type { CheckpointTensor } from "../../formats/checkpoint/index.js";
+import type { FolderLayout, SafetensorsFile } from "../../formats/safetensors/index.js";
+import type { DType } from "../../kit/index.js";
+import type { Measured } from "../../tensor/expressions/index.js";
+import { Resolver, type Sources } from "../../tensor/expressions/index.js";
+import type { Job, Program, Stored, Target } from "../../tensor/streaming/index.js";
+import type { Step } from "../model-plan.js";
+
+/** What writing needs to know of a step. */
+export type WrittenStep = Pick<Step, "tensor" | "dtype" | "value">;
+
+/** The stored tensor that a step copies byte for byte; undefined where it is computed. */
+export function copied(step: WrittenStep, resolver: Resolver): CheckpointTensor | undefined {
+  const stored = resolver.stored(step.value);
+  return stored?.dtype === step.dtype ? stored : undefined;
+}
+
+/** The program that writes steps into files of this layout; tensors without a step are left as they are. */
+export function compileWrite(
+  steps: readonly WrittenStep[],
+  sources: Sources,
+  measured: Measured,
+  layout: FolderLayout,
+  paths: readonly string[],
+): Program {
+  const resolver = new Resolver(sources, measured);
+  const stepOf = new Map(steps.map((step) => [step.tensor, step]));
+  const jobs = layout.shards.flatMap((shard, file) =>
+    shard.tensors.flatMap((tensor): Job[] => {
+      const step = stepOf.get(tensor.name);
+      if (!step) return [];
+      const to: Target = { file, offset: tensor.offset, dtype: tensor.dtype };
+      const stored = copied(step, resolver);
+      if (stored) {
+        return [{ kind: "copy", name: step.tensor, bytes: stored.bytes, from: resolver.place(stored), to }];
+      }
+      return [{ kind: "write", name: step.tensor, value: resolver.evaluation(step.value), to }];
+    }),
+  );
+  return { inputs: resolver.inputs, outputs: paths, jobs };
+}
+
+export interface WrittenTensor {
+  readonly file: SafetensorsFile;
+  readonly offset: number;
+  readonly dtype: DType;
+}
+
+/** The program that compares written tensors with the plan; its jobs are in the order of `steps`. */
+export function compileCompare(
+  steps: readonly Step[],
+  sources: Sources,
+  measured: Measured,
+  written: ReadonlyMap<string, WrittenTensor>,
+): Program {
+  const resolver = new Resolver(sources, measured);
+  const jobs = steps.map((step): Job => {
+    const against: Stored = resolver.place(written.get(step.tensor) as WrittenTensor);
+    const stored = copied(step, resolver);
+    if (stored) {
+      return { kind: "compare-copy", name: step.tensor, bytes: stored.bytes, from: resolver.place(stored), against };
+    }
+    return { kind: "compare", name: step.tensor, value: resolver.evaluation(step.value), against };
+  });
+  return { inputs: resolver.inputs, outputs: [], jobs };
+}

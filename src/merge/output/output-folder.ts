@@ -1,0 +1,283 @@
+// The output folder of a merge: checks before writing, and the journal for resuming.
+
+import { open, readdir, realpath, rm, stat, statfs } from "node:fs/promises";
+import { basename, dirname, join, sep } from "node:path";
+import { z } from "zod";
+import type { ShardLayout } from "../../formats/safetensors/index.js";
+import {
+  exists,
+  LOCK_FILE,
+  RunFolder,
+  readJsonObject,
+  withFile,
+  writeFileAtomically,
+  writeFully,
+} from "../../kit/files/index.js";
+import {
+  CancelledError,
+  DiskFullError,
+  formatBytes,
+  isSystemError,
+  LayergraftError,
+  OutputError,
+} from "../../kit/index.js";
+import { recordOf } from "../../kit/settings/index.js";
+import type { Sources } from "../../tensor/expressions/index.js";
+import { packBits, packedMeasured, packMeasured, unpackBits, unpackMeasured } from "../../tensor/expressions/index.js";
+import { type Measurement, type MeasureOptions, measureAll } from "../../tensor/measurements/index.js";
+import {
+  cutIntoPieces,
+  type Program,
+  type RunResult,
+  runProgram,
+  type StreamOptions,
+} from "../../tensor/streaming/index.js";
+import { PROVENANCE_FILE } from "../model-plan.js";
+import { cloneFile, markCloned } from "./clone.js";
+
+/** A plan of 70,000 tensors (a mixture of experts) with an operation each takes about 300 MB. */
+export const MAX_PROVENANCE_BYTES = 500_000_000;
+
+const runState = z.lazy(() =>
+  z.object({
+    /** Digest of the output; only a run with the same digest can resume. */
+    plan: z.string(),
+    /** Modification times of the input files. */
+    inputs: recordOf(z.number()),
+    /** Commits of the sources on the hub, as `HubAccess.pins`. */
+    pins: recordOf(z.string()).optional(),
+    /** Measured values by measurement id. */
+    measured: packedMeasured,
+    /** Finished pieces of the program, one bit each, base64; empty before the first. */
+    done: z.string(),
+  }),
+);
+
+export type RunState = Readonly<z.output<typeof runState>>;
+
+const STATE_FILE = ".layergraft-run.json";
+
+/** A run folder that knows what a merge may replace and what it can resume from. */
+export class OutputFolder extends RunFolder {
+  /** Files that began as clones in this run, and of what. */
+  readonly #clones = new Map<string, string>();
+  /** What a person should know of the interrupted run. */
+  readonly notes: string[] = [];
+
+  /** Digest of the plan that made a folder, if it is a complete output of layergraft. */
+  async planDigest(folder = this.path): Promise<unknown> {
+    const json = await readJsonObject(join(folder, PROVENANCE_FILE), MAX_PROVENANCE_BYTES).catch(() => undefined);
+    return json?.planDigest;
+  }
+
+  /**
+   * Whether there is an interrupted run to resume or discard.
+   * @throws OutputError if the partial folder was not made by layergraft
+   */
+  async hasPartial(planDigest: string): Promise<boolean> {
+    if (!(await exists(this.partial, { link: true }))) return false;
+    const names = await readdir(this.partial).catch(() => undefined);
+    // A run killed just before the final rename has already removed its own files.
+    const isOurs =
+      names &&
+      (names.length === 0 ||
+        names.includes(STATE_FILE) ||
+        names.some((name) => name.startsWith(LOCK_FILE)) ||
+        (await this.planDigest(this.partial)) === planDigest);
+    if (isOurs) return true;
+    throw new OutputError(
+      `${this.partial} is not from layergraft, but ${this.path} would be written there first. Move it away`,
+      { file: this.partial, option: "out" },
+    );
+  }
+
+  /**
+   * Checks that the output may be written here, before anything is read or written.
+   * @param inputs folders that are read
+   * @throws OutputError if it exists (unless `force`, and it is one of ours or empty), would overwrite an input, or
+   *   has no parent folder
+   */
+  async check(inputs: readonly string[], force: boolean): Promise<void> {
+    const { path } = this;
+    const parent = dirname(path);
+    const refusal = (text: string, file = path) => new OutputError(text, { file, option: "out" });
+    if (!(await exists(parent)))
+      throw new OutputError(`${parent} does not exist, so ${path} cannot be created. Create it first.`, { file: path });
+    if (!(await stat(parent)).isDirectory()) {
+      throw refusal(`${parent} is a file, so ${path} cannot be created in it`);
+    }
+    // The partial folder becomes the output, and `force` would empty it.
+    for (const output of [path, this.partial]) {
+      const target = join(await realpath(parent), basename(output));
+      for (const input of inputs) {
+        const source = await realpath(input);
+        if (source === target) throw refusal(`the output ${output} is one of the inputs`, output);
+        if (source.startsWith(join(target, sep))) {
+          throw refusal(`the input ${input} is inside the output ${output}`, output);
+        }
+      }
+    }
+    if (!(await exists(path, { link: true }))) return;
+    const names = await readdir(path).catch((error: unknown) => {
+      const isFile = isSystemError(error, "ENOTDIR") || isSystemError(error, "ENOENT");
+      throw isFile ? refusal(`${path} already exists and is not a folder`) : error;
+    });
+    const isOurs = names.length === 0 || names.includes(PROVENANCE_FILE);
+    if (force && isOurs) return;
+    const what = isOurs
+      ? "already exists"
+      : `already exists and was not made by layergraft (it has no ${PROVENANCE_FILE}), so it is not replaced`;
+    throw new OutputError(`${path} ${what}`, { file: path, option: isOurs ? "force" : "out" });
+  }
+
+  /** State of an interrupted run, if readable. */
+  async state(): Promise<RunState | undefined> {
+    return runState.safeParse(await readJsonObject(join(this.partial, STATE_FILE)).catch(() => undefined)).data;
+  }
+
+  /**
+   * State of an interrupted run to resume; undefined if there is none, or `force` discards it.
+   * @throws OutputError if it is neither to be resumed nor discarded, or was another run
+   */
+  async earlierRun(
+    planDigest: string,
+    { resume = false, force = false }: { readonly resume?: boolean | undefined; readonly force?: boolean | undefined },
+  ): Promise<RunState | undefined> {
+    const { partial, path } = this;
+    const left = await this.hasPartial(planDigest);
+    if (!left || (force && !resume)) return undefined;
+    await this.requireUnlocked();
+    if (!resume) {
+      throw new OutputError(`${partial} holds an interrupted run`, { file: partial, option: "resume" });
+    }
+    const state = await this.state();
+    if (state === undefined && (await exists(join(partial, STATE_FILE)))) {
+      this.notes.push("the journal of the interrupted run was damaged, so everything was computed again");
+    }
+    if (state === undefined || state.plan === planDigest) return state;
+    throw new OutputError(
+      `${partial} was started with another recipe, options or sources, so it cannot become ${path}. Repeat the options of that run`,
+      { file: partial, option: "force" },
+    );
+  }
+
+  /** Measures what is left to measure, and keeps each value for a later run. */
+  measure(measurements: readonly Measurement[], sources: Sources, state: RunState, options: MeasureOptions) {
+    return measureAll(measurements, sources, {
+      ...options,
+      known: unpackMeasured(state.measured),
+      onMeasured: (values) => this.saveState({ ...state, measured: packMeasured(values), done: "" }),
+    });
+  }
+
+  /** Runs what is left of a program, and keeps which pieces are done for a later run. */
+  async run(program: Program, state: RunState, options: StreamOptions): Promise<RunResult> {
+    const begun = unpackBits(state.done, cutIntoPieces(program.jobs).length);
+    markCloned(program, this.#clones, begun);
+    await this.saveState({ ...state, done: packBits(begun) });
+    const handles = await Promise.all(program.outputs.map((path) => open(path, "r+")));
+    try {
+      return await runProgram(program, {
+        ...options,
+        phase: "reading and writing",
+        done: begun,
+        // Data before journal: the journal must never be ahead, even after a power cut.
+        onCheckpoint: async (done) => {
+          for (const handle of handles) await handle.datasync();
+          await this.saveState({ ...state, done: packBits(done) });
+        },
+      });
+    } finally {
+      await Promise.all(handles.map((handle) => handle.close()));
+    }
+  }
+
+  /**
+   * Keeps a partial output for a later run, or removes it if nothing in it is worth keeping.
+   * @returns the error that ended the run, with what is on disk and how to resume
+   */
+  async abandon(thrown: unknown): Promise<unknown> {
+    const error = await this.explain(thrown);
+    // Data read from a changed file is useless, even if the file changes back; the others would be found again.
+    const isUseless =
+      error instanceof LayergraftError && ["changed", "mismatch", "broken-model", "not-finite"].includes(error.code);
+    const state = await this.state();
+    const hasPieces = Buffer.from(state?.done ?? "", "base64").some((bits) => bits !== 0);
+    const isResumable = !isUseless && (hasPieces || Object.keys(state?.measured ?? {}).length > 0);
+    if (isResumable) await this.close();
+    else await this.discard();
+    const { partial } = this;
+    const where = { file: partial, ...(isResumable ? { option: "resume" } : {}) };
+    const left = isResumable ? `what was written so far is in ${partial}` : "nothing was written";
+    if (error instanceof CancelledError) return new CancelledError(`stopped; ${left}`, where);
+    if (error instanceof DiskFullError || DiskFullError.isMeantBy(error))
+      return new DiskFullError(`the disk is full; ${left}. Free some space first`, where, error);
+    if (error instanceof LayergraftError && error.code === "hub" && isResumable)
+      return new LayergraftError(
+        "hub",
+        `${error.message}\n${left.replace("what", "What")}`,
+        { ...error.where, option: "resume" },
+        error,
+      );
+    return error;
+  }
+
+  async saveState(state: RunState): Promise<void> {
+    await writeFileAtomically(join(this.partial, STATE_FILE), JSON.stringify(state));
+  }
+
+  /**
+   * Checks that the disk has enough free space.
+   * @param bytes size of the output, including what is already written
+   */
+  async checkSpace(bytes: number): Promise<void> {
+    const { bavail, bsize } = await statfs(dirname(this.path));
+    const present = (await exists(this.partial)) ? await allocatedBytes(this.partial) : 0;
+    const free = bavail * bsize + present;
+    if (free < bytes) {
+      throw new OutputError(
+        `the output needs ${formatBytes(bytes)}, but the disk of ${dirname(this.path)} has only ${formatBytes(free)} free. Free some space, or choose another disk.`,
+        { file: this.path, expected: `${bytes} bytes`, actual: `${free} bytes` },
+      );
+    }
+  }
+
+  /**
+   * Creates a weight file at its full size with its header, or keeps an existing one.
+   * @returns its path, and whether it already existed at full size; otherwise only pieces that a clone has are done
+   */
+  async prepareShard({ name, header, bytes, cloneOf }: ShardLayout): Promise<{ path: string; wasThere: boolean }> {
+    const path = join(this.partial, name);
+    const wasThere = (await exists(path)) && (await stat(path)).size === bytes;
+    if (!wasThere) {
+      await rm(path, { force: true });
+      if (cloneOf !== undefined && (await cloneFile(cloneOf, path))) this.#clones.set(path, cloneOf);
+    }
+    await withFile(path, wasThere || this.#clones.has(path) ? "r+" : "wx+", async (handle) => {
+      await writeFully(handle, header, 0);
+      await handle.truncate(bytes);
+    });
+    return { path, wasThere };
+  }
+}
+
+async function allocatedBytes(folder: string): Promise<number> {
+  let sum = 0;
+  for (const name of await readdir(folder)) {
+    // Another run may be writing here; the lock reports that later.
+    sum += await stat(join(folder, name)).then(
+      ({ blocks }) => blocks * 512,
+      () => 0,
+    );
+  }
+  return sum;
+}
+
+/**
+ * The commits that an interrupted run read from the hub, for `HubAccess.pins`; none if there is no such run.
+ * @param out folder that the run was to write
+ */
+export async function pinsOfRun(out: string): Promise<Map<string, string>> {
+  const state = await new OutputFolder(out).state();
+  return new Map(Object.entries(state?.pins ?? {}));
+}

@@ -1,0 +1,149 @@
+// Binds the tensors of an expression to files and offsets for a streaming program.
+
+import type { Checkpoint, CheckpointTensor } from "../../formats/checkpoint/index.js";
+import type { SafetensorsFile } from "../../formats/safetensors/index.js";
+import type { KernelDType } from "../../kernels/index.js";
+import { elementCount, type Shape } from "../../kit/index.js";
+import type {
+  BoundTerms,
+  Combination,
+  Evaluation,
+  InputFile,
+  LowRankTerm,
+  Stored,
+  StoredTerm,
+  Term,
+} from "../streaming/program.js";
+import { mapOperation } from "../streaming/value-operation.js";
+import {
+  factorsOf,
+  flatten,
+  isLeaf,
+  type Leaf,
+  leavesOf,
+  type Measured,
+  maskOf,
+  numberOf,
+  type PlanTerms,
+  type Value,
+} from "./expression.js";
+
+/** Opened checkpoints by source id. */
+export type Sources = ReadonlyMap<string, Checkpoint>;
+
+/** Collects the input files of a program while values are bound to them. */
+export class Resolver {
+  readonly #sources: Sources;
+  readonly #measured: Measured;
+  readonly #inputs: InputFile[] = [];
+  readonly #indexOf = new Map<string, number>();
+
+  constructor(sources: Sources, measured: Measured = new Map()) {
+    this.#sources = sources;
+    this.#measured = measured;
+  }
+
+  /** Files added so far, for `Program.inputs`. */
+  get inputs(): readonly InputFile[] {
+    return this.#inputs;
+  }
+
+  tensor(leaf: Leaf): CheckpointTensor {
+    const tensor = this.#sources.get(leaf.source)?.tensors.get(leaf.tensor);
+    if (!tensor) throw new Error(`source ${leaf.source} has no tensor ${leaf.tensor}`);
+    return tensor;
+  }
+
+  /** The stored tensor that a value copies byte for byte; undefined if the value is computed. */
+  stored(value: Value): CheckpointTensor | undefined {
+    const { terms } = flatten(value, this.#measured);
+    const [only] = terms;
+    if (!only || terms.length > 1 || only.weight !== 1 || !isLeaf(only)) return undefined;
+    const tensor = this.tensor(only);
+    return tensor.lowRank || tensor.gathered || tensor.blocks || tensor.plus ? undefined : tensor;
+  }
+
+  shape(value: Value): Shape {
+    if ("op" in value && value.op === "given") return [value.rows, value.columns];
+    const [first] = leavesOf(value);
+    return first ? this.tensor(first).shape : [];
+  }
+
+  evaluation(value: Value): Evaluation {
+    const shape = this.shape(value);
+    const elements = elementCount(shape);
+    const combination = this.#combination(value);
+    // The factors of a convolution are of matrices with a row for each kernel.
+    const ofConvolution = leavesOf(value)
+      .map((leaf) => this.tensor(leaf).lowRank)
+      .find((one) => one && !one.experts);
+    const width = shape.length > 2 && ofConvolution ? ofConvolution.a.shape[1] : shape.at(-1);
+    return { ...combination, elements, columns: shape.length > 1 ? (width ?? 1) : Math.max(1, elements) };
+  }
+
+  #combination(value: Value): Combination {
+    const { terms, divisor } = flatten(value, this.#measured);
+    return {
+      divisor,
+      terms: terms.map((term): Term => {
+        if (isLeaf(term)) return this.#term(this.tensor(term), term.weight);
+        const operation = mapOperation<PlanTerms, BoundTerms>(term.operation, {
+          value: (inner) => this.#combination(inner),
+          number: (number) => numberOf(number, this.#measured),
+          mask: (id) => maskOf(id, this.#measured),
+          factors: (id) => factorsOf(id, this.#measured),
+        });
+        return { operation, weight: term.weight };
+      }),
+    };
+  }
+
+  /** Where a stored tensor's bytes are. */
+  place(tensor: Pick<CheckpointTensor, "file" | "offset" | "dtype" | "blocks">): Stored {
+    return { file: this.file(tensor.file), offset: tensor.offset, dtype: tensor.blocks ?? tensor.dtype };
+  }
+
+  file({ path, bytes, remote }: SafetensorsFile): number {
+    let index = this.#indexOf.get(path);
+    if (index === undefined) {
+      index = this.#inputs.push({ path, bytes, ...(remote ? { remote } : {}) }) - 1;
+      this.#indexOf.set(path, index);
+    }
+    return index;
+  }
+
+  #term(tensor: CheckpointTensor, weight: number): StoredTerm {
+    const { gathered } = tensor;
+    const parts = gathered?.parts.map(({ file, offset }) => ({ file: this.file(file), offset }));
+    const stored = {
+      ...this.place(tensor),
+      weight,
+      ...(tensor.plus ? { plus: tensor.plus } : {}),
+      ...(gathered && parts ? { gathered: { ...gathered, parts, ...this.#pursuit(gathered) } } : {}),
+    };
+    return tensor.lowRank ? { ...stored, lowRank: this.#lowRank(tensor.lowRank) } : stored;
+  }
+
+  #pursuit({ pursuit }: NonNullable<CheckpointTensor["gathered"]>) {
+    if (!pursuit) return { pursuit: undefined };
+    const { file, offset, dtype, shape } = pursuit.donor;
+    return {
+      pursuit: {
+        ...pursuit,
+        donor: { file: this.file(file), offset, dtype: dtype as KernelDType, columns: shape[1] as number },
+      },
+    };
+  }
+
+  #lowRank(delta: NonNullable<CheckpointTensor["lowRank"]>): LowRankTerm {
+    const { a, b, lengths, file, ...form } = delta;
+    return {
+      ...form,
+      a: this.place({ ...a, file }),
+      b: this.place({ ...b, file }),
+      ...(lengths ? { lengths: this.place({ ...lengths, file }) } : {}),
+      input: a.shape[1] ?? 0,
+      output: b.shape[0] ?? 0,
+    };
+  }
+}

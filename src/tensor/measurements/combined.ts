@@ -1,0 +1,90 @@
+// Measurements that a method combines: numbers from products, sums or signs of values.
+
+import type { Value } from "../expressions/expression.js";
+import type { Job } from "../streaming/program.js";
+import { addUp, type DeltaStatistics, totalStatistics } from "../streaming/results.js";
+import { type Binding, type Combine, combined, type Labelled, type Measuring, notFinite } from "./measurement.js";
+
+/** Dot products of values: symmetric, [values, values], float64. */
+export type Gram = readonly (readonly number[])[];
+
+/** Sums over the elements of each value. */
+export type Totals = readonly DeltaStatistics[];
+
+/** Elements of each value. */
+export type Signs = readonly { readonly positive: number; readonly negative: number }[];
+
+/** Numbers from the dot products of values. */
+export interface GramMeasurement extends Labelled {
+  readonly kind: "gram";
+  readonly values: readonly Value[];
+  /** Whether only the diagonal is needed; the other products are 0. Default: false. */
+  readonly diagonal?: boolean;
+  /** Without it, all products, row by row. A plan always has it. */
+  readonly combine?: Combine<Gram, readonly number[]>;
+}
+
+/** Numbers from sums over the elements of each value, such as its L1 norm. */
+export interface TotalsMeasurement extends Labelled {
+  /** Magnitudes and owners of layers are reported as what they are. */
+  readonly kind: "totals" | "magnitude" | "ownership";
+  readonly values: readonly Value[];
+  /** Subtracted from each of them, which gives sums over these, too. */
+  readonly minus?: readonly Value[];
+  /** Name of the base of a magnitude. */
+  readonly against?: string;
+  readonly combine: Combine<Totals, readonly number[]>;
+}
+
+/** Numbers from the counts of positive and negative elements of each value. */
+export interface SignsMeasurement extends Labelled {
+  readonly kind: "signs";
+  readonly values: readonly Value[];
+  readonly combine: Combine<Signs, readonly number[]>;
+}
+
+export function* measureGram(measurement: GramMeasurement, binding: Binding): Measuring<readonly number[]> {
+  const { id, values, diagonal = false, combine } = measurement;
+  const [total] = yield { jobs: [{ kind: "gram", name: id, values: values.map(binding.evaluation), diagonal }] };
+  const packed = total as Float64Array;
+  if (!packed.every(Number.isFinite)) throw notFinite(id);
+  const matrix = values.map(() => values.map(() => 0));
+  let at = 0;
+  for (let i = 0; i < values.length; i++) {
+    for (let j = i; j < values.length; j++) {
+      const product = packed[at++] ?? 0;
+      (matrix[i] as number[])[j] = product;
+      (matrix[j] as number[])[i] = product;
+    }
+  }
+  return combine ? combined(combine, matrix) : matrix.flat();
+}
+
+export function* measureTotals(
+  { id, label, values, minus, combine }: TotalsMeasurement,
+  binding: Binding,
+): Measuring<readonly number[]> {
+  const jobs = values.map((value, i): Job => {
+    const base = minus?.[i];
+    const job = { kind: "delta" as const, name: label, value: binding.evaluation(value) };
+    return base ? { ...job, minus: binding.evaluation(base) } : job;
+  });
+  const totals = (yield { jobs }).map((total) => totalStatistics(total as readonly Float64Array[]));
+  const broken = totals.findIndex(({ nonFinite }) => nonFinite > 0);
+  if (broken >= 0) throw notFinite(id, values[broken]);
+  return combined(combine, totals);
+}
+
+export function* measureSigns(
+  { label, values, combine }: SignsMeasurement,
+  binding: Binding,
+): Measuring<readonly number[]> {
+  const jobs = values.map((value): Job => ({ kind: "signs", name: label, value: binding.evaluation(value) }));
+  const counts = (yield { jobs }).map((total) => {
+    // Sums of what each piece counted.
+    const pieces = total as readonly Float64Array[];
+    const [positive = 0, negative = 0] = pieces.reduce((sum, piece) => addUp(sum, piece), new Float64Array(2));
+    return { positive, negative };
+  });
+  return combined(combine, counts);
+}

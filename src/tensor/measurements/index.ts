@@ -1,0 +1,26 @@
+export type { Gram, Signs, Totals } from "./combined.js";
+export { type CheckpointComparison, compareCheckpoints, type TensorComparison } from "./compare-checkpoints.js";
+export { CUT, type CutMeasurement, type KeptShare, keptShares } from "./cut.js";
+export { GATE_MODES, type GateMode, type MeasureGates } from "./gates.js";
+export type { Lines } from "./lines.js";
+export {
+  type Measurement,
+  type MeasureOptions,
+  measureAll,
+  measuredSources,
+  measuringBytes,
+  measuringPrograms,
+  placeholders,
+  requireKnown,
+} from "./measure-all.js";
+export { type Combine, defineCombination } from "./measurement.js";
+export {
+  analyzeTensors,
+  type ExpertDelta,
+  isAnalyzable,
+  type RowAxis,
+  rowsAlong,
+  type TensorDelta,
+  type TensorToAnalyze,
+} from "./row-changes.js";
+export { hasRows } from "./rows.js";

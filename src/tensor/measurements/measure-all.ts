@@ -1,0 +1,258 @@
+// Runs the measurements of a plan; independent measurements share passes.
+
+import { LayergraftError, usageError } from "../../kit/index.js";
+import { leavesOf, type Measured, type MeasuredResult, measurementsOf, type Value } from "../expressions/expression.js";
+import { Resolver, type Sources } from "../expressions/resolve.js";
+import { Collector } from "../streaming/collector.js";
+import { isReporting } from "../streaming/job-kinds.js";
+import { countBytes } from "../streaming/pieces.js";
+import type { Evaluation, Job, Payload, Program } from "../streaming/program.js";
+import { resultsByJob } from "../streaming/results.js";
+import { type RunOptions, runProgram } from "../streaming/run-program.js";
+import { arithmeticOf } from "../streaming/value-operation.js";
+import {
+  type GramMeasurement,
+  measureGram,
+  measureSigns,
+  measureTotals,
+  type SignsMeasurement,
+  type TotalsMeasurement,
+} from "./combined.js";
+import { CUT, type CutMeasurement, measureCut } from "./cut.js";
+import type { GatesMeasurement, MeasureGates } from "./gates.js";
+import { type LinesMeasurement, measureLines } from "./lines.js";
+import type { Binding, Combination, Combine, JobTotal, Measuring, Pass } from "./measurement.js";
+import { measureOrder, type OrderMeasurement } from "./order-statistics.js";
+import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";
+
+/** Numbers computed from the weights before the steps of a plan can be executed. */
+export type Measurement =
+  | OrderMeasurement
+  | CutMeasurement
+  | GramMeasurement
+  | TotalsMeasurement
+  | SignsMeasurement
+  | RowsMeasurement
+  | RowCutMeasurement
+  | LinesMeasurement
+  | GatesMeasurement;
+
+type Streamed = Exclude<Measurement, GatesMeasurement>;
+
+/** How each kind of measurement is made. */
+const MEASURE: { readonly [Kind in Streamed["kind"]]: unknown } = {
+  order: measureOrder,
+  cut: measureCut,
+  gram: measureGram,
+  totals: measureTotals,
+  magnitude: measureTotals,
+  ownership: measureTotals,
+  signs: measureSigns,
+  rows: measureRows,
+  "row-cut": measureRowCut,
+  lines: measureLines,
+};
+
+/** Kinds whose result is as measured; what the others measure is combined. */
+const PLAIN: readonly Measurement["kind"][] = ["cut", "rows", "row-cut", "gates"];
+
+/**
+ * Checks that measurements that were read from JSON can be made.
+ * @throws LayergraftError if another version of layergraft made them
+ */
+export function requireKnown(measurements: readonly Measurement[]): void {
+  for (const { kind, label, ...rest } of measurements) {
+    if (PLAIN.includes(kind)) continue;
+    const { combine } = rest as { readonly combine?: Combine<unknown, unknown> };
+    if (!combine) {
+      const what = `The plan does not say how it combines ${label}, as an older version of layergraft saved it. Plan again.`;
+      throw new LayergraftError("changed", what);
+    }
+    arithmeticOf<Combination<unknown, unknown, unknown>>(combine.by, "combine");
+  }
+}
+
+function valuesOf(measurement: Measurement): readonly Value[] {
+  switch (measurement.kind) {
+    case "row-cut":
+      return measurement.tensors.flatMap(({ value, base }) => [value, base]);
+    case "gates":
+      return [];
+    case "rows":
+      return [measurement.value, measurement.base];
+    default:
+      return [...measurement.values, ...("minus" in measurement ? (measurement.minus ?? []) : [])];
+  }
+}
+
+/** Ids of the measurements that must be made before. */
+function needsOf(measurement: Measurement): readonly string[] {
+  const cut = measurement.kind === "rows" && typeof measurement.threshold === "string" ? [measurement.threshold] : [];
+  return [...cut, ...valuesOf(measurement).flatMap(measurementsOf)];
+}
+
+export interface MeasureOptions extends Omit<RunOptions, "phase"> {
+  /** Results of an interrupted run. */
+  readonly known?: Measured | undefined;
+  /** Computes the gates of a mixture of experts, for which a model must run; an error without it. */
+  readonly gates?: MeasureGates | undefined;
+  /** Called with all results so far after each new one. */
+  readonly onMeasured?: ((values: Measured) => Promise<void>) | undefined;
+}
+
+/**
+ * Runs measurements.
+ * @returns results by measurement id
+ * @throws CheckpointError if a quantity is undefined, such as the magnitude of a zero change
+ */
+export async function measureAll(
+  measurements: readonly Measurement[],
+  sources: Sources,
+  options: MeasureOptions,
+): Promise<Map<string, MeasuredResult>> {
+  const { known = [], onMeasured, gates, ...run } = options;
+  const measured = new Map(known);
+  for (;;) {
+    const waiting = measurements.filter(({ id }) => !measured.has(id));
+    // In the order of the plan, not of completion.
+    if (waiting.length === 0) {
+      return new Map(measurements.map(({ id }) => [id, measured.get(id) as MeasuredResult]));
+    }
+    const ready = waiting.filter((one) => needsOf(one).every((id) => measured.has(id)));
+    if (ready.length === 0) throw new Error("measurements wait for each other");
+    for (const one of ready) {
+      if (one.kind !== "gates") continue;
+      if (!gates)
+        throw usageError("A mixture of experts must be written before it is used. Write it with layergraft merge.");
+      measured.set(one.id, await gates(one, sources, run));
+    }
+    const others = ready.filter((one) => one.kind !== "gates");
+    for (const [id, result] of await measureTogether(others, sources, measured, run)) measured.set(id, result);
+    await onMeasured?.(measured);
+  }
+}
+
+/** Runs independent measurements, one program per round of passes. */
+async function measureTogether(
+  measurements: readonly Streamed[],
+  sources: Sources,
+  measured: Measured,
+  run: Omit<RunOptions, "phase">,
+): Promise<Map<string, MeasuredResult>> {
+  const resolver = new Resolver(sources, measured);
+  const evaluation = memoized((value) => resolver.evaluation(value));
+  const binding: Binding = {
+    evaluation,
+    tensor: (leaf) => resolver.tensor(leaf),
+    numbers: (id) => (measured.get(id) ?? []) as readonly number[],
+  };
+  let active = measurements.map((measurement) => {
+    const measure = MEASURE[measurement.kind] as (one: Streamed, binding: Binding) => Measuring<MeasuredResult>;
+    return { id: measurement.id, steps: measure(measurement, binding), totals: [] as JobTotal[] };
+  });
+  const results = new Map<string, MeasuredResult>();
+  const phase = `measuring ${nameOf(measurements)}`;
+  while (active.length > 0) {
+    const passes: Required<Pass>[] = [];
+    active = active.filter((one) => {
+      const step = one.steps.next(one.totals.splice(0));
+      if (step.done) results.set(one.id, step.value);
+      else {
+        const keep = (job: number, total: JobTotal) => {
+          one.totals[job] = total;
+        };
+        passes.push({ onTotal: keep, ...step.value });
+      }
+      return !step.done;
+    });
+    await runPasses(passes, resolver, { ...run, phase });
+  }
+  return results;
+}
+
+function nameOf(measurements: readonly Measurement[]): string {
+  const labels = new Set(measurements.map(({ label }) => label));
+  return labels.size <= 2 ? [...labels].join(", ") : `${measurements.length} quantities`;
+}
+
+function memoized(bind: (value: Value) => Evaluation): (value: Value) => Evaluation {
+  const known = new Map<Value, Evaluation>();
+  return (value) => {
+    const evaluation = known.get(value) ?? bind(value);
+    known.set(value, evaluation);
+    return evaluation;
+  };
+}
+
+async function runPasses(passes: readonly Required<Pass>[], resolver: Resolver, options: RunOptions): Promise<void> {
+  const owners = passes.flatMap((pass) => pass.jobs.map((_, job) => ({ pass, job })));
+  const jobs: Job[] = passes.flatMap((pass) => pass.jobs);
+  const collector = new Collector<Payload>(jobs, (index, total) => {
+    const { pass, job } = owners[index] as (typeof owners)[number];
+    pass.onTotal(job, total);
+  });
+  const program = { inputs: resolver.inputs, outputs: [], jobs };
+  const outcome = await runProgram(program, { ...options, onPiece: (index, payload) => collector.add(index, payload) });
+  resultsByJob(outcome, jobs.length).forEach((pieces, index) => {
+    if (isReporting(jobs[index] as Job)) return;
+    const { pass, job } = owners[index] as (typeof owners)[number];
+    pass.onTotal(job, pieces);
+  });
+}
+
+/** A program that reads what a pass of a measurement reads. */
+export interface MeasuringProgram {
+  readonly program: Program;
+  readonly times: number;
+}
+
+/** A program for each measurement, to count bytes before measuring. */
+export function measuringPrograms(
+  measurements: readonly Measurement[],
+  sources: Sources,
+  placeholders: Measured,
+): MeasuringProgram[] {
+  return measurements.map((measurement) => {
+    const resolver = new Resolver(sources, placeholders);
+    const jobs = valuesOf(measurement)
+      .filter((value) => leavesOf(value).every((leaf) => resolver.tensor(leaf).shape.every((extent) => extent > 0)))
+      .map((value): Job => ({ kind: "delta", name: "", value: resolver.evaluation(value) }));
+    return { program: { inputs: resolver.inputs, outputs: [], jobs }, times: timesOf(measurement) };
+  });
+}
+
+/** How often a measurement reads its values. */
+function timesOf(measurement: Measurement): number {
+  if (measurement.kind === "cut") return measurement.isExact ? 3 : 2;
+  return measurement.kind === "order" ? 2 : 1;
+}
+
+export function measuringBytes(measurements: readonly Measurement[], sources: Sources, placeholders: Measured): number {
+  const programs = measuringPrograms(measurements, sources, placeholders);
+  return programs.reduce((sum, { program, times }) => sum + times * countBytes(program.jobs).read, 0);
+}
+
+/** Ids of the sources that measurements read. */
+export function measuredSources(measurements: readonly Measurement[]): Set<string> {
+  return new Set(measurements.flatMap(valuesOf).flatMap((value) => leavesOf(value).map(({ source }) => source)));
+}
+
+/** How many numbers a measurement finds, at most or nearly. */
+function resultsOf(measurement: Measurement): number {
+  if (measurement.kind === "cut") return CUT.places + 2 * measurement.values.length;
+  return measurement.kind === "ownership" ? measurement.values.length : 0;
+}
+
+/** Placeholder results, to count bytes before measuring; the count does not depend on their values. */
+export function placeholders(measurements: readonly Measurement[]): Map<string, MeasuredResult> {
+  const most = Math.max(64, ...measurements.map(resultsOf));
+  const numbers = Array.from({ length: most }, () => 1);
+  const none = { rows: new Uint8Array(), lines: new Float32Array() };
+  return new Map(
+    measurements.map((one): [string, MeasuredResult] => {
+      const { id, kind } = one;
+      if (kind === "gates") return [id, new Float32Array(one.layers * one.experts.length * one.width)];
+      return [id, kind === "rows" || kind === "lines" ? none[kind] : numbers];
+    }),
+  );
+}

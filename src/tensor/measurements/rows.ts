@@ -1,0 +1,80 @@
+// Masks of the rows that an expert changed by at least a threshold, and the threshold that keeps a share of the changes.
+import { elementCount, isFloatDType, type Shape } from "../../kit/index.js";
+import { type Leaf, leavesOf, type Value } from "../expressions/expression.js";
+import type { AnalyzedPiece } from "../streaming/row-statistics.js";
+import type { Binding, Labelled, Measuring } from "./measurement.js";
+import { analyzeJobs, type RowAxis, rowMeans } from "./row-changes.js";
+
+/** Marks the rows whose mean absolute change is at least `threshold`. */
+export interface RowsMeasurement extends Labelled {
+  readonly kind: "rows";
+  readonly tensor: string;
+  readonly shape: Shape;
+  readonly value: Value;
+  readonly base: Value;
+  readonly axis: RowAxis;
+  /** A number, or the id of the `RowCutMeasurement` that finds it. */
+  readonly threshold: number | string;
+}
+
+/** The mean absolute change of the smallest row that stays if the largest rows with a share of all elements stay. */
+export interface RowCutMeasurement extends Labelled {
+  readonly kind: "row-cut";
+  readonly tensors: readonly Pick<RowsMeasurement, "tensor" | "shape" | "value" | "base">[];
+  readonly axis: RowAxis;
+  /** Share of the elements of all tensors together. */
+  readonly share: number;
+}
+
+/** One byte per row: 1 where the mean absolute change is at least the threshold, or is not a number. */
+export function* measureRows(measurement: RowsMeasurement, binding: Binding): Measuring<Uint8Array> {
+  const { axis, threshold } = measurement;
+  const at = typeof threshold === "number" ? threshold : (binding.numbers(threshold)[0] ?? 0);
+  const rows = (yield* measureChanges([measurement], axis, binding))[0] ?? new Float32Array();
+  return Uint8Array.from(rows, (row) => (row < at ? 0 : 1));
+}
+
+/** One number; infinity if no row stays. Rows that are not numbers are the largest. */
+export function* measureRowCut(
+  { tensors, axis, share }: RowCutMeasurement,
+  binding: Binding,
+): Measuring<readonly number[]> {
+  const changes = yield* measureChanges(tensors, axis, binding);
+  const elements = tensors.map(({ shape }) => elementCount(shape));
+  const rows = changes.flatMap((own, i) => {
+    const width = (elements[i] ?? 0) / own.length;
+    return Array.from(own, (change) => ({ change: Number.isNaN(change) ? Number.POSITIVE_INFINITY : change, width }));
+  });
+  const wanted = Math.round(share * elements.reduce((sum, count) => sum + count, 0));
+  let [kept, cut] = [0, Number.POSITIVE_INFINITY];
+  for (const { change, width } of rows.sort((a, b) => b.change - a.change)) {
+    if (kept >= wanted) break;
+    kept += width;
+    cut = change;
+  }
+  return [cut];
+}
+
+/** Mean absolute change of every row, by tensor. */
+function* measureChanges(
+  tensors: RowCutMeasurement["tensors"],
+  axis: RowAxis,
+  binding: Binding,
+): Measuring<Float32Array[]> {
+  const jobsOf = tensors.map(({ tensor, shape, value, base }) => {
+    const transposed = leavesOf(base).some((leaf: Leaf) => binding.tensor(leaf).transposed === true);
+    return analyzeJobs({ tensor, shape, transposed }, binding.evaluation(base), [binding.evaluation(value)], axis);
+  });
+  const totals = (yield { jobs: jobsOf.flat() }) as readonly AnalyzedPiece[];
+  let at = 0;
+  return jobsOf.map((jobs) => {
+    const own = totals.slice(at, at + jobs.length);
+    at += jobs.length;
+    return rowMeans(jobs, own, 0);
+  });
+}
+
+/** Whether a tensor has rows that can be measured. */
+export function hasRows(dtype: Parameters<typeof isFloatDType>[0], shape: Shape): boolean {
+  return isFloatDType(dtype) && shape.every((extent) => extent > 0);
+}

@@ -1,0 +1,123 @@
+// The singular value decomposition of a matrix from the eigenvectors of its products with itself, in float64: of A^T A
+// where A has more rows than columns, which streams A twice, else of A A^T, which holds A. Squaring leaves singular
+// values below 1e-8 of the largest without a correct digit; a sum of their squares does not show them.
+import type { Kernels } from "../../kernels/index.js";
+import { eigenvectors } from "./eigenvectors.js";
+import type { LowRankFactors } from "./low-rank.js";
+import { PANEL, Panels } from "./panels.js";
+import { BATCH, RowBatches, type RowSource } from "./row-batches.js";
+import { setColumns } from "./sketch.js";
+
+/** @param choose the rank to keep, from the squares of all singular values, largest first */
+export function decomposeExactly(
+  kernels: Kernels,
+  matrix: RowSource,
+  choose: (gains: Float64Array) => number,
+): LowRankFactors {
+  return matrix.rows < matrix.columns ? fromRows(kernels, matrix, choose) : fromColumns(kernels, matrix, choose);
+}
+
+const rootsOf = (values: Float64Array, rank: number) =>
+  Array.from(values.subarray(0, rank), (gain) => Math.sqrt(Math.sqrt(gain)));
+
+function fromColumns(kernels: Kernels, matrix: RowSource, choose: (gains: Float64Array) => number): LowRankFactors {
+  const { rows, columns } = matrix;
+  const batches = new RowBatches(kernels, matrix);
+  const { values, vectors } = eigenvectors(columnProducts(kernels, batches, columns), columns);
+  const rank = choose(values);
+  const roots = rootsOf(values, rank);
+  const right = new Float32Array(rank * columns);
+  for (let at = 0; at < right.length; at++) {
+    right[at] = (roots[Math.floor(at / columns)] as number) * (vectors[at] as number);
+  }
+  const directions = new Panels(kernels, rank, columns);
+  for (let r = 0; r < rank; r++) directions.setVector(r, vectors.subarray(r * columns, (r + 1) * columns));
+  const left = new Float32Array(rows * rank);
+  const products = kernels.allocate(8 * rank * BATCH);
+  for (const { at, count, panel } of batches.read()) {
+    const sums = kernels.doubles(products, rank * count).fill(0);
+    for (let p = 0; p < batches.panels; p++) {
+      kernels.wasm.addDots(products, directions.at(p), panel(p), rank, count, batches.width(p));
+    }
+    setColumns(left, sums, roots, at, count);
+  }
+  return { rank, left, right, gains: values.slice(0, rank) };
+}
+
+/** A^T A [columns, columns] */
+function columnProducts(kernels: Kernels, batches: RowBatches, columns: number): Float64Array {
+  return kernels.borrow(() => {
+    // Blocks [width of p, width of q] for panels p <= q.
+    const blocks = Array.from({ length: batches.panels }, (_, p) =>
+      Array.from({ length: batches.panels }, (_, q) =>
+        q < p ? 0 : kernels.allocate(8 * batches.width(p) * batches.width(q)),
+      ),
+    );
+    const turned = kernels.allocate(8 * PANEL * BATCH);
+    for (const { count, panel } of batches.read()) {
+      for (let p = 0; p < batches.panels; p++) {
+        const width = batches.width(p);
+        const [from, to] = [kernels.doubles(panel(p), count * width), kernels.doubles(turned, count * width)];
+        for (let i = 0; i < count; i++) {
+          for (let j = 0; j < width; j++) to[j * count + i] = from[i * width + j] as number;
+        }
+        for (let q = p; q < batches.panels; q++) {
+          kernels.wasm.addRows(blocks[p]?.[q] ?? 0, turned, panel(q), width, batches.width(q), count);
+        }
+      }
+    }
+    const products = new Float64Array(columns * columns);
+    blocks.forEach((row, p) => {
+      for (let q = p; q < batches.panels; q++) {
+        const [height, width] = [batches.width(p), batches.width(q)];
+        const block = kernels.doubles(row[q] ?? 0, height * width);
+        for (let i = 0; i < height; i++) {
+          for (let j = 0; j < width; j++) {
+            const [a, b] = [p * PANEL + i, q * PANEL + j];
+            products[a * columns + b] = products[b * columns + a] = block[i * width + j] as number;
+          }
+        }
+      }
+    });
+    return products;
+  });
+}
+
+function fromRows(kernels: Kernels, matrix: RowSource, choose: (gains: Float64Array) => number): LowRankFactors {
+  const { rows, columns } = matrix;
+  const all = new Panels(kernels, rows, columns);
+  const gram = kernels.borrow(() => {
+    const batches = new RowBatches(kernels, matrix);
+    for (const { at, count, panel } of batches.read()) {
+      for (let p = 0; p < batches.panels; p++) {
+        const size = count * batches.width(p);
+        kernels.doubles(all.at(p, at), size).set(kernels.doubles(panel(p), size));
+      }
+    }
+    const products = kernels.allocate(8 * rows * rows);
+    all.addProducts(products, all);
+    return kernels.doubles(products, rows * rows).slice();
+  });
+  const { values, vectors } = eigenvectors(gram, rows);
+  const rank = choose(values);
+  const roots = rootsOf(values, rank);
+  const left = new Float32Array(rows * rank);
+  for (const [r, root] of roots.entries()) {
+    for (let i = 0; i < rows; i++) left[i * rank + r] = root * (vectors[r * rows + i] as number);
+  }
+  const turn = kernels.allocate(8 * rank * rows);
+  const turned = kernels.allocate(8 * rank * PANEL);
+  kernels.doubles(turn, rank * rows).set(vectors.subarray(0, rank * rows));
+  const right = new Float32Array(rank * columns);
+  for (let p = 0; p < all.panels; p++) {
+    const width = all.width(p);
+    const sums = kernels.doubles(turned, rank * width).fill(0);
+    kernels.wasm.addRows(turned, turn, all.at(p), rank, width, rows);
+    for (const [r, root] of roots.entries()) {
+      for (let j = 0; j < width; j++) {
+        right[r * columns + p * PANEL + j] = root === 0 ? 0 : (sums[r * width + j] as number) / root;
+      }
+    }
+  }
+  return { rank, left, right, gains: values.slice(0, rank) };
+}

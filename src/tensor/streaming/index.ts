@@ -1,0 +1,29 @@
+export { eigenvectors } from "./eigenvectors.js";
+export { Evaluator } from "./evaluate-block.js";
+export { InputFiles } from "./files.js";
+export type { LowRankFactors } from "./low-rank.js";
+export { guardCode, runCode } from "./own-code.js";
+export { countBytes, cutIntoPieces, eachBlock, rowsMatter } from "./pieces.js";
+export {
+  type EncodeJob,
+  type Evaluation,
+  isStored,
+  type Job,
+  type LowRankJob,
+  operationsOf,
+  type Place,
+  type Program,
+  requireFloat,
+  type Stored,
+  type StoredTerm,
+  type Target,
+} from "./program.js";
+export { blockRowsFor, PURSUED, type Pursuit } from "./pursuit.js";
+export { regress, regressionBytes } from "./regression.js";
+export { countFetched } from "./remote-ranges.js";
+export { concatenate, resultsByJob, totalDifferences, totalStatistics } from "./results.js";
+export { pairsOf } from "./row-statistics.js";
+export { memoryPerThread, type RunOptions, type RunResult, runProgram, type StreamOptions } from "./run-program.js";
+export { type Arithmetic, addArithmetic, onValues, type Seed } from "./value-operation.js";
+export { added, decompose, isSquare, joined, type MatrixRule, mean, product, withValues } from "./whole-matrix.js";
+export { runThread } from "./worker.js";

@@ -1,0 +1,196 @@
+// Jobs that measure values.
+import { Random } from "../../kit/index.js";
+import type { NumberKind, PayloadKind } from "./job-kinds.js";
+import { lowRank as approximate, type LowRankFactors } from "./low-rank.js";
+import { countBytes, eachBlock, RESULTS_PER_PIECE } from "./pieces.js";
+import {
+  type AnalyzeJob,
+  type CountJob,
+  type DeltaJob,
+  type GramJob,
+  type LowRankJob,
+  SAMPLE_RUN,
+  type SignsJob,
+  type TiesJob,
+} from "./program.js";
+import { addCounts, addDelta, addUp, concatenate } from "./results.js";
+import { type AnalyzedPiece, Analyzer, joinAnalyzed } from "./row-statistics.js";
+
+export const delta: NumberKind<DeltaJob> = {
+  begin:
+    ({ evaluator }) =>
+    (job, begin, end) => {
+      const total = new Float64Array(RESULTS_PER_PIECE);
+      eachBlock(job, begin, end, (from, to) => {
+        addDelta(total, evaluator.delta(job.value, job.minus, from, to));
+      });
+      return [...total];
+    },
+};
+
+export const signs: NumberKind<SignsJob> = {
+  begin: ({ evaluator }) => {
+    const { kernels } = evaluator;
+    const sums = kernels.allocate(16);
+    return (job, begin, end) => {
+      kernels.doubles(sums, 2).fill(0);
+      eachBlock(job, begin, end, (from, to) => {
+        kernels.wasm.countSigns(evaluator.sum(job.value, from, to), to - from, sums);
+      });
+      return [...kernels.doubles(sums, 2)];
+    };
+  },
+};
+
+export const ties: NumberKind<TiesJob> = {
+  begin:
+    ({ evaluator }) =>
+    (job, begin, end) => {
+      let [count, at] = [0, -1];
+      eachBlock(job, begin, end, (from, to) => {
+        const values = evaluator.kernels.floats(evaluator.sum(job.value, from, to), to - from);
+        for (let i = 0; i < values.length; i++) {
+          if (Math.abs(values[i] as number) === job.magnitude && count++ === job.nth) at = from + i;
+        }
+      });
+      return [count, at];
+    },
+};
+
+/** Counters that are taken at once. */
+const TAKEN = 2 ** 14;
+
+/** Addresses of counters and of pairs that are taken from them. */
+interface Counters {
+  readonly length: number;
+  readonly counts: number;
+  readonly pairs: number;
+}
+
+export const count: PayloadKind<CountJob, Uint32Array> = {
+  join: addCounts,
+  begin: ({ evaluator }) => {
+    const { kernels } = evaluator;
+    let counters: Counters | undefined;
+    return (job, begin, end) => {
+      const { value, ranges, every } = job;
+      const length = ranges.reduce((sum, { bins }) => sum + 1 + bins, 0);
+      if (length > (counters?.length ?? 0)) {
+        counters = { length, counts: kernels.allocate(length * 4), pairs: kernels.allocate(TAKEN * 8) };
+      }
+      const { counts, pairs } = counters as Counters;
+      const add = (from: number, to: number) => {
+        const values = evaluator.sum(value, from, to);
+        let at = counts;
+        for (const range of ranges) {
+          kernels.wasm.countKeys(values, to - from, range.from, range.shift, range.bins, at);
+          at += (1 + range.bins) * 4;
+        }
+      };
+      if (every === undefined) eachBlock(job, begin, end, add);
+      else {
+        for (let turn = Math.floor(begin / every); turn * every < end; turn++) {
+          // Not always at the same place of a row, but at the start of stored blocks.
+          const within = turn * every + ((Math.imul(turn, 0x9e3779b1) >>> 0) % (every - SAMPLE_RUN));
+          const from = within - (within % SAMPLE_RUN);
+          if (from >= begin && from + SAMPLE_RUN <= end) add(from, from + SAMPLE_RUN);
+        }
+      }
+      const taken: number[] = [];
+      for (let from = 0; from < length; from += TAKEN) {
+        const count = kernels.wasm.takeCounts(counts + from * 4, Math.min(TAKEN, length - from), pairs);
+        const found = kernels.counters(pairs, count * 2);
+        for (let i = 0; i < found.length; i += 2) taken.push(from + (found[i] as number), found[i + 1] as number);
+      }
+      return Uint32Array.from(taken);
+    };
+  },
+};
+
+export const gram: PayloadKind<GramJob, Float64Array> = {
+  join: (total, piece, { axis }) => (axis === "rows" ? concatenate([total, piece], Float64Array) : addUp(total, piece)),
+  begin: ({ evaluator }) => {
+    const { kernels } = evaluator;
+    const sums = kernels.allocate(16);
+
+    const whole = (job: GramJob, begin: number, end: number) => {
+      const count = job.values.length;
+      const products = new Float64Array((count * (count + 1)) / 2);
+      eachBlock(job, begin, end, (from, to) => {
+        const values = evaluator.sums(job.values, from, to);
+        let at = 0;
+        for (let i = 0; i < count; i++) {
+          for (let j = i; j < count; j++, at++) {
+            if (job.diagonal && i !== j) continue;
+            kernels.doubles(sums, 1).fill(0);
+            kernels.wasm.addProducts(values[i] ?? 0, values[j] ?? 0, to - from, sums);
+            products[at] = (products[at] ?? 0) + (kernels.doubles(sums, 1)[0] ?? 0);
+          }
+        }
+      });
+      return products;
+    };
+
+    /** Products within each row or column, [lines, pairs]. */
+    const byLine = (job: GramJob, axis: "rows" | "columns", begin: number, end: number) => {
+      const columns = job.values[0]?.columns ?? 1;
+      const pairs = job.values.flatMap((_, i) => job.values.slice(i).map((_, k) => [i, i + k] as const));
+      const products = new Float64Array((axis === "columns" ? columns : (end - begin) / columns) * pairs.length);
+      eachBlock(job, begin, end, (from, to) => {
+        const addresses = evaluator.sums(job.values, from, to);
+        const values = addresses.map((address) => evaluator.kernels.floats(address, to - from));
+        for (const [pair, [i, k]] of pairs.entries()) {
+          const [a, b] = [values[i] as Float32Array, values[k] as Float32Array];
+          for (let row = 0; row < to - from; row += columns) {
+            const first = axis === "columns" ? 0 : (from - begin + row) / columns;
+            for (let c = 0; c < columns; c++) {
+              const at = (axis === "columns" ? c : first) * pairs.length + pair;
+              products[at] = (products[at] as number) + (a[row + c] as number) * (b[row + c] as number);
+            }
+          }
+        }
+      });
+      return products;
+    };
+
+    return (job, begin, end) => (job.axis ? byLine(job, job.axis, begin, end) : whole(job, begin, end));
+  },
+};
+
+export const analyze: PayloadKind<AnalyzeJob, AnalyzedPiece> = {
+  join: joinAnalyzed,
+  begin: ({ evaluator }) => {
+    const analyzer = new Analyzer(evaluator);
+    return (job, begin, end) => analyzer.analyze(job, begin, end);
+  },
+};
+
+export const lowRank: PayloadKind<LowRankJob, LowRankFactors> = {
+  // Its only piece is the whole matrix.
+  join: (total) => total,
+  begin:
+    ({ evaluator, traffic, publish, check }) =>
+    (job) => {
+      const { value, squares, rank, energy, seed, name } = job;
+      const { columns, elements } = value;
+      // The number of passes is not known before. Progress counts bytes up to the largest number, and the rest at the end.
+      let uncounted = countBytes([job]).read;
+      const count = (bytes: number) => {
+        traffic.read = Math.min(uncounted, bytes);
+        uncounted -= traffic.read;
+        publish();
+      };
+      const read = (from: number, to: number, each: (from: number, to: number, address: number) => void) => {
+        check();
+        eachBlock(job, from * columns, to * columns, (begin, end) => {
+          each(begin / columns, end / columns, evaluator.sum(value, begin, end));
+        });
+        count(traffic.read);
+      };
+      const matrix = { rows: elements / columns, columns, squares, read };
+      const random = Random.of(seed, `extract ${name}`);
+      const factors = approximate(evaluator.kernels, matrix, { rank, energy, random });
+      count(uncounted);
+      return factors;
+    },
+};

@@ -1,0 +1,137 @@
+// How jobs are cut into pieces and blocks, and how many bytes they move.
+
+import { bytesPerValue, encodedBytes } from "../../kernels/index.js";
+import { bytesPerElement } from "../../kit/index.js";
+import {
+  type Evaluation,
+  evaluationsOf,
+  type Job,
+  operationsOf,
+  rangeOf,
+  SAMPLE_RUN,
+  type StoredTerm,
+  storedTerms,
+} from "./program.js";
+import type { Pursuit } from "./pursuit.js";
+import { MAX_PASSES } from "./sketch.js";
+import { declarationOf } from "./value-operation.js";
+
+/** Numbers that each piece can report; their meaning depends on the kind of job. */
+export const RESULTS_PER_PIECE = 6;
+
+// A piece is the unit of work of a thread and of the journal. Its size is fixed, as sums are formed per piece and must
+// not depend on threads or memory.
+const PIECE_BYTES = 8 * 2 ** 20;
+const PIECE_ELEMENTS = 2 ** 21;
+
+/** Elements read at once: more per system call gains nothing. Sums of float64 are formed per block. */
+export const BLOCK_ELEMENTS = 2 ** 16;
+/** Bytes copied at once; more per system call gains nothing, less costs calls. */
+export const COPY_BLOCK_BYTES = 2 ** 19;
+
+/** A range of a job: bytes for copies, elements for computation. */
+export interface Piece {
+  readonly job: number;
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** How rows of a job are approximated, if some are: such a piece is one block. */
+export const pursuitOf = (job: Job): Pursuit | undefined =>
+  evaluationsOf(job)
+    .flatMap(storedTerms)
+    .find((term) => term.gathered?.pursuit)?.gathered?.pursuit;
+
+/** Elements read at once for this job: whole rows where rows matter. */
+export function blockElements(job: Job): number {
+  const evaluations = evaluationsOf(job);
+  const [first] = evaluations;
+  const isCutByRows = job.kind === "low-rank" || job.kind === "encode";
+  const isByLine = (job.kind === "analyze" && job.axis !== "vector") || (job.kind === "gram" && job.axis !== undefined);
+  if (!first || !(isCutByRows || isByLine || rowsMatter(evaluations))) return BLOCK_ELEMENTS;
+  const pursuit = pursuitOf(job);
+  if (pursuit) return pursuit.blockRows * first.columns;
+  return Math.max(1, Math.floor(BLOCK_ELEMENTS / first.columns)) * first.columns;
+}
+
+/** Whether values are computed in whole rows. */
+export function rowsMatter(evaluations: readonly Evaluation[]): boolean {
+  return evaluations.some(
+    (evaluation) =>
+      storedTerms(evaluation).some((term) => term.lowRank || term.gathered) ||
+      operationsOf(evaluation).some((operation) => declarationOf(operation).wholeRows),
+  );
+}
+
+/** Calls `each` for the blocks of elements [begin, end) of a job, in order. */
+export function eachBlock(job: Job, begin: number, end: number, each: (from: number, to: number) => void): void {
+  const step = blockElements(job);
+  for (let from = begin; from < end; from += step) each(from, Math.min(from + step, end));
+}
+
+/** Length of a job in the unit of its pieces. */
+export function lengthOf(job: Job): number {
+  return job.kind === "copy" || job.kind === "compare-copy" ? job.bytes : (evaluationsOf(job)[0]?.elements ?? 0);
+}
+
+/** Cuts all jobs into pieces, in order. A job without elements has none. */
+export function cutIntoPieces(jobs: readonly Job[]): Piece[] {
+  const pieces: Piece[] = [];
+  jobs.forEach((job, index) => {
+    const isCopy = job.kind === "copy" || job.kind === "compare-copy";
+    const block = isCopy ? COPY_BLOCK_BYTES : blockElements(job);
+    const length = lengthOf(job);
+    const whole = Math.max(1, Math.floor((isCopy ? PIECE_BYTES : PIECE_ELEMENTS) / block)) * block;
+    const isWhole = evaluationsOf(job).some((evaluation) =>
+      operationsOf(evaluation).some((one) => one.op === "whole-matrix"),
+    );
+    const step = job.kind === "low-rank" || isWhole ? length : pursuitOf(job) ? block : whole;
+    const { begin: from, end } = (job.kind === "ties" && job.within) || { begin: 0, end: length };
+    for (let begin = from; begin < end; begin += step) {
+      pieces.push({ job: index, begin, end: Math.min(begin + step, end) });
+    }
+  });
+  return pieces;
+}
+
+/**
+ * Bytes that reading (and writing) the given jobs moves; factors of adapters are counted once per job, and a low-rank
+ * approximation as its largest number of passes.
+ */
+export function countBytes(jobs: readonly Job[]): { read: number; written: number } {
+  let read = 0;
+  let written = 0;
+  for (const job of jobs) {
+    if (job.kind === "copy" || job.kind === "compare-copy") {
+      read += job.kind === "copy" ? job.bytes : 2 * job.bytes;
+      if (job.kind === "copy") written += job.bytes;
+      continue;
+    }
+    const counted = new Set<string>();
+    for (const evaluation of evaluationsOf(job)) {
+      for (const term of storedTerms(evaluation)) {
+        if (counted.has(rangeOf(term))) continue;
+        counted.add(rangeOf(term));
+        read += passesOf(job) * (evaluation.elements * bytesPerValue(term.dtype) + factorBytes(term));
+      }
+    }
+    if (job.kind === "write") written += job.value.elements * bytesPerElement(job.to.dtype);
+    if (job.kind === "encode") written += encodedBytes(job.encoding, job.value.elements);
+    if (job.kind === "compare") read += job.value.elements * bytesPerValue(job.against.dtype);
+  }
+  return { read, written };
+}
+
+/** How often a job reads its values; a fraction if it reads a part. */
+function passesOf(job: Job): number {
+  if (job.kind === "low-rank") return MAX_PASSES;
+  if (job.kind === "count" && job.every) return SAMPLE_RUN / job.every;
+  if (job.kind === "ties" && job.within) return (job.within.end - job.within.begin) / job.value.elements;
+  return 1;
+}
+
+function factorBytes({ lowRank }: StoredTerm): number {
+  if (!lowRank) return 0;
+  const { input, output, rank, experts = { count: 1 } } = lowRank;
+  return (input + output) * rank * experts.count * bytesPerValue(lowRank.a.dtype);
+}

@@ -1,0 +1,292 @@
+// Runs a program on threads: distributes pieces, reports progress, stops on request. Results do not depend on threads:
+// each piece has its own place, and sums are formed in the order of the pieces.
+
+import { createRequire } from "node:module";
+import { availableParallelism } from "node:os";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import { Worker as Thread } from "node:worker_threads";
+import { exists } from "../../kit/files/index.js";
+import {
+  type CallOptions,
+  CancelledError,
+  DiskFullError,
+  FormatError,
+  formatBytes,
+  LayergraftError,
+  OUT_OF_MEMORY,
+  OutputError,
+  systemMessage,
+} from "../../kit/index.js";
+import { workspaceBytes } from "./evaluate-block.js";
+import { Feed } from "./feed.js";
+import { COPY_BLOCK_BYTES, countBytes, cutIntoPieces, lengthOf, type Piece, RESULTS_PER_PIECE } from "./pieces.js";
+import { codeOf, type Payload, type Program } from "./program.js";
+import { isStreamed } from "./remote-ranges.js";
+import type { PieceResults } from "./results.js";
+import { NEXT, type Shared, stop, wake } from "./shared.js";
+import { type Emit, Worker } from "./thread-work.js";
+import type { ThreadReport } from "./worker.js";
+
+/** Options of calls that stream weights from the disk. */
+export interface StreamOptions extends CallOptions {
+  /** Threads to use. Default: the machine's cores, at most 8, fewer if `memory` is small. Results do not depend on it. */
+  readonly threads?: number | undefined;
+  /** Maximum bytes of all buffers together. Default: 256 MB. Node.js itself needs about 60 MB more. */
+  readonly memory?: number | undefined;
+}
+
+/** Progress is in bytes read and written together. */
+export interface RunOptions extends StreamOptions {
+  /** Name of the phase for progress. */
+  readonly phase: string;
+  /** Pieces done by an earlier run: one byte each, 1 for done. */
+  readonly done?: Uint8Array | undefined;
+  /** Called with the payloads of pieces, in any order; `index` is the piece's place in `RunResult.pieces`. */
+  readonly onPiece?: ((index: number, payload: Payload) => void) | undefined;
+  /**
+   * Called every `checkpointMs` with the pieces done so far, except those with numbers to report, which a later run would
+   * not know; awaited before the next call.
+   */
+  readonly onCheckpoint?: ((done: Uint8Array) => Promise<void>) | undefined;
+  /** Milliseconds between checkpoints; 1000 by default. */
+  readonly checkpointMs?: number | undefined;
+}
+
+export interface RunResult extends PieceResults {
+  readonly bytesRead: number;
+  readonly bytesWritten: number;
+}
+
+const DEFAULT_MEMORY = 256_000_000;
+
+// More threads would wait for the disk or for each other's writes to one file.
+const DEFAULT_THREADS = 8;
+// Below this a thread's start costs more than it saves.
+const WORTH_THREADS_BYTES = 64e6;
+// Interval of progress reports: ten a second.
+const PROGRESS_MS = 100;
+
+/**
+ * Runs all jobs of a program.
+ * @throws CancelledError if the signal fires; what was done so far stays done
+ * @throws OutputError if a write fails, such as on a full disk
+ * @throws FormatError if an input changes during the pass
+ */
+export async function runProgram(program: Program, options: RunOptions): Promise<RunResult> {
+  const { signal } = options;
+  const pieces = cutIntoPieces(program.jobs);
+  const unfed = share(pieces.length, options.done);
+  const memory = options.memory ?? DEFAULT_MEMORY;
+  // The threads have the other half.
+  const feed = isStreamed(program) ? new Feed(program, pieces, unfed.done, memory / 2) : undefined;
+  const shared: Shared = feed ? { ...unfed, window: feed.window } : unfed;
+  const bytes = countBytes(program.jobs);
+  const total = bytes.read + bytes.written;
+  const doneBefore = bytesOfPieces(program, pieces, shared.done);
+  const threads = chooseThreads(program, options, memory - (feed?.window.bytes.byteLength ?? 0), total);
+
+  const traffic = () => [Number(Atomics.load(shared.traffic, 0)), Number(Atomics.load(shared.traffic, 1))] as const;
+  const report = () => {
+    if (total === 0) return;
+    const [read, written] = traffic();
+    // Factors of adapters are read once per thread, which the total does not count.
+    const done = Math.min(total, doneBefore + read + written);
+    options.onProgress?.({ phase: options.phase, done, total, unit: "bytes" });
+  };
+  const halt = () => {
+    stop(shared.control);
+    feed?.end();
+  };
+  report();
+  signal?.addEventListener("abort", halt, { once: true });
+  if (signal?.aborted) halt();
+  let failure: { readonly error: unknown } | undefined;
+  const timer = setInterval(() => {
+    try {
+      report();
+    } catch (error) {
+      // Thrown from a timer, an error of the caller's onProgress would end the process.
+      failure ??= { error };
+      halt();
+    }
+  }, PROGRESS_MS);
+  const checkpoints = new Checkpoints(shared, options.onCheckpoint, options.checkpointMs);
+  try {
+    const onPiece: Emit = (index, payload) => {
+      feed?.finish(index);
+      if (payload !== undefined) options.onPiece?.(index, payload);
+    };
+    const work = threads === 0 ? runHere(program, shared, onPiece) : runThreads(program, shared, threads, onPiece);
+    const fetching = feed
+      ?.run(() => wake(shared.control))
+      .catch((error: unknown) => {
+        halt();
+        throw error;
+      });
+    const ended = work
+      .catch((error: unknown) => {
+        halt();
+        throw error;
+      })
+      .finally(() => checkpoints.end());
+    // Wait for all even if one fails: nothing may still be writing when the error is thrown.
+    const outcomes = await Promise.allSettled([ended, fetching, checkpoints.run(halt)]);
+    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+  } finally {
+    clearInterval(timer);
+    signal?.removeEventListener("abort", halt);
+  }
+  if (failure) throw failure.error;
+  if (shared.done.some((done) => done === 0)) throw new CancelledError("stopped before the end");
+  // A file that was deleted while it is open still takes bytes.
+  for (const path of program.outputs) if (!(await exists(path))) throw OutputError.deleted(path);
+  report();
+  const [bytesRead, bytesWritten] = traffic();
+  return { pieces, results: shared.results, bytesRead, bytesWritten };
+}
+
+function share(pieces: number, done: Uint8Array | undefined): Shared {
+  const shared: Shared = {
+    control: new Int32Array(new SharedArrayBuffer(12)),
+    done: new Uint8Array(new SharedArrayBuffer(pieces)),
+    traffic: new BigInt64Array(new SharedArrayBuffer(16)),
+    results: new Float64Array(new SharedArrayBuffer(pieces * RESULTS_PER_PIECE * 8)),
+  };
+  if (done) shared.done.set(done.subarray(0, pieces));
+  Atomics.store(shared.control, NEXT, 0);
+  return shared;
+}
+
+/** Bytes of buffers that each thread needs for a program. */
+export function memoryPerThread(program: Program): number {
+  return workspaceBytes(program) + 2 * COPY_BLOCK_BYTES;
+}
+
+/** Threads to start; 0 runs a small pass on the main thread. */
+function chooseThreads(program: Program, options: RunOptions, memory: number, totalBytes: number): number {
+  const each = memoryPerThread(program);
+  const fitting = Math.floor(memory / each);
+  if (fitting === 0) {
+    throw new LayergraftError(
+      "memory",
+      `a memory budget of ${formatBytes(memory)} is too small for these tensors; give at least ${formatBytes(each)}`,
+      { field: "memory", expected: `at least ${each} bytes`, actual: `${memory} bytes` },
+    );
+  }
+  // The main thread cannot wait for bytes that it fetches.
+  if (isStreamed(program)) return Math.max(1, Math.min(options.threads ?? defaultThreads(), fitting));
+  if (options.threads === undefined && totalBytes < WORTH_THREADS_BYTES) return 0;
+  return Math.max(1, Math.min(options.threads ?? defaultThreads(), fitting));
+}
+
+function defaultThreads(): number {
+  return Math.min(availableParallelism(), DEFAULT_THREADS);
+}
+
+async function runHere(program: Program, shared: Shared, onPiece: Emit): Promise<void> {
+  const worker = new Worker(program, shared, onPiece);
+  try {
+    while (worker.step()) await nextTurn();
+  } catch (error) {
+    stop(shared.control);
+    const { message, code } = error as NodeJS.ErrnoException;
+    throw error instanceof LayergraftError ? error : restoreError({ message, code, where: {} });
+  } finally {
+    worker.close();
+  }
+}
+
+async function runThreads(program: Program, shared: Shared, count: number, onPiece: Emit): Promise<void> {
+  const entry = createRequire(import.meta.url).resolve("#streaming-worker");
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: count }, () => runThread(entry, program, shared, onPiece)),
+  );
+  const failure = outcomes.find((outcome) => outcome.status === "rejected");
+  if (failure) throw failure.reason;
+}
+
+function runThread(entry: string, program: Program, shared: Shared, onPiece: Emit): Promise<void> {
+  // Messages cannot have functions.
+  const inputs = program.inputs.map(({ remote, ...file }) => (remote ? { ...file, remote: {} } : file));
+  return new Promise((resolve, reject) => {
+    const thread = new Thread(entry, {
+      workerData: { program: { ...program, inputs }, shared, code: codeOf(program) },
+    });
+    let failure: Error | undefined;
+    thread.on("message", ({ error, piece }: ThreadReport) => {
+      if (piece) onPiece(piece.index, piece.payload);
+      if (error) failure = restoreError(error);
+    });
+    thread.on("error", (error) => {
+      failure = error;
+    });
+    thread.on("exit", (code) => {
+      if (!failure && code !== 0) failure = new Error(`a worker thread ended with code ${code}`);
+      if (!failure) return resolve();
+      stop(shared.control);
+      reject(failure);
+    });
+  });
+}
+
+/** Restores the class of an error from a thread or the file system. */
+function restoreError({ message, code, where }: NonNullable<ThreadReport["error"]>): Error {
+  if (code === "format") return new FormatError(message, where);
+  if (code === "code") return new LayergraftError(code, message, where);
+  if (code === "memory") return new LayergraftError(code, OUT_OF_MEMORY, where);
+  if (code === undefined) return new Error(message);
+  const told = systemMessage(Object.assign(new Error(message), { code, ...(where?.file ? { path: where.file } : {}) }));
+  return code === "ENOSPC" || code === "EDQUOT" ? new DiskFullError(told, where) : new OutputError(told, where);
+}
+
+/** Bytes of the pieces done by an earlier run, where a resumed progress bar starts. */
+function bytesOfPieces(program: Program, pieces: readonly Piece[], done: Uint8Array): number {
+  let sum = 0;
+  pieces.forEach((piece, index) => {
+    const job = program.jobs[piece.job];
+    if (!job || done[index] === 0) return;
+    const { read, written } = countBytes([job]);
+    const length = lengthOf(job);
+    sum += ((read + written) * (piece.end - piece.begin)) / length;
+  });
+  return Math.round(sum);
+}
+
+// Short enough that a kill loses little, long enough that flushing does not slow writing.
+const CHECKPOINT_MS = 1000;
+
+/** Calls `onCheckpoint` repeatedly, never concurrently, until the work ends. */
+class Checkpoints {
+  readonly #shared: Shared;
+  readonly #save: RunOptions["onCheckpoint"];
+  readonly #every: number;
+  readonly #end = new AbortController();
+
+  constructor(shared: Shared, save: RunOptions["onCheckpoint"], every = CHECKPOINT_MS) {
+    this.#shared = shared;
+    this.#save = save;
+    this.#every = every;
+  }
+
+  end(): void {
+    this.#end.abort();
+  }
+
+  async run(stop: () => void): Promise<void> {
+    if (!this.#save) return;
+    const ended = this.#end.signal;
+    try {
+      for (let isLast = false; !isLast; ) {
+        await sleep(this.#every, undefined, { signal: ended }).catch(() => undefined); // woken by the end
+        // The work may end during a flush that began before its last pieces; then one more is needed.
+        isLast = ended.aborted;
+        // A copy is taken before the flush: pieces done during it may not be on the disk yet.
+        const { done, results } = this.#shared;
+        await this.#save(done.map((one, i) => (results[i * RESULTS_PER_PIECE] === 0 ? one : 0)));
+      }
+    } catch (error) {
+      stop();
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,162 @@
+// Words to ids by merging pairs, as in `tokenizers` (src/models/bpe at 3ba8ad0).
+import { CheckpointError } from "../kit/index.js";
+import { type Part, problem, quoted, textField } from "./tokenizer-json.js";
+
+// A text is often a word when the tokenizer does not split it.
+const MAX_CACHED_LENGTH = 256;
+const MAX_CACHED = 10_000;
+
+interface Merge {
+  readonly rank: number;
+  /** The token that the pair becomes. */
+  readonly id: number;
+}
+
+/**
+ * Reads a model of byte pairs.
+ * @param bytesOf ids of the bytes of a text, undefined where the vocabulary has not all of them
+ * @throws CheckpointError if it is not valid or not supported
+ */
+export function bytePairs(
+  model: Part,
+  vocabulary: ReadonlyMap<string, number>,
+  bytesOf: (text: string) => readonly number[] | undefined,
+): (word: string) => readonly number[] {
+  if (typeof model.dropout === "number" && model.dropout > 0) {
+    throw problem(`it drops merges at random (dropout ${model.dropout}). Set dropout to null`, "model.dropout");
+  }
+  const prefix = textField(model, "continuing_subword_prefix", "");
+  const suffix = textField(model, "end_of_word_suffix", "");
+  const unknownToken = textField(model, "unk_token", "");
+  const hasUnknown = model.unk_token !== undefined && model.unk_token !== null;
+  const unknown = hasUnknown ? vocabulary.get(unknownToken) : undefined;
+  const merges = readMerges(model.merges as (string | [string, string])[], vocabulary, prefix.length);
+
+  const pieces = (word: string): number[] => {
+    const ids: number[] = [];
+    // An unknown piece is added when a known one follows, and so after bytes that stand between.
+    let hasPending = false;
+    const flush = () => {
+      if (hasPending) ids.push(unknown as number);
+      hasPending = false;
+    };
+    for (let at = 0; at < word.length; ) {
+      const next = at + ((word.codePointAt(at) as number) > 0xffff ? 2 : 1);
+      const piece = `${at > 0 ? prefix : ""}${word.slice(at, next)}${next === word.length ? suffix : ""}`;
+      at = next;
+      const id = vocabulary.get(piece);
+      const bytes = id === undefined ? bytesOf(piece) : undefined;
+      if (bytes) ids.push(...bytes);
+      else if (id !== undefined) {
+        flush();
+        ids.push(id);
+      } else if (hasUnknown) {
+        if (unknown === undefined) {
+          throw new CheckpointError(`the tokenizer has no token for ${quoted(word)} and no unknown token`);
+        }
+        if (model.fuse_unk !== true) flush();
+        hasPending = true;
+      }
+    }
+    flush();
+    return ids;
+  };
+
+  const cache = new Map<string, readonly number[]>();
+  return (word) => {
+    const known = model.ignore_merges === true ? vocabulary.get(word) : undefined;
+    if (known !== undefined) return [known];
+    const cached = cache.get(word);
+    if (cached) return cached;
+    const ids = mergeAll(pieces(word), (a, b) => merges.get(a)?.get(b));
+    if (word.length < MAX_CACHED_LENGTH) {
+      if (cache.size >= MAX_CACHED) cache.clear();
+      cache.set(word, ids);
+    }
+    return ids;
+  };
+}
+
+/** Merges by their first and second token. A pair that is listed twice has the later rank. */
+function readMerges(
+  list: readonly (string | readonly [string, string])[],
+  vocabulary: ReadonlyMap<string, number>,
+  prefixLength: number,
+): Map<number, Map<number, Merge>> {
+  const merges = new Map<number, Map<number, Merge>>();
+  for (const [rank, entry] of list.entries()) {
+    const [first = "", second = "", ...more] = typeof entry === "string" ? entry.split(" ") : entry;
+    const [a, b] = [vocabulary.get(first), vocabulary.get(second)];
+    const id = vocabulary.get(first + second.slice(prefixLength));
+    if (a === undefined || b === undefined || id === undefined || more.length > 0) {
+      throw problem(`merge ${rank}, ${quoted(entry)}, has tokens that are not in its vocabulary`, "model.merges");
+    }
+    const ofFirst = merges.get(a) ?? new Map<number, Merge>();
+    merges.set(a, ofFirst.set(b, { rank, id }));
+  }
+  return merges;
+}
+
+/** Merges the pair of the lowest rank, the first of these, until there is none. */
+function mergeAll(ids: number[], mergeOf: (a: number, b: number) => Merge | undefined): number[] {
+  const { length } = ids;
+  // Neighbors by position; a merge leaves the position of its first token. -1 is none, and the end of a removed token.
+  const next = Int32Array.from({ length }, (_, i) => (i + 1 < length ? i + 1 : -1));
+  const previous = Int32Array.from({ length }, (_, i) => i - 1);
+  const pairAt = (at: number): Merge | undefined => {
+    const second = next[at] as number;
+    return second < 0 ? undefined : mergeOf(ids[at] as number, ids[second] as number);
+  };
+  // Keys order by rank, then by position.
+  const queue = new Heap();
+  const offer = (at: number) => {
+    const merge = pairAt(at);
+    if (merge) queue.push(merge.rank * length + at);
+  };
+  for (let at = 0; at < length; at++) offer(at);
+  const isRemoved = new Uint8Array(length);
+  for (let key = queue.pop(); key !== undefined; key = queue.pop()) {
+    const at = key % length;
+    const merge = isRemoved[at] ? undefined : pairAt(at);
+    if (!merge || merge.rank !== Math.floor(key / length)) continue;
+    const second = next[at] as number;
+    ids[at] = merge.id;
+    isRemoved[second] = 1;
+    next[at] = next[second] as number;
+    if ((next[at] as number) >= 0) previous[next[at] as number] = at;
+    if ((previous[at] as number) >= 0) offer(previous[at] as number);
+    offer(at);
+  }
+  return ids.filter((_, at) => !isRemoved[at]);
+}
+
+/** Numbers, the lowest first. */
+class Heap {
+  readonly #keys: number[] = [];
+
+  push(key: number): void {
+    const keys = this.#keys;
+    let at = keys.length;
+    for (let parent = (at - 1) >> 1; at > 0 && (keys[parent] as number) > key; parent = (at - 1) >> 1) {
+      keys[at] = keys[parent] as number;
+      at = parent;
+    }
+    keys[at] = key;
+  }
+
+  pop(): number | undefined {
+    const keys = this.#keys;
+    const [lowest] = keys;
+    const key = keys.pop();
+    if (keys.length === 0 || key === undefined) return lowest;
+    let at = 0;
+    for (let child = 1; child < keys.length; child = 2 * at + 1) {
+      if (child + 1 < keys.length && (keys[child + 1] as number) < (keys[child] as number)) child++;
+      if ((keys[child] as number) >= key) break;
+      keys[at] = keys[child] as number;
+      at = child;
+    }
+    keys[at] = key;
+    return lowest;
+  }
+}

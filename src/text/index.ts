@@ -1,0 +1,20 @@
+export {
+  type ChatMessage,
+  type ChatTemplate,
+  makeChatTemplate,
+  type RenderOptions,
+  requireRead,
+  TemplateError,
+} from "./chat-template.js";
+export { loadChatTemplate } from "./load-template.js";
+export { loadTokenizer, loadTokenizerParts } from "./load-tokenizer.js";
+export { beginOf, encodePair, type PromptTokenizer, promptEncoder, tokenBeforeText } from "./prompt-tokens.js";
+export { endOfReply, renderWithSpans } from "./reply-spans.js";
+export { StoppedText } from "./stopped-text.js";
+export { overlap } from "./text-stages.js";
+export { bytesOfPart } from "./token-decoder.js";
+export type { Tokenizer } from "./tokenizer.js";
+export type { Part } from "./tokenizer-json.js";
+export type { TokenizerParts } from "./tokenizer-parts.js";
+export type { SpecialName } from "./tokenizer-settings.js";
+export { type CallingMessage, type ToolCall, withArguments } from "./tool-calls.js";

@@ -1,0 +1,209 @@
+// The value of a tokenizer.json, checked for what a hostile file must not cause.
+import { CheckpointError, isObject, shorten } from "../kit/index.js";
+
+export type TokenizerJson = Readonly<Record<string, unknown>>;
+
+/** A part of it, such as a normalizer; `type` says which. */
+export interface Part {
+  readonly type: string;
+  readonly [field: string]: unknown;
+}
+
+/** A token that is matched before the model sees the text. */
+export interface AddedToken {
+  readonly id: number;
+  readonly content: string;
+  /** Whether it only matches between characters that do not belong to words. */
+  readonly singleWord: boolean;
+  /** Whether it includes the white space before it. */
+  readonly lstrip: boolean;
+  /** Whether it includes the white space after it. */
+  readonly rstrip: boolean;
+  /** Whether it is matched in the normalized text. */
+  readonly normalized: boolean;
+  /** Whether decoding may skip it. */
+  readonly special: boolean;
+}
+
+export type ModelType = "BPE" | "Unigram" | "WordLevel";
+
+export interface CheckedJson {
+  readonly model: Part & { readonly type: ModelType };
+  /** Id by token, without added tokens. */
+  readonly vocabulary: ReadonlyMap<string, number>;
+  readonly highestId: number;
+  readonly added: readonly AddedToken[];
+  readonly normalizer: Part | undefined;
+  readonly preTokenizer: Part | undefined;
+  readonly postProcessor: Part | undefined;
+  readonly decoder: Part | undefined;
+}
+
+// Well above the largest vocabularies, about a quarter of a million tokens. Tables are as long as the highest id.
+const MAX_IDS = 10_000_000;
+
+const MODEL_TYPES: readonly string[] = ["BPE", "Unigram", "WordLevel"] satisfies ModelType[];
+
+/** An error about a tokenizer.json; the loader adds the file. */
+export function problem(message: string, field: string): CheckpointError {
+  return new CheckpointError(`the tokenizer cannot be used: ${message}`, { field });
+}
+
+/** A foreign value in an error, as JSON. */
+export const quoted = (value: unknown): string => shorten(String(JSON.stringify(value)));
+
+// Well above published tokenizers, whose parts have some hundred values and patterns of up to 2,000 characters.
+const MAX_DEPTH = 100;
+const MAX_VALUES = 10_000;
+const MAX_TEXT = 10_000;
+// Normalization tables in base64, and fields that are checked on their own.
+const LARGE_FIELDS: readonly string[] = ["precompiled_charsmap", "vocab", "merges"];
+
+/** Refuses a part that would take too long to read or to apply. */
+function checkSize(value: unknown, field: string): void {
+  let values = 0;
+  const refuse = (what: string): never => {
+    throw problem(`its ${field} ${what}. Use the tokenizer.json of the original model`, field);
+  };
+  const visit = (inner: unknown, depth: number): void => {
+    if (depth > MAX_DEPTH) refuse(`nests deeper than ${MAX_DEPTH} levels`);
+    if (++values > MAX_VALUES) refuse(`has more than ${MAX_VALUES} values`);
+    if (typeof inner === "string" && inner.length > MAX_TEXT) {
+      refuse(`has a text of ${inner.length} characters; at most ${MAX_TEXT} are supported`);
+    }
+    if (Array.isArray(inner)) for (const item of inner as unknown[]) visit(item, depth + 1);
+    else if (isObject(inner)) {
+      for (const [key, item] of Object.entries(inner)) if (!LARGE_FIELDS.includes(key)) visit(item, depth + 1);
+    }
+  };
+  visit(value, 0);
+}
+
+export function readJson(json: TokenizerJson): CheckedJson {
+  for (const field of ["model", "normalizer", "pre_tokenizer", "post_processor", "decoder"]) {
+    checkSize(json[field], field);
+  }
+  const model = modelOf(json.model);
+  const vocabulary = vocabularyOf(model);
+  return {
+    model,
+    vocabulary,
+    highestId: highest(vocabulary.values()),
+    added: addedOf(json.added_tokens),
+    normalizer: partOf(json.normalizer, "normalizer"),
+    preTokenizer: partOf(json.pre_tokenizer, "pre_tokenizer"),
+    postProcessor: partOf(json.post_processor, "post_processor"),
+    decoder: partOf(json.decoder, "decoder"),
+  };
+}
+
+/** The highest id, -1 where there are none. Math.max(...ids) would overflow the stack. */
+export function highest(ids: Iterable<number>): number {
+  let most = -1;
+  for (const id of ids) most = Math.max(most, id);
+  return most;
+}
+
+/** A part with its type; undefined where there is none. */
+export function partOf(value: unknown, field: string): Part | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (!isObject(value) || typeof value.type !== "string") throw problem(`${field} is not an object with a type`, field);
+  return value as Part;
+}
+
+export function partsOf(value: unknown, field: string): Part[] {
+  if (!Array.isArray(value)) throw problem(`${field} is not a list`, field);
+  return value.map((item: unknown, index) => {
+    const part = partOf(item, `${field}[${index}]`);
+    if (part === undefined) throw problem(`${field}[${index}] is null`, field);
+    return part;
+  });
+}
+
+/** A string field, or its default. */
+export function textField(part: Readonly<Record<string, unknown>>, name: string, missing?: string): string {
+  const value = part[name] ?? missing;
+  if (typeof value !== "string") throw problem(`${name} of ${String(part.type)} is not a string`, name);
+  return value;
+}
+
+/** A count that a part gives, such as how many characters to strip. */
+export function countField(part: Part, name: string): number {
+  const value = part[name];
+  if (!Number.isSafeInteger(value) || (value as number) < 0) {
+    throw problem(`${name} of ${part.type} is not a whole number from 0`, name);
+  }
+  return value as number;
+}
+
+/** An id, checked. */
+export function idField(value: unknown, token: unknown): number {
+  if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > MAX_IDS) {
+    throw problem(`${quoted(token)} has the id ${quoted(value)}, not a whole number up to ${MAX_IDS}`, "vocab");
+  }
+  return value as number;
+}
+
+function modelOf(value: unknown): Part & { type: ModelType } {
+  if (!isObject(value)) throw problem("tokenizer.json has no model", "model");
+  const type = value.type ?? guessType(value);
+  if (typeof type !== "string" || !MODEL_TYPES.includes(type)) {
+    throw problem(`its model is ${quoted(type)}; supported are ${MODEL_TYPES.join(", ")}`, "model.type");
+  }
+  return { ...value, type: type as ModelType };
+}
+
+/** Early versions do not name the type of their model. */
+function guessType(model: Readonly<Record<string, unknown>>): ModelType {
+  if (Array.isArray(model.merges)) return "BPE";
+  return Array.isArray(model.vocab) ? "Unigram" : "WordLevel";
+}
+
+function vocabularyOf(model: Part): Map<string, number> {
+  const vocabulary = new Map<string, number>();
+  if (model.type === "Unigram") {
+    if (!Array.isArray(model.vocab)) throw problem("the vocabulary of a Unigram model must be a list", "model.vocab");
+    for (const [id, entry] of (model.vocab as unknown[]).entries()) {
+      if (!Array.isArray(entry) || typeof entry[0] !== "string" || typeof entry[1] !== "number") {
+        throw problem(`entry ${id} of the vocabulary is not [token, score]`, "model.vocab");
+      }
+      vocabulary.set(entry[0], id);
+    }
+    return vocabulary;
+  }
+  if (!isObject(model.vocab)) throw problem("its vocabulary is not an object of ids by token", "model.vocab");
+  for (const [token, id] of Object.entries(model.vocab)) vocabulary.set(token, idField(id, token));
+  if (model.type === "BPE") checkMerges(model.merges);
+  return vocabulary;
+}
+
+function checkMerges(merges: unknown): void {
+  if (!Array.isArray(merges)) throw problem("its merges are not a list", "model.merges");
+  const isPair = (merge: unknown) =>
+    Array.isArray(merge) && merge.length === 2 && merge.every((token) => typeof token === "string");
+  const paired = Array.isArray(merges[0]);
+  const wrong = merges.findIndex((merge: unknown) => (paired ? !isPair(merge) : typeof merge !== "string"));
+  if (wrong >= 0) throw problem(`merge ${wrong} is not a pair of tokens`, "model.merges");
+}
+
+function addedOf(value: unknown): AddedToken[] {
+  if (value === undefined || value === null) return [];
+  if (!Array.isArray(value)) throw problem("added_tokens is not a list", "added_tokens");
+  return value.map((entry: unknown, index) => {
+    if (!isObject(entry) || typeof entry.content !== "string" || entry.content === "") {
+      throw problem(`added token ${index} has no content`, "added_tokens");
+    }
+    return { ...traitsOf(entry), content: entry.content, id: idField(entry.id, entry.content) };
+  });
+}
+
+/** Traits of an added token; missing fields have the defaults of `tokenizers`. */
+export function traitsOf(entry: Readonly<Record<string, unknown>>, special = entry.special === true) {
+  return {
+    singleWord: entry.single_word === true,
+    lstrip: entry.lstrip === true,
+    rstrip: entry.rstrip === true,
+    normalized: typeof entry.normalized === "boolean" ? entry.normalized : !special,
+    special,
+  };
+}

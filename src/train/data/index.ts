@@ -1,0 +1,10 @@
+export type { SetCounts } from "./counts.js";
+export { dataFields, planSet } from "./declaration.js";
+export { previewOf } from "./encode.js";
+export { compileFilters } from "./filter.js";
+export { type HubDatasetOptions, hubDataset } from "./hub/index.js";
+export { checkData } from "./prepare.js";
+export { formatOfName, type ReadOptions, type Row, readRows } from "./read/index.js";
+export { DataError } from "./read/row.js";
+export { mappedRows } from "./recognize-columns.js";
+export { bytesToDownload, findSource } from "./source.js";

@@ -1,0 +1,65 @@
+import {
+  type Inspection,
+  inspectCheckpoint,
+  inspectTensors,
+  openCheckpoint,
+  type TensorInspection,
+} from "../formats/checkpoint/index.js";
+import { type Verification, type VerifyOptions as VerifySettings, verifyOutput } from "../merge/output/index.js";
+import { type CheckpointComparison, compareCheckpoints } from "../tensor/measurements/index.js";
+import type { StreamOptions } from "../tensor/streaming/index.js";
+import { type FolderOptions, hubOf } from "./options.js";
+
+/** Options of `verify`. */
+export interface VerifyOptions extends Omit<VerifySettings, "hub"> {}
+
+/** Result of `verify`. */
+export interface VerifyResult extends Verification {}
+
+/**
+ * Verifies a merged model bit for bit: computes every tensor again from the sources and compares.
+ * @param folder a folder that layergraft wrote
+ * @throws LayergraftError if the folder has no layergraft.json, or a source is missing or changed
+ * @throws CancelledError if the signal fires
+ */
+export async function verify(folder: string, options: VerifyOptions = {}): Promise<VerifyResult> {
+  return verifyOutput(folder, { ...options, hub: hubOf(options) });
+}
+
+/** Result of `inspect`. */
+export interface InspectResult extends Inspection {
+  /** Every tensor, in the order of the files. */
+  readonly allTensors: readonly TensorInspection[];
+}
+
+/**
+ * Describes a checkpoint from its headers and configuration.
+ * @param source a folder, `FOLDER+ADAPTER`, or the name of a model on the hub
+ * @throws CheckpointError if it is not a checkpoint
+ * @throws FormatError if a weight file is broken
+ */
+export async function inspect(source: string, options: FolderOptions = {}): Promise<InspectResult> {
+  const checkpoint = await open(source, options);
+  return { ...inspectCheckpoint(checkpoint), allTensors: inspectTensors(checkpoint) };
+}
+
+/** Options of `diff`. */
+export interface DiffOptions extends StreamOptions, FolderOptions {}
+
+/** Result of `diff`. */
+export interface DiffResult extends CheckpointComparison {}
+
+/**
+ * Compares two checkpoints tensor by tensor, in one pass over the weights. Differences are of `b` against `a`.
+ * @param a a folder, `FOLDER+ADAPTER`, or the name of a model on the hub
+ * @param b the same
+ * @throws CheckpointError or FormatError if one cannot be read
+ * @throws CancelledError if the signal fires
+ */
+export async function diff(a: string, b: string, options: DiffOptions = {}): Promise<DiffResult> {
+  return compareCheckpoints(await open(a, options), await open(b, options), options);
+}
+
+function open(source: string, { folder, ...options }: FolderOptions & Pick<StreamOptions, "signal">) {
+  return openCheckpoint(source, { hub: hubOf(options), ...(folder === undefined ? {} : { base: folder }) });
+}

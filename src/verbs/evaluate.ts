@@ -1,0 +1,139 @@
+import {
+  type Backend,
+  type EvaluateOptions as EvaluateTasksOptions,
+  evaluate as evaluateTasks,
+  hubLoader,
+  modelBackend,
+  type OpenTasksOptions,
+  openSandbox,
+  openTasks,
+  type Results,
+  type Sample,
+  type Score,
+  type Task,
+} from "../evaluate/index.js";
+import { type CallOptions, type Progress, RecipeError, usageError } from "../kit/index.js";
+import { Model, type ModelInput, type OpenModelOptions, openModel } from "./model.js";
+import { MergePlan } from "./plan-merge.js";
+
+/** Progress of an evaluation; `done` and `total` are items of one task. */
+export interface EvaluateProgress extends Progress {
+  /** Name of the task, such as `mgsm_sw`. */
+  readonly task: string;
+  /** Score of the items so far; undefined before the first verdict. */
+  readonly score: number | undefined;
+}
+
+/** Options of `evaluate`. */
+export interface EvaluateOptions
+  extends CallOptions<EvaluateProgress>,
+    Pick<EvaluateTasksOptions, "out" | "resume" | "limit" | "seed" | "resamples">,
+    Pick<OpenTasksOptions, "protocols" | "shots">,
+    Pick<OpenModelOptions, "type"> {
+  /** Tasks by name, such as `mgsm_sw` or `paper`, and paths of task files. */
+  readonly tasks: readonly string[];
+  /** What results call the model. Default: the source, or the name of an opened model. */
+  readonly name?: string | undefined;
+  /** Folder with task data. Default: the hub. */
+  readonly data?: string | undefined;
+  /**
+   * What runs the model: `engine`, `llama`, or a server's backend from `layergraft/evaluate`, such as `openOpenAI`, which
+   * stays open. Default: `llama` for GGUF files, else `engine`.
+   */
+  readonly backend?: OpenModelOptions["backend"] | Backend;
+  /** Prompts that the engine or llama.cpp computes at once. Default: 8. */
+  readonly batch?: number | undefined;
+  /** Threads of the engine or llama.cpp. Default: one per core. */
+  readonly threads?: number | undefined;
+  /** Execute programs that the model wrote, confined (MBPP). Default: false. */
+  readonly allowCode?: boolean | undefined;
+  /** With `allowCode`: execute them even if the kernel cannot confine them. Default: false. */
+  readonly unsafeCode?: boolean | undefined;
+}
+
+/** The main score of one task. */
+export interface TaskScore extends Score {
+  /** Name of the task, such as `mgsm_sw`. */
+  readonly task: string;
+  /** Full name and version of the protocol; scores of different protocols cannot be compared. */
+  readonly protocol: string;
+}
+
+/** Result of `evaluate`. */
+export interface EvaluateResult {
+  /** The main score of each task, in the order of the tasks. */
+  readonly scores: readonly TaskScore[];
+  /** All scores, with everything that they depend on. */
+  readonly results: Results;
+  /** Every prompt, answer and verdict, by task. */
+  readonly samples: Readonly<Record<string, readonly Sample[]>>;
+}
+
+/**
+ * Evaluates a model.
+ * @param source a source for `openModel`, or an opened model, which stays open; with `backend`, the model's name in
+ *   results
+ * @throws RecipeError for an unknown task, or a task that executes programs without `allowCode`
+ * @throws LayergraftError with code `data` for missing data, `backend` or `server` if the backend does not answer
+ * @throws OutputError if `out` holds another evaluation
+ * @throws CancelledError if the signal fires; `resume` continues
+ */
+export async function evaluate(source: ModelInput | Model, options: EvaluateOptions): Promise<EvaluateResult> {
+  if (!Array.isArray(options?.tasks)) throw new RecipeError('tasks must be a list, such as ["mgsm_sw"]');
+  const { data, out, resume, limit, protocols, shots, seed, resamples, signal, onProgress } = options;
+  const tasks = await openTasks(options.tasks, { protocols, shots });
+  const sandbox = await sandboxOf(tasks, options);
+  const { backend, name, close } = await backendOf(source, options);
+  try {
+    const { results, samples } = await evaluateTasks({
+      tasks,
+      backend,
+      source: options.name ?? name,
+      out,
+      resume,
+      limit,
+      seed,
+      resamples,
+      sandbox,
+      signal,
+      data: { folder: data, loadRows: hubLoader() },
+      onProgress:
+        onProgress &&
+        (({ title, done, total, task, score }) =>
+          onProgress({ phase: title, done, total, unit: "items", task, score })),
+    });
+    const scores = results.tasks.flatMap(({ task, protocol, scores: [main] }) =>
+      main ? [{ ...main, task, protocol }] : [],
+    );
+    return { scores, results, samples: Object.fromEntries(samples) };
+  } finally {
+    await close();
+  }
+}
+
+async function sandboxOf(tasks: readonly Task[], { allowCode = false, unsafeCode = false, signal }: EvaluateOptions) {
+  if (!tasks.some(({ executes }) => executes)) return undefined;
+  return openSandbox({ allowCode, unsafeCode, signal });
+}
+
+async function backendOf(source: ModelInput | Model, options: EvaluateOptions) {
+  const stays = async () => {};
+  const { batch, threads, signal, backend: chosen, type } = options;
+  if (typeof chosen === "object") return { backend: chosen, name: nameOf(source), close: stays };
+  const isOpen = source instanceof Model;
+  if (isOpen && (chosen ?? type) !== undefined) {
+    throw usageError(`${source.name} is open already. Pass backend and type to openModel.`);
+  }
+  const model = isOpen ? source : await openModel(source, { backend: chosen, type, threads, signal });
+  const backend = await modelBackend(Model.engineOf(model), { batch });
+  return {
+    backend,
+    name: typeof source === "string" ? source : model.name,
+    close: isOpen ? stays : () => model.close(),
+  };
+}
+
+function nameOf(source: ModelInput | Model): string {
+  if (typeof source === "string") return source;
+  return source instanceof Model ? source.name : source instanceof MergePlan ? source.recipe.method : source.method;
+}
