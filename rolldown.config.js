@@ -50,7 +50,7 @@ const main = {
     codeSplitting: {
       groups: [
         { name: "zod", test: /node_modules\/zod\// },
-        { name: "common", test: /src\/kit\/(errors|format|json|terminal|version)\.ts$/ },
+        { name: "common", test: /src\/kit\/(errors|json|version|printing\/(format|terminal))\.ts$/ },
       ],
     },
   },

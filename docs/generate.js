@@ -5,7 +5,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { stringify } from "yaml";
-import { taskFields, taskJsonSchema } from "#evaluate";
+import { taskFields, taskJsonSchema } from "#evaluate/tasks";
 import { planFields, planJsonSchema } from "#experiment";
 import { methodReferences, outputReferences, recipeJsonSchema } from "#merge";
 import { runFields, runJsonSchema } from "#train";

@@ -58,7 +58,7 @@ test("rooms import only those that the table allows", () => {
 });
 
 /** Modules that import nothing, which the studio's page has without the rest of their room, as that needs Node.js. */
-const IN_PAGES = ["kit/format.ts", "merge/plain.ts", "figures/scores.ts"];
+const IN_PAGES = ["kit/printing/format.ts", "merge/plain.ts", "figures/scores.ts"];
 
 test("rooms are entered through an index.ts alone", () => {
   const around = imports.filter(
@@ -69,6 +69,16 @@ test("rooms are entered through an index.ts alone", () => {
       !(/^studio\/(page|recipe)/.test(from) && IN_PAGES.includes(target.replace(/\.js$/, ".ts"))),
   );
   expect(around).toEqual([]);
+});
+
+test("a door shows at most 60 names", () => {
+  const doors = files.filter((path) => path.endsWith("/index.ts") && roomOf(relative(SOURCES, path)) !== "verbs");
+  const wide = doors.flatMap((path) => {
+    const lists = [...readFileSync(path, "utf8").matchAll(/^export (?:type )?\{([^}]*)\} from/gm)];
+    const names = lists.flatMap(([, list = ""]) => list.split(",").filter((name) => name.trim() !== ""));
+    return names.length > 60 ? [`${relative(SOURCES, path)}: ${names.length}`] : [];
+  });
+  expect(wide).toEqual([]);
 });
 
 test("no folders import in a circle", () => {
@@ -95,7 +105,7 @@ test("no folders import in a circle", () => {
   expect(circles).toEqual([]);
 });
 
-test("everything that is printed passes write of kit/terminal.ts, which shows control characters", () => {
+test("everything that is printed passes write of kit/printing/terminal.ts, which shows control characters", () => {
   const wrong = files.filter((path) => {
     const file = relative(SOURCES, path);
     const isPage = file.startsWith("studio/page/");

@@ -9,7 +9,7 @@ import { membersOf } from "../src/experiment/plan/expert-names.js";
 import { readPlan } from "../src/experiment/plan/plan-file.js";
 import type { ExperimentPlan } from "../src/experiment/plan/plan-schema.js";
 import { settleTraining, trainingRun } from "../src/experiment/plan/training-runs.js";
-import { formatBytes } from "../src/kit/index.js";
+import { formatBytes } from "../src/kit/printing/index.js";
 import { readRun } from "../src/train/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, expectReadable, layergraft, type Outcome, WRONG_USAGE } from "./support/command.js";

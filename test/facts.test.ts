@@ -30,7 +30,11 @@ const EXCEPTIONS: readonly (readonly [file: string, search: string, reason: stri
   ["text/patterns.ts", "lastIndexOf", "an error of V8 quotes the whole expression before the reason"],
   ["experiment/run/store.ts", "/\\s+/g", "a label is one line of steps/index.txt"],
   ["formats/hub/requests.ts", ".test(error.message)", "fetch reports a broken connection only in the text"],
-  ["export/llama/open-llama.ts", 'split("\\n")[0]', "an error of llama.cpp has details for its developers in more lines"],
+  [
+    "export/llama/open-llama.ts",
+    'split("\\n")[0]',
+    "an error of llama.cpp has details for its developers in more lines",
+  ],
 ];
 
 function searchesIn(code: string): string[] {

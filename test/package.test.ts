@@ -27,8 +27,6 @@ test("the package takes less than 3.2 MB and has every file that package.json na
   ].map((target) => target.slice("./".length));
   expect(targets.filter((target) => !paths.has(target) || !existsSync(join(ROOT, target)))).toEqual([]);
   expect(
-    [...paths].filter((path) =>
-      /\.test\.|\.map$|^src\/|^docs\/(?:images|api|site)\/|^docs\/sidebar/.test(path),
-    ),
+    [...paths].filter((path) => /\.test\.|\.map$|^src\/|^docs\/(?:images|api|site)\/|^docs\/sidebar/.test(path)),
   ).toEqual([]);
 });

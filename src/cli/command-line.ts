@@ -3,23 +3,17 @@
 import { Command, CommanderError, type ErrorOptions, type Option, type ParseOptionsResult } from "commander";
 import {
   CancelledError,
-  closest,
-  didYouMean,
   isAnySystemError,
   isOutOfMemory,
   LayergraftError,
   messageOf,
   OUT_OF_MEMORY,
   ProblemsError,
-  removedAdvice,
-  shellQuote,
-  shorten,
   systemMessage,
   usageError,
   VERSION,
-  visible,
-  write,
 } from "../kit/index.js";
+import { closest, didYouMean, removedAdvice, shellQuote, shorten, visible, write } from "../kit/printing/index.js";
 import { COMMANDS } from "./command-table.js";
 import { withAdvice } from "./shared/advice.js";
 import { paletteFor, printJson } from "./shared/output.js";

@@ -1,5 +1,5 @@
 import { Argument, Command } from "commander";
-import { SUITES, TASK_FAMILIES } from "../evaluate/index.js";
+import { SUITES, TASK_FAMILIES } from "../evaluate/tasks/index.js";
 import { methodReferences } from "../merge/index.js";
 import { COMMANDS } from "./command-table.js";
 import { print } from "./shared/output.js";

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { experimentPage } from "../experiment/report/index.js";
 import { type Figure, layerGrid, type Page, right, type Section } from "../figures/index.js";
-import { formatRanges } from "../kit/index.js";
+import { formatRanges } from "../kit/printing/index.js";
 import { type Analysis, analyzeExperts, heatmapOf } from "../merge/analysis/index.js";
 import type { PlanSummary } from "../merge/output/index.js";
 import { MINIATURE_MODELS } from "./miniature.js";

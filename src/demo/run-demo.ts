@@ -14,7 +14,8 @@ import {
 } from "../experiment/index.js";
 import { type ExperimentReport, gatherReport, recipeText } from "../experiment/report/index.js";
 import { exists, writeFileAtomically } from "../kit/files/index.js";
-import { LayergraftError, OutputError, plural } from "../kit/index.js";
+import { LayergraftError, OutputError } from "../kit/index.js";
+import { plural } from "../kit/printing/index.js";
 import { MINIATURE_MODELS, writeMiniature } from "./miniature.js";
 import { evaluatedAnswers, type ModelAnswers, type Problem, shownProblems } from "./results.js";
 import { swapRecipe } from "./swap.js";

@@ -3,14 +3,13 @@
 
 import { isAbsolute, join } from "node:path";
 import {
-  type AddedToken,
   type Checkpoint,
   type CheckpointConfig,
   type HubAccess,
   openCheckpoint,
   parseConfig,
-  textFoldersOf,
 } from "../formats/checkpoint/index.js";
+import { type AddedToken, textFoldersOf } from "../formats/vocabulary/index.js";
 import { digestOfJson, stampOf } from "../kit/files/index.js";
 import { MismatchError, RecipeError } from "../kit/index.js";
 import { isOnFactors, isRecipeFile, type OpenedPlan, planRecipe, type RecipeInput, type Step } from "../merge/index.js";

@@ -2,7 +2,8 @@
 // into.
 
 import type { CheckpointTensor } from "../formats/checkpoint/index.js";
-import { formatShape, formatSome, isFloatDType, MismatchError, plural, sameShape } from "../kit/index.js";
+import { formatShape, isFloatDType, MismatchError, sameShape } from "../kit/index.js";
+import { formatSome, plural } from "../kit/printing/index.js";
 import type { Step } from "../merge/index.js";
 import { Resolver } from "../tensor/expressions/index.js";
 import { measureAll } from "../tensor/measurements/index.js";

@@ -1,7 +1,7 @@
 import { LayergraftError } from "../kit/index.js";
 import type { PromptTokenizer } from "../text/index.js";
 import { type Backend, type Generated, isError } from "./backends/backend.js";
-import type { ChooseItem, GenerateItem, Item, Output, Task } from "./tasks/index.js";
+import type { ChooseItem, GenerateItem, Item, Output, Task } from "./tasks/open-tasks.js";
 
 /** How an item was answered. `next token`: by the log-probabilities of the likeliest next tokens. */
 export type AnsweredBy = "generation" | "log-likelihood" | "next token";

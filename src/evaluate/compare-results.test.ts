@@ -15,7 +15,7 @@ import {
 } from "../../test/support/evaluation.js";
 import { compareResults } from "./compare-results.js";
 import { readResults, readVerdicts } from "./results/read-results.js";
-import type { GenerateItem, Task } from "./tasks/index.js";
+import type { GenerateItem, Task } from "./tasks/open-tasks.js";
 
 setUpEvaluations();
 

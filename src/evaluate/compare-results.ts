@@ -1,4 +1,5 @@
-import { formatSome, own, RecipeError } from "../kit/index.js";
+import { own, RecipeError } from "../kit/index.js";
+import { formatSome } from "../kit/printing/index.js";
 import {
   type ComparableResults,
   type ComparableSample,
@@ -7,7 +8,7 @@ import {
 } from "./results/comparable.js";
 import { type Comparison, compareItems, compareRuns } from "./scoring/scores.js";
 import { detectableDifference, holmAdjust } from "./scoring/several.js";
-import { answerWords, type Metric } from "./tasks/index.js";
+import { answerWords, type Metric } from "./tasks/open-tasks.js";
 
 export interface CompareResultsOptions {
   /**

@@ -26,7 +26,7 @@ import { evaluate } from "./evaluate.js";
 import { readResults } from "./results/read-results.js";
 import type { Sample } from "./results/result-types.js";
 import type { EvaluationProgress } from "./task-run.js";
-import type { GenerateItem } from "./tasks/index.js";
+import type { GenerateItem } from "./tasks/open-tasks.js";
 
 setUpEvaluations();
 

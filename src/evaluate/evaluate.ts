@@ -1,11 +1,12 @@
-import { LayergraftError, plural, usageError, VERSION } from "../kit/index.js";
+import { LayergraftError, usageError, VERSION } from "../kit/index.js";
+import { plural } from "../kit/printing/index.js";
 import { checkAbilities, choiceNotes } from "./ask-items.js";
 import type { Backend } from "./backends/backend.js";
 import { ANSWERS_FILE, ResultFolder } from "./results/folder.js";
 import { type EvaluationSettings, FORMAT, type Results, type Sample, type TaskResult } from "./results/result-types.js";
 import { type AnsweredTask, writeLmEval } from "./results/write-lm-eval.js";
 import { type EvaluationProgress, type LoadedTask, type SandboxedExecutor, TaskRun } from "./task-run.js";
-import { type DataAccess, type Item, MISSING_DATA, type Task } from "./tasks/index.js";
+import { type DataAccess, type Item, MISSING_DATA, type Task } from "./tasks/open-tasks.js";
 import { judgingDigest, promptsDigest, protocolId } from "./tasks/protocol.js";
 
 export interface EvaluateOptions {

@@ -26,34 +26,4 @@ export { readResults, readSamples, readVerdicts, type StoredSample } from "./res
 export type { Results, Sample } from "./results/result-types.js";
 export { HUB_SCORES, writeHubScores } from "./results/write-hub.js";
 export { openSandbox } from "./sandbox/sandbox.js";
-export { averageScore, type ScoredItems } from "./scoring/average-scores.js";
-export { type CrossedDifference, type CrossedModel, crossedDifference } from "./scoring/crossed.js";
-export { averageRepeats, compareItems, type Score, scoreItems, turned } from "./scoring/scores.js";
-export { detectableDifference, holmAdjust } from "./scoring/several.js";
-export {
-  bootstrapInterval,
-  type Interval,
-  mcnemarExact,
-  meanWithError,
-  signFlipTest,
-  wilsonInterval,
-} from "./scoring/statistics.js";
 export type { LoadedTask } from "./task-run.js";
-export {
-  type ChooseItem,
-  chatProtocolOf,
-  type DataAccess,
-  type Item,
-  MISSING_DATA,
-  type OpenTasksOptions,
-  openTasks,
-  readDeclaration,
-  SUITES,
-  TASK_FAMILIES,
-  type Task,
-  taskFields,
-  taskJsonSchema,
-} from "./tasks/index.js";
-export { isTie } from "./tasks/multiple-choice.js";
-export { judgingDigest, promptsDigest, protocolId, protocolTitle } from "./tasks/protocol.js";
-export { hubLoader } from "./tasks/task-data.js";

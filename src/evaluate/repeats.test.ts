@@ -14,7 +14,7 @@ import {
 import { type CompletionsOptions, completions, type FakeRequest } from "../../test/support/fake-chat-server.js";
 import { averageRepeats, compareItems, scoreItems } from "./scoring/scores.js";
 import { withAnswers } from "./tasks/answer-settings.js";
-import { openTasks, type Task } from "./tasks/index.js";
+import { openTasks, type Task } from "./tasks/open-tasks.js";
 
 setUpEvaluations();
 

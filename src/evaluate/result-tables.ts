@@ -10,12 +10,12 @@ import {
   type Table,
   terminalLines,
 } from "../figures/index.js";
-import { formatDuration, plural } from "../kit/index.js";
+import { formatDuration, plural } from "../kit/printing/index.js";
 import type { MethodComparison, ResultsComparison, TaskComparison } from "./compare-results.js";
 import type { Results, TaskResult } from "./results/result-types.js";
 import type { Comparison, Score } from "./scoring/scores.js";
 import type { EvaluationProgress } from "./task-run.js";
-import { answerWords } from "./tasks/index.js";
+import { answerWords } from "./tasks/open-tasks.js";
 
 export const SCORE_FORMATS = ["table", "markdown", "csv", "latex"] as const;
 export type ScoreFormat = (typeof SCORE_FORMATS)[number];

@@ -1,6 +1,7 @@
 import { availableParallelism } from "node:os";
 import pLimit from "p-limit";
-import { groupBy, LayergraftError, own, plural, RecipeError } from "../kit/index.js";
+import { groupBy, LayergraftError, own, RecipeError } from "../kit/index.js";
+import { plural } from "../kit/printing/index.js";
 import { askItems, type ItemAnswer } from "./ask-items.js";
 import { keyOf, withCache } from "./backends/answer-cache.js";
 import { stopped } from "./backends/backend.js";
@@ -9,8 +10,8 @@ import type { ResultFolder } from "./results/folder.js";
 import type { EvaluationSettings, Sample, TaskResult } from "./results/result-types.js";
 import type { SandboxIdentity } from "./sandbox/sandbox.js";
 import { averageRepeats, scoreItems } from "./scoring/scores.js";
-import { type Executor, type Item, type Metric, repeatItems, type Task, type Verdict } from "./tasks/index.js";
 import { isTie } from "./tasks/multiple-choice.js";
+import { type Executor, type Item, type Metric, repeatItems, type Task, type Verdict } from "./tasks/open-tasks.js";
 import { judgingDigest, promptsDigest, protocolId } from "./tasks/protocol.js";
 
 /** A sandbox: executes, and says how it is confined. */

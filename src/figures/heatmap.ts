@@ -1,6 +1,6 @@
 // The paper's heatmap of an expert's change, layers by projections (arXiv 2410.01335, figures 4 to 9). As SVG it needs nothing
 // else: system fonts, light and dark colours, and a description for those who cannot see it.
-import { visible } from "../kit/index.js";
+import { visible } from "../kit/printing/index.js";
 import { ticksWithin } from "./scores.js";
 
 export interface HeatmapPanel {

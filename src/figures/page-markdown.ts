@@ -1,4 +1,4 @@
-import { plural } from "../kit/index.js";
+import { plural } from "../kit/printing/index.js";
 import { type Figure, type Page, type Section, tableOf } from "./figures.js";
 import { escapeMarkdown, markdownLines } from "./render.js";
 

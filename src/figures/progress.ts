@@ -1,6 +1,7 @@
 import { createRequire } from "node:module";
 import type { SingleBar } from "cli-progress";
-import { formatBytes, formatDuration, type Progress, visible, write } from "../kit/index.js";
+import type { Progress } from "../kit/index.js";
+import { formatBytes, formatDuration, visible, write } from "../kit/printing/index.js";
 
 /** What a display shows. Each phase has a bar and leaves a line when it is complete. */
 export interface ShownProgress extends Omit<Progress, "unit"> {

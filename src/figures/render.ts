@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
-import { visible } from "../kit/index.js";
+import { visible } from "../kit/printing/index.js";
 import { type Cell, columnsOf, formatCell, isNumber, type Table } from "./table.js";
 
 const isBest = (cell: Cell | undefined) => isNumber(cell) && cell.isBest === true;

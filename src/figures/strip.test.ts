@@ -1,6 +1,6 @@
 // The layer strip and its legend.
 import { expect, test } from "vitest";
-import { formatRanges } from "../kit/format.js";
+import { formatRanges } from "../kit/printing/format.js";
 import { layerStrip, type Palette } from "./strip.js";
 
 const plain = (text: string) => text;

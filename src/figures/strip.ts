@@ -1,5 +1,7 @@
 // The layer strip of a plan: one cell per layer from the input to the output, and a legend.
-import { formatRanges, own, visible } from "../kit/index.js";
+
+import { own } from "../kit/index.js";
+import { formatRanges, visible } from "../kit/printing/index.js";
 
 /** Colours to paint with; the identity for plain text. */
 export interface Palette {

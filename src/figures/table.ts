@@ -1,4 +1,4 @@
-import { formatDuration, formatFixed } from "../kit/index.js";
+import { formatDuration, formatFixed } from "../kit/printing/index.js";
 import type { Scale, Span } from "./scores.js";
 
 export interface NumberCell {

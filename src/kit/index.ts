@@ -31,18 +31,6 @@ export {
   systemMessage,
   usageError,
 } from "./errors.js";
-export {
-  formatBytes,
-  formatCount,
-  formatDuration,
-  formatFixed,
-  formatPercent,
-  formatRanges,
-  formatSome,
-  parseBytes,
-  plural,
-  shorten,
-} from "./format.js";
 export { groupBy } from "./group.js";
 export { endWithParent, startGuarded } from "./guard/child.js";
 export { GuardError, guarded, guardedPatterns } from "./guard/guarded.js";
@@ -51,9 +39,5 @@ export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./langu
 export { type CallOptions, MAX_THREADS, type Progress } from "./progress.js";
 export { ProtoWriter } from "./protobuf.js";
 export { Random } from "./random.js";
-export { removedAdvice } from "./removed.js";
 export { readRetryAfter } from "./retry-after.js";
-export { redactor } from "./secrets.js";
-export { closest, didYouMean, suggestName } from "./spelling.js";
-export { shellQuote, visible, write } from "./terminal.js";
 export { VERSION } from "./version.js";

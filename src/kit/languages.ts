@@ -2,7 +2,7 @@
 // Names appear in prompts, so they are fixed here: those of Intl change with its version.
 import { RecipeError } from "./errors.js";
 import TABLE from "./languages.json" with { type: "json" };
-import { didYouMean } from "./spelling.js";
+import { didYouMean } from "./printing/spelling.js";
 
 export interface Language {
   /** Code of FLORES-200: ISO 639-3 and script, `swh_Latn`. */

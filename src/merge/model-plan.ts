@@ -1,6 +1,7 @@
 // The plan of a merge as plain data, with one step per output tensor.
 
-import type { AddedToken, Part } from "../formats/checkpoint/index.js";
+import type { Part } from "../formats/checkpoint/index.js";
+import type { AddedToken } from "../formats/vocabulary/index.js";
 import type { DType, Shape } from "../kit/index.js";
 import type { Value } from "../tensor/expressions/index.js";
 import type { Measurement } from "../tensor/measurements/index.js";

@@ -3,7 +3,8 @@
 import { randomInt } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type AnswerGrammar, type Finish, type TokenScores, together } from "../engine/index.js";
-import { CancelledError, groupBy, LayergraftError, plural } from "../kit/index.js";
+import { CancelledError, groupBy, LayergraftError } from "../kit/index.js";
+import { plural } from "../kit/printing/index.js";
 import { type ChatTemplate, StoppedText, withArguments } from "../text/index.js";
 import { ApiError, badRequest } from "./api-error.js";
 import type { ChatRequest, CompletionRequest, TemplateVariable } from "./requests.js";

@@ -4,7 +4,8 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CancelledError, formatSome, VERSION } from "../kit/index.js";
+import { CancelledError, VERSION } from "../kit/index.js";
+import { formatSome } from "../kit/printing/index.js";
 import { type Address, listen, requireKey } from "./address.js";
 import {
   type AnswerOptions,

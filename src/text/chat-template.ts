@@ -1,5 +1,6 @@
 // Chat templates: messages to the text that a model was trained on, as transformers renders them.
-import { CheckpointError, didYouMean, type ErrorWhere, LayergraftError, shorten, usageError } from "../kit/index.js";
+import { CheckpointError, type ErrorWhere, LayergraftError, usageError } from "../kit/index.js";
+import { didYouMean, shorten } from "../kit/printing/index.js";
 import { LimitError, type Program, parseTemplate, Refusal } from "./jinja/render.js";
 
 /** One message of a conversation. The chat template defines the roles, usually system, user and assistant. */

@@ -1,6 +1,6 @@
 // Regular expressions of tokenizers, which are Oniguruma's in Ruby's syntax, as JavaScript's with the flag `v`. Whole matches
 // are the same; groups are not kept, as no tokenizer reads them. What has no equal is refused.
-import { shorten } from "../kit/index.js";
+import { shorten } from "../kit/printing/index.js";
 
 /** A part of an expression in JavaScript's syntax. */
 interface Translated {

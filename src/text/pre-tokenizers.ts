@@ -1,6 +1,7 @@
 // Pre-tokenizers of a tokenizer.json, as in `tokenizers` (src/pre_tokenizers): a text to pieces.
-import { BYTE_OF } from "../formats/checkpoint/index.js";
+
 import { SPLIT_PATTERNS } from "../formats/gguf/index.js";
+import { BYTE_OF } from "../formats/vocabulary/index.js";
 import { patternOf, patternOfText } from "./normalizers.js";
 import { compilePattern, matchesOf } from "./patterns.js";
 import { countField, type Part, partsOf, problem, quoted, textField } from "./tokenizer-json.js";

@@ -1,7 +1,7 @@
 // Tokens to text, one token at a time: the decoders of a tokenizer.json as stages that hold back what may still change.
 // Follows src/decoders of Hugging Face `tokenizers` (at 3ba8ad0), whose stages process all tokens at once.
 
-import { BYTE_OF } from "../formats/checkpoint/index.js";
+import { BYTE_OF } from "../formats/vocabulary/index.js";
 import { isObject } from "../kit/index.js";
 import { FREE_GROWTH, MAX_GROWTH, makeReplacer } from "./guarded-parts.js";
 import { prependScheme } from "./pre-tokenizers.js";

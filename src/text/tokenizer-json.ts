@@ -1,5 +1,6 @@
 // The value of a tokenizer.json, checked for what a hostile file must not cause.
-import { CheckpointError, isObject, shorten } from "../kit/index.js";
+import { CheckpointError, isObject } from "../kit/index.js";
+import { shorten } from "../kit/printing/index.js";
 
 export type TokenizerJson = Readonly<Record<string, unknown>>;
 

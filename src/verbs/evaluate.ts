@@ -2,16 +2,13 @@ import {
   type Backend,
   type EvaluateOptions as EvaluateTasksOptions,
   evaluate as evaluateTasks,
-  hubLoader,
   modelBackend,
-  type OpenTasksOptions,
   openSandbox,
-  openTasks,
   type Results,
   type Sample,
-  type Score,
-  type Task,
 } from "../evaluate/index.js";
+import type { Score } from "../evaluate/scoring/index.js";
+import { hubLoader, type OpenTasksOptions, openTasks, type Task } from "../evaluate/tasks/index.js";
 import { type CallOptions, type Progress, RecipeError, usageError } from "../kit/index.js";
 import { Model, type ModelInput, type OpenModelOptions, openModel } from "./model.js";
 import { MergePlan } from "./plan-merge.js";

@@ -1,7 +1,8 @@
 // Runs the reference solutions of MBPP's test split in the sandbox, under both forms of its tests, and names those that
 // do not pass. Not part of `npm test`; executes the data set's programs. After a build, with a folder that has mbpp.jsonl:
 //     node test/reference/check_mbpp.js DIR
-import { openSandbox, openTasks } from "#evaluate";
+import { openSandbox } from "#evaluate";
+import { openTasks } from "#evaluate/tasks";
 
 /** 367 needs the setup code of its tests, which lm-eval does not run. */
 const KNOWN = { "layergraft/mbpp": [], "lm-eval/mbpp": ["367"] };

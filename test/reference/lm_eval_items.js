@@ -1,7 +1,7 @@
 // Prints what layergraft asks in a task, and how it reads and judges given answers; check_lm_eval_prompts.py compares.
 // Standard input: { task, protocol, shots, folder, answers }.
 import { text } from "node:stream/consumers";
-import { openTasks } from "#evaluate";
+import { openTasks } from "#evaluate/tasks";
 
 const { task: name, protocol, shots, folder, answers } = JSON.parse(await text(process.stdin));
 const [task] = await openTasks([name], { protocols: [protocol], shots });

@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { analyze } from "../../src/index.js";
-import { formatPercent } from "../../src/kit/index.js";
+import { formatPercent } from "../../src/kit/printing/index.js";
 import type { Studio } from "../../src/studio/index.js";
 import { describeInBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 import type { Backend } from "../../src/evaluate/backends/backend.js";
 import { openOpenAI } from "../../src/evaluate/backends/openai.js";
 import { type EvaluateOptions, evaluate } from "../../src/evaluate/evaluate.js";
-import type { ChooseItem, GenerateItem, Item, Task } from "../../src/evaluate/tasks/index.js";
+import type { ChooseItem, GenerateItem, Item, Task } from "../../src/evaluate/tasks/open-tasks.js";
 import {
   type CompletionsOptions,
   completions,

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
 import { heatmapLines, right, terminalLines } from "../../figures/index.js";
-import { formatPercent, formatSome } from "../../kit/index.js";
+import { formatPercent, formatSome } from "../../kit/printing/index.js";
 import {
   type Analysis,
   AUTO_RULE,

@@ -1,6 +1,7 @@
 import { createInterface } from "node:readline/promises";
 import { brokenModel, type Finish } from "../../engine/index.js";
-import { CancelledError, visible, write } from "../../kit/index.js";
+import { CancelledError } from "../../kit/index.js";
+import { visible, write } from "../../kit/printing/index.js";
 import type { ChatMessage } from "../../text/index.js";
 import {
   SOURCE_ARGUMENT,

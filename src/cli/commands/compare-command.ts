@@ -8,7 +8,7 @@ import {
 } from "../../evaluate/index.js";
 import { escapeMarkdown } from "../../figures/index.js";
 import { exists } from "../../kit/files/index.js";
-import { formatSome } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import {
   info,
   paletteFor,

@@ -20,7 +20,7 @@ import { loadRuntime } from "../../engine/runtime/index.js";
 import { noteOf, progressOf } from "../../experiment/report/index.js";
 import { formatSpan, layerStrip, reportPage, right, SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { writeFileAtomically } from "../../kit/files/index.js";
-import { formatPercent, shellQuote } from "../../kit/index.js";
+import { formatPercent, shellQuote } from "../../kit/printing/index.js";
 import {
   type CommonOptions,
   elapsed,

@@ -1,6 +1,6 @@
 import { type Palette, right, terminalLines } from "../../figures/index.js";
 import { compareParts, openCheckpoint } from "../../formats/checkpoint/index.js";
-import { formatPercent, formatRanges, formatSome, plural } from "../../kit/index.js";
+import { formatPercent, formatRanges, formatSome, plural } from "../../kit/printing/index.js";
 import { columnName } from "../../merge/analysis/index.js";
 import {
   type CheckpointComparison,

@@ -7,7 +7,8 @@ import type { Command } from "commander";
 import { INSTALL_RUNTIME, loadRuntime } from "../../engine/runtime/index.js";
 import { INSTALL_LLAMA, loadLibrary } from "../../export/llama/index.js";
 import { hubSettings } from "../../formats/hub/index.js";
-import { formatBytes, shorten, VERSION } from "../../kit/index.js";
+import { VERSION } from "../../kit/index.js";
+import { formatBytes, shorten } from "../../kit/printing/index.js";
 import { cloneFile } from "../../merge/output/index.js";
 import { type CommonOptions, paletteFor, print, printJson, withCommonOptions } from "../shared/output.js";
 

@@ -5,30 +5,33 @@ import {
   type BleuTokenizer,
   evaluate,
   HUB_SCORES,
-  hubLoader,
-  type Item,
   type LoadedTask,
   loadTasks,
   openSandbox,
-  openTasks,
   progressDetail,
-  protocolId,
-  protocolTitle,
   ResultFolder,
   type Results,
   type Sample,
   SCORE_FORMATS,
   type ScoreFormat,
-  SUITES,
   scoreLines,
   scoreNotes,
-  TASK_FAMILIES,
-  type Task,
   writeHubScores,
 } from "../../evaluate/index.js";
+import {
+  hubLoader,
+  type Item,
+  openTasks,
+  protocolId,
+  protocolTitle,
+  SUITES,
+  TASK_FAMILIES,
+  type Task,
+} from "../../evaluate/tasks/index.js";
 import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { isFile } from "../../kit/files/index.js";
-import { plural, usageError, write } from "../../kit/index.js";
+import { usageError } from "../../kit/index.js";
+import { plural, write } from "../../kit/printing/index.js";
 import {
   type SamplingFlags,
   SOURCE_ARGUMENT,

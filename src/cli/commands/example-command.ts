@@ -1,7 +1,7 @@
 import { relative } from "node:path";
 import type { Command } from "commander";
 import { writeExample } from "../../demo/index.js";
-import { shellQuote } from "../../kit/index.js";
+import { shellQuote } from "../../kit/printing/index.js";
 import { type CommonOptions, info, interruptSignal, print, printJson, withCommonOptions } from "../shared/output.js";
 
 export function add(program: Command): void {

@@ -25,7 +25,8 @@ import {
 } from "../../experiment/report/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { SILENT, showProgress, terminalLines } from "../../figures/index.js";
-import { closest, shellQuote, usageError } from "../../kit/index.js";
+import { usageError } from "../../kit/index.js";
+import { closest, shellQuote } from "../../kit/printing/index.js";
 import { type ExportOptions, runExport, withEncodingOptions } from "../shared/export-run.js";
 import { type MergeOptions, runMerge } from "../shared/merge-run.js";
 import {

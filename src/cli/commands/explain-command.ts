@@ -1,6 +1,7 @@
 import { terminalLines } from "../../figures/index.js";
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
-import { formatPercent, formatRanges, formatSome, groupBy, plural, usageError } from "../../kit/index.js";
+import { groupBy, usageError } from "../../kit/index.js";
+import { formatPercent, formatRanges, formatSome, plural } from "../../kit/printing/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
 import { type ExplainedTensor, type Explanation, explainMerge } from "../../merge/analysis/index.js";
 import { runWithHub } from "../shared/hub-access.js";

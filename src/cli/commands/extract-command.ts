@@ -1,7 +1,8 @@
 import type { Command } from "commander";
 import { right, terminalLines } from "../../figures/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
-import { formatBytes, formatPercent, formatSome, plural, usageError } from "../../kit/index.js";
+import { usageError } from "../../kit/index.js";
+import { formatBytes, formatPercent, formatSome, plural } from "../../kit/printing/index.js";
 import { columnName } from "../../merge/analysis/index.js";
 import {
   DEFAULT_RANK,

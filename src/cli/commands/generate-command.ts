@@ -1,6 +1,7 @@
 import { brokenModel, type Engine, type Generation } from "../../engine/index.js";
 import { SILENT, showProgress } from "../../figures/index.js";
-import { plural, usageError, visible, write } from "../../kit/index.js";
+import { usageError } from "../../kit/index.js";
+import { plural, visible, write } from "../../kit/printing/index.js";
 import {
   readPrompts,
   readTokenFile,

@@ -1,6 +1,7 @@
 import { right, terminalLines } from "../../figures/index.js";
 import { type Checkpoint, inspectCheckpoint, inspectTensors, openCheckpoint } from "../../formats/checkpoint/index.js";
-import { formatBytes, formatCount, formatRanges, formatShape, plural } from "../../kit/index.js";
+import { formatShape } from "../../kit/index.js";
+import { formatBytes, formatCount, formatRanges, plural } from "../../kit/printing/index.js";
 import { DOWNLOAD_HELP, hubAccess } from "../shared/hub-access.js";
 import { paletteFor, print, printJson, runWithProgress, withCommonOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";

@@ -1,4 +1,4 @@
-import { plural } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { STATISTICS } from "../../merge/index.js";
 import { readTexts } from "../shared/alignment.js";
 import { hubAccess } from "../shared/hub-access.js";

@@ -1,5 +1,6 @@
 import { terminalLines } from "../../figures/index.js";
-import { didYouMean, type LayergraftError, removedAdvice, usageError } from "../../kit/index.js";
+import { type LayergraftError, usageError } from "../../kit/index.js";
+import { didYouMean, removedAdvice } from "../../kit/printing/index.js";
 import { loadYaml, type SchemaField } from "../../kit/settings/index.js";
 import { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "../../merge/index.js";
 import { paletteFor, print, printJson } from "../shared/output.js";

@@ -1,5 +1,5 @@
 import { count, type Table, terminalLines } from "../../figures/index.js";
-import { formatFixed } from "../../kit/index.js";
+import { formatFixed } from "../../kit/printing/index.js";
 import { findLanguageNeurons, type LanguageNeurons } from "../../merge/analysis/index.js";
 import { parseNamed, parseShare, print, printJson, withCommonOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";

@@ -1,7 +1,8 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { exists, writeFileAtomically } from "../../kit/files/index.js";
-import { OutputError, plural, shellQuote } from "../../kit/index.js";
+import { OutputError } from "../../kit/index.js";
+import { plural, shellQuote } from "../../kit/printing/index.js";
 import { yamlText } from "../../kit/settings/index.js";
 import { analyzeExperts, type Suggestion, suggestRecipes } from "../../merge/analysis/index.js";
 import { align, ON_HELP } from "../shared/alignment.js";

@@ -13,7 +13,8 @@ import {
   terminalLines,
 } from "../../figures/index.js";
 import { writeFileAtomically } from "../../kit/files/index.js";
-import { formatCount, formatRanges, plural, shellQuote, usageError } from "../../kit/index.js";
+import { usageError } from "../../kit/index.js";
+import { formatCount, formatRanges, plural, shellQuote } from "../../kit/printing/index.js";
 import { previewOf, type SetCounts } from "../../train/data/index.js";
 import {
   checkRun,

@@ -24,7 +24,8 @@ import {
 } from "../../experiment/report/index.js";
 import { locateOrFetch, readConfig } from "../../formats/checkpoint/index.js";
 import { canonicalJson, exists, isFile, writeFileAtomically } from "../../kit/files/index.js";
-import { CheckpointError, isObject, OutputError, shellQuote, usageError } from "../../kit/index.js";
+import { CheckpointError, isObject, OutputError, usageError } from "../../kit/index.js";
+import { shellQuote } from "../../kit/printing/index.js";
 import { openSettings, readSettingsText, yamlText } from "../../kit/settings/index.js";
 import { hubAccess } from "../shared/hub-access.js";
 import { info, interruptSignal, print, printJson, runWithProgress, warn, withCommonOptions } from "../shared/output.js";

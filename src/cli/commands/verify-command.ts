@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "commander";
-import { formatBytes, plural } from "../../kit/index.js";
+import { formatBytes, plural } from "../../kit/printing/index.js";
 import { verifyOutput } from "../../merge/output/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { elapsed, info, paletteFor, print, printJson, withWorkOptions } from "../shared/output.js";

@@ -2,7 +2,8 @@
 
 import type { HubAccess } from "../../formats/checkpoint/index.js";
 import { readBounded } from "../../kit/files/index.js";
-import { formatBytes, usageError } from "../../kit/index.js";
+import { usageError } from "../../kit/index.js";
+import { formatBytes } from "../../kit/printing/index.js";
 import type { Analysis } from "../../merge/analysis/index.js";
 import type { WorkControls } from "./output.js";
 

@@ -2,7 +2,8 @@ import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Engine, GenerateOptions } from "../../engine/index.js";
 import { readBounded } from "../../kit/files/index.js";
-import { formatBytes, isObject, isSystemError, usageError } from "../../kit/index.js";
+import { isObject, isSystemError, usageError } from "../../kit/index.js";
+import { formatBytes } from "../../kit/printing/index.js";
 import { type ModelFlags, openModel, typeOption } from "./open-model.js";
 import {
   type CommonOptions,

@@ -14,7 +14,8 @@ import {
 } from "../../evaluate/index.js";
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { exists } from "../../kit/files/index.js";
-import { CancelledError, formatDuration, usageError } from "../../kit/index.js";
+import { CancelledError, usageError } from "../../kit/index.js";
+import { formatDuration } from "../../kit/printing/index.js";
 import type { EngineOptions, TemplateFlags } from "./engine-run.js";
 import { openModel } from "./open-model.js";
 import { readKey, runWithProgress } from "./output.js";

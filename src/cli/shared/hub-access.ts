@@ -1,5 +1,5 @@
 import type { HubAccess } from "../../formats/checkpoint/index.js";
-import { formatDuration } from "../../kit/index.js";
+import { formatDuration } from "../../kit/printing/index.js";
 import { runWithProgress, type WorkControls, type WorkOptions } from "./output.js";
 
 export const DOWNLOAD_HELP = "download models on the hub into the local cache first";

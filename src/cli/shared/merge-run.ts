@@ -3,16 +3,8 @@
 import { Option } from "commander";
 import { layerStrip, type Palette } from "../../figures/index.js";
 import type { HubAccess } from "../../formats/checkpoint/index.js";
-import {
-  defined,
-  formatBytes,
-  formatCount,
-  formatPercent,
-  groupBy,
-  plural,
-  shellQuote,
-  usageError,
-} from "../../kit/index.js";
+import { defined, groupBy, usageError } from "../../kit/index.js";
+import { formatBytes, formatCount, formatPercent, plural, shellQuote } from "../../kit/printing/index.js";
 import {
   methodOf,
   type OpenedPlan,

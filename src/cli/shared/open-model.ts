@@ -4,7 +4,7 @@ import { Option } from "commander";
 import { type Engine, type OpenEngineOptions, openEngine } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { BACKENDS, type BackendName, chooseBackend, isGguf, openLlama } from "../../export/llama/index.js";
-import { formatBytes } from "../../kit/index.js";
+import { formatBytes } from "../../kit/printing/index.js";
 import { hubAccess } from "./hub-access.js";
 import type { WorkControls, WorkOptions } from "./output.js";
 import { adding } from "./typed.js";

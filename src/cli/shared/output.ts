@@ -3,7 +3,8 @@
 import { InvalidArgumentError } from "commander";
 import pc from "picocolors";
 import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../figures/index.js";
-import { formatDuration, MAX_THREADS, own, parseBytes, usageError, visible, write } from "../../kit/index.js";
+import { MAX_THREADS, own, usageError } from "../../kit/index.js";
+import { formatDuration, parseBytes, visible, write } from "../../kit/printing/index.js";
 import type { RunOptions } from "../../tensor/streaming/index.js";
 import { adding } from "./typed.js";
 

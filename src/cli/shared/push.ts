@@ -1,5 +1,6 @@
 import type { Command } from "commander";
-import { CancelledError, formatBytes, LayergraftError, plural, shellQuote, usageError } from "../../kit/index.js";
+import { CancelledError, LayergraftError, usageError } from "../../kit/index.js";
+import { formatBytes, plural, shellQuote } from "../../kit/printing/index.js";
 import { checkPush, type PushOptions, type PushResult, pushFolder } from "../../merge/output/index.js";
 import { type CommonOptions, info, interruptSignal, print, runWithProgress } from "./output.js";
 

@@ -1,5 +1,6 @@
 // Finds the weights of a decoder among the tensors of a checkpoint, whose names may have a prefix.
-import { CheckpointError, formatSome } from "../../kit/index.js";
+import { CheckpointError } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import type { DecoderSpec, LinearWeights, NormWeights, StoredWeight } from "./families/spec.js";
 
 export interface WeightNames {

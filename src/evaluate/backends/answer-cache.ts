@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { AppendLog, digestOfJson, readLog, writeFileAtomically } from "../../kit/files/index.js";
 import { groupBy } from "../../kit/index.js";
-import type { Executor } from "../tasks/index.js";
+import type { Executor } from "../tasks/open-tasks.js";
 import {
   type Answer,
   type AnswerOptions,

@@ -1,7 +1,7 @@
 import type { Finish } from "../../engine/index.js";
 import { CancelledError } from "../../kit/index.js";
 import { type PromptTokenizer, promptEncoder } from "../../text/index.js";
-import type { Message, Sampling } from "../tasks/index.js";
+import type { Message, Sampling } from "../tasks/open-tasks.js";
 
 /** What answered, for the result file: nothing in it changes from one run to the next with the same model. */
 export interface BackendIdentity {

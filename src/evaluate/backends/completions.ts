@@ -2,7 +2,7 @@
 import { own } from "../../kit/index.js";
 import { encodePair } from "../../text/index.js";
 import { joinReasoning } from "../answers/reasoning.js";
-import type { Sampling } from "../tasks/index.js";
+import type { Sampling } from "../tasks/open-tasks.js";
 import { listAt, numberAt, objectAt, stringAt, tokensOfChoices } from "./answering.js";
 import {
   type Answer,

@@ -3,16 +3,8 @@ import { once } from "node:events";
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  CancelledError,
-  formatBytes,
-  formatDuration,
-  isObject,
-  LayergraftError,
-  readRetryAfter,
-  redactor,
-  usageError,
-} from "../../kit/index.js";
+import { CancelledError, isObject, LayergraftError, readRetryAfter, usageError } from "../../kit/index.js";
+import { formatBytes, formatDuration, redactor } from "../../kit/printing/index.js";
 import { stopped } from "./backend.js";
 
 export interface HttpOptions {

@@ -1,7 +1,8 @@
 // A server with OpenAI's completions endpoint. Its abilities are tested when it is opened.
 import { join } from "node:path";
 import { isFile } from "../../kit/files/index.js";
-import { didYouMean, formatSome, LayergraftError, usageError } from "../../kit/index.js";
+import { LayergraftError, usageError } from "../../kit/index.js";
+import { didYouMean, formatSome } from "../../kit/printing/index.js";
 import { loadChatTemplate, loadTokenizer } from "../../text/index.js";
 import { type Answerer, answerAll, idsOf, listAt, numberAt, objectAt, stringAt } from "./answering.js";
 import {

@@ -5,7 +5,8 @@ import { readdir, readFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { processStat, withFile, writeFileAtomically } from "../../kit/files/index.js";
-import { CancelledError, formatDuration, LayergraftError, redactor, shellQuote, usageError } from "../../kit/index.js";
+import { CancelledError, LayergraftError, usageError } from "../../kit/index.js";
+import { formatDuration, redactor, shellQuote } from "../../kit/printing/index.js";
 import { HttpClient } from "./http.js";
 
 export interface ServeOptions {

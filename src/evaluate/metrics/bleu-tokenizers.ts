@@ -1,5 +1,7 @@
 // The tokenizers of BLEU in sacreBLEU 2.6.0: none, 13a, zh, intl and char.
-import { didYouMean, RecipeError } from "../../kit/index.js";
+
+import { RecipeError } from "../../kit/index.js";
+import { didYouMean } from "../../kit/printing/index.js";
 import { strip, words } from "./segments.js";
 
 /** Those of sacreBLEU that need no dictionary and no model. */

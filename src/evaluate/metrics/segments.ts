@@ -1,4 +1,5 @@
-import { plural, RecipeError } from "../../kit/index.js";
+import { RecipeError } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 
 /** sacreBLEU's version whose numbers these are; signatures carry it. */
 export const SACREBLEU_VERSION = "2.6.0";

@@ -10,7 +10,8 @@ import {
   takeLock,
   writeFileAtomically,
 } from "../../kit/files/index.js";
-import { differencesOf, formatSome, isSystemError, OutputError, shorten } from "../../kit/index.js";
+import { differencesOf, isSystemError, OutputError } from "../../kit/index.js";
+import { formatSome, shorten } from "../../kit/printing/index.js";
 import { AnswerCache } from "../backends/answer-cache.js";
 import type { Results, RunRecord, Sample } from "./result-types.js";
 

@@ -4,8 +4,8 @@ import { basename, dirname, join } from "node:path";
 import { digestOfValue } from "../../kit/files/index.js";
 import { isObject, own, RecipeError } from "../../kit/index.js";
 import { type Row, readRows } from "../../train/data/index.js";
-import type { Metric, Verdict } from "../tasks/index.js";
 import { isTie } from "../tasks/multiple-choice.js";
+import type { Metric, Verdict } from "../tasks/open-tasks.js";
 import type { ComparableResults, ComparableTask } from "./comparable.js";
 
 type Fields = Readonly<Record<string, unknown>>;

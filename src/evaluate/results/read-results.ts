@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { isFile, readJsonObject } from "../../kit/files/index.js";
-import { formatSome, RecipeError } from "../../kit/index.js";
+import { RecipeError } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import { checkSchema, formatProblem, recordOf } from "../../kit/settings/index.js";
 import { keyOf } from "../backends/answer-cache.js";
 import { averageRepeats, type JudgedItem } from "../scoring/scores.js";

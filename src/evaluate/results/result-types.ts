@@ -2,7 +2,7 @@ import type { Finish } from "../../engine/index.js";
 import type { BackendIdentity } from "../backends/backend.js";
 import type { SandboxIdentity } from "../sandbox/sandbox.js";
 import type { Score } from "../scoring/scores.js";
-import type { AnswerSettings, Benchmark, Message, Metric, Reading, Verdict } from "../tasks/index.js";
+import type { AnswerSettings, Benchmark, Message, Metric, Reading, Verdict } from "../tasks/open-tasks.js";
 
 /** Raised when a reader of today's files could not read the new ones. */
 export const FORMAT = 1;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { chooseTask, generateTask, out, run, setUpEvaluations, vllm } from "../../../test/support/evaluation.js";
 import { VERSION } from "../../kit/index.js";
-import { openTasks } from "../tasks/index.js";
+import { openTasks } from "../tasks/open-tasks.js";
 import { writeHubScores } from "./write-hub.js";
 
 setUpEvaluations();

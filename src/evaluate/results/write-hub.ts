@@ -2,7 +2,8 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomically } from "../../kit/files/index.js";
-import { plural, usageError } from "../../kit/index.js";
+import { usageError } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { yamlText } from "../../kit/settings/index.js";
 import type { Results, TaskResult } from "./result-types.js";
 

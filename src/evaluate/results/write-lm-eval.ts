@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { digestOf, writeFileAtomically } from "../../kit/files/index.js";
 import { groupBy } from "../../kit/index.js";
 import { averageRepeats } from "../scoring/scores.js";
-import type { AnswerSettings, Item, Metric, Prompt } from "../tasks/index.js";
+import type { AnswerSettings, Item, Metric, Prompt } from "../tasks/open-tasks.js";
 import type { Results, Sample, TaskResult } from "./result-types.js";
 
 export interface AnsweredTask {

@@ -1,8 +1,9 @@
 // The confinement of executed programs is tested when the sandbox is opened, and results list it.
 import { access, constants } from "node:fs/promises";
 import { delimiter, join, resolve, sep } from "node:path";
-import { formatBytes, LayergraftError, usageError } from "../../kit/index.js";
-import type { Executor } from "../tasks/index.js";
+import { LayergraftError, usageError } from "../../kit/index.js";
+import { formatBytes } from "../../kit/printing/index.js";
+import type { Executor } from "../tasks/open-tasks.js";
 import { execute, type ProgramLimits, type RawOutcome, sandboxFile } from "./run-candidate.js";
 
 export interface SandboxOptions {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { bleuStatistics, corpusBleu } from "../metrics/bleu.js";
 import { bleuMetric } from "../tasks/flores.js";
-import type { Metric } from "../tasks/index.js";
+import type { Metric } from "../tasks/open-tasks.js";
 import { compareItems, type JudgedItem, scoreItems, turned } from "./scores.js";
 import { wilsonInterval } from "./statistics.js";
 

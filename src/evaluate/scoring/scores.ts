@@ -1,4 +1,5 @@
-import { groupBy, own, plural, RecipeError, shorten } from "../../kit/index.js";
+import { groupBy, own, RecipeError } from "../../kit/index.js";
+import { plural, shorten } from "../../kit/printing/index.js";
 import { sumVectors } from "../metrics/segments.js";
 import type { Metric, Verdict } from "../tasks/task.js";
 import { type CrossedModel, crossedDifference, pseudoValues } from "./crossed.js";

@@ -1,5 +1,6 @@
 // Belebele (Bandarkar et al. 2023, arXiv 2308.16884): reading comprehension over FLORES passages, four choices.
-import { type Language, plural, requireLanguage } from "../../kit/index.js";
+import { type Language, requireLanguage } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { declareTask } from "./declare-task.js";
 import { choiceJudging, LETTERS, letterItem } from "./multiple-choice.js";
 import { type Protocol, protocolsOf } from "./protocol.js";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { scoreItems } from "../scoring/scores.js";
-import { type Output, openTasks, parseDeclaration, type Task } from "./index.js";
+import { type Output, openTasks, parseDeclaration, type Task } from "./open-tasks.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-test-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

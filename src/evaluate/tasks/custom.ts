@@ -1,15 +1,7 @@
 import { dirname, join, resolve } from "node:path";
 import { isFile } from "../../kit/files/index.js";
-import {
-  didYouMean,
-  findLanguage,
-  formatSome,
-  GuardError,
-  guardedPatterns,
-  type Language,
-  plural,
-  RecipeError,
-} from "../../kit/index.js";
+import { findLanguage, GuardError, guardedPatterns, type Language, RecipeError } from "../../kit/index.js";
+import { didYouMean, formatSome, plural } from "../../kit/printing/index.js";
 import { fillTemplate, parseTemplate, scalarText, valueAt } from "../../kit/settings/index.js";
 import { sameNumber } from "../answers/numbers.js";
 import { isMgsmLanguage, readMgsmAnswer } from "../answers/read-mgsm-answer.js";

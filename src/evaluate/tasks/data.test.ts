@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { LayergraftError } from "../../kit/errors.js";
-import { openTasks } from "./index.js";
+import { openTasks } from "./open-tasks.js";
 import { parsePythonDictionary } from "./python-literal.js";
 import { fileRows, readText } from "./task-data.js";
 

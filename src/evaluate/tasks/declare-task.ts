@@ -1,4 +1,5 @@
-import { type Language, plural } from "../../kit/index.js";
+import type { Language } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { withFidelity } from "./language-fidelity.js";
 import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
 import { type LoadedItems, limitItems, type OpenOptions, type Task } from "./task.js";

@@ -1,5 +1,6 @@
 // FLORES-200 (Costa-jussa et al. 2022, arXiv 2207.04672): translation of single sentences, scored over the corpus.
-import { type Language, plural, RecipeError, requireLanguage } from "../../kit/index.js";
+import { type Language, RecipeError, requireLanguage } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { type BleuOptions, bleuFromStatistics, bleuStatistics } from "../metrics/bleu.js";
 import type { BleuTokenizer } from "../metrics/bleu-tokenizers.js";
 import { CHRF_PLUS_PLUS, type ChrfOptions, chrfFromStatistics, chrfStatistics } from "../metrics/chrf.js";

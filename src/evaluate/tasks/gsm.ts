@@ -1,5 +1,7 @@
 // GSM8K (Cobbe et al. 2021, arXiv 2110.14168) and AfriMGSM (Adelani et al. 2024, arXiv 2406.03368).
-import { didYouMean, findLanguage, own, RecipeError, requireLanguage } from "../../kit/index.js";
+
+import { findLanguage, own, RecipeError, requireLanguage } from "../../kit/index.js";
+import { didYouMean } from "../../kit/printing/index.js";
 import AFRICAN from "./african-languages.json" with { type: "json" };
 import { declareTask } from "./declare-task.js";
 import {

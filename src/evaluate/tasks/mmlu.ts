@@ -1,7 +1,8 @@
 // MMLU (Hendrycks, arXiv 2009.03300), Global-MMLU (Singh, arXiv 2412.03304) and AfriMMLU (Adelani, arXiv 2406.03368).
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { didYouMean, findLanguage, formatSome, groupBy, plural, RecipeError } from "../../kit/index.js";
+import { findLanguage, groupBy, RecipeError } from "../../kit/index.js";
+import { didYouMean, formatSome, plural } from "../../kit/printing/index.js";
 import { declareTask, type TaskDeclaration } from "./declare-task.js";
 import { africanLanguage } from "./gsm.js";
 import SUBJECTS from "./mmlu-subjects.json" with { type: "json" };

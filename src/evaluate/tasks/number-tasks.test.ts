@@ -2,7 +2,7 @@
 // test/reference/check_lm_eval_prompts.py compares the lm-eval/ protocols with lm-evaluation-harness itself.
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { type DataAccess, type Item, type OpenTasksOptions, openTasks, type Task } from "./index.js";
+import { type DataAccess, type Item, type OpenTasksOptions, openTasks, type Task } from "./open-tasks.js";
 
 const data: DataAccess = { folder: fileURLToPath(new URL("../../../test/fixtures/evaluation/", import.meta.url)) };
 

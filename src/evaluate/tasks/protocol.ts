@@ -1,7 +1,8 @@
 // Protocols: exact ways of asking a data set, with a name and a version that every score carries.
 import { createHash } from "node:crypto";
 import { digestOfJson } from "../../kit/files/index.js";
-import { didYouMean, RecipeError } from "../../kit/index.js";
+import { RecipeError } from "../../kit/index.js";
+import { didYouMean } from "../../kit/printing/index.js";
 import { answerWords } from "./answer-settings.js";
 import TABLE from "./protocols.json" with { type: "json" };
 import type { Item, Task } from "./task.js";

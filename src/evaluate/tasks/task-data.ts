@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { isFile, readBounded } from "../../kit/files/index.js";
-import { type ErrorWhere, formatBytes, formatSome, isSystemError, LayergraftError, own } from "../../kit/index.js";
+import { type ErrorWhere, isSystemError, LayergraftError, own } from "../../kit/index.js";
+import { formatBytes, formatSome } from "../../kit/printing/index.js";
 import { type HubDatasetOptions, hubDataset, type ReadOptions, type Row, readRows } from "../../train/data/index.js";
 
 /** Reads all rows of a data set of the hub, in order. */

@@ -1,8 +1,16 @@
 // Every task on a few rows of its data: the exact prompt of one item, readings, verdicts, protocols, what is refused.
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { type DataAccess, type Item, type OpenTasksOptions, openTasks, PROTOCOLS, SUITES, type Task } from "./index.js";
 import { letterItem } from "./multiple-choice.js";
+import {
+  type DataAccess,
+  type Item,
+  type OpenTasksOptions,
+  openTasks,
+  PROTOCOLS,
+  SUITES,
+  type Task,
+} from "./open-tasks.js";
 import { promptsDigest, protocolId, protocolTitle } from "./protocol.js";
 
 const data: DataAccess = { folder: fileURLToPath(new URL("../../../test/fixtures/evaluation/", import.meta.url)) };

@@ -1,5 +1,6 @@
 // The process of a Slurm job: runs the step of one folder. Its script saves output and exit code.
-import { LayergraftError, messageOf, write } from "../../kit/index.js";
+import { LayergraftError, messageOf } from "../../kit/index.js";
+import { write } from "../../kit/printing/index.js";
 import { runStepFolder } from "../steps/run-step.js";
 import { EXIT_AGAIN } from "./slurm-text.js";
 

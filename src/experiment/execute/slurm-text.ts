@@ -1,4 +1,4 @@
-import { shellQuote } from "../../kit/index.js";
+import { shellQuote } from "../../kit/printing/index.js";
 
 export interface SlurmResources {
   readonly cores?: number | undefined;

@@ -1,5 +1,7 @@
 // What is wrong across the fields of a plan, by its text alone.
-import { didYouMean, formatSome, isObject, suggestName } from "../../kit/index.js";
+
+import { isObject } from "../../kit/index.js";
+import { didYouMean, formatSome, suggestName } from "../../kit/printing/index.js";
 import { formatProblem, type Problem } from "../../kit/settings/index.js";
 import { LIST_FIELDS, recipeProblems, SOURCE_FIELDS } from "../../merge/index.js";
 import { isStepBackend, LLAMA, type TrainStep } from "../steps/step.js";

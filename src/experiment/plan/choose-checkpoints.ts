@@ -1,4 +1,4 @@
-import { plural } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import type { Results } from "../steps/facts.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
 import type { TrainStep } from "../steps/step.js";

@@ -1,5 +1,7 @@
 // What names in recipes mean: the base, one expert or merge, each expert of a family or role in turn, or all of them at once.
-import { didYouMean, isObject } from "../../kit/index.js";
+
+import { isObject } from "../../kit/index.js";
+import { didYouMean } from "../../kit/printing/index.js";
 import type { Problem } from "../../kit/settings/index.js";
 import { LIST_FIELDS, mapSources, sourcesOf } from "../../merge/index.js";
 import type { ExpertGroup, Merge, WrittenPlan } from "./plan-schema.js";

@@ -1,4 +1,5 @@
-import { groupBy, isObject, mergeObjects, plural } from "../../kit/index.js";
+import { groupBy, isObject, mergeObjects } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { type Checked, checkSchema, formatProblem, type Problem } from "../../kit/settings/index.js";
 import { type ExperimentPlan, matrixPlanSchema } from "./plan-schema.js";
 

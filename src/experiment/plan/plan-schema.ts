@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { DEFAULT_TYPE } from "../../export/llama/index.js";
-import { MAX_THREADS, parseBytes } from "../../kit/index.js";
+import { MAX_THREADS } from "../../kit/index.js";
+import { parseBytes } from "../../kit/printing/index.js";
 import {
   type AsWritten,
   type JsonSchema,

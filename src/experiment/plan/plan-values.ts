@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { didYouMean } from "../../kit/index.js";
+import { didYouMean } from "../../kit/printing/index.js";
 
 export const NAME = /^[A-Za-z0-9][\w.+-]*$/;
 export const NAME_RULE = "must consist of letters, digits, -, _, . and +, and start with a letter or digit";

@@ -1,6 +1,6 @@
 // The search among a merge's configurations: requests the evaluations of each round, and chooses by their results.
 
-import { meanWithError } from "../../evaluate/index.js";
+import { meanWithError } from "../../evaluate/scoring/index.js";
 import { groupBy, Random } from "../../kit/index.js";
 import { CmaEs } from "../search/cma-es.js";
 import { cellsOf, type Fields, fieldsAt, pointOf } from "../search/space.js";

@@ -1,6 +1,8 @@
 // Settles a plan: spaces become configurations, and later rounds more expert groups and merges, which start from the merge
 // before.
-import { formatSome, isObject, suggestName } from "../../kit/index.js";
+
+import { isObject } from "../../kit/index.js";
+import { formatSome, suggestName } from "../../kit/printing/index.js";
 import { type Checked, checkSchema, type Problem } from "../../kit/settings/index.js";
 import { mapSources } from "../../merge/index.js";
 import { expertProblems, fieldProblems, severalProblem } from "./check-fields.js";

@@ -1,6 +1,7 @@
 // The steps of a plan as they are found, the models that they evaluate, and about how many depend on results.
 import { basename } from "node:path";
-import { groupBy, plural } from "../../kit/index.js";
+import { groupBy } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import type { Facts, Results } from "../steps/facts.js";
 import type { ItemResult } from "../steps/result.js";
 import {

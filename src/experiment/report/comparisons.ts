@@ -1,5 +1,10 @@
 // How far the highest row of a task is above the others, over items and, where rows have several, over experts.
-import { type CrossedModel, crossedDifference, detectableDifference, holmAdjust } from "../../evaluate/index.js";
+import {
+  type CrossedModel,
+  crossedDifference,
+  detectableDifference,
+  holmAdjust,
+} from "../../evaluate/scoring/index.js";
 import type { MergeModel } from "../plan/plan-models.js";
 import type { Lead } from "./report-data.js";
 import { compareValues, type Sheet, spanOf } from "./score-sheet.js";

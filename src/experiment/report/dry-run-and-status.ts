@@ -1,5 +1,6 @@
 import { right, terminalLines } from "../../figures/index.js";
-import { formatBytes, formatDuration, formatSome, groupBy, plural } from "../../kit/index.js";
+import { groupBy } from "../../kit/index.js";
+import { formatBytes, formatDuration, formatSome, plural } from "../../kit/printing/index.js";
 import type { ExperimentStatus, Outlook } from "../experiment.js";
 import { lineField } from "../plan/configurations.js";
 import type { PlanProgram } from "../run/check.js";

@@ -1,4 +1,5 @@
-import { plural, VERSION } from "../../kit/index.js";
+import { VERSION } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { type Experiment, type ExperimentStatus, statusOfVariant } from "../experiment.js";
 import { tasksOfAverage } from "../plan/plan-models.js";
 import { describeRunner, type ExperimentPlan } from "../plan/plan-schema.js";

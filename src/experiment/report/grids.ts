@@ -1,7 +1,8 @@
 // Grids of numbers: scores over two fields of a grid, and what pairs of experts both changed by layer.
 
 import { layerGrid } from "../../figures/index.js";
-import { formatPercent, groupBy } from "../../kit/index.js";
+import { groupBy } from "../../kit/index.js";
+import { formatPercent } from "../../kit/printing/index.js";
 import type { Expansion } from "../plan/expand-plan.js";
 import type { MergeModel } from "../plan/plan-models.js";
 import type { Json } from "../plan/plan-schema.js";

@@ -1,6 +1,7 @@
-import { holmAdjust } from "../../evaluate/index.js";
+import { holmAdjust } from "../../evaluate/scoring/index.js";
 import { type Cell, count, type Table } from "../../figures/index.js";
-import { groupBy, plural } from "../../kit/index.js";
+import { groupBy } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { lineField } from "../plan/configurations.js";
 import type { MergeModel } from "../plan/plan-models.js";
 import type { ExperimentPlan, Merge } from "../plan/plan-schema.js";

@@ -1,5 +1,6 @@
 // The main table of each task: a row for the base, each family of experts and each merge, under the plan's names.
-import { findLanguage, groupBy, plural } from "../../kit/index.js";
+import { findLanguage, groupBy } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { identityOf } from "../plan/configurations.js";
 import { inLanguages, type MergeModel } from "../plan/plan-models.js";
 import { type ExperimentPlan, languagesOf } from "../plan/plan-schema.js";

@@ -10,7 +10,7 @@ import {
   type Table,
   type TextCell,
 } from "../../figures/index.js";
-import { formatDuration, plural } from "../../kit/index.js";
+import { formatDuration, plural } from "../../kit/printing/index.js";
 import { OVERLAPS_LEAD } from "./grids.js";
 import { linesTable } from "./lines.js";
 import { moreRecipes, RECIPES_LEAD, VARIANTS } from "./recipes.js";

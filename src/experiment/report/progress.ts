@@ -1,5 +1,5 @@
 import { formatNumber, type ProgressDisplay } from "../../figures/index.js";
-import { formatDuration, plural } from "../../kit/index.js";
+import { formatDuration, plural } from "../../kit/printing/index.js";
 import type { Counts, RunEvent } from "../run/run-experiment.js";
 import type { FetchOptions } from "../steps/facts-reader.js";
 

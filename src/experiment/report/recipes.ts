@@ -1,6 +1,7 @@
 import { basename, join, relative } from "node:path";
 import { hubPlace } from "../../formats/checkpoint/index.js";
-import { formatSome, plural, shellQuote, suggestName, usageError, visible } from "../../kit/index.js";
+import { usageError } from "../../kit/index.js";
+import { formatSome, plural, shellQuote, suggestName, visible } from "../../kit/printing/index.js";
 import type { RecipeInput } from "../../merge/index.js";
 import { type Experiment, type ExperimentStatus, statusOfVariant } from "../experiment.js";
 import { freeId } from "../plan/matrix.js";

@@ -1,6 +1,12 @@
 // The results of an experiment by model and task, from which every table is made.
 
-import { averageScore, compareItems, type ScoredItems, scoreItems, wilsonInterval } from "../../evaluate/index.js";
+import {
+  averageScore,
+  compareItems,
+  type ScoredItems,
+  scoreItems,
+  wilsonInterval,
+} from "../../evaluate/scoring/index.js";
 import type { NumberCell, Scale, Score, Span } from "../../figures/index.js";
 import { groupBy } from "../../kit/index.js";
 import type { Expansion } from "../plan/expand-plan.js";

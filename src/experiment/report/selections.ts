@@ -1,5 +1,5 @@
 import { type Cell, formatNumber } from "../../figures/index.js";
-import { formatSome, plural } from "../../kit/index.js";
+import { formatSome, plural } from "../../kit/printing/index.js";
 import type { Selection } from "../plan/choose-checkpoints.js";
 import type { PublishedScore } from "../plan/published.js";
 import type { Overview, ReportTable } from "./report-data.js";

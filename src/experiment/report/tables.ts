@@ -7,7 +7,8 @@ import {
   type Table,
   terminalLines,
 } from "../../figures/index.js";
-import { groupBy, plural } from "../../kit/index.js";
+import { groupBy } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import type { ExperimentReport, Flips, Overview, ReportTable, ScoreRow, SearchRow } from "./report-data.js";
 
 export const INTERVALS =

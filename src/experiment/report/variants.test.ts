@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { markdownOf, reportOf, tablesIn } from "../../../test/support/report-of.js";
-import { wilsonInterval } from "../../evaluate/index.js";
+import { wilsonInterval } from "../../evaluate/scoring/index.js";
 import { isNumber } from "../../figures/table.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { writeReport } from "./files.js";

@@ -1,7 +1,8 @@
 // For each task, a table with a line for each variant and a column for each row of its main table.
 
 import type { Cell, NumberCell } from "../../figures/index.js";
-import { groupBy, plural } from "../../kit/index.js";
+import { groupBy } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { inLanguages } from "../plan/plan-models.js";
 import { decidingTask, type ExperimentPlan, languagesOf } from "../plan/plan-schema.js";
 import type { Overview, OverviewBar, ReportTable, ReportVariant } from "./report-data.js";

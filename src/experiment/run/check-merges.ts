@@ -2,7 +2,8 @@
 
 import type { Checkpoint } from "../../formats/checkpoint/index.js";
 import { digestOfValue } from "../../kit/files/index.js";
-import { messageOf, plural } from "../../kit/index.js";
+import { messageOf } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import type { Problem } from "../../kit/settings/index.js";
 import { type OpenedPlan, planRecipe, type RecipeInput } from "../../merge/index.js";
 import { resolveSelection } from "../../train/index.js";

@@ -1,10 +1,12 @@
 import { stat, statfs } from "node:fs/promises";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";
-import { chatProtocolOf, choiceNotes } from "../../evaluate/index.js";
+import { choiceNotes } from "../../evaluate/index.js";
+import { chatProtocolOf } from "../../evaluate/tasks/index.js";
 import { checkLlama, type ExportOutlook } from "../../export/llama/index.js";
 import { canonicalJson, exists } from "../../kit/files/index.js";
-import { formatBytes, groupBy, LayergraftError, plural, RecipeError, visible } from "../../kit/index.js";
+import { groupBy, LayergraftError, RecipeError } from "../../kit/index.js";
+import { formatBytes, plural, visible } from "../../kit/printing/index.js";
 import type { Problem } from "../../kit/settings/index.js";
 import { loadChatTemplate, loadTokenizer } from "../../text/index.js";
 import { commandRunner } from "../execute/slurm-commands.js";

@@ -7,7 +7,7 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomically } from "../../kit/files/index.js";
-import { visible } from "../../kit/index.js";
+import { visible } from "../../kit/printing/index.js";
 import type { Results } from "../steps/facts.js";
 import { readResult, type StepResult } from "../steps/result.js";
 import { kindOf, type Location, type Step, type StepKind } from "../steps/step.js";

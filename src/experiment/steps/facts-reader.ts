@@ -1,6 +1,6 @@
 // Reads what a plan's steps depend on: models, data and tasks. Collects problems instead of throwing them.
 import { basename, dirname, resolve } from "node:path";
-import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
+import { MISSING_DATA, protocolTitle } from "../../evaluate/tasks/index.js";
 import {
   type Checkpoint,
   foldersOf,

@@ -1,6 +1,6 @@
 // What expanding a plan depends on: identities of models and data, tasks, and results of steps.
 
-import type { ChooseItem, Task } from "../../evaluate/index.js";
+import type { ChooseItem, Task } from "../../evaluate/tasks/index.js";
 import { RecipeError } from "../../kit/index.js";
 import { checkRecipe } from "../../merge/index.js";
 import type { EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "./result.js";

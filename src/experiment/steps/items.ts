@@ -7,7 +7,7 @@ import {
   openTasks,
   promptsDigest,
   type Task,
-} from "../../evaluate/index.js";
+} from "../../evaluate/tasks/index.js";
 import { LayergraftError, RecipeError } from "../../kit/index.js";
 import type { EvaluateStep, TaskRequest } from "./step.js";
 

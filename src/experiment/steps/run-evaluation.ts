@@ -1,13 +1,8 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import {
-  averageRepeats,
-  type EvaluateOptions,
-  type Evaluation,
-  evaluate,
-  isTie,
-  openSandbox,
-} from "../../evaluate/index.js";
+import { type EvaluateOptions, type Evaluation, evaluate, openSandbox } from "../../evaluate/index.js";
+import { averageRepeats } from "../../evaluate/scoring/index.js";
+import { isTie } from "../../evaluate/tasks/index.js";
 import { formatNumber } from "../../figures/index.js";
 import { LayergraftError, OutputError } from "../../kit/index.js";
 import { dataAccess, openTask, readItems } from "./items.js";

@@ -1,7 +1,8 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { exists, LOCK_FILE, takeLock, waitWhileLocked } from "../../kit/files/index.js";
-import { formatSome, LayergraftError } from "../../kit/index.js";
+import { LayergraftError } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import { analyzeExperts, overlapOf, suggestRecipes } from "../../merge/analysis/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
 import { ReadFacts } from "./facts-reader.js";

@@ -2,7 +2,7 @@
 // Source: src/models/*.cpp and conversion/*.py of ggml-org/llama.cpp, November 2026.
 
 import type { Activation, DecoderSpec } from "../../engine/model/index.js";
-import { plural } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 
 type LinearRole = "q" | "k" | "v" | "o" | "gate" | "up" | "down";
 

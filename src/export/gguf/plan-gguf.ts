@@ -4,7 +4,8 @@ import { loadSourceTemplate, loadSourceTokenizerParts, type ModelSource, modelTe
 import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
 import type { Encoding } from "../../kernels/index.js";
 import { digestOf, digestOfJson } from "../../kit/files/index.js";
-import { CheckpointError, formatSome, plural } from "../../kit/index.js";
+import { CheckpointError } from "../../kit/index.js";
+import { formatSome, plural } from "../../kit/printing/index.js";
 import { EXPORTED_FAMILIES, findArchitecture, unsupportedTraits } from "./architectures.js";
 import { type GgufLayout, layOutGguf, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 import { type ComputedTensor, decoderMetadata, ropeTensors } from "./metadata.js";

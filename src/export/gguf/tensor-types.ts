@@ -2,7 +2,8 @@
 // in src/llama-quant.cpp of ggml-org/llama.cpp, November 2026.
 
 import { ENCODINGS, type Encoding } from "../../kernels/index.js";
-import { formatSome, usageError } from "../../kit/index.js";
+import { usageError } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 
 /** File types by the names of the command line: `general.file_type`, and the encoding of most tensors. */
 export const FILE_TYPES = {

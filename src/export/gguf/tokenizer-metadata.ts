@@ -2,7 +2,8 @@
 // SentencePiece by scores ("llama"), and Unigram ("t5").
 
 import { findPreTokenizer } from "../../formats/gguf/index.js";
-import { CheckpointError, formatSome, isObject, plural } from "../../kit/index.js";
+import { CheckpointError, isObject } from "../../kit/index.js";
+import { formatSome, plural } from "../../kit/printing/index.js";
 import type { Part, SpecialName, TokenizerParts } from "../../text/index.js";
 import { bool, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 

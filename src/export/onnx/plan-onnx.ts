@@ -13,7 +13,8 @@ import { readSpec } from "../../engine/model/index.js";
 import { type ExternalData, lowerGraph } from "../../engine/runtime/index.js";
 import { BLOCK_COLUMNS } from "../../kernels/index.js";
 import { digestOf, digestOfJson } from "../../kit/files/index.js";
-import { CheckpointError, formatSome, isObject, usageError } from "../../kit/index.js";
+import { CheckpointError, isObject, usageError } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import { AXES, buildOnnxGraph, computeFeeds, type RopeTable } from "./onnx-graph.js";
 
 /** Types: the file in transformers.js (its src/utils/dtypes.js), and the encoding of matrices. */

@@ -1,6 +1,7 @@
 // Adapters of parameters that hold the matrices of all experts of a layer (PEFT's `target_parameters`).
 
-import { CheckpointError, formatShape, formatSome } from "../../kit/index.js";
+import { CheckpointError, formatShape } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import type { TensorInfo } from "../safetensors/header.js";
 import type { LowRankDelta } from "./adapter.js";
 

@@ -3,7 +3,8 @@
 
 import { join } from "node:path";
 import { exists } from "../../kit/files/index.js";
-import { CheckpointError, formatShape, formatSome } from "../../kit/index.js";
+import { CheckpointError, formatShape } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import type { TensorInfo } from "../safetensors/header.js";
 import { openSafetensors, type SafetensorsFile } from "../safetensors/reader.js";
 import type { RemoteFolder } from "../safetensors/sharded.js";

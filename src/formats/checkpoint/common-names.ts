@@ -1,7 +1,8 @@
 // Brings checkpoints of one model that name or store its tensors differently to the names of one of them: a multimodal
 // wrapper and its text model, the names of transformers 4 and 5, experts in one tensor or in many, a tied and an untied head.
 
-import { formatSome, plural, sameShape } from "../../kit/index.js";
+import { sameShape } from "../../kit/index.js";
+import { formatSome, plural } from "../../kit/printing/index.js";
 import { deltaOfExpert } from "./adapted-parameters.js";
 import { type LayerPart, STEMS } from "./architectures.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";

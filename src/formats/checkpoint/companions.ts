@@ -2,7 +2,7 @@
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { isFile, readJsonObject, staysIn } from "../../kit/files/index.js";
-import { formatSome } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import type { Checkpoint } from "./checkpoint.js";
 import {
   type CompanionKind,

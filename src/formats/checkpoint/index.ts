@@ -1,7 +1,6 @@
 export { ADAPTER_WEIGHTS, type LowRankForm } from "./adapter.js";
 export { ADAPTER_CONFIG } from "./adapter-config.js";
 export { adapterConfig, factorNames, factorOf, type PeftTargets, peftName, peftTargets } from "./adapter-files.js";
-export { type Alignment, alignVocabularies, isWithin, memberOf, type VocabularyChoice } from "./alignment.js";
 export { blockOf, compareParts, type Part } from "./architectures.js";
 export {
   type Checkpoint,
@@ -14,17 +13,8 @@ export {
   zeroRows,
 } from "./checkpoint.js";
 export { besideDecoder, withCommonNames } from "./common-names.js";
-export {
-  type CompanionKind,
-  companionOf,
-  isCompanionFolder,
-  isWorthNoting,
-  TEMPLATES,
-  UNKNOWN_BYTES,
-  UNKNOWN_FILES,
-} from "./companion-names.js";
+export { type CompanionKind, companionOf, TEMPLATES } from "./companion-names.js";
 export { companionNotes, companionsIn, homeOf, leadsElsewhere, OF_CONFIG, OF_TOKENIZER } from "./companions.js";
-export { compareVocabularies, type Labelled, requireCompatible } from "./compatibility.js";
 export {
   type CheckpointConfig,
   edited,
@@ -47,5 +37,3 @@ export {
 export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./inspection.js";
 export { layerKinds, requireStackable, stackedConfig } from "./layer-kinds.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./locate.js";
-export { moveTokenIds, translateIds } from "./token-ids.js";
-export { type AddedToken, BYTE_OF, textFoldersOf, type Vocabulary } from "./vocabulary.js";

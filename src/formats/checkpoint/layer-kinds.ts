@@ -1,6 +1,7 @@
 // Layers that differ in kind: what config.json says of each by its place, and how it says the same of a stack of them.
 
-import { formatRanges, formatSome, groupBy, isObject, RecipeError } from "../../kit/index.js";
+import { groupBy, isObject, RecipeError } from "../../kit/index.js";
+import { formatRanges, formatSome } from "../../kit/printing/index.js";
 import type { Checkpoint } from "./checkpoint.js";
 import { type CheckpointConfig, type Json, mapText, mapTowers, textOf } from "./config.js";
 import {

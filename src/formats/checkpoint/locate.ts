@@ -4,7 +4,8 @@ import { readdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, dirname, isAbsolute, join, normalize, resolve } from "node:path";
 import { beginsHere, exists } from "../../kit/files/index.js";
-import { CheckpointError, didYouMean } from "../../kit/index.js";
+import { CheckpointError } from "../../kit/index.js";
+import { didYouMean } from "../../kit/printing/index.js";
 import type { RemoteFolder } from "../safetensors/sharded.js";
 import {
   type FoundFolder,

@@ -1,5 +1,6 @@
 // Assigns each tensor a layer and a part, by its family's names or else by the layer numbers in names.
-import { CheckpointError, formatSome, own } from "../../kit/index.js";
+import { CheckpointError, own } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import {
   type Architecture,
   DECODER_STEMS,

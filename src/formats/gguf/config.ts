@@ -1,6 +1,7 @@
 // config.json of a GGUF file, from its metadata: the inverse of src/export/gguf/metadata.ts.
 // Source: conversion/*.py and src/llama-model.cpp of ggml-org/llama.cpp; the configuration classes of transformers.
-import { CheckpointError, shorten } from "../../kit/index.js";
+import { CheckpointError } from "../../kit/index.js";
+import { shorten } from "../../kit/printing/index.js";
 import type { GgufHeader } from "./header.js";
 
 export type Json = { [field: string]: unknown };

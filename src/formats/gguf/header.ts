@@ -6,7 +6,8 @@ import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { BLOCKS, encodedBytes } from "../../kernels/index.js";
-import { CheckpointError, elementCount, formatBytes, shorten } from "../../kit/index.js";
+import { CheckpointError, elementCount } from "../../kit/index.js";
+import { formatBytes, shorten } from "../../kit/printing/index.js";
 
 /** Names of `ggml_type`, by number. */
 const TENSOR_TYPES: ReadonlyMap<number, string> = new Map([

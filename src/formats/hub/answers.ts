@@ -1,6 +1,7 @@
 // Answers of the hub's API. A login page or a broken proxy may send anything in their place.
 
-import { isObject, shorten } from "../../kit/index.js";
+import { isObject } from "../../kit/index.js";
+import { shorten } from "../../kit/printing/index.js";
 import { HubError } from "./hub-error.js";
 
 /** Longest answer of the API, in bytes. A page of a listing has up to 1,000 files. */

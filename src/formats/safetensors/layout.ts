@@ -1,5 +1,6 @@
 // Lays out a checkpoint to write: shards, headers, offsets, index. Writes nothing.
-import { DTYPE_BITS, elementCount, FormatError, formatBytes, RecipeError } from "../../kit/index.js";
+import { DTYPE_BITS, elementCount, FormatError, RecipeError } from "../../kit/index.js";
+import { formatBytes } from "../../kit/printing/index.js";
 import { MAX_HEADER_BYTES, serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
 import { quote } from "./header-json.js";
 import { INDEX_FILE, MAX_SHARDS, SINGLE_FILE, shardName } from "./sharded.js";

@@ -3,7 +3,8 @@
 import { readdir } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 import { exists, readJsonObject } from "../../kit/files/index.js";
-import { CheckpointError, FormatError, formatSome, isSystemError } from "../../kit/index.js";
+import { CheckpointError, FormatError, isSystemError } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import { quote } from "./header-json.js";
 import { openSafetensors, type SafetensorsFile } from "./reader.js";
 

@@ -6,7 +6,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { CancelledError, isSystemError, LayergraftError } from "../errors.js";
-import { formatDuration } from "../format.js";
+import { formatDuration } from "../printing/format.js";
 import { isFile } from "./files.js";
 
 /** Seconds between updates of a lock. */

@@ -2,7 +2,7 @@
 import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { DiskFullError, isSystemError, OutputError } from "../errors.js";
-import { formatSome } from "../format.js";
+import { formatSome } from "../printing/format.js";
 import { exists, pathBeside, syncFile, syncFolder } from "./files.js";
 import { LOCK_FILE, type Lock, requireUnlocked, takeLock } from "./lock.js";
 

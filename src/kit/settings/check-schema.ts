@@ -1,10 +1,10 @@
 // Checks a value against a schema: all problems at once, in the terms of YAML, with suggestions for misspelled fields.
 
 import { z } from "zod";
-import { shorten } from "../format.js";
 import { isObject } from "../json.js";
-import { removedAdvice } from "../removed.js";
-import { closest, didYouMean } from "../spelling.js";
+import { shorten } from "../printing/format.js";
+import { removedAdvice } from "../printing/removed.js";
+import { closest, didYouMean } from "../printing/spelling.js";
 import { type SchemaField, schemaFields } from "./schema-fields.js";
 
 type Path = readonly PropertyKey[];

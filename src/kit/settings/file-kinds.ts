@@ -2,7 +2,7 @@
 
 import { RecipeError } from "../errors.js";
 import { isObject } from "../json.js";
-import { shellQuote } from "../terminal.js";
+import { shellQuote } from "../printing/terminal.js";
 
 const DATA = /\.(jsonl|ndjson|csv|tsv|parquet|arrow)(\.gz)?$/i;
 

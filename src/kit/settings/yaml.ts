@@ -21,8 +21,8 @@ import {
   type YAMLParseError,
 } from "yaml";
 import { formatLocated, type LocatedProblem, RecipeError } from "../errors.js";
-import { shorten } from "../format.js";
 import { isDeeperThan } from "../json.js";
+import { shorten } from "../printing/format.js";
 import { formatProblem, MAX_LEVELS, type Problem } from "./check-schema.js";
 import { requireKind } from "./file-kinds.js";
 import type { SettingsKind, SettingsText } from "./settings-file.js";

@@ -1,7 +1,8 @@
 // Measures where experts changed from their base (Bandarkar et al., arXiv 2410.01335, section 3.2).
 
 import { compareParts, type Part, requireUnchanged, type SourceOptions } from "../../formats/checkpoint/index.js";
-import { elementCount, groupBy, plural, RecipeError } from "../../kit/index.js";
+import { elementCount, groupBy, RecipeError } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { type Leaf, leavesOf } from "../../tensor/expressions/index.js";
 import {
   analyzeTensors,

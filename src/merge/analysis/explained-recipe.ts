@@ -1,7 +1,8 @@
 // Writes weights of tensors as the recipe that gives them.
 
 import { blockOf, type CheckpointTensor } from "../../formats/checkpoint/index.js";
-import { formatRanges, groupBy } from "../../kit/index.js";
+import { groupBy } from "../../kit/index.js";
+import { formatRanges } from "../../kit/printing/index.js";
 import type { RecipeInput } from "../plan/recipe.js";
 
 export interface Weighted {

@@ -1,5 +1,6 @@
 import { blockOf } from "../../formats/checkpoint/index.js";
-import { formatRanges, groupBy, RecipeError } from "../../kit/index.js";
+import { groupBy, RecipeError } from "../../kit/index.js";
+import { formatRanges } from "../../kit/printing/index.js";
 import { pairsOf } from "../../tensor/streaming/index.js";
 import { weightsByShare } from "../methods/share-swap.js";
 import { defaultSwapLayers, PAPER_DEPTH } from "../methods/swap.js";

@@ -1,7 +1,8 @@
 // Changed tensors that an adapter saves whole, as factors cannot hold them.
 
 import { type Part, peftName } from "../../formats/checkpoint/index.js";
-import { formatSome, MismatchError } from "../../kit/index.js";
+import { MismatchError } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import { moduleOf, type OpenedModels, type Pair } from "./open-models.js";
 
 // Not modules that PEFT can save beside factors in every version of transformers.

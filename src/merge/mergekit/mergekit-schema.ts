@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { parseHubName } from "../../formats/checkpoint/index.js";
-import { didYouMean } from "../../kit/index.js";
+import { didYouMean } from "../../kit/printing/index.js";
 import { checkSchema, formatPath, type Problem, recordOf } from "../../kit/settings/index.js";
 import { refusalOf } from "./method-translations.js";
 

@@ -1,5 +1,5 @@
 // The methods by mergekit's names.
-import { didYouMean, shorten } from "../../kit/index.js";
+import { didYouMean, shorten } from "../../kit/printing/index.js";
 import { METHODS } from "../methods/index.js";
 import type { Translation } from "../methods/mergekit.js";
 import type { AnyMethod } from "../methods/method.js";

@@ -1,5 +1,5 @@
 // Translates a mergekit configuration to a recipe, with notes on differences. Reads no files.
-import { didYouMean, formatSome } from "../../kit/index.js";
+import { didYouMean, formatSome } from "../../kit/printing/index.js";
 import { formatProblem, type Problem } from "../../kit/settings/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import type { SliceMerge, SliceModel, Translation } from "../methods/mergekit.js";

@@ -1,6 +1,6 @@
 // The definition of a merge method: name, fields, formula, and the tensors of its result.
 import { z } from "zod";
-import { plural } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { isSource, parametersOf } from "./fields.js";
 import type { Translation } from "./mergekit.js";
 import type { Operand, OperandTensor, PlanContext } from "./operand.js";

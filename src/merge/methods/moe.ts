@@ -1,6 +1,7 @@
 // Mixture of experts: the MLPs of several models behind a router, in the attention and norms of one.
 import { z } from "zod";
-import { isObject, MismatchError, plural, RecipeError } from "../../kit/index.js";
+import { isObject, MismatchError, RecipeError } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { formatProblem, type Problem } from "../../kit/settings/index.js";
 import { GATE_MODES, type GateMode } from "../../tensor/measurements/index.js";
 import { MODEL_ONLY, modelsField, seedField, sourceField } from "./fields.js";

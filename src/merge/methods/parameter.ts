@@ -2,7 +2,8 @@
 
 import { z } from "zod";
 import { blockOf, compareParts, type Part } from "../../formats/checkpoint/index.js";
-import { closest, formatSome, RecipeError } from "../../kit/index.js";
+import { RecipeError } from "../../kit/index.js";
+import { closest, formatSome } from "../../kit/printing/index.js";
 import { layersField, parseLayers } from "./layers.js";
 import { layersOf, type Operand } from "./operand.js";
 

@@ -1,7 +1,8 @@
 // Passthrough: stacks layers of one or more models in any order; averages nothing.
 
 import { z } from "zod";
-import { groupBy, plural, RecipeError } from "../../kit/index.js";
+import { groupBy, RecipeError } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { MAX_SOURCES, type SourceRecipe, sourceField, weightField } from "./fields.js";
 import { layersField, listLayers } from "./layers.js";
 import { SIZE, type SliceMerge } from "./mergekit.js";

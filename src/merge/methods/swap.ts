@@ -2,7 +2,8 @@
 // Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1.
 
 import { z } from "zod";
-import { formatRanges, RecipeError } from "../../kit/index.js";
+import { RecipeError } from "../../kit/index.js";
+import { formatRanges } from "../../kit/printing/index.js";
 import { sumOfWeights, type Weight } from "../../tensor/expressions/index.js";
 import { type LayerOwner, ownerOfLayer, type SwapLayers } from "../plain.js";
 import { sourceField, weightField } from "./fields.js";

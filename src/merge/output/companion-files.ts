@@ -4,7 +4,6 @@ import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promi
 import { basename, dirname, isAbsolute, join } from "node:path";
 import {
   ADAPTER_CONFIG,
-  type AddedToken,
   type Checkpoint,
   type CompanionKind,
   companionOf,
@@ -17,8 +16,8 @@ import {
   OF_CONFIG,
   OF_TOKENIZER,
   stackedConfig,
-  textFoldersOf,
 } from "../../formats/checkpoint/index.js";
+import { type AddedToken, textFoldersOf } from "../../formats/vocabulary/index.js";
 import { digestOf, exists, isFile, rewriteJson } from "../../kit/files/index.js";
 import { isObject, type TorchDTypeName } from "../../kit/index.js";
 import { PROVENANCE_FILE, type TensorPlan } from "../model-plan.js";

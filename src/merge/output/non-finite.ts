@@ -1,7 +1,8 @@
 // Infinite and NaN values in what a run writes: those that a source holds, and those that the run made of finite ones.
 
 import type { CheckpointTensor } from "../../formats/checkpoint/index.js";
-import { elementCount, formatSome, groupBy, LayergraftError, plural } from "../../kit/index.js";
+import { elementCount, groupBy, LayergraftError } from "../../kit/index.js";
+import { formatSome, plural } from "../../kit/printing/index.js";
 import { leavesOf, type Measured, Resolver, type Sources } from "../../tensor/expressions/index.js";
 import {
   type Evaluation,

@@ -13,14 +13,8 @@ import {
   writeFileAtomically,
   writeFully,
 } from "../../kit/files/index.js";
-import {
-  CancelledError,
-  DiskFullError,
-  formatBytes,
-  isSystemError,
-  LayergraftError,
-  OutputError,
-} from "../../kit/index.js";
+import { CancelledError, DiskFullError, isSystemError, LayergraftError, OutputError } from "../../kit/index.js";
+import { formatBytes } from "../../kit/printing/index.js";
 import { recordOf } from "../../kit/settings/index.js";
 import type { Sources } from "../../tensor/expressions/index.js";
 import { packBits, packedMeasured, packMeasured, unpackBits, unpackMeasured } from "../../tensor/expressions/index.js";

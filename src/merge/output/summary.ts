@@ -1,7 +1,8 @@
 // Summarizes a plan: tensors copied and computed, bytes to read and write, and the source of each layer.
 
-import { factorOf, isWithin } from "../../formats/checkpoint/index.js";
+import { factorOf } from "../../formats/checkpoint/index.js";
 import { layoutFolder, type SafetensorsFile } from "../../formats/safetensors/index.js";
+import { isWithin } from "../../formats/vocabulary/index.js";
 import { DTYPE_BITS, elementCount, groupBy } from "../../kit/index.js";
 import { flatten, hasOperation, isLeaf, type Measured, Resolver, type Value } from "../../tensor/expressions/index.js";
 import { measuringBytes, measuringPrograms, placeholders } from "../../tensor/measurements/index.js";

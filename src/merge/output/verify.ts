@@ -8,10 +8,10 @@ import {
   formatShape,
   isFloatDType,
   LayergraftError,
-  plural,
   type Shape,
   sameShape,
 } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import {
   childrenOf,
   hasOperation,

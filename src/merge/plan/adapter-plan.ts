@@ -11,7 +11,8 @@ import {
   peftTargets,
 } from "../../formats/checkpoint/index.js";
 import type { SafetensorsFile, TensorInfo } from "../../formats/safetensors/index.js";
-import { formatSome, groupBy, MismatchError, RecipeError } from "../../kit/index.js";
+import { groupBy, MismatchError, RecipeError } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import {
   flatten,
   hasOperation,

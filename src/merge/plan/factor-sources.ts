@@ -8,7 +8,8 @@ import {
   factorOf,
   zeroRows,
 } from "../../formats/checkpoint/index.js";
-import { formatSome, MismatchError } from "../../kit/index.js";
+import { MismatchError } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import { methodOf, type Recipe, sourcesOf } from "./recipe.js";
 
 type Delta = NonNullable<CheckpointTensor["lowRank"]>;

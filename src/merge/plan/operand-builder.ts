@@ -1,18 +1,20 @@
 // Opens the sources of recipes and builds operands from them. Collects measurements and notes on the way.
 
 import {
-  type Alignment,
-  alignVocabularies,
   besideDecoder,
   type Checkpoint,
-  compareVocabularies,
   type HubAccess,
-  type Labelled,
   openCheckpoint,
-  requireCompatible,
-  type VocabularyChoice,
   withCommonNames,
 } from "../../formats/checkpoint/index.js";
+import {
+  type Alignment,
+  alignVocabularies,
+  compareVocabularies,
+  type Labelled,
+  requireCompatible,
+  type VocabularyChoice,
+} from "../../formats/vocabulary/index.js";
 import { groupBy, RecipeError } from "../../kit/index.js";
 import { childrenOf, isLeaf, type Value } from "../../tensor/expressions/index.js";
 import type { Measurement } from "../../tensor/measurements/index.js";

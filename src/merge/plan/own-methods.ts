@@ -3,7 +3,8 @@
 import { readFile } from "node:fs/promises";
 import { basename, isAbsolute } from "node:path";
 import { z } from "zod";
-import { LayergraftError, RecipeError, shorten } from "../../kit/index.js";
+import { LayergraftError, RecipeError } from "../../kit/index.js";
+import { shorten } from "../../kit/printing/index.js";
 import { checkSchema, formatProblem } from "../../kit/settings/index.js";
 import { guardCode, runCode } from "../../tensor/streaming/index.js";
 import * as fields from "../methods/fields.js";

@@ -2,30 +2,20 @@
 
 import { basename, resolve } from "node:path";
 import {
-  alignVocabularies,
   type Checkpoint,
   companionNotes,
   HUB_PREFIX,
   type HubAccess,
   hubPlace,
-  isWithin,
-  moveTokenIds,
   openCheckpoint,
   pinKey,
   requireStackable,
   type SourceOptions,
   withCommonNames,
 } from "../../formats/checkpoint/index.js";
-import {
-  DTYPE_BY_TORCH_NAME,
-  formatPercent,
-  formatSome,
-  isFloatDType,
-  LayergraftError,
-  MismatchError,
-  plural,
-  RecipeError,
-} from "../../kit/index.js";
+import { alignVocabularies, isWithin, moveTokenIds } from "../../formats/vocabulary/index.js";
+import { DTYPE_BY_TORCH_NAME, isFloatDType, LayergraftError, MismatchError, RecipeError } from "../../kit/index.js";
+import { formatPercent, formatSome, plural } from "../../kit/printing/index.js";
 import { hasOperation, leavesOf } from "../../tensor/expressions/index.js";
 import { measuredSources, placeholders, requireKnown } from "../../tensor/measurements/index.js";
 import type { OperandTensor } from "../methods/operand.js";

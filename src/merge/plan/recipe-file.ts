@@ -1,7 +1,7 @@
 // Reads recipes from YAML, JSON or values, and reports all problems with their lines.
 
 import { z } from "zod";
-import { closest, removedAdvice, shorten } from "../../kit/index.js";
+import { closest, removedAdvice, shorten } from "../../kit/printing/index.js";
 import {
   type Checked,
   checkSchema,

@@ -1,7 +1,7 @@
 // The recipe: fields of a method plus fields of the output.
 
 import { z } from "zod";
-import { parseBytes } from "../../kit/index.js";
+import { parseBytes } from "../../kit/printing/index.js";
 import type { AsWritten } from "../../kit/settings/index.js";
 import { modelOf, type SourceRecipe } from "../methods/fields.js";
 import { METHODS } from "../methods/index.js";

@@ -4,7 +4,8 @@
 import type { Checkpoint, CheckpointTensor } from "../../formats/checkpoint/index.js";
 import { readRange } from "../../formats/safetensors/index.js";
 import { BLOCKS, bytesPerValue, Converter, type KernelDType } from "../../kernels/index.js";
-import { type DType, elementCount, formatPercent, sameShape } from "../../kit/index.js";
+import { type DType, elementCount, sameShape } from "../../kit/index.js";
+import { formatPercent } from "../../kit/printing/index.js";
 
 /** Maximum sampled matrices, one short range each: at most 1 MB of a model. */
 const MATRICES = 256;

@@ -2,9 +2,11 @@
 // (mergekit-tokensurgeon, arXiv 2506.06607). Reads only tokenizers.
 import { join } from "node:path";
 import type { Checkpoint, CheckpointTensor } from "../../formats/checkpoint/index.js";
-import { BYTE_OF, edited, memberOf, translateIds, type Vocabulary } from "../../formats/checkpoint/index.js";
+import { edited } from "../../formats/checkpoint/index.js";
+import { BYTE_OF, memberOf, translateIds, type Vocabulary } from "../../formats/vocabulary/index.js";
 import { exists, readJsonObject } from "../../kit/files/index.js";
-import { isFloatDType, isObject, MismatchError, plural } from "../../kit/index.js";
+import { isFloatDType, isObject, MismatchError } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { blockRowsFor, PURSUED } from "../../tensor/streaming/index.js";
 import { sourcesOf } from "./recipe.js";
 

@@ -3,7 +3,7 @@
 import type { Experiment, ExperimentStatus } from "../../experiment/index.js";
 import type { ExperimentReport, Overview, ReportHeatmap } from "../../experiment/report/index.js";
 import { formatNumber, formatSpan, formatTick, scoreAxis } from "../../figures/index.js";
-import { visible } from "../../kit/index.js";
+import { visible } from "../../kit/printing/index.js";
 import type { Experiment as Shown } from "../protocol/index.js";
 
 const MAX_TEXT = 400;

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
 import { openModelSource } from "../../engine/index.js";
-import { type DataAccess, hubLoader, judgingDigest, openTasks, promptsDigest } from "../../evaluate/index.js";
+import { type DataAccess, hubLoader, judgingDigest, openTasks, promptsDigest } from "../../evaluate/tasks/index.js";
 import { digestOfJson, exists, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
 import { isAnySystemError, LayergraftError, systemMessage, usageError, VERSION } from "../../kit/index.js";
 import { type EvaluateProgress, evaluate, type Model, openModel, type Progress } from "../../verbs/index.js";

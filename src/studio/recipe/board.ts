@@ -1,6 +1,6 @@
 // The board: whose each layer is, as a table that a person changes by hand, and as the recipe that says the same.
 
-import { formatRanges } from "../../kit/format.js";
+import { formatRanges } from "../../kit/printing/format.js";
 import { LAYER_COUNTS, type LayerOwner, layerRanges, OUTPUT_FIELDS, ownerOfLayer } from "../../merge/plain.js";
 
 /** Halves of a layer, and the whole of it where they are alike; norms go with the half that they serve. */

@@ -5,14 +5,13 @@ import { openModelSource } from "../../engine/index.js";
 import {
   compareResults,
   comparisonVerdict,
-  readDeclaration,
   readResults,
   readSamples,
   readVerdicts,
   type StoredSample,
   scoreTexts,
-  TASK_FAMILIES,
 } from "../../evaluate/index.js";
+import { readDeclaration, TASK_FAMILIES } from "../../evaluate/tasks/index.js";
 import { loadLibrary } from "../../export/llama/index.js";
 import { isFile, readBounded, readJsonObject, staysIn } from "../../kit/files/index.js";
 import { isAnySystemError, LayergraftError, messageOf, own, usageError } from "../../kit/index.js";

@@ -3,7 +3,7 @@ import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { openModelSource } from "../../engine/index.js";
-import { openTasks, readDeclaration } from "../../evaluate/index.js";
+import { openTasks, readDeclaration } from "../../evaluate/tasks/index.js";
 import { parsePlan } from "../../experiment/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { exists, writeFileAtomically, writeFolder } from "../../kit/files/index.js";

@@ -3,7 +3,8 @@ import { mkdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, join } from "node:path";
 import { z } from "zod";
-import { compareResults, comparisonVerdict, readVerdicts, turned } from "../../evaluate/index.js";
+import { compareResults, comparisonVerdict, readVerdicts } from "../../evaluate/index.js";
+import { turned } from "../../evaluate/scoring/index.js";
 import { flipsFigure } from "../../experiment/report/index.js";
 import {
   type Bars,

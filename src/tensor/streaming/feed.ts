@@ -1,6 +1,7 @@
 // Fetches the remote bytes of a program ahead of its threads, in the order of the pieces, into memory of fixed size.
 
-import { formatBytes, LayergraftError } from "../../kit/index.js";
+import { LayergraftError } from "../../kit/index.js";
+import { formatBytes } from "../../kit/printing/index.js";
 import { ContentCheck } from "./content-check.js";
 import type { Piece } from "./pieces.js";
 import type { Program } from "./program.js";

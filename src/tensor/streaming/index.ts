@@ -18,7 +18,7 @@ export {
   type StoredTerm,
   type Target,
 } from "./program.js";
-export { blockRowsFor, PURSUED, type Pursuit } from "./pursuit.js";
+export { blockRowsFor, PURSUED } from "./pursuit.js";
 export { regress, regressionBytes } from "./regression.js";
 export { countFetched } from "./remote-ranges.js";
 export { concatenate, resultsByJob, totalDifferences, totalStatistics } from "./results.js";

@@ -11,12 +11,12 @@ import {
   CancelledError,
   DiskFullError,
   FormatError,
-  formatBytes,
   LayergraftError,
   OUT_OF_MEMORY,
   OutputError,
   systemMessage,
 } from "../../kit/index.js";
+import { formatBytes } from "../../kit/printing/index.js";
 import { workspaceBytes } from "./evaluate-block.js";
 import { Feed } from "./feed.js";
 import { COPY_BLOCK_BYTES, countBytes, cutIntoPieces, lengthOf, type Piece, RESULTS_PER_PIECE } from "./pieces.js";

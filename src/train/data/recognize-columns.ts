@@ -1,7 +1,8 @@
 // The mapping of a set that declares none, by common names of columns and what these hold.
 
 import type { z } from "zod";
-import { formatSome, isObject } from "../../kit/index.js";
+import { isObject } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import type { SetPlan } from "./declaration.js";
 import { isFilled, isPresent } from "./field.js";
 import { compileFilters } from "./filter.js";

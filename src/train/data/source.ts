@@ -1,7 +1,7 @@
 import { isAbsolute, join } from "node:path";
 import { isHubName } from "../../formats/hub/index.js";
 import { beginsHere } from "../../kit/files/index.js";
-import { didYouMean } from "../../kit/index.js";
+import { didYouMean } from "../../kit/printing/index.js";
 import { type Choice, type HubDatasetOptions, hubDataset, hubDatasetBytes } from "./hub/index.js";
 import { formatOfName, isPattern, localFiles, matcherOf } from "./read/files.js";
 import { DataError } from "./read/row.js";

@@ -10,7 +10,8 @@ import {
 } from "../../formats/checkpoint/index.js";
 import { type TensorData, writeSafetensors } from "../../formats/safetensors/index.js";
 import { Converter, type KernelDType } from "../../kernels/index.js";
-import { formatSome, plural, Random, RecipeError } from "../../kit/index.js";
+import { Random, RecipeError } from "../../kit/index.js";
+import { formatSome, plural } from "../../kit/printing/index.js";
 import type { LoraSettings } from "../run/run-schema.js";
 import type { Selectable } from "../run/selection.js";
 import type { ParameterShape } from "./optimizer.js";

@@ -16,12 +16,12 @@ import {
   type Difference,
   differencesOf,
   formatShape,
-  formatSome,
   LayergraftError,
   own,
   RecipeError,
   sameShape,
 } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import { recordOf } from "../../kit/settings/index.js";
 import type { Parameter } from "./optimizer.js";
 

@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppendLog, exists } from "../../kit/files/index.js";
-import { CancelledError, formatSome, LayergraftError, Random } from "../../kit/index.js";
+import { CancelledError, LayergraftError, Random } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import { learningRateFactor } from "../run/schedule.js";
 import { BackgroundStates } from "./background-states.js";
 import { type CheckpointToWrite, writeCheckpoint } from "./checkpoint-writer.js";

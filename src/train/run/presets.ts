@@ -1,5 +1,5 @@
 // The hyperparameters of the fifteen experts of the paper, and defaults for models of other sizes.
-import { didYouMean } from "../../kit/index.js";
+import { didYouMean } from "../../kit/printing/index.js";
 import PAPER from "./paper-experts.json" with { type: "json" };
 import type { RunModel } from "./run-settings.js";
 

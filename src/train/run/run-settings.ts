@@ -1,4 +1,4 @@
-import { formatCount } from "../../kit/index.js";
+import { formatCount } from "../../kit/printing/index.js";
 import { defaultRate, scaledPreset } from "./presets.js";
 import { type Run, type Schedule, warmupSteps } from "./run-schema.js";
 

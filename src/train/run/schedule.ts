@@ -1,4 +1,4 @@
-import { plural } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import type { Schedule } from "./run-schema.js";
 
 export const SCHEDULES = ["linear", "wsd", "cosine", "constant"] as const;

@@ -1,7 +1,8 @@
 // Which tensors a selection such as `layers 0-4, 30-31`, `all but layers 0-4` or `attention of layers 5-9` names.
 
 import { blockOf, compareParts, type Part } from "../../formats/checkpoint/index.js";
-import { didYouMean, formatRanges, formatSome, own, RecipeError } from "../../kit/index.js";
+import { own, RecipeError } from "../../kit/index.js";
+import { didYouMean, formatRanges, formatSome } from "../../kit/printing/index.js";
 
 /** Layers from `first` to `last`, both included, counted from 0 at the input; or so many at one end of the model. */
 type LayerRange = readonly [first: number, last: number] | { readonly end: "bottom" | "top"; readonly count: number };

@@ -1,5 +1,5 @@
 import { useEffect, useMemo } from "preact/hooks";
-import { formatBytes, formatDuration } from "../../../kit/format.js";
+import { formatBytes, formatDuration } from "../../../kit/printing/format.js";
 import type { Analysis, Job } from "../../protocol/index.js";
 import { call } from "../client.js";
 import { Button, Cautions, Empty, EmptyView } from "../components/basics.js";

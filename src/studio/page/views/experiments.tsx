@@ -1,6 +1,6 @@
 // Watch: experiments of the project, their scores as they arrive, and what runs.
 import { useEffect, useState } from "preact/hooks";
-import { formatDuration } from "../../../kit/format.js";
+import { formatDuration } from "../../../kit/printing/format.js";
 import type { Experiment, Job, PlanEntry } from "../../protocol/index.js";
 import { call } from "../client.js";
 import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.js";

@@ -1,4 +1,4 @@
-import { formatDuration } from "../../../kit/format.js";
+import { formatDuration } from "../../../kit/printing/format.js";
 import type { Job } from "../../protocol/index.js";
 import { EmptyView } from "../components/basics.js";
 import { timeText } from "../format.js";

@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { formatBytes, formatCount } from "../../../kit/format.js";
+import { formatBytes, formatCount } from "../../../kit/printing/format.js";
 import type { Expert, Model } from "../../protocol/index.js";
 import { Button, Empty, Facts, Notice, ownClass } from "../components/basics.js";
 import { Own } from "../components/grid.js";

@@ -1,7 +1,7 @@
 // Choose: whose each layer is, by board, form or text; what the plan will read and write.
 
 import { useMemo, useRef } from "preact/hooks";
-import { formatBytes, formatCount } from "../../../kit/format.js";
+import { formatBytes, formatCount } from "../../../kit/printing/format.js";
 import { type Board, boardOfOne, type Half, recipeOfBoard } from "../../recipe/board.js";
 import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.js";
 import { Select } from "../components/inputs.js";

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { formatDuration } from "../../../kit/format.js";
+import { formatDuration } from "../../../kit/printing/format.js";
 import { LAYER_COUNTS } from "../../../merge/plain.js";
 import { type Input, type Job, type JobInput, jobInputs, type Output, recipeSource } from "../../protocol/index.js";
 import { call } from "../client.js";

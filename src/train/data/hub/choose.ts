@@ -1,6 +1,7 @@
 // The files of a configuration and split: as README.md lists them, or by their names, as in the `datasets` library.
 import { parseDocument } from "yaml";
-import { formatSome, groupBy } from "../../../kit/index.js";
+import { groupBy } from "../../../kit/index.js";
+import { formatSome } from "../../../kit/printing/index.js";
 import { formatOfName, isDataName, matcherOf } from "../read/files.js";
 import { DataError } from "../read/row.js";
 

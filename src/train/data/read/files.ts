@@ -3,7 +3,8 @@ import { readdir, stat } from "node:fs/promises";
 import { join, sep } from "node:path";
 import picomatch from "picomatch";
 import { isFile } from "../../../kit/files/index.js";
-import { formatSome, isSystemError, own } from "../../../kit/index.js";
+import { isSystemError, own } from "../../../kit/index.js";
+import { formatSome } from "../../../kit/printing/index.js";
 import { DataError } from "./row.js";
 
 export const FORMATS = ["parquet", "jsonl", "json", "csv", "tsv", "text"] as const;

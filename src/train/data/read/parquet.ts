@@ -1,7 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import { type FileHandle, open } from "node:fs/promises";
 import type { AsyncBuffer, FileMetaData } from "hyparquet";
-import { formatBytes, isAnySystemError } from "../../../kit/index.js";
+import { isAnySystemError } from "../../../kit/index.js";
+import { formatBytes } from "../../../kit/printing/index.js";
 import {
   checkColumnCount,
   DataError,

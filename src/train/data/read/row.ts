@@ -1,4 +1,5 @@
-import { type ErrorWhere, formatBytes, LayergraftError } from "../../../kit/index.js";
+import { type ErrorWhere, LayergraftError } from "../../../kit/index.js";
+import { formatBytes } from "../../../kit/printing/index.js";
 
 /** A data file, row, hub data set or mixture that cannot be used. */
 export class DataError extends LayergraftError {

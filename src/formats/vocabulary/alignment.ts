@@ -1,8 +1,9 @@
 // Aligns embedding and head rows of checkpoints with different vocabularies, token by token. Reads only tokenizers.
 
 import { createHash } from "node:crypto";
-import { CheckpointError, formatSome, MismatchError, plural, sameShape } from "../../kit/index.js";
-import { type Checkpoint, type CheckpointTensor, NO_PART } from "./checkpoint.js";
+import { CheckpointError, MismatchError, sameShape } from "../../kit/index.js";
+import { formatSome, plural } from "../../kit/printing/index.js";
+import { type Checkpoint, type CheckpointTensor, NO_PART } from "../checkpoint/checkpoint.js";
 import { type AddedToken, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
 
 /** Checkpoints aligned to one vocabulary. */

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { isFile, readBounded } from "../../kit/files/index.js";
 import { CheckpointError } from "../../kit/index.js";
-import type { Checkpoint } from "./checkpoint.js";
+import type { Checkpoint } from "../checkpoint/checkpoint.js";
 
 /** A token that was added to a tokenizer, as tokenizer.json describes it. */
 export interface AddedToken {

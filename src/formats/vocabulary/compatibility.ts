@@ -1,7 +1,8 @@
 // Checks whether checkpoints can be combined tensor by tensor, and reports every reason if not.
-import { formatShape, formatSome, isObject, MismatchError, plural, sameShape } from "../../kit/index.js";
-import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
-import { isConverted, namesInMemory } from "./renamings.js";
+import { formatShape, isObject, MismatchError, sameShape } from "../../kit/index.js";
+import { formatSome, plural } from "../../kit/printing/index.js";
+import type { Checkpoint, CheckpointTensor } from "../checkpoint/checkpoint.js";
+import { isConverted, namesInMemory } from "../checkpoint/renamings.js";
 import { conflicts, missing, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
 
 /** A checkpoint with its label in messages, such as `task`. */

@@ -1,9 +1,10 @@
 // Moves the token ids in a configuration to another vocabulary, by the texts of the tokens.
 
-import { formatSome, MismatchError } from "../../kit/index.js";
+import { MismatchError } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
+import { isTower, type Json } from "../checkpoint/config.js";
 import type { Alignment } from "./alignment.js";
 import type { Labelled } from "./compatibility.js";
-import { isTower, type Json } from "./config.js";
 import { parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
 
 /** Fields with an id, ids, or lists of ids. Older configurations of multimodal models write `_index`. */

@@ -1,0 +1,16 @@
+export {
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatFixed,
+  formatPercent,
+  formatRanges,
+  formatSome,
+  parseBytes,
+  plural,
+  shorten,
+} from "./format.js";
+export { removedAdvice } from "./removed.js";
+export { redactor } from "./secrets.js";
+export { closest, didYouMean, suggestName } from "./spelling.js";
+export { shellQuote, visible, write } from "./terminal.js";
