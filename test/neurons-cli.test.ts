@@ -84,6 +84,9 @@ it("refuses one language, and folders without activations or of another model", 
   await expectRefused(["neurons", "--language", "en=en"], root, WRONG_USAGE, /two or more/);
   await expectRefused(["neurons", ...flags, "--share", "2"], root, WRONG_USAGE, /0 to 1/);
   await expectRefused(["neurons", ...flags, "--language", "x=model"], root, WRONG_USAGE, /--kind activations/);
+  const missing =
+    /^error: none does not exist\. Write them with: layergraft measure MODEL --kind activations --on TEXTS --out none$/m;
+  await expectRefused(["neurons", ...flags, "--language", "x=none"], root, WRONG_USAGE, missing);
   await writeTiny(join(root, "small"), { layers: 1 });
   const data = new Uint8Array(8);
   const name = "model.layers.0.mlp.gate_proj.weight";

@@ -1,9 +1,9 @@
 // The feed-forward neurons that fire for few languages, from activations that `measureStatistics` wrote for each language.
 
-import { openCheckpoint } from "../../formats/checkpoint/index.js";
-import { readTensor } from "../../formats/safetensors/index.js";
+import { readTensor, type SafetensorsFile } from "../../formats/safetensors/index.js";
 import { CheckpointError, RecipeError } from "../../kit/index.js";
 import { concatenate } from "../../tensor/streaming/index.js";
+import { openStatistics } from "../plan/needed-statistics.js";
 import { floats } from "./read-analysis.js";
 
 /** Where the probabilities of a neuron that counts as active lie above those of others: their 95th percentile. */
@@ -95,14 +95,8 @@ interface Layer {
 
 /** Activations by layer, the lowest first. */
 async function readActivations(folder: string): Promise<Layer[]> {
-  const { files, tensors, name } = await openCheckpoint(folder);
-  const [file] = files;
-  if (file?.metadata.statistics !== "activations") {
-    throw RecipeError.at(
-      { field: folder, expected: "activations", actual: file?.metadata.statistics ?? "none" },
-      `${name} has no activations. Make them with: layergraft measure MODEL --kind activations --on TEXTS --out FOLDER.`,
-    );
-  }
+  const { files, tensors, name } = await openStatistics(folder, { field: folder, kind: "activations" });
+  const file = files[0] as SafetensorsFile;
   const layers = file.tensors.map(async (tensor): Promise<Layer> => {
     const bytes = await readTensor(file, tensor);
     const values = tensor.dtype === "F32" ? floats(bytes) : undefined;

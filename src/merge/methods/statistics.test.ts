@@ -356,7 +356,9 @@ describe("degenerate inputs", () => {
           { model: b, statistics },
         ],
       });
-    await expect(plan(b)).rejects.toThrow(/has no statistics. Make them with: layergraft measure/);
+    await expect(plan(b)).rejects.toThrow(
+      `${basename(b)} has no statistics. Write them with: layergraft measure ${b} --kind fisher --on TEXTS --out FOLDER`,
+    );
     const other = await write(a, "gram", fisherOf(await readModel(a), 1));
     await expect(plan(other)).rejects.toThrow(/has statistics of the kind gram/);
     const wide = await bench.model({ vocabulary: 40 });
@@ -369,5 +371,31 @@ describe("degenerate inputs", () => {
       `${basename(own)} was measured on ${basename(a)}, but is given for ${basename(b)}. Check that they are the same model.`,
     ]);
     expect(made.sources.map(({ id }) => id)).toContain("models[1].statistics");
+  });
+
+  it("prints the command that writes missing statistics, of the model that they are for", async () => {
+    const [a = "", b = ""] = await bench.models(2);
+    const command = (model: string, kind: string) =>
+      `does not exist. Write them with: layergraft measure ${model} --kind ${kind} --on TEXTS --out 'not there'`;
+    const statistics = "not there";
+    for (const [method, kind] of [
+      ["fisher", "fisher"],
+      ["regmean", "gram"],
+    ] as const) {
+      const models = [b, a].map((model) => ({ model, statistics }));
+      await expect(planRecipe({ method, models })).rejects.toThrow(command(b, kind));
+      await expect(
+        planRecipe({ method: "slerp", models: [{ method, models }, a], t: 0.5 } as RecipeInput),
+      ).rejects.toThrow(command(b, kind));
+    }
+    const aim = planRecipe({ method: "aim", expert: a, base: b, statistics });
+    await expect(aim).rejects.toMatchObject({
+      message: `not there ${command(b, "inputs")}`,
+      where: { field: "statistics", file: "not there" },
+    });
+    const inFolder = planRecipe({ method: "aim", expert: a, base: b, statistics }, { folder: a });
+    await expect(inFolder).rejects.toThrow(
+      `not there does not exist in ${a}, where relative paths start. Write them there with:`,
+    );
   });
 });

@@ -19,7 +19,7 @@ import { groupBy, RecipeError } from "../../kit/index.js";
 import { childrenOf, isLeaf, type Value } from "../../tensor/expressions/index.js";
 import type { Measurement } from "../../tensor/measurements/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
-import type { Merged, StatisticsKind } from "../methods/method.js";
+import type { Merged } from "../methods/method.js";
 import {
   type Operand,
   type OperandTensor,
@@ -27,6 +27,7 @@ import {
   requireSameKinds,
   requireSameShape,
 } from "../methods/operand.js";
+import { type NeededStatistics, openStatistics } from "./needed-statistics.js";
 import {
   isDonor,
   isListField,
@@ -36,6 +37,7 @@ import {
   methodOf,
   type Recipe,
   sourcesOf,
+  statisticsFieldOf,
 } from "./recipe.js";
 import { pathOf } from "./relatedness.js";
 import { transplantIn } from "./transplant.js";
@@ -51,6 +53,8 @@ interface Place {
   readonly isBase?: boolean | undefined;
   /** Whether it is, or is within, a slice of a passthrough. */
   readonly isSliced?: boolean | undefined;
+  /** Which statistics it has to have. */
+  readonly statistics?: NeededStatistics | undefined;
 }
 
 export class OperandBuilder implements PlanContext {
@@ -97,10 +101,11 @@ export class OperandBuilder implements PlanContext {
   async open(source: SourceRecipe, label: string, place: Place = {}): Promise<void> {
     if (typeof source !== "string") return this.openAll(source, `${label}.`, place);
     this.#places.set(label, place);
-    const checkpoint =
-      this.#known?.get(source) ??
-      this.#opened.get(source) ??
-      (await openCheckpoint(source, { base: this.folder, hub: this.#hub }));
+    const options = { base: this.folder, hub: this.#hub };
+    const known = this.#known?.get(source) ?? this.#opened.get(source);
+    const checkpoint = place.statistics
+      ? await openStatistics(source, place.statistics, options, known)
+      : (known ?? (await openCheckpoint(source, options)));
     this.#opened.set(source, checkpoint);
     this.sources.set(label, checkpoint);
   }
@@ -147,10 +152,18 @@ export class OperandBuilder implements PlanContext {
 
   /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */
   async openAll(recipe: AnyRecipe, prefix: string, within: Place = {}): Promise<void> {
-    for (const [name, source, [field]] of sourcesOf(recipe)) {
+    const direct = sourcesOf(recipe);
+    const kind = methodOf(recipe).statistics;
+    for (const [name, source, [field]] of direct) {
       const isBase = within.isBase || field === "base";
       const isSliced = within.isSliced || field === "slices";
-      await this.open(source, `${prefix}${name}`, { recipe: prefix, field: String(field), isBase, isSliced });
+      const label = `${prefix}${name}`;
+      const model = direct.find(([other]) => name === statisticsFieldOf(other))?.[1];
+      const statistics =
+        kind && isStatistics(name)
+          ? { field: label, kind, model: typeof model === "string" ? model : undefined }
+          : undefined;
+      await this.open(source, label, { recipe: prefix, field: String(field), isBase, isSliced, statistics });
     }
     for (const note of await transplantIn(recipe, this.sources, prefix)) this.note(note);
   }
@@ -175,12 +188,8 @@ export class OperandBuilder implements PlanContext {
     const operands = new Map<string, Operand>();
     for (const [name, operand] of opened) {
       if (isStatistics(name)) continue;
-      // Those of the recipe itself are of its base.
-      const statistics = opened.get(name === "base" ? "statistics" : `${name}.statistics`);
-      if (statistics) {
-        requireKind(statistics, methodOf(recipe).statistics);
-        this.#noteOtherModel(statistics, this.sources.get(`${prefix}${name}`)?.name);
-      }
+      const statistics = opened.get(statisticsFieldOf(name));
+      if (statistics) this.#noteOtherModel(statistics, this.sources.get(`${prefix}${name}`)?.name);
       operands.set(name, { ...operand, ...(statistics ? { statistics: statistics.tensors } : {}) });
     }
     const [lead] = operands.values();
@@ -316,20 +325,6 @@ export class OperandBuilder implements PlanContext {
     const lead = { id: label, checkpoint };
     return { label, layers: checkpoint.layers, tensors: new Map(tensors), lead, tokenizerFrom: label };
   }
-}
-
-/** @throws RecipeError unless a folder has statistics of this kind */
-function requireKind({ label, lead: { checkpoint } }: Operand, kind: StatisticsKind | undefined): void {
-  const found = checkpoint.files[0]?.metadata.statistics;
-  if (found === "gram" && checkpoint.revision !== undefined) {
-    const message = `${checkpoint.name} is on the hub, and statistics of the kind gram are not streamed. Download it first.`;
-    throw RecipeError.at({ field: label }, message);
-  }
-  if (found === kind) return;
-  throw RecipeError.at(
-    { field: label, expected: `${kind}`, actual: found ?? "none" },
-    `${checkpoint.name} has ${found === undefined ? "no statistics" : `statistics of the kind ${found}`}. Make them with: layergraft measure MODEL --kind ${kind} --on TEXTS --out FOLDER.`,
-  );
 }
 
 /** A checkpoint with the tensors of its layers alone. */

@@ -112,6 +112,9 @@ export const SOURCE_FIELDS = ["backbone", "task", "language", "expert", "tokeniz
 /** Whether a source is not a model, but statistics of one. @param id its path within the recipe */
 export const isStatistics = (id: string): boolean => id === "statistics" || id.endsWith(".statistics");
 
+/** The source that is the statistics of another: those of the recipe itself are of its base. */
+export const statisticsFieldOf = (id: string): string => (id === "base" ? "statistics" : `${id}.statistics`);
+
 /** Whether a source gives only a tokenizer. */
 export const isDonor = (id: string): boolean => id === "tokenizer" || id.endsWith(".tokenizer");
 
