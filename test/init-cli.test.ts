@@ -22,7 +22,7 @@ const CASES: readonly (readonly [kind: string, flags: readonly string[], check: 
   ],
   [
     "task",
-    ["--data", "swahili.jsonl", "--question", "{question} Solve:", "--answer", "number"],
+    ["--data", "swahili.jsonl", "--question", "question", "--answer", "number"],
     ["eval", "base", "--tasks", "my-task.yaml", "--limit", "2"],
   ],
 ];
@@ -49,9 +49,27 @@ test("a task whose right answers are words compares lines, and numbers numbers",
     return readFileSync(join(cwd, "read.yaml"), "utf8");
   };
   expect(await written("sentences.jsonl", "sw", "en")).toMatch(
-    /^prompt: "\{sw\}"\ngold: "\{en\}"\n(?:#.*\n)*read: line$/m,
+    /^prompt: "\{sw\}"\n(?:#.*\n)*chat: true\ngold: "\{en\}"\n(?:#.*\n)*read: line$/m,
   );
   expect(await written("swahili.jsonl", "question", "number")).toMatch(/^read: number$/m);
+});
+
+test("a task and a recipe ask through the chat template, so the commands in them score and answer", {
+  tags: ["slow"],
+}, async () => {
+  const flags = ["--data", "swahili.jsonl", "--question", "question", "--answer", "number", "--out", "asked.yaml"];
+  await layergraft(["init", "task", ...flags], { cwd });
+  const { stdout } = await layergraft(["eval", "recipe.yaml", "--tasks", "asked.yaml", "--limit", "50", "--json"], {
+    cwd,
+  });
+  // The shipped experts' merge solves most; without the template it solves none.
+  expect(JSON.parse(stdout).tasks[0].scores[0].value).toBeGreaterThan(0.5);
+  await layergraft(["init", "recipe", ...EXPERTS, "--out", "asking.yaml"], { cwd });
+  const [, command = ""] =
+    /^# {3}layergraft (generate .*)$/m.exec(readFileSync(join(cwd, "asking.yaml"), "utf8")) ?? [];
+  const [verb = "", file = "", chat = "", prompt = ""] = command.split(" ");
+  expect({ file, chat, prompt }).toEqual({ file: "asking.yaml", chat: "--chat", prompt: "--prompt" });
+  expect((await layergraft([verb, file, chat, prompt, "Habari"], { cwd })).status).toBe(DONE);
 });
 
 test("init without a terminal names the flags that are missing, and keeps what is there", async () => {

@@ -46,7 +46,7 @@ export function checkAbilities(task: Task, items: readonly Item[], backend: Back
   if (!backend.renderChat && items.some(({ prompt }) => prompt.form === "chat")) {
     throw new LayergraftError(
       "backend",
-      `${task.name} needs the model's chat template; name its folder, or choose a protocol without chat`,
+      `${task.name} needs the model's chat template; name its folder, or ask without it: choose a protocol without chat, or remove chat from the task's file`,
       { option: "tokenizer" },
     );
   }

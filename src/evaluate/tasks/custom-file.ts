@@ -40,10 +40,19 @@ const generate = z.strictObject({
   ...common,
   answer: z.literal("generate").describe("generate: the model writes the answer; choose: it chooses"),
   gold: template.describe("generate: template of the right answer"),
+  chat: z
+    .boolean()
+    .default(false)
+    .describe(
+      "generate: whether to ask through the model's chat template, which it must have; solved examples are turns",
+    ),
   shot_answer: template
     .optional()
     .describe("generate: template of a solved example's answer (default: a space and `gold`)"),
-  stop: z.array(z.string().min(1)).default(["\n"]).describe("generate: texts that end an answer"),
+  stop: z
+    .array(z.string().min(1))
+    .optional()
+    .describe("generate: texts that end an answer (default: a line break; none with `chat`)"),
   max_new_tokens: z.int().min(1).max(100_000).default(128).describe("generate: maximum tokens of an answer"),
   read: z
     .union([z.enum(["text", "line", "number"]), z.strictObject({ pattern: z.string().min(1) })], {

@@ -90,6 +90,27 @@ describe("answers in text", () => {
     expect(await judge(task, index, output)).toEqual({ reading, verdict: { exact } });
   });
 
+  it("are asked as a chat, with solved examples as turns, where the file says so", async () => {
+    const text = GENERATE.replace("Swali: {question}\\nJibu:", "{question}");
+    const task = await open(`${text}chat: true\nshots: 1\ndescription: "Jibu: "`);
+    const { items } = await task.load({});
+    expect(items[0]).toMatchObject({
+      prompt: {
+        form: "chat",
+        messages: [
+          { role: "user", content: "Jibu: 2 + 3?" },
+          { role: "assistant", content: "5" },
+          { role: "user", content: "Mji mkuu wa Kenya?" },
+        ],
+        shared: 2,
+      },
+      stop: [],
+    });
+    const { items: stopped } = await (await open(`${text}chat: true\nstop: [END]`)).load({});
+    expect(stopped[0]).toMatchObject({ prompt: { messages: [{ content: "Mji mkuu wa Kenya?" }] }, stop: ["END"] });
+    await expect(open(`${CHOOSE}chat: true`)).rejects.toThrow(/chat/);
+  });
+
   it("are asked with literal braces where they are doubled", async () => {
     const task = await open(GENERATE.replace("{question}", "as {{n}}: {{{n}}}"));
     const { items } = await task.load({});

@@ -12,7 +12,16 @@ import { bleuMetric, chrfMetric } from "./flores.js";
 import { withFidelity } from "./language-fidelity.js";
 import { choiceJudging, LETTERS } from "./multiple-choice.js";
 import { shotsOf } from "./protocol.js";
-import { type Item, limitItems, type Metric, type OpenOptions, type Prompt, type Task, type Verdict } from "./task.js";
+import {
+  type Item,
+  limitItems,
+  type Message,
+  type Metric,
+  type OpenOptions,
+  type Prompt,
+  type Task,
+  type Verdict,
+} from "./task.js";
 import { type DataAccess, dataError, fileRows, findFile, type LocatedRow } from "./task-data.js";
 
 /**
@@ -141,20 +150,13 @@ async function loadItems(declaration: Declaration, folder: string, data: DataAcc
     if (chosen.length < shots) {
       throw dataError(`${declaration.task}: ${plural(pool.length, "row")} are too few for ${shots} shots`);
     }
-    const solved = chosen.map(
-      (shot) => fill(declaration.prompt, shot) + solution(declaration, shot) + declaration.separator,
-    );
-    const prompt: Prompt = {
-      form: "text",
-      shared: declaration.description + solved.join(""),
-      own: fill(declaration.prompt, located),
-    };
+    const prompt = promptOf(declaration, located, chosen);
     const id = declaration.id === undefined ? String(index + 1) : fill(declaration.id, located);
     if (seen.has(id)) throw dataError(`${located.where}: the id ${id} is used twice; ids must differ`);
     seen.add(id);
     const group = declaration.group === undefined ? {} : { group: fill(declaration.group, located) };
     if (declaration.answer === "generate") {
-      const { stop, max_new_tokens: maxNewTokens, answers_in: asked } = declaration;
+      const { chat, stop = chat ? [] : ["\n"], max_new_tokens: maxNewTokens, answers_in: asked } = declaration;
       const answersIn = asked === undefined ? undefined : languageOf(fill(asked, located), located);
       const gold = fill(declaration.gold, located);
       return { kind: "generate", id, ...group, prompt, gold, stop, maxNewTokens, ...(answersIn ? { answersIn } : {}) };
@@ -162,6 +164,26 @@ async function loadItems(declaration: Declaration, folder: string, data: DataAcc
     const { choices, labels, correct } = choicesOf(declaration, located);
     return { kind: "choose", id, ...group, prompt, gold: labels[correct] ?? "", choices, labels, correct };
   });
+}
+
+/** @param shots solved examples, as text before the question or as turns of a chat */
+function promptOf(declaration: Declaration, located: LocatedRow, shots: readonly LocatedRow[]): Prompt {
+  const { description, separator } = declaration;
+  const own = fill(declaration.prompt, located);
+  const solved = shots.map((shot) => [fill(declaration.prompt, shot), solution(declaration, shot)] as const);
+  if (declaration.answer === "choose" || !declaration.chat) {
+    const shared = description + solved.map(([question, answer]) => question + answer + separator).join("");
+    return { form: "text", shared, own };
+  }
+  const turns = solved.flatMap(([question, answer]): Message[] => [
+    { role: "user", content: question },
+    { role: "assistant", content: answer.trim() },
+  ]);
+  // Not a system message, which some templates refuse.
+  const messages = [...turns, { role: "user", content: own } as const].map((message, i) =>
+    i === 0 ? { ...message, content: description + message.content } : message,
+  );
+  return { form: "chat", messages, shared: turns.length };
 }
 
 /** @throws LayergraftError code "data" for an unknown language */
