@@ -16,6 +16,7 @@ import {
 import { closest, didYouMean, removedAdvice, shellQuote, shorten, visible, write } from "../kit/printing/index.js";
 import { COMMANDS } from "./command-table.js";
 import { withAdvice } from "./shared/advice.js";
+import { asTyped } from "./shared/command-name.js";
 import { paletteFor, printJson } from "./shared/output.js";
 
 const FAILED = 1;
@@ -115,7 +116,7 @@ async function buildProgram(asked: string | undefined, asJson: boolean): Promise
     .configureOutput({
       writeOut: (text) => write(process.stdout, text),
       // Under --json the error is printed as one JSON object.
-      writeErr: (text) => (asJson ? undefined : write(process.stderr, text)),
+      writeErr: (text) => (asJson ? undefined : write(process.stderr, asTyped(text))),
     });
   if (asked !== undefined) (await COMMANDS.get(asked)?.load())?.add(program as never);
   else {
@@ -158,7 +159,7 @@ function errorReport(error: unknown, flags: ReadonlySet<string>): ErrorReport {
     const { file, ...where } = error.where;
     const problems = error instanceof ProblemsError ? error.problems : [];
     const details = { ...where, ...(problems.length > 0 ? { problems } : {}) };
-    const message = withAdvice(error, flags);
+    const message = asTyped(withAdvice(error, flags));
     return { code: error.code, message, path: file, details: Object.keys(details).length > 0 ? details : undefined };
   }
   if (isAnySystemError(error)) {
@@ -180,7 +181,7 @@ function printError(error: unknown, flags: ReadonlySet<string>): void {
   const palette = paletteFor(process.stderr);
   if (error instanceof LayergraftError) {
     const title = error instanceof CancelledError ? palette.yellow("interrupted:") : palette.red("error:");
-    write(process.stderr, `${title} ${visible(withAdvice(error, flags))}\n`);
+    write(process.stderr, `${title} ${visible(asTyped(withAdvice(error, flags)))}\n`);
     return;
   }
   if (isAnySystemError(error)) {

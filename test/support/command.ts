@@ -2,11 +2,12 @@
 // same, as starting Node.js takes longer than most commands do; in one of its own where it is to be stopped or prepared.
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
+import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import { runCommandLine } from "#command-line";
+import { isSystemError } from "../../src/kit/index.js";
 
 export const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 
@@ -32,12 +33,21 @@ export interface RunOptions {
   readonly node?: readonly string[];
 }
 
+/** A folder with the command, as an installation puts it on the PATH. */
+const BIN = fileURLToPath(new URL("../../node_modules/.cache/test-bin", import.meta.url));
+mkdirSync(BIN, { recursive: true });
+try {
+  symlinkSync(MAIN, join(BIN, "layergraft"));
+} catch (error) {
+  if (!isSystemError(error, "EEXIST")) throw error;
+}
+
 /** Starts layergraft; `ended` settles when it is through. */
 export function start(args: readonly string[], options: RunOptions): { child: ChildProcess; ended: Promise<Outcome> } {
   const { FORCE_COLOR: _, NO_COLOR: __, ...env } = process.env;
-  const child = spawn(process.execPath, [...(options.node ?? []), MAIN, ...args], {
+  const child = spawn(process.execPath, [...(options.node ?? []), join(BIN, "layergraft"), ...args], {
     cwd: options.cwd,
-    env: { ...env, ...options.env },
+    env: { ...env, PATH: `${env.PATH}${delimiter}${BIN}`, ...options.env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const text = { stdout: "", stderr: "" };

@@ -70,8 +70,8 @@ export function add(program: Command): void {
     info(
       flags,
       `Finished in ${elapsed(start)}. Change the comparison, or prompt the swap:\n` +
-        `  npx layergraft experiment ${shellQuote(join(flags.out, "plan.yaml"))} run\n` +
-        `  npx layergraft generate ${shellQuote(join(flags.out, "swap.yaml"))} --chat --prompt ${shellQuote(shown?.problem.sw ?? "")}`,
+        `  layergraft experiment ${shellQuote(join(flags.out, "plan.yaml"))} run\n` +
+        `  layergraft generate ${shellQuote(join(flags.out, "swap.yaml"))} --chat --prompt ${shellQuote(shown?.problem.sw ?? "")}`,
     );
   });
 }

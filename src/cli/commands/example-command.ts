@@ -20,8 +20,8 @@ export function add(program: Command): void {
     info(
       flags,
       `\nTry:\n\n${relative("", folder) && `  cd ${shellQuote(relative("", folder))}\n`}` +
-        "  npx layergraft swap --task math-expert --language swahili-expert --out merged\n" +
-        '  npx layergraft generate merged --chat --prompt "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa?"',
+        "  layergraft swap --task math-expert --language swahili-expert --out merged\n" +
+        '  layergraft generate merged --chat --prompt "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa?"',
     );
   });
 }

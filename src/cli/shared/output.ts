@@ -6,6 +6,7 @@ import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../
 import { MAX_THREADS, own, usageError } from "../../kit/index.js";
 import { formatDuration, parseBytes, visible, write } from "../../kit/printing/index.js";
 import type { RunOptions } from "../../tensor/streaming/index.js";
+import { asTyped } from "./command-name.js";
 import { adding } from "./typed.js";
 
 export interface CommonOptions {
@@ -49,7 +50,7 @@ export function printJson(value: unknown, indent = 2): void {
 
 /** Prints a message on stderr, unless --quiet. */
 export function info(options: CommonOptions, text: string): void {
-  if (!options.quiet) write(process.stderr, `${text}\n`);
+  if (!options.quiet) write(process.stderr, `${asTyped(text)}\n`);
 }
 
 /** Prints a warning, even with `--quiet`. */
