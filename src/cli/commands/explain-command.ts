@@ -39,54 +39,81 @@ export function add(program: Command): void {
   });
 }
 
-async function describe({ sources, recipe, tensors }: Explanation): Promise<string[]> {
-  const wordsOf = ({ verdict, weights, residual }: ExplainedTensor): string => {
-    if (verdict === "same") return "the same in all models";
-    const terms = (weights ?? []).flatMap((weight, i) => (weight === 0 ? [] : [[weight, sources[i] ?? ""] as const]));
-    const [only] = terms;
-    const sum =
-      terms.length === 1 && only?.[0] === 1
-        ? only[1]
-        : terms.map(([weight, name]) => `${Number(weight.toFixed(3))} ${name}`).join(" + ");
-    if (verdict !== "unexplained") return `${sum}${verdict === "rounding" ? ", but for rounding" : ""}`;
-    if (weights === null) return "not explained: not in every model, or of another shape or type";
-    return `not explained; the closest, ${sum}, leaves ${formatPercent(residual)} of the change`;
-  };
+async function describe(explanation: Explanation): Promise<string[]> {
+  const { sources, recipe, tensors } = explanation;
   const perLayer = [...groupBy(tensors, ({ layer }) => layer)].map(([layer, inLayer]) => {
-    const kinds = groupBy(inLayer, wordsOf);
+    const kinds = groupBy(inLayer, (tensor) => originOf(tensor, sources));
     // What nothing tells apart says nothing beside the rest.
-    if (kinds.size > 1) kinds.delete("the same in all models");
+    if (kinds.size > 1) kinds.delete(SAME);
     const texts = [...kinds].map(([words, some]) =>
       kinds.size === 1 ? words : `${words} (${plural(some.length, "tensor")})`,
     );
     return { layer, text: kinds.size > 3 ? `${formatSome(texts, 2)}` : texts.join("; ") };
   });
-  const rows = [...groupBy(perLayer, ({ text }) => text)].map(([text, alike]) => {
-    const layers = alike.flatMap(({ layer }) => layer ?? []).sort((a, b) => a - b);
-    const outside = alike.some(({ layer }) => layer === null) ? ["outside the layers"] : [];
-    return [[...(layers.length > 0 ? [`layers ${formatRanges(layers)}`] : []), ...outside].join(", "), text];
-  });
-  const unexplained = tensors.filter(({ verdict }) => verdict === "unexplained").length;
-  const of = plural(tensors.length, "tensor");
-  const rounded = tensors.filter(({ verdict }) => verdict === "rounding");
-  const dtypes = [...new Set(rounded.map(({ dtype }) => dtype))].join(" and ");
-  const most = plural(Math.max(...rounded.map(({ roundings }) => roundings ?? 0)), "rounding");
-  const differing = rounded.reduce((sum, tensor) => sum + (tensor.differing ?? 0), 0);
+  const rows = [...groupBy(perLayer, ({ text }) => text)].map(([text, alike]) => [placesOf(alike), text]);
   const { yamlText } = await loadYaml();
   return [
+    ...findingOf(explanation),
+    "",
     ...terminalLines({ columns: ["where", "from"], rows }),
     ...(recipe ? ["", yamlText(recipe).trimEnd()] : []),
-    "",
-    ...(unexplained > 0
-      ? [
-          `Not explained: ${unexplained} of ${of} are not a weighted sum of these models.`,
-          "This rules out swap, soup, task_arithmetic, slerp and other methods that weigh whole tensors of these models alone.",
-          "It leaves methods that choose elements or rows (ties, dare_ties, breadcrumbs), a missing model, and later training.",
-        ]
-      : rounded.length > 0
-        ? [
-            `Explained but for rounding: ${rounded.length} of ${of} differ from the recipe's, in ${plural(differing, "element")} by at most ${most} of ${dtypes}.`,
-          ]
-        : [`Explained: the recipe gives all ${of}, bit for bit.`]),
   ];
+}
+
+const SAME = "the same in all models";
+
+function originOf({ verdict, weights, residual }: ExplainedTensor, sources: readonly string[]): string {
+  if (verdict === "same") return SAME;
+  const terms = (weights ?? []).flatMap((weight, i) => (weight === 0 ? [] : [[weight, sources[i] ?? ""] as const]));
+  const [only] = terms;
+  const sum =
+    terms.length === 1 && only?.[0] === 1
+      ? only[1]
+      : terms
+          .map(([weight, name]) => `${Number(weight.toFixed(3))} ${name}`)
+          .join(" + ")
+          .replaceAll("+ -", "- ");
+  if (verdict !== "unexplained") return sum;
+  if (weights === null) return "not explained: not in every model, or of another shape or type";
+  return `not explained; the closest, ${sum}, leaves ${formatPercent(residual)} of the change`;
+}
+
+/** The layers of some tensors, and whether some are outside. */
+function placesOf(some: readonly { readonly layer: number | null }[]): string {
+  const layers = [...new Set(some.flatMap(({ layer }) => layer ?? []))].sort((a, b) => a - b);
+  const outside = some.some(({ layer }) => layer === null) ? ["outside the layers"] : [];
+  return [...(layers.length > 0 ? [`layers ${formatRanges(layers)}`] : []), ...outside].join(", ");
+}
+
+/** What was found, in a sentence or a few. */
+function findingOf({ recipe, tensors, missing }: Explanation): string[] {
+  const of = plural(tensors.length, "tensor");
+  const lacks =
+    missing.length > 0
+      ? [
+          `The models have ${plural(missing.length, "more tensor")}, which are missing here: ${placesOf(missing)}${recipe ? ". The recipe gives them, too" : ""}.`,
+        ]
+      : [];
+  const unexplained = tensors.filter(({ verdict }) => verdict === "unexplained").length;
+  if (unexplained > 0) {
+    return [
+      `Not explained: ${unexplained} of ${of} are not a weighted sum of these models.`,
+      ...lacks,
+      "This rules out swap, soup, task_arithmetic, slerp and other methods that weigh whole tensors of these models alone.",
+      "It leaves methods that choose elements or rows (ties, dare_ties, breadcrumbs), a missing model, and later training.",
+    ];
+  }
+  const rounded = tensors.filter(({ verdict }) => verdict === "rounding");
+  if (rounded.length === 0) return [`Explained: the recipe gives all ${of}, bit for bit.`, ...lacks];
+  const most = Math.max(...rounded.map(({ roundings }) => roundings ?? 0));
+  const dtypes = [...new Set(rounded.map(({ dtype }) => dtype))].join(" and ");
+  const elements = plural(
+    rounded.reduce((sum, tensor) => sum + (tensor.differing ?? 0), 0),
+    "element",
+  );
+  const finding =
+    most === 0
+      ? `Explained: the recipe gives all ${of}, bit for bit but for the sign of zero in ${elements} of ${rounded.length}.`
+      : `Explained but for rounding: ${rounded.length} of ${of} differ from the recipe's, in ${elements} by at most ${plural(most, "rounding")} of ${dtypes}.`;
+  return [finding, ...lacks];
 }

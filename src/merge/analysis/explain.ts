@@ -24,15 +24,18 @@ export interface ExplainedTensor {
   readonly layer: number | null;
   readonly dtype: string;
   /**
-   * identical: the recipe gives its bits; rounding: the recipe gives it but for a few roundings of its dtype; same: it is the
-   * same in all models, so nothing tells which it is from; unexplained: no weighted sum gives it.
+   * identical: the recipe gives its bits; rounding: the recipe gives it but for a few roundings of its dtype, or the sign of zeros;
+   * same: it is the same in all models, so nothing tells which it is from; unexplained: no weighted sum gives it.
    */
   readonly verdict: "identical" | "rounding" | "same" | "unexplained";
   /** Weight of each model: the closest ones by least squares, or those of an arc; null where it has no counterpart. */
   readonly weights: readonly number[] | null;
   /** Share of its change that the weights leave over, by norm. */
   readonly residual: number;
-  /** Roundings of its dtype by which its elements differ at most from the recipe's; null if unexplained. */
+  /**
+   * Roundings of its dtype by which its elements differ at most from the recipe's; 0 where only the sign of zeros differs; null if
+   * unexplained.
+   */
   readonly roundings: number | null;
   /** Elements whose bits differ from the recipe's; null if unexplained. */
   readonly differing: number | null;
@@ -44,6 +47,8 @@ export interface Explanation {
   /** Gives every tensor; undefined if one is unexplained. */
   readonly recipe: RecipeInput | undefined;
   readonly tensors: readonly ExplainedTensor[];
+  /** Tensors that all models have, and this one lacks. */
+  readonly missing: readonly Pick<ExplainedTensor, "tensor" | "layer">[];
 }
 
 type Weights = ReadonlyMap<Fitted, readonly number[]>;
@@ -87,6 +92,7 @@ export async function explainMerge(
     const own = weights.get(one);
     if (!one.isSame && !own) return "unexplained";
     if (differing === 0) return one.isSame ? "same" : "identical";
+    if (roundings === 0) return "rounding";
     // Nothing rounds a copy.
     if (own && isCopy(one, own)) return "unexplained";
     return roundings <= mostRoundings(one) && (!own || leftOver(one, own).ofModels < TELLING)
@@ -122,7 +128,11 @@ export async function explainMerge(
     return { ...place, verdict, weights, residual, roundings: verdict === "unexplained" ? null : roundings, differing };
   });
   const isWhole = tensors.every(({ verdict }) => verdict !== "unexplained");
-  return { sources, recipe: isWhole ? best.recipe : undefined, tensors };
+  const [some, ...others] = models.map(({ checkpoint }) => checkpoint.tensors);
+  const missing = [...(some?.values() ?? [])].flatMap(({ name: tensor, layer }) =>
+    !merged.tensors.has(tensor) && others.every((other) => other.has(tensor)) ? [{ tensor, layer }] : [],
+  );
+  return { sources, recipe: isWhole ? best.recipe : undefined, tensors, missing };
 }
 
 interface Attempt {

@@ -92,19 +92,33 @@ export function slerpOf(models: readonly string[], shares: ReadonlyMap<Checkpoin
   return { method: "slerp", models, t: isOne ? known[0]?.t : rulesOf(known, ({ t }) => t) } as RecipeInput;
 }
 
-/** A number for each tensor, as rules for blocks where these have one. */
+interface Rule {
+  readonly layer: number | null;
+  readonly parts?: string;
+  readonly tensors?: string;
+  readonly value: number;
+}
+
+/** A number for each tensor, as rules for layers where these have one, else for blocks or tensors. */
 function rulesOf<T extends { readonly stored: CheckpointTensor }>(
   known: readonly T[],
   numberOf: (one: T) => number,
 ): object[] {
-  const blocks = groupBy(known, ({ stored }) => `${stored.layer} ${blockOf(stored.part)}`);
-  const rules = [...blocks.values()].flatMap((unit): object[] => {
-    const [{ stored }] = unit as [T, ...T[]];
-    const value = numberOf(unit[0] as T);
-    if (unit.some((one) => numberOf(one) !== value))
-      return unit.map((one) => ({ tensors: one.stored.name, value: numberOf(one) }));
-    const parts = stored.layer === null ? "outside" : blockOf(stored.part);
-    return [{ ...(stored.layer === null ? {} : { layers: [stored.layer] }), parts, value }];
+  const isOne = (unit: readonly T[]) => new Set(unit.map(numberOf)).size === 1;
+  const rules = [...groupBy(known, ({ stored }) => stored.layer)].flatMap(([layer, inLayer]): Rule[] => {
+    if (layer !== null && isOne(inLayer)) return [{ layer, value: numberOf(inLayer[0] as T) }];
+    return [...groupBy(inLayer, ({ stored }) => blockOf(stored.part))].flatMap(([block, unit]): Rule[] =>
+      isOne(unit)
+        ? [{ layer, parts: layer === null ? "outside" : block, value: numberOf(unit[0] as T) }]
+        : unit.map((one) => ({ layer: null, tensors: one.stored.name, value: numberOf(one) })),
+    );
   });
-  return rules.toSorted((a, b) => Number("parts" in a) - Number("parts" in b));
+  const alike = groupBy(rules, ({ parts, tensors, value }) => JSON.stringify([parts, tensors, value]));
+  return [...alike.values()]
+    .map((some) => {
+      const { layer: _, value, ...where } = some[0] as Rule;
+      const layers = some.flatMap(({ layer }) => layer ?? []).sort((a, b) => a - b);
+      return { ...(layers.length > 0 ? { layers: formatRanges(layers) } : {}), ...where, value };
+    })
+    .toSorted((a, b) => Number("tensors" in b) - Number("tensors" in a));
 }

@@ -98,7 +98,10 @@ export function assignWeights(unit: readonly Fitted[], level = 0): void {
   const base = weights.length - 1;
   // What did not change in an expert may as well be from it as from the base.
   const unchanged = weights.findIndex((_, i) => i < base && isNone(i + 1));
-  const simple = weights[base] === 1 && unchanged >= 0 ? weights.map((_, i) => (i === unchanged ? 1 : 0)) : weights;
+  const isOfBase = unchanged >= 0 && weights[unchanged] === 0 && (weights[base] ?? 0) > 0;
+  const simple = isOfBase
+    ? weights.map((weight, i) => (i === unchanged ? (weights[base] ?? 0) : i === base ? 0 : weight))
+    : weights;
   const next = UNITS[level + 1];
   const smaller = next ? [...groupBy(unit, ({ stored }) => next(stored)).values()] : [];
   const isGood = unit.every((one) => residualOf(one, weights) <= roundingOf(one));
