@@ -218,7 +218,7 @@ describe("before it trains", () => {
     expectReadable(stdout);
     // q: 4 (64 + 64), k and v: 4 (64 + 32), o: 4 (64 + 64)
     expect(stdout).toMatch(/^rank 4 adapter for 4 weights, 1\.79k trained parameters, in layers 1$/m);
-    expect(stdout).toMatch(/^\.\.\/data\.jsonl +500 +500 +500 +20 +0 +[\d.]+k +[\d.]+k$/m);
+    expect(stdout).toMatch(/^\.\.\/data\.jsonl +500 +500 +480 +20 +0 +[\d.]+k +[\d.]+k$/m);
     expect(stdout).toMatch(/^7 steps of 8 sequences of at most 64 tokens$/m);
     expect(stdout).toMatch(/^learning rate 0\.002, wsd, 5 steps of warmup, the last 1 steps? falling as 1-sqrt$/m);
     expect(snapshot(work)).toEqual(before);
@@ -234,7 +234,23 @@ describe("before it trains", () => {
     expect(shown).toEqual(
       expect.arrayContaining([`\u001b[2m<s> ${prompt}\u001b[22m\u001b[32m ${response} </s>\u001b[39m`]),
     );
+    // The fields and the template that the texts are from.
+    expect(stdout).toMatch(
+      /^ {2}\.\.\/data\.jsonl: prompt from \{prompt\}, response from {2}\{response\}; formatted with plain$/m,
+    );
     expect(existsSync(out)).toBe(false);
+  });
+
+  it("names the file and the line of rows that are skipped, such as one with a bare NaN, and what to do", async () => {
+    const rows = items(9).map((item) => JSON.stringify(item));
+    writeFileSync(join(root, "nan.jsonl"), [...rows, '{"prompt": "6 + 1", "response": NaN}'].join("\n"));
+    const data = "{source: ../nan.jsonl, map: {prompt: '{prompt}', response: '{response}'}}";
+    for (const mode of [["--preview", "1"], ["--dry-run"]]) {
+      const { status, stdout } = await train("run.yaml", "--data", data, "--holdout.samples", "2", ...mode);
+      expect(status).toBe(DONE);
+      expect(stdout).toContain("  ../nan.jsonl: 1 without prompt or response\n");
+      expect(stdout).toMatch(/^ {2}\.\.\/nan\.jsonl: fill in or remove rows .* \(first: .*nan\.jsonl, line 10\)$/m);
+    }
   });
 
   it("takes paths of the file from where it is, and those of flags from where the person stands", async () => {

@@ -226,7 +226,7 @@ function describeRun(run: Run, prepared: PreparedRun): string[] {
     ...streams.flatMap(({ name, counts }) => [
       ...(streams.length > 1 ? [`stream ${name}:`] : []),
       ...terminalLines({ columns: ["set", ...COUNT_COLUMNS.map(right)], rows: counts.map(countRow) }),
-      ...counts.map(({ name, fields, template }) => `  ${name}: ${fields}; formatted with ${template}`),
+      ...counts.map(formatOf),
       ...counts.flatMap(lossesOf),
     ]),
     `${plural(settings.steps, "step")} of ${settings.sequencesPerStep} sequences of ${run.packing ? "" : "at most "}${settings.sequenceLength} tokens${run.packing ? ", packed" : ""}`,
@@ -251,17 +251,20 @@ function stateOf(progress: TrainProgress): ShownProgress {
   return { phase: "training", done: step, total: steps, detail };
 }
 
-const COUNT_COLUMNS = ["rows", "examples", "kept", "held out", "cut", "tokens", "learned"];
+const COUNT_COLUMNS = ["rows", "examples", "training", "held out", "cut", "tokens", "learned"];
 
 function countRow(counts: SetCounts): string[] {
   const { name, rows, examples, kept, heldOut, cut, tokens, lossTokens } = counts;
   return [
     name,
-    ...[rows, examples, kept, heldOut, cut].map((n) => n.toLocaleString("en-US")),
+    ...[rows, examples, kept - heldOut, heldOut, cut].map((n) => n.toLocaleString("en-US")),
     formatCount(tokens),
     formatCount(lossTokens),
   ];
 }
+
+/** The fields and the template that gave the texts of a set. */
+const formatOf = ({ name, fields, template }: SetCounts) => `  ${name}: ${fields}; formatted with ${template}`;
 
 /** What is not trained on, and why, and what may be a mistake in the file. */
 function lossesOf(counts: SetCounts): string[] {
@@ -280,6 +283,9 @@ function lossesOf(counts: SetCounts): string[] {
   const first = ({ file, line }: { readonly file: string; readonly line: number }) => `first: ${file}, line ${line}`;
   return [
     ...(reasons.length > 0 ? [`  ${counts.name}: ${reasons.join("; ")}`] : []),
+    ...(counts.firstEmpty
+      ? [`  ${counts.name}: fill in or remove rows without prompt or response (${first(counts.firstEmpty)})`]
+      : []),
     ...Object.entries(counts.leftOut).map(
       ([why, at]) =>
         `  ${counts.name}: ${plural(at.count, "turn")} of the assistant not learned: ${why} (${first(at)})`,
@@ -307,7 +313,7 @@ async function printPreview({ source, streams }: PreparedRun, count: number): Pr
   const tokenizer = await loadSourceTokenizer(source);
   print(previewLegend(palette));
   for (const { name, counts, batches } of streams) {
-    for (const line of counts.flatMap(lossesOf)) print(line);
+    for (const line of [...counts.map(formatOf), ...counts.flatMap(lossesOf)]) print(line);
     for (let i = 0; i < Math.min(count, batches.mixture.size); i++) {
       const { set, encoded } = batches.exampleAt(i);
       print("");

@@ -256,6 +256,14 @@ describe("what is wrong", () => {
     await expect(task.load({})).rejects.toThrow(message);
   });
 
+  it("is reported of a bare NaN, as Python writes it", async () => {
+    writeFileSync(join(root, "nan.jsonl"), '{"question": "a", "answer": "b"}\n{"question": "c", "answer": NaN}\n');
+    const task = await open(GENERATE.replace("rows.jsonl", "nan.jsonl"));
+    await expect(task.load({})).rejects.toThrow(
+      /nan\.jsonl, line 2 has null or NaN at answer\. Write a value, or remove the row$/,
+    );
+  });
+
   it("is reported of answers that cannot be read", async () => {
     await expect(open(`${GENERATE}read: {pattern: "("}`)).rejects.toThrow(/not a regular expression/);
     await expect(open(`${GENERATE}read: number\nlanguage: it`)).rejects.toThrow(/languages of MGSM, not it/);

@@ -210,6 +210,8 @@ function fill(template: string, { row, where }: LocatedRow): string {
 }
 
 function missingField(name: string, { row, where }: LocatedRow): Error {
+  if (valueAt(row, name) === null)
+    return dataError(`${where} has null or NaN at ${name}. Write a value, or remove the row`, { field: name });
   const brace = /^[\w.[\]]+$/.test(name) ? "" : "; {{ and }} are literal braces";
   const names = Object.keys(row);
   const known = `${didYouMean(name, names)} (its fields are ${formatSome(names, 12)}${brace})`;

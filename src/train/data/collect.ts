@@ -116,7 +116,10 @@ function addRow(
   const filter = filters.ofRows.find(({ passes }) => !passes(row));
   const result = filter ? undefined : mapping.map(row);
   if (filter) countUnder(counts.filteredRows, filter.name);
-  if (result === "empty") counts.emptyRows++;
+  if (result === "empty") {
+    counts.emptyRows++;
+    counts.firstEmpty ??= place;
+  }
   if (result === undefined || result === "empty") return;
   if ("problem" in result) {
     skip(reading, "badRows", { ...place, reason: result.problem });

@@ -29,8 +29,9 @@ export class GrowingCounts {
   readonly badExamples: BadRow[] = [];
   /** Rows that a filter of a column removed, by the filter. */
   readonly filteredRows = noCounts<number>();
-  /** Rows without a prompt or a response. */
+  /** Rows without a prompt or a response, also where it is null or NaN. */
   emptyRows = 0;
+  firstEmpty: Omit<BadRow, "reason"> | undefined;
   /** Rows with examples. */
   mapped = 0;
   examples = 0;

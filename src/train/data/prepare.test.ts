@@ -179,6 +179,7 @@ describe("counts", () => {
         ...{
           filteredRows: { "lang = sw or te": 1 },
           emptyRows: 2,
+          firstEmpty: { file: join(folder, "counts.jsonl"), line: 3 },
           filtered: { "characters <= 100": 1 },
           duplicates: 2,
         },
