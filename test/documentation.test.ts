@@ -27,7 +27,7 @@ const PAGES = ["README.md", ...NAMES.map((name) => `docs/${name}`)];
 const ELSEWHERE: Record<string, string> = {
   "npm ci && npm run demo": "takes a minute; .ci/run runs it",
   "npm ci && npm test": "runs this test; .ci/run runs it",
-  "npm ci && npm run build && npm install --global .": "installs; .ci/run does it",
+  "npm ci && npm run build && npm install --global --ignore-scripts .": "installs; .ci/run does it",
   "npm install --global --ignore-scripts layergraft": "downloads layergraft",
   "npm install --ignore-scripts layergraft": "downloads layergraft",
   "npm install --ignore-scripts --omit=optional layergraft && npx layergraft --help": "downloads layergraft",
@@ -173,7 +173,7 @@ test("commands that do not run here are on a page, and those of CI in its script
   const script = read(".ci/run");
   expect(script).toContain("npm ci && npm run demo -- --force");
   expect(script).toContain("npm ci && npm test");
-  expect(script).toContain('npm install --global --prefix "$prefix" .');
+  expect(script).toContain('npm install --global --ignore-scripts --prefix "$prefix" .');
 });
 
 test("the README fits on three screens", () => {

@@ -39,6 +39,7 @@ export default defineConfig({
     modulePreload: false,
     cssCodeSplit: false,
     rolldownOptions: {
+      checks: { bundlerTimings: false },
       input: "analysis.tsx",
       output: { format: "iife" },
     },

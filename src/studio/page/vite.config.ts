@@ -12,6 +12,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     // A font or picture inside a style would be refused by the page's policy.
     assetsInlineLimit: 0,
+    rolldownOptions: { checks: { bundlerTimings: false } },
   },
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
 } as never);
