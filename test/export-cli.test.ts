@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { exportModel } from "../src/verbs/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
-import { layergraft } from "./support/command.js";
+import { DONE, FAILED, layergraft } from "./support/command.js";
 import { writeTinyTokenizer } from "./support/export-fixtures.js";
 import { readGguf } from "./support/gguf-reader.js";
 
@@ -90,4 +90,13 @@ test.each([
   const { stderr, status } = await run(...args);
   expect(stderr).toMatch(reason);
   expect(status).not.toBe(0);
+});
+
+test("a GGUF file that is asked without llama.cpp names the flag that runs it without, which does", async () => {
+  const options = { cwd: folder, env: { NODE_LLAMA_CPP: join(folder, "none.js") } };
+  const ask = ["generate", "model.gguf", "--prompt", "a", "--max-new-tokens", "2"];
+  const { status, stderr } = await layergraft(ask, options);
+  expect(status).toBe(FAILED);
+  expect(stderr).toMatch(/^error: llama\.cpp is not installed\..* Pass --backend engine to use it\.$/m);
+  expect((await layergraft([...ask, "--backend", "engine"], options)).status).toBe(DONE);
 });

@@ -136,7 +136,7 @@ export async function loadLibrary(
       "runtime",
       `llama.cpp is not installed. Install it next to layergraft: ${INSTALL_LLAMA} (with -g if layergraft is installed globally). ` +
         "The embedded engine (backend engine) needs no installation.",
-      {},
+      { option: "backend" },
       error,
     );
   }
