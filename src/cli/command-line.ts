@@ -30,7 +30,7 @@ const EXAMPLES = `
 
 Examples:
   layergraft swap --task math-expert --language swahili-expert --out merged
-  layergraft generate merged --prompt "What is 7 + 5?"`;
+  layergraft generate merged --chat --prompt "What is 7 + 5?"`;
 
 /** Commander's sentences, and the ones printed in their place. */
 const SENTENCES: readonly (readonly [RegExp, string])[] = [

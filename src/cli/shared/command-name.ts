@@ -1,26 +1,32 @@
 // Commands in messages, as they must be typed where layergraft was started.
+import { realpathSync } from "node:fs";
 import { basename, delimiter, dirname, join, sep } from "node:path";
 import { shellQuote } from "../../kit/printing/index.js";
 
 /** Where and how a process was started. */
 interface Started {
   readonly argv: readonly string[];
+  /** The program's path without links. */
+  readonly real: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   readonly platform: string;
 }
 
 /** What starts layergraft again: its name, by npx, or by the path of the file. */
-export function commandName({ argv, env, cwd, platform }: Started): string {
+export function commandName({ argv, real, env, cwd, platform }: Started): string {
   const path = argv[1] ?? "";
+  if (basename(path) === "main.js" && platform !== "win32") return `node ${shellQuote(path)}`;
+  // Of another program, or a shim of Windows, the name says what is meant.
+  if (basename(path) !== "layergraft") return "layergraft";
   const folder = dirname(path);
-  const isInstalled = folder.endsWith(join("node_modules", ".bin"));
-  const isHere = isInstalled && `${cwd}${sep}`.startsWith(`${dirname(dirname(folder))}${sep}`);
-  if (env.npm_command === "exec" || isHere) return "npx layergraft";
-  if (basename(path) === "main.js") return platform === "win32" ? "layergraft" : `node ${shellQuote(path)}`;
-  const isOnPath = !isInstalled && (env.PATH ?? "").split(delimiter).includes(folder);
-  // Of another program, the name says what is meant.
-  return basename(path) === "layergraft" && !isOnPath ? shellQuote(path) : "layergraft";
+  if (!folder.endsWith(join("node_modules", ".bin")))
+    return (env.PATH ?? "").split(delimiter).includes(folder) ? "layergraft" : shellQuote(path);
+  const project = dirname(dirname(folder));
+  const isWithin = (file: string) => `${file}${sep}`.startsWith(`${project}${sep}`);
+  // In its cache, npx has packages of the registry, or a link to the clone that it was called in.
+  if (basename(dirname(project)) === "_npx") return isWithin(real) ? "npx layergraft" : `node ${shellQuote(real)}`;
+  return isWithin(cwd) ? "npx layergraft" : shellQuote(path);
 }
 
 /** A command stands after a colon or begins a line; what layergraft does or has is prose. */
@@ -29,6 +35,7 @@ const PRINTED = /(?<=: |^ *)layergraft (?!(?:does|has|cannot|reads) )(?=[a-z])/g
 /** A message whose commands can be typed as printed. */
 export function asTyped(text: string): string {
   const { argv, env, platform } = process;
-  const name = commandName({ argv, env, cwd: process.cwd(), platform });
+  const real = realpathSync(argv[1] ?? ".");
+  const name = commandName({ argv, real, env, cwd: process.cwd(), platform });
   return text.replace(PRINTED, () => `${name} `);
 }
