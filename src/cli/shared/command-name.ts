@@ -1,5 +1,5 @@
 // Commands in messages, as they must be typed where layergraft was started.
-import { realpathSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { basename, delimiter, dirname, join, sep } from "node:path";
 import { shellQuote } from "../../kit/printing/index.js";
 
@@ -34,8 +34,10 @@ const PRINTED = /(?<=: |^ *)layergraft (?!(?:does|has|cannot|reads) )(?=[a-z])/g
 
 /** A message whose commands can be typed as printed. */
 export function asTyped(text: string): string {
-  const { argv, env, platform } = process;
-  const real = realpathSync(argv[1] ?? ".");
-  const name = commandName({ argv, real, env, cwd: process.cwd(), platform });
-  return text.replace(PRINTED, () => `${name} `);
+  return text.replace(PRINTED, () => {
+    const { argv, env, platform } = process;
+    const path = argv[1] ?? "";
+    const real = existsSync(path) ? realpathSync(path) : path;
+    return `${commandName({ argv, real, env, cwd: process.cwd(), platform })} `;
+  });
 }
