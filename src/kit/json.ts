@@ -26,7 +26,12 @@ export function own<T>(mapping: Readonly<Record<string, T>>, key: string): T | u
 /** Whether a value has more than this many levels; one that contains itself has. */
 export function isDeeperThan(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
-  return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
+  if (levels === 0) return true;
+  const isDeeper = (inner: unknown) => isDeeperThan(inner, levels - 1);
+  if (Array.isArray(value)) return value.some(isDeeper);
+  // A list of a vocabulary's values, or of its entries, takes seconds to make.
+  const mapping = value as Readonly<Record<string, unknown>>;
+  return Object.keys(mapping).some((key) => isDeeper(mapping[key]));
 }
 
 /** Parses JSON as Python writes it: `NaN` and `Infinity`, which JSON does not have, become null. @throws SyntaxError */

@@ -1,6 +1,6 @@
 // Words to ids by merging pairs, as in `tokenizers` (src/models/bpe at 3ba8ad0).
 import { CheckpointError } from "../kit/index.js";
-import { type Part, problem, quoted, textField } from "./tokenizer-json.js";
+import { flagField, type Part, problem, quoted, textField } from "./tokenizer-json.js";
 
 // A text is often a word when the tokenizer does not split it.
 const MAX_CACHED_LENGTH = 256;
@@ -22,12 +22,15 @@ export function bytePairs(
   vocabulary: ReadonlyMap<string, number>,
   bytesOf: (text: string) => readonly number[] | undefined,
 ): (word: string) => readonly number[] {
-  if (typeof model.dropout === "number" && model.dropout > 0) {
-    throw problem(`it drops merges at random (dropout ${model.dropout}). Set dropout to null`, "model.dropout");
+  const { dropout = null } = model;
+  if (dropout !== null && dropout !== 0) {
+    throw problem(`it drops merges at random (dropout ${quoted(dropout)}). Set dropout to null`, "model.dropout");
   }
   const prefix = textField(model, "continuing_subword_prefix", "");
   const suffix = textField(model, "end_of_word_suffix", "");
   const unknownToken = textField(model, "unk_token", "");
+  const fusesUnknown = flagField(model, "fuse_unk");
+  const ignoresMerges = flagField(model, "ignore_merges");
   const hasUnknown = model.unk_token !== undefined && model.unk_token !== null;
   const unknown = hasUnknown ? vocabulary.get(unknownToken) : undefined;
   const merges = readMerges(model.merges as (string | [string, string])[], vocabulary, prefix.length);
@@ -54,7 +57,7 @@ export function bytePairs(
         if (unknown === undefined) {
           throw new CheckpointError(`the tokenizer has no token for ${quoted(word)} and no unknown token`);
         }
-        if (model.fuse_unk !== true) flush();
+        if (!fusesUnknown) flush();
         hasPending = true;
       }
     }
@@ -64,7 +67,7 @@ export function bytePairs(
 
   const cache = new Map<string, readonly number[]>();
   return (word) => {
-    const known = model.ignore_merges === true ? vocabulary.get(word) : undefined;
+    const known = ignoresMerges ? vocabulary.get(word) : undefined;
     if (known !== undefined) return [known];
     const cached = cache.get(word);
     if (cached) return cached;
@@ -85,10 +88,10 @@ function readMerges(
 ): Map<number, Map<number, Merge>> {
   const merges = new Map<number, Map<number, Merge>>();
   for (const [rank, entry] of list.entries()) {
-    const [first = "", second = "", ...more] = typeof entry === "string" ? entry.split(" ") : entry;
+    const [first = "", second = "", more]: readonly string[] = typeof entry === "string" ? entry.split(" ") : entry;
     const [a, b] = [vocabulary.get(first), vocabulary.get(second)];
     const id = vocabulary.get(first + second.slice(prefixLength));
-    if (a === undefined || b === undefined || id === undefined || more.length > 0) {
+    if (a === undefined || b === undefined || id === undefined || more !== undefined) {
       throw problem(`merge ${rank}, ${quoted(entry)}, has tokens that are not in its vocabulary`, "model.merges");
     }
     const ofFirst = merges.get(a) ?? new Map<number, Merge>();

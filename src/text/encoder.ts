@@ -3,7 +3,16 @@ import { CheckpointError, isObject, own } from "../kit/index.js";
 import type { AddedTokens } from "./added-tokens.js";
 import { bytePairs } from "./byte-pairs.js";
 import { makeNormalizer, makeSplitter } from "./guarded-parts.js";
-import { type CheckedJson, idField, type Part, partsOf, problem, quoted, textField } from "./tokenizer-json.js";
+import {
+  type CheckedJson,
+  flagField,
+  idField,
+  type Part,
+  partsOf,
+  problem,
+  quoted,
+  textField,
+} from "./tokenizer-json.js";
 import { unigramPieces } from "./unigram.js";
 
 export class Encoder {
@@ -74,7 +83,7 @@ function idsByModel(json: CheckedJson, unknown: number | undefined): (word: stri
     if (unknown !== undefined) return unknown;
     throw new CheckpointError(`the tokenizer has no token for ${quoted(word)} and no unknown token`);
   };
-  const bytesOf = settings.byte_fallback === true ? byteIds(vocabulary) : () => undefined;
+  const bytesOf = flagField(settings, "byte_fallback") ? byteIds(vocabulary) : () => undefined;
   switch (settings.type) {
     case "BPE":
       return bytePairs(settings, vocabulary, bytesOf);
@@ -183,7 +192,12 @@ function template(part: Part, idOf: (token: string) => number | undefined): [num
   for (const item of part.single as unknown[]) {
     const special = isObject(item) ? item.SpecialToken : undefined;
     if (isObject(special)) sides[side === 0 ? 0 : 1].push(...specialIds(part, String(special.id), idOf));
-    else side++;
+    else if (isObject(item) && isObject(item.Sequence)) side++;
+    else
+      throw problem(
+        "the template of a post-processor has a part that is neither a token nor the text",
+        "post_processor",
+      );
     checkCount(sides[0].length + sides[1].length);
   }
   if (side !== 1) throw problem("the template of a post-processor must contain the text once", "post_processor");

@@ -39,9 +39,7 @@ function growthOf(part: Readonly<Record<string, unknown>>): number {
   if (part.type === "ByteLevel" || part.type === "BertNormalizer") return 3;
   // A table replaces a byte by up to 100.
   if (part.type === "Precompiled") return MAX_GROWTH;
-  const added = [part.content, part.prepend, part.replacement].map((text) =>
-    typeof text === "string" ? text.length : 0,
-  );
+  const added = [part.content, part.prepend].map((text) => (typeof text === "string" ? text.length : 0));
   // An empty pattern matches between all characters.
   const stays = isObject(part.pattern) && part.pattern.String === "" ? 1 : 0;
   return Math.max(1, stays + Math.max(...added));

@@ -2,7 +2,7 @@
 import { isObject } from "../kit/index.js";
 import { compilePattern, matchesOf } from "./patterns.js";
 import { precompiled } from "./precompiled.js";
-import { type Part, partsOf, problem, textField } from "./tokenizer-json.js";
+import { flagField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
 import { changeKnown } from "./unicode.js";
 
 export type Normalizer = (text: string) => string;
@@ -26,7 +26,7 @@ export function readNormalizer(part: Part): Normalizer {
     case "StripAccents":
       return (text) => changeKnown(text, (known) => known.replace(/\p{M}+/gu, ""));
     case "Strip":
-      return strip(part.strip_left === true, part.strip_right === true);
+      return strip(flagField(part, "strip_left"), flagField(part, "strip_right"));
     case "Prepend": {
       const prefix = textField(part, "prepend");
       return (text) => (text === "" ? "" : prefix + text);
@@ -97,15 +97,15 @@ const CHINESE =
   /[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u{20000}-\u{2a6df}\u{2a700}-\u{2b81f}\u{2b920}-\u{2ceaf}\u{2f800}-\u{2fa1f}]/gu;
 
 function bert(part: Part): Normalizer {
-  const lower = part.lowercase !== false;
+  const lower = flagField(part, "lowercase", true);
   const steps: Normalizer[] = [];
-  if (part.clean_text !== false) {
+  if (flagField(part, "clean_text", true)) {
     steps.push((text) =>
       text.replace(/(?![\t\n\r])[\0\ufffd\p{Cc}\p{Cf}\p{Co}]/gu, "").replace(/\p{White_Space}/gu, " "),
     );
   }
-  if (part.handle_chinese_chars !== false) steps.push((text) => text.replace(CHINESE, " $& "));
-  if (part.strip_accents ?? lower) {
+  if (flagField(part, "handle_chinese_chars", true)) steps.push((text) => text.replace(CHINESE, " $& "));
+  if (flagField(part, "strip_accents", lower)) {
     steps.push((text) => changeKnown(text, (known) => known.normalize("NFD").replace(/\p{Mn}+/gu, "")));
   }
   if (lower) steps.push(lowerCase);

@@ -4,7 +4,16 @@ import { SPLIT_PATTERNS } from "../formats/gguf/index.js";
 import { BYTE_OF } from "../formats/vocabulary/index.js";
 import { patternOf, patternOfText } from "./normalizers.js";
 import { compilePattern, matchesOf } from "./patterns.js";
-import { countField, type Part, partsOf, problem, quoted, textField } from "./tokenizer-json.js";
+import {
+  characterField,
+  countField,
+  flagField,
+  type Part,
+  partsOf,
+  problem,
+  quoted,
+  textField,
+} from "./tokenizer-json.js";
 import { PUNCTUATION, WORDS } from "./unicode.js";
 
 export interface Piece {
@@ -21,19 +30,19 @@ export function readPreTokenizer(part: Part): PreTokenizer {
     case "Sequence":
       return sequence(partsOf(part.pretokenizers, "pretokenizers"));
     case "Split":
-      return split(patternOf(part), textField(part, "behavior"), part.invert === true);
+      return split(patternOf(part), textField(part, "behavior"), flagField(part, "invert"));
     case "Whitespace":
       return split(WORDS, "Removed", true);
     case "WhitespaceSplit":
       return split(SPACE, "Removed");
     case "CharDelimiterSplit":
-      return split(patternOfText(textField(part, "delimiter")), "Removed");
+      return split(patternOfText(characterField(part, "delimiter")), "Removed");
     case "Punctuation":
       return split(PUNCTUATION, textField(part, "behavior", "Isolated"));
     case "BertPreTokenizer":
       return inTurn([split(SPACE, "Removed"), split(PUNCTUATION, "Isolated")]);
     case "Digits":
-      return split(/\p{N}/gu, part.individual_digits === true ? "Isolated" : "Contiguous");
+      return split(/\p{N}/gu, flagField(part, "individual_digits") ? "Isolated" : "Contiguous");
     case "FixedLength":
       return split(new RegExp(`[\\s\\S]{1,${Math.max(countField(part, "length"), 1)}}`, "gu"), "Isolated");
     case "Metaspace":
@@ -55,7 +64,7 @@ function inTurn(all: readonly PreTokenizer[]): PreTokenizer {
 
 function sequence(parts: readonly Part[]): PreTokenizer {
   const puts = (part: Part) =>
-    part.type === "Metaspace" ? prependScheme(part) !== "never" : part.add_prefix_space === true;
+    part.type === "Metaspace" ? prependScheme(part) !== "never" : flagField(part, "add_prefix_space");
   const isFirst = (part: Part) => part.type === "Metaspace" && prependScheme(part) === "first";
   // Where a split cuts what was put before a text, both pieces begin where the text does.
   if (parts.some((part, i) => isFirst(part) && parts.slice(0, i).some(puts))) {
@@ -114,27 +123,31 @@ function split(pattern: RegExp, behavior: string, invert = false): PreTokenizer 
   };
 }
 
+const SCHEMES = ["always", "first", "never"];
+
 /** When a metaspace is put before the first character; early versions have `add_prefix_space`. */
 export function prependScheme(part: Part): string {
-  if (part.add_prefix_space === false) return "never";
-  return textField(part, "prepend_scheme", "always");
+  if (!flagField(part, "add_prefix_space", true)) return "never";
+  const scheme = textField(part, "prepend_scheme", "always");
+  if (SCHEMES.includes(scheme)) return scheme;
+  throw problem(`prepend_scheme of Metaspace is ${quoted(scheme)}; it must be ${SCHEMES.join(", ")}`, "prepend_scheme");
 }
 
 function metaspace(part: Part): PreTokenizer {
-  const sign = textField(part, "replacement", "▁");
+  const sign = characterField(part, "replacement", "▁");
   const scheme = prependScheme(part);
   const marked = same(({ text, isFirst }) => {
     const changed = text.replaceAll(" ", () => sign);
     const isMarked = scheme === "always" || (scheme === "first" && isFirst);
     return isMarked && !changed.startsWith(sign) ? sign + changed : changed;
   });
-  return part.split === false ? marked : inTurn([marked, split(patternOfText(sign), "MergedWithNext")]);
+  return flagField(part, "split", true) ? inTurn([marked, split(patternOfText(sign), "MergedWithNext")]) : marked;
 }
 
 function byteLevel(part: Part): PreTokenizer {
   return inTurn([
-    ...(part.add_prefix_space === true ? [same(({ text }) => (text.startsWith(" ") ? text : ` ${text}`))] : []),
-    ...(part.use_regex === false ? [] : [split(GPT2, "Isolated")]),
+    ...(flagField(part, "add_prefix_space") ? [same(({ text }) => (text.startsWith(" ") ? text : ` ${text}`))] : []),
+    ...(flagField(part, "use_regex", true) ? [split(GPT2, "Isolated")] : []),
     same(({ text }) => Array.from(Buffer.from(text), (byte) => CHARACTER_OF.get(byte)).join("")),
   ]);
 }

@@ -6,7 +6,7 @@ import { isObject } from "../kit/index.js";
 import { FREE_GROWTH, MAX_GROWTH, makeReplacer } from "./guarded-parts.js";
 import { prependScheme } from "./pre-tokenizers.js";
 import { CLEAN_UP, holdAll, replaceText, stripText, type TextStage } from "./text-stages.js";
-import { countField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
+import { characterField, countField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
 
 /** Decodes the tokens of one text, in order. */
 export interface PieceDecoder {
@@ -119,7 +119,7 @@ function addStage(plan: Plan, part: Part): void {
       return;
     }
     case "Metaspace": {
-      const sign = textField(part, "replacement", "▁");
+      const sign = characterField(part, "replacement", "▁");
       const drops = prependScheme(part) !== "never";
       plan.tokens.push(() => each((token, i) => token.replaceAll(sign, i === 0 && drops ? "" : " ")));
       return;
@@ -166,9 +166,8 @@ function addAfterJoin(plan: Plan, part: Part): void {
 }
 
 function stripOf(part: Part): () => TextStage {
-  const content = textField(part, "content");
+  const content = characterField(part, "content");
   const [start, stop] = [countField(part, "start"), countField(part, "stop")];
-  if ([...content].length !== 1) throw problem("Strip takes one character", "decoder");
   return () => stripText(content, start, stop);
 }
 

@@ -128,6 +128,25 @@ export function textField(part: Readonly<Record<string, unknown>>, name: string,
   return value;
 }
 
+/** A string field of one character, or its default. */
+export function characterField(part: Part, name: string, missing?: string): string {
+  const text = textField(part, name, missing);
+  if ([...text].length !== 1) throw problem(`${name} of ${part.type} is not one character`, name);
+  return text;
+}
+
+/** A switch of a part, or its default. @param owner whose it is, in errors */
+export function flagField(
+  part: Readonly<Record<string, unknown>>,
+  name: string,
+  missing = false,
+  owner = String(part.type),
+): boolean {
+  const value = part[name] ?? missing;
+  if (typeof value !== "boolean") throw problem(`${name} of ${shorten(owner)} is neither true nor false`, name);
+  return value;
+}
+
 /** A count that a part gives, such as how many characters to strip. */
 export function countField(part: Part, name: string): number {
   const value = part[name];
@@ -173,7 +192,7 @@ function vocabularyOf(model: Part): Map<string, number> {
     return vocabulary;
   }
   if (!isObject(model.vocab)) throw problem("its vocabulary is not an object of ids by token", "model.vocab");
-  for (const [token, id] of Object.entries(model.vocab)) vocabulary.set(token, idField(id, token));
+  for (const token of Object.keys(model.vocab)) vocabulary.set(token, idField(model.vocab[token], token));
   if (model.type === "BPE") checkMerges(model.merges);
   return vocabulary;
 }
@@ -199,12 +218,14 @@ function addedOf(value: unknown): AddedToken[] {
 }
 
 /** Traits of an added token; missing fields have the defaults of `tokenizers`. */
-export function traitsOf(entry: Readonly<Record<string, unknown>>, special = entry.special === true) {
+export function traitsOf(entry: Readonly<Record<string, unknown>>, isSpecial?: boolean) {
+  const flag = (name: string, missing = false) => flagField(entry, name, missing, quoted(entry.content));
+  const special = isSpecial ?? flag("special");
   return {
-    singleWord: entry.single_word === true,
-    lstrip: entry.lstrip === true,
-    rstrip: entry.rstrip === true,
-    normalized: typeof entry.normalized === "boolean" ? entry.normalized : !special,
+    singleWord: flag("single_word"),
+    lstrip: flag("lstrip"),
+    rstrip: flag("rstrip"),
+    normalized: flag("normalized", !special),
     special,
   };
 }

@@ -226,4 +226,45 @@ describe("a tokenizer made in memory", () => {
     expect(() => new JsonTokenizer(json)).toThrow(CheckpointError);
     expect(() => new JsonTokenizer(json)).toThrow(message);
   });
+
+  const model = { type: "BPE", vocab: { a: 0, "▁": 1 }, merges: [] };
+  const bpe = (fields: object) => ({ model: { ...model, ...fields } });
+  const split = (type: string, fields: object) => ({ ...bpe({}), pre_tokenizer: { type, ...fields } });
+  const normalizer = (type: string, fields: object) => ({ ...bpe({}), normalizer: { type, ...fields } });
+  const token = { id: 2, content: "<x>", special: true };
+
+  // `tokenizers` 0.23 refuses each of these.
+  it.each<[TokenizerJson, RegExp]>([
+    [bpe({ dropout: "x" }), /dropout "x"/],
+    [bpe({ dropout: true }), /dropout true/],
+    [bpe({ dropout: -1 }), /dropout -1/],
+    [bpe({ byte_fallback: "yes" }), /byte_fallback of BPE is neither true nor false/],
+    [bpe({ fuse_unk: 1 }), /fuse_unk of BPE/],
+    [bpe({ ignore_merges: "true" }), /ignore_merges of BPE/],
+    [split("Split", { pattern: { String: "a" }, behavior: "Isolated", invert: "x" }), /invert of Split/],
+    [split("Digits", { individual_digits: 1 }), /individual_digits of Digits/],
+    [split("ByteLevel", { add_prefix_space: "x" }), /add_prefix_space of ByteLevel/],
+    [split("ByteLevel", { use_regex: 0 }), /use_regex of ByteLevel/],
+    [split("CharDelimiterSplit", { delimiter: "ab" }), /delimiter of CharDelimiterSplit is not one character/],
+    [split("Metaspace", { add_prefix_space: "x" }), /add_prefix_space of Metaspace/],
+    [split("Metaspace", { split: "no" }), /split of Metaspace/],
+    [split("Metaspace", { replacement: "__" }), /replacement of Metaspace is not one character/],
+    [
+      split("Metaspace", { prepend_scheme: "sometimes" }),
+      /prepend_scheme of Metaspace is "sometimes".* always, first, n/,
+    ],
+    [{ ...bpe({}), decoder: { type: "Metaspace", replacement: "__" } }, /replacement of Metaspace/],
+    [normalizer("Strip", { strip_left: "x", strip_right: true }), /strip_left of Strip/],
+    [normalizer("BertNormalizer", { clean_text: 1 }), /clean_text of BertNormalizer/],
+    [normalizer("BertNormalizer", { strip_accents: "no" }), /strip_accents of BertNormalizer/],
+    [{ ...bpe({}), added_tokens: [{ ...token, special: "yes" }] }, /special of "<x>" is neither true nor false/],
+    [{ ...bpe({}), added_tokens: [{ ...token, lstrip: 1 }] }, /lstrip of "<x>"/],
+    [
+      { ...bpe({}), post_processor: { type: "TemplateProcessing", single: [{ Foo: { id: "A" } }] } },
+      /has a part that is neither a token nor the text/,
+    ],
+  ])("refuses a field of another type: %j", (json, message) => {
+    expect(() => new JsonTokenizer(json)).toThrow(CheckpointError);
+    expect(() => new JsonTokenizer(json)).toThrow(message);
+  });
 });
