@@ -100,13 +100,14 @@ export async function encodePrompts(
       }
     }
   }
+  if (request.stopIds.length > 0) model.check(request.stopIds, "stop_token_ids");
   for (const [i, prompt] of prompts.entries()) {
     // Without a limit, an answer takes what is left, at least one token.
-    const wanted = request.maxTokens ?? 1;
+    const wanted = request.maxTokens ?? Math.max(request.minTokens, 1);
     if (prompt.length + wanted > model.contextLength) {
       throw badRequest(
         `This model's maximum context length is ${model.contextLength} tokens. The prompt has ` +
-          `${plural(prompt.length, "token")}, and ${wanted} more are asked for. Shorten the prompt or lower max_tokens.`,
+          `${plural(prompt.length, "token")}, and ${wanted} more are asked for. Shorten the prompt or ask for fewer.`,
         param,
         "context_length_exceeded",
       );
@@ -149,8 +150,8 @@ export async function answerAll(
 ): Promise<Usage> {
   const seed = request.seed ?? randomInt(SEEDS);
   const chat = request.kind === "chat" ? request : undefined;
-  const { tools = [], maxCalls = Number.POSITIVE_INFINITY, schema } = chat ?? {};
-  const format = tools.length > 0 ? callFormatOf((await model.requireTemplate()).source) : undefined;
+  const { tools, maxCalls = Number.POSITIVE_INFINITY, schema } = chat ?? {};
+  const format = tools?.size ? callFormatOf((await model.requireTemplate()).source) : undefined;
   const grammar = schema && (await grammarOf(model, schema));
   const stop = grammar ? [...request.stop, grammar.end] : request.stop;
   const start = (either: AbortSignal) =>
@@ -165,7 +166,7 @@ export async function answerAll(
           skipSpecialTokens: !format?.isSpecial,
         });
         const { maxTokens, minTokens, temperature, topP, topK, top, stopIds, ignoresEnd } = request;
-        const calls = format && new CallReader(format, tools, maxCalls);
+        const calls = format && tools && new CallReader(format, tools, maxCalls);
         const writer = new ChoiceWriter(model, { texts, text, calls, minTokens, index, onPart });
         const scoresPrompt = given !== undefined && top !== undefined;
         if (given !== undefined) writer.echo(typeof given === "string" ? given : undefined, prompt, scoresPrompt);

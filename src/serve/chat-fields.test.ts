@@ -137,6 +137,15 @@ it("calls of tools that the template does not read are refused, as are misspelt 
 
 const WEATHER = { name: "get_weather", arguments: '{"city":"Dar","days":2}' };
 const TAGGED = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Dar", "days": 2}}\n</tool_call>';
+const QUOTED =
+  '<tool_call>\n{"name": "get_weather", "arguments": {"city": "a </tool_call> \\\\\\" <tool_call> {"}}\n</tool_call>';
+// How Qwen3-Coder's template and those of Qwen 3.5 and 3.6 teach and write calls.
+const CODER =
+  "{% for m in messages %}{{ m.content }}{% endfor %}{{ tools }}<tool_call>\n<function=f>\n<parameter=p>\n1\n</parameter>";
+const inXml = (...parameters: readonly (readonly [name: string, value: string])[]) =>
+  `<tool_call>\n<function=get_weather>\n${parameters
+    .map(([name, value]) => `<parameter=${name}>\n${value}\n</parameter>\n`)
+    .join("")}</function>\n</tool_call>`;
 const LATER = '{"name": "get_weather", "arguments": {}}';
 
 describe("calls of tools", () => {
@@ -152,6 +161,39 @@ describe("calls of tools", () => {
     ],
     ["of Mistral", MISTRAL, `\u0001[${TAGGED.slice(12, -13)}]`, null, [WEATHER]],
     ["of later Mistral", MISTRAL, 'Look.\u0001get_weather\u0002{"city": "Dar", "days": 2}', "Look.", [WEATHER]],
+    [
+      "with a tag in a text",
+      QWEN,
+      QUOTED,
+      null,
+      [{ ...WEATHER, arguments: JSON.stringify({ city: 'a </tool_call> \\" <tool_call> {' }) }],
+    ],
+    [
+      "of Qwen3-Coder, with text before",
+      CODER,
+      `Look.\n\n${inXml(["city", "Dar"], ["days", "2"])}\n${inXml()}`,
+      "Look.",
+      [WEATHER, { ...WEATHER, arguments: "{}" }],
+    ],
+    [
+      "of Qwen3-Coder, with lines, tags and a text that is a number",
+      CODER,
+      inXml(["city", "\n2\n</parameter>\n</function> <tool_call>"], ["days", "None"], ["other", "[1]"]),
+      null,
+      [
+        {
+          ...WEATHER,
+          arguments: JSON.stringify({ city: "\n2\n</parameter>\n</function> <tool_call>", days: null, other: "[1]" }),
+        },
+      ],
+    ],
+    [
+      "of Qwen3-Coder that is broken",
+      CODER,
+      "<tool_call>\n<function=get_weather>\n2</function>",
+      "<tool_call>\n<function=get_weather>\n2</function>",
+      [],
+    ],
     ["of Llama", LLAMA, '{"name": "get_weather", "parameters": {"city": "Dar", "days": 2}}', null, [WEATHER]],
     // Text stays as it is.
     [

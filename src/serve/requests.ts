@@ -17,6 +17,7 @@ import {
   tokenizeSchema,
   toolSchema,
 } from "./request-schema.js";
+import type { Tools } from "./tool-calls.js";
 
 /** What both kinds of requests have. */
 export interface Sampling {
@@ -64,8 +65,7 @@ export interface ChatRequest extends Sampling {
   readonly variables: readonly TemplateVariable[];
   readonly opensReply: boolean;
   readonly continuesFinal: boolean;
-  /** Names of the tools that the model may call. */
-  readonly tools: readonly string[];
+  readonly tools: Tools;
   /** Most calls in one answer; undefined: any number. */
   readonly maxCalls: number | undefined;
   /** JSON Schema of the answer; undefined: any text. */
@@ -131,7 +131,12 @@ export function readChat(body: unknown): ChatRequest {
     variables: variablesOf(fields, tools),
     opensReply: opens,
     continuesFinal,
-    tools: tools.map((tool, i) => checked(toolSchema, tool, ["tools", i]).function.name),
+    tools: new Map(
+      tools.map((tool, i) => {
+        const { name, parameters } = checked(toolSchema, tool, ["tools", i]).function;
+        return [name, parameters];
+      }),
+    ),
     maxCalls: fields.parallel_tool_calls === false ? 1 : undefined,
     schema: isPlain ? undefined : format.type === "json_schema" ? format.json_schema.schema : { type: "object" },
   };

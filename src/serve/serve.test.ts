@@ -319,6 +319,12 @@ describe("what is wrong is refused with its field", () => {
     [{ model: "plain", prompt: "a", max_tokens: -2 }, "max_tokens", /max_tokens: must be at least -1/],
     [{ model: "plain", prompt: "c", max_tokens: -1 }, null, /^ok$/],
     [{ model: "plain", prompt: "a", min_tokens: 5, max_tokens: 4 }, "min_tokens", /min_tokens is 5, more than max_tok/],
+    [
+      { model: "plain", prompt: "a", stop_token_ids: [5, 9e15] },
+      null,
+      /stop_token_ids has the token 9000000000000000; the/,
+    ],
+    [{ model: "plain", prompt: "a", stop_token_ids: [23], min_tokens: 2 }, null, /^ok$/],
     [{ model: "plain", prompt: "a", seed: 1.5 }, "seed", /seed: must be a whole number of 64 bits/],
     ['{"model": "plain", "prompt": "a", "seed": 18446744073709551615}', null, /^ok$/],
     [{ model: "plain", prompt: "a", max_tokens: 0 }, "max_tokens", /needs echo/],
@@ -375,6 +381,10 @@ describe("what is wrong is refused with its field", () => {
     [{ messages: HELLO, enable_thinking: false }, /enable_thinking: is not supported; pass it in chat_template_kwar/],
     [{ messages: HELLO, reasoning_effort: "high" }, /^reasoning_effort is not read by the chat template of model/],
     [{ messages: HELLO, add_generation_prompt: true, continue_final_message: true }, /cannot be true with continue_/],
+    [
+      { messages: HELLO, min_tokens: 9e15 },
+      /The prompt has \d+ tokens, and 9000000000000000 more are asked for\. Shorten the prompt or ask for fewer\.$/,
+    ],
     [{ messages: HELLO, top_logprobs: 2 }, /top_logprobs needs logprobs/],
   ])("chat %#", async (body, message) => {
     const { status, json } = await ask("/v1/chat/completions", { model: "plain", ...body });

@@ -1,7 +1,7 @@
 // Calls of tools in an answer, in the formats that chat templates teach.
 
 import { randomInt } from "node:crypto";
-import { isObject } from "../kit/index.js";
+import { isObject, own } from "../kit/index.js";
 import { overlap } from "../text/index.js";
 
 export interface ToolCall {
@@ -9,6 +9,9 @@ export interface ToolCall {
   readonly type: "function";
   readonly function: { readonly name: string; readonly arguments: string };
 }
+
+/** JSON Schemas of the arguments of the tools that may be called, by name; undefined: any. */
+export type Tools = ReadonlyMap<string, unknown>;
 
 /** A call as the model wrote it. */
 interface WrittenCall {
@@ -24,7 +27,7 @@ export interface CallFormat {
   /** Whether the mark is a special token, which texts otherwise leave out. */
   readonly isSpecial?: boolean;
   /** The calls of a text from the first mark on, and what is not part of them. @throws SyntaxError */
-  read(text: string): { readonly calls: readonly WrittenCall[]; readonly rest: string };
+  read(text: string, tools: Tools): { readonly calls: readonly WrittenCall[]; readonly rest: string };
 }
 
 /** `<tool_call>{"name": ..., "arguments": {...}}</tool_call>` of Hermes and Qwen. */
@@ -32,13 +35,65 @@ const TAGGED: CallFormat = {
   mark: "<tool_call>",
   read: (text) => {
     const calls: WrittenCall[] = [];
-    const rest = text.replace(/<tool_call>(.*?)(?:<\/tool_call>|$)/gs, (_, call: string) => {
+    // The tag may be in a string of the arguments, too.
+    const rest = text.replace(/<tool_call>((?:"(?:[^"\\]|\\.)*"|[^"])*?)(?:<\/tool_call>|$)/gs, (_, call: string) => {
       calls.push(JSON.parse(call));
       return "";
     });
     return { calls, rest };
   },
 };
+
+/** `<tool_call><function=NAME><parameter=NAME>VALUE</parameter></function></tool_call>` of Qwen3-Coder, Qwen 3.5 and Nemotron 3. */
+const XML: CallFormat = {
+  mark: "<tool_call>",
+  read: (text, tools) => {
+    const calls: WrittenCall[] = [];
+    const call = /<tool_call>\s*<function=([^>\n]+)>(.*?)<\/function>\s*(?:<\/tool_call>|$)/gs;
+    const rest = text.replace(call, (_, name: string, body: string) => {
+      const given: [string, unknown][] = [];
+      // A value may have the tag in it, which another tag then does not follow.
+      const parameter = /<parameter=([^>\n]+)>\n?(.*?)\n?<\/parameter>(?=\s*(?:<parameter=|$))/gs;
+      const other = body.replace(parameter, (_, key: string, value: string) => {
+        given.push([key, argumentOf(value, propertyOf(tools.get(name), key))]);
+        return "";
+      });
+      if (other.trim() !== "") throw new SyntaxError("not parameters");
+      calls.push({ name, arguments: Object.fromEntries(given) });
+      return "";
+    });
+    return { calls, rest };
+  },
+};
+
+/** As Python writes them, which templates print. */
+const PYTHON: ReadonlyMap<string, unknown> = new Map([
+  ["True", true],
+  ["False", false],
+  ["None", null],
+]);
+
+/** A value that is written without quotes: text where the schema allows text or says nothing, otherwise JSON if it is that. */
+function argumentOf(text: string, schema: unknown): unknown {
+  const types = typesIn(schema);
+  if (types.includes("string") || (types.length === 0 && !(isObject(schema) && "$ref" in schema))) return text;
+  if (PYTHON.has(text)) return PYTHON.get(text);
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function propertyOf(schema: unknown, key: string): unknown {
+  return isObject(schema) && isObject(schema.properties) ? own(schema.properties, key) : undefined;
+}
+
+function typesIn(schema: unknown): unknown[] {
+  if (!isObject(schema)) return [];
+  const variants = [schema.anyOf, schema.oneOf].flat().filter(isObject);
+  return [...[schema.type].flat(), ...variants.flatMap(({ type }) => type)].filter((type) => type !== undefined);
+}
 
 /** `[TOOL_CALLS][{"name": ..., "arguments": {...}}]` of Mistral, and `[TOOL_CALLS]name[ARGS]{...}` of its later models. */
 const MISTRAL: CallFormat = {
@@ -69,8 +124,8 @@ const LLAMA: CallFormat = {
 
 /** The format that a chat template teaches; undefined if it is not one of these. */
 export function callFormatOf(template: string): CallFormat | undefined {
-  // Qwen3-Coder writes XML in the tag.
-  if (template.includes(TAGGED.mark)) return template.includes("<function=") ? undefined : TAGGED;
+  if (template.includes("<parameter=")) return template.includes(XML.mark) ? XML : undefined;
+  if (template.includes(TAGGED.mark)) return TAGGED;
   if (template.includes(MISTRAL.mark)) return MISTRAL;
   return template.includes('"parameters": dictionary') ? LLAMA : undefined;
 }
@@ -78,14 +133,14 @@ export function callFormatOf(template: string): CallFormat | undefined {
 /** Separates the calls of an answer from its text as it grows. */
 export class CallReader {
   readonly #format: CallFormat;
-  readonly #tools: readonly string[];
+  readonly #tools: Tools;
   readonly #maxCalls: number;
   #held = "";
   #isOpen = false;
   #isBegun = false;
 
-  /** @param tools names that may be called @param maxCalls most calls */
-  constructor(format: CallFormat, tools: readonly string[], maxCalls: number) {
+  /** @param maxCalls most calls */
+  constructor(format: CallFormat, tools: Tools, maxCalls: number) {
     this.#format = format;
     this.#tools = tools;
     this.#maxCalls = maxCalls;
@@ -111,7 +166,7 @@ export class CallReader {
     const asText = { text: this.#held, calls: [] };
     if (!this.#isOpen) return asText;
     try {
-      const { calls, rest } = this.#format.read(this.#held.trim());
+      const { calls, rest } = this.#format.read(this.#held.trim(), this.#tools);
       if (calls.length === 0 || !calls.every((call) => this.#isCall(call))) return asText;
       return { text: rest.trimEnd(), calls: calls.slice(0, this.#maxCalls).map(toolCallOf) };
     } catch (error) {
@@ -121,7 +176,7 @@ export class CallReader {
   }
 
   #isCall(call: unknown): boolean {
-    return isObject(call) && this.#tools.includes(String(call.name)) && isObject(call.arguments);
+    return isObject(call) && this.#tools.has(String(call.name)) && isObject(call.arguments);
   }
 }
 
