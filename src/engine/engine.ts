@@ -296,7 +296,7 @@ export class Engine {
   async grammar(schema: Readonly<Record<string, unknown>>): Promise<AnswerGrammar> {
     if (this.#model.grammar) return this.#model.grammar(schema);
     throw usageError(
-      `the backend ${this.backend} cannot limit answers to JSON. Use the backend llama, or ask for text`,
+      `the backend ${this.backend} cannot limit answers to JSON. Use the backend llama, or ask for any answer`,
     );
   }
 

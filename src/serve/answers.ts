@@ -7,10 +7,10 @@ import { CancelledError, groupBy, LayergraftError } from "../kit/index.js";
 import { plural } from "../kit/printing/index.js";
 import { type ChatTemplate, StoppedText, withArguments } from "../text/index.js";
 import { ApiError, badRequest } from "./api-error.js";
-import type { ChatRequest, CompletionRequest, TemplateVariable } from "./requests.js";
+import type { AnswerLimit, ChatRequest, CompletionRequest, TemplateVariable } from "./requests.js";
 import type { ServedModel } from "./served-model.js";
 import type { TokenText, TokenTexts } from "./token-texts.js";
-import { CallReader, callFormatOf, type ToolCall } from "./tool-calls.js";
+import { CallReader, callFormatOf, FORCED_CALL, type ToolCall } from "./tool-calls.js";
 
 /** A token with its log-probability, null for the first of a text. */
 export interface ScoredToken extends Pick<TokenText, "text" | "bytes"> {
@@ -150,9 +150,11 @@ export async function answerAll(
 ): Promise<Usage> {
   const seed = request.seed ?? randomInt(SEEDS);
   const chat = request.kind === "chat" ? request : undefined;
-  const { tools, maxCalls = Number.POSITIVE_INFINITY, schema } = chat ?? {};
-  const format = tools?.size ? callFormatOf((await model.requireTemplate()).source) : undefined;
-  const grammar = schema && (await grammarOf(model, schema));
+  const { tools, maxCalls = Number.POSITIVE_INFINITY, limit } = chat ?? {};
+  const isCall = limit?.field === "tool_choice";
+  const taught = async () => callFormatOf((await model.requireTemplate()).source);
+  const format = isCall ? FORCED_CALL : tools?.size ? await taught() : undefined;
+  const grammar = limit && (await grammarOf(model, limit));
   const stop = grammar ? [...request.stop, grammar.end] : request.stop;
   const start = (either: AbortSignal) =>
     prompts.flatMap((prompt, p) =>
@@ -206,12 +208,12 @@ export async function answerAll(
 }
 
 /** @throws ApiError if answers cannot be limited to a schema */
-async function grammarOf(model: ServedModel, schema: NonNullable<ChatRequest["schema"]>): Promise<AnswerGrammar> {
+async function grammarOf(model: ServedModel, { field, schema }: AnswerLimit): Promise<AnswerGrammar> {
   try {
     return await model.grammar(schema);
   } catch (error) {
     throw error instanceof LayergraftError && error.code === "usage"
-      ? badRequest(`response_format: ${error.message}`, "response_format")
+      ? badRequest(`${field}: ${error.message}`, field)
       : error;
   }
 }

@@ -265,4 +265,23 @@ describe("answers by a schema", () => {
       /logprobs cannot be combined/,
     );
   });
+
+  it.each(["required", { type: "function", function: { name: "get_weather" } }])(
+    "are one call of a tool where tool_choice is %j",
+    async (choice) => {
+      const other = { type: "function", function: { name: "other" } };
+      const served = await serve(QWEN, '{"name": "get_weather", "arguments": {"city": "Dar", "days": 2}}\n\n\n');
+      const { choices } = await ask(served, { tools: [...TOOLS, other], tool_choice: choice });
+      expect(choices).toMatchObject([
+        { finish_reason: "tool_calls", message: { content: null, tool_calls: [{ function: WEATHER }] } },
+      ]);
+      const parameters = TOOLS[0]?.type === "function" ? TOOLS[0].function.parameters : expect.fail();
+      const calls = [
+        { type: "object", properties: { name: { const: "get_weather" }, arguments: parameters } },
+        { type: "object", properties: { name: { const: "other" }, arguments: { type: "object" } } },
+      ];
+      expect(served.model.schemas).toEqual([{ oneOf: choice === "required" ? calls : calls.slice(0, 1) }]);
+      expect(served.model.requests[0]?.grammar).toBeDefined();
+    },
+  );
 });

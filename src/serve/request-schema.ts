@@ -122,7 +122,13 @@ export const chatSchema = z
     logprobs: z.boolean(),
     top_logprobs: count.max(MAX_TOP),
     tools: z.array(anything).max(MAX_TOOLS),
-    tool_choice: z.enum(["auto", "none"]),
+    tool_choice: z.union(
+      [
+        z.enum(["auto", "none", "required"]),
+        z.strictObject({ type: z.literal("function"), function: z.strictObject({ name: z.string() }) }),
+      ],
+      'must be auto, none, required, or {"type": "function", "function": {"name": NAME}}',
+    ),
     parallel_tool_calls: z.boolean(),
     response_format: responseFormat,
     /** Variables of the template. */

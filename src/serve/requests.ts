@@ -59,6 +59,13 @@ export interface TemplateVariable {
   readonly field: string;
 }
 
+/** A limit of an answer, and the field of the request that it comes from. */
+export interface AnswerLimit {
+  readonly field: "response_format" | "tool_choice";
+  /** JSON Schema of the answer. */
+  readonly schema: Readonly<Record<string, unknown>>;
+}
+
 export interface ChatRequest extends Sampling {
   readonly kind: "chat";
   readonly messages: readonly ChatMessage[];
@@ -68,8 +75,8 @@ export interface ChatRequest extends Sampling {
   readonly tools: Tools;
   /** Most calls in one answer; undefined: any number. */
   readonly maxCalls: number | undefined;
-  /** JSON Schema of the answer; undefined: any text. */
-  readonly schema: Readonly<Record<string, unknown>> | undefined;
+  /** What the answer must be; undefined: any text. */
+  readonly limit: AnswerLimit | undefined;
 }
 
 export interface TokenizeRequest {
@@ -115,14 +122,22 @@ export function readChat(body: unknown): ChatRequest {
   }
   const tools = choice === "none" ? [] : (fields.tools ?? []);
   const common = samplingOf(fields, maxTokens, logprobs ? top : undefined);
-  const isPlain = format === undefined || format.type === "text";
+  const callable: Tools = new Map(
+    tools.map((tool, i) => {
+      const { name, parameters } = checked(toolSchema, tool, ["tools", i]).function;
+      return [name, parameters];
+    }),
+  );
+  const limits = [callLimit(choice, callable), formatLimit(format)].filter((limit) => limit !== undefined);
+  const [limit] = limits;
   for (const [name, isGiven] of [
     ["logprobs", logprobs],
     ["min_tokens", common.minTokens > 0],
     ["ignore_eos", common.ignoresEnd],
-    ["tools", tools.length > 0],
+    ["response_format", limits.length > 1],
+    ["tools", tools.length > 0 && limit?.field === "response_format"],
   ] as const) {
-    if (!isPlain && isGiven) throw badRequest(`${name} cannot be combined with response_format; leave one out`, name);
+    if (limit && isGiven) throw badRequest(`${name} cannot be combined with ${limit.field}; leave one out`, name);
   }
   return {
     ...common,
@@ -131,15 +146,32 @@ export function readChat(body: unknown): ChatRequest {
     variables: variablesOf(fields, tools),
     opensReply: opens,
     continuesFinal,
-    tools: new Map(
-      tools.map((tool, i) => {
-        const { name, parameters } = checked(toolSchema, tool, ["tools", i]).function;
-        return [name, parameters];
-      }),
-    ),
+    tools: callable,
     maxCalls: fields.parallel_tool_calls === false ? 1 : undefined,
-    schema: isPlain ? undefined : format.type === "json_schema" ? format.json_schema.schema : { type: "object" },
+    limit,
   };
+}
+
+type ChatFields = z.output<typeof chatSchema>;
+
+function formatLimit(format: ChatFields["response_format"]): AnswerLimit | undefined {
+  if (format === undefined || format.type === "text") return undefined;
+  const schema = format.type === "json_schema" ? format.json_schema.schema : { type: "object" };
+  return { field: "response_format", schema };
+}
+
+/** The limit to one call of a tool, in JSON whatever the template teaches, as in vLLM. */
+function callLimit(choice: ChatFields["tool_choice"], tools: Tools): AnswerLimit | undefined {
+  if (choice === undefined || choice === "auto" || choice === "none") return undefined;
+  const named = choice === "required" ? [...tools.keys()] : [choice.function.name];
+  const missing = named.length === 0 ? "a tool" : named.find((name) => !tools.has(name));
+  if (missing !== undefined)
+    throw badRequest(`tool_choice asks for ${missing}, which tools does not have`, "tool_choice");
+  const calls = named.map((name) => ({
+    type: "object",
+    properties: { name: { const: name }, arguments: tools.get(name) ?? { type: "object" } },
+  }));
+  return { field: "tool_choice", schema: { oneOf: calls } };
 }
 
 /** @throws ApiError with the first problems */
@@ -268,7 +300,7 @@ function callOf({ id, function: { name, arguments: given } }: Call) {
 const RESERVED = ["messages", "tools", "documents", "add_generation_prompt", "continue_final_message"];
 
 function variablesOf(
-  { chat_template_kwargs: given = {}, documents, reasoning_effort: effort }: z.output<typeof chatSchema>,
+  { chat_template_kwargs: given = {}, documents, reasoning_effort: effort }: ChatFields,
   tools: readonly unknown[],
 ): TemplateVariable[] {
   const variables: TemplateVariable[] = [];

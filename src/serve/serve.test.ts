@@ -365,7 +365,23 @@ describe("what is wrong is refused with its field", () => {
     [{ messages: Array.from({ length: 10_001 }, () => 1) }, /must list at most 10000/],
     [{ messages: HELLO, tools: [{ type: "function" }] }, /tools\[0\]\.function: is missing/],
     [{ messages: HELLO, tools: [ADD] }, /^tools is not read by the chat template of model; leave it out$/],
-    [{ messages: HELLO, tools: [ADD], tool_choice: "required" }, /tool_choice: must be one of auto, none/],
+    [
+      { messages: HELLO, tools: [ADD], tool_choice: "any" },
+      /^tool_choice: must be auto, none, required, or \{"type": "function", "function": \{"name": NAME\}\}$/,
+    ],
+    [{ messages: HELLO, tool_choice: "required" }, /^tool_choice asks for a tool, which tools does not have$/],
+    [
+      { messages: HELLO, tools: [ADD], tool_choice: { type: "function", function: { name: "ad" } } },
+      /^tool_choice asks for ad, which tools does not have$/,
+    ],
+    [
+      { messages: HELLO, tools: [ADD], tool_choice: "required", logprobs: true },
+      /^logprobs cannot be combined with tool_/,
+    ],
+    [
+      { messages: HELLO, tools: [ADD], tool_choice: "required", response_format: { type: "json_object" } },
+      /^response_format cannot be combined with tool_choice; leave one out$/,
+    ],
     [{ messages: HELLO, response_format: { type: "json_object" } }, /the backend engine cannot limit answers/],
     [{ messages: HELLO, response_format: { type: "json_schema", schema: {} } }, /json_schema: is missing/],
     [{ messages: HELLO, chat_template_kwargs: { rol: "x" } }, /^chat_template_kwargs\.rol is not read.*mean role\?$/],

@@ -112,15 +112,19 @@ const MISTRAL: CallFormat = {
   },
 };
 
-/** `{"name": ..., "parameters": {...}}` of Llama 3. */
-const LLAMA: CallFormat = {
+const bare = (field: "parameters" | "arguments"): CallFormat => ({
   mark: "{",
   isFirst: true,
   read: (text) => {
-    const { name, parameters } = JSON.parse(text);
-    return { calls: [{ name, arguments: parameters }], rest: "" };
+    const { name, [field]: given } = JSON.parse(text);
+    return { calls: [{ name, arguments: given }], rest: "" };
   },
-};
+});
+
+/** `{"name": ..., "parameters": {...}}` of Llama 3. */
+const LLAMA = bare("parameters");
+/** What `tool_choice` limits answers to. */
+export const FORCED_CALL = bare("arguments");
 
 /** The format that a chat template teaches; undefined if it is not one of these. */
 export function callFormatOf(template: string): CallFormat | undefined {

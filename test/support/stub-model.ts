@@ -8,6 +8,8 @@ export interface Stub extends ServedModel {
   /** Texts of the prompts, in their order. */
   readonly prompts: string[];
   readonly requests: AnswerRequest[];
+  /** Schemas that answers are limited to. */
+  readonly schemas: object[];
 }
 
 const END = 0;
@@ -22,6 +24,7 @@ export function stubModel(
 ): Stub {
   const prompts: string[] = [];
   const requests: AnswerRequest[] = [];
+  const schemas: object[] = [];
   const decode = (ids: readonly number[], { skipSpecialTokens = false } = {}) =>
     ids
       .map((id) =>
@@ -31,6 +34,7 @@ export function stubModel(
   return {
     prompts,
     requests,
+    schemas,
     digest: "0123456789abcdef",
     contextLength: 4096,
     parallel: 8,
@@ -46,7 +50,10 @@ export function stubModel(
       return [...text].map((character) => character.codePointAt(0) ?? 0);
     },
     check: () => undefined,
-    grammar: async () => ({ end: "\n\n", begin: () => undefined }),
+    grammar: async (schema) => {
+      schemas.push(schema);
+      return { end: "\n\n", begin: () => undefined };
+    },
     generate: async (request): Promise<TokenAnswer["finish"]> => {
       const answer = answers[requests.push(request) - 1] ?? "";
       const top = Array.from({ length: request.top ?? 0 }, () => ({ id: 65, logprob: -1 }));
