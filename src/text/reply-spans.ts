@@ -48,8 +48,8 @@ export function renderWithSpans<M extends CallingMessage>(
     if (!text.startsWith(whole)) {
       throw new TemplateError(
         `the chat template renders the first ${index + 1} messages differently when more follow, so the model would ` +
-          "be trained on other text than it is prompted with; use another template, mark the reply as not learned " +
-          "(weight: 0), or train on all tokens (loss_on: all)",
+          "be trained on other text than it is prompted with; train on replies alone (loss_on: responses), or on all of " +
+          "the text, without replies that are not learned",
       );
     }
     const before = messages.slice(0, index);
@@ -61,6 +61,22 @@ export function renderWithSpans<M extends CallingMessage>(
     return [{ start, end }];
   });
   return { text, replies };
+}
+
+/**
+ * Whether a template renders beginnings of a conversation as the beginning of its text.
+ * @param lengths of the beginnings, in messages
+ * @throws TemplateError if the template refuses the messages
+ */
+export function keepsBeginnings<M extends CallingMessage>(
+  template: ChatTemplate,
+  messages: readonly M[],
+  lengths: readonly number[],
+  variables: SpanOptions<M>["variables"] = {},
+): boolean {
+  const fixed: RenderOptions = { now: new Date(), variables };
+  const text = template.render(messages, fixed);
+  return lengths.every((length) => text.startsWith(template.render(messages.slice(0, length), fixed)));
 }
 
 /**

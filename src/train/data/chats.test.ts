@@ -1,5 +1,5 @@
 // Conversations as published sets write them: marks of what is learned, calls of tools, parts, and messages as prompts.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parquetWriteBuffer } from "hyparquet-writer";
@@ -236,6 +236,53 @@ describe("tools", () => {
       '<user>q;<assistant>+add{"a": 2};',
       '<user>q;<assistant>+say{"text": "x"};',
     ]);
+  });
+});
+
+describe("replies whose thoughts a template cuts when more follows", () => {
+  const published = JSON.parse(
+    readFileSync(join(import.meta.dirname, "../../test/fixtures/tokenizers/published-templates.json"), "utf8"),
+  );
+  const turn = (role: string, text: string) => `<|im_start|>${role}\n${text}<|im_end|>\n`;
+  // The prompt begins a thought.
+  const learned = (prompt: string, text: string) => `<|im_start|>assistant\n${prompt}[${text}<|im_end|>]\n`;
+  const empty = (text: string) => learned("<think>\n\n", `</think>\n\n${text}`);
+  const prepare = async (name: string, messages: object[], more: object = {}) => {
+    writeFileSync(join(folder, "turns.jsonl"), JSON.stringify({ messages }));
+    const { train, counts } = await prepareData({
+      ...{ data: "turns.jsonl", folder, tokenizer, sequenceLength: 999, ...more },
+      chatTemplate: makeChatTemplate(published.templates[name]),
+    });
+    const texts = train.sets[0]?.examples.map((encoded) =>
+      previewOf(encoded, tokenizer)
+        .map(({ text, loss }) => (loss ? `[${text}]` : text))
+        .join(""),
+    );
+    return { texts, counts: counts[0] };
+  };
+
+  it("are an example each, up to the reply", async () => {
+    const first = turn("user", "a");
+    const second = turn("assistant", "b") + turn("user", "c");
+    const plain = await prepare("axolotl/qwen3", [user("a"), assistant("b"), user("c"), assistant("d")]);
+    expect(plain.texts).toEqual([first + empty("b"), first + second + empty("d")]);
+    expect(plain.counts).toMatchObject({ rows: 1, examples: 2, kept: 2, leftOut: {} });
+    const thinking = await prepare("axolotl/qwen3", [
+      user("a"),
+      assistant("b", { weight: 0 }),
+      user("c"),
+      assistant("d", { reasoning_content: "hm" }),
+      user("e"),
+      assistant("", {}),
+    ]);
+    expect(thinking.texts).toEqual([first + second + learned("<think>\n", "hm\n</think>\n\nd")]);
+    expect(thinking.counts?.leftOut).toMatchObject({ "marked weight: 0": { count: 1 }, empty: { count: 1 } });
+  });
+
+  it("are one example where nothing is cut, or all is learned", async () => {
+    const messages = [user("a"), assistant("b"), user("c"), assistant("d")];
+    expect((await prepare("chat_templates/llama-3-instruct", messages)).texts).toHaveLength(1);
+    expect((await prepare("axolotl/qwen3", messages, { loss: "all" })).texts).toHaveLength(1);
   });
 });
 

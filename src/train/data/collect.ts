@@ -13,12 +13,19 @@ import { describeMapping, mappedRows } from "./recognize-columns.js";
 import { Sample } from "./sample.js";
 
 type Encoder = ReturnType<typeof encoderOf>;
+/** How examples of a mapping are written. */
+interface Writing {
+  readonly encoder: Encoder;
+  /** The examples that the template needs for one. */
+  readonly split: (example: Example) => readonly Example[];
+}
+
 type Place = Omit<BadRow, "reason">;
 
 /** Shared by all sets. */
 export interface CollectContext {
   /** The encoder for a mapping, with the name of its template. */
-  readonly encoderFor: (map: MappingDeclaration) => { readonly encoder: Encoder; readonly template: string };
+  readonly encoderFor: (map: MappingDeclaration) => Writing & { readonly template: string };
   /** Hashes of the examples so far, if duplicates are left out. */
   readonly seen: Set<string> | undefined;
   readonly seed: number;
@@ -76,17 +83,17 @@ export async function collectSet(
     counts.rows++;
     skip(reading, "badRows", row);
   };
-  let encoder: Encoder | undefined;
+  let writing: Writing | undefined;
   for await (const { batch, map, mapping } of mappedRows(plan, files, { onBadRow, onBad, signal })) {
-    if (!encoder) {
+    if (!writing) {
       const chosen = context.encoderFor(map);
-      encoder = chosen.encoder;
+      writing = chosen;
       Object.assign(counts, { fields: describeMapping(map), template: chosen.template });
     }
     for (const [i, row] of batch.rows.entries()) {
       if (counts.rows >= limit) break;
       counts.rows++;
-      addRow(reading, row, { mapping, encoder, place: { file: batch.file, line: batch.lines[i] ?? 0 } });
+      addRow(reading, row, { ...writing, mapping, place: { file: batch.file, line: batch.lines[i] ?? 0 } });
     }
     if (counts.rows >= limit) break;
   }
@@ -110,7 +117,7 @@ function skip({ counts, onBadRow }: Reading, count: "badRows" | "refused", row: 
 function addRow(
   reading: Reading,
   row: Row,
-  { mapping, encoder, place }: { readonly mapping: Mapping; readonly encoder: Encoder; readonly place: Place },
+  { mapping, encoder, split, place }: Writing & { readonly mapping: Mapping; readonly place: Place },
 ): void {
   const { counts, filters } = reading;
   const filter = filters.ofRows.find(({ passes }) => !passes(row));
@@ -130,13 +137,15 @@ function addRow(
     const value = valueAt(row, column);
     if (MISSING.has(value)) countAt(counts.missing, `${column}: ${value}`, place);
   }
-  for (const example of result.examples) {
+  for (const { leftOut } of result.examples.flatMap(({ messages }) => messages)) {
+    if (leftOut !== undefined) countAt(counts.leftOut, leftOut, place);
+  }
+  for (const example of result.examples.flatMap(split)) {
     counts.examples++;
-    for (const { leftOut } of example.messages) if (leftOut !== undefined) countAt(counts.leftOut, leftOut, place);
     const found = encodeExample(reading, example, encoder, place);
     if (!found) continue;
-    const split = fractionOf(sha256(result.key));
-    if (reading.sample.add(found.key, { ...found.kept, split })) counts.notSampled++;
+    const kept = { ...found.kept, split: fractionOf(sha256(result.key)) };
+    if (reading.sample.add(found.key, kept)) counts.notSampled++;
   }
 }
 

@@ -8,9 +8,10 @@ import { type CollectedSet, collectSet, type Kept } from "./collect.js";
 import type { SetCounts } from "./counts.js";
 import { type DataDeclaration, type DataInput, dataSchema, planSet } from "./declaration.js";
 import { encoderOf } from "./encode.js";
+import type { Example } from "./example.js";
 import type { MappingDeclaration } from "./mapping.js";
 import { DataError } from "./read/row.js";
-import type { LossOn, PromptTemplate } from "./row-template.js";
+import { type LossOn, type PromptTemplate, splitReplies } from "./row-template.js";
 import { findSource } from "./source.js";
 
 export interface PrepareOptions {
@@ -56,8 +57,10 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
   const encoderFor = (map?: MappingDeclaration) => {
     const template = templateOf(declaration.template, options.chatTemplate, map);
     const encoder = encoderOf({ ...declaration, tokenizer, template, sequenceLength, loss });
-    if (template === "plain") return { encoder, template };
-    return { encoder, template: "chat" in template ? "the model's chat template" : JSON.stringify(template.turn) };
+    const split = (example: Example) => splitReplies(template, example, loss);
+    if (template === "plain") return { encoder, split, template };
+    const name = "chat" in template ? "the model's chat template" : JSON.stringify(template.turn);
+    return { encoder, split, template: name };
   };
   // Finds problems of the template before anything is downloaded.
   for (const { map } of plans) encoderFor(map);

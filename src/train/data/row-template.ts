@@ -1,6 +1,6 @@
 import { RecipeError } from "../../kit/index.js";
 import { fillTemplate, parseTemplate } from "../../kit/settings/index.js";
-import { type ChatTemplate, renderWithSpans, TemplateError, withArguments } from "../../text/index.js";
+import { type ChatTemplate, keepsBeginnings, renderWithSpans, TemplateError, withArguments } from "../../text/index.js";
 import type { Example, Message } from "./example.js";
 
 /**
@@ -130,6 +130,41 @@ function compileTurn(text: string): (turn: Turn) => WrittenTurn {
     const before = head + fill(parts.slice(0, at));
     return [before, response === undefined ? undefined : response + fill(parts.slice(at + 1))];
   };
+}
+
+/**
+ * The examples that a chat template needs for one. Where it renders the beginning of the conversation differently when more
+ * follows, as templates that cut thoughts from earlier replies, there is one for each reply that is learned, up to it: what the
+ * model is prompted with.
+ */
+export function splitReplies(
+  template: PromptTemplate,
+  example: Example,
+  loss: LossOn = "responses",
+): readonly Example[] {
+  const { messages, tools } = example;
+  const isLearned = ({ role, leftOut }: Message) => role === "assistant" && leftOut === undefined;
+  const learned = messages.flatMap((message, i) => (isLearned(message) ? [i] : []));
+  if (template === "plain" || !("chat" in template) || loss === "all" || learned[0] === messages.length - 1)
+    return [example];
+  const lengths = learned.map((at) => at + 1);
+  try {
+    const variables = tools ? { tools } : {};
+    if (withArguments(messages, (written) => keepsBeginnings(template.chat, written, lengths, variables)))
+      return [example];
+  } catch (error) {
+    // Encoding it says why.
+    if (error instanceof TemplateError) return [example];
+    throw error;
+  }
+  return learned.map((at) => ({
+    ...example,
+    messages: messages
+      .slice(0, at + 1)
+      .map((message, i) =>
+        i < at && isLearned(message) ? { ...message, leftOut: "learned in another example" } : message,
+      ),
+  }));
 }
 
 /** The text of a chat template; the mark that ends a turn belongs to its response. */
