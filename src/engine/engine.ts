@@ -7,9 +7,9 @@ import {
   type ChatTemplate,
   promptEncoder,
   type RenderOptions,
-  requireRead,
   StoppedText,
   type Tokenizer,
+  withVariables,
 } from "../text/index.js";
 import { BlendCache } from "./blends.js";
 import { type AnswerGrammar, DecodingBatch, type Finish } from "./decoding-batch.js";
@@ -167,9 +167,8 @@ export class Engine {
     { bos = true, variables = {} }: { bos?: boolean } & Pick<RenderOptions, "variables"> = {},
   ): Promise<number[]> {
     if (typeof prompt === "string") return promptEncoder(await this.tokenizer())(prompt, bos);
-    const template = await this.requireTemplate();
-    requireRead(template, variables);
-    return this.encode(template.render(prompt, { addGenerationPrompt: true, variables }), { bos: false });
+    const template = withVariables(await this.requireTemplate(), variables);
+    return this.encode(template.render(prompt, { addGenerationPrompt: true }), { bos: false });
   }
 
   /** Tokens that end an answer: those of generation_config.json, config.json and the tokenizer. */

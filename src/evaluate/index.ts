@@ -1,7 +1,7 @@
 export { readMgsmAnswer } from "./answers/read-mgsm-answer.js";
 export { choiceNotes } from "./ask-items.js";
 export type { Backend } from "./backends/backend.js";
-export { modelBackend } from "./backends/engine-backend.js";
+export { modelBackend, rendererOf } from "./backends/engine-backend.js";
 export { plainAddress, withoutLogin } from "./backends/http.js";
 export { openOpenAI, openServed, readTexts, type ServerOptions } from "./backends/openai.js";
 export { startServer } from "./backends/serve.js";

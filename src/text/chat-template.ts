@@ -25,8 +25,11 @@ export interface RenderOptions {
 /** Renders conversations as the model was trained on them. */
 export interface ChatTemplate {
   readonly source: string;
-  /** Why a variable with this value would be lost, as a predicate of the variable; undefined if it is read or says nothing. */
-  whyUnread(variable: string, value: unknown): string | undefined;
+  /**
+   * Why a variable would be lost, as a predicate of it; undefined if it is read.
+   * @param value that is not lost if it is empty or false, unless the variable looks misspelled; default: anything
+   */
+  whyUnread(variable: string, value?: unknown): string | undefined;
   /**
    * The text of a conversation. It has its special tokens, so encode it without adding any.
    * @throws TemplateError if there is no message, or the template refuses them or fails
@@ -40,6 +43,9 @@ export class TemplateError extends LayergraftError {
     super("template", message, where, cause);
   }
 }
+
+/** What every rendering sets. */
+const OWN_VARIABLES = ["messages", "add_generation_prompt"];
 
 // The longest templates known, with tools and several languages, have some 20,000 characters.
 const MAX_CHARACTERS = 1_000_000;
@@ -60,7 +66,8 @@ export function makeChatTemplate(
   let names: ReadonlySet<string> | undefined;
   return {
     source,
-    whyUnread: (variable, value) => {
+    whyUnread: (variable, value = true) => {
+      if (OWN_VARIABLES.includes(variable)) return "is always set; leave it out";
       names ??= program.names;
       if (names.has(variable)) return undefined;
       const meant = didYouMean(shorten(variable), [...names]);
@@ -90,12 +97,25 @@ export function makeChatTemplate(
   };
 }
 
-/** @throws LayergraftError code `usage` if a variable would be lost */
-export function requireRead(template: ChatTemplate, variables: Readonly<Record<string, unknown>>): void {
-  for (const [name, value] of Object.entries(variables)) {
-    const why = template.whyUnread(name, value);
+/**
+ * A template that always gets these variables.
+ * @throws LayergraftError code `usage` if it does not read one, or is unknown and there are any
+ */
+export function withVariables<T extends ChatTemplate | undefined>(
+  template: T,
+  variables: Readonly<Record<string, unknown>> = {},
+): T {
+  for (const name of Object.keys(variables)) {
+    const unknown = "is for a chat template, but none is known. Leave it out, or pass a folder with the template";
+    const why = template ? template.whyUnread(name) : unknown;
     if (why !== undefined) throw usageError(`${name} ${why}`, { field: name });
   }
+  if (!template) return template;
+  return {
+    ...template,
+    render: (messages, options = {}) =>
+      template.render(messages, { ...options, variables: { ...variables, ...options.variables } }),
+  };
 }
 
 /** Marks where a message is continued; as in transformers, its space shows whether the template trims messages. */

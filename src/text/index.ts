@@ -3,13 +3,14 @@ export {
   type ChatTemplate,
   makeChatTemplate,
   type RenderOptions,
-  requireRead,
+  templateVariables,
+  withVariables,
   TemplateError,
 } from "./chat-template.js";
 export { loadChatTemplate } from "./load-template.js";
 export { loadTokenizer, loadTokenizerParts } from "./load-tokenizer.js";
 export { beginOf, encodePair, type PromptTokenizer, promptEncoder, tokenBeforeText } from "./prompt-tokens.js";
-export { endOfReply, renderWithSpans } from "./reply-spans.js";
+export { endOfReply, keepsBeginnings, renderWithSpans } from "./reply-spans.js";
 export { StoppedText } from "./stopped-text.js";
 export { overlap } from "./text-stages.js";
 export { bytesOfPart } from "./token-decoder.js";

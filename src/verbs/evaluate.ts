@@ -10,7 +10,7 @@ import {
 import type { Score } from "../evaluate/scoring/index.js";
 import { hubLoader, type OpenTasksOptions, openTasks, type Task } from "../evaluate/tasks/index.js";
 import { type CallOptions, type Progress, RecipeError, usageError } from "../kit/index.js";
-import { Model, type ModelInput, type OpenModelOptions, openModel } from "./model.js";
+import { type GenerateOptions, Model, type ModelInput, type OpenModelOptions, openModel } from "./model.js";
 import { MergePlan } from "./plan-merge.js";
 
 /** Progress of an evaluation; `done` and `total` are items of one task. */
@@ -26,7 +26,8 @@ export interface EvaluateOptions
   extends CallOptions<EvaluateProgress>,
     Pick<EvaluateTasksOptions, "out" | "resume" | "limit" | "seed" | "resamples">,
     Pick<OpenTasksOptions, "protocols" | "shots">,
-    Pick<OpenModelOptions, "type"> {
+    Pick<OpenModelOptions, "type">,
+    Pick<GenerateOptions, "templateVariables"> {
   /** Tasks by name, such as `mgsm_sw` or `paper`, and paths of task files. */
   readonly tasks: readonly string[];
   /** What results call the model. Default: the source, or the name of an opened model. */
@@ -115,14 +116,17 @@ async function sandboxOf(tasks: readonly Task[], { allowCode = false, unsafeCode
 
 async function backendOf(source: ModelInput | Model, options: EvaluateOptions) {
   const stays = async () => {};
-  const { batch, threads, signal, backend: chosen, type } = options;
-  if (typeof chosen === "object") return { backend: chosen, name: nameOf(source), close: stays };
+  const { batch, templateVariables, threads, signal, backend: chosen, type } = options;
+  if (typeof chosen === "object") {
+    if (templateVariables) throw usageError("templateVariables: pass them to the function that opens the backend");
+    return { backend: chosen, name: nameOf(source), close: stays };
+  }
   const isOpen = source instanceof Model;
   if (isOpen && (chosen ?? type) !== undefined) {
     throw usageError(`${source.name} is open already. Pass backend and type to openModel.`);
   }
   const model = isOpen ? source : await openModel(source, { backend: chosen, type, threads, signal });
-  const backend = await modelBackend(Model.engineOf(model), { batch });
+  const backend = await modelBackend(Model.engineOf(model), { batch, templateVariables });
   return {
     backend,
     name: typeof source === "string" ? source : model.name,

@@ -1,6 +1,6 @@
 import type { Engine } from "../../engine/index.js";
-import { groupBy, usageError } from "../../kit/index.js";
-import { type ChatTemplate, encodePair, type PromptTokenizer, requireRead } from "../../text/index.js";
+import { groupBy } from "../../kit/index.js";
+import { type ChatTemplate, encodePair, type PromptTokenizer, withVariables } from "../../text/index.js";
 import {
   type Answer,
   type AnswerOptions,
@@ -219,15 +219,8 @@ export async function modelBackend(
  */
 export function rendererOf(
   template: ChatTemplate | undefined,
-  variables: BackendIdentity["templateVariables"] = {},
+  variables?: BackendIdentity["templateVariables"],
 ): Backend["renderChat"] {
-  if (!template) {
-    const [name] = Object.keys(variables);
-    if (name === undefined) return undefined;
-    throw usageError(
-      `${name} is for a chat template, but none is known. Leave it out, or pass a folder with the template`,
-    );
-  }
-  requireRead(template, variables);
-  return async (messages) => template.render(messages, { addGenerationPrompt: true, variables });
+  const given = withVariables(template, variables);
+  return given && (async (messages) => given.render(messages, { addGenerationPrompt: true }));
 }

@@ -193,6 +193,10 @@ describe("chats", () => {
     expect(await rendererOf(template, { enable_thinking: false })?.(messages)).toBe("a");
     expect(rendererOf(undefined)).toBeUndefined();
     expect(() => rendererOf(template, { thinking: true })).toThrow(/thinking is not read by the chat template/);
+    // Lost, it would leave the model thinking.
+    expect(() => rendererOf(template, { thinking: false })).toThrow(/^thinking is not read by the chat template/);
+    expect(() => rendererOf(template, { enable_thinkng: false })).toThrow(/; did you mean enable_thinking\?$/);
+    expect(() => rendererOf(template, { messages: [] })).toThrow("messages is always set; leave it out");
     expect(() => rendererOf(undefined, { deep: 1 })).toThrow(/deep is for a chat template, but none is known/);
     const { engine } = toyEngine();
     const options = { engine, tokenizer: toy.toyTokenizer, model: "toy" };

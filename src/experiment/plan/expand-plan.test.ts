@@ -64,6 +64,8 @@ describe("models", () => {
     ]);
     const keys = [...engine, ...llama, ...small].map(({ key }) => key);
     expect(new Set(keys).size).toBe(3 * engine.length);
+    const [thoughtless] = keysOf(", chat_template_kwargs: { enable_thinking: false }");
+    expect(keys).not.toContain(thoughtless?.key);
     // Results of earlier versions stay valid.
     expect(engine[0]?.key).toBe("evaluate-c1b5d0c981c9b700a4038bc6bdf47e");
   });

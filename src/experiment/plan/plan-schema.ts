@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
+import { FILE_TYPE_NAMES } from "../../export/index.js";
 import { DEFAULT_TYPE } from "../../export/llama/index.js";
 import { MAX_THREADS } from "../../kit/index.js";
 import { parseBytes } from "../../kit/printing/index.js";
@@ -10,8 +10,9 @@ import {
   type SchemaField,
   schemaFields,
 } from "../../kit/settings/index.js";
+import { templateVariables } from "../../text/index.js";
 import type { Fields } from "../search/space.js";
-import { LLAMA } from "../steps/step.js";
+import { LLAMA, type Runner } from "../steps/step.js";
 import { common, expertGroup } from "./expert-schema.js";
 import { controls, merge } from "./merge-schema.js";
 import {
@@ -85,6 +86,7 @@ const evaluation = z.strictObject({
     .enum(FILE_TYPE_NAMES, `must be one of ${FILE_TYPE_NAMES.join(", ")}`)
     .optional()
     .describe(`llama: encoding of the weights, as in export (default: ${DEFAULT_TYPE})`),
+  chat_template_kwargs: templateVariables,
   data: text.optional().describe("folder with the data sets (default: read from the hub)"),
   allow_code: flag.default(false).describe("execute programs that models write, in a sandbox"),
   unsafe_code: flag
@@ -314,13 +316,14 @@ export function decidingTask({ search, evaluate }: Pick<ExperimentPlan, "search"
   return search.by ?? evaluate.tasks[0]?.task ?? "";
 }
 
-/** What runs the models of a plan: its backend, and for llama.cpp the encoding of the weights. */
-export function runnerOf({ evaluate }: Pick<ExperimentPlan, "evaluate">): {
-  backend: string;
-  type?: FileType;
-} {
-  const { backend, type = DEFAULT_TYPE } = evaluate;
-  return backend === LLAMA ? { backend, type } : { backend };
+/** What runs the models of a plan. */
+export function runnerOf({ evaluate }: Pick<ExperimentPlan, "evaluate">): Runner {
+  const { backend, type = DEFAULT_TYPE, chat_template_kwargs: variables } = evaluate;
+  return {
+    backend,
+    ...(backend === LLAMA ? { type } : {}),
+    ...(variables === undefined ? {} : { chat_template_kwargs: variables }),
+  };
 }
 
 /** What runs the models, for people: `engine`, `llama.cpp, q8_0`, `vllm serve {model}`. */

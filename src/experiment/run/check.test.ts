@@ -121,6 +121,22 @@ it("only experts in merges must fit the base, with aligned vocabularies if merge
   expect(await of("{ method: soup, models: [math, reference], vocabulary: union }")).toBe("");
 });
 
+it("variables are those that the base's chat template reads", async () => {
+  const openWith = (variables: string) => {
+    writeFileSync(
+      file("plan.yaml"),
+      `name: one\nbase: base\nevaluate: { tasks: [one.yaml], chat_template_kwargs: ${variables} }\n`,
+    );
+    return openExperiment(file("plan.yaml"));
+  };
+  expect((await openWith("{ mesage: false }")).world.problems).toEqual([
+    expect.stringMatching(
+      /evaluate\.chat_template_kwargs: mesage is not read by the chat template.*did you mean message\?$/,
+    ),
+  ]);
+  expect((await openWith("{ bos_token: x }")).world.problems).toEqual([]);
+});
+
 it("tasks with a chat protocol are asked as chats where the base has a template, unless they name a protocol", async () => {
   const openWith = async (base: string) => {
     const tasks =

@@ -1,7 +1,7 @@
 import { stat, statfs } from "node:fs/promises";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";
-import { choiceNotes } from "../../evaluate/index.js";
+import { choiceNotes, rendererOf } from "../../evaluate/index.js";
 import { chatProtocolOf } from "../../evaluate/tasks/index.js";
 import { checkLlama, type ExportOutlook } from "../../export/llama/index.js";
 import { canonicalJson, exists } from "../../kit/files/index.js";
@@ -112,11 +112,19 @@ async function checkVariant(written: Variant, before: readonly Problem[], facts:
   const hasProblem = (path: readonly PropertyKey[]) =>
     before.some((problem) => path.every((key, i) => problem.path[i] === key));
   const llama = await checkBackend(plan, facts);
+  const template = await checkTemplate(plan, facts);
   const merges = await checkMerges(plan, named.models, facts, folder, hasProblem);
   const base = facts.models.get(plan.base);
   return {
     variant: { ...written, plan, base: base ?? plan.assume, gguf: llama.gguf },
-    problems: [...before, ...llama.problems, ...facts.takeProblems(), ...taskProblems(plan, tasks), ...merges.problems],
+    problems: [
+      ...before,
+      ...llama.problems,
+      ...template,
+      ...facts.takeProblems(),
+      ...taskProblems(plan, tasks),
+      ...merges.problems,
+    ],
     notes: {
       search: searchNotes(plan, tasks),
       models: [...chatNotes(written.plan, plan), ...merges.notes],
@@ -143,6 +151,19 @@ async function checkBackend(
   } catch (error) {
     if (!(error instanceof Error)) throw error;
     return { problems: [{ path: ["evaluate", "backend"], message: error.message }], gguf: undefined };
+  }
+}
+
+/** Whether the base's chat template reads the variables that it is given. */
+async function checkTemplate({ evaluate, base }: ExperimentPlan, { models }: ReadFacts): Promise<Problem[]> {
+  const folder = models.get(base)?.folder;
+  if (folder === undefined || evaluate.chat_template_kwargs === undefined) return [];
+  try {
+    rendererOf(await loadChatTemplate(folder), evaluate.chat_template_kwargs);
+    return [];
+  } catch (error) {
+    if (!(error instanceof LayergraftError)) throw error;
+    return [{ path: ["evaluate", "chat_template_kwargs"], message: error.message }];
   }
 }
 

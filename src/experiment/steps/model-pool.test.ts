@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
@@ -43,6 +43,23 @@ describe("models in the engine", () => {
     await models.close();
     expect(readdirSync(folder)).toEqual([]); // nothing was written
   });
+});
+
+it("models get the variables of their chat templates", async () => {
+  const talking = join(root, "talking");
+  cpSync(one, talking, { recursive: true });
+  writeFileSync(
+    join(talking, "chat_template.jinja"),
+    "{{ messages[0].content }}{{ '' if enable_thinking is false else '<think>' }}",
+  );
+  const models = new ModelPool();
+  const chat = async (templateVariables?: Record<string, unknown>) => {
+    const { backend } = await models.get(talking, { backend: "engine", folder, threads: 1, templateVariables });
+    return backend.renderChat?.([{ role: "user", content: "a" }]);
+  };
+  expect(await chat()).toBe("a<think>");
+  expect(await chat({ enable_thinking: false })).toBe("a");
+  await models.close();
 });
 
 describe("models in llama.cpp", () => {

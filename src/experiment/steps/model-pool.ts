@@ -16,6 +16,7 @@ export interface OpenModelOptions {
   readonly backend: string;
   /** llama.cpp: encoding of the weights. */
   readonly type?: FileType | undefined;
+  readonly templateVariables?: Readonly<Record<string, unknown>> | undefined;
   /** The step's folder, for a server's log and merged model. */
   readonly folder: string;
   readonly threads?: number | undefined;
@@ -54,8 +55,8 @@ export class ModelPool {
    * @param source a folder, FOLDER+ADAPTER, or a recipe of such
    */
   async get(source: ModelSource, options: OpenModelOptions): Promise<OpenedModel> {
-    const { backend, type, threads } = options;
-    const key = canonicalJson([source, backend, type, threads]);
+    const { backend, type, templateVariables, threads } = options;
+    const key = canonicalJson([source, backend, type, templateVariables, threads]);
     const known = this.#open.get(key);
     this.#open.delete(key);
     if (!known && isServer(options)) await this.close();
@@ -92,7 +93,7 @@ function isServer({ backend }: OpenModelOptions): boolean {
 const FLOAT32 = 4;
 
 async function openHere(source: ModelSource, options: OpenModelOptions): Promise<Opened> {
-  const { backend: chosen, type, threads, identity, signal, onProgress } = options;
+  const { backend: chosen, type, threads, identity, templateVariables, signal, onProgress } = options;
   const began = performance.now();
   const plan = typeof source === "string" ? undefined : await planRecipe(source as RecipeInput);
   const planSeconds = plan ? (performance.now() - began) / 1000 : 0;
@@ -123,7 +124,7 @@ async function openHere(source: ModelSource, options: OpenModelOptions): Promise
   const engine = await (chosen === LLAMA ? inLlama() : inEngine());
   try {
     const known = identity === undefined ? {} : { model: "model", digest: digestOfValue(identity) };
-    const backend = await modelBackend(engine, known);
+    const backend = await modelBackend(engine, { ...known, templateVariables });
     const elements = plan
       ? plan.plan.steps.reduce((sum, { shape }) => sum + elementCount(shape), 0)
       : parameterCount(await openCheckpoint(source as string));
@@ -135,7 +136,7 @@ async function openHere(source: ModelSource, options: OpenModelOptions): Promise
 }
 
 async function openBehindServer(source: ModelSource, options: OpenModelOptions): Promise<Opened> {
-  const { backend, folder, threads, signal } = options;
+  const { backend, folder, threads, templateVariables, signal } = options;
   const began = performance.now();
   const isFolder = typeof source === "string" && !source.includes("+");
   // A merge, or a model with an adapter, is written into the step's folder.
@@ -143,7 +144,10 @@ async function openBehindServer(source: ModelSource, options: OpenModelOptions):
   const mergeSeconds = typeof source === "string" ? 0 : (performance.now() - began) / 1000;
   const command = backend.slice("serve:".length);
   const log = join(folder, "server.log");
-  const { backend: opened } = await openServed({ command, model, log, signal }, await readTexts(model));
+  const { backend: opened } = await openServed(
+    { command, model, log, signal },
+    await readTexts(model, templateVariables),
+  );
   const close = async () => {
     await opened.close();
     if (model !== source) await rm(model, { recursive: true, force: true });

@@ -29,6 +29,7 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
   const { backend, openSeconds, mergeSeconds } = await pool.get(withFolders(step.model, folders), {
     backend: step.backend,
     type: step.type,
+    templateVariables: step.chat_template_kwargs,
     folder,
     signal,
     onProgress: (what) => onProgress?.(0, what),

@@ -82,7 +82,16 @@ export interface ModelName {
   readonly isDefault?: boolean;
 }
 
-export interface EvaluateStep extends StepFields {
+/** What runs a model. */
+export interface Runner {
+  readonly backend: string;
+  /** llama.cpp: encoding of the weights. */
+  readonly type?: FileType;
+  /** Variables of the chat template. */
+  readonly chat_template_kwargs?: Readonly<Record<string, Json>>;
+}
+
+export interface EvaluateStep extends StepFields, Runner {
   readonly kind: "evaluate";
   readonly key: string;
   /** The model in the plan; of several names, the first. */
@@ -93,9 +102,6 @@ export interface EvaluateStep extends StepFields {
   readonly digest?: string;
   /** Indexes in the task's order; null: all items. */
   readonly items: readonly number[] | null;
-  readonly backend: string;
-  /** llama.cpp: encoding of the weights. */
-  readonly type?: FileType;
 }
 
 export type Step = TrainStep | AnalyzeStep | MergeStep | EvaluateStep;

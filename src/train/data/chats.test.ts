@@ -286,6 +286,23 @@ describe("replies whose thoughts a template cuts when more follows", () => {
   });
 });
 
+it("variables of the chat template are given to it, and refused where they would be lost", async () => {
+  writeFileSync(join(folder, "one.jsonl"), JSON.stringify({ messages: [user("a"), assistant("b")] }));
+  const chatTemplate = makeChatTemplate(
+    "{{ style }}{% for m in messages %}<{{ m.role }}>{{ m.content }};{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}",
+  );
+  const prepare = async (chat_template_kwargs: object, more: object = {}) => {
+    const data = { source: "one.jsonl", chat_template_kwargs, ...more };
+    const { train } = await prepareData({ data, folder, tokenizer, chatTemplate, sequenceLength: 99 } as never);
+    return train.sets[0]?.examples.map(({ ids }) => tokenizer.decode([...ids]));
+  };
+  expect(await prepare({ style: "Brief. " })).toEqual(["Brief. <user>a;<assistant>b;"]);
+  await expect(prepare({ styl: "x" })).rejects.toThrow("styl is not read by the chat template; did you mean style?");
+  await expect(prepare({ style: "x" }, { template: "plain" })).rejects.toThrow(
+    "chat_template_kwargs: the data is written without a chat template. Leave them out.",
+  );
+});
+
 describe("content", () => {
   it("may be in parts of text", () => {
     const parts = (...texts: string[]) => texts.map((text) => ({ type: "text", text }));

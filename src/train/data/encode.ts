@@ -4,6 +4,12 @@ import type { Tokenizer } from "../../text/index.js";
 import type { Example } from "./example.js";
 import { compileTemplate, type LossOn, type PromptTemplate, type Span } from "./row-template.js";
 
+/** Variables of chat templates, wherever a file may give them. */
+export const templateVariables = z
+  .record(z.string(), z.json())
+  .optional()
+  .describe("variables of the model's chat template, such as { enable_thinking: false }");
+
 export const encodingFields = {
   template: z
     .string()
@@ -12,6 +18,7 @@ export const encodingFields = {
     .describe(
       "auto: the model's chat template if it has one and the set has prompts, otherwise plain; plain; chat, which needs a chat template; or the text of a turn with {prompt} and {response}",
     ),
+  chat_template_kwargs: templateVariables,
   too_long: z
     .enum(["cut", "drop"])
     .default("cut")
@@ -22,7 +29,7 @@ export const encodingFields = {
 
 type EncodingFields = z.output<z.ZodObject<typeof encodingFields>>;
 
-export interface EncodingOptions extends Partial<Omit<EncodingFields, "template">> {
+export interface EncodingOptions extends Partial<Omit<EncodingFields, "template" | "chat_template_kwargs">> {
   readonly tokenizer: Tokenizer;
   /** Default `"plain"`. */
   readonly template?: PromptTemplate | undefined;

@@ -1,6 +1,8 @@
 export type { SetCounts } from "./counts.js";
-export { dataFields, planSet } from "./declaration.js";
-export { previewOf } from "./encode.js";
+
+import { dataFields, planSet } from "./declaration.js";
+import { previewOf, templateVariables } from "./encode.js";
+
 export { compileFilters } from "./filter.js";
 export { type HubDatasetOptions, hubDataset } from "./hub/index.js";
 export { checkData } from "./prepare.js";

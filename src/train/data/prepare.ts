@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { Environment } from "../../formats/hub/index.js";
 import { checkSchema, checkSettings } from "../../kit/settings/index.js";
-import type { ChatTemplate, Tokenizer } from "../../text/index.js";
+import { type ChatTemplate, type Tokenizer, withVariables } from "../../text/index.js";
 import type { ExampleList } from "./batches.js";
 import { type CollectedSet, collectSet, type Kept } from "./collect.js";
 import type { SetCounts } from "./counts.js";
@@ -55,7 +55,7 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
   const declaration = checkData(options.data);
   const plans = declaration.sets.map(planSet);
   const encoderFor = (map?: MappingDeclaration) => {
-    const template = templateOf(declaration.template, options.chatTemplate, map);
+    const template = templateOf(declaration, options.chatTemplate, map);
     const encoder = encoderOf({ ...declaration, tokenizer, template, sequenceLength, loss });
     const split = (example: Example) => splitReplies(template, example, loss);
     if (template === "plain") return { encoder, split, template };
@@ -91,7 +91,20 @@ export function checkData(value: unknown): DataDeclaration {
   return checkSettings(value, { kind: "declaration of data", check: (data) => checkSchema(dataSchema, data) });
 }
 
-function templateOf(declared: string, chat: ChatTemplate | undefined, map?: MappingDeclaration): PromptTemplate {
+function templateOf(
+  { template: declared, chat_template_kwargs: variables }: Pick<DataDeclaration, "template" | "chat_template_kwargs">,
+  known: ChatTemplate | undefined,
+  map?: MappingDeclaration,
+): PromptTemplate {
+  const chosen = chooseTemplate(declared, known, map);
+  if (variables === undefined) return chosen;
+  if (chosen !== "plain" && "chat" in chosen) return { chat: withVariables(chosen.chat, variables) };
+  throw new DataError("chat_template_kwargs: the data is written without a chat template. Leave them out.", {
+    field: "chat_template_kwargs",
+  });
+}
+
+function chooseTemplate(declared: string, chat: ChatTemplate | undefined, map?: MappingDeclaration): PromptTemplate {
   if (declared === "plain") return "plain";
   // Plain text has no prompt for a chat template.
   const hasPrompts = map === undefined || !("text" in map || ("response" in map && map.prompt === undefined));
