@@ -35,7 +35,5 @@ export type { ScoreRequest, Scores } from "./score.js";
 export { loadSourceTemplate, loadSourceTokenizer, loadSourceTokenizerParts, modelTextOf } from "./source-text.js";
 export { measureStatistics, type StatisticsOptions, type StatisticsSummary } from "./statistics.js";
 
-import { keepsBeginnings, withVariables } from "../text/index.js";
-
 export type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
 export { bindWeights, findSteps } from "./weights.js";

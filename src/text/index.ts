@@ -3,9 +3,8 @@ export {
   type ChatTemplate,
   makeChatTemplate,
   type RenderOptions,
-  templateVariables,
-  withVariables,
   TemplateError,
+  withVariables,
 } from "./chat-template.js";
 export { loadChatTemplate } from "./load-template.js";
 export { loadTokenizer, loadTokenizerParts } from "./load-tokenizer.js";

@@ -10,7 +10,7 @@ import {
   type SchemaField,
   schemaFields,
 } from "../../kit/settings/index.js";
-import { templateVariables } from "../../text/index.js";
+import { templateVariables } from "../../train/data/index.js";
 import type { Fields } from "../search/space.js";
 import { LLAMA, type Runner } from "../steps/step.js";
 import { common, expertGroup } from "./expert-schema.js";

@@ -1,8 +1,6 @@
 export type { SetCounts } from "./counts.js";
-
-import { dataFields, planSet } from "./declaration.js";
-import { previewOf, templateVariables } from "./encode.js";
-
+export { dataFields, planSet } from "./declaration.js";
+export { previewOf, templateVariables } from "./encode.js";
 export { compileFilters } from "./filter.js";
 export { type HubDatasetOptions, hubDataset } from "./hub/index.js";
 export { checkData } from "./prepare.js";
