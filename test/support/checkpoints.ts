@@ -3,7 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
-import { openSafetensors, readTensor, type TensorData, writeSharded } from "../../src/formats/safetensors/index.js";
+import { openSafetensors, type TensorData, writeSharded } from "../../src/formats/safetensors/index.js";
+import { readRanges } from "../../src/formats/safetensors/reader.js";
 import { decode, encode } from "./plain-kernels.js";
 
 export type FloatDType = "F32" | "F16" | "BF16";
@@ -142,8 +143,12 @@ export async function readAll(folder: string, files: readonly string[]): Promise
   const all = new Map<string, ReadTensor>();
   for (const name of files) {
     const file = await openSafetensors(join(folder, name));
-    for (const tensor of file.tensors) {
-      all.set(tensor.name, { dtype: tensor.dtype, shape: tensor.shape, data: await readTensor(file, tensor) });
+    const data = await readRanges(
+      file,
+      file.tensors.map(({ offset, bytes }) => [offset, offset + bytes]),
+    );
+    for (const [i, { name, dtype, shape }] of file.tensors.entries()) {
+      all.set(name, { dtype, shape, data: data[i] as Uint8Array });
     }
   }
   return all;

@@ -1,5 +1,5 @@
 export type { TensorInfo } from "./header.js";
 export { type FolderLayout, layoutFolder, lengthenHeader, type ShardLayout } from "./layout.js";
-export { openSafetensors, type RemoteFile, readRange, type SafetensorsFile } from "./reader.js";
+export { openSafetensors, type RemoteFile, readRange, readRanges, type SafetensorsFile } from "./reader.js";
 export { INDEX_FILE, openShards } from "./sharded.js";
 export { readTensor, type TensorData, writeSafetensors, writeSharded } from "./writer.js";

@@ -92,17 +92,32 @@ export async function readRange(
   start: number,
   end: number,
 ): Promise<Uint8Array> {
-  const bytes = new Uint8Array(end - start);
-  if (file.remote) {
+  const [bytes] = await readRanges(file, [[start, end]]);
+  return bytes as Uint8Array;
+}
+
+/** Reads several ranges at once, with the file opened once. */
+export async function readRanges(
+  file: Pick<SafetensorsFile, "path" | "remote">,
+  ranges: readonly (readonly [start: number, end: number])[],
+): Promise<Uint8Array[]> {
+  const each = (fill: (bytes: Uint8Array, start: number, end: number) => Promise<void>) =>
+    Promise.all(
+      ranges.map(async ([start, end]) => {
+        const bytes = new Uint8Array(end - start);
+        await fill(bytes, start, end);
+        return bytes;
+      }),
+    );
+  const { path, remote } = file;
+  if (!remote) return withFile(path, "r", (handle) => each((bytes, start) => readFully(handle, path, bytes, start)));
+  return each(async (bytes, start, end) => {
     let at = 0;
-    for await (const chunk of file.remote.stream(start, end)) {
+    for await (const chunk of remote.stream(start, end)) {
       bytes.set(chunk, at);
       at += chunk.length;
     }
-    return bytes;
-  }
-  await withFile(file.path, "r", (handle) => readFully(handle, file.path, bytes, start));
-  return bytes;
+  });
 }
 
 /** Node reads less than 2 GiB at once. */

@@ -1,5 +1,5 @@
 // Unrelated models are rejected without --allow-unrelated; distant ones are noted.
-import { cpSync, existsSync } from "node:fs";
+import { cpSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import {
@@ -10,8 +10,10 @@ import {
   writeTiny,
 } from "../../../test/support/checkpoints.js";
 import { layergraft as run } from "../../../test/support/command.js";
+import { type Checkpoint, openCheckpoint } from "../../formats/checkpoint/checkpoint.js";
 import { executePlan } from "../output/execute-plan.js";
 import { planRecipe } from "./planner.js";
+import { compareWeights } from "./relatedness.js";
 
 const root = temporaryFolder();
 const [math, swahili, base, random, copy] = ["math", "swahili", "base", "random", "copy"].map((name) =>
@@ -104,6 +106,34 @@ describe("experts of a swap that look swapped", () => {
 
 describe("related models", () => {
   const notesOf = async (...models: string[]) => (await planRecipe({ method: "soup", models })).plan;
+
+  it("the same ranges of each model are read, once each", async () => {
+    const read: string[] = [];
+    // As on the hub, where each range is a request.
+    const counted = async (folder: string): Promise<Checkpoint> => {
+      const opened = await openCheckpoint(folder);
+      const tensors = [...opened.tensors].map(([name, tensor]) => {
+        const { path } = tensor.file;
+        const remote = {
+          stream: async function* (start: number, end: number) {
+            read.push(`${path} ${start}`);
+            yield new Uint8Array(readFileSync(path)).subarray(start, end);
+          },
+        };
+        return [name, { ...tensor, file: { ...tensor.file, remote } }];
+      });
+      return { ...opened, tensors: new Map(tensors as [[string, never]]) };
+    };
+    const sources = new Map(
+      await Promise.all([base, math, swahili].map(async (one) => [one, await counted(one)] as const)),
+    );
+    expect((await compareWeights(sources, (label) => label === base)).unrelated).toEqual([]);
+    expect(new Set(read).size).toBe(read.length);
+    const of = (folder: string) => read.filter((one) => one.startsWith(`${folder}/`)).map((one) => one.split(" ")[1]);
+    expect(of(base).length).toBeGreaterThan(8);
+    expect(of(math)).toEqual(of(base));
+    expect(of(swahili)).toEqual(of(base));
+  });
 
   it("experts of one base merge without notes", async () => {
     const plan = await notesOf(math, swahili, base);

@@ -2,7 +2,7 @@
 // of one base point the same way; models trained apart are orthogonal.
 
 import type { Checkpoint, CheckpointTensor } from "../../formats/checkpoint/index.js";
-import { readRange } from "../../formats/safetensors/index.js";
+import { readRanges } from "../../formats/safetensors/index.js";
 import { BLOCKS, bytesPerValue, Converter, type KernelDType } from "../../kernels/index.js";
 import { type DType, elementCount, sameShape } from "../../kit/index.js";
 import { formatPercent } from "../../kit/printing/index.js";
@@ -14,7 +14,7 @@ const REMOTE_MATRICES = 32;
 /** Matrices to sample first. If each of them is close and one differs, there is nothing to report, and no more are read. */
 const FEW = 16;
 const ELEMENTS = 1024;
-/** Pairs of ranges that are read at once. */
+/** Ranges of a model that are read at once. */
 const READS = 8;
 
 /**
@@ -54,10 +54,11 @@ export async function compareWeights(
   const notes: string[] = [];
   if (!reference) return { unrelated, notes, changeIn: () => undefined };
   const compared = new Map<string, Comparison | undefined>();
+  const samples = new Samples();
   for (const other of labelled) {
     const path = pathOf(other[1]);
     if (path === pathOf(reference[1])) continue;
-    if (!compared.has(path)) compared.set(path, await compare(reference[1], other[1]));
+    if (!compared.has(path)) compared.set(path, await compare(reference[1], other[1], samples));
     const found = compared.get(path);
     if (!found) continue;
     const [a, b] = [reference, other].map(([label, { name }]) => `${label} (${name})`);
@@ -99,54 +100,75 @@ interface Comparison {
 }
 
 /** Undefined if the models have nothing to compare. */
-async function compare(a: Checkpoint, b: Checkpoint): Promise<Comparison | undefined> {
+async function compare(a: Checkpoint, b: Checkpoint, samples: Samples): Promise<Comparison | undefined> {
   const pairs = [...a.tensors.values()].flatMap((tensor) => {
     const twin = b.tensors.get(tensor.name);
     return twin && isMatrix(tensor) && isMatrix(twin) && sameShape(tensor.shape, twin.shape) ? [[tensor, twin]] : [];
-  }) as [CheckpointTensor, CheckpointTensor][];
+  }) as Pair[];
   const isRemote = [...a.files, ...b.files].some(({ remote }) => remote !== undefined);
   const chosen = spread(pairs, isRemote ? REMOTE_MATRICES : MATRICES);
-  const few = await summaryOf(spread(chosen, FEW));
+  const few = await summaryOf(spread(chosen, FEW), samples);
   const isClose = few && few.least >= FAR && !few.equal;
-  return isClose ? few : summaryOf(chosen);
+  return isClose ? few : summaryOf(chosen, samples);
 }
 
-async function samplesOf(pairs: readonly (readonly CheckpointTensor[])[]): Promise<Float32Array[][]> {
-  const converter = new Converter();
-  const sampled: Float32Array[][] = [];
-  for (let at = 0; at < pairs.length; at += READS) {
-    const group = pairs.slice(at, at + READS);
-    const read = (pair: readonly CheckpointTensor[]) => Promise.all(pair.map((one) => sample(one, converter)));
-    sampled.push(...(await Promise.all(group.map(read))));
+type Pair = readonly [CheckpointTensor, CheckpointTensor];
+
+/** Values in the middle of tensors. Each is read once, however many models are compared with it. */
+class Samples {
+  readonly #converter = new Converter();
+  readonly #known = new Map<CheckpointTensor, Float32Array>();
+
+  async of(tensors: readonly CheckpointTensor[]): Promise<Float32Array[]> {
+    const missing = tensors.filter((tensor) => !this.#known.has(tensor));
+    for (let at = 0; at < missing.length; at += READS) {
+      const group = missing.slice(at, at + READS);
+      const files = [...new Set(group.map(({ file }) => file))];
+      await Promise.all(files.map((file) => this.#read(group.filter((tensor) => tensor.file === file))));
+    }
+    return tensors.map((tensor) => this.#known.get(tensor) as Float32Array);
   }
-  return sampled;
+
+  /** Reads the samples of tensors of one file. */
+  async #read(tensors: readonly CheckpointTensor[]): Promise<void> {
+    const { file } = tensors[0] as CheckpointTensor;
+    const found = await readRanges(file, tensors.map(middleOf));
+    for (const [i, tensor] of tensors.entries()) {
+      const { blocks, dtype } = tensor;
+      const bytes = found[i] as Uint8Array;
+      const values = blocks
+        ? this.#converter.dequantize(blocks, bytes)
+        : this.#converter.decode(dtype as KernelDType, bytes);
+      this.#known.set(tensor, values);
+    }
+  }
 }
 
-/** The values in the middle of a tensor. */
-async function sample({ file, offset, shape, dtype, blocks }: CheckpointTensor, converter: Converter) {
+/** The range of bytes that is sampled. */
+function middleOf({ offset, shape, dtype, blocks }: CheckpointTensor): [number, number] {
   const elements = elementCount(shape);
   const unit = blocks ? BLOCKS[blocks].elements : 1;
   const count = Math.min(elements, ELEMENTS);
   const width = bytesPerValue(blocks ?? dtype);
   const from = offset + Math.floor((elements - count) / 2 / unit) * unit * width;
-  const bytes = await readRange(file, from, from + count * width);
-  return blocks ? converter.dequantize(blocks, bytes) : converter.decode(dtype as KernelDType, bytes);
+  return [from, from + count * width];
 }
 
 /** Undefined if there is nothing to compare. */
-async function summaryOf(pairs: readonly (readonly CheckpointTensor[])[]): Promise<Comparison | undefined> {
+async function summaryOf(pairs: readonly Pair[], samples: Samples): Promise<Comparison | undefined> {
   const cosines: number[] = [];
   const parts: { layer: number | null; changed: number; size: number }[] = [];
   let equal = true;
-  for (const [i, [x, y]] of (await samplesOf(pairs)).entries()) {
-    if (!x || !y) continue;
+  const [left, right] = await Promise.all([samples.of(pairs.map(([a]) => a)), samples.of(pairs.map(([, b]) => b))]);
+  for (const [i, pair] of pairs.entries()) {
+    const [x, y] = [left[i], right[i]] as [Float32Array, Float32Array];
     const [xx, yy, xy] = [product(x, x), product(y, y), product(x, y)];
     equal &&= x.every((value, at) => value === y[at]);
     const cosine = xy / Math.sqrt(xx * yy);
     // Zeros and non-finite values have no angle.
     if (!Number.isFinite(cosine)) continue;
     cosines.push(cosine);
-    parts.push({ layer: pairs[i]?.[0]?.layer ?? null, changed: xx + yy - 2 * xy, size: xx });
+    parts.push({ layer: pair[0].layer, changed: xx + yy - 2 * xy, size: xx });
   }
   if (cosines.length === 0) return undefined;
   const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
