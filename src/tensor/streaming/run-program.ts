@@ -174,8 +174,8 @@ function chooseThreads(program: Program, options: RunOptions, memory: number, to
     );
   }
   // The main thread cannot wait for bytes that it fetches.
-  if (isStreamed(program)) return Math.max(1, Math.min(options.threads ?? defaultThreads(), fitting));
-  if (options.threads === undefined && totalBytes < WORTH_THREADS_BYTES) return 0;
+  const least = isStreamed(program) ? 1 : 0;
+  if (options.threads === undefined && totalBytes < WORTH_THREADS_BYTES) return least;
   return Math.max(1, Math.min(options.threads ?? defaultThreads(), fitting));
 }
 
