@@ -277,7 +277,8 @@ describe("connections", () => {
     const timer = setInterval(() => {
       hub.signature += "d";
     }, 300);
-    expect((await merging.finally(() => clearInterval(timer))).status).toBe(DONE);
+    const { status, stderr } = await merging.finally(() => clearInterval(timer));
+    expect(status, stderr).toBe(DONE);
     expect(digests("slow")).toEqual(await swappedHere());
   });
 
