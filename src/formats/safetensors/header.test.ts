@@ -111,9 +111,9 @@ describe("text that is not the JSON of a header", () => {
     await refused(fileOf(header, 1), /a key is repeated;/);
   });
 
-  test("ten million brackets end in an error, not in an overflow of the stack", async () => {
-    await refused(fileOf(`{"a":${"[".repeat(1e7)}`), json);
-    await refused(fileOf('{"a":'.repeat(2e6)), json);
+  test("a million brackets end in an error, not in an overflow of the stack", async () => {
+    await refused(fileOf(`{"a":${"[".repeat(1e6)}`), json);
+    await refused(fileOf('{"a":'.repeat(2e5)), json);
   });
 
   test("endless strings and numbers are read, and cut short in messages", async () => {

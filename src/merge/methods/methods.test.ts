@@ -650,8 +650,8 @@ const inDType = (dtype: "BF16" | "F16" | "F32") => () => {
 };
 
 describe("in BF16", inDType("BF16"));
-describe("in F32", inDType("F32"));
-// Its rounding is also tested with every kernel.
+// Their rounding is also tested with every kernel.
+describe("in F32", { tags: ["slow"] }, inDType("F32"));
 describe("in F16", { tags: ["slow"] }, inDType("F16"));
 
 describe("passthrough", () => {
