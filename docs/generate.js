@@ -71,20 +71,24 @@ export function renewed(page) {
 
 export const PAGES = ["fields.md", "methods.md"];
 
-/** The help of the program, or of a command. @param {string[]} command */
-function helpOf(...command) {
-  const args = [path("../dist/cli/main.js"), ...command, "--help"];
-  // The number of cores is that of this machine.
-  return execFileSync(process.execPath, args, { encoding: "utf8" }).replace(/, \d+ here\)/g, ")");
-}
+/** What the program prints. @param {string[]} args */
+const printed = (args) => execFileSync(process.execPath, [path("../dist/cli/main.js"), ...args], { encoding: "utf8" });
 
-/** The page of all commands, and the manual page: the help of each command, as it is printed. */
-export function commandPages() {
-  const overview = helpOf();
+/**
+ * The page of all commands, and the manual page: the help of each command, as it is printed.
+ * @param {(args: string[]) => string | Promise<string>} run what the program prints with these arguments
+ */
+export async function commandPages(run = printed) {
+  /** @param {string[]} command */
+  const helpOf = async (...command) =>
+    // The number of cores is that of this machine.
+    (await run([...command, "--help"])).replace(/, \d+ here\)/g, ")");
+  const overview = await helpOf();
   const names = [...overview.matchAll(/^ {2}([a-z]+)(?: \*)? {2,}\S/gm)].flatMap(([, name]) =>
     name === "help" ? [] : (name ?? []),
   );
-  const helps = names.map((name) => ({ name, help: helpOf(name).trimEnd() }));
+  const helps = [];
+  for (const name of names) helps.push({ name, help: (await helpOf(name)).trimEnd() });
   const page = helps.map(({ name, help }) => `## ${name}\n\n\`\`\`text\n${help}\n\`\`\``);
   /** @param {string} text */
   const verbatim = (text) =>
@@ -137,6 +141,6 @@ export function schemas() {
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   for (const page of PAGES) writeFileSync(path(page), renewed(readFileSync(path(page), "utf8")));
-  for (const { file, text } of [...schemas(), ...commandPages()]) writeFileSync(path(file), text);
+  for (const { file, text } of [...schemas(), ...(await commandPages())]) writeFileSync(path(file), text);
   writeFileSync(path("../CITATION.cff"), renewedCitation(readFileSync(path("../CITATION.cff"), "utf8")));
 }

@@ -94,6 +94,9 @@ const world = join(temporaryFolder(), "example");
 const slurm = temporaryFolder();
 const clusterPlans = () =>
   blocks(read("docs/run-an-experiment.md"), "yaml").filter((text) => text.startsWith("name: cluster"));
+/** A tenth of the example's training data: a command trains on all of it. */
+const fewProblems = () =>
+  `${readFileSync(join(world, "problems.jsonl"), "utf8").split("\n").slice(0, 200).join("\n")}\n`;
 let hub: FakeHub;
 beforeAll(async () => {
   await writeExample(world);
@@ -104,7 +107,7 @@ beforeAll(async () => {
     hub.push(name, await writeTiny(join(temporaryFolder(), "model"), { layers: 36, seed: seed + 1 }));
   }
   const data = temporaryFolder();
-  cpSync(join(world, "problems.jsonl"), join(data, "train.jsonl"));
+  writeFileSync(join(data, "train.jsonl"), fewProblems());
   // What a reader of docs/run-an-experiment.md has on a cluster: the plan, data, and Slurm's commands.
   const [cluster = ""] = clusterPlans();
   writeFileSync(join(world, "cluster.yaml"), cluster);
@@ -143,7 +146,10 @@ const SLOW = { tags: ["slow"] };
 
 describe.each(PAGES.filter((page) => runsHere(page).length + shownOn(page).length > 0))("%s", (page) => {
   const folder = join(temporaryFolder(), "example");
-  beforeAll(() => cpSync(world, folder, { recursive: true }));
+  beforeAll(() => {
+    cpSync(world, folder, { recursive: true });
+    writeFileSync(join(folder, "problems.jsonl"), fewProblems());
+  });
 
   test.each(runsHere(page))("%s", SLOW, async (command) => {
     const { status, stderr } = await run(command, folder);
@@ -327,7 +333,7 @@ test.each(GENERATED)("the fields that docs/%s lists are those of the schemas (np
 test("the page of commands and the manual page have the help of every command (npm run docs)", {
   tags: ["slow"],
 }, async () => {
-  const [page, manual] = commandPages();
+  const [page, manual] = await commandPages(async (args) => (await layergraft(args, { cwd: ROOT })).stdout);
   expect(read("docs/commands.md")).toBe(page?.text);
   expect(read("docs/layergraft.1")).toBe(manual?.text);
   expect([page?.file, manual?.file]).toEqual(["commands.md", "layergraft.1"]);
