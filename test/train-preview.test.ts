@@ -161,13 +161,15 @@ describe("train --preview", () => {
   it.each(Object.entries(SHAPES))(
     "names the columns of %s, and what is not learned",
     (name, { fields, notes = [] }) => {
-      expect(dryRun).toContain(`  ${name}: ${fields}; formatted with the model's chat template\n`);
+      const columns = `${fields}; formatted with the model's chat template`;
+      expect(dryRun).toContain(`  ${name}: ${columns}\n`);
       const found = [...preview.matchAll(new RegExp(`^  ${name}: (.*)$`, "gm"))].map(([, note]) => note);
-      expect(found).toEqual(
-        notes.map(
+      expect(found).toEqual([
+        columns,
+        ...notes.map(
           (note) => `1 turn of the assistant not learned: ${note} (first: ${join(".", `${name}.jsonl`)}, line 1)`,
         ),
-      );
+      ]);
     },
   );
 

@@ -241,7 +241,7 @@ describe("tools", () => {
 
 describe("replies whose thoughts a template cuts when more follows", () => {
   const published = JSON.parse(
-    readFileSync(join(import.meta.dirname, "../../test/fixtures/tokenizers/published-templates.json"), "utf8"),
+    readFileSync(join(import.meta.dirname, "../../../test/fixtures/tokenizers/published-templates.json"), "utf8"),
   );
   const turn = (role: string, text: string) => `<|im_start|>${role}\n${text}<|im_end|>\n`;
   // The prompt begins a thought.
