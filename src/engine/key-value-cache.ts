@@ -1,8 +1,8 @@
 // Cached keys and values for the rows of a batch. Used rows are always the first ones and are fed in place.
 // Shapes: B rows, K key and value heads, T positions, E width of a head.
 
+import type { DecoderSpec } from "../families/index.js";
 import { FEEDS, pastKey, pastValue } from "./model/decoder-graph.js";
-import type { DecoderSpec } from "./model/families/spec.js";
 import type { TensorValue } from "./runtime/session.js";
 
 /**

@@ -1,10 +1,10 @@
 // A decoder with its weights in the runtime: computes logits from new tokens and a cache, and extends the cache.
 
+import type { DecoderSpec, StoredWeight } from "../families/index.js";
 import type { BlendOptions } from "./blends.js";
 import type { Node } from "./graph/node.js";
 import { KeyValueCache, type NewPositions } from "./key-value-cache.js";
 import { buildDecoder, FEEDS } from "./model/decoder-graph.js";
-import type { DecoderSpec, StoredWeight } from "./model/families/spec.js";
 import { readSpec } from "./model/read-spec.js";
 import type { ModelSource } from "./model-source.js";
 import { RopeTables } from "./rope-tables.js";

@@ -1,13 +1,13 @@
 // Where the tensors of a model go that are stored anew in files: matrices of products as codes in blocks with
 // scales, other weights as numbers.
 
+import type { StoredWeight } from "../families/index.js";
 import { BLOCK_COLUMNS, splitBytes } from "../kernels/index.js";
 import { elementCount } from "../kit/index.js";
 import type { Step } from "../merge/index.js";
 import type { Resolver } from "../tensor/expressions/index.js";
 import type { Job, Place } from "../tensor/streaming/index.js";
 import type { Node } from "./graph/node.js";
-import type { StoredWeight } from "./model/families/spec.js";
 import type { QuantizedWeight, Weight } from "./runtime/lower.js";
 import type { ExternalData } from "./runtime/onnx.js";
 

@@ -1,6 +1,7 @@
 // Tables of cosines and sines of rotary positions, which grow with the longest text.
+
+import type { RopeSpec } from "../families/index.js";
 import { FEEDS, ropeCos, ropeSin } from "./model/decoder-graph.js";
-import type { RopeSpec } from "./model/families/spec.js";
 import type { TensorValue } from "./runtime/session.js";
 
 /** Initial rows of a table, which doubles for longer texts. */

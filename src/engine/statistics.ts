@@ -1,6 +1,7 @@
 // Statistics of a model on texts, which merges weigh tensors by. Written as a checkpoint of the names of the model's tensors.
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
+import type { LinearWeights, StoredWeight } from "../families/index.js";
 import type { SourceOptions } from "../formats/checkpoint/index.js";
 import { writeSharded } from "../formats/safetensors/index.js";
 import { checkFolderOutput, writeFolder } from "../kit/files/index.js";
@@ -10,7 +11,6 @@ import { beginOf } from "../text/index.js";
 import { gradients, inputsOf } from "./graph/gradients.js";
 import type { Node } from "./graph/node.js";
 import { buildDecoder, FEEDS, weightName } from "./model/decoder-graph.js";
-import type { LinearWeights, StoredWeight } from "./model/families/spec.js";
 import { readSpec } from "./model/read-spec.js";
 import { locateWeights } from "./model/weight-names.js";
 import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";

@@ -3,9 +3,9 @@
 import { describe, expect, it } from "vitest";
 import { draw } from "../../../test/support/graph-cases.js";
 import { evaluate, type Value } from "../../../test/support/graph-reference.js";
+import type { DecoderSpec } from "../../families/index.js";
 import { Random } from "../../kit/random.js";
 import { buildDecoder, type Decoder, FEEDS } from "../model/decoder-graph.js";
-import type { DecoderSpec } from "../model/families/spec.js";
 import { gradients, reachable, splitRows } from "./gradients.js";
 import { Graph } from "./graph.js";
 import type { Node } from "./node.js";

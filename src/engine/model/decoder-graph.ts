@@ -1,10 +1,18 @@
 // Builds the graph of a decoder from its specification, for every family.
 // Letters in shapes: B rows of a batch, T new positions, P positions in the cache, N rows whose logits are computed;
 // D, H, K, E, F, V as in DecoderSpec.
+
+import type {
+  DecoderSpec,
+  LayerSpec,
+  LinearWeights,
+  NormSpec,
+  NormWeights,
+  StoredWeight,
+} from "../../families/index.js";
 import type { Dim } from "../graph/dim.js";
 import { Graph } from "../graph/graph.js";
 import type { Node } from "../graph/node.js";
-import type { DecoderSpec, LayerSpec, LinearWeights, NormSpec, NormWeights, StoredWeight } from "./families/spec.js";
 
 /** Names of a decoder graph's feeds. Its other inputs are weights. */
 export const FEEDS = {

@@ -1,3 +1,4 @@
+export type { Activation, DecoderSpec, RopeSpec, StoredWeight } from "../../families/index.js";
 export {
   type Adapt,
   buildDecoder,
@@ -8,6 +9,5 @@ export {
   ropeCos,
   ropeSin,
 } from "./decoder-graph.js";
-export type { Activation, DecoderSpec, RopeSpec, StoredWeight } from "./families/spec.js";
 export { readSpec } from "./read-spec.js";
 export { locateWeights, weightsOf } from "./weight-names.js";

@@ -1,9 +1,16 @@
+import {
+  brief,
+  ConfigFields,
+  type DecoderSpec,
+  FAMILIES,
+  type Family,
+  findFamily,
+  LLAMA_DEFAULTS,
+  type RunnableFamily,
+} from "../../families/index.js";
 import { type CheckpointConfig, textOf } from "../../formats/checkpoint/index.js";
 import { CheckpointError } from "../../kit/index.js";
-import { brief, ConfigFields } from "./families/config-fields.js";
-import { LLAMA_DEFAULTS, specOf } from "./families/family.js";
-import { FAMILIES, findFamily } from "./families/index.js";
-import type { DecoderSpec } from "./families/spec.js";
+import { specOf } from "./make-spec.js";
 
 const STILL = "Merging and analysis work for it.";
 
@@ -17,6 +24,8 @@ const FOREIGN = {
   alibi: "only rotary positions are supported",
 };
 
+const isRunnable = (family: Family | undefined): family is RunnableFamily => family?.traits !== undefined;
+
 /**
  * Specifies the decoder of a checkpoint, or of its text tower in a multimodal one. Missing fields have the family's
  * defaults in transformers.
@@ -25,8 +34,10 @@ const FOREIGN = {
 export function readSpec(config: CheckpointConfig): DecoderSpec {
   const { file, json, modelType } = config;
   const family = findFamily(modelType);
-  if (!family) {
-    const known = FAMILIES.flatMap(({ modelTypes }) => modelTypes).join(", ");
+  if (!isRunnable(family)) {
+    const known = FAMILIES.filter(isRunnable)
+      .flatMap(({ modelTypes }) => modelTypes)
+      .join(", ");
     throw new CheckpointError(
       `${file} has the model_type ${brief(modelType)}, which cannot be run or trained; supported are ${known}. ${STILL}`,
       { file, field: "model_type", expected: known, actual: modelType },

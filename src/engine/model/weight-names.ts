@@ -1,7 +1,8 @@
 // Finds the weights of a decoder among the tensors of a checkpoint, whose names may have a prefix.
+
+import type { DecoderSpec, LinearWeights, NormWeights, StoredWeight } from "../../families/index.js";
 import { CheckpointError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
-import type { DecoderSpec, LinearWeights, NormWeights, StoredWeight } from "./families/spec.js";
 
 export interface WeightNames {
   /** Name in the checkpoint, by name in the specification. */

@@ -1,6 +1,6 @@
 // Metadata of a decoder as llama.cpp reads it, and the tensors that scale its rotation.
 import type { DecoderSpec, RopeSpec } from "../../engine/model/index.js";
-import type { Architecture } from "./architectures.js";
+import type { LlamaCpp } from "../../families/index.js";
 import { f32, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 
 /** A small tensor that is computed from the configuration. */
@@ -10,7 +10,7 @@ export interface ComputedTensor {
 }
 
 /** Keys of a decoder, each after the architecture's name. */
-export function decoderMetadata(spec: DecoderSpec, architecture: Architecture): Metadata {
+export function decoderMetadata(spec: DecoderSpec, architecture: LlamaCpp): Metadata {
   const { hidden, heads, kvHeads, headDim, feedForward, contextLength, vocabularySize, layers, norm } = spec;
   const { attention, logitSoftcap } = spec;
   const [rope] = spec.ropes as [RopeSpec];
@@ -51,7 +51,7 @@ export function decoderMetadata(spec: DecoderSpec, architecture: Architecture): 
   return new Map(keys.map(([key, value]) => [`${architecture.name}.${key}`, value]));
 }
 
-function scalingKeys(rope: RopeSpec, architecture: Architecture): [string, MetadataValue][] {
+function scalingKeys(rope: RopeSpec, architecture: LlamaCpp): [string, MetadataValue][] {
   const { scaling, long, attentionFactor } = rope;
   if (scaling === null) return [];
   if (scaling.type === "linear") {
@@ -81,12 +81,12 @@ function scalingKeys(rope: RopeSpec, architecture: Architecture): [string, Metad
 }
 
 /** Whether the frequencies are given by divisors, and not computed by llama.cpp. */
-function hasDivisors({ scaling, long }: RopeSpec, { ropeDivisors = [] }: Architecture): boolean {
+function hasDivisors({ scaling, long }: RopeSpec, { ropeDivisors = [] }: LlamaCpp): boolean {
   return scaling !== null && scaling.type !== "linear" && ropeDivisors.includes(long ? "two" : "one");
 }
 
 /** Divisors of the frequencies, where llama.cpp does not compute the scaling itself. */
-export function ropeTensors({ ropes: [rope] }: DecoderSpec, architecture: Architecture): ComputedTensor[] {
+export function ropeTensors({ ropes: [rope] }: DecoderSpec, architecture: LlamaCpp): ComputedTensor[] {
   if (!rope || !hasDivisors(rope, architecture)) return [];
   const { theta, dimensions, frequencies, long } = rope;
   const divisors = (scaled: Float64Array) =>

@@ -2,16 +2,17 @@
 import { basename } from "node:path";
 import { loadSourceTemplate, loadSourceTokenizerParts, type ModelSource, modelTextOf } from "../../engine/index.js";
 import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
+import { FAMILIES, findFamily } from "../../families/index.js";
 import type { Encoding } from "../../kernels/index.js";
 import { digestOf, digestOfJson } from "../../kit/files/index.js";
 import { CheckpointError } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
-import { EXPORTED_FAMILIES, findArchitecture, unsupportedTraits } from "./architectures.js";
 import { type GgufLayout, layOutGguf, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 import { type ComputedTensor, decoderMetadata, ropeTensors } from "./metadata.js";
 import { chooseEncodings, FILE_TYPES, type FileType, type TensorTypes } from "./tensor-types.js";
 import { type PlannedTensor, planTensors } from "./tensors.js";
 import { modelName, tokenizerMetadata } from "./tokenizer-metadata.js";
+import { unsupportedTraits } from "./unsupported.js";
 
 /** Options of `planGguf`. */
 export interface GgufOptions {
@@ -46,12 +47,12 @@ const FORMAT = 1;
  */
 export async function planGguf(source: ModelSource, options: GgufOptions): Promise<GgufPlan> {
   const spec = readSpec(source.config);
-  const architecture = findArchitecture(spec);
+  const architecture = findFamily(source.config.modelType)?.llamaCpp;
   const problems = architecture ? unsupportedTraits(spec, architecture) : [];
   if (!architecture || problems.length > 0) {
     const reason = architecture
       ? `llama.cpp does not run this ${spec.family} model: ${problems.join("; ")}`
-      : `llama.cpp does not run ${spec.family} models; supported are ${EXPORTED_FAMILIES.join(", ")}`;
+      : `llama.cpp does not run ${spec.family} models; supported are ${exportedFamilies().join(", ")}`;
     throw new CheckpointError(`${source.name} cannot be exported as GGUF: ${reason}.`, { file: source.config.file });
   }
   const { type, tensorTypes } = options;
@@ -95,6 +96,8 @@ export async function planGguf(source: ModelSource, options: GgufOptions): Promi
     notes: [...notesOf(spec, architecture.windows ?? false, unused), ...chosen.notes, ...tokenizer.notes],
   };
 }
+
+const exportedFamilies = () => FAMILIES.flatMap(({ name, traits, llamaCpp }) => (traits && llamaCpp ? [name] : []));
 
 function notesOf({ layers, contextLength, ropes }: DecoderSpec, windows: boolean, unused: readonly string[]): string[] {
   const notes: string[] = [];

@@ -2,9 +2,9 @@
 
 import type { ModelSource } from "../../engine/index.js";
 import { type DecoderSpec, locateWeights } from "../../engine/model/index.js";
+import type { LlamaCpp } from "../../families/index.js";
 import { elementCount, MismatchError } from "../../kit/index.js";
 import type { Step } from "../../merge/index.js";
-import type { Architecture } from "./architectures.js";
 
 /** A tensor computed from a step of a plan. */
 export interface PlannedTensor {
@@ -48,7 +48,7 @@ const FUSED: Readonly<Record<string, string>> = { q: "attn_qkv", k: "attn_qkv", 
 export function planTensors(
   source: ModelSource,
   spec: DecoderSpec,
-  architecture: Architecture,
+  architecture: LlamaCpp,
 ): { tensors: PlannedTensor[]; unused: readonly string[] } {
   const { stored, unused } = locateWeights(spec, source.tensors.keys(), source.name);
   const tensors = new Map<string, PlannedTensor>();

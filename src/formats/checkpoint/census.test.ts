@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { seededTensor } from "../../../test/support/checkpoints.js";
 import { Bench } from "../../../test/support/merging.js";
+import { blockOf } from "../../families/index.js";
 import { planRecipe } from "../../merge/index.js";
 import { writeSharded } from "../safetensors/writer.js";
-import { blockOf } from "./architectures.js";
 import { parseConfig } from "./config.js";
 import { placeTensors } from "./placement.js";
 

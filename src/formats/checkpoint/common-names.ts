@@ -1,10 +1,10 @@
 // Brings checkpoints of one model that name or store its tensors differently to the names of one of them: a multimodal
 // wrapper and its text model, the names of transformers 4 and 5, experts in one tensor or in many, a tied and an untied head.
 
+import { type LayerPart, STEMS } from "../../families/index.js";
 import { sameShape } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
 import { deltaOfExpert } from "./adapted-parameters.js";
-import { type LayerPart, STEMS } from "./architectures.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { type CheckpointConfig, untied } from "./config.js";
 import { type Place, partOutside, placeBelow, stemOf } from "./placement.js";

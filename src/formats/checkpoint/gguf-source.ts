@@ -3,15 +3,21 @@
 
 import { stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
+import {
+  type GgufMetadata,
+  type LayerPart,
+  type OutsidePart,
+  type TensorNames,
+  tensorNamesOf,
+} from "../../families/index.js";
 import { BLOCKS, Converter, interleaved, type StoredBlocks } from "../../kernels/index.js";
 import { cacheFolder, exists, makeCacheFolder, stampOf, waitWhileLocked, writeFolder } from "../../kit/files/index.js";
 import { CheckpointError, isDType } from "../../kit/index.js";
 import { formatSome, shorten } from "../../kit/printing/index.js";
-import { ggufConfig, ggufFamily, type Reader } from "../gguf/config.js";
+import { ggufConfig, ggufFamily } from "../gguf/config.js";
 import { type GgufHeader, type GgufTensor, readGgufHeader } from "../gguf/header.js";
 import { ggufTokenizer } from "../gguf/tokenizer.js";
 import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
-import { type Architecture, findArchitecture, type LayerPart, type OutsidePart } from "./architectures.js";
 import type { GatheredRows } from "./checkpoint.js";
 
 /** Changes when the files that are made of a header change. */
@@ -49,8 +55,8 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
   const { metadata, tensors, digest } = header;
   const architecture = metadata.get("general.architecture");
   const family = ggufFamily(architecture, path);
-  const names = findArchitecture(family.modelType);
-  if (!names) throw new CheckpointError(`${path}: layergraft has no names for ${family.modelType}.`, { file: path });
+  const names = tensorNamesOf(family);
+  if (!names) throw new CheckpointError(`${path}: layergraft has no names for ${family.name}.`, { file: path });
   if (/-\d{5}-of-\d{5}\.gguf$/i.test(path) && !path.endsWith("00001-of-00001.gguf")) {
     const hint = "join them first with llama-gguf-split --merge";
     throw new CheckpointError(`${path} is one of several parts of a model; ${hint}.`, { file: path });
@@ -70,7 +76,9 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
   const unknown = tensors.filter(({ name }) => !ROTATIONS.includes(name) && nameInFolder(name, names) === undefined);
   if (unknown.length > 0) {
     const list = formatSome(unknown.map(({ name }) => shorten(name)));
-    throw new CheckpointError(`${path} has tensors that a ${names.name} model does not have: ${list}.`, { file: path });
+    throw new CheckpointError(`${path} has tensors that a ${family.name} model does not have: ${list}.`, {
+      file: path,
+    });
   }
   const file: SafetensorsFile = {
     path,
@@ -88,13 +96,14 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
     metadata: { format: "pt" },
   };
   const read = await readerOf(header, String(architecture), file);
+  const { normPlus } = family.llamaCpp.read;
   const storage = new Map(
     renamed.map(({ name, tensor }): [string, GgufStorage] => [
       name,
       {
         ...(isDType(tensor.type) ? {} : { blocks: tensor.type as StoredBlocks }),
-        ...(family.normPlus && tensor.name.endsWith("norm.weight") ? { plus: -family.normPlus } : {}),
-        ...(family.interleaved && /^blk\.\d+\.attn_[qk]\./.test(tensor.name)
+        ...(normPlus && tensor.name.endsWith("norm.weight") ? { plus: -normPlus } : {}),
+        ...(family.llamaCpp.interleaved && /^blk\.\d+\.attn_[qk]\./.test(tensor.name)
           ? { gathered: deinterleaved(tensor, file, read, path) }
           : {}),
       },
@@ -108,7 +117,7 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
 function deinterleaved(
   { name, shape, offset }: GgufTensor,
   file: SafetensorsFile,
-  read: Reader,
+  read: GgufMetadata,
   path: string,
 ): GatheredRows {
   const [rows = 0] = shape;
@@ -130,7 +139,7 @@ async function readerOf(
   { metadata, tensors }: GgufHeader,
   architecture: string,
   file: SafetensorsFile,
-): Promise<Reader> {
+): Promise<GgufMetadata> {
   const small = new Map<string, number[]>();
   for (const { name, type, offset, bytes = 0, shape } of tensors) {
     if (!ROTATIONS.includes(name) || type !== "F32" || (shape[0] ?? 0) > 4096) continue;
@@ -234,7 +243,7 @@ const OUTSIDE: Readonly<Record<string, OutsidePart>> = {
 };
 
 /** The name that a family's folders have for a tensor of a GGUF file; undefined for one they do not have. */
-export function nameInFolder(name: string, family: Architecture): string | undefined {
+export function nameInFolder(name: string, family: TensorNames): string | undefined {
   const [, layer, module = "", ending = ""] = /^(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)$/.exec(name) ?? [];
   const [stem = ""] = family.stems;
   const moduleOf = <P>(modules: Readonly<Record<string, P>>, part: P) =>

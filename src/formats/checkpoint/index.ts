@@ -1,7 +1,7 @@
+export { blockOf, compareParts, type Part } from "../../families/index.js";
 export { ADAPTER_WEIGHTS, type LowRankForm } from "./adapter.js";
 export { ADAPTER_CONFIG } from "./adapter-config.js";
 export { adapterConfig, factorNames, factorOf, type PeftTargets, peftName, peftTargets } from "./adapter-files.js";
-export { blockOf, compareParts, type Part } from "./architectures.js";
 export {
   type Checkpoint,
   type CheckpointTensor,

@@ -1,6 +1,6 @@
+import { compareParts, type Part } from "../../families/index.js";
 import type { StoredType } from "../../kernels/index.js";
 import { elementCount, formatShape, groupBy, type Shape } from "../../kit/index.js";
-import { compareParts, type Part } from "./architectures.js";
 import { type Checkpoint, type CheckpointTensor, parameterCount } from "./checkpoint.js";
 
 /** Tensors of one part of a checkpoint, inside or outside the layers. */

@@ -1,19 +1,37 @@
 // Layers that differ in kind: what config.json says of each by its place, and how it says the same of a stack of them.
 
+import { findFamily, type KindRule, SHARED_RULES } from "../../families/index.js";
 import { groupBy, isObject, RecipeError } from "../../kit/index.js";
 import { formatRanges, formatSome } from "../../kit/printing/index.js";
 import type { Checkpoint } from "./checkpoint.js";
-import { type CheckpointConfig, type Json, mapText, mapTowers, textOf } from "./config.js";
-import {
-  COUNTS_IN_STACKS,
-  LAST_KINDS,
-  LISTS_BY_PLACE,
-  PARTS_BY_PLACE,
-  PLACES,
-  RULES,
-  type Rule,
-  SOURCES,
-} from "./layer-rules.js";
+import { type CheckpointConfig, type Json, LAYER_COUNTS, mapText, mapTowers, textOf } from "./config.js";
+
+/** Lists of the layers of one kind, and the number of the first layer. */
+const PLACES: Readonly<Record<string, number>> = {
+  attn_layer_indices: 0, // Bamba
+  cross_attention_layers: 0, // Mllama
+  full_attn_idxs: 0, // LFM2
+  moe_layers: 0, // Llama 4
+  hybrid_layer_ids: 0, // Zamba 2
+  global_attn_idx: 0, // Hymba
+  full_attn_layers: 1, // Kimi Linear
+  kda_layers: 1,
+};
+
+/** Counts of a decoder's layers, other names of them too, which a stack changes together. */
+const COUNTS_IN_STACKS: readonly string[] = [
+  ...LAYER_COUNTS,
+  ...["decoder_layers", "num_decoder_layers", "num_blocks", "layers"], // BART, ProphetNet, xLSTM, Kosmos-2
+];
+
+/** For each layer, the one whose keys and values it reads (Mistral Large 4). */
+const SOURCES = "kv_source_layers";
+
+/** Lists with a part for each layer, or for each of a kind, by its place: IDEFICS, Inkling 2, Zamba 2. */
+const LISTS_BY_PLACE = /(?:^|\.)(gated_cross_attn_layers|attn_queries|mlp_queries|\w+_adapter_list)\.\d/;
+
+/** Field of Gemma 3n and 4 with which tensors outside the layers hold a part for each layer, by its place. */
+const PARTS_BY_PLACE = "hidden_size_per_layer_input";
 
 /** What one field says of each layer. */
 interface LayerField {
@@ -29,9 +47,11 @@ const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
 function layerFields(text: Json, modelType: string, layers: number): LayerField[] {
   const listed = Object.entries(text).flatMap(([name, value]) => listedField(name, value, layers) ?? []);
   const covered = new Set<string>();
-  const ruled = RULES.flatMap((rule) => {
+  const own = findFamily(modelType)?.kinds ?? [];
+  // The first rule for a field or list counts.
+  const ruled = [...own, ...SHARED_RULES].flatMap((rule) => {
     const fields = Object.keys(rule.numbers);
-    const applies = rule.families.includes(modelType) || (rule.isGeneral && fields.some((name) => text[name] != null));
+    const applies = own.includes(rule) || fields.some((name) => text[name] != null);
     const { list } = rule;
     const isListed =
       list !== undefined && Array.isArray(text[list]) && (list in PLACES || text[list].length === layers);
@@ -87,7 +107,7 @@ function listedField(name: string, value: unknown, layers: number): LayerField |
 }
 
 /** A field from which kinds follow by a rule. */
-function ruledField(rule: Rule, text: Json, layers: number): LayerField {
+function ruledField(rule: KindRule, text: Json, layers: number): LayerField {
   const { list, numbers } = rule;
   const fields = Object.keys(numbers);
   const number = (json: Json, name: string) => {
@@ -149,7 +169,7 @@ export function stackedConfig({ json, layers = 0, modelType, file }: CheckpointC
     for (const { name, kinds, write } of fields) {
       const wanted = order.map((layer) => kinds[layer]);
       const written = write(wanted, stacked);
-      const last = name === "layer_types" ? LAST_KINDS[modelType] : undefined;
+      const last = name === "layer_types" ? findFamily(modelType)?.lastKind : undefined;
       if (!written || (last !== undefined && wanted.at(-1) !== last)) {
         const found =
           last === undefined || !written

@@ -1,14 +1,15 @@
 // Assigns each tensor a layer and a part, by its family's names or else by the layer numbers in names.
-import { CheckpointError, own } from "../../kit/index.js";
-import { formatSome } from "../../kit/printing/index.js";
 import {
-  type Architecture,
   DECODER_STEMS,
-  findArchitecture,
+  findFamily,
   type LayerPart,
   type OutsidePart,
   type Part,
-} from "./architectures.js";
+  type TensorNames,
+  tensorNamesOf,
+} from "../../families/index.js";
+import { CheckpointError, own } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import { type CheckpointConfig, textOf } from "./config.js";
 
 /** The place of a tensor in the model. */
@@ -38,7 +39,7 @@ interface Rule {
   readonly prefix: string;
   readonly stem: string;
   readonly layers: number;
-  readonly architecture?: Architecture;
+  readonly known?: TensorNames;
   /** Names of the norms of its layers, which say what each normalises. */
   readonly norms?: ReadonlySet<string>;
 }
@@ -48,9 +49,13 @@ interface Rule {
  * @throws CheckpointError if the names count other layers than the configuration says
  */
 export function placeTensors(names: readonly string[], config: CheckpointConfig): Placement {
-  const known = findArchitecture(config.modelType);
+  const family = findFamily(config.modelType);
+  const known = tensorNamesOf(family);
   const rule = (known && findKnownRule(names, known, config)) ?? findGenericRule(names, config);
-  const traits = { architecture: known?.name ?? "unknown", tiedByDefault: known?.tiedByDefault ?? false };
+  const traits = {
+    architecture: (known && family?.name) ?? "unknown",
+    tiedByDefault: family?.defaults?.tie_word_embeddings === true,
+  };
   if (typeof rule === "string") {
     const places = new Map(names.map((name) => [name, { layer: null, part: stackOf(name) }] as const));
     return { ...traits, places, layers: 0, withoutLayers: rule, layerPrefix: "" };
@@ -59,7 +64,7 @@ export function placeTensors(names: readonly string[], config: CheckpointConfig)
   checkLayers(places, rule, config, predictionLayers(names, rule.prefix, config));
   return {
     ...traits,
-    architecture: rule.architecture?.name ?? "unknown",
+    architecture: rule.known ? traits.architecture : "unknown",
     places: moveExtraLayersOutside(places, rule),
     layers: rule.layers,
     layerPrefix: rule.prefix,
@@ -72,7 +77,7 @@ export function placeTensors(names: readonly string[], config: CheckpointConfig)
  * a file was cut, or if it has a list of layers, which no count can correct.
  */
 export function countedLayers(names: readonly string[], config: CheckpointConfig): number | undefined {
-  const known = findArchitecture(config.modelType);
+  const known = tensorNamesOf(findFamily(config.modelType));
   const lists = Object.values(textOf(config.json)).some(
     (value) => Array.isArray(value) && value.length === config.layers,
   );
@@ -109,16 +114,12 @@ function hasLoneLayer(names: readonly string[], prefix: string, from: number): b
   return [...kinds.values()].some(({ layer, isLone }) => isLone && layer >= from);
 }
 
-function findKnownRule(
-  names: readonly string[],
-  architecture: Architecture,
-  config: CheckpointConfig,
-): Rule | undefined {
-  for (const stem of architecture.stems) {
-    const prefix = `${stem}${architecture.layers}.`;
+function findKnownRule(names: readonly string[], known: TensorNames, config: CheckpointConfig): Rule | undefined {
+  for (const stem of known.stems) {
+    const prefix = `${stem}${known.layers}.`;
     const { layers = numbersAfter(names).get(prefix)?.size } = config;
     const isThere = names.some((name) => name.startsWith(`${prefix}0.`));
-    if (isThere && layers !== undefined) return { prefix, stem, layers, architecture };
+    if (isThere && layers !== undefined) return { prefix, stem, layers, known };
   }
   return undefined;
 }
@@ -205,24 +206,21 @@ function stackOf(name: string): OutsidePart {
 export const partOutside = (name: string): OutsidePart => outsidePart(name, "", undefined);
 
 function place(name: string, rule: Rule): Place {
-  const { prefix, stem, architecture, norms } = rule;
+  const { prefix, stem, known, norms } = rule;
   if (name.startsWith(prefix)) {
     const rest = name.slice(prefix.length);
     const dot = rest.indexOf(".");
     if (dot > 0 && /^\d+$/.test(rest.slice(0, dot))) {
       const module = moduleName(rest.slice(dot + 1));
       const guess = () => normOf(module, norms) ?? GUESSES.find(([pattern]) => pattern.test(module))?.[1];
-      const part = (architecture && own(architecture.parts, module)) ?? guess() ?? "other";
+      const part = (known && own(known.parts, module)) ?? guess() ?? "other";
       const isMatrix =
-        architecture &&
-        Object.hasOwn(architecture.parts, module) &&
-        name.endsWith(".weight") &&
-        !part.endsWith("_norm");
-      const transposed = architecture?.transposed && isMatrix;
+        known && Object.hasOwn(known.parts, module) && name.endsWith(".weight") && !part.endsWith("_norm");
+      const transposed = known?.transposed && isMatrix;
       return { layer: Number(rest.slice(0, dot)), part, ...(transposed ? { transposed } : {}) };
     }
   }
-  return { layer: null, part: outsidePart(name, stem, architecture) };
+  return { layer: null, part: outsidePart(name, stem, known) };
 }
 
 /** The place of a tensor in a model whose layers are counted after a prefix. */
@@ -247,16 +245,16 @@ const VISION =
 /** Blocks that predict further tokens, where they are beside the layers. */
 const PREDICTION = /(^|\.)(mtp|nextn)([._]|$)/;
 
-function outsidePart(name: string, stem: string, architecture: Architecture | undefined): OutsidePart {
+function outsidePart(name: string, stem: string, known: TensorNames | undefined): OutsidePart {
   if (VISION.test(name)) return "vision";
   if (PREDICTION.test(name)) return "mtp";
   const module = moduleName(name);
-  if (architecture) {
+  if (known) {
     // The head is often next to the decoder, not inside it: `lm_head` next to `model.`, or one level up.
     const under = module.startsWith(stem) ? module.slice(stem.length) : module;
     const last = module.slice(module.lastIndexOf(".") + 1);
-    const head = own(architecture.outside, last) === "lm_head" ? "lm_head" : undefined;
-    return own(architecture.outside, under) ?? own(architecture.outside, module) ?? head ?? "other";
+    const head = own(known.outside, last) === "lm_head" ? "lm_head" : undefined;
+    return own(known.outside, under) ?? own(known.outside, module) ?? head ?? "other";
   }
   if (/(^|\.)(wpe|embed_positions|position_embeddings?)$/.test(module)) return "position_embeddings";
   // A final norm can be above the module that holds the layers.

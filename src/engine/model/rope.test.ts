@@ -1,8 +1,8 @@
 // Inverse frequencies against those that transformers computes, for heads of usual width.
 import { describe, expect, it } from "vitest";
-import { configOf, readJson } from "../../../../test/support/decoder-fixtures.js";
-import { readSpec } from "../read-spec.js";
-import type { RopeSpec } from "./spec.js";
+import { configOf, readJson } from "../../../test/support/decoder-fixtures.js";
+import type { RopeSpec } from "../../families/index.js";
+import { readSpec } from "./read-spec.js";
 
 interface Made {
   readonly frequencies: readonly number[];

@@ -1,6 +1,6 @@
 // Inverse frequencies of rotary position embeddings from a configuration, in either layout of transformers.
 
-import { own } from "../../../kit/index.js";
+import { own } from "../../kit/index.js";
 import { brief, type ConfigFields } from "./config-fields.js";
 import type { RopeScaling, RopeSpec } from "./spec.js";
 

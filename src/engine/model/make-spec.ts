@@ -1,68 +1,18 @@
-// What a family's page declares, and how it becomes the specification of a decoder.
-import type { CheckpointConfig } from "../../../formats/checkpoint/index.js";
-import type { ConfigFields, Json } from "./config-fields.js";
-import { readRope } from "./rope.js";
-import type { AttentionSpec, DecoderSpec, LayerSpec, LayerWeights, LinearWeights, NormWeights } from "./spec.js";
-import { activation, rmsNorm } from "./traits.js";
-
-/** A family of decoders, as its page declares it. */
-export interface Family {
-  /** For people. */
-  readonly name: string;
-  /** Values of `model_type`. */
-  readonly modelTypes: readonly string[];
-  /** The paper or report, and the class in transformers that the page follows. */
-  readonly reference: string;
-  /** Defaults of the family's configuration class in transformers that differ from {@link LLAMA_DEFAULTS}. */
-  readonly defaults: Json;
-  readonly traits: (fields: ConfigFields, sizes: Sizes) => Traits;
-}
-
-type SizeName = "vocabularySize" | "hidden" | "heads" | "kvHeads" | "headDim" | "feedForward" | "contextLength";
-
-/** Sizes that all families have. */
-export interface Sizes extends Pick<DecoderSpec, SizeName> {
-  /** Number of layers. */
-  readonly layers: number;
-}
-
-type LayerNorm = "beforeAttention" | "afterAttention" | "beforeFeedForward" | "afterFeedForward";
-
-type Trait = "norm" | "layout" | "activation" | "ropes";
-type Factor = "embeddingScale" | "residualScale" | "logitScale" | "logitSoftcap";
-
-/** What a family has that Llama does not. */
-export interface Traits extends Partial<Pick<DecoderSpec, Trait | Factor>> {
-  /** Whether norms have a bias. */
-  readonly normBias?: boolean;
-  /** Names of the norms that a layer has. */
-  readonly norms?: Readonly<Partial<Record<LayerNorm, string>>>;
-  readonly attention?: Partial<AttentionSpec>;
-  /** Names of a layer's feed-forward projections; the gate is null where there is none. */
-  readonly feedForward?: { readonly gate: string | null; readonly up: string; readonly down: string };
-  /** Which projections have a bias. */
-  readonly biases?: { readonly qkv?: boolean; readonly o?: boolean; readonly feedForward?: boolean };
-  /** Names of projections that are stored as one: q above k above v, gate above up. */
-  readonly fused?: { readonly qkv: string; readonly gateUp: string };
-  /** Window and rotation of each layer; default no window and the first rotation. */
-  readonly layer?: (index: number) => { readonly [K in "window" | "rope"]?: LayerSpec[K] | undefined };
-}
-
-/** Defaults of LlamaConfig in transformers. */
-export const LLAMA_DEFAULTS = {
-  vocab_size: 32_000,
-  hidden_size: 4096,
-  intermediate_size: 11_008,
-  num_attention_heads: 32,
-  num_key_value_heads: null,
-  head_dim: null,
-  hidden_act: "silu",
-  max_position_embeddings: 2048,
-  rms_norm_eps: 1e-6,
-  tie_word_embeddings: false,
-  attention_bias: false,
-  mlp_bias: false,
-};
+// The specification of a decoder, from what its family's page says and its configuration.
+import {
+  type ConfigFields,
+  type DecoderSpec,
+  type LayerWeights,
+  type LinearWeights,
+  type NormWeights,
+  type RunnableFamily,
+  readActivation,
+  readRope,
+  rmsNorm,
+  type Sizes,
+  type Traits,
+} from "../../families/index.js";
+import type { CheckpointConfig } from "../../formats/checkpoint/index.js";
 
 /** Norms before both halves, as Llama names them. */
 const PRE_NORMS = { beforeAttention: "input_layernorm", beforeFeedForward: "post_attention_layernorm" };
@@ -70,7 +20,7 @@ const PRE_NORMS = { beforeAttention: "input_layernorm", beforeFeedForward: "post
 const GATED = { gate: "mlp.gate_proj", up: "mlp.up_proj", down: "mlp.down_proj" };
 
 /** The specification of a decoder. Where `fields` has problems afterwards, it must not be used. */
-export function specOf(family: Family, fields: ConfigFields, config: CheckpointConfig): DecoderSpec {
+export function specOf(family: RunnableFamily, fields: ConfigFields, config: CheckpointConfig): DecoderSpec {
   const sizes = readSizes(fields, config.layers ?? fields.count(config.layersField));
   const { vocabularySize, hidden } = sizes;
   const traits = family.traits(fields, sizes);
@@ -83,7 +33,7 @@ export function specOf(family: Family, fields: ConfigFields, config: CheckpointC
     norm: traits.norm ?? rmsNorm(fields),
     layout: traits.layout ?? "sequential",
     attention: { scale: sizes.headDim ** -0.5, softcap: null, qkNorm: null, ...traits.attention },
-    activation: traits.activation ?? activation(fields),
+    activation: traits.activation ?? readActivation(fields),
     residualScale: traits.residualScale ?? 1,
     logitScale: traits.logitScale ?? 1,
     logitSoftcap: traits.logitSoftcap ?? null,

@@ -1,5 +1,5 @@
 // Reads the fields of a model's configuration, with the family's defaults, and collects all problems.
-import { isObject } from "../../../kit/index.js";
+import { isObject } from "../../kit/index.js";
 
 export type Json = Readonly<Record<string, unknown>>;
 

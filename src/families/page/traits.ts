@@ -1,5 +1,6 @@
 // Readings of a configuration that several families share: norms, activations, biases, windows.
 import type { ConfigFields } from "./config-fields.js";
+import type { KindRule } from "./layer-kinds.js";
 import { LAYER_TYPES, type LayerType } from "./rope.js";
 import type { Activation, NormSpec } from "./spec.js";
 
@@ -37,7 +38,7 @@ const ACTIVATIONS: Readonly<Record<string, Activation>> = {
   relu: "relu",
 };
 
-export function activation(fields: ConfigFields, field = "hidden_act"): Activation {
+export function readActivation(fields: ConfigFields, field = "hidden_act"): Activation {
   return fields.choice(field, ACTIVATIONS, "silu");
 }
 
@@ -48,24 +49,21 @@ export function sameWindow(fields: ConfigFields): () => { window: number | null 
 }
 
 /**
- * Kind and window of each layer: `layer_types`, or `pattern` where the file does not list them. Local layers
+ * Kind and window of each layer: `layer_types`, or by a rule where the file does not list them. Local layers
  * ("sliding_attention") see `sliding_window` positions, global ones ("full_attention") all.
  */
 export function layerKinds(
   fields: ConfigFields,
   layers: number,
-  pattern: (index: number) => LayerType,
+  { kind, numbers }: KindRule,
 ): { type: LayerType; window: number | null }[] {
-  const listed = fields.choicesOrNull("layer_types", layers, LAYER_TYPES);
-  const types = listed ?? Array.from({ length: layers }, (_, index) => pattern(index));
+  const values = Object.entries(numbers).map(([field, { missing }]) => fields.countOrNull(field) ?? missing);
+  const types =
+    fields.choicesOrNull("layer_types", layers, LAYER_TYPES) ??
+    Array.from({ length: layers }, (_, index) => kind(index, values, layers, {}) as LayerType);
   if (!types.includes("sliding_attention")) return types.map((type) => ({ type, window: null }));
   const window = fields.count("sliding_window");
   return types.map((type) => ({ type, window: type === "sliding_attention" ? window : null }));
-}
-
-/** All layers are local except every n-th: "sliding_window_pattern" n in older files. */
-export function everyNthGlobal(n: number): (index: number) => LayerType {
-  return (index) => ((index + 1) % n === 0 ? "full_attention" : "sliding_attention");
 }
 
 /** Refuses Gemma's `use_bidirectional_attention`, with which tokens attend to later ones. */

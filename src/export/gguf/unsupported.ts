@@ -1,0 +1,50 @@
+// What llama.cpp's graph of a family cannot compute.
+
+import type { DecoderSpec } from "../../engine/model/index.js";
+import type { LlamaCpp } from "../../families/index.js";
+import { plural } from "../../kit/printing/index.js";
+
+/** What a model has that its graph in llama.cpp does not compute, one sentence each; empty if it can be exported. */
+export function unsupportedTraits(spec: DecoderSpec, architecture: LlamaCpp): string[] {
+  const { activation = "silu", biases = [], square, head, scales = [], embeddingScale, headNormLayers } = architecture;
+  const problems: string[] = [];
+  if (spec.activation !== activation) problems.push(`its activation is ${spec.activation}, not ${activation}`);
+  if (square && spec.heads * spec.headDim !== spec.hidden) {
+    problems.push(`its ${spec.heads} heads of width ${spec.headDim} do not have the hidden width, ${spec.hidden}`);
+  }
+  if (head === "tied" && spec.head) problems.push("its head is not the embedding");
+  const [layer] = spec.layers;
+  const roles = ["q", "k", "v", "o", "gate", "up", "down"] as const;
+  const biased = roles.filter((role) => layer?.weights[role]?.bias && !biases.includes(role));
+  if (biased.length > 0) problems.push(`its ${plural(biased.length, "projection")} ${biased.join(", ")} have a bias`);
+  const { qkNorm } = spec.attention;
+  if (qkNorm?.over === "eachHead" && spec.layers.length < (headNormLayers ?? Number.POSITIVE_INFINITY)) {
+    problems.push("it has norms of queries and keys");
+  }
+  const own = embeddingScale?.(spec) ?? 1;
+  // Gemma rounds its scale to bfloat16.
+  if (!scales.includes("embedding") && Math.abs(spec.embeddingScale / own - 1) > 0.01) {
+    problems.push(`it multiplies embeddings by ${spec.embeddingScale}`);
+  }
+  if (!scales.includes("residual") && spec.residualScale !== 1) {
+    problems.push(`it multiplies residuals by ${spec.residualScale}`);
+  }
+  if (!scales.includes("logit") && spec.logitScale !== 1) problems.push(`it multiplies logits by ${spec.logitScale}`);
+  return [...problems, ...windowProblems(spec, architecture), ...ropeProblems(spec, architecture)];
+}
+
+function windowProblems({ layers }: DecoderSpec, { windows }: LlamaCpp): string[] {
+  const widths = new Set(layers.flatMap(({ window }) => (window === null ? [] : [window])));
+  return windows && widths.size > 1 ? ["its layers have windows of different widths"] : [];
+}
+
+function ropeProblems({ ropes }: DecoderSpec, { ropeDivisors = [] }: LlamaCpp): string[] {
+  return ropes.flatMap(({ scaling, long }) => {
+    if (scaling === null || scaling.type === "linear") return [];
+    if (ropeDivisors.includes(long ? "two" : "one")) return [];
+    // Without divisors, llama.cpp computes YaRN from two parameters alone.
+    const { type } = scaling;
+    const isPlain = type === "yarn" && scaling.truncate && scaling.fast === 32 && scaling.slow === 1;
+    return isPlain ? [] : [`its rotation is scaled by ${type === "yarn" ? "an unusual YaRN" : type}`];
+  });
+}

@@ -1,0 +1,66 @@
+// Families that are merged by the words in their tensors' names, and whose kinds of layers follow from fields of their own.
+import type { Family } from "./page/family.js";
+import { denseBefore, everyNth, inPeriods, LINEAR } from "./page/layer-kinds.js";
+
+export const others: readonly Family[] = [
+  {
+    name: "AFMoE",
+    modelTypes: ["afmoe"],
+    kinds: [everyNth(4, { field: "global_attn_every_n_layers" }), denseBefore("num_dense_layers", 1)],
+  },
+  { name: "LFM2 MoE", modelTypes: ["lfm2_moe"], kinds: [denseBefore("num_dense_layers", 1)] },
+  { name: "CWM", modelTypes: ["cwm"], kinds: [everyNth(4, { first: 0 })] },
+  { name: "MiniMax", modelTypes: ["minimax"], kinds: [everyNth(2, { others: LINEAR, first: 0 })] },
+  {
+    name: "ERNIE 4.5 MoE",
+    modelTypes: ["ernie4_5_moe"],
+    kinds: [
+      {
+        numbers: {
+          moe_layer_interval: { missing: 1, least: 1 },
+          moe_layer_start_index: { missing: 1, least: 0 },
+          moe_layer_end_index: { missing: -1, least: 0 },
+        },
+        kind: (layer, [every = 1, first = 0, last = -1], layers) =>
+          (layer + 1) % every === 0 && layer >= first && layer <= (last < 0 ? layers - 1 : last) ? "sparse" : "dense",
+      },
+    ],
+  },
+  {
+    name: "EXAONE MoE",
+    modelTypes: ["exaone_moe"],
+    kinds: [
+      everyNth(4, { field: "sliding_window_pattern" }),
+      denseBefore("first_k_dense_replace", 1, "mlp_layer_types"),
+    ],
+  },
+  {
+    name: "Mixtures of experts that list their dense layers",
+    modelTypes: ["axk1", "axk2", "bailing_hybrid", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "kimi_linear"],
+    kinds: [denseBefore("first_k_dense_replace", 1, "mlp_layer_types")],
+  },
+  {
+    name: "Jamba",
+    modelTypes: ["jamba"],
+    kinds: [
+      inPeriods("attn_layer", 8, 4, ["attention", "mamba"]),
+      inPeriods("expert_layer", 2, 1, ["sparse", "dense"]),
+    ],
+  },
+  {
+    name: "Dory",
+    modelTypes: ["dory"],
+    kinds: [
+      {
+        numbers: Object.fromEntries(
+          ["n_input_layers", "n_recurrent_layers", "n_output_layers"].map((field) => [field, { missing: 0, least: 0 }]),
+        ),
+        kind: (layer, [first = 0, repeated = 0, last = 0], layers) => {
+          if (first + repeated + last !== layers) return "none";
+          if (layer < first) return "input";
+          return layer < first + repeated ? "recurrent" : "output";
+        },
+      },
+    ],
+  },
+];

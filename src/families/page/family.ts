@@ -1,0 +1,77 @@
+// What a family's page says.
+import type { ConfigFields, Json } from "./config-fields.js";
+import type { KindRule } from "./layer-kinds.js";
+import type { LlamaCpp } from "./llama-cpp.js";
+import type { AttentionSpec, DecoderSpec, LayerSpec } from "./spec.js";
+import type { TensorNames } from "./tensor-names.js";
+
+/** A family of models. All but its name is optional: what is missing is not known, or as in most families. */
+export interface Family {
+  /** For people. */
+  readonly name: string;
+  /** Values of `model_type` in config.json. */
+  readonly modelTypes: readonly string[];
+  /** The paper or report, and the class in transformers that the page follows. */
+  readonly reference?: string;
+  /** Where its tensors are. Default: found by the words in their names. */
+  readonly tensors?: Partial<TensorNames> & Pick<TensorNames, "parts">;
+  /** How config.json says the kinds of its layers, besides the rules of all families. */
+  readonly kinds?: readonly KindRule[];
+  /** Kind that transformers gives the last layer, whatever `layer_types` says. */
+  readonly lastKind?: string;
+  /** Defaults of the family's configuration class in transformers that differ from {@link LLAMA_DEFAULTS}. */
+  readonly defaults?: Json;
+  /** How its decoder computes, from its configuration. Without it, the family is merged but not run. */
+  readonly traits?: (fields: ConfigFields, sizes: Sizes) => Traits;
+  /** How llama.cpp runs it. Without it, it is not exported as GGUF. */
+  readonly llamaCpp?: LlamaCpp;
+}
+
+/** A family that the engine runs. */
+export type RunnableFamily = Family & Required<Pick<Family, "traits">>;
+
+type SizeName = "vocabularySize" | "hidden" | "heads" | "kvHeads" | "headDim" | "feedForward" | "contextLength";
+
+/** Sizes that all families have. */
+export interface Sizes extends Pick<DecoderSpec, SizeName> {
+  /** Number of layers. */
+  readonly layers: number;
+}
+
+type LayerNorm = "beforeAttention" | "afterAttention" | "beforeFeedForward" | "afterFeedForward";
+
+type Trait = "norm" | "layout" | "activation" | "ropes";
+type Factor = "embeddingScale" | "residualScale" | "logitScale" | "logitSoftcap";
+
+/** What a family has that Llama does not. */
+export interface Traits extends Partial<Pick<DecoderSpec, Trait | Factor>> {
+  /** Whether norms have a bias. */
+  readonly normBias?: boolean;
+  /** Names of the norms that a layer has. */
+  readonly norms?: Readonly<Partial<Record<LayerNorm, string>>>;
+  readonly attention?: Partial<AttentionSpec>;
+  /** Names of a layer's feed-forward projections; the gate is null where there is none. */
+  readonly feedForward?: { readonly gate: string | null; readonly up: string; readonly down: string };
+  /** Which projections have a bias. */
+  readonly biases?: { readonly qkv?: boolean; readonly o?: boolean; readonly feedForward?: boolean };
+  /** Names of projections that are stored as one: q above k above v, gate above up. */
+  readonly fused?: { readonly qkv: string; readonly gateUp: string };
+  /** Window and rotation of each layer; default no window and the first rotation. */
+  readonly layer?: (index: number) => { readonly [K in "window" | "rope"]?: LayerSpec[K] | undefined };
+}
+
+/** Defaults of LlamaConfig in transformers. */
+export const LLAMA_DEFAULTS = {
+  vocab_size: 32_000,
+  hidden_size: 4096,
+  intermediate_size: 11_008,
+  num_attention_heads: 32,
+  num_key_value_heads: null,
+  head_dim: null,
+  hidden_act: "silu",
+  max_position_embeddings: 2048,
+  rms_norm_eps: 1e-6,
+  tie_word_embeddings: false,
+  attention_bias: false,
+  mlp_bias: false,
+};

@@ -1,0 +1,79 @@
+// What a page says of llama.cpp: its name there, what its graph can and cannot compute, and how its files are read.
+// Source: src/models/*.cpp, src/llama-model.cpp and conversion/*.py of ggml-org/llama.cpp, November 2026.
+import type { Activation, DecoderSpec } from "./spec.js";
+
+export type LinearRole = "q" | "k" | "v" | "o" | "gate" | "up" | "down";
+
+/** A decoder graph of llama.cpp. */
+export interface LlamaCpp {
+  /** `general.architecture`. */
+  readonly name: string;
+  /** Whether it rotates neighbouring dimensions, so that rows of queries and keys are interleaved. */
+  readonly interleaved?: boolean;
+  /** Default silu. */
+  readonly activation?: Activation;
+  /** Projections that may have a bias; default none. */
+  readonly biases?: readonly LinearRole[];
+  /** Whether heads times their width must be the hidden width. Default false. */
+  readonly square?: boolean;
+  /** Whether layers can have windows. Default false: it attends to all positions. */
+  readonly windows?: boolean;
+  /** Whether the head is optional (the default), must be the embedding, or must be a tensor of its own. */
+  readonly head?: "tied" | "own";
+  /** Whether it reads a divisor of each frequency of the rotation: one, or two for short and long contexts. Default none. */
+  readonly ropeDivisors?: readonly ("one" | "two")[];
+  /** Scales of embeddings, attention, residuals and logits that it reads; default none. */
+  readonly scales?: readonly ("embedding" | "attention" | "residual" | "logit")[];
+  /** Factor of embeddings that it computes itself; default 1. */
+  readonly embeddingScale?: (spec: DecoderSpec) => number;
+  /** Factor of scores that it computes itself; default headDim^-0.5. */
+  readonly attentionScale?: (spec: DecoderSpec) => number;
+  /** Fewest layers of a model with norms of queries and keys over each head. */
+  readonly headNormLayers?: number;
+  /** How its files read as the first of the family's `modelTypes`. Default: as another family of the same name in llama.cpp. */
+  readonly read?: GgufReading;
+}
+
+/** How metadata of llama.cpp read as a configuration of transformers. */
+export interface GgufReading {
+  readonly className: string;
+  /** The field of the norms' epsilon. Default: `rms_norm_eps`. */
+  readonly epsilon?: string;
+  /** What norms of these modules have more than in a folder. */
+  readonly normPlus?: number;
+  /** The family's own fields. */
+  readonly fields?: (metadata: GgufMetadata) => Readonly<Record<string, unknown>>;
+}
+
+/** Reads keys of the architecture, and small tensors. */
+export interface GgufMetadata {
+  readonly number: (key: string) => number | undefined;
+  readonly text: (key: string) => string | undefined;
+  readonly list: (key: string) => readonly unknown[] | undefined;
+  readonly values: (tensor: string) => readonly number[] | undefined;
+  readonly has: (tensor: string) => boolean;
+}
+
+export const readBiases = ({ has }: GgufMetadata) => ({
+  attention_bias: has("blk.0.attn_q.bias"),
+  mlp_bias: has("blk.0.ffn_up.bias"),
+});
+
+/** `sliding_attention` where the pattern says so; every n-th layer is global where it only says how often. */
+export function readWindows({ number, list }: GgufMetadata, everyNth: number) {
+  const layers = number("block_count") ?? 0;
+  const pattern = list("attention.sliding_window_pattern");
+  const isLocal = (layer: number) => (pattern ? pattern[layer] === true : (layer + 1) % everyNth !== 0);
+  return {
+    sliding_window: number("attention.sliding_window") ?? null,
+    layer_types: Array.from({ length: layers }, (_, i) => (isLocal(i) ? "sliding_attention" : "full_attention")),
+  };
+}
+
+/** Llama's graph, with which llama.cpp runs several families. */
+export const LLAMA_GRAPH: LlamaCpp = {
+  name: "llama",
+  interleaved: true,
+  biases: ["q", "k", "v", "o", "gate", "up", "down"],
+  ropeDivisors: ["one", "two"],
+};
