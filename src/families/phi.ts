@@ -31,7 +31,7 @@ export const phi: readonly Family[] = [
     traits: (fields, sizes) => ({
       fused: { qkv: "self_attn.qkv_proj", gateUp: "mlp.gate_up_proj" },
       // Its first configurations call LongRoPE "su", and some of them "yarn" (transformers 5.18, configuration_phi3.py).
-      ropes: [readRope({ fields, ...sizes, partial: true, aliases: { su: "longrope", yarn: "longrope" } })],
+      ropes: [readRope({ fields, ...sizes, partial: 1, aliases: { su: "longrope", yarn: "longrope" } })],
       layer: sameWindow(fields),
     }),
     llamaCpp: {

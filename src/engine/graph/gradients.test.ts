@@ -134,7 +134,12 @@ function specOf(layers: number, tied = true): DecoderSpec {
     embeddingScale: 2,
     norm: { kind: "rms", eps: 0.1, offset: 1 },
     layout: "sequential",
-    attention: { scale: 0.5, softcap: 3, qkNorm: { kind: "rms", eps: 0.1, offset: 0, over: "head" } },
+    attention: {
+      scale: 0.5,
+      softcap: 3,
+      qkNorm: { kind: "rms", eps: 0.1, offset: 0, over: "head" },
+      growth: { factor: 0.5, every: 2 },
+    },
     activation: "silu",
     residualScale: 0.5,
     logitScale: 0.5,

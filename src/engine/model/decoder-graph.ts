@@ -5,6 +5,7 @@
 import type {
   DecoderSpec,
   LayerSpec,
+  LayerWeights,
   LinearWeights,
   NormSpec,
   NormWeights,
@@ -133,14 +134,17 @@ class Builder {
     return graph.add(between, scaled(fed, afterFeedForward));
   }
 
-  #feedForward(x: Node, { weights: { gate, up, down } }: LayerSpec): Node {
+  #feedForward(x: Node, { weights }: LayerSpec): Node {
     const graph = this.#graph;
+    const { gate, up, down } = weights;
     const raised = this.#linear(x, up);
-    const hidden = gate ? graph.mul(this.#activation(this.#linear(x, gate)), raised) : this.#activation(raised);
+    const hidden = gate
+      ? graph.mul(this.#activation(this.#linear(x, gate), weights), raised)
+      : this.#activation(raised, weights);
     return this.#linear(hidden, down);
   }
 
-  #activation(x: Node): Node {
+  #activation(x: Node, weights: LayerWeights): Node {
     switch (this.#spec.activation) {
       case "silu":
         return this.#graph.silu(x);
@@ -150,7 +154,25 @@ class Builder {
         return this.#graph.gelu(x);
       case "gelu_tanh":
         return this.#graph.gelu(x, "tanh");
+      case "xielu":
+        return this.#xielu(x, weights);
     }
+  }
+
+  /** a x^2 + x / 2 above 0, and (e^x - 1 - x) b + x / 2 below (Huang and Schlag 2024, arXiv 2411.13010). */
+  #xielu(x: Node, { curveAbove, curveBelow }: LayerWeights): Node {
+    const graph = this.#graph;
+    const softplus = (weight: StoredWeight) => {
+      const a = this.#weight(weight);
+      const size = graph.add(graph.relu(a), graph.relu(graph.neg(a)));
+      return graph.add(graph.relu(a), graph.log(graph.add(graph.exp(graph.neg(size)), 1)));
+    };
+    const above = graph.mul(graph.mul(x, x), softplus((curveAbove as NormWeights).weight));
+    // The smaller of x and a number just below 0, so that nothing overflows where the other branch counts.
+    const negative = graph.where(graph.less(x, graph.constant(-1e-6)), x, -1e-6);
+    const factor = graph.add(softplus((curveBelow as NormWeights).weight), 0.5);
+    const below = graph.mul(graph.sub(graph.sub(graph.exp(negative), 1), x), factor);
+    return graph.add(graph.where(graph.less(graph.constant(0), x), above, below), graph.mul(x, 0.5));
   }
 
   /** Attention of x [B T, D] to itself and to the cache. */
@@ -158,8 +180,8 @@ class Builder {
     const graph = this.#graph;
     const { heads, kvHeads, headDim, attention } = this.#spec;
     const { q, k, v, o, qNorm, kNorm } = layer.weights;
-    const query = this.#rotate(this.#heads(this.#linear(x, q), heads, qNorm), layer);
-    let key = this.#rotate(this.#heads(this.#linear(x, k), kvHeads, kNorm), layer);
+    const query = this.#grow(this.#turned(this.#linear(x, q), heads, qNorm, layer));
+    let key = this.#turned(this.#linear(x, k), kvHeads, kNorm, layer);
     let value = this.#heads(this.#linear(x, v), kvHeads);
     const past = this.#past(index);
     const isJoined = this.#options.cached === "joined";
@@ -218,6 +240,24 @@ class Builder {
     const apart = graph.reshape(wide, ["batch", "time", heads, headDim]);
     const normal = weights && qkNorm && qkNorm.over !== "width" ? this.#norm(apart, qkNorm, weights) : apart;
     return graph.transpose(normal, [0, 2, 1, 3]);
+  }
+
+  /** Queries or keys [B T, heads E] as [B, heads, T, E], normalised and rotated. */
+  #turned(x: Node, heads: number, weights: NormWeights | undefined, layer: LayerSpec): Node {
+    const { qkNorm } = this.#spec.attention;
+    if (!weights || !qkNorm?.afterRotation) return this.#rotate(this.#heads(x, heads, weights), layer);
+    return this.#norm(this.#rotate(this.#heads(x, heads), layer), qkNorm, weights);
+  }
+
+  /** Queries [B, H, T, E], larger the later their positions. */
+  #grow(query: Node): Node {
+    const { growth } = this.#spec.attention;
+    if (!growth) return query;
+    const graph = this.#graph;
+    const positions = graph.cast(graph.input(FEEDS.positions, "i64", ["batch", "time"]), "f32");
+    const times = graph.cast(graph.cast(graph.div(positions, growth.every), "i64"), "f32");
+    const scale = graph.add(graph.mul(graph.log(graph.add(times, 1)), growth.factor), 1);
+    return graph.mul(query, graph.reshape(scale, ["batch", 1, "time", 1]));
   }
 
   #rotate(x: Node, { rope }: LayerSpec): Node {

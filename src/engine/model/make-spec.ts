@@ -32,7 +32,7 @@ export function specOf(family: RunnableFamily, fields: ConfigFields, config: Che
     embeddingScale: traits.embeddingScale ?? 1,
     norm: traits.norm ?? rmsNorm(fields),
     layout: traits.layout ?? "sequential",
-    attention: { scale: sizes.headDim ** -0.5, softcap: null, qkNorm: null, ...traits.attention },
+    attention: { scale: sizes.headDim ** -0.5, softcap: null, qkNorm: null, growth: null, ...traits.attention },
     activation: traits.activation ?? readActivation(fields),
     residualScale: traits.residualScale ?? 1,
     logitScale: traits.logitScale ?? 1,
@@ -84,12 +84,12 @@ function layerWeights(prefix: string, sizes: Sizes, traits: Traits): LayerWeight
       return { weight: { name: `${prefix}${name}.weight`, shape: [rows, hidden], rows: { from: end - rows, of } } };
     });
   };
-  const attentionParts = fused
+  const attentionParts = fused?.qkv
     ? slices(fused.qkv, [q, kv, kv])
     : [["q", q] as const, ["k", kv] as const, ["v", kv] as const].map(([letter, rows]) =>
         linear(`self_attn.${letter}_proj`, rows, hidden, biases.qkv),
       );
-  const [gate, up] = fused
+  const [gate, up] = fused?.gateUp
     ? slices(fused.gateUp, [feedForward, feedForward])
     : [names.gate, names.up].map((name) =>
         name === null ? undefined : linear(name, feedForward, hidden, biases.feedForward),
@@ -104,6 +104,12 @@ function layerWeights(prefix: string, sizes: Sizes, traits: Traits): LayerWeight
     v: attentionParts[2] as LinearWeights,
     o: linear("self_attn.o_proj", hidden, q, biases.o),
     ...qkNormWeights(prefix, sizes, traits),
+    ...(traits.curves
+      ? {
+          curveAbove: { weight: { name: `${prefix}${traits.curves.above}`, shape: [1] } },
+          curveBelow: { weight: { name: `${prefix}${traits.curves.below}`, shape: [1] } },
+        }
+      : {}),
     ...(gate ? { gate } : {}),
     up: up as LinearWeights,
     down: linear(names.down, hidden, feedForward, biases.feedForward),
@@ -111,7 +117,13 @@ function layerWeights(prefix: string, sizes: Sizes, traits: Traits): LayerWeight
   };
 }
 
-function qkNormWeights(prefix: string, sizes: Sizes, { attention }: Traits): Pick<LayerWeights, "qNorm" | "kNorm"> {
+const QK_NORMS = { q: "q_norm", k: "k_norm" };
+
+function qkNormWeights(
+  prefix: string,
+  sizes: Sizes,
+  { attention, qkNorms = QK_NORMS }: Traits,
+): Pick<LayerWeights, "qNorm" | "kNorm"> {
   if (!attention?.qkNorm) return {};
   const { headDim } = sizes;
   const shapes = {
@@ -121,8 +133,8 @@ function qkNormWeights(prefix: string, sizes: Sizes, { attention }: Traits): Pic
   };
   const shapeOf = shapes[attention.qkNorm.over];
   return {
-    qNorm: normWeights(`${prefix}self_attn.q_norm`, shapeOf(sizes.heads), false),
-    kNorm: normWeights(`${prefix}self_attn.k_norm`, shapeOf(sizes.kvHeads), false),
+    qNorm: normWeights(`${prefix}self_attn.${qkNorms.q}`, shapeOf(sizes.heads), false),
+    kNorm: normWeights(`${prefix}self_attn.${qkNorms.k}`, shapeOf(sizes.kvHeads), false),
   };
 }
 

@@ -135,7 +135,7 @@ describe("fields", () => {
 
   it("gemma2: norms on both sides, softcaps, windows in every other layer", () => {
     const spec = specOf("gemma2");
-    expect(spec.attention).toEqual({ scale: 3 ** -0.5, softcap: 2, qkNorm: null });
+    expect(spec.attention).toEqual({ scale: 3 ** -0.5, softcap: 2, qkNorm: null, growth: null });
     expect(spec.logitSoftcap).toBe(3);
     expect(rolesOf(spec).filter((role) => /^(before|after)/.test(role))).toEqual([
       ...["beforeAttention", "afterAttention", "beforeFeedForward", "afterFeedForward"],

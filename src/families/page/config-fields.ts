@@ -95,7 +95,7 @@ export class ConfigFields {
   }
 
   /** A list of exactly `length` entries, each one of the choices; null where the value is null or missing. */
-  choicesOrNull<T extends string>(field: string, length: number, choices: readonly T[]): T[] | null {
+  choicesOrNull<T extends string | number>(field: string, length: number, choices: readonly T[]): T[] | null {
     if (this.#isNothing(field)) return null;
     const value = this.get(field);
     if (Array.isArray(value) && value.length === length && value.every((x) => choices.includes(x))) return value;

@@ -55,7 +55,11 @@ export interface Traits extends Partial<Pick<DecoderSpec, Trait | Factor>> {
   /** Which projections have a bias. */
   readonly biases?: { readonly qkv?: boolean; readonly o?: boolean; readonly feedForward?: boolean };
   /** Names of projections that are stored as one: q above k above v, gate above up. */
-  readonly fused?: { readonly qkv: string; readonly gateUp: string };
+  readonly fused?: { readonly qkv?: string; readonly gateUp?: string };
+  /** Names of the norms of queries and keys. Default: q_norm and k_norm. */
+  readonly qkNorms?: { readonly q: string; readonly k: string };
+  /** Names of the weights of xielu. */
+  readonly curves?: { readonly above: string; readonly below: string };
   /** Window and rotation of each layer; default no window and the first rotation. */
   readonly layer?: (index: number) => { readonly [K in "window" | "rope"]?: LayerSpec[K] | undefined };
 }

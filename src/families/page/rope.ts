@@ -15,8 +15,8 @@ export interface RopeOptions {
   readonly pairs?: RopeSpec["pairs"];
   /** Base where the configuration has none; default 10000. */
   readonly theta?: number;
-  /** Whether the family may rotate a part of each head (`partial_rotary_factor`); default false. */
-  readonly partial?: boolean;
+  /** Where the family may rotate a part of each head, the part if `partial_rotary_factor` is missing. */
+  readonly partial?: number;
   /** The family's other names of types. */
   readonly aliases?: Readonly<Record<string, string>>;
 }
@@ -111,8 +111,8 @@ function makeRope(
     where.refuse("rope_type", `is ${brief(named)}; it must be one of ${known}`);
   }
 
-  const part = holder(PART)?.positive(PART) ?? 1;
-  if (part > 1 || (part < 1 && options.partial !== true)) {
+  const part = holder(PART)?.positive(PART) ?? options.partial ?? 1;
+  if (part > 1 || (part < 1 && options.partial === undefined)) {
     holder(PART)?.refuse(PART, `is ${part}; this family rotates whole heads`);
   }
   const dimensions = Math.trunc(headDim * part);
@@ -141,11 +141,17 @@ function makeRope(
 }
 
 const PART = "partial_rotary_factor";
-const ORIGINAL_LENGTH = "original_max_position_embeddings";
+export const ORIGINAL_LENGTH = "original_max_position_embeddings";
 
 /** theta^(-2 i / dimensions): Su et al. 2021, arXiv 2104.09864, section 3.2.2. */
-function plain({ theta, dimensions }: TypeInput): number[] {
+function plain({ theta, dimensions }: Pick<TypeInput, "theta" | "dimensions">): number[] {
   return Array.from({ length: dimensions / 2 }, (_, i) => theta ** ((-2 * i) / dimensions));
+}
+
+/** The same rotation from another base. */
+export function withBase(rope: RopeSpec, theta: number): RopeSpec {
+  const { dimensions } = rope;
+  return { ...rope, theta, frequencies: Float64Array.from(plain({ theta, dimensions })) };
 }
 
 /** By the names of transformers, with the formulas of its modeling_rope_utils.py in float64. */

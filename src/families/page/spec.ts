@@ -65,8 +65,10 @@ export interface AttentionSpec {
   readonly scale: number;
   /** c: scores become c tanh(scores / c), before masking; null where there is none. */
   readonly softcap: number | null;
-  /** Norms of queries and keys, after the projection and before the rotation; null where there are none. */
+  /** Norms of queries and keys, after the projection; null where there are none. */
   readonly qkNorm: QkNormSpec | null;
+  /** Queries at position p are multiplied by 1 + factor log(1 + floor(p / every)); null where they are not (Ministral 3). */
+  readonly growth: { readonly factor: number; readonly every: number } | null;
 }
 
 export interface QkNormSpec extends NormSpec {
@@ -75,10 +77,12 @@ export interface QkNormSpec extends NormSpec {
    * [H, E] or [K, E] (Cohere). width: over all heads together, a weight [H E] or [K E] (OLMo 2).
    */
   readonly over: "head" | "eachHead" | "width";
+  /** Whether they follow the rotation (Hunyuan). Default: they precede it. */
+  readonly afterRotation?: boolean;
 }
 
-/** gelu is exact (erf), gelu_tanh its usual approximation. */
-export type Activation = "silu" | "gelu" | "gelu_tanh" | "relu";
+/** gelu is exact (erf), gelu_tanh its usual approximation. xielu has two weights in each layer (Apertus). */
+export type Activation = "silu" | "gelu" | "gelu_tanh" | "relu" | "xielu";
 
 /** Rotary position embedding. Position p rotates pair i by p frequencies[i] radians. */
 export interface RopeSpec {
@@ -139,6 +143,9 @@ export interface LayerWeights {
   readonly up: LinearWeights;
   /** [D, F] */
   readonly down: LinearWeights;
+  /** [1]: the curvature of xielu above and below 0, as softplus^-1. */
+  readonly curveAbove?: NormWeights;
+  readonly curveBelow?: NormWeights;
   /** Of the input of attention; in the parallel layout, of the input of both halves. */
   readonly beforeAttention?: NormWeights;
   /** Of the output of attention, before it is added to the residual stream (Gemma 2 and 3, OLMo 2). */

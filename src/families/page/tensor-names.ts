@@ -52,6 +52,12 @@ export const PRE_NORMS: Readonly<Record<string, LayerPart>> = {
   post_attention_layernorm: "pre_mlp_norm",
 };
 
+/** Norms only after each half, as in OLMo 2. */
+export const POST_NORMS: Readonly<Record<string, LayerPart>> = {
+  post_attention_layernorm: "post_attention_norm",
+  post_feedforward_layernorm: "post_mlp_norm",
+};
+
 /** Norms before and after both halves, as in Gemma 2: here post_attention_layernorm is after attention, as its name says. */
 export const SANDWICH_NORMS: Readonly<Record<string, LayerPart>> = {
   input_layernorm: "input_norm",

@@ -19,6 +19,12 @@ export function layerNorm(fields: ConfigFields, epsilon: string): NormSpec {
   return { kind: "layer", eps: fields.positive(epsilon), offset: 0 };
 }
 
+/** Norms only after each half, by OLMo 2's names. */
+export const NORMS_AFTER = {
+  afterAttention: "post_attention_layernorm",
+  afterFeedForward: "post_feedforward_layernorm",
+};
+
 /** `attention_bias`: biases of all projections of attention. */
 export function attentionBiases(fields: ConfigFields): { qkv: boolean; o: boolean } {
   const bias = fields.flag("attention_bias");
@@ -57,10 +63,11 @@ export function layerKinds(
   layers: number,
   { kind, numbers }: KindRule,
 ): { type: LayerType; window: number | null }[] {
-  const values = Object.entries(numbers).map(([field, { missing }]) => fields.countOrNull(field) ?? missing);
-  const types =
-    fields.choicesOrNull("layer_types", layers, LAYER_TYPES) ??
-    Array.from({ length: layers }, (_, index) => kind(index, values, layers, {}) as LayerType);
+  const byRule = () => {
+    const values = Object.entries(numbers).map(([field, { missing }]) => fields.countOrNull(field) ?? missing);
+    return Array.from({ length: layers }, (_, index) => kind(index, values, layers, {}) as LayerType);
+  };
+  const types = fields.choicesOrNull("layer_types", layers, LAYER_TYPES) ?? byRule();
   if (!types.includes("sliding_attention")) return types.map((type) => ({ type, window: null }));
   const window = fields.count("sliding_window");
   return types.map((type) => ({ type, window: type === "sliding_attention" ? window : null }));
