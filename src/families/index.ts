@@ -5,6 +5,7 @@ import { cohere } from "./cohere.js";
 import { deepseek } from "./deepseek.js";
 import { exaone } from "./exaone.js";
 import { gemma } from "./gemma.js";
+import { glm } from "./glm.js";
 import { gpt } from "./gpt.js";
 import { granite } from "./granite.js";
 import { llama } from "./llama.js";
@@ -30,6 +31,7 @@ export const FAMILIES: readonly Family[] = [
   ...starcoder,
   ...smollm,
   ...exaone,
+  ...glm,
   ...gpt,
   ...deepseek,
   ...bert,
