@@ -1,5 +1,6 @@
 // Every family with a page. To add one, write its page and add it here. A family without a page is merged, too: by the
 // words in its tensors' names.
+import { apertus } from "./apertus.js";
 import { bert } from "./bert.js";
 import { cohere } from "./cohere.js";
 import { deepseek } from "./deepseek.js";
@@ -32,6 +33,7 @@ export const FAMILIES: readonly Family[] = [
   ...smollm,
   ...exaone,
   ...glm,
+  ...apertus,
   ...gpt,
   ...deepseek,
   ...bert,

@@ -1,0 +1,52 @@
+// Swiss AI's Apertus: xIELU in place of a gate, norms of queries and keys.
+import type { Family } from "./page/family.js";
+import { readRope } from "./page/rope.js";
+import { ATTENTION } from "./page/tensor-names.js";
+import { attentionBiases, readActivation, rmsNorm } from "./page/traits.js";
+
+const TENSORS: Family["tensors"] = {
+  parts: {
+    ...ATTENTION,
+    "mlp.up_proj": "up_proj",
+    "mlp.down_proj": "down_proj",
+    attention_layernorm: "input_norm",
+    feedforward_layernorm: "pre_mlp_norm",
+  },
+};
+
+export const apertus: readonly Family[] = [
+  {
+    name: "Apertus",
+    modelTypes: ["apertus"],
+    reference: "Apertus project 2025, arXiv 2509.14233; transformers ApertusForCausalLM",
+    tensors: TENSORS,
+    defaults: {
+      vocab_size: 131_072,
+      intermediate_size: 14_336,
+      hidden_act: "xielu",
+      max_position_embeddings: 65_536,
+      rms_norm_eps: 1e-5,
+      rope_parameters: {
+        rope_type: "llama3",
+        rope_theta: 12_000_000,
+        factor: 8,
+        original_max_position_embeddings: 8192,
+        low_freq_factor: 1,
+        high_freq_factor: 4,
+      },
+    },
+    traits: (fields, sizes) => {
+      const isCurved = fields.get("hidden_act") === "xielu";
+      return {
+        norms: { beforeAttention: "attention_layernorm", beforeFeedForward: "feedforward_layernorm" },
+        biases: attentionBiases(fields),
+        attention: { qkNorm: { ...rmsNorm(fields), over: "head" } },
+        feedForward: { gate: null, up: "mlp.up_proj", down: "mlp.down_proj" },
+        activation: isCurved ? "xielu" : readActivation(fields),
+        ...(isCurved ? { curves: { above: "mlp.act_fn.alpha_p", below: "mlp.act_fn.alpha_n" } } : {}),
+        ropes: [readRope({ fields, ...sizes, theta: 12_000_000 })],
+      };
+    },
+  },
+  { name: "Apertus 1.5", modelTypes: ["apertus1p5_text"], tensors: TENSORS },
+];
