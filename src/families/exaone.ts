@@ -1,7 +1,30 @@
-// LG's EXAONE.
+// LG's EXAONE 4: norms only after each half; with windows, layers without one do not rotate.
 import type { Family } from "./page/family.js";
-import { everyNth } from "./page/layer-kinds.js";
+import { everyNth, SLIDING } from "./page/layer-kinds.js";
+import { ATTENTION, GATED_MLP, POST_NORMS } from "./page/tensor-names.js";
+import { layerKinds, NORMS_AFTER, rmsNorm } from "./page/traits.js";
+
+const KINDS = everyNth(4, { field: "sliding_window_pattern" });
 
 export const exaone: readonly Family[] = [
-  { name: "EXAONE 4", modelTypes: ["exaone4"], kinds: [everyNth(4, { field: "sliding_window_pattern" })] },
+  {
+    name: "EXAONE 4",
+    modelTypes: ["exaone4"],
+    reference: "LG AI Research 2025, arXiv 2507.11407; transformers Exaone4ForCausalLM",
+    tensors: { parts: { ...ATTENTION, ...GATED_MLP, ...POST_NORMS } },
+    kinds: [KINDS],
+    defaults: { vocab_size: 102_400, intermediate_size: 16_384, rms_norm_eps: 1e-5, sliding_window: 4096 },
+    traits: (fields, { layers }) => {
+      const kinds = layerKinds(fields, layers, KINDS);
+      const isHybrid = fields.get("sliding_window") !== null;
+      return {
+        norms: NORMS_AFTER,
+        attention: { qkNorm: { ...rmsNorm(fields), over: "head" } },
+        layer: (index) => ({
+          window: kinds[index]?.window,
+          rope: isHybrid && kinds[index]?.type !== SLIDING ? null : 0,
+        }),
+      };
+    },
+  },
 ];
