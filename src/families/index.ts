@@ -4,6 +4,7 @@ import { apertus } from "./apertus.js";
 import { bert } from "./bert.js";
 import { cohere } from "./cohere.js";
 import { deepseek } from "./deepseek.js";
+import { ernie } from "./ernie.js";
 import { exaone } from "./exaone.js";
 import { gemma } from "./gemma.js";
 import { glm } from "./glm.js";
@@ -34,6 +35,7 @@ export const FAMILIES: readonly Family[] = [
   ...exaone,
   ...glm,
   ...apertus,
+  ...ernie,
   ...gpt,
   ...deepseek,
   ...bert,

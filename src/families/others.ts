@@ -12,21 +12,6 @@ export const others: readonly Family[] = [
   { name: "CWM", modelTypes: ["cwm"], kinds: [everyNth(4, { first: 0 })] },
   { name: "MiniMax", modelTypes: ["minimax"], kinds: [everyNth(2, { others: LINEAR, first: 0 })] },
   {
-    name: "ERNIE 4.5 MoE",
-    modelTypes: ["ernie4_5_moe"],
-    kinds: [
-      {
-        numbers: {
-          moe_layer_interval: { missing: 1, least: 1 },
-          moe_layer_start_index: { missing: 1, least: 0 },
-          moe_layer_end_index: { missing: -1, least: 0 },
-        },
-        kind: (layer, [every = 1, first = 0, last = -1], layers) =>
-          (layer + 1) % every === 0 && layer >= first && layer <= (last < 0 ? layers - 1 : last) ? "sparse" : "dense",
-      },
-    ],
-  },
-  {
     name: "EXAONE MoE",
     modelTypes: ["exaone_moe"],
     kinds: [
