@@ -10,6 +10,7 @@ import { gemma } from "./gemma.js";
 import { glm } from "./glm.js";
 import { gpt } from "./gpt.js";
 import { granite } from "./granite.js";
+import { hunyuan } from "./hunyuan.js";
 import { llama } from "./llama.js";
 import { mistral } from "./mistral.js";
 import { olmo } from "./olmo.js";
@@ -36,6 +37,7 @@ export const FAMILIES: readonly Family[] = [
   ...glm,
   ...apertus,
   ...ernie,
+  ...hunyuan,
   ...gpt,
   ...deepseek,
   ...bert,
