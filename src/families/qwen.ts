@@ -3,6 +3,7 @@ import type { ConfigFields } from "./page/config-fields.js";
 import type { Family, Traits } from "./page/family.js";
 import { everyNth, FULL, LINEAR, SLIDING } from "./page/layer-kinds.js";
 import { readBiases } from "./page/llama-cpp.js";
+import { readRope } from "./page/rope.js";
 import { EXPERTS, LLAMA_PARTS } from "./page/tensor-names.js";
 import { attentionBiases, layerKinds, rmsNorm } from "./page/traits.js";
 
@@ -34,11 +35,7 @@ export const qwen: readonly Family[] = [
     reference: "Yang et al. 2025, arXiv 2505.09388; transformers Qwen3ForCausalLM",
     tensors: { parts: LLAMA_PARTS },
     defaults: { ...DEFAULTS, head_dim: 128 },
-    traits: (fields, { layers }) => ({
-      biases: attentionBiases(fields),
-      attention: { qkNorm: { ...rmsNorm(fields), over: "head" } },
-      layer: windows(fields, layers),
-    }),
+    traits: (fields, { layers }) => ({ ...heads(fields), layer: windows(fields, layers) }),
     llamaCpp: {
       name: "qwen3",
       biases: ["q", "k", "v"],
@@ -46,7 +43,23 @@ export const qwen: readonly Family[] = [
     },
   },
   { name: "Qwen 2 VL", modelTypes: ["qwen2_5_vl_text", "qwen2_vl_text"], tensors: { parts: LLAMA_PARTS } },
-  { name: "Qwen 3 VL", modelTypes: ["qwen3_vl_text"], tensors: { parts: LLAMA_PARTS } },
+  {
+    name: "Qwen 3 VL", // its text part: in text alone, all three axes of positions are the same
+    modelTypes: ["qwen3_vl_text"],
+    reference: "Qwen team 2025, arXiv 2511.21631; transformers Qwen3VLForConditionalGeneration",
+    tensors: { parts: LLAMA_PARTS },
+    defaults: {
+      vocab_size: 151_936,
+      intermediate_size: 22_016,
+      num_key_value_heads: 32,
+      head_dim: 128,
+      max_position_embeddings: 128_000,
+    },
+    traits: (fields, sizes) => ({
+      ...heads(fields),
+      ropes: [readRope({ fields, ...sizes, theta: 500_000, aliases: { mrope: "default" } })],
+    }),
+  },
   {
     name: "Qwen 2 MoE",
     modelTypes: ["qwen2_moe"],
@@ -67,6 +80,10 @@ export const qwen: readonly Family[] = [
     kinds: [everyNth(4, { others: LINEAR, field: "full_attention_interval" })],
   },
 ];
+
+function heads(fields: ConfigFields): Traits {
+  return { biases: attentionBiases(fields), attention: { qkNorm: { ...rmsNorm(fields), over: "head" } } };
+}
 
 /** With `use_sliding_window`, windows in the layers from `max_window_layers` on, or in those that `layer_types` lists. */
 function windows(fields: ConfigFields, layers: number): NonNullable<Traits["layer"]> {
