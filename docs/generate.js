@@ -7,6 +7,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { stringify } from "yaml";
 import { taskFields, taskJsonSchema } from "#evaluate/tasks";
 import { planFields, planJsonSchema } from "#experiment";
+import { FAMILIES } from "#families";
 import { methodReferences, outputReferences, recipeJsonSchema } from "#merge";
 import { runFields, runJsonSchema } from "#train";
 import { dataFields } from "#train/data";
@@ -48,9 +49,20 @@ function methods() {
   ].join("\n\n");
 }
 
+/** The families that the engine runs. */
+function families() {
+  const rows = FAMILIES.filter(({ traits }) => traits).map(({ name, modelTypes, llamaCpp, reference }) => {
+    const types = modelTypes.map((type) => `\`${type}\``).join(", ");
+    return `| ${name} | ${types} | ${llamaCpp ? `\`${llamaCpp.name}\`` : "no"} | ${reference} |`;
+  });
+  const head = ["| family | `model_type` | GGUF architecture | reference |", "| --- | --- | --- | --- |"];
+  return [...head, ...rows].join("\n");
+}
+
 /** What is generated, by its name in the marks around it: `<!-- generated: run -->` to `<!-- end: run -->`. */
 const GENERATED = {
   methods,
+  families,
   run: () => table(runFields()),
   data: () =>
     dataFields()
@@ -69,7 +81,7 @@ export function renewed(page) {
   }, page);
 }
 
-export const PAGES = ["fields.md", "methods.md"];
+export const PAGES = ["fields.md", "methods.md", "try-before-you-write.md"];
 
 /** What the program prints. @param {string[]} args */
 const printed = (args) => execFileSync(process.execPath, [path("../dist/cli/main.js"), ...args], { encoding: "utf8" });

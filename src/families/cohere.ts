@@ -74,6 +74,7 @@ export const cohere: readonly Family[] = [
       name: "cohere2",
       square: true,
       windows: true,
+      unrotated: ({ window }) => window === null,
       head: "tied",
       scales: ["logit"],
       read: {

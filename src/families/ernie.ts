@@ -28,6 +28,7 @@ export const ernie: readonly Family[] = [
         ropes: [readRope({ fields, ...sizes, pairs: "interleaved", theta: 500_000 })],
       };
     },
+    llamaCpp: { name: "ernie4_5", read: { className: "Ernie4_5ForCausalLM" } },
   },
   {
     name: "ERNIE 4.5 MoE",

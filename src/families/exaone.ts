@@ -1,6 +1,7 @@
 // LG's EXAONE 4: norms only after each half; with windows, layers without one do not rotate.
 import type { Family } from "./page/family.js";
-import { everyNth, SLIDING } from "./page/layer-kinds.js";
+import { everyNth, FULL, SLIDING } from "./page/layer-kinds.js";
+import type { GgufMetadata } from "./page/llama-cpp.js";
 import { ATTENTION, GATED_MLP, POST_NORMS } from "./page/tensor-names.js";
 import { layerKinds, NORMS_AFTER, rmsNorm } from "./page/traits.js";
 
@@ -26,5 +27,16 @@ export const exaone: readonly Family[] = [
         }),
       };
     },
+    llamaCpp: {
+      name: "exaone4",
+      ropeDivisors: ["one"],
+      read: { className: "Exaone4ForCausalLM", fields: global },
+    },
   },
 ];
+
+/** Models with windows are not exported: llama.cpp has them in those of 64 layers alone. */
+function global({ number }: GgufMetadata) {
+  const layers = number("block_count") ?? 0;
+  return { sliding_window: null, layer_types: Array.from({ length: layers }, () => FULL) };
+}

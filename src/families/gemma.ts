@@ -144,6 +144,7 @@ export const gemma: readonly Family[] = [
       ...GRAPH,
       name: "gemma3",
       windows: true,
+      localBase: true,
       attentionScale: scaleInLlamaCpp(62),
       read: {
         className: "Gemma3ForCausalLM",

@@ -42,6 +42,17 @@ export const glm: readonly Family[] = [
         afterFeedForward: "post_mlp_layernorm",
       },
     }),
+    llamaCpp: {
+      name: "glm4",
+      biases: ["q", "k", "v"],
+      read: {
+        className: "Glm4ForCausalLM",
+        fields: ({ number, has }) => ({
+          attention_bias: has("blk.0.attn_q.bias"),
+          partial_rotary_factor: (number("rope.dimension_count") ?? 0) / (number("attention.key_length") ?? 0),
+        }),
+      },
+    },
   },
 ];
 

@@ -10,7 +10,8 @@ export const hunyuan: readonly Family[] = [
     modelTypes: ["hunyuan_v1_dense"],
     reference: "Tencent 2025, Hunyuan-7B; transformers HunYuanDenseV1ForCausalLM",
     tensors: {
-      parts: { ...LLAMA_PARTS, "self_attn.query_layernorm": "q_norm", "self_attn.key_layernorm": "k_norm" },
+      // The first name of a part is that which tensors of GGUF files get.
+      parts: { "self_attn.query_layernorm": "q_norm", "self_attn.key_layernorm": "k_norm", ...LLAMA_PARTS },
     },
     defaults: { vocab_size: 290_943, rms_norm_eps: 1e-5 },
     traits: (fields, sizes) => {
@@ -26,5 +27,6 @@ export const hunyuan: readonly Family[] = [
         ropes: [alpha ? withBase(rope, rope.theta * alpha ** (headDim / (headDim - 2))) : rope],
       };
     },
+    llamaCpp: { name: "hunyuan-dense", read: { className: "HunYuanDenseV1ForCausalLM" } },
   },
 ];

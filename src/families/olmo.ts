@@ -2,6 +2,7 @@
 import type { ConfigFields } from "./page/config-fields.js";
 import type { Family, Traits } from "./page/family.js";
 import { everyNth, LINEAR, SLIDING } from "./page/layer-kinds.js";
+import { type GgufMetadata, type LlamaCpp, readWindows } from "./page/llama-cpp.js";
 import { readRopesByLayerType } from "./page/rope.js";
 import { ATTENTION, GATED_MLP, POST_NORMS } from "./page/tensor-names.js";
 import { attentionBiases, layerKinds, NORMS_AFTER, rmsNorm } from "./page/traits.js";
@@ -11,6 +12,8 @@ const TENSORS: Family["tensors"] = { parts: { ...ATTENTION, ...GATED_MLP, ...POS
 const DEFAULTS = { vocab_size: 50_304, rms_norm_eps: 1e-5 };
 
 const KINDS = everyNth(4);
+
+const GRAPH: LlamaCpp = { name: "olmo2", square: true, head: "own" };
 
 export const olmo: readonly Family[] = [
   {
@@ -25,7 +28,7 @@ export const olmo: readonly Family[] = [
     tensors: TENSORS,
     defaults: DEFAULTS,
     traits,
-    llamaCpp: { name: "olmo2", square: true, head: "own", read: { className: "Olmo2ForCausalLM" } },
+    llamaCpp: { ...GRAPH, read: { className: "Olmo2ForCausalLM", fields: asOlmo3 } },
   },
   {
     name: "OLMo 3", // with windows in three of four layers; scaled rotations in the others alone
@@ -44,9 +47,22 @@ export const olmo: readonly Family[] = [
         layer: (index) => ({ window: kinds[index]?.window, rope: kinds[index]?.type === SLIDING ? 1 : 0 }),
       };
     },
+    llamaCpp: { ...GRAPH, windows: 4 },
   },
   { name: "OLMo Hybrid", modelTypes: ["olmo_hybrid"], kinds: [everyNth(4, { others: LINEAR })] },
 ];
+
+/** Windows are what tells OLMo 3 from OLMo 2 in llama.cpp. */
+function asOlmo3(read: GgufMetadata) {
+  if (read.number("attention.sliding_window") === undefined) return {};
+  const rope = { rope_type: "default", rope_theta: read.number("rope.freq_base") ?? 10_000 };
+  return {
+    model_type: "olmo3",
+    architectures: ["Olmo3ForCausalLM"],
+    rope_parameters: { full_attention: rope, sliding_attention: rope },
+    ...readWindows(read, 4),
+  };
+}
 
 function traits(fields: ConfigFields): Traits {
   return {

@@ -2,7 +2,7 @@
 import type { ConfigFields } from "./page/config-fields.js";
 import type { Family, Traits } from "./page/family.js";
 import { everyNth, FULL, LINEAR, SLIDING } from "./page/layer-kinds.js";
-import { readBiases } from "./page/llama-cpp.js";
+import { type LlamaCpp, readBiases } from "./page/llama-cpp.js";
 import { readRope } from "./page/rope.js";
 import { EXPERTS, LLAMA_PARTS } from "./page/tensor-names.js";
 import { attentionBiases, layerKinds, rmsNorm } from "./page/traits.js";
@@ -16,6 +16,8 @@ const DEFAULTS = {
   sliding_window: 4096,
   max_window_layers: 28,
 };
+
+const QWEN_3: LlamaCpp = { name: "qwen3", biases: ["q", "k", "v"] };
 
 const WITH_EXPERTS = { parts: { ...LLAMA_PARTS, ...EXPERTS } }; // dense layers may be between the sparse ones
 
@@ -36,11 +38,7 @@ export const qwen: readonly Family[] = [
     tensors: { parts: LLAMA_PARTS },
     defaults: { ...DEFAULTS, head_dim: 128 },
     traits: (fields, { layers }) => ({ ...heads(fields), layer: windows(fields, layers) }),
-    llamaCpp: {
-      name: "qwen3",
-      biases: ["q", "k", "v"],
-      read: { className: "Qwen3ForCausalLM", fields: readBiases },
-    },
+    llamaCpp: { ...QWEN_3, read: { className: "Qwen3ForCausalLM", fields: readBiases } },
   },
   { name: "Qwen 2 VL", modelTypes: ["qwen2_5_vl_text", "qwen2_vl_text"], tensors: { parts: LLAMA_PARTS } },
   {
@@ -59,6 +57,7 @@ export const qwen: readonly Family[] = [
       ...heads(fields),
       ropes: [readRope({ fields, ...sizes, theta: 500_000, aliases: { mrope: "default" } })],
     }),
+    llamaCpp: QWEN_3, // what its text part is
   },
   {
     name: "Qwen 2 MoE",

@@ -39,5 +39,11 @@ export const smollm: readonly Family[] = [
         layer: (index) => ({ window: kinds[index]?.window, rope: rotates(index) ? 0 : null }),
       };
     },
+    llamaCpp: {
+      name: "smollm3",
+      interleaved: true,
+      unrotated: (_, index) => (index + 1) % 4 === 0,
+      read: { className: "SmolLM3ForCausalLM" },
+    },
   },
 ];

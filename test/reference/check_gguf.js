@@ -93,6 +93,27 @@ const CASES = {
   },
   "olmo 2": { model_type: "olmo2", tie_word_embeddings: false },
   "olmo 2 tied": { model_type: "olmo2", tie_word_embeddings: true },
+  "smollm 3": { model_type: "smollm3", tie_word_embeddings: false },
+  "olmo 3": {
+    model_type: "olmo3",
+    ...local(4),
+    rope_parameters: { full_attention: YARN, sliding_attention: { rope_theta: 500 } },
+  },
+  "olmo 3 plain": { model_type: "olmo3", ...local(4) },
+  "glm 4": { model_type: "glm4", head_dim: 96 },
+  "exaone 4": {
+    model_type: "exaone4",
+    sliding_window: null,
+    layer_types: types(1),
+    rope_parameters: LLAMA3,
+    tie_word_embeddings: true,
+  },
+  "ernie 4.5": { model_type: "ernie4_5", head_dim: 96 },
+  hunyuan: {
+    model_type: "hunyuan_v1_dense",
+    head_dim: 96,
+    rope_parameters: { rope_type: "dynamic", rope_theta: 100, alpha: 30 },
+  },
   "starcoder 2": { model_type: "starcoder2", sliding_window: null },
 };
 

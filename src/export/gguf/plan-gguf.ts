@@ -3,6 +3,7 @@ import { basename } from "node:path";
 import { loadSourceTemplate, loadSourceTokenizerParts, type ModelSource, modelTextOf } from "../../engine/index.js";
 import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
 import { FAMILIES, findFamily } from "../../families/index.js";
+import { textOf } from "../../formats/checkpoint/index.js";
 import type { Encoding } from "../../kernels/index.js";
 import { digestOf, digestOfJson } from "../../kit/files/index.js";
 import { CheckpointError } from "../../kit/index.js";
@@ -52,7 +53,7 @@ export async function planGguf(source: ModelSource, options: GgufOptions): Promi
   if (!architecture || problems.length > 0) {
     const reason = architecture
       ? `llama.cpp does not run this ${spec.family} model: ${problems.join("; ")}`
-      : `llama.cpp does not run ${spec.family} models; supported are ${exportedFamilies().join(", ")}`;
+      : `${spec.family} models are not supported; supported are ${exportedFamilies().join(", ")}`;
     throw new CheckpointError(`${source.name} cannot be exported as GGUF: ${reason}.`, { file: source.config.file });
   }
   const { type, tensorTypes } = options;
@@ -93,11 +94,20 @@ export async function planGguf(source: ModelSource, options: GgufOptions): Promi
     tensors: planned,
     computed,
     layout,
-    notes: [...notesOf(spec, architecture.windows ?? false, unused), ...chosen.notes, ...tokenizer.notes],
+    notes: [
+      ...partNotes(source),
+      ...notesOf(spec, Boolean(architecture.windows), unused),
+      ...chosen.notes,
+      ...tokenizer.notes,
+    ],
   };
 }
 
 const exportedFamilies = () => FAMILIES.flatMap(({ name, traits, llamaCpp }) => (traits && llamaCpp ? [name] : []));
+
+function partNotes({ config: { json } }: ModelSource): string[] {
+  return textOf(json) === json ? [] : ["only the text part of this multimodal model is exported"];
+}
 
 function notesOf({ layers, contextLength, ropes }: DecoderSpec, windows: boolean, unused: readonly string[]): string[] {
   const notes: string[] = [];

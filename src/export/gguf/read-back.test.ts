@@ -9,7 +9,7 @@ import { readGguf } from "../../../test/support/gguf-reader.js";
 import { openModelSource } from "../../engine/index.js";
 import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
-import { openSafetensors, readTensor } from "../../formats/safetensors/index.js";
+import { openSafetensors, readTensor, writeSafetensors } from "../../formats/safetensors/index.js";
 import { LayergraftError } from "../../kit/index.js";
 import { planRecipe } from "../../merge/index.js";
 import { executePlan } from "../../merge/output/index.js";
@@ -44,8 +44,42 @@ async function tensorsOf(source: string): Promise<Map<string, Buffer>> {
 
 const FAMILIES = [
   ...["llama", "llama-yarn", "mistral", "falcon3", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "cohere2"],
-  ...["phi3", "phi3-longrope", "granite", "olmo2", "starcoder2"],
+  ...["phi3", "phi3-longrope", "granite", "olmo2", "starcoder2", "glm4", "exaone4-global"],
 ];
+
+/** Settings of other cases with which llama.cpp runs their families: it has no biases there, and no choice of layers. */
+const PLAIN: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+  smollm3: { mlp_bias: false, use_sliding_window: false, no_rope_layers: [1, 1, 1], layer_types: null },
+  olmo3: {
+    attention_bias: false,
+    layer_types: Array(2).fill("sliding_attention"),
+    rope_parameters: {
+      full_attention: { rope_type: "yarn", rope_theta: 50, factor: 4, original_max_position_embeddings: 16 },
+      sliding_attention: { rope_type: "default", rope_theta: 50 },
+    },
+  },
+  ernie4_5: { use_bias: false },
+  hunyuan: { attention_bias: false },
+};
+
+/** Copies a case, with settings that llama.cpp computes, to a folder with a tokenizer. */
+async function copyOf(family: string): Promise<string> {
+  const model = join(folder, family);
+  cpSync(join(DECODERS, family), model, { recursive: true });
+  const settings = PLAIN[family];
+  if (settings) {
+    const path = join(model, "config.json");
+    writeFileSync(path, JSON.stringify({ ...(JSON.parse(readFileSync(path, "utf8")) as object), ...settings }));
+    const file = await openSafetensors(join(model, "model.safetensors"));
+    const kept = file.tensors.filter(({ name }) => !name.endsWith(".bias"));
+    const entries = kept.map(async ({ name, dtype, shape, ...at }) => {
+      return { name, dtype, shape, data: await readTensor(file, { name, dtype, shape, ...at }) };
+    });
+    await writeSafetensors(join(model, "model.safetensors"), await Promise.all(entries));
+  }
+  writeTinyTokenizer(model);
+  return model;
+}
 
 /** Values that are not stored as they are: 1 is added to Gemma's norms; its queries make up for llama.cpp's scale. */
 const ROUNDED: Readonly<Record<string, RegExp>> = {
@@ -74,13 +108,11 @@ function computed(spec: DecoderSpec, family: string) {
 
 const rounded = (value: number) => Number(value.toPrecision(5));
 
-const WINDOWED = ["gemma2", "gemma3", "cohere2"];
+const WINDOWED = ["gemma2", "gemma3", "cohere2", "olmo3"];
 
-describe.each(FAMILIES)("%s", (family) => {
+describe.each([...FAMILIES, ...Object.keys(PLAIN)])("%s", (family) => {
   it("has the tensors, the decoder and the tokens that were exported", async () => {
-    const model = join(folder, family);
-    cpSync(join(DECODERS, family), model, { recursive: true });
-    writeTinyTokenizer(model);
+    const model = await copyOf(family);
     const file = await exported(model, "f32", family);
     const [before, after] = [await openCheckpoint(model), await openCheckpoint(file)];
     const [wanted, found] = [await tensorsOf(model), await tensorsOf(file)];
@@ -91,6 +123,36 @@ describe.each(FAMILIES)("%s", (family) => {
     const [own, theirs] = [await loadTokenizer(after.texts), await loadTokenizer(model)];
     for (const text of ["abc", "a b  c", "fed\ncab"]) expect(own.encode(text)).toEqual(theirs.encode(text));
   });
+});
+
+it.each([
+  ["smollm3", {}, /layer 0 does not rotate, other than there/],
+  [
+    "olmo3",
+    { attention_bias: false, layer_types: ["full_attention", "sliding_attention"] },
+    /than every 4th have no window/,
+  ],
+  ["olmo3", { layer_types: ["sliding_attention", "sliding_attention"] }, /windows have a rotation of their own/],
+  ["ernie4_5", {}, /its 7 projections q, k, v, o, gate, up, down have a bias/],
+  ["exaone4", {}, /layer 2 does not rotate/],
+  ["apertus", {}, /cannot be exported as GGUF: Apertus models are not supported; supported are Llama, /],
+])("%s with %j is refused", async (family, changes, message) => {
+  const source = await openModelSource(join(DECODERS, family));
+  const config = { ...source.config, json: { ...source.config.json, ...changes } };
+  await expect(planGguf({ ...source, config }, { type: "f32" })).rejects.toThrow(message);
+});
+
+it("a multimodal model is exported by its text part, with a note", async () => {
+  const model = await copyOf("gemma3-wrapper");
+  const plan = await planGguf(await openModelSource(model), { type: "f32" });
+  expect(plan.architecture).toBe("gemma3");
+  expect(plan.tensors.filter(({ layer }) => layer < 0).map(({ name }) => name)).toEqual([
+    "token_embd.weight",
+    "output_norm.weight",
+  ]);
+  expect(plan.notes).toContain("only the text part of this multimodal model is exported");
+  const { notes } = await planGguf(await openModelSource(await copyOf("gemma3")), { type: "f32" });
+  expect(notes).not.toContain("only the text part of this multimodal model is exported");
 });
 
 describe("types", () => {

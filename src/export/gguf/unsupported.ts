@@ -35,11 +35,25 @@ export function unsupportedTraits(spec: DecoderSpec, architecture: LlamaCpp): st
 
 function windowProblems({ layers }: DecoderSpec, { windows }: LlamaCpp): string[] {
   const widths = new Set(layers.flatMap(({ window }) => (window === null ? [] : [window])));
-  return windows && widths.size > 1 ? ["its layers have windows of different widths"] : [];
+  if (windows && widths.size > 1) return ["its layers have windows of different widths"];
+  if (typeof windows !== "number" || widths.size === 0) return [];
+  const isOther = layers.some(({ window }, index) => (window === null) !== ((index + 1) % windows === 0));
+  return isOther ? [`other layers than every ${windows}th have no window`] : [];
 }
 
-function ropeProblems({ ropes }: DecoderSpec, { ropeDivisors = [] }: LlamaCpp): string[] {
-  return ropes.flatMap(({ scaling, long }) => {
+function ropeProblems(spec: DecoderSpec, architecture: LlamaCpp): string[] {
+  const { ropeDivisors = [], unrotated = () => false, localBase } = architecture;
+  const other = spec.layers.findIndex((layer, index) => (layer.rope === null) !== unrotated(layer, index));
+  if (other >= 0) {
+    return [
+      `its layer ${other} ${spec.layers[other]?.rope === null ? "does not rotate" : "rotates"}, other than there`,
+    ];
+  }
+  const [global, local] = spec.ropes;
+  if (local && (local.scaling !== null || (!localBase && local.theta !== global?.theta))) {
+    return ["its layers with windows have a rotation of their own"];
+  }
+  return spec.ropes.flatMap(({ scaling, long }) => {
     if (scaling === null || scaling.type === "linear") return [];
     if (ropeDivisors.includes(long ? "two" : "one")) return [];
     // Without divisors, llama.cpp computes YaRN from two parameters alone.

@@ -1,6 +1,6 @@
 // What a page says of llama.cpp: its name there, what its graph can and cannot compute, and how its files are read.
 // Source: src/models/*.cpp, src/llama-model.cpp and conversion/*.py of ggml-org/llama.cpp, November 2026.
-import type { Activation, DecoderSpec } from "./spec.js";
+import type { Activation, DecoderSpec, LayerSpec } from "./spec.js";
 
 export type LinearRole = "q" | "k" | "v" | "o" | "gate" | "up" | "down";
 
@@ -16,8 +16,12 @@ export interface LlamaCpp {
   readonly biases?: readonly LinearRole[];
   /** Whether heads times their width must be the hidden width. Default false. */
   readonly square?: boolean;
-  /** Whether layers can have windows. Default false: it attends to all positions. */
-  readonly windows?: boolean;
+  /** Whether layers can have windows: any, or all but every n-th. Default false: it attends to all positions. */
+  readonly windows?: boolean | number;
+  /** Whether it reads another base of the rotation for layers with windows. Default false. */
+  readonly localBase?: boolean;
+  /** Layers that it does not rotate. Default: none. */
+  readonly unrotated?: (layer: LayerSpec, index: number) => boolean;
   /** Whether the head is optional (the default), must be the embedding, or must be a tensor of its own. */
   readonly head?: "tied" | "own";
   /** Whether it reads a divisor of each frequency of the rotation: one, or two for short and long contexts. Default none. */
