@@ -134,6 +134,16 @@ it.each([
   ],
   ["olmo3", { layer_types: ["sliding_attention", "sliding_attention"] }, /windows have a rotation of their own/],
   ["ernie4_5", {}, /its 7 projections q, k, v, o, gate, up, down have a bias/],
+  [
+    "gemma3",
+    {
+      rope_parameters: {
+        full_attention: { rope_type: "default", rope_theta: 1000 },
+        sliding_attention: { rope_type: "linear", rope_theta: 50, factor: 2 },
+      },
+    },
+    /windows have a rotation of their own/,
+  ],
   ["exaone4", {}, /layer 2 does not rotate/],
   ["apertus", {}, /cannot be exported as GGUF: Apertus models are not supported; supported are Llama, /],
 ])("%s with %j is refused", async (family, changes, message) => {
@@ -153,6 +163,17 @@ it("a multimodal model is exported by its text part, with a note", async () => {
   expect(plan.notes).toContain("only the text part of this multimodal model is exported");
   const { notes } = await planGguf(await openModelSource(await copyOf("gemma3")), { type: "f32" });
   expect(notes).not.toContain("only the text part of this multimodal model is exported");
+});
+
+it("the text part of Qwen3-VL is a Qwen 3", async () => {
+  const model = await copyOf("qwen3_vl");
+  const file = await exported(model, "f32", "qwen3_vl");
+  expect((await openCheckpoint(file)).config.modelType).toBe("qwen3");
+  const [wanted, found] = [await tensorsOf(model), await tensorsOf(file)];
+  for (const [name, bytes] of found) {
+    expect(wanted.get(name.replace(/^model\./, "model.language_model."))?.equals(bytes), name).toBe(true);
+  }
+  expect([...wanted.keys()].filter((name) => !name.startsWith("model.visual.")).length).toBe(found.size);
 });
 
 describe("types", () => {
