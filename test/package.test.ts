@@ -1,6 +1,6 @@
 // What `npm pack` would publish: its size, and that it has what runs and no more.
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
@@ -31,4 +31,15 @@ test("the package takes less than 3.2 MB and has every file that package.json na
   expect(
     [...paths].filter((path) => /\.test\.|\.map$|^src\/|^docs\/(?:images|api|site)\/|^docs\/sidebar/.test(path)),
   ).toEqual([]);
+});
+
+test("what the sources import by a name of the package is in package.json", () => {
+  const sources = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" }).filter((name) =>
+    /(?<!\.test)\.tsx?$/.test(name),
+  );
+  const named = sources.flatMap((name) =>
+    [...readFileSync(join(ROOT, "src", name), "utf8").matchAll(/resolve\("(#[^"]+)"\)/g)].map(([, one = ""]) => one),
+  );
+  expect(named).toContain("#demo");
+  expect([...new Set(named)].filter((one) => !Object.hasOwn(manifest.imports, one))).toEqual([]);
 });
