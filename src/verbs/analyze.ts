@@ -1,5 +1,4 @@
 import { resolve } from "node:path";
-import { alignExperts } from "../engine/index.js";
 import {
   type Analysis,
   type AnalysisOutput,
@@ -12,10 +11,13 @@ import {
   suggestRecipes,
   writeAnalysis,
 } from "../merge/analysis/index.js";
-import { hubOf } from "./options.js";
+import { type FolderOptions, hubOf } from "./options.js";
 
 /** Options of `analyze`. */
-export interface AnalyzeOptions extends Omit<AnalysisSettings, "hub">, Partial<AnalysisOutput> {
+export interface AnalyzeOptions
+  extends Omit<AnalysisSettings, keyof FolderOptions>,
+    FolderOptions,
+    Partial<AnalysisOutput> {
   /** 4 to 1000 texts on which to measure how alike the models represent them (`Analysis.alignment`). Default: none. */
   readonly on?: readonly string[] | undefined;
 }
@@ -43,6 +45,8 @@ async function measured({ on, ...options }: AnalyzeOptions): Promise<AnalysisWit
   const settings = { ...options, hub: hubOf(options) };
   const { analysis, rows } = await analyzeExperts(settings);
   if (on === undefined) return { analysis, rows };
+  // Loaded for texts alone: it runs the models.
+  const { alignExperts } = await import("../engine/index.js");
   return { analysis: await alignExperts(analysis, options.base, options.experts, on, settings), rows };
 }
 

@@ -6,10 +6,10 @@ import {
   extractAdapter,
   type ExtractOptions as Settings,
 } from "../merge/extract/index.js";
-import { hubOf } from "./options.js";
+import { type FolderOptions, hubOf } from "./options.js";
 
 /** Options of `extract`. */
-export interface ExtractOptions extends Omit<Settings, "hub">, ExtractionOutput {}
+export interface ExtractOptions extends Omit<Settings, keyof FolderOptions>, FolderOptions, ExtractionOutput {}
 
 /**
  * Writes the change of a model as a PEFT LoRA adapter: the best low-rank approximation of each linear weight, by
@@ -23,5 +23,8 @@ export interface ExtractOptions extends Omit<Settings, "hub">, ExtractionOutput 
  */
 export function extract(options: ExtractOptions): Promise<Extraction> {
   const { out, force } = options;
-  return extractAdapter({ ...options, hub: hubOf(options) }, { out: resolve(options.folder ?? "", out), force });
+  return extractAdapter(
+    { ...options, hub: hubOf(options) },
+    { out: options.folder === undefined ? out : resolve(options.folder, out), force },
+  );
 }

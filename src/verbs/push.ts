@@ -3,7 +3,7 @@ import { type PushResult, type PushOptions as PushSettings, pushFolder } from ".
 import type { FolderOptions } from "./options.js";
 
 /** Options of `push`. */
-export interface PushOptions extends Omit<PushSettings, "retryDelay" | "timeout">, FolderOptions {}
+export interface PushOptions extends Omit<PushSettings, "retryDelay" | "timeout">, Pick<FolderOptions, "folder"> {}
 
 /**
  * Pushes a model or adapter to the Hugging Face hub, as one commit. Large files are streamed. What is there already, also
@@ -16,5 +16,6 @@ export interface PushOptions extends Omit<PushSettings, "retryDelay" | "timeout"
  * @throws CancelledError if the signal fires
  */
 export function push(source: string, options: PushOptions): Promise<PushResult> {
-  return pushFolder(resolve(options.folder ?? "", source), options);
+  const { folder, ...settings } = options;
+  return pushFolder(folder === undefined ? source : resolve(folder, source), settings);
 }

@@ -15,7 +15,10 @@ import type { FolderOptions } from "./options.js";
 export interface TrainProgress extends Progress, Omit<StepProgress, "step" | "steps" | "secondsLeft"> {}
 
 /** Options of `train`. */
-export interface TrainOptions extends CallOptions<TrainProgress>, FolderOptions, Pick<RunOptions, "resume" | "force"> {}
+export interface TrainOptions
+  extends CallOptions<TrainProgress>,
+    Pick<FolderOptions, "folder">,
+    Pick<RunOptions, "resume" | "force"> {}
 
 /** Result of `train`. */
 export type TrainResult = RunResult;

@@ -5,18 +5,16 @@ import { formatPercent, formatSome } from "../../kit/printing/index.js";
 import {
   type Analysis,
   AUTO_RULE,
-  analyzeExperts,
-  checkAnalysisOutput,
   heatmapOf,
   parseThreshold,
   THRESHOLD_PRESETS,
   type ThresholdSpec,
-  writeAnalysis,
 } from "../../merge/analysis/index.js";
 import { pairsOf } from "../../tensor/streaming/index.js";
-import { align, ON_HELP } from "../shared/alignment.js";
+import { analyze } from "../../verbs/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { elapsed, hasColors, info, parseNamed, print, printJson, warn, withWorkOptions } from "../shared/output.js";
+import { ON_HELP, readTexts } from "../shared/texts.js";
 import { type Command, Option } from "../shared/typed.js";
 
 function parseThresholds(text: string, earlier: readonly ThresholdSpec[] = []): readonly ThresholdSpec[] {
@@ -55,22 +53,24 @@ export function add(program: Command): void {
     .option("--force", "replace an existing analysis");
   withWorkOptions(command).action(async (options) => {
     const start = performance.now();
-    const { base, expert, on, out, force } = options;
-    if (out !== undefined) await checkAnalysisOutput({ out, force }, [base, ...expert.values()]);
+    const { base, expert, rows, threshold: thresholds, vocabulary, out, force } = options;
+    const on = options.on === undefined ? undefined : await readTexts(options.on);
     const experts = Object.fromEntries(expert);
-    const result = await runWithHub(options, async (controls) => {
-      const measured = await analyzeExperts({
-        ...{ base, experts, rows: options.rows, thresholds: options.threshold, vocabulary: options.vocabulary },
+    const analysis = await runWithHub(options, (controls) =>
+      analyze({
+        base,
+        experts,
+        rows,
+        thresholds,
+        vocabulary,
+        on,
+        ...(out === undefined ? {} : { out, force }),
         ...controls,
-      });
-      if (on === undefined) return measured;
-      return { ...measured, analysis: await align(measured.analysis, { base, experts, on }, controls) };
-    });
-    const { analysis } = result;
+      }),
+    );
     for (const warning of analysis.warnings) warn(warning);
     if (analysis.skipped.length > 0)
       info(options, `skipped tensors that are not floating point: ${formatSome(analysis.skipped)}`);
-    if (out !== undefined) await writeAnalysis({ out, force }, result);
     if (options.json) printJson(analysis);
     else print(describe(analysis));
     if (analysis.thresholds.some(({ name }) => name === "auto")) info(options, `auto: ${AUTO_RULE}`);

@@ -1,12 +1,8 @@
 import { type Palette, right, terminalLines } from "../../figures/index.js";
-import { compareParts, openCheckpoint } from "../../formats/checkpoint/index.js";
+import { compareParts } from "../../formats/checkpoint/index.js";
 import { formatPercent, formatRanges, formatSome, plural } from "../../kit/printing/index.js";
 import { columnName } from "../../merge/analysis/index.js";
-import {
-  type CheckpointComparison,
-  compareCheckpoints,
-  type TensorComparison,
-} from "../../tensor/measurements/index.js";
+import { type DiffResult, diff } from "../../verbs/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { paletteFor, print, printJson, withWorkOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";
@@ -23,17 +19,14 @@ export function add(program: Command): void {
     .optionsGroup("Output:")
     .option("--tensors", "list every tensor that differs");
   withWorkOptions(command).action(async (a, b, options) => {
-    const { left, right, comparison } = await runWithHub(options, async ({ hub, ...controls }) => {
-      const [left, right] = [await openCheckpoint(a, { hub }), await openCheckpoint(b, { hub })];
-      return { left, right, comparison: await compareCheckpoints(left, right, controls) };
-    });
-    if (options.json) printJson({ a: left.name, b: right.name, ...comparison });
+    const comparison = await runWithHub(options, (controls) => diff(a, b, controls));
+    if (options.json) printJson(comparison);
     else print(describe(comparison, options.tensors ?? false, paletteFor(process.stdout)));
     if (!comparison.identical) process.exitCode = 1;
   });
 }
 
-function describe(comparison: CheckpointComparison, listTensors: boolean, palette: Palette): string[] {
+function describe(comparison: DiffResult, listTensors: boolean, palette: Palette): string[] {
   const { tensors, onlyInA, onlyInB, reshaped } = comparison;
   const differing = tensors.filter((tensor) => tensor.differing > 0);
   const broken = tensors.filter((tensor) => tensor.nonFinite > 0);
@@ -65,7 +58,7 @@ function describe(comparison: CheckpointComparison, listTensors: boolean, palett
 }
 
 /** Layers down, top layer first, parts across; consecutive identical layers share a row. */
-function grid(tensors: readonly TensorComparison[], palette: Palette): string[] {
+function grid(tensors: DiffResult["tensors"], palette: Palette): string[] {
   const parts = [...new Set(tensors.filter(({ layer }) => layer !== null).map(({ part }) => part))].sort(compareParts);
   const layers = [...new Set(tensors.map(({ layer }) => layer))]
     .filter((layer) => layer !== null)
@@ -105,7 +98,7 @@ function grid(tensors: readonly TensorComparison[], palette: Palette): string[] 
   ];
 }
 
-function cell(tensors: readonly TensorComparison[], palette: Palette): string {
+function cell(tensors: DiffResult["tensors"], palette: Palette): string {
   if (tensors.length === 0) return "";
   if (tensors.every((tensor) => tensor.differing === 0)) return palette.dim(".");
   const relative = tensors.map((tensor) => tensor.relative);

@@ -1,9 +1,9 @@
 import { terminalLines } from "../../figures/index.js";
-import { openCheckpoint } from "../../formats/checkpoint/index.js";
-import { groupBy, usageError } from "../../kit/index.js";
+import { groupBy } from "../../kit/index.js";
 import { formatPercent, formatRanges, formatSome, plural } from "../../kit/printing/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
-import { type ExplainedTensor, type Explanation, explainMerge } from "../../merge/analysis/index.js";
+import type { ExplainedTensor } from "../../merge/analysis/index.js";
+import { type ExplainResult, explain } from "../../verbs/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { print, printJson, withWorkOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";
@@ -23,23 +23,14 @@ export function add(program: Command): void {
     .option("--base <model>", "model that those were fine-tuned from");
   withWorkOptions(command).action(async (merged, options) => {
     const { from = [], base } = options;
-    const names = [...from, ...(base === undefined ? [] : [base])];
-    if (names.length < 2)
-      throw usageError("Missing models to explain it by. Pass --from A --from B, or --from A --base C.");
-    const explanation = await runWithHub(options, async ({ hub, onNote: _, ...controls }) => {
-      const whole = await openCheckpoint(merged, { hub });
-      if (whole.adapter) throw usageError("explain takes a whole model. Merge the adapter into its base first.");
-      const models = [];
-      for (const source of names) models.push({ source, checkpoint: await openCheckpoint(source, { hub }) });
-      return explainMerge(whole, models, { ...controls, hasBase: base !== undefined });
-    });
+    const explanation = await runWithHub(options, (controls) => explain(merged, { from, base, ...controls }));
     if (options.json) printJson(explanation);
     else print(await describe(explanation));
     if (explanation.tensors.some(({ verdict }) => verdict === "unexplained")) process.exitCode = 1;
   });
 }
 
-async function describe(explanation: Explanation): Promise<string[]> {
+async function describe(explanation: ExplainResult): Promise<string[]> {
   const { sources, recipe, tensors } = explanation;
   const perLayer = [...groupBy(tensors, ({ layer }) => layer)].map(([layer, inLayer]) => {
     const kinds = groupBy(inLayer, (tensor) => originOf(tensor, sources));
@@ -86,7 +77,7 @@ function placesOf(some: readonly { readonly layer: number | null }[]): string {
 }
 
 /** What was found, in a sentence or a few. */
-function findingOf({ recipe, tensors, missing }: Explanation): string[] {
+function findingOf({ recipe, tensors, missing }: ExplainResult): string[] {
   const of = plural(tensors.length, "tensor");
   const lacks =
     missing.length > 0

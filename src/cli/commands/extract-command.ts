@@ -1,6 +1,5 @@
 import type { Command } from "commander";
 import { right, terminalLines } from "../../figures/index.js";
-import type { SourceOptions } from "../../formats/checkpoint/index.js";
 import { usageError } from "../../kit/index.js";
 import { formatBytes, formatPercent, formatSome, plural } from "../../kit/printing/index.js";
 import { columnName } from "../../merge/analysis/index.js";
@@ -8,13 +7,10 @@ import {
   DEFAULT_RANK,
   type ExtractedPart,
   type Extraction,
-  type ExtractionOutput,
   type ExtractionPlan,
-  type ExtractOptions,
-  extractAdapter,
   planExtraction,
 } from "../../merge/extract/index.js";
-import type { StreamOptions } from "../../tensor/streaming/index.js";
+import { type ExtractOptions, extract } from "../../verbs/index.js";
 import { hubAccess } from "../shared/hub-access.js";
 import {
   elapsed,
@@ -31,12 +27,9 @@ import {
 } from "../shared/output.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
 
-interface ExtractCommandOptions
-  extends WorkOptions,
-    PushFlags,
-    Omit<ExtractOptions, keyof StreamOptions | keyof SourceOptions | "model">,
-    Partial<ExtractionOutput> {
+interface ExtractFlags extends WorkOptions, PushFlags, Omit<ExtractOptions, keyof WorkOptions | "model" | "out"> {
   readonly model: string;
+  readonly out?: string;
   readonly dryRun?: boolean;
 }
 
@@ -66,10 +59,10 @@ export function add(program: Command): void {
     .option("-o, --out <folder>", "folder to write; it appears when it is complete")
     .option("--dry-run", "print the plan and exit; reads headers and a sample of weights")
     .option("--force", "replace an existing adapter that extract wrote");
-  withWorkOptions(withPushOptions(command)).action(extract);
+  withWorkOptions(withPushOptions(command)).action(run);
 }
 
-async function extract(options: ExtractCommandOptions): Promise<void> {
+async function run(options: ExtractFlags): Promise<void> {
   const start = performance.now();
   const { base, rank, energy, linearOnly, include, exclude, seed, out, force } = options;
   if (out === undefined && !options.dryRun) {
@@ -87,7 +80,7 @@ async function extract(options: ExtractCommandOptions): Promise<void> {
   }
   const extraction = await runWithProgress(options, (controls) =>
     // Each weight is read several times, and not in the order of the files.
-    extractAdapter({ ...settings, ...controls, hub: hubAccess("files", controls) }, { out, force }),
+    extract({ ...settings, out, force, ...controls, hub: hubAccess("files", controls) }),
   );
   for (const warning of extraction.warnings) warn(warning);
   if (options.json) {

@@ -1,7 +1,7 @@
 import { right, terminalLines } from "../../figures/index.js";
-import { type Checkpoint, inspectCheckpoint, inspectTensors, openCheckpoint } from "../../formats/checkpoint/index.js";
 import { formatShape } from "../../kit/index.js";
 import { formatBytes, formatCount, formatRanges, plural } from "../../kit/printing/index.js";
+import { type InspectResult, inspect } from "../../verbs/index.js";
 import { DOWNLOAD_HELP, hubAccess } from "../shared/hub-access.js";
 import { paletteFor, print, printJson, runWithProgress, withCommonOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";
@@ -10,7 +10,7 @@ export function add(program: Command): void {
   const command = program
     .command("inspect")
     .description(
-      "Show the architecture, layers, parameters, dtypes and shards of a checkpoint. Reads only headers and configuration, " +
+      "Show the architecture, layers, parameters, dtypes and shards of a inspection. Reads only headers and configuration, " +
         "also from the Hugging Face hub.",
     )
     .argument(
@@ -21,38 +21,34 @@ export function add(program: Command): void {
     .optionsGroup("Output:")
     .option("--tensors", "list every tensor");
   withCommonOptions(command).action(async (source, options) => {
-    const checkpoint = await runWithProgress(options, (controls) =>
-      openCheckpoint(source, { hub: hubAccess(options.download ? "files" : "headers", controls) }),
+    const { allTensors, ...inspection } = await runWithProgress(options, (controls) =>
+      inspect(source, { hub: hubAccess(options.download ? "files" : "headers", controls) }),
     );
-    const tensors = options.tensors ? { tensors: inspectTensors(checkpoint) } : {};
-    if (options.json) printJson({ ...inspectCheckpoint(checkpoint), ...tensors });
-    else print(describe(checkpoint, options.tensors ?? false));
+    if (options.json) printJson({ ...inspection, ...(options.tensors ? { tensors: allTensors } : {}) });
+    else print(describe({ ...inspection, allTensors }, options.tensors ?? false));
   });
 }
 
-function describe(checkpoint: Checkpoint, listTensors: boolean): string[] {
+function describe(inspection: InspectResult, listTensors: boolean): string[] {
   const palette = paletteFor(process.stdout);
-  const { config, files, adapter } = checkpoint;
-  const { dtypes, parts, parameters } = inspectCheckpoint(checkpoint);
+  const { files, adapter, dtypes, parts, parameters, hiddenSize, vocabularySize, allTensors } = inspection;
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   const lines = [
-    palette.bold(checkpoint.name),
-    `architecture  ${checkpoint.architecture} (${config.modelType})`,
-    `layers        ${checkpoint.layers}`,
-    `parameters    ${formatCount(parameters)} in ${plural(checkpoint.tensors.size, "tensor")}`,
+    palette.bold(inspection.name),
+    `architecture  ${inspection.architecture} (${inspection.modelType})`,
+    `layers        ${inspection.layers}`,
+    `parameters    ${formatCount(parameters)} in ${plural(allTensors.length, "tensor")}`,
     `dtypes        ${Object.entries(dtypes)
       .map(([dtype, n]) => `${dtype} ${formatCount(n)}`)
       .join(", ")}`,
-    ...(config.hiddenSize === undefined ? [] : [`hidden size   ${config.hiddenSize}`]),
-    ...(config.vocabularySize === undefined ? [] : [`vocabulary    ${config.vocabularySize}`]),
-    `output head   ${checkpoint.tied ? "tied to the embedding" : "separate"}`,
+    ...(hiddenSize === undefined ? [] : [`hidden size   ${hiddenSize}`]),
+    ...(vocabularySize === undefined ? [] : [`vocabulary    ${vocabularySize}`]),
+    `output head   ${inspection.tied ? "tied to the embedding" : "separate"}`,
     `weight files  ${plural(files.length, "file")}, ${formatBytes(bytes)}`,
     ...(adapter
-      ? [
-          `adapter       ${adapter.name}: ${plural(adapter.deltas.size, "tensor")} adapted, ${adapter.replacements.size} replaced`,
-        ]
+      ? [`adapter       ${adapter.name}: ${plural(adapter.adapted, "tensor")} adapted, ${adapter.replaced} replaced`]
       : []),
-    ...checkpoint.notes.map((note) => `note          ${note}`),
+    ...inspection.notes.map((note) => `note          ${note}`),
     "",
     ...terminalLines({
       columns: ["part", "layers", right("tensors"), right("parameters"), "shape", "dtype"],
@@ -67,17 +63,13 @@ function describe(checkpoint: Checkpoint, listTensors: boolean): string[] {
     }),
   ];
   if (!listTensors) return lines;
-  const rankOf = (name: string) => {
-    const { lowRank } = checkpoint.tensors.get(name) ?? {};
-    return lowRank ? `+ rank ${lowRank.rank}` : "";
-  };
-  const rows = inspectTensors(checkpoint).map(({ name, dtype, shape, layer, part }) => [
+  const rows = allTensors.map(({ name, dtype, shape, layer, part, rank }) => [
     name,
     layer === null ? "" : String(layer),
     part,
     dtype,
     formatShape(shape),
-    rankOf(name),
+    rank === undefined ? "" : `+ rank ${rank}`,
   ]);
   return [
     ...lines,

@@ -1,6 +1,5 @@
 import { plural } from "../../kit/printing/index.js";
 import { STATISTICS } from "../../merge/index.js";
-import { readTexts } from "../shared/alignment.js";
 import { hubAccess } from "../shared/hub-access.js";
 import {
   elapsed,
@@ -11,6 +10,7 @@ import {
   runWithProgress,
   withWorkOptions,
 } from "../shared/output.js";
+import { readTexts } from "../shared/texts.js";
 import { type Command, Option } from "../shared/typed.js";
 
 export function add(program: Command): void {

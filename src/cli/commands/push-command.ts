@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { PushOptions } from "../../merge/output/index.js";
+import type { PushOptions } from "../../verbs/index.js";
 import { type CommonOptions, info, print, printJson, withCommonOptions } from "../shared/output.js";
 import { printPush, runPush } from "../shared/push.js";
 

@@ -4,11 +4,12 @@ import { exists, writeFileAtomically } from "../../kit/files/index.js";
 import { OutputError } from "../../kit/index.js";
 import { plural, shellQuote } from "../../kit/printing/index.js";
 import { yamlText } from "../../kit/settings/index.js";
-import { analyzeExperts, type Suggestion, suggestRecipes } from "../../merge/analysis/index.js";
-import { align, ON_HELP } from "../shared/alignment.js";
+import { type Suggestion, suggestRecipes } from "../../merge/analysis/index.js";
+import { analyze } from "../../verbs/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { info, paletteFor, parseShare, print, printJson, warn, withWorkOptions } from "../shared/output.js";
 import { sourceFrom } from "../shared/sources.js";
+import { ON_HELP, readTexts } from "../shared/texts.js";
 import type { Command } from "../shared/typed.js";
 
 export function add(program: Command): void {
@@ -32,14 +33,12 @@ export function add(program: Command): void {
     .option("-o, --out <folder>", "folder for the recipes, one YAML file each")
     .option("--force", "write to a folder that is not empty; replaces recipes by name");
   withWorkOptions(command).action(async (options) => {
-    const { base, task, language, tau, alpha, vocabulary, on, out } = options;
+    const { base, task, language, tau, alpha, vocabulary, out } = options;
     if (out !== undefined && !options.force) await requireEmpty(out);
     if (task === language) warn("task and language are the same source; swapping layers between them changes nothing");
+    const on = options.on === undefined ? undefined : await readTexts(options.on);
     const experts = { task, language };
-    const analysis = await runWithHub(options, async (controls) => {
-      const { analysis } = await analyzeExperts({ base, experts, vocabulary, ...controls });
-      return on === undefined ? analysis : align(analysis, { base, experts, on }, controls);
-    });
+    const analysis = await runWithHub(options, (controls) => analyze({ base, experts, vocabulary, on, ...controls }));
     for (const warning of analysis.warnings) warn(warning);
     const sources = { base, task, language };
     if (out === undefined) {

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import { formatBytes, plural } from "../../kit/printing/index.js";
-import { verifyOutput } from "../../merge/output/index.js";
+import { verify } from "../../verbs/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { elapsed, info, paletteFor, print, printJson, withWorkOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";
@@ -29,7 +29,7 @@ export function add(program: Command): void {
   withWorkOptions(command).action(async (folder, options) => {
     const start = performance.now();
     const verification = await runWithHub(options, (controls) =>
-      verifyOutput(folder, { moved: options.source, allowCode: options.allowCode, ...controls }),
+      verify(folder, { moved: options.source, allowCode: options.allowCode, ...controls }),
     );
     const { verified, deviations, tensors, bytesRead, files, moved } = verification;
     for (const sentence of moved) info(options, `note: ${sentence}`);

@@ -13,6 +13,7 @@ const ADVICE: Readonly<Record<string, readonly string[]>> = {
   chat: ["leave out --chat"],
   data: ["pass it with --data"],
   force: ["pass --force to replace it", "choose another --out"],
+  from: ["pass --from A --from B, or --from A --base C"],
   host: ["choose another --host"],
   limit: ["leave out --limit"],
   linearOnly: ["pass --linear-only to leave them so"],
@@ -23,6 +24,7 @@ const ADVICE: Readonly<Record<string, readonly string[]>> = {
   private: ["leave out --private"],
   python: ["choose another with --python"],
   resume: ["pass --resume to continue", "pass --force to start again"],
+  tensorTypes: ["leave out --tensor-type"],
   tokenizer: ["pass its folder with --tokenizer"],
   unsafeCode: ["pass --unsafe-code to execute them anyway"],
 };

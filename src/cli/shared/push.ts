@@ -1,7 +1,8 @@
 import type { Command } from "commander";
 import { CancelledError, LayergraftError, usageError } from "../../kit/index.js";
 import { formatBytes, plural, shellQuote } from "../../kit/printing/index.js";
-import { checkPush, type PushOptions, type PushResult, pushFolder } from "../../merge/output/index.js";
+import { checkPush } from "../../merge/output/index.js";
+import { type PushOptions, type PushResult, push } from "../../verbs/index.js";
 import { type CommonOptions, info, interruptSignal, print, runWithProgress } from "./output.js";
 
 export interface PushFlags extends CommonOptions {
@@ -45,7 +46,7 @@ export async function runPush(
   common: CommonOptions,
 ): Promise<PushResult> {
   const result = await runWithProgress(common, ({ signal, onProgress }) =>
-    pushFolder(folder, { ...options, signal, onProgress }),
+    push(folder, { ...options, signal, onProgress }),
   );
   if (result.leftOut.length > 0)
     info(common, `note: not part of the model, so not pushed: ${result.leftOut.join(", ")}`);

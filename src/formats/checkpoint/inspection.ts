@@ -26,6 +26,8 @@ export interface TensorInspection {
   readonly part: Part;
   /** Whether an adapter changes it. */
   readonly adapted: boolean;
+  /** Rank of what the adapter adds, where it adds a product of two matrices. */
+  readonly rank?: number;
 }
 
 type Same = "name" | "folder" | "architecture" | "layers" | "tied" | "digest" | "notes";
@@ -41,8 +43,13 @@ export interface Inspection extends Pick<Checkpoint, Same> {
   readonly dtypes: Readonly<Record<string, number>>;
   /** Weight files, each with its size in bytes and its number of tensors. */
   readonly files: readonly { readonly path: string; readonly bytes: number; readonly tensors: number }[];
-  /** The adapter, where there is one: its folder, and how many tensors it adapts and replaces. */
-  readonly adapter?: { readonly path: string; readonly adapted: number; readonly replaced: number };
+  /** The adapter, where there is one: its name and folder, and how many tensors it adapts and replaces. */
+  readonly adapter?: {
+    readonly name: string;
+    readonly path: string;
+    readonly adapted: number;
+    readonly replaced: number;
+  };
   readonly parts: readonly PartInspection[];
 }
 
@@ -67,9 +74,7 @@ export function inspectCheckpoint(checkpoint: Checkpoint): Inspection {
     dtypes: Object.fromEntries(dtypes),
     digest,
     files: files.map(({ path, bytes, tensors }) => ({ path, bytes, tensors: tensors.length })),
-    ...(adapter
-      ? { adapter: { path: adapter.path, adapted: adapter.deltas.size, replaced: adapter.replacements.size } }
-      : {}),
+    ...(adapter && { adapter: adapterOf(adapter) }),
     parts: partsOf(checkpoint),
     notes,
   };
@@ -78,8 +83,13 @@ export function inspectCheckpoint(checkpoint: Checkpoint): Inspection {
 /** Every tensor of an opened checkpoint, in the order of its files. */
 export function inspectTensors({ tensors }: Checkpoint): TensorInspection[] {
   return [...tensors.values()].map(({ name, shape, layer, part, lowRank, ...tensor }) => {
-    return { name, dtype: storedType(tensor), shape, layer, part, adapted: lowRank !== undefined };
+    const adapted = lowRank ? { adapted: true, rank: lowRank.rank } : { adapted: false };
+    return { name, dtype: storedType(tensor), shape, layer, part, ...adapted };
   });
+}
+
+function adapterOf({ name, path, deltas, replacements }: NonNullable<Checkpoint["adapter"]>) {
+  return { name, path, adapted: deltas.size, replaced: replacements.size };
 }
 
 const storedType = ({ blocks, dtype }: Pick<CheckpointTensor, "blocks" | "dtype">): StoredType => blocks ?? dtype;
