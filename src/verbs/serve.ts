@@ -1,10 +1,11 @@
+import type { CallOptions } from "../kit/index.js";
 import { type Holding, type RequestRecord, serveModels } from "../serve/index.js";
-import { type ModelInput, type OpenModelOptions, openInBackend } from "./model.js";
+import { Model, type ModelInput, type OpenModelOptions, openInBackend } from "./model.js";
 
 /** A request that the server answered or refused. */
 export type ServedRequest = RequestRecord;
 
-/** Options of `serve`. `signal` and `onProgress` are for opening the models. */
+/** Options of `serve`. `signal` and `onProgress` are for opening the models, whose names are in the phase. */
 export interface ServeOptions extends OpenModelOptions {
   /** Address to listen on. Default: `127.0.0.1`, which only this machine reaches. */
   readonly host?: string | undefined;
@@ -20,6 +21,8 @@ export interface ServeOptions extends OpenModelOptions {
   readonly queue?: number | undefined;
   /** Maximum tokens of prompt and answer together. Default: the model's context, at most 8192. */
   readonly context?: number | undefined;
+  /** Called with each model when it is ready; the server closes it. Default: none. */
+  readonly onOpen?: ((name: string, model: Model) => void) | undefined;
   /** Called after each request. Default: none. */
   readonly onRequest?: ((request: ServedRequest) => void) | undefined;
 }
@@ -49,8 +52,14 @@ export async function serve(
   models: Readonly<Record<string, ModelInput>>,
   options: ServeOptions = {},
 ): Promise<ModelServer> {
-  const { host, port, apiKey, origins, parallel, queue, context, onRequest, ...opening } = options;
-  const open = (name: string, held: Holding) => openInBackend(models[name] as ModelInput, opening, held);
+  const { host, port, apiKey, origins, parallel, queue, context, onOpen, onRequest, onProgress, ...opening } = options;
+  const open = async (name: string, held: Holding) => {
+    const loading: CallOptions["onProgress"] =
+      onProgress && ((one) => onProgress({ ...one, phase: `loading ${name}` }));
+    const engine = await openInBackend(models[name] as ModelInput, { ...opening, onProgress: loading }, held);
+    onOpen?.(name, new Model(engine));
+    return engine;
+  };
   const serving = { host, port, apiKey, origins, parallel, queue, context, onRequest };
   const server = await serveModels(Object.keys(models), open, serving);
   return { ...server, [Symbol.asyncDispose]: server.close };

@@ -6,12 +6,12 @@ import type { ChatMessage } from "../../text/index.js";
 import {
   SOURCE_ARGUMENT,
   samplingOf,
+  withBackendOption,
   withEngine,
   withEngineOptions,
   withSamplingOptions,
   withTemplateOption,
-} from "../shared/engine-run.js";
-import { withBackendOption } from "../shared/open-model.js";
+} from "../shared/model-flags.js";
 import { info, paletteFor, print } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";
 

@@ -3,18 +3,17 @@ import { SILENT, showProgress } from "../../figures/index.js";
 import { usageError } from "../../kit/index.js";
 import { plural, visible, write } from "../../kit/printing/index.js";
 import {
-  readPrompts,
-  readTokenFile,
   SOURCE_ARGUMENT,
   samplingOf,
   type TemplateFlags,
+  withBackendOption,
   withEngine,
   withEngineOptions,
   withSamplingOptions,
   withTemplateOption,
-} from "../shared/engine-run.js";
-import { withBackendOption } from "../shared/open-model.js";
+} from "../shared/model-flags.js";
 import { info, inOrder, paletteFor, parsePositive, print, printJson } from "../shared/output.js";
+import { readPrompts, readTokenFile } from "../shared/prompt-files.js";
 import type { Command } from "../shared/typed.js";
 
 interface Prompt {

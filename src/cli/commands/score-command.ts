@@ -1,9 +1,9 @@
 import { right, terminalLines } from "../../figures/index.js";
 import { usageError } from "../../kit/index.js";
 import { tokenBeforeText } from "../../text/index.js";
-import { readTokenFile, SOURCE_ARGUMENT, withEngine, withEngineOptions } from "../shared/engine-run.js";
-import { withBackendOption } from "../shared/open-model.js";
+import { SOURCE_ARGUMENT, withBackendOption, withEngine, withEngineOptions } from "../shared/model-flags.js";
 import { parsePositive, print, printJson } from "../shared/output.js";
+import { readTokenFile } from "../shared/prompt-files.js";
 import type { Command } from "../shared/typed.js";
 
 export function add(program: Command): void {

@@ -1,12 +1,11 @@
 import { basename } from "node:path";
-import type { Engine } from "../../engine/index.js";
 import { parseHubName } from "../../formats/checkpoint/index.js";
 import { exists } from "../../kit/files/index.js";
 import { usageError } from "../../kit/index.js";
 import { formatSome, plural, shorten, visible } from "../../kit/printing/index.js";
-import { type Holding, type RequestRecord, serveModels } from "../../serve/index.js";
-import { type EngineOptions, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
-import { openModel, withBackendOption } from "../shared/open-model.js";
+import { Model, type ServedRequest, serve } from "../../verbs/index.js";
+import { hubAccess } from "../shared/hub-access.js";
+import { factsOf, SOURCE_ARGUMENT, withBackendOption, withEngineOptions } from "../shared/model-flags.js";
 import {
   elapsed,
   info,
@@ -17,7 +16,6 @@ import {
   print,
   readKey,
   runWithProgress,
-  type WorkControls,
 } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";
 
@@ -44,16 +42,25 @@ export function add(program: Command): void {
     const apiKey = readKey(flags.apiKeyEnv);
     const signal = interruptSignal();
     const names = [...sources.keys()];
-    const { host, port, queue, cors: origins, parallel, context } = flags;
+    const { host, port, queue, cors: origins, parallel, context, backend, type, threads, provider: providers } = flags;
+    let [start, computed] = [performance.now(), 0];
+    const onOpen = (name: string, model: Model) => {
+      const source = sources.get(name) ?? "";
+      const facts = factsOf(Model.engineOf(model), source, { backend, computed });
+      for (const note of model.notes) info(flags, `note: ${note}`);
+      info(flags, `${name}: ${[model.family, source, ...facts].join(", ")}, ready in ${elapsed(start)}`);
+      [start, computed] = [performance.now(), 0];
+    };
     const server = await runWithProgress(flags, ({ onProgress }) =>
-      serveModels(
-        names,
-        (name, holding) => open(name, sources.get(name) ?? "", { ...holding, signal, onProgress }, flags),
-        {
-          ...{ host, port, apiKey, queue, origins, parallel, context },
-          onRequest: (record) => info(flags, describe(record)),
+      serve(Object.fromEntries(sources), {
+        ...{ host, port, apiKey, queue, origins, parallel, context, backend, type, threads, providers, signal, onOpen },
+        hub: hubAccess("files", { signal, onProgress }),
+        onProgress: (progress) => {
+          computed = progress.total;
+          onProgress?.(progress);
         },
-      ),
+        onRequest: (request) => info(flags, describe(request)),
+      }),
     );
     if (flags.json) print(JSON.stringify({ url: server.url, models: names }));
     else print(`Serving ${formatSome(names)} at ${server.url}/v1`);
@@ -91,21 +98,7 @@ async function nameOf(source: string): Promise<string> {
     .join("+");
 }
 
-async function open(
-  name: string,
-  source: string,
-  { onProgress, ...options }: Holding & Pick<WorkControls, "signal" | "onProgress">,
-  flags: EngineOptions,
-): Promise<Engine> {
-  const start = performance.now();
-  const loading: WorkControls["onProgress"] = (progress) => onProgress?.({ ...progress, phase: `loading ${name}` });
-  const { engine, facts } = await openModel(source, flags, { ...options, onProgress: loading });
-  for (const note of engine.notes) info(flags, `note: ${note}`);
-  info(flags, `${name}: ${[engine.family, source, ...facts].join(", ")}, ready in ${elapsed(start)}`);
-  return engine;
-}
-
-function describe({ method, path, status, seconds, model, usage: counts, error }: RequestRecord): string {
+function describe({ method, path, status, seconds, model, usage: counts, error }: ServedRequest): string {
   const facts = [
     ...(model === undefined ? [] : [model]),
     ...(counts ? [`${counts.promptTokens} + ${plural(counts.newTokens, "token")}`] : []),

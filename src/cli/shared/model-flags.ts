@@ -1,10 +1,14 @@
+// Flags of commands that run a model, and how they open it.
+
 import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Engine, GenerateOptions } from "../../engine/index.js";
-import { readBounded } from "../../kit/files/index.js";
-import { isObject, isSystemError, usageError } from "../../kit/index.js";
+import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
+import { BACKENDS, type BackendName, isGguf } from "../../export/llama/index.js";
+import { isObject, usageError } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
-import { type ModelFlags, openModel, typeOption } from "./open-model.js";
+import { Model, type OpenModelOptions, openModel } from "../../verbs/index.js";
+import { hubAccess } from "./hub-access.js";
 import {
   type CommonOptions,
   elapsed,
@@ -18,25 +22,73 @@ import {
   runWithProgress,
   withCommonOptions,
 } from "./output.js";
+import { parseJson } from "./prompt-files.js";
 import { adding } from "./typed.js";
 
-export interface EngineOptions extends CommonOptions, ModelFlags {}
+export interface EngineOptions extends CommonOptions {
+  readonly backend?: BackendName;
+  readonly threads?: number;
+  readonly type?: FileType;
+  readonly provider?: string[];
+}
 
 /** What can be read as weights. */
 export const WEIGHTS_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe file, or a model on the hub";
 /** What can be run. */
 export const SOURCE_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe or .gguf file, or a model on the hub";
 
-/** Adds the options of `EngineOptions`. */
+export const withBackendOption = adding<Pick<EngineOptions, "backend">>((command) =>
+  command
+    .optionsGroup("Engine:")
+    .addOption(
+      new Option(
+        "--backend <name>",
+        "engine, or llama for llama.cpp (default: llama for .gguf files, else engine)",
+      ).choices(BACKENDS),
+    ),
+);
+
+/** Adds the options of `EngineOptions`, but for the backend. */
 export const withEngineOptions = adding<EngineOptions>((command) =>
   withCommonOptions(
     command
       .optionsGroup("Engine:")
       .option("--threads <n>", `threads to use (default: all cores, ${availableParallelism()} here)`, parseThreads)
-      .addOption(typeOption())
+      .addOption(
+        new Option("--type <type>", "encoding of the weights in llama.cpp (default: q8_0)").choices(FILE_TYPE_NAMES),
+      )
       .option("--provider <name...>", "ONNX Runtime providers in order of preference, such as cuda cpu"),
   ),
 );
+
+/** Opens a model by its flags, and says what runs it and what was merged for it. */
+export async function openByFlags(
+  source: string,
+  { backend, type, threads, provider }: EngineOptions,
+  { signal, onProgress }: Pick<OpenModelOptions, "signal" | "onProgress">,
+): Promise<{ readonly engine: Engine; readonly facts: readonly string[] }> {
+  let computed = 0;
+  const model = await openModel(source, {
+    ...{ backend, type, threads, providers: provider, signal, hub: hubAccess("files", { signal, onProgress }) },
+    onProgress: (progress) => {
+      computed = progress.total;
+      onProgress?.(progress);
+    },
+  });
+  const engine = Model.engineOf(model);
+  return { engine, facts: factsOf(engine, source, { backend, computed }) };
+}
+
+/** What runs a model. @param how.computed bytes that were merged for it */
+export function factsOf(
+  { backend, program }: Engine,
+  source: string,
+  how: { readonly backend: BackendName | undefined; readonly computed: number },
+): string[] {
+  if (backend === "llama") return [`${program} (${isGguf(source) ? "a GGUF file" : "--backend llama"})`];
+  const merged = how.computed > 0 ? [`${formatBytes(how.computed)} merged in memory`] : [];
+  return [`embedded engine (${how.backend ? "--backend engine" : "the default"})`, ...merged];
+}
 
 /** Opens a model, runs some work with it, closes it; Ctrl-C aborts the signal. */
 export async function withEngine<T>(
@@ -47,7 +99,7 @@ export async function withEngine<T>(
   const start = performance.now();
   const signal = interruptSignal();
   const { engine, facts } = await runWithProgress(options, ({ onProgress }) =>
-    openModel(source, options, { signal, onProgress }),
+    openByFlags(source, options, { signal, onProgress }),
   );
   try {
     for (const note of engine.notes) info(options, `note: ${note}`);
@@ -110,62 +162,4 @@ export function samplingOf(flags: SamplingFlags): GenerateOptions {
     throw usageError("--top-k and --top-p need a temperature above 0; add one, such as --temperature 0.7.");
   }
   return { maxNewTokens, temperature, topK, topP, seed, stop, batch };
-}
-
-const MAX_INPUT_BYTES = 100_000_000;
-
-/** The text of a file, or of standard input for -. */
-async function readInput(path: string): Promise<string> {
-  const refusal = (why: string, cause?: unknown) => usageError(`${path} ${why}`, { file: path }, cause);
-  const tooLarge = () => refusal(`has more than ${formatBytes(MAX_INPUT_BYTES)}; split it into several files`);
-  const bytes = await readBounded(path === "-" ? process.stdin : path, MAX_INPUT_BYTES, tooLarge).catch(
-    (error: unknown) => {
-      if (!isSystemError(error, "ENOENT")) throw error;
-      throw refusal("does not exist", error);
-    },
-  );
-  return bytes.toString("utf8");
-}
-
-/** Prompts of a file: a JSON array of strings, JSON Lines of strings or of objects with a prompt, or one prompt per line. */
-export async function readPrompts(path: string): Promise<string[]> {
-  const text = await readInput(path);
-  const problem = (why: string) => usageError(`${path}: ${why}`, { file: path });
-  const promptOf = (value: unknown, where: string): string => {
-    const prompt = typeof value === "object" && value !== null ? (value as { prompt?: unknown }).prompt : value;
-    if (typeof prompt !== "string") throw problem(`${where} must be a string, or an object with a string "prompt"`);
-    return prompt;
-  };
-  if (/\.json$/i.test(path)) {
-    const list = parseJson(text, problem);
-    if (!Array.isArray(list)) throw problem("must be a JSON array of prompts");
-    return list.map((value, i) => promptOf(value, `entry ${i + 1}`));
-  }
-  const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "");
-  if (!/\.jsonl$/i.test(path)) return lines;
-  return lines.map((line, i) =>
-    promptOf(
-      parseJson(line, (why) => problem(`line ${i + 1} ${why}`)),
-      `line ${i + 1}`,
-    ),
-  );
-}
-
-function parseJson(text: string, problem: (why: string) => Error): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw problem(`is not valid JSON: ${(error as Error).message}`);
-  }
-}
-
-/** Token ids from a file, or from standard input for -: a JSON array of arrays of integers. */
-export async function readTokenFile(path: string): Promise<number[][]> {
-  const problem = (why: string) => usageError(`${path}: ${why}`, { file: path });
-  const value = parseJson(await readInput(path), problem);
-  const isTokens = (list: unknown): list is number[] => Array.isArray(list) && list.every(Number.isInteger);
-  if (!Array.isArray(value) || !value.every(isTokens)) {
-    throw problem("must be an array of arrays of token ids, such as [[1, 15, 27], [1, 9]]");
-  }
-  return value;
 }
