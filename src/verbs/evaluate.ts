@@ -1,14 +1,16 @@
 import {
   type Backend,
-  type EvaluateOptions as EvaluateTasksOptions,
-  evaluate as evaluateTasks,
+  type Evaluation,
+  evaluate as evaluateOn,
   modelBackend,
   openSandbox,
+  ResultFolder,
   type Results,
+  type EvaluateOptions as RunOptions,
   type Sample,
 } from "../evaluate/index.js";
 import type { Score } from "../evaluate/scoring/index.js";
-import { hubLoader, type OpenTasksOptions, openTasks, type Task } from "../evaluate/tasks/index.js";
+import { type DataAccess, hubLoader, type OpenTasksOptions, openTasks, type Task } from "../evaluate/tasks/index.js";
 import { type CallOptions, type Progress, RecipeError, usageError } from "../kit/index.js";
 import { type GenerateOptions, Model, type ModelInput, type OpenModelOptions, openModel } from "./model.js";
 import { MergePlan } from "./plan-merge.js";
@@ -24,7 +26,7 @@ export interface EvaluateProgress extends Progress {
 /** Options of `evaluate`. */
 export interface EvaluateOptions
   extends CallOptions<EvaluateProgress>,
-    Pick<EvaluateTasksOptions, "out" | "resume" | "limit" | "seed" | "resamples">,
+    Pick<RunOptions, "out" | "resume" | "limit" | "seed" | "resamples">,
     Pick<OpenTasksOptions, "protocols" | "shots">,
     Pick<OpenModelOptions, "type">,
     Pick<GenerateOptions, "templateVariables"> {
@@ -78,43 +80,63 @@ export interface EvaluateResult {
  */
 export async function evaluate(source: ModelInput | Model, options: EvaluateOptions): Promise<EvaluateResult> {
   if (!Array.isArray(options?.tasks)) throw new RecipeError('tasks must be a list, such as ["mgsm_sw"]');
-  const { data, out, resume, limit, protocols, shots, seed, resamples, signal, onProgress } = options;
+  const { data, protocols, shots, onProgress, name, backend: _, ...rest } = options;
+  const settings: TaskRunOptions = {
+    ...rest,
+    source: name,
+    data: { folder: data, loadRows: hubLoader() },
+    onProgress:
+      onProgress &&
+      (({ title, done, total, task, score }) => onProgress({ phase: title, done, total, unit: "items", task, score })),
+  };
   const tasks = await openTasks(options.tasks, { protocols, shots });
-  const sandbox = await sandboxOf(tasks, options);
-  const { backend, name, close } = await backendOf(source, options);
+  const { results, samples } = await evaluateTasks(tasks, settings, () => openBackend(source, options));
+  const scores = results.tasks.flatMap(({ task, protocol, scores: [main] }) =>
+    main ? [{ ...main, task, protocol }] : [],
+  );
+  return { scores, results, samples: Object.fromEntries(samples) };
+}
+
+/** What runs the evaluated model. */
+export interface OpenedBackend {
+  readonly backend: Backend;
+  /** What results call the model, if nothing else says. */
+  readonly name: string;
+  /** Address of the server, where there is one. */
+  readonly url?: string | undefined;
+  close(): Promise<void>;
+}
+
+type Programs = Omit<Parameters<typeof openSandbox>[0], "allowCode">;
+
+/** Options of `evaluateTasks`. */
+export interface TaskRunOptions
+  extends Omit<RunOptions, "tasks" | "backend" | "source" | "sandbox" | "url">,
+    Programs,
+    Pick<EvaluateOptions, "allowCode"> {
+  readonly source?: string | undefined;
+  readonly data: DataAccess;
+}
+
+/** Evaluates on opened tasks. What can be refused is refused before `open` opens the model, which may take minutes. */
+export async function evaluateTasks(
+  tasks: readonly Task[],
+  options: TaskRunOptions,
+  open: () => Promise<OpenedBackend>,
+): Promise<Evaluation> {
+  const { out, resume = false, allowCode = false, source } = options;
+  if (out !== undefined) await ResultFolder.check(out, resume);
+  const isExecuted = tasks.some(({ executes }) => executes);
+  const sandbox = isExecuted ? await openSandbox({ ...options, allowCode }) : undefined;
+  const { backend, name, url, close } = await open();
   try {
-    const { results, samples } = await evaluateTasks({
-      tasks,
-      backend,
-      source: options.name ?? name,
-      out,
-      resume,
-      limit,
-      seed,
-      resamples,
-      sandbox,
-      signal,
-      data: { folder: data, loadRows: hubLoader() },
-      onProgress:
-        onProgress &&
-        (({ title, done, total, task, score }) =>
-          onProgress({ phase: title, done, total, unit: "items", task, score })),
-    });
-    const scores = results.tasks.flatMap(({ task, protocol, scores: [main] }) =>
-      main ? [{ ...main, task, protocol }] : [],
-    );
-    return { scores, results, samples: Object.fromEntries(samples) };
+    return await evaluateOn({ ...options, tasks, backend, url, sandbox, source: source ?? name });
   } finally {
     await close();
   }
 }
 
-async function sandboxOf(tasks: readonly Task[], { allowCode = false, unsafeCode = false, signal }: EvaluateOptions) {
-  if (!tasks.some(({ executes }) => executes)) return undefined;
-  return openSandbox({ allowCode, unsafeCode, signal });
-}
-
-async function backendOf(source: ModelInput | Model, options: EvaluateOptions) {
+async function openBackend(source: ModelInput | Model, options: EvaluateOptions): Promise<OpenedBackend> {
   const stays = async () => {};
   const { batch, templateVariables, threads, signal, backend: chosen, type } = options;
   if (typeof chosen === "object") {

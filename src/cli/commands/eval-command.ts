@@ -3,19 +3,18 @@ import { type Command, Option } from "commander";
 import {
   BLEU_TOKENIZERS,
   type BleuTokenizer,
-  evaluate,
   HUB_SCORES,
   type LoadedTask,
   loadTasks,
-  openSandbox,
+  modelBackend,
   progressDetail,
-  ResultFolder,
   type Results,
   type Sample,
   SCORE_FORMATS,
   type ScoreFormat,
   scoreLines,
   scoreNotes,
+  withoutLogin,
   writeHubScores,
 } from "../../evaluate/index.js";
 import {
@@ -31,15 +30,24 @@ import {
 import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { isFile } from "../../kit/files/index.js";
 import { usageError } from "../../kit/index.js";
-import { plural, write } from "../../kit/printing/index.js";
+import { formatDuration, plural, write } from "../../kit/printing/index.js";
 import {
+  evaluateTasks,
+  type OpenedBackend,
+  type OpenServerOptions,
+  openServer,
+  openStarted,
+} from "../../verbs/shared/index.js";
+import {
+  type EngineOptions,
+  openByFlags,
   type SamplingFlags,
   SOURCE_ARGUMENT,
+  type TemplateFlags,
   withAnswerOptions,
   withEngineOptions,
   withTemplateOption,
-} from "../shared/engine-run.js";
-import { BACKEND_HELP, type BackendFlags, openBackend } from "../shared/eval-backend.js";
+} from "../shared/model-flags.js";
 import {
   info,
   inOrder,
@@ -51,13 +59,27 @@ import {
   parsePositive,
   print,
   printJson,
+  readKey,
+  runWithProgress,
   warn,
 } from "../shared/output.js";
 
 /** The last two print the table, and write files of others. */
 const FORMATS = [...SCORE_FORMATS, "lm-eval", "hub"] as const;
 
-interface EvalFlags extends BackendFlags, Partial<Omit<SamplingFlags, "seed" | "batch">> {
+const BACKEND_HELP =
+  "engine, llama (llama.cpp), openai:URL (vLLM, SGLang and others), or serve:'COMMAND {model} {port}', which starts and stops your " +
+  "own server";
+
+interface EvalFlags
+  extends Omit<EngineOptions, "backend">,
+    TemplateFlags,
+    Partial<Omit<SamplingFlags, "seed" | "batch">>,
+    Pick<OpenServerOptions, "model" | "tokenizer" | "concurrency" | "timeout" | "retries" | "startTimeout"> {
+  readonly backend?: string;
+  readonly batch?: number;
+  readonly apiKeyEnv?: string;
+  readonly out?: string;
   readonly seed: number;
   readonly repeats?: number;
   readonly tasks?: string[];
@@ -184,54 +206,60 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
     const loaded = await loadTasks(tasks, { data, limit: flags.limit, signal }).finally(() => display.stop());
     return printTasks(loaded, flags);
   }
-  // Checked first, as a model may take minutes to load.
-  if (flags.out !== undefined) await ResultFolder.check(flags.out, flags.resume ?? false);
-  else info(flags, "note: results are not saved; pass --out FOLDER to save them");
-  const sandbox = tasks.some(({ executes }) => executes)
-    ? await openSandbox({
-        allowCode: flags.allowCode ?? false,
-        unsafeCode: flags.unsafeCode ?? false,
-        python: flags.python,
-        seconds: flags.codeTimeout,
-        signal,
-      })
-    : undefined;
-  const opened = await openBackend(source, flags, signal, (text) => display.note(text));
-  let results: Results;
+  if (flags.out === undefined) info(flags, "note: results are not saved; pass --out FOLDER to save them");
   const failures: string[] = [];
-  try {
-    ({ results } = await evaluate({
-      tasks,
-      backend: opened.backend,
-      data,
-      source,
-      out: flags.out,
-      resume: flags.resume,
-      lmEval: flags.format === "lm-eval",
-      limit: flags.limit,
-      seed: flags.seed,
-      resamples: flags.resamples,
-      skipUnanswered: flags.skipUnanswered,
-      sandbox,
-      url: opened.url,
-      signal,
-      onProgress: (progress) => {
-        const { number, title, done, total } = progress;
-        const phase = tasks.length > 1 ? `${number}/${tasks.length} ${title}` : title;
-        display.update({ phase, done, total, detail: progressDetail(progress) });
-      },
-      onNote: (note) => display.note(`warning: ${note}`),
-      onFailure: (_, { message }) => failures.push(message),
-      onSample: shower(flags, display),
-    }));
-  } finally {
-    display.stop();
-    await opened.close();
-  }
+  const { out, resume, limit, seed, resamples, skipUnanswered, allowCode, unsafeCode, python } = flags;
+  const open = () => openBackend(source, flags, signal, (text) => display.note(text));
+  const settings: Parameters<typeof evaluateTasks>[1] = {
+    ...{ data, source, out, resume, limit, seed, resamples, skipUnanswered, allowCode, unsafeCode, python, signal },
+    seconds: flags.codeTimeout,
+    lmEval: flags.format === "lm-eval",
+    onProgress: (progress) => {
+      const { number, title, done, total } = progress;
+      const phase = tasks.length > 1 ? `${number}/${tasks.length} ${title}` : title;
+      display.update({ phase, done, total, detail: progressDetail(progress) });
+    },
+    onNote: (note) => display.note(`warning: ${note}`),
+    onFailure: (_, { message }) => failures.push(message),
+    onSample: shower(flags, display),
+  };
+  const { results } = await evaluateTasks(tasks, settings, open).finally(() => display.stop());
   report(results, flags);
   for (const message of failures) warn(message);
   if (failures.length > 0) process.exitCode = 1;
   if (flags.format === "hub") await writeForHub(source, results, flags);
+}
+
+/** Opens what the flags say runs the model. @param note receives messages while it opens */
+async function openBackend(
+  source: string,
+  flags: EvalFlags,
+  signal: AbortSignal,
+  note: (text: string) => void,
+): Promise<OpenedBackend> {
+  const { backend: chosen, chatTemplateKwargs: templateVariables, ...own } = flags;
+  if (chosen === undefined || chosen === "engine" || chosen === "llama") {
+    const { engine, facts } = await runWithProgress(flags, ({ onProgress }) =>
+      openByFlags(source, chosen === undefined ? own : { ...own, backend: chosen }, { signal, onProgress }),
+    );
+    note(`${engine.name}: ${facts.join(", ")}`);
+    for (const text of engine.notes) note(`note: ${text}`);
+    const backend = await modelBackend(engine, { batch: flags.batch, templateVariables });
+    return { backend, name: engine.name, close: () => backend.close() };
+  }
+  const [, kind, rest = ""] = /^(openai|serve)[^a-z](.+)$/s.exec(chosen) ?? [];
+  if (kind === undefined) throw usageError(`unknown --backend "${withoutLogin(chosen)}"; use ${BACKEND_HELP}`);
+  let notedAt = 0;
+  return (kind === "serve" ? openStarted : openServer)(rest, source, {
+    ...{ ...own, templateVariables, signal, apiKey: readKey(flags.apiKeyEnv) },
+    onStart: (log) => note(`starting the server; its output goes to ${log}`),
+    onWait: ({ seconds, lastLine }) => {
+      if (seconds - notedAt < 10) return;
+      notedAt = seconds;
+      const said = lastLine ? `: ${lastLine.slice(0, 120)}` : "";
+      note(`waiting for the server, ${formatDuration(seconds)} so far${said}`);
+    },
+  });
 }
 
 function printTasks(loaded: readonly LoadedTask[], { json }: EvalFlags): void {

@@ -1,0 +1,4 @@
+// What the command line takes of the verbs beside the public API: their parts, to show a plan before it is carried out.
+
+export { evaluateTasks, type OpenedBackend } from "../evaluate.js";
+export { type OpenServerOptions, openServer, openStarted } from "../server-backend.js";
