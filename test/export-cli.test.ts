@@ -75,16 +75,16 @@ test("writes a folder for transformers.js, as the library does", async () => {
     expect(left?.equals(right as Buffer)).toBe(true);
   }
   const wrong = exportModel({ source: "one", format: "onnx", type: "q8_0", out: "x", folder });
-  await expect(wrong).rejects.toThrow(/for onnx it must be one of fp32, fp16, q8, q4/);
+  await expect(wrong).rejects.toThrow(/type q8_0 is not a type of onnx. Choose one of fp32, fp16, q8, q4/);
 });
 
 test.each([
   [["one"], /Missing --out. Pass --out PATH/],
   [["one", "--out", "x.gguf", "--tensor-type", "ffn_up"], /must be PATTERN=TYPE/],
   [["none", "--out", "x.gguf"], /none does not exist/],
-  [["one", "--out", "x", "--type", "q4"], /--type q4 is not a type of gguf. Choose one of f32, /],
+  [["one", "--out", "x", "--type", "q4"], /type q4 is not a type of gguf. Choose one of f32, /],
   [["one", "--out", "x", "--format", "onnx", "--type", "q8_0"], /not a type of onnx. Choose one of fp32, fp16, q8, q4/],
-  [["one", "--out", "x", "--format", "onnx", "--resume"], /--resume is for --format gguf/],
+  [["one", "--out", "x", "--format", "onnx", "--resume"], /onnx exports cannot be resumed. Repeat it without resume./],
   [["one", "--out", "one", "--format", "onnx"], /one is one of the inputs/],
 ])("export %j is refused", async (args, reason) => {
   const { stderr, status } = await run(...args);

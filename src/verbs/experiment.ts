@@ -1,5 +1,7 @@
 import { join } from "node:path";
 import {
+  type Experiment,
+  type ExperimentStatus,
   type OpenOptions,
   openExperiment,
   type RunEvent,
@@ -7,7 +9,7 @@ import {
   runOpened,
   statusOf,
 } from "../experiment/index.js";
-import { type ExperimentReport, gatherReport, writeReport } from "../experiment/report/index.js";
+import { type ExperimentReport, gatherReport, REPORT, writeReport } from "../experiment/report/index.js";
 import type { CallOptions, Progress } from "../kit/index.js";
 import type { PlanInput } from "./inputs.js";
 
@@ -67,8 +69,16 @@ export async function runExperiment(
         onProgress({ phase: "running steps", done, total, unit: "steps", event });
       }),
   });
-  const report = gatherReport(experiment, await statusOf(experiment));
-  const reportFolder = join(experiment.out, "report");
+  return { out: experiment.out, failures, ...(await reportExperiment(experiment)) };
+}
+
+/** Writes the report of the steps that are done. @param status how far the experiment is, if that is known already */
+export async function reportExperiment(
+  experiment: Experiment,
+  status?: ExperimentStatus,
+): Promise<Pick<ExperimentResult, "report" | "reportFolder">> {
+  const report = gatherReport(experiment, status ?? (await statusOf(experiment)));
+  const reportFolder = join(experiment.out, REPORT);
   await writeReport(reportFolder, report);
-  return { out: experiment.out, reportFolder, report, failures };
+  return { report, reportFolder };
 }

@@ -1,6 +1,12 @@
 import { resolve } from "node:path";
 import { openModelSource } from "../engine/index.js";
-import { EXPORT_FORMATS, type FileType, type OnnxType, type WriteGgufOptions } from "../export/index.js";
+import {
+  EXPORT_FORMATS,
+  type ExportPlan,
+  type FileType,
+  type OnnxType,
+  type WriteGgufOptions,
+} from "../export/index.js";
 import { own, usageError } from "../kit/index.js";
 import { engineSource, type ModelInput } from "./model.js";
 import { type FolderOptions, hubOf } from "./options.js";
@@ -41,18 +47,33 @@ export interface ExportResult {
  * @throws CancelledError if the signal fires
  */
 export async function exportModel(options: ExportOptions): Promise<ExportResult> {
+  const { folder, out } = options;
+  const { digest, encodings, notes, write } = await planExport(options);
+  const { bytes, warnings, ...written } = await write({ ...options, out: resolve(folder ?? "", out) });
+  return { out: written.out, bytes, digest, encodings, notes, warnings };
+}
+
+/** An export that is planned, and what was read and chosen for it. */
+interface PlannedExport extends ExportPlan {
+  /** The model's name. */
+  readonly name: string;
+  readonly type: string;
+}
+
+/** Plans what `exportModel` writes. Reads headers. */
+export async function planExport(options: Omit<ExportOptions, "out">): Promise<PlannedExport> {
   const { source, format: name = "gguf", tensorTypes, folder, resume } = options;
   const format = own(EXPORT_FORMATS, name);
   if (!format) throw usageError(`format is ${name}; it must be one of ${Object.keys(EXPORT_FORMATS).join(", ")}`);
-  if (name === "onnx" && (tensorTypes || resume)) {
-    throw usageError("tensorTypes and resume are for the format gguf. Leave them out for onnx.");
+  if (name === "onnx" && tensorTypes) {
+    throw usageError("onnx has no encodings of single tensors.", { option: "tensorTypes" });
   }
+  if (name === "onnx" && resume) throw usageError("onnx exports cannot be resumed. Repeat it without resume.");
   const { type = format.defaultType } = options;
   if (!format.types.includes(type)) {
-    throw usageError(`type is ${type}; for ${name} it must be one of ${format.types.join(", ")}`);
+    throw usageError(`type ${type} is not a type of ${name}. Choose one of ${format.types.join(", ")}.`);
   }
   const opened = await openModelSource(engineSource(source), { folder, hub: hubOf(options) });
-  const { digest, encodings, notes, write } = await format.plan(opened, type, tensorTypes);
-  const { out, bytes, warnings } = await write({ ...options, out: resolve(folder ?? "", options.out) });
-  return { out, bytes, digest, encodings, notes: [...opened.notes, ...notes], warnings };
+  const plan = await format.plan(opened, type, tensorTypes);
+  return { ...plan, name: opened.name, type, notes: [...opened.notes, ...plan.notes] };
 }

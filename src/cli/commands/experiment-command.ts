@@ -1,6 +1,5 @@
 import { basename, join, relative } from "node:path";
 import { type Command, Option } from "commander";
-import { openModelSource } from "../../engine/index.js";
 import {
   type Experiment,
   type ExperimentStatus,
@@ -19,15 +18,13 @@ import {
   overviewLines,
   programLines,
   progressOf,
-  REPORT,
   statusLines,
-  writeReport,
 } from "../../experiment/report/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { usageError } from "../../kit/index.js";
 import { closest, shellQuote } from "../../kit/printing/index.js";
-import { type ExportOptions, runExport, withEncodingOptions } from "../shared/export-run.js";
+import { reportExperiment } from "../../verbs/shared/index.js";
 import { type MergeOptions, runMerge } from "../shared/merge-run.js";
 import {
   type CommonOptions,
@@ -39,13 +36,14 @@ import {
   withWorkOptions,
 } from "../shared/output.js";
 import { withPushOptions } from "../shared/push.js";
+import { type ExportFlags, runExport, withEncodingOptions } from "./export-command.js";
 
 const ACTIONS = ["run", "resume", "status", "report", "export"] as const;
 type Action = (typeof ACTIONS)[number];
 
 interface ExperimentFlags
   extends Omit<MergeOptions, "out">,
-    Partial<Pick<ExportOptions, "format" | "type" | "tensorType">> {
+    Partial<Pick<ExportFlags, "format" | "type" | "tensorType">> {
   readonly base?: string;
   readonly out?: string;
   readonly data?: string;
@@ -137,7 +135,7 @@ async function exportRow(plan: string, row: string | undefined, flags: Experimen
   info(flags, `Exporting ${name}`);
   if (format === undefined) return runMerge(recipe, { ...output, ...(push === undefined ? {} : { push }) });
   const encoding = { ...(type === undefined ? {} : { type }), ...(tensorType === undefined ? {} : { tensorType }) };
-  await runExport((hub) => openModelSource(recipe, { hub }), { ...output, format, ...encoding });
+  await runExport(recipe, { ...output, format, ...encoding });
 }
 
 async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<void> {
@@ -212,9 +210,7 @@ async function report(
     if (action !== "report") return;
     throw usageError(`${basename(experiment.file)} has no finished steps; run it before the report`);
   }
-  const data = gatherReport(experiment, status);
-  const folder = join(experiment.out, REPORT);
-  await writeReport(folder, data);
+  const { report: data, reportFolder } = await reportExperiment(experiment, status);
   if (flags.json) return printJson(data);
   const [compared] = data.compared;
   if (compared) print([compared.title, "", ...terminalLines(compared), "", data.verdict]);
@@ -223,6 +219,6 @@ async function report(
   if (action === "report") for (const { label, reason } of data.failures) warn(`${label} failed: ${reason}`);
   info(
     flags,
-    `Wrote the report; open ${relative(process.cwd(), join(folder, "index.html"))} (Markdown, CSV and LaTeX are in the same folder)`,
+    `Wrote the report; open ${relative(process.cwd(), join(reportFolder, "index.html"))} (Markdown, CSV and LaTeX are in the same folder)`,
   );
 }

@@ -1,14 +1,40 @@
-import { type Command, Option } from "commander";
-import { openModelSource } from "../../engine/index.js";
-import { EXPORT_FORMATS } from "../../export/index.js";
-import { usageError } from "../../kit/index.js";
-import { OUTPUT_DTYPES, type RecipeInput } from "../../merge/index.js";
-import { WEIGHTS_ARGUMENT } from "../shared/engine-run.js";
-import { type ExportOptions, runExport, withEncodingOptions } from "../shared/export-run.js";
-import { runMerge } from "../shared/merge-run.js";
-import { withWorkOptions } from "../shared/output.js";
+// Writes a model for another program: a GGUF file for llama.cpp, an ONNX folder for transformers.js.
 
-type Options = Omit<ExportOptions, "format"> & { readonly format: ExportOptions["format"] | "hf" };
+import { basename } from "node:path";
+import { type Command, Option } from "commander";
+import { ENCODING_NAMES, EXPORT_FORMATS, type FileType } from "../../export/index.js";
+import { writeFileAtomically } from "../../kit/files/index.js";
+import { usageError } from "../../kit/index.js";
+import { formatBytes, plural, shellQuote } from "../../kit/printing/index.js";
+import { OUTPUT_DTYPES, type RecipeInput } from "../../merge/index.js";
+import type { ModelInput } from "../../verbs/index.js";
+import { planExport } from "../../verbs/shared/index.js";
+import { runWithHub } from "../shared/hub-access.js";
+import { runMerge } from "../shared/merge-run.js";
+import { WEIGHTS_ARGUMENT } from "../shared/model-flags.js";
+import {
+  elapsed,
+  info,
+  print,
+  printJson,
+  runWithProgress,
+  type WorkOptions,
+  warn,
+  withWorkOptions,
+} from "../shared/output.js";
+
+export interface ExportFlags extends WorkOptions {
+  readonly format: keyof typeof EXPORT_FORMATS;
+  readonly type?: string;
+  readonly tensorType?: string[];
+  readonly out?: string;
+  readonly dryRun?: boolean;
+  readonly ollama?: boolean;
+  readonly resume?: boolean;
+  readonly force?: boolean;
+}
+
+type Options = Omit<ExportFlags, "format"> & { readonly format: ExportFlags["format"] | "hf" };
 
 /** A folder is what a merge writes: of one model, its own values. */
 function folderRecipe(source: string, { type = "keep", tensorType }: Options): RecipeInput {
@@ -41,6 +67,59 @@ export function add(program: Command): void {
   withWorkOptions(command).action((source: string, options: Options) =>
     options.format === "hf"
       ? runMerge(folderRecipe(source, options), options)
-      : runExport((hub) => openModelSource(source, { hub }), { ...options, format: options.format }),
+      : runExport(source, { ...options, format: options.format }),
   );
+}
+
+export function withEncodingOptions(command: Command): Command {
+  const types = [...Object.values(EXPORT_FORMATS).flatMap((format) => format.types), ...OUTPUT_DTYPES];
+  return command
+    .addOption(
+      new Option(
+        "--type <type>",
+        "encoding of the weights (default: q8_0 for gguf, q8 for onnx, for hf that of the source)",
+      ).choices(types),
+    )
+    .option(
+      "--tensor-type <pattern=type...>",
+      `gguf: encoding of tensors whose name a regular expression finds (${ENCODING_NAMES.join(", ")})`,
+    );
+}
+
+export async function runExport(source: ModelInput, options: ExportFlags): Promise<void> {
+  const start = performance.now();
+  const { out, force, dryRun, resume, tensorType: tensorTypes, format } = options;
+  if (format === "onnx" && options.ollama) throw usageError("--ollama is for --format gguf. Leave it out.");
+  if (out === undefined && !dryRun) {
+    throw usageError("Missing --out. Pass --out PATH to write the model, or --dry-run to print the plan.");
+  }
+  // The verb checks the type.
+  const type = options.type as FileType | undefined;
+  const plan = await runWithHub(options, ({ hub }) => planExport({ source, format, type, tensorTypes, resume, hub }));
+  const { identity, digest, bytes, encodings, notes, tensors } = plan;
+  const summary = { ...identity, digest, type: plan.type, bytes, encodings, notes };
+  const parts = Object.entries(encodings).map(
+    ([encoding, { tensors: count, bytes: size }]) =>
+      `${encoding.toLowerCase()} ${plural(count, "tensor")} (${formatBytes(size)})`,
+  );
+  const described = [
+    `Export ${plan.name} as ${plan.type} for ${plan.target}: ${formatBytes(bytes)}`,
+    `  ${parts.join(", ")}`,
+    ...notes.map((note) => `note: ${note}`),
+  ];
+  if (dryRun || out === undefined) {
+    if (options.json) printJson({ ...summary, tensors });
+    else print(described);
+    return;
+  }
+  info(options, described.join("\n"));
+  const written = await runWithProgress(options, (controls) => plan.write({ out, force, resume, ...controls }));
+  for (const warning of written.warnings) warn(warning);
+  if (options.ollama) await writeFileAtomically(`${out}.Modelfile`, `FROM ./${basename(out)}\n`);
+  if (options.json) {
+    printJson({ ...summary, ...written, seconds: (performance.now() - start) / 1000 });
+    return;
+  }
+  print(`${written.resumed ? "Resumed and wrote" : "Wrote"} ${out}: ${formatBytes(written.bytes)}, ${elapsed(start)}`);
+  if (options.ollama) info(options, `Run it with: ollama create my-model -f ${shellQuote(`${out}.Modelfile`)}`);
 }

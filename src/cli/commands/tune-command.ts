@@ -6,27 +6,19 @@ import {
   openExperiment,
   previewExperiment,
   refuseProblems,
-  statusOf,
   TUNE_METHODS,
   TUNE_SEARCHES,
   TUNED,
   type TuneSettings,
   tunePlan,
 } from "../../experiment/index.js";
-import {
-  type ExperimentReport,
-  gatherReport,
-  outlookLines,
-  overviewLines,
-  RECIPES,
-  REPORT,
-  writeReport,
-} from "../../experiment/report/index.js";
-import { locateOrFetch, readConfig } from "../../formats/checkpoint/index.js";
+import { type ExperimentReport, outlookLines, overviewLines, RECIPES, REPORT } from "../../experiment/report/index.js";
 import { canonicalJson, exists, isFile, writeFileAtomically } from "../../kit/files/index.js";
-import { CheckpointError, isObject, OutputError, usageError } from "../../kit/index.js";
+import { isObject, OutputError, usageError } from "../../kit/index.js";
 import { shellQuote } from "../../kit/printing/index.js";
 import { openSettings, readSettingsText, yamlText } from "../../kit/settings/index.js";
+import { inspect } from "../../verbs/index.js";
+import { reportExperiment } from "../../verbs/shared/index.js";
 import { hubAccess } from "../shared/hub-access.js";
 import { info, interruptSignal, print, printJson, runWithProgress, warn, withCommonOptions } from "../shared/output.js";
 import { sourceFrom } from "../shared/sources.js";
@@ -84,7 +76,9 @@ async function tune(flags: TuneFlags): Promise<void> {
   if (/\.ya?ml$/.test(flags.on) && !(await isFile(flags.on))) {
     throw usageError(`${flags.on} does not exist. Give --on a task file, or the name of a task.`);
   }
-  const layers = await layersOf(flags);
+  const { layers } = await runWithProgress(flags, (controls) =>
+    inspect(flags.task, { hub: hubAccess("headers", controls) }),
+  );
   // A plan without a file starts from the working folder.
   const settings = { ...(dryRun ? flags : await moved(flags, out)), layers };
   const plan = tunePlan(settings);
@@ -102,23 +96,11 @@ async function tune(flags: TuneFlags): Promise<void> {
   const experiment = await openExperiment(file, { signal });
   for (const note of experiment.world.notes) warn(note);
   await runShown(experiment, flags, signal);
-  const report = gatherReport(experiment, await statusOf(experiment));
-  const folder = join(experiment.out, REPORT);
-  await writeReport(folder, report);
+  const { report, reportFolder: folder } = await reportExperiment(experiment);
   const best = bestOf(report, file, relative(process.cwd(), folder));
   if (flags.json) return printJson({ plan: file, report: folder, ...best });
   print(describe(report, best));
   info(flags, `Wrote the report; open ${relative(process.cwd(), join(folder, "index.html"))}`);
-}
-
-/** Layers of the task expert, from its configuration. */
-function layersOf(flags: TuneFlags): Promise<number> {
-  return runWithProgress(flags, async (controls) => {
-    const { folder } = await locateOrFetch(flags.task, ".", hubAccess("stream", controls));
-    const { layers, file, layersField } = await readConfig(folder);
-    if (layers !== undefined) return layers;
-    throw new CheckpointError(`${file} does not say how many layers the model has (${layersField})`, { file });
-  });
 }
 
 /** Settings whose paths start from a folder. */
