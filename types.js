@@ -134,7 +134,7 @@ const [{ recipeJsonSchema }, { runJsonSchema }, { planJsonSchema }] = await Prom
   ["merge", "train", "experiment"].map(load),
 );
 const sections = [
-  'import type { DataInput } from "../train/data/index.js";',
+  'import type { DataInput } from "../train/data/declaration.js";',
   SHARED,
   ...recipeTypes(recipeJsonSchema()),
   fileType(runJsonSchema(), "RunInput", "What to train, from which base, on which data: the fields of a run file."),
