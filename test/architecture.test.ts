@@ -81,6 +81,25 @@ test("a door shows at most 60 names", () => {
   expect(wide).toEqual([]);
 });
 
+/** What carries out a job of a verb: the command line reaches it through the verb, as programs do. */
+const OF_VERBS = [
+  ...["analyzeExperts", "compareCheckpoints", "evaluate", "executePlan", "explainMerge", "extractAdapter"],
+  ...["openCheckpoint", "openEngine", "openLlama", "openModelSource", "openOpenAI", "openServed", "planRecipe"],
+  ...["planRecipeFile", "pushFolder", "serveModels", "verifyOutput", "writeAnalysis", "writeReport"],
+];
+
+test("the command line calls the verbs instead of doing their jobs again", () => {
+  const wrong = files.flatMap((path) => {
+    const file = relative(SOURCES, path);
+    const lists = [...readFileSync(path, "utf8").matchAll(/^import \{([^}]*)\} from "[./]+\/(\w+)\//gm)];
+    const taken = lists.filter(([, , room]) => room !== "verbs").flatMap(([, names = ""]) => names.split(/[\s,]+/));
+    return roomOf(file) === "cli"
+      ? taken.filter((name) => OF_VERBS.includes(name)).map((name) => `${file}: ${name}`)
+      : [];
+  });
+  expect(wrong).toEqual([]);
+});
+
 test("no folders import in a circle", () => {
   // An index.ts is the door of its folder: it stands for what is inside, and only outsiders go through it.
   // Nothing imports an entry, so no circle goes through it.

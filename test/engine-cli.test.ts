@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, it } from "vitest";
-import { readPrompts, readTokenFile } from "../src/cli/shared/engine-run.js";
+import { readPrompts, readTokenFile } from "../src/cli/shared/prompt-files.js";
 import { openEngine } from "../src/engine/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, expectReadable, FAILED, INTERRUPTED, layergraft, MAIN, start } from "./support/command.js";

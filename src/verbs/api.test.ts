@@ -11,6 +11,7 @@ import {
   CancelledError,
   diff,
   evaluate,
+  explain,
   inspect,
   Model,
   OutputError,
@@ -109,9 +110,30 @@ test("inspect and diff describe checkpoints and their differences", async () => 
     architecture: "Llama",
   });
   expect((await diff("base", "base", { folder })).identical).toBe(true);
-  const { identical, tensors } = await diff("base", "math-expert", { folder });
+  const { a, b, identical, tensors } = await diff("base", "math-expert", { folder });
+  expect([a, b]).toEqual(["base", "math-expert"]);
   const changed = tensors.flatMap(({ tensor, differing }) => (differing > 0 ? [/layers\.(\d)/.exec(tensor)?.[1]] : []));
   expect({ identical, layers: [...new Set(changed)] }).toEqual({ identical: false, layers: ["3", "4", "5", "6", "7"] });
+});
+
+test("explain finds a swap again, and takes two models or more", async () => {
+  const swap = { ...SWAP, bottom: 2, top: 1, outside: "task" } as const;
+  await (await planMerge(swap, { folder })).write({ out: at("swapped") });
+  const { tensors, recipe } = await explain("swapped", { from: ["math-expert", "swahili-expert"], folder });
+  expect(tensors.filter(({ verdict }) => verdict === "unexplained")).toEqual([]);
+  await (await planMerge(recipe as RecipeInput, { folder })).write({ out: at("explained") });
+  expect((await diff("swapped", "explained", { folder })).identical).toBe(true);
+  await expect(explain("swapped", { from: ["base"], folder })).rejects.toThrow("Missing models to explain it by");
+});
+
+test("fields override those of a recipe file, and check refuses what write would", async () => {
+  const file = at("fields.yaml");
+  writeFileSync(file, "method: swap\ntask: math-expert\nlanguage: swahili-expert\nbottom: 2\n");
+  const plan = await planMerge(file, { fields: { dtype: "float16" } });
+  expect(plan.recipe).toMatchObject({ bottom: 2, dtype: "float16" });
+  await expect(plan.check({ out: at("base") })).rejects.toThrow(OutputError);
+  await plan.check({ out: at("free") });
+  expect(existsSync(at("free"))).toBe(false);
 });
 
 test("analyze measures experts, recipes among them; suggest gives recipes that plan", async () => {
@@ -220,10 +242,19 @@ test("keeps the user's own names in a run", async () => {
 describe("serve", () => {
   test("answers as the model does, chosen by name, until it is closed", async () => {
     const paths: string[] = [];
+    const opened: string[] = [];
+    const phases = new Set<string>();
     const server = await serve(
       { mixed: SWAP, math: "math-expert" },
-      { folder, port: 0, threads: 1, onRequest: ({ path }) => void paths.push(path) },
+      {
+        ...{ folder, port: 0, threads: 1 },
+        onRequest: ({ path }) => void paths.push(path),
+        onOpen: (name, { family }) => void opened.push(`${name} ${family}`),
+        onProgress: ({ phase }) => void phases.add(phase),
+      },
     );
+    expect(opened).toEqual(["mixed Llama", "math Llama"]);
+    expect([...phases]).toEqual(["loading mixed", "loading math"]);
     const url = `${server.url}/v1/completions`;
     const ask = async (model: string) => {
       const body = JSON.stringify({ model, prompt: "Sums:", max_tokens: 6, temperature: 0 });

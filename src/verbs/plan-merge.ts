@@ -1,4 +1,3 @@
-import { measureGates } from "../engine/index.js";
 import { type CallOptions, CancelledError, RecipeError } from "../kit/index.js";
 import {
   type OpenedPlan,
@@ -9,14 +8,15 @@ import {
   planRecipe,
   type Step,
 } from "../merge/index.js";
-import { planRecipeFile } from "../merge/mergekit/index.js";
 import {
+  checkOutput,
   type ExecuteOptions,
   type ExecuteResult,
   executePlan,
   type PlanSummary,
   summarizePlan,
 } from "../merge/output/index.js";
+import type { MeasureGates } from "../tensor/measurements/index.js";
 import type { RecipeInput } from "./inputs.js";
 import { type FolderOptions, hubOf } from "./options.js";
 
@@ -24,7 +24,14 @@ import { type FolderOptions, hubOf } from "./options.js";
 export interface PlanMergeOptions extends FolderOptions, Pick<CallOptions, "signal"> {
   /** Run a file that the recipe names as its method. Default: false. */
   readonly allowCode?: boolean | undefined;
+  /** Recipe files: fields that override those of the file. Default: none. */
+  readonly fields?: Partial<RecipeInput> | undefined;
+  /** Recipe files: seed of every method in it that makes random choices. Default: those of the recipe. */
+  readonly seed?: number | undefined;
 }
+
+/** Computes gates with the engine, which other merges do not load. */
+const gates: MeasureGates = async (...args) => (await import("../engine/index.js")).measureGates(...args);
 
 /** A planned merge: the value of each output tensor. No weights are computed yet. */
 export class MergePlan {
@@ -66,6 +73,14 @@ export class MergePlan {
   }
 
   /**
+   * Checks that the merged model can be written, and writes nothing.
+   * @throws OutputError or MismatchError as `write` does
+   */
+  check(options: ExecuteOptions): Promise<void> {
+    return checkOutput(this.#opened, options);
+  }
+
+  /**
    * Writes the merged model. An interrupted run leaves `OUT.partial`, which `resume` completes to the same bytes.
    * @throws OutputError if the folder cannot be written, or exists and `force` is not set
    * @throws DiskFullError if the disk fills up
@@ -74,7 +89,7 @@ export class MergePlan {
    * @throws LayergraftError with code `changed` if a source changes during the write
    */
   write(options: ExecuteOptions): Promise<ExecuteResult> {
-    return executePlan(this.#opened, { ...options, gates: measureGates });
+    return executePlan(this.#opened, { ...options, gates });
   }
 
   /** The plan as plain data, for `JSON.stringify`; `openPlan` takes it again. */
@@ -93,13 +108,14 @@ export class MergePlan {
  * @throws CancelledError if the signal fires
  */
 export async function planMerge(recipe: RecipeInput | string, options: PlanMergeOptions = {}): Promise<MergePlan> {
-  const { folder = ".", signal, allowCode } = options;
+  const { folder = ".", signal, allowCode, fields, seed } = options;
   if (signal?.aborted) throw new CancelledError("stopped; nothing was written");
   if (typeof recipe === "string") {
-    const { opened, notes } = await planRecipeFile(recipe, {}, hubOf({ signal }), allowCode);
+    const { planRecipeFile } = await import("../merge/mergekit/index.js");
+    const { opened, notes } = await planRecipeFile(recipe, fields, hubOf(options), allowCode, seed);
     return new MergePlan(opened, notes);
   }
-  return new MergePlan(await planRecipe(recipe, { folder, hub: hubOf({ signal }), allowCode }));
+  return new MergePlan(await planRecipe(recipe, { folder, hub: hubOf(options), allowCode }));
 }
 
 /**

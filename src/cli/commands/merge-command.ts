@@ -1,8 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { usageError } from "../../kit/index.js";
-import type { OpenedPlan } from "../../merge/index.js";
-import { planRecipeFile } from "../../merge/mergekit/index.js";
-import { summarizePlan } from "../../merge/output/index.js";
+import type { RecipeInput } from "../../merge/index.js";
+import { planMerge } from "../../verbs/index.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 import { info, parseCount } from "../shared/output.js";
 
@@ -28,13 +27,6 @@ function parseParameters(text: string): number {
   return Number(digits) * 1000 ** ["", "k", "m", "b"].indexOf(unit.toLowerCase());
 }
 
-/** A plan whose weight files have at most so many parameters. */
-function withShards(opened: OpenedPlan, parameters: number): OpenedPlan {
-  const whole = summarizePlan(opened);
-  const shard_size = Math.ceil((parameters * whole.bytesToWrite) / Math.max(1, whole.parameters));
-  return { ...opened, plan: { ...opened.plan, recipe: { ...opened.plan.recipe, shard_size } } };
-}
-
 export function add(program: Command): void {
   const command = program
     .command("merge")
@@ -58,9 +50,14 @@ export function add(program: Command): void {
       info(options, `note: not needed here: ${unused.join(", ")} (see docs/coming-from-mergekit.md)`);
     const { allowCode, outShardSize, randomSeed: seed } = flags;
     await runMerge(async (hub) => {
-      const { opened, notes } = await planRecipeFile(file, outputFields(options), hub, allowCode, seed);
-      for (const note of notes) info(options, `note: ${note}`);
-      return outShardSize === undefined || options.shardSize ? opened : withShards(opened, outShardSize);
+      const planWith = (fields: Partial<RecipeInput>) => planMerge(file, { hub, allowCode, seed, fields });
+      const fields = outputFields(options);
+      const plan = await planWith(fields);
+      const own = plan.toJSON().notes;
+      for (const note of plan.notes) if (!own.includes(note)) info(options, `note: ${note}`);
+      if (outShardSize === undefined || options.shardSize) return plan;
+      const { bytesToWrite, parameters } = plan.summary;
+      return planWith({ ...fields, shard_size: Math.ceil((outShardSize * bytesToWrite) / Math.max(1, parameters)) });
     }, options);
   });
 }

@@ -44,6 +44,7 @@ import {
   withCommonOptions,
 } from "../shared/output.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
+import { attributeOf, fieldOption } from "../shared/recipe-flags.js";
 
 interface TrainFlags extends PushFlags {
   readonly resume?: boolean;
@@ -149,16 +150,13 @@ export function add(program: Command): void {
 }
 
 function addFieldFlags(command: Command): void {
-  for (const { name, type, choices, default: fallback, description } of runFields()) {
-    const option = new Option(`--${name} <${VALUE_NAMES[type] ?? "value"}>`, description.replaceAll("`", ""));
+  for (const field of runFields()) {
+    const option = fieldOption(field, field.name).helpGroup(groupOf(field.name));
     // Shown only: the schema checks the values of flags and of files alike.
-    if (choices) option.argChoices = [...choices];
-    const shown = typeof fallback === "string" || fallback === undefined ? fallback : JSON.stringify(fallback);
-    command.addOption(option.default(undefined, shown).helpGroup(groupOf(name)));
+    if (field.choices) option.argChoices = [...field.choices];
+    command.addOption(option);
   }
 }
-
-const VALUE_NAMES: Readonly<Record<string, string>> = { "whole number": "n", number: "n", "true or false": "bool" };
 
 const FIELD_GROUPS: Readonly<Record<string, string>> = {
   lora: "LoRA:",
@@ -200,11 +198,6 @@ async function readRunOf(
     folder: startOf("base"),
     dataFolder: startOf("data", "partition"),
   };
-}
-
-/** Commander's name of a flag's value. */
-function attributeOf(field: string): string {
-  return field.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
 function titleOf({ method, out, base }: Run): string {

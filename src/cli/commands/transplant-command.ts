@@ -1,6 +1,9 @@
-import { outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
-import { parseCount } from "../shared/output.js";
-import type { Command } from "../shared/typed.js";
+import type { Command } from "commander";
+import { methodOf, type RecipeInput } from "../../merge/index.js";
+import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
+import { addRecipeFlags, type RecipeFlags, recipeFields } from "../shared/recipe-flags.js";
+
+const FLAGS: RecipeFlags = { "Options:": ["tokenizer", "k"] };
 
 export function add(program: Command): void {
   const command = program
@@ -10,11 +13,12 @@ export function add(program: Command): void {
         "tokens that both have are kept; others are sums of these, found by orthogonal matching pursuit in the other " +
         "model's embedding (arXiv 2506.06607).",
     )
-    .argument("<model>", "model that gets the tokenizer")
-    .requiredOption("--tokenizer <source>", "model whose tokenizer it gets, with weights")
-    .option("--k <n>", "most shared tokens that a new token is made of (default: 64)", parseCount);
-  withMergeOptions(command).action(async (task, options) => {
-    const { tokenizer, k } = options;
-    await runMerge({ method: "transplant", task, tokenizer, k, ...outputFields(options) }, options);
-  });
+    .argument("<model>", "model that gets the tokenizer");
+  addRecipeFlags(command, methodOf({ method: "transplant" }).schema, FLAGS);
+  withMergeOptions(command).action((task: string, options: MergeOptions) =>
+    runMerge(
+      { method: "transplant", task, ...recipeFields(FLAGS, options), ...outputFields(options) } as RecipeInput,
+      options,
+    ),
+  );
 }

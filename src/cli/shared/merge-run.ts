@@ -1,34 +1,17 @@
 // Plans, shows and executes the recipe of a merging command.
 
-import { Option } from "commander";
 import { layerStrip, type Palette } from "../../figures/index.js";
 import type { HubAccess } from "../../formats/checkpoint/index.js";
-import { defined, groupBy, usageError } from "../../kit/index.js";
+import { groupBy, usageError } from "../../kit/index.js";
 import { formatBytes, formatCount, formatPercent, plural, shellQuote } from "../../kit/printing/index.js";
-import {
-  methodOf,
-  type OpenedPlan,
-  OUTPUT_DTYPES,
-  OUTPUT_FORMS,
-  planRecipe,
-  type RecipeInput,
-} from "../../merge/index.js";
-import {
-  checkOutput,
-  executePlan,
-  measuredOwnership,
-  type PlanSummary,
-  pinsOfRun,
-  sourceLabels,
-  summarizePlan,
-} from "../../merge/output/index.js";
-import type { KeptShare, MeasureGates } from "../../tensor/measurements/index.js";
+import { methodOf, outputSchema, type Plan, type RecipeInput } from "../../merge/index.js";
+import { measuredOwnership, type PlanSummary, pinsOfRun, sourceLabels } from "../../merge/output/index.js";
+import { type MergePlan, planMerge, type WriteResult } from "../../verbs/index.js";
 import { DOWNLOAD_HELP, hubAccess } from "./hub-access.js";
 import {
   elapsed,
   info,
   paletteFor,
-  parseSize,
   print,
   printJson,
   runWithProgress,
@@ -37,17 +20,14 @@ import {
   withWorkOptions,
 } from "./output.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "./push.js";
+import { addRecipeFlags, type RecipeFlags, recipeFields } from "./recipe-flags.js";
 import { adding } from "./typed.js";
 
 export interface MergeOptions extends WorkOptions, PushFlags {
   readonly out?: string;
-  readonly as?: (typeof OUTPUT_FORMS)[number];
-  readonly dtype?: (typeof OUTPUT_DTYPES)[number];
-  readonly shardSize?: number;
-  readonly vocabulary?: string;
+  readonly shardSize?: string;
   readonly tensorUnion?: true;
   readonly tensorIntersection?: true;
-  readonly tokenizerFrom?: string;
   readonly dryRun?: boolean;
   readonly download?: boolean;
   readonly resume?: boolean;
@@ -56,95 +36,79 @@ export interface MergeOptions extends WorkOptions, PushFlags {
   readonly allowNonfinite?: boolean;
 }
 
+const FLAGS: RecipeFlags = { "Output:": ["as", "dtype", "shard_size", "vocabulary", "tokenizer_from"] };
+
 /** Adds the options of `MergeOptions`. */
-export const withMergeOptions = adding<MergeOptions>((command) =>
-  withWorkOptions(
-    withPushOptions(
-      command
-        .optionsGroup("Output:")
-        .option("-o, --out <folder>", "folder to write; it appears when it is complete")
-        .addOption(
-          new Option("--as <form>", "write a model, or a PEFT adapter of the sources' common base")
-            .choices(OUTPUT_FORMS)
-            .default(undefined, "model"),
-        )
-        .addOption(
-          new Option("--dtype <dtype>", "dtype of the output").choices(OUTPUT_DTYPES).default(undefined, "keep"),
-        )
-        .option("--shard-size <size>", "maximum size of a weight file (default: 5GB)", parseSize)
-        .option("--vocabulary <source>", "tokens to keep if vocabularies differ: a model's, such as task, or union")
-        .option("--tensor-union", "merge tensors that some models lack from those that have them")
-        .option("--tensor-intersection", "leave out tensors that some models lack")
-        .option("--tokenizer-from <source>", "model whose tokenizer and chat template to copy")
-        .option("--dry-run", "print the plan and exit; reads headers and a sample of weights")
-        .option("--download", DOWNLOAD_HELP)
-        .option("--resume", "resume an interrupted run")
-        .option("--force", "replace an existing output or interrupted run")
-        .option("--allow-unrelated", "merge models that look unrelated")
-        .option("--allow-nonfinite", "write values that the merge made infinite or NaN"),
-    ),
-  ),
-);
+export const withMergeOptions = adding<MergeOptions>((command) => {
+  command.optionsGroup("Output:").option("-o, --out <folder>", "folder to write; it appears when it is complete");
+  addRecipeFlags(command, outputSchema, FLAGS);
+  command
+    .option("--tensor-union", "merge tensors that some models lack from those that have them")
+    .option("--tensor-intersection", "leave out tensors that some models lack")
+    .option("--dry-run", "print the plan and exit; reads headers and a sample of weights")
+    .option("--download", DOWNLOAD_HELP)
+    .option("--resume", "resume an interrupted run")
+    .option("--force", "replace an existing output or interrupted run")
+    .option("--allow-unrelated", "merge models that look unrelated")
+    .option("--allow-nonfinite", "write values that the merge made infinite or NaN");
+  return withWorkOptions(withPushOptions(command));
+});
 
 /** The recipe fields that options set. */
-export function outputFields(options: MergeOptions) {
-  const { as, dtype, shardSize, vocabulary, tokenizerFrom, tensorUnion, tensorIntersection } = options;
-  const tensors = tensorUnion ? ("union" as const) : tensorIntersection ? ("intersection" as const) : undefined;
-  return defined({ as, dtype, shard_size: shardSize, vocabulary, tensors, tokenizer_from: tokenizerFrom });
+export function outputFields(options: MergeOptions): Partial<RecipeInput> {
+  const { tensorUnion, tensorIntersection } = options;
+  const tensors = tensorUnion ? "union" : tensorIntersection ? "intersection" : undefined;
+  return { ...recipeFields(FLAGS, options), ...(tensors ? { tensors } : {}) };
 }
 
-/** Computes gates with the engine, which other merges do not load. */
-const gates: MeasureGates = async (...args) => (await import("../../engine/index.js")).measureGates(...args);
-
 export async function runMerge(
-  recipe: RecipeInput | ((hub: HubAccess) => Promise<OpenedPlan>),
+  recipe: RecipeInput | ((hub: HubAccess) => Promise<MergePlan>),
   options: MergeOptions,
 ): Promise<void> {
   const start = performance.now();
   await checkPushFlags(options);
   const fetch = options.download ? "files" : options.dryRun ? "plan" : "stream";
   const pins = options.resume ? await pinsOfRun(options.out ?? "") : undefined;
-  const opened = await runWithProgress(options, (controls) => {
+  const planned = await runWithProgress(options, (controls) => {
     const hub = { ...hubAccess(fetch, controls), pins };
-    return typeof recipe === "function" ? recipe(hub) : planRecipe(recipe, { hub });
+    return typeof recipe === "function" ? recipe(hub) : planMerge(recipe, { hub });
   });
   // After the recipe's own errors: a plan or a task in its place has no use for --out.
   if (!options.out && !options.dryRun) {
     throw usageError("Missing --out. Pass --out FOLDER to write the model, or --dry-run to print the plan.");
   }
-  const summary = summarizePlan(opened);
+  const { summary } = planned;
+  const plan = planned.toJSON();
   const { resume, force, allowUnrelated, allowNonfinite: allowNonFinite } = options;
   const execution = { out: options.out ?? "", resume, force, allowUnrelated, allowNonFinite };
   // Checked before the plan is shown: an impossible output is the first message.
-  if (options.out) await checkOutput(opened, execution);
+  if (options.out) await planned.check(execution);
   if (options.dryRun) {
-    if (options.json) printJson({ plan: opened.plan, summary });
-    else print([...describePlan(opened, summary, paletteFor(process.stdout))]);
+    if (options.json) printJson({ plan, summary });
+    else print(describePlan(plan, summary, paletteFor(process.stdout)));
     return;
   }
-  info(options, describePlan(opened, summary, paletteFor(process.stderr)).join("\n"));
-  const result = await runWithProgress(options, (controls) =>
-    executePlan(opened, { ...execution, ...controls, gates }),
-  );
+  info(options, describePlan(plan, summary, paletteFor(process.stderr)).join("\n"));
+  const result = await runWithProgress(options, (controls) => planned.write({ ...execution, ...controls }));
   for (const warning of result.warnings) warn(warning);
   if (options.json) {
     const seconds = (performance.now() - start) / 1000;
     printJson({ ...result, seconds, summary, ...(await pushResult(options.out ?? "", options)) });
     return;
   }
-  for (const line of describeMeasured(opened.plan.measurements, result.measured)) info(options, line);
-  if (opened.plan.measurements.some(({ kind }) => kind === "ownership") && !result.alreadyComplete) {
-    const owned = measuredOwnership(opened.plan, new Map(Object.entries(result.measured)));
-    info(options, ["", ...layerStrip(named(owned, opened.plan), paletteFor(process.stderr)), ""].join("\n"));
+  for (const line of describeMeasured(plan.measurements, result.measured)) info(options, line);
+  if (plan.measurements.some(({ kind }) => kind === "ownership") && !result.alreadyComplete) {
+    const owned = measuredOwnership(plan, new Map(Object.entries(result.measured)));
+    info(options, ["", ...layerStrip(named(owned, plan), paletteFor(process.stderr)), ""].join("\n"));
   }
-  for (const note of describeKept(result.kept, opened.plan)) info(options, note);
+  for (const note of describeKept(result.kept, plan)) info(options, note);
   if (result.changedShare !== null) {
     info(
       options,
       `${formatPercent(result.changedShare)} of the parameters stay the expert's; the others are the base's`,
     );
   }
-  if (result.equalTo !== null && opened.plan.sources.length > 1) {
+  if (result.equalTo !== null && plan.sources.length > 1) {
     info(options, `note: the weights are those of ${result.equalTo}, bit for bit; this merge changed nothing`);
   }
   if (result.alreadyComplete) print(`${options.out} is already complete`);
@@ -155,13 +119,13 @@ export async function runMerge(
         `${result.bytesFetched > 0 ? `${formatBytes(result.bytesFetched)} fetched, ` : ""}${elapsed(start)}`,
     );
   }
-  const allow = opened.plan.code ? " --allow-code" : "";
+  const allow = plan.code ? " --allow-code" : "";
   info(options, `Verify it with: layergraft verify ${shellQuote(options.out ?? "")}${allow}`);
   const { push } = await pushResult(options.out ?? "", options);
   if (push) printPush(push);
 }
 
-export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette: Palette): string[] {
+function describePlan(plan: Plan, summary: PlanSummary, palette: Palette): string[] {
   const { recipe } = plan;
   const method = methodOf(recipe);
   const byMagnitude = plan.measurements.some(({ kind }) => kind === "magnitude");
@@ -209,7 +173,7 @@ function describeAdapter({ adapter }: PlanSummary, isBound: boolean): string[] {
 }
 
 /** Magnitudes one by one; measurements per tensor by their number. */
-function describeMeasurements(measurements: OpenedPlan["plan"]["measurements"]): string[] {
+function describeMeasurements(measurements: Plan["measurements"]): string[] {
   const magnitudes = measurements.filter(({ kind }) => kind === "magnitude");
   const others = groupBy(
     measurements.filter(({ kind }) => kind !== "magnitude"),
@@ -227,7 +191,7 @@ function describeMeasurements(measurements: OpenedPlan["plan"]["measurements"]):
 
 /** Magnitudes and the weights they give. */
 function describeMeasured(
-  measurements: OpenedPlan["plan"]["measurements"],
+  measurements: Plan["measurements"],
   measured: Readonly<Record<string, readonly number[]>>,
 ): string[] {
   const magnitudes = measurements.flatMap((one) => {
@@ -243,7 +207,7 @@ function describeMeasured(
 }
 
 /** The note about thresholds that keep at least a point more than the recipe asks for. */
-function describeKept(kept: readonly KeptShare[], plan: OpenedPlan["plan"]): string[] {
+function describeKept(kept: WriteResult["kept"], plan: Plan): string[] {
   const more = kept.filter((one) => one.kept - one.asked > 0.01);
   if (more.length === 0) return [];
   const labels = sourceLabels(plan);
@@ -256,7 +220,7 @@ function describeKept(kept: readonly KeptShare[], plan: OpenedPlan["plan"]): str
 }
 
 /** The ownership with displayed names of sources. */
-function named(ownership: PlanSummary["ownership"], plan: OpenedPlan["plan"]): PlanSummary["ownership"] {
+function named(ownership: PlanSummary["ownership"], plan: Plan): PlanSummary["ownership"] {
   const labels = sourceLabels(plan);
   const nameOf = (origin: string) => labels.get(origin) ?? origin;
   return ownership.map((entry) => ({ ...entry, origins: entry.origins.map((origin) => origin.map(nameOf)) }));

@@ -21,7 +21,7 @@ const fields = () => ({
     .describe("parts to restore, such as `attention`, `mlp`, `outside` or `[q_proj, k_proj]`; default all"),
   rows_below: z
     .number()
-    .positive("must be positive")
+    .positive("must be a positive number")
     .optional()
     .describe("restore only rows with a mean absolute change below this; default whole tensors"),
   rows: z.enum(["input", "output"]).default("input").describe("a row is an input feature or an output feature"),

@@ -22,9 +22,6 @@ import { isOfPart, requireParts, resolveParameter } from "./parameter.js";
 
 const layerCount = z.int("must be a whole number").min(0, "must not be negative");
 
-/** Sources of tensors outside the layers. */
-export const OUTSIDE = ["average", "task", "language"] as const;
-
 const fields = () => ({
   task: sourceField("expert that gives the middle layers"),
   language: sourceField("expert that gives the bottom and top layers"),
@@ -40,8 +37,10 @@ const fields = () => ({
   layers: z
     .strictObject(
       {
-        language: layersField.optional().describe("layers taken from `language`"),
-        average: layersField.optional().describe("layers averaged"),
+        language: layersField
+          .optional()
+          .describe("layers taken from `language`, such as 0-4,30-31, instead of `bottom` and `top`"),
+        average: layersField.optional().describe("layers averaged; the task expert gives the others"),
       },
       {
         error: ({ code }) =>
@@ -57,10 +56,10 @@ const fields = () => ({
     .default("equal")
     .describe("weights of averages: `equal`, `magnitude` (the inverse size of each change), or `[task, language]`"),
   outside: z
-    .enum(OUTSIDE)
+    .enum(["average", "task", "language"])
     .default("average")
     .describe(
-      "where tensors outside the layers come from; blocks that predict further tokens (part `mtp`) come from the owner of the last layer",
+      "source of tensors outside the layers; blocks that predict further tokens (part `mtp`) come from the owner of the last layer",
     ),
   parts: z
     .union([z.string(), z.array(z.string()).min(1, "must name at least one part")])

@@ -14,8 +14,8 @@ export const transplant = defineMethod({
   reference: "Goddard and Fernandes Neto, 2025, arXiv 2506.06607; mergekit, mergekit-tokensurgeon",
   tag: "tokenizer-transplant",
   fields: () => ({
-    task: sourceField("the model that gets the tokenizer").refine(...MODEL_ONLY),
-    tokenizer: sourceField("the model whose tokenizer it gets").refine(...MODEL_ONLY),
+    task: sourceField("model that gets the tokenizer").refine(...MODEL_ONLY),
+    tokenizer: sourceField("model whose tokenizer it gets, with weights").refine(...MODEL_ONLY),
     k: z.int().min(1).max(1024).default(64).describe("most shared tokens that a new token is made of"),
   }),
   layersOnly: true,

@@ -1,9 +1,8 @@
 // Recipe fields as data for `layergraft methods`, docs/methods.md and the JSON Schema, from the methods' schemas.
-import { z } from "zod";
 import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../kit/settings/index.js";
 import { METHODS } from "../methods/index.js";
 import type { Method } from "../methods/method.js";
-import { outputFields } from "./recipe.js";
+import { outputSchema } from "./recipe.js";
 
 /** A method and its fields. */
 export interface MethodReference extends Pick<Method, "name" | "title" | "summary" | "formula" | "reference"> {
@@ -28,12 +27,12 @@ export function methodReferences(): MethodReference[] {
 
 /** Top-level fields of a recipe of any method. */
 export function outputReferences(): SchemaField[] {
-  return schemaFields(z.strictObject(outputFields));
+  return schemaFields(outputSchema);
 }
 
 /** The schema of recipe files, as JSON Schema (draft 2020-12). */
 export function recipeJsonSchema(): JsonSchema {
-  const { properties: output } = jsonSchemaOf(z.strictObject(outputFields));
+  const { properties: output } = jsonSchemaOf(outputSchema);
   const definitions = METHODS.map(({ name, title, summary, schema }): [string, JsonSchema] => {
     const { $schema: _, ...json } = jsonSchemaOf(schema);
     return [name, { title, description: summary, ...json }];

@@ -62,7 +62,7 @@ export const outputFields = {
     })
     .optional()
     .describe(
-      "if vocabularies differ: the source that gives the tokens and rows, such as `task`, or `union`; default an error",
+      "tokens and rows to keep if vocabularies differ: those of a source, such as `task`, or `union`; default an error",
     ),
   tensors: z
     .enum(["union", "intersection"])
@@ -85,6 +85,7 @@ export const outputFields = {
     ),
 };
 
+export const outputSchema = z.strictObject(outputFields);
 type OutputFields = z.ZodObject<typeof outputFields>;
 
 /** A whole recipe, defaults filled in. */
