@@ -50,8 +50,9 @@ export interface DiffOptions extends StreamOptions, FolderOptions {}
 
 /** Result of `diff`. */
 export interface DiffResult extends CheckpointComparison {
-  /** Names of the checkpoints. */
+  /** Name of the first checkpoint. */
   readonly a: string;
+  /** Name of the second. */
   readonly b: string;
 }
 

@@ -107,12 +107,10 @@ export interface OpenedBackend {
   close(): Promise<void>;
 }
 
-type Programs = Omit<Parameters<typeof openSandbox>[0], "allowCode">;
-
 /** Options of `evaluateTasks`. */
 export interface TaskRunOptions
   extends Omit<RunOptions, "tasks" | "backend" | "source" | "sandbox" | "url">,
-    Programs,
+    Omit<Parameters<typeof openSandbox>[0], "allowCode">,
     Pick<EvaluateOptions, "allowCode"> {
   readonly source?: string | undefined;
   readonly data: DataAccess;

@@ -196,10 +196,10 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
     tokenize: flags.tokenize,
     onNote: (note) => info(flags, `note: ${note}`),
   });
-  const data = {
-    folder: flags.data,
-    loadRows: hubLoader({ onProgress: ({ dataset, done, total }) => noteFetch(display, dataset, done, total) }),
-  };
+  const loadRows = hubLoader({
+    onProgress: ({ dataset, done, total }) => done === total && total > 0 && display.note(`fetched ${dataset}`),
+  });
+  const data = { folder: flags.data, loadRows };
   // Not before the task files are read: one may be a pipe, and the read cannot be cancelled.
   const signal = interruptSignal();
   if (flags.dryRun) {
@@ -262,14 +262,11 @@ async function openBackend(
   });
 }
 
-function printTasks(loaded: readonly LoadedTask[], { json }: EvalFlags): void {
+function printTasks(loaded: readonly LoadedTask[], { json }: EvalFlags) {
   const found = loaded.map(({ task, items, notes }) => ({
     ...{ task: task.name, protocol: protocolId(task.protocol), shots: task.shots, items: items.length, notes },
   }));
-  if (json) {
-    printJson({ tasks: found });
-    return;
-  }
+  if (json) return printJson({ tasks: found });
   const rows = found.map(({ task, protocol, shots, items }) => [task, protocol, String(shots), String(items)]);
   print([
     ...terminalLines({ columns: ["task", "protocol", right("shots"), right("items")], rows }),
@@ -277,11 +274,8 @@ function printTasks(loaded: readonly LoadedTask[], { json }: EvalFlags): void {
   ]);
 }
 
-function report(results: Results, flags: EvalFlags): void {
-  if (flags.json) {
-    printJson(results);
-    return;
-  }
+function report(results: Results, flags: EvalFlags) {
+  if (flags.json) return printJson(results);
   const format: ScoreFormat = flags.format === "lm-eval" || flags.format === "hub" ? "table" : flags.format;
   const lines = scoreLines(results, format);
   if (format !== "table") {
@@ -359,10 +353,6 @@ function describe(task: Task, sample: Sample, { prompt }: Item): string[] {
     `worth:   ${JSON.stringify(sample.verdict)}`,
     "",
   ];
-}
-
-function noteFetch(display: ProgressDisplay, dataset: string, done: number, total: number): void {
-  if (done === total && total > 0) display.note(`fetched ${dataset}`);
 }
 
 function list(flags: EvalFlags): void {

@@ -107,19 +107,12 @@ export async function runExport(source: ModelInput, options: ExportFlags): Promi
     `  ${parts.join(", ")}`,
     ...notes.map((note) => `note: ${note}`),
   ];
-  if (dryRun || out === undefined) {
-    if (options.json) printJson({ ...summary, tensors });
-    else print(described);
-    return;
-  }
+  if (dryRun || out === undefined) return options.json ? printJson({ ...summary, tensors }) : print(described);
   info(options, described.join("\n"));
   const written = await runWithProgress(options, (controls) => plan.write({ out, force, resume, ...controls }));
   for (const warning of written.warnings) warn(warning);
   if (options.ollama) await writeFileAtomically(`${out}.Modelfile`, `FROM ./${basename(out)}\n`);
-  if (options.json) {
-    printJson({ ...summary, ...written, seconds: (performance.now() - start) / 1000 });
-    return;
-  }
+  if (options.json) return printJson({ ...summary, ...written, seconds: (performance.now() - start) / 1000 });
   print(`${written.resumed ? "Resumed and wrote" : "Wrote"} ${out}: ${formatBytes(written.bytes)}, ${elapsed(start)}`);
   if (options.ollama) info(options, `Run it with: ollama create my-model -f ${shellQuote(`${out}.Modelfile`)}`);
 }

@@ -74,9 +74,7 @@ async function run(options: ExtractFlags): Promise<void> {
     const plan = await runWithProgress(options, (controls) =>
       planExtraction({ ...settings, hub: hubAccess("plan", controls) }),
     );
-    if (options.json) printJson(plan);
-    else print(describePlan(plan));
-    return;
+    return options.json ? printJson(plan) : print(describePlan(plan));
   }
   const extraction = await runWithProgress(options, (controls) =>
     // Each weight is read several times, and not in the order of the files.

@@ -84,9 +84,7 @@ export async function runMerge(
   // Checked before the plan is shown: an impossible output is the first message.
   if (options.out) await planned.check(execution);
   if (options.dryRun) {
-    if (options.json) printJson({ plan, summary });
-    else print(describePlan(plan, summary, paletteFor(process.stdout)));
-    return;
+    return options.json ? printJson({ plan, summary }) : print(describePlan(plan, summary, paletteFor(process.stdout)));
   }
   info(options, describePlan(plan, summary, paletteFor(process.stderr)).join("\n"));
   const result = await runWithProgress(options, (controls) => planned.write({ ...execution, ...controls }));
@@ -133,11 +131,12 @@ function describePlan(plan: Plan, summary: PlanSummary, palette: Palette): strin
   const parameters = formatCount(summary.parameters);
   const measuring = summary.bytesToMeasure > 0 ? ` (${formatBytes(summary.bytesToMeasure)} to measure)` : "";
   const averaged = summary.ownership.some(({ origins }) => origins.some((origin) => origin.length > 1));
+  const widest = Math.max(...plan.sources.map(({ id }) => id.length));
   const isCopy = plan.sources.length === 1 && summary.computed === 0 && plan.layerOrder === undefined;
   return [
     palette.bold(method.headline(recipe)),
     `${plan.architecture}, ${plan.layers} layers, ${parameters} parameters`,
-    ...plan.sources.map(({ id, name }) => `  ${id.padEnd(longest(plan.sources.map((source) => source.id)))}  ${name}`),
+    ...plan.sources.map(({ id, name }) => `  ${id.padEnd(widest)}  ${name}`),
     "",
     ...layerStrip(named(summary.ownership, plan), palette),
     "",
@@ -224,8 +223,4 @@ function named(ownership: PlanSummary["ownership"], plan: Plan): PlanSummary["ow
   const labels = sourceLabels(plan);
   const nameOf = (origin: string) => labels.get(origin) ?? origin;
   return ownership.map((entry) => ({ ...entry, origins: entry.origins.map((origin) => origin.map(nameOf)) }));
-}
-
-function longest(texts: readonly string[]): number {
-  return Math.max(...texts.map((text) => text.length));
 }
