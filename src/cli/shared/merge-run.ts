@@ -2,7 +2,7 @@
 
 import { layerStrip, type Palette } from "../../figures/index.js";
 import type { HubAccess } from "../../formats/checkpoint/index.js";
-import { groupBy, usageError } from "../../kit/index.js";
+import { defined, groupBy, usageError } from "../../kit/index.js";
 import { formatBytes, formatCount, formatPercent, plural, shellQuote } from "../../kit/printing/index.js";
 import { methodOf, outputSchema, type Plan, type RecipeInput } from "../../merge/index.js";
 import { measuredOwnership, type PlanSummary, pinsOfRun, sourceLabels } from "../../merge/output/index.js";
@@ -58,7 +58,7 @@ export const withMergeOptions = adding<MergeOptions>((command) => {
 export function outputFields(options: MergeOptions): Partial<RecipeInput> {
   const { tensorUnion, tensorIntersection } = options;
   const tensors = tensorUnion ? "union" : tensorIntersection ? "intersection" : undefined;
-  return { ...recipeFields(FLAGS, options), ...(tensors ? { tensors } : {}) };
+  return defined({ ...recipeFields(FLAGS, options), tensors });
 }
 
 export async function runMerge(

@@ -35,6 +35,19 @@ describe("recipe flags", () => {
     expect(parse("revert", REVERT, args)).toEqual({ layers: "3", rows_below: 0.001, from: "top", keep: true });
   });
 
+  it("keep the order of fields that have defaults, which a plan's digest is made of", () => {
+    const fields = parse("swap", SWAP, ["--parts", "mlp", "--task", "a"]);
+    expect(Object.keys(fields)).toEqual([
+      "task",
+      "bottom",
+      "bottom_transition",
+      "layers",
+      "weights",
+      "outside",
+      "parts",
+    ]);
+  });
+
   it.each([
     [["--bottom", "x"], "argument 'x' is invalid. It must be a whole number."],
     [["--bottom", "-1"], "argument '-1' is invalid. It must not be negative."],

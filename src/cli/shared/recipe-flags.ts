@@ -50,12 +50,16 @@ export function addRecipeFlags(
   }
 }
 
-/** The fields that options set. */
+/** The fields that options set; others are there, undefined, so that their defaults keep the order of the flags. */
 export function recipeFields(flags: RecipeFlags, options: object): Fields {
-  return pathsOf(flags).reduce((recipe: Fields, [flag, path]) => {
+  let recipe: Fields = {};
+  for (const [flag, path] of pathsOf(flags)) {
     const value = (options as Fields)[attributeOf(nameOf(flag))];
-    return value === undefined ? recipe : withField(recipe, path, value);
-  }, {});
+    const [top = ""] = path.split(".");
+    if (value !== undefined) recipe = withField(recipe, path, value);
+    else if (!(top in recipe)) recipe = { ...recipe, [top]: undefined };
+  }
+  return recipe;
 }
 
 function pathsOf(flags: RecipeFlags): (readonly [flag: string, path: string])[] {
