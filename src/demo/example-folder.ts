@@ -1,9 +1,8 @@
 // The folder in which the commands of README.md and docs/ run: the shipped models, adapters, recipes, tasks, data and plans.
-import { cp, mkdir, readdir } from "node:fs/promises";
+import { cp, mkdir } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { exists } from "../kit/files/index.js";
-import { OutputError } from "../kit/index.js";
+import { filesOfRun } from "../kit/files/index.js";
 import { extractAdapter } from "../merge/extract/index.js";
 import { MINIATURE_MODELS, writeMiniature } from "./miniature.js";
 
@@ -35,9 +34,7 @@ const FILES: ExampleFolder["files"] = [
  * @throws OutputError if the folder has other files and no example in it
  */
 export async function writeExample(folder: string, signal?: AbortSignal): Promise<ExampleFolder> {
-  if ((await exists(folder)) && (await readdir(folder)).length > 0 && !(await exists(join(folder, "rows.jsonl")))) {
-    throw new OutputError(`${folder} is not empty and has no example in it. Choose another folder.`, { file: folder });
-  }
+  await filesOfRun(folder, "example", (names) => names.includes("rows.jsonl"));
   await mkdir(folder, { recursive: true });
   await cp(dirname(createRequire(import.meta.url).resolve("#example")), folder, { recursive: true });
   await writeMiniature(folder);

@@ -1,5 +1,5 @@
 // Runs the demo: writes the shipped models, their problems and the plan, and runs the comparison as an experiment.
-import { cp, mkdir, readdir, rm } from "node:fs/promises";
+import { cp, mkdir, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import {
@@ -13,8 +13,8 @@ import {
   statusOf,
 } from "../experiment/index.js";
 import { type ExperimentReport, gatherReport, recipeText } from "../experiment/report/index.js";
-import { exists, writeFileAtomically } from "../kit/files/index.js";
-import { LayergraftError, OutputError } from "../kit/index.js";
+import { exists, filesOfRun, writeFileAtomically } from "../kit/files/index.js";
+import { LayergraftError } from "../kit/index.js";
 import { plural } from "../kit/printing/index.js";
 import { MINIATURE_MODELS, writeMiniature } from "./miniature.js";
 import { evaluatedAnswers, type ModelAnswers, type Problem, shownProblems } from "./results.js";
@@ -80,10 +80,7 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
 
 /** Writes the demo's folder, unless it is there. The plan comes last, so it means that all is there. */
 async function writeDemo({ out, force }: DemoOptions): Promise<void> {
-  const isDemo = await exists(join(out, MARK));
-  if (!isDemo && (await exists(out)) && (await readdir(out)).length > 0) {
-    throw new OutputError(`${out} is not empty and has no demo in it`, { file: out, option: "out" });
-  }
+  const isDemo = (await filesOfRun(out, "demo", (names) => names.includes(MARK))).length > 0;
   for (const name of isDemo && force ? OWN_FILES : []) await rm(join(out, name), { recursive: true, force: true });
   if (await exists(join(out, "plan.yaml"))) return;
   await mkdir(out, { recursive: true });

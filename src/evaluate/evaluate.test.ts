@@ -420,7 +420,9 @@ describe("a stopped evaluation", () => {
       where: { option: "resume" },
     });
     const resume = { backend, out, resume: true };
-    await expect(run({ ...resume, tasks: [generateTask(3)], seed: 1 })).rejects.toThrow(/settings\.seed was 0, now 1/);
+    await expect(run({ ...resume, tasks: [generateTask(3)], seed: 1 })).rejects.toThrow(
+      /settings\.seed was 0 and is 1/,
+    );
     await expect(run({ ...resume, tasks: [generateTask(4)] })).rejects.toThrow(/tasks\.lengths\.promptsDigest was/);
     await expect(run({ ...resume, tasks: [generateTask(3)], source: "x" })).rejects.toThrow(OutputError);
     expect(files(out)).toEqual(before);
@@ -462,8 +464,10 @@ describe("a stopped evaluation", () => {
     mkdirSync(out);
     writeFileSync(join(out, "thesis.tex"), "");
     await expect(run({ tasks: [generateTask(3)], backend, out, resume: true })).rejects.toThrow(
-      /is not empty and not an evaluation \(it has thesis\.tex\)/,
+      /is not empty and has no evaluation in it, but thesis\.tex/,
     );
-    await expect(run({ tasks: [generateTask(3)], backend, out: join(out, "thesis.tex") })).rejects.toThrow(/is a file/);
+    await expect(run({ tasks: [generateTask(3)], backend, out: join(out, "thesis.tex") })).rejects.toThrow(
+      /is not a folder/,
+    );
   });
 });

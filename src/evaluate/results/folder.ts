@@ -1,17 +1,16 @@
 // results.json is written last, so a folder with it is complete.
-import { mkdir, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
+  changesOf,
   exists,
+  filesOfRun,
   isFile,
-  LOCK_FILE,
-  type Lock,
+  LockedFolder,
   readBounded,
-  takeLock,
   writeFileAtomically,
 } from "../../kit/files/index.js";
-import { differencesOf, isSystemError, OutputError } from "../../kit/index.js";
-import { formatSome, shorten } from "../../kit/printing/index.js";
+import { OutputError } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import { AnswerCache } from "../backends/answer-cache.js";
 import type { Results, RunRecord, Sample } from "./result-types.js";
 
@@ -37,16 +36,13 @@ function toJson(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`;
 }
 
-export class ResultFolder {
-  readonly path: string;
-  readonly cache: AnswerCache;
+export class ResultFolder extends LockedFolder {
+  #cache: AnswerCache | undefined;
 
-  readonly #lock: Lock;
-
-  private constructor(path: string, cache: AnswerCache, lock: Lock) {
-    this.path = path;
-    this.cache = cache;
-    this.#lock = lock;
+  /** Answers so far. */
+  get cache(): AnswerCache {
+    if (!this.#cache) throw new Error(`${this.path} is not open`);
+    return this.#cache;
   }
 
   /**
@@ -54,21 +50,9 @@ export class ResultFolder {
    * @throws OutputError when something else is there, or results and `resume` is not set
    */
   static async check(path: string, resume: boolean): Promise<void> {
-    let names: string[];
-    try {
-      names = await readdir(path);
-    } catch (error) {
-      if (isSystemError(error, "ENOENT")) return;
-      if (isSystemError(error, "ENOTDIR")) throw new OutputError(`${path} is a file; choose a folder`, { file: path });
-      throw error;
-    }
-    const others = names.filter((name) => name !== SERVER_LOG && !name.startsWith(LOCK_FILE) && !LEFT_OVER.test(name));
-    if (others.length === 0) return;
-    if (!names.includes(SETTINGS_FILE)) {
-      const message = `${path} is not empty and not an evaluation (it has ${formatSome(names)}); choose another folder`;
-      throw new OutputError(message, { file: path });
-    }
-    if (!resume) {
+    const isFree = (name: string) => name === SERVER_LOG || LEFT_OVER.test(name);
+    const names = await filesOfRun(path, "evaluation", (all) => all.includes(SETTINGS_FILE) || all.every(isFree));
+    if (!resume && !names.every(isFree)) {
       throw new OutputError(`${path} already has an evaluation`, { file: path, option: "resume" });
     }
   }
@@ -80,18 +64,18 @@ export class ResultFolder {
    * @throws LayergraftError code "locked" when another run holds it
    */
   static async open(path: string, settings: object, resume: boolean): Promise<ResultFolder> {
-    const folder = resolve(path);
-    await ResultFolder.check(folder, resume);
-    await mkdir(folder, { recursive: true });
-    const lock = await takeLock(folder);
+    const folder = new ResultFolder(resolve(path));
+    await ResultFolder.check(folder.path, resume);
+    await folder.lock();
     try {
-      const file = join(folder, SETTINGS_FILE);
+      const file = join(folder.path, SETTINGS_FILE);
       const wanted = toJson(settings);
-      if (await exists(file)) checkSettings(folder, await readText(file), wanted);
+      if (await exists(file)) checkSettings(folder.path, await readText(file), wanted);
       else await writeFileAtomically(file, wanted);
-      return new ResultFolder(folder, await AnswerCache.open(join(folder, ANSWERS_FILE)), lock);
+      folder.#cache = await AnswerCache.open(join(folder.path, ANSWERS_FILE));
+      return folder;
     } catch (error) {
-      await lock.release();
+      await folder.close();
       throw error;
     }
   }
@@ -111,11 +95,11 @@ export class ResultFolder {
   }
 
   /** Unlocks the folder. @throws OutputError if answers could not be stored */
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
     try {
-      await this.cache.close();
+      await this.#cache?.close();
     } finally {
-      await this.#lock.release();
+      await super.close();
     }
   }
 }
@@ -131,9 +115,7 @@ function checkSettings(folder: string, before: string, now: string): void {
   if (before === now) return;
   let differing: string[] = [];
   try {
-    differing = differencesOf(JSON.parse(before), JSON.parse(now)).map(
-      ({ field, saved, current }) => `${field} was ${shown(saved)}, now ${shown(current)}`,
-    );
+    differing = changesOf(JSON.parse(before), JSON.parse(now)).map(({ text }) => text);
   } catch {
     differing = [`its ${SETTINGS_FILE} is not JSON`];
   }
@@ -141,9 +123,4 @@ function checkSettings(folder: string, before: string, now: string): void {
     `${folder} has an evaluation with other settings, which cannot be resumed: ${formatSome(differing, 4)}. Choose another folder`,
     { file: folder, field: "settings" },
   );
-}
-
-function shown(value: unknown): string {
-  if (value === undefined) return "not there";
-  return shorten(JSON.stringify(value).replace(/[0-9a-f]{64}/g, (digest) => `${digest.slice(0, 8)}...`));
 }

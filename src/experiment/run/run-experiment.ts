@@ -1,6 +1,5 @@
 // The state is in the steps' folders, so an experiment can be stopped and resumed at any time.
-import { mkdir } from "node:fs/promises";
-import { takeLock } from "../../kit/files/index.js";
+import { LockedFolder } from "../../kit/files/index.js";
 import { CancelledError } from "../../kit/index.js";
 import type { Executor, ExecutorEvents, Finished, ReadyStep } from "../execute/executor.js";
 import type { Expansion } from "../plan/expand-plan.js";
@@ -72,13 +71,7 @@ export interface RunSummary {
  * @throws CancelledError if the signal fires; finished steps are kept
  */
 export async function runExperiment(options: RunOptions): Promise<RunSummary> {
-  await mkdir(options.out, { recursive: true });
-  const lock = await takeLock(options.out);
-  try {
-    return await new Run(options).run();
-  } finally {
-    await lock.release();
-  }
+  return new LockedFolder(options.out).locked(() => new Run(options).run());
 }
 
 class Run {

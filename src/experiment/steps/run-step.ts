@@ -1,6 +1,6 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { exists, LOCK_FILE, takeLock, waitWhileLocked } from "../../kit/files/index.js";
+import { exists, LOCK_FILE, LockedFolder, waitWhileLocked } from "../../kit/files/index.js";
 import { LayergraftError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
 import { analyzeExperts, overlapOf, suggestRecipes } from "../../merge/analysis/index.js";
@@ -40,7 +40,8 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
   const done = await readResult(folder, step.kind);
   if (done) return done;
   // Its holder may be a job that Slurm no longer knows, or a process that has yet to notice that its runner is gone.
-  const lock = await waitWhileLocked(() => takeLock(folder), {
+  const own = new LockedFolder(folder);
+  await waitWhileLocked(() => own.lock(), {
     cancelled: "stopped while another process ran this step",
     signal: options.signal,
     onWait: () => options.onProgress?.(0, "waiting for another process that runs this step"),
@@ -60,7 +61,7 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
     await writeResult(folder, result);
     return result;
   } finally {
-    await lock.release();
+    await own.close();
   }
 }
 

@@ -19,4 +19,13 @@ export {
   writeFully,
 } from "./files.js";
 export { isAlive, isLocked, LOCK_FILE, type Lock, lockHolder, processStat, takeLock, waitWhileLocked } from "./lock.js";
-export { checkFolderOutput, RunFolder, writeFolder } from "./run-folder.js";
+export {
+  changesOf,
+  checkFolderOutput,
+  filesOfRun,
+  LockedFolder,
+  namesIn,
+  RunFolder,
+  requireOutside,
+  writeFolder,
+} from "./run-folder.js";

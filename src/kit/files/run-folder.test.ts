@@ -1,12 +1,30 @@
 // Atomic folders: what a reader finds at any moment, whatever happens to the writer.
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DiskFullError } from "../errors.js";
 import { syncFile, writeFileAtomically } from "./files.js";
 import { takeLock } from "./lock.js";
-import { RunFolder, writeFolder } from "./run-folder.js";
+import {
+  changesOf,
+  checkFolderOutput,
+  filesOfRun,
+  LockedFolder,
+  RunFolder,
+  requireOutside,
+  writeFolder,
+} from "./run-folder.js";
 
 let home: string;
 let out: string;
@@ -144,5 +162,52 @@ describe("RunFolder", () => {
     await folder.close();
     await folder.requireUnlocked();
     await (await takeLock(folder.partial)).release();
+  });
+});
+
+describe("what every run refuses", () => {
+  const message = (work: Promise<unknown>) =>
+    work.then(
+      () => "",
+      ({ message }: Error) => message,
+    );
+
+  it("an input in its folder, also through a link", async () => {
+    const input = join(out, "checkpoint-1");
+    mkdirSync(input, { recursive: true });
+    symlinkSync(out, join(home, "link"));
+    const through = join(home, "link", "checkpoint-1");
+    expect(await message(requireOutside(out, [through]))).toBe(
+      `the input ${through} is inside the output folder ${out}`,
+    );
+    expect(await message(checkFolderOutput({ out, force: true }, [through], ["checkpoint-1"]))).toMatch(/is inside/);
+    expect(await message(requireOutside(join(home, "link"), [out]))).toMatch(/link is one of the inputs$/);
+    // A link is replaced, not what it leads to.
+    await requireOutside(join(home, "link"), [out], { replaced: true });
+    await requireOutside(`${out}-2`, [out]);
+  });
+
+  it("files of others, and what is not a folder", async () => {
+    const isRun = (names: readonly string[]) => names.includes("run");
+    expect(await filesOfRun(out, "run", isRun)).toEqual([]);
+    mkdirSync(out);
+    const lock = new LockedFolder(out);
+    expect(await lock.locked(() => filesOfRun(out, "run", isRun))).toEqual([]);
+    writeFileSync(join(out, "thesis"), "");
+    const refusal = `${out} is not empty and has no run in it, but thesis. Choose another folder.`;
+    expect(await message(filesOfRun(out, "run", isRun))).toBe(refusal);
+    writeFileSync(join(out, "run"), "");
+    expect([...(await filesOfRun(out, "run", isRun))].sort()).toEqual(["run", "thesis"]);
+    symlinkSync(join(home, "nothing"), join(home, "dangling"));
+    for (const path of [join(out, "run"), join(home, "dangling")])
+      expect(await message(filesOfRun(path, "run", isRun))).toBe(`${path} already exists and is not a folder`);
+  });
+
+  it("another record, with digests shortened", () => {
+    const digest = (letter: string) => letter.repeat(64);
+    expect(changesOf({ model: digest("a"), seed: 1 }, { model: digest("b"), seed: 1, n: 2 })).toEqual([
+      { field: "model", text: 'model was "aaaaaaaa..." and is "bbbbbbbb..."' },
+      { field: "n", text: "n was missing and is 2" },
+    ]);
   });
 });

@@ -1,29 +1,65 @@
-// Writes folders atomically: next to their final place, then synced and renamed.
-import { mkdir, readdir, rename, rm } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+// The folders of runs: one process at a time, nothing of others replaced, and resumed only by the same run. They grow in
+// their place, or beside it, and are then synced and renamed.
+import { mkdir, readdir, realpath, rename, rm } from "node:fs/promises";
+import { basename, dirname, join, resolve, sep } from "node:path";
 import { DiskFullError, isSystemError, OutputError } from "../errors.js";
-import { formatSome } from "../printing/format.js";
+import { differencesOf } from "../json.js";
+import { formatSome, shorten } from "../printing/format.js";
 import { exists, pathBeside, syncFile, syncFolder } from "./files.js";
 import { LOCK_FILE, type Lock, requireUnlocked, takeLock } from "./lock.js";
 
 /** Files of runs, which are not part of an output. */
 const PRIVATE = /^\.layergraft-/;
 
-/** The output folder of a run that can be interrupted and resumed, by one process at a time. */
-export class RunFolder {
-  /** Absolute path of the finished folder. */
+/** A folder that a run fills in its place, by one process at a time. */
+export class LockedFolder {
   readonly path: string;
-  /** Absolute path of the unfinished folder. */
+  /** The folder that is locked: the unfinished one, if that has another place. */
   readonly partial: string;
+  #lock: Lock | undefined;
+
+  constructor(path: string, partial = path) {
+    this.path = path;
+    this.partial = partial;
+  }
+
+  /** @throws LayergraftError code "locked" if a process is writing the folder */
+  requireUnlocked(): Promise<void> {
+    return requireUnlocked(this.partial);
+  }
+
+  /** Makes the folder and locks it. @throws LayergraftError code "locked" if another process has it */
+  async lock(): Promise<void> {
+    await mkdir(this.partial, { recursive: true });
+    this.#lock = await takeLock(this.partial);
+  }
+
+  /** Unlocks the folder and keeps its files for a later run. */
+  async close(): Promise<void> {
+    await this.#lock?.release();
+    this.#lock = undefined;
+  }
+
+  /** Works while the folder is locked. */
+  async locked<T>(work: () => Promise<T>): Promise<T> {
+    await this.lock();
+    try {
+      return await work();
+    } finally {
+      await this.close();
+    }
+  }
+}
+
+/** The output folder of a run that can be interrupted and resumed. It is there whole or not at all. */
+export class RunFolder extends LockedFolder {
   /** Place of an earlier output until the new one is in place. It is complete whenever it exists. */
   readonly #replaced: string;
   /** Place in which a replaced output is deleted. */
   readonly #discarded: string;
-  #lock: Lock | undefined;
 
   constructor(path: string, suffix = ".partial") {
-    this.path = resolve(path);
-    this.partial = pathBeside(this.path, suffix);
+    super(resolve(path), pathBeside(resolve(path), suffix));
     this.#replaced = pathBeside(this.path, ".layergraft-replaced");
     this.#discarded = pathBeside(this.path, ".layergraft-discarded");
   }
@@ -34,19 +70,13 @@ export class RunFolder {
     if (await exists(this.#replaced)) await rename(this.#replaced, this.path);
   }
 
-  /** @throws LayergraftError code "locked" if a process is writing the folder */
-  requireUnlocked(): Promise<void> {
-    return requireUnlocked(this.partial);
-  }
-
   /**
    * Creates the partial folder and locks it.
    * @param options.resume keep the files of an earlier run; default false
    * @throws LayergraftError code "locked" if another process is writing it
    */
   async open(options: { readonly resume?: boolean } = {}): Promise<void> {
-    await mkdir(this.partial, { recursive: true });
-    this.#lock = await takeLock(this.partial);
+    await this.lock();
     for (const name of await readdir(this.partial)) {
       // A kill can leave a half-written temporary file.
       const isLeftOver = options.resume ? name.endsWith(".tmp") : name !== LOCK_FILE;
@@ -96,12 +126,6 @@ export class RunFolder {
     await this.discard();
   }
 
-  /** Unlocks the folder and keeps its files for a later run. */
-  async close(): Promise<void> {
-    await this.#lock?.release();
-    this.#lock = undefined;
-  }
-
   #taken(): OutputError {
     return new OutputError(`${this.path} was created by another program during the run; move it away first`, {
       file: this.path,
@@ -123,6 +147,72 @@ export class RunFolder {
   }
 }
 
+/** Names in a folder, without its lock; undefined if there is none. @throws OutputError if it is something else */
+export async function namesIn(folder: string): Promise<string[] | undefined> {
+  try {
+    return (await readdir(folder)).filter((name) => !name.startsWith(LOCK_FILE));
+  } catch (error) {
+    // A link that leads nowhere is taken, too.
+    if (isSystemError(error, "ENOENT") && !(await exists(folder, { link: true }))) return undefined;
+    if (!isSystemError(error, "ENOENT") && !isSystemError(error, "ENOTDIR")) throw error;
+    throw new OutputError(`${folder} already exists and is not a folder`, { file: folder, option: "out" });
+  }
+}
+
+/**
+ * Names of what earlier runs left in a folder; none if it is free.
+ * @param what such as "evaluation"
+ * @param isRun whether files are those of such a run
+ * @throws OutputError if it is not a folder, or has other files only
+ */
+export async function filesOfRun(
+  folder: string,
+  what: string,
+  isRun: (names: readonly string[]) => boolean,
+): Promise<readonly string[]> {
+  const names = (await namesIn(folder)) ?? [];
+  if (names.length === 0 || isRun(names)) return names;
+  const message = `${folder} is not empty and has no ${what} in it, but ${formatSome(names)}. Choose another folder.`;
+  throw new OutputError(message, { file: folder });
+}
+
+/** The path that a path leads to; the same if there is none. */
+const real = (path: string): Promise<string> => realpath(path).catch(() => resolve(path));
+
+/**
+ * Checks that a run reads nothing in the folder that it writes.
+ * @param options.replaced whether the folder is renamed to its place, and so replaces a link; default false
+ * @throws OutputError if an input is the folder, or inside it
+ */
+export async function requireOutside(
+  output: string,
+  inputs: readonly string[],
+  { replaced = false }: { readonly replaced?: boolean } = {},
+): Promise<void> {
+  const target = replaced ? join(await real(dirname(resolve(output))), basename(resolve(output))) : await real(output);
+  for (const input of inputs) {
+    const source = await real(input);
+    const isInside = source.startsWith(join(target, sep));
+    if (source !== target && !isInside) continue;
+    const message = isInside
+      ? `the input ${input} is inside the output folder ${output}`
+      : `the output ${output} is one of the inputs`;
+    throw new OutputError(message, { file: output, option: "out" });
+  }
+}
+
+/** What differs between the record of an earlier run and of this one. Digests are shortened. */
+export function changesOf(saved: unknown, current: unknown): { readonly field: string; readonly text: string }[] {
+  const shown = (value: unknown) =>
+    value === undefined
+      ? "missing"
+      : shorten(JSON.stringify(value).replace(/[0-9a-f]{64}/g, (digest) => `${digest.slice(0, 8)}...`));
+  return differencesOf(saved, current).map(({ field, saved: was, current: is }) => ({
+    field,
+    text: `${field} was ${shown(was)} and is ${shown(is)}`,
+  }));
+}
+
 /**
  * Checks that a folder of known files can be written.
  * @param inputs paths that it must not be
@@ -134,21 +224,18 @@ export async function checkFolderOutput(
   inputs: readonly string[],
   files: readonly string[],
 ): Promise<void> {
-  const where = { file: out, option: "out" };
-  if (inputs.some((input) => resolve(input) === resolve(out))) {
-    throw new OutputError(`the output ${out} is one of the inputs`, where);
-  }
-  if (!(await exists(out))) return;
+  await requireOutside(out, inputs, { replaced: true });
+  const names = await namesIn(out);
+  if (!names) return;
   if (!force) {
     throw new OutputError(`${out} already exists`, { file: out, option: "force" });
   }
-  const names = await readdir(out).catch((error: unknown) => {
-    if (isSystemError(error, "ENOTDIR")) throw new OutputError(`${out} is not a folder`, where);
-    throw error;
-  });
   const foreign = names.filter((name) => !files.includes(name) && !PRIVATE.test(name));
   if (foreign.length > 0) {
-    throw new OutputError(`${out} contains other files (${formatSome(foreign)}), so it is not replaced`, where);
+    throw new OutputError(`${out} contains other files (${formatSome(foreign)}), so it is not replaced`, {
+      file: out,
+      option: "out",
+    });
   }
 }
 

@@ -1,19 +1,21 @@
 // The output folder of a merge: checks before writing, and the journal for resuming.
 
-import { open, readdir, realpath, rm, stat, statfs } from "node:fs/promises";
-import { basename, dirname, join, sep } from "node:path";
+import { open, readdir, rm, stat, statfs } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { z } from "zod";
 import type { ShardLayout } from "../../formats/safetensors/index.js";
 import {
   exists,
   LOCK_FILE,
+  namesIn,
   RunFolder,
   readJsonObject,
+  requireOutside,
   withFile,
   writeFileAtomically,
   writeFully,
 } from "../../kit/files/index.js";
-import { CancelledError, DiskFullError, isSystemError, LayergraftError, OutputError } from "../../kit/index.js";
+import { CancelledError, DiskFullError, LayergraftError, OutputError } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { recordOf } from "../../kit/settings/index.js";
 import type { Sources } from "../../tensor/expressions/index.js";
@@ -94,28 +96,15 @@ export class OutputFolder extends RunFolder {
   async check(inputs: readonly string[], force: boolean): Promise<void> {
     const { path } = this;
     const parent = dirname(path);
-    const refusal = (text: string, file = path) => new OutputError(text, { file, option: "out" });
     if (!(await exists(parent)))
       throw new OutputError(`${parent} does not exist, so ${path} cannot be created. Create it first.`, { file: path });
     if (!(await stat(parent)).isDirectory()) {
-      throw refusal(`${parent} is a file, so ${path} cannot be created in it`);
+      throw new OutputError(`${parent} is a file, so ${path} cannot be created in it`, { file: path, option: "out" });
     }
     // The partial folder becomes the output, and `force` would empty it.
-    for (const output of [path, this.partial]) {
-      const target = join(await realpath(parent), basename(output));
-      for (const input of inputs) {
-        const source = await realpath(input);
-        if (source === target) throw refusal(`the output ${output} is one of the inputs`, output);
-        if (source.startsWith(join(target, sep))) {
-          throw refusal(`the input ${input} is inside the output ${output}`, output);
-        }
-      }
-    }
-    if (!(await exists(path, { link: true }))) return;
-    const names = await readdir(path).catch((error: unknown) => {
-      const isFile = isSystemError(error, "ENOTDIR") || isSystemError(error, "ENOENT");
-      throw isFile ? refusal(`${path} already exists and is not a folder`) : error;
-    });
+    for (const output of [path, this.partial]) await requireOutside(output, inputs, { replaced: true });
+    const names = await namesIn(path);
+    if (!names) return;
     const isOurs = names.length === 0 || names.includes(PROVENANCE_FILE);
     if (force && isOurs) return;
     const what = isOurs

@@ -8,10 +8,9 @@ import {
   digestOf,
   exists,
   isFile,
-  type Lock,
+  LockedFolder,
   readBounded,
   staysIn,
-  takeLock,
   writeFileAtomically,
 } from "../../kit/files/index.js";
 import { isSystemError, LayergraftError, usageError } from "../../kit/index.js";
@@ -57,12 +56,12 @@ export class ProjectFolder {
   readonly folder: string;
   /** Where the server keeps its own files. */
   readonly private: string;
-  readonly #lock: Lock;
+  readonly #lock: LockedFolder;
   readonly #watchers: FSWatcher[] = [];
   /** Changes wait for each other. */
   #turn: Promise<unknown> = Promise.resolve();
 
-  private constructor(folder: string, own: string, lock: Lock) {
+  private constructor(folder: string, own: string, lock: LockedFolder) {
     this.folder = folder;
     this.private = own;
     this.#lock = lock;
@@ -79,19 +78,20 @@ export class ProjectFolder {
     await mkdir(own, { recursive: true, mode: 0o700 });
     // Links of models lead to larger disks.
     for (const inner of ["recipes", PRIVATE_FOLDER]) await fileOf(path, inner);
-    const lock = await takeLock(own);
+    const lock = new LockedFolder(own);
+    await lock.lock();
     try {
       await readSaved(join(path, SETTINGS_FILE));
       return new ProjectFolder(path, own, lock);
     } catch (error) {
-      await lock.release();
+      await lock.close();
       throw error;
     }
   }
 
   close(): Promise<void> {
     for (const watcher of this.#watchers) watcher.close();
-    return this.#lock.release();
+    return this.#lock.close();
   }
 
   /** Calls after the settings or recipes changed on disk, once for changes in quick succession. */

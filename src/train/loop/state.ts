@@ -10,10 +10,9 @@ import {
   type TensorInfo,
   writeSafetensors,
 } from "../../formats/safetensors/index.js";
-import { bytesOf, canonicalJson, exists, readJsonObject, writeFolder } from "../../kit/files/index.js";
+import { bytesOf, canonicalJson, changesOf, exists, readJsonObject, writeFolder } from "../../kit/files/index.js";
 import {
   CheckpointError,
-  type Difference,
   differencesOf,
   formatShape,
   LayergraftError,
@@ -200,8 +199,8 @@ export interface ResumeParts {
 
 /** @throws RecipeError with every field and input that differs */
 export function requireSameRun(saved: ResumeParts, current: ResumeParts): void {
-  const differences = differencesOf(saved.configuration, current.configuration);
-  const problems = differences.filter(({ field }) => !FREE.test(field)).map(describeDifference);
+  const changes = changesOf(saved.configuration, current.configuration);
+  const problems = changes.filter(({ field }) => !FREE.test(field)).map(({ text }) => text);
   for (const { field, saved: was, current: is } of differencesOf(saved.inputs, current.inputs)) {
     if (was === undefined) problems.push(`${field} was not read before`);
     else problems.push(is === undefined ? `${field} is not read any more` : `${field} has changed since`);
@@ -209,9 +208,4 @@ export function requireSameRun(saved: ResumeParts, current: ResumeParts): void {
   if (problems.length === 0) return;
   const message = "a run can only resume unchanged. Undo these changes, or start a new run in another folder:";
   throw new RecipeError(message, problems);
-}
-
-function describeDifference({ field, saved, current }: Difference): string {
-  const show = (value: unknown) => (value === undefined ? "missing" : JSON.stringify(value));
-  return `${field} was ${show(saved)} and is ${show(current)}`;
 }

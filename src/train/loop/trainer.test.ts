@@ -500,7 +500,7 @@ describe("what goes wrong", () => {
     expect(checkpoints()).toEqual(["checkpoint-2"]);
     out = join(root, "poisoned");
     await expect(go({ force: true })).rejects.toThrow(
-      /poisoned is not empty and is not a training run\. Choose another folder/,
+      /poisoned is not empty and has no training run in it, but .*\. Choose another folder/,
     );
   });
 });

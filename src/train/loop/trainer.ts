@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { AppendLog, exists } from "../../kit/files/index.js";
+import { AppendLog, exists, requireOutside } from "../../kit/files/index.js";
 import { CancelledError, LayergraftError, Random } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
 import { learningRateFactor } from "../run/schedule.js";
@@ -37,18 +37,15 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   const { source } = options;
   const folder = new TrainingFolder(options.out);
   const folders = [...source.sources.values()].flatMap(({ folder: one, adapter }) => [one, adapter?.path ?? one]);
-  await folder.requireOutside(folders);
-  await folder.lock();
-  try {
+  await requireOutside(folder.path, folders);
+  return folder.locked(async () => {
     const trainer = await Trainer.open(options, folder);
     try {
       return await trainer.run();
     } finally {
       await trainer.close();
     }
-  } finally {
-    await folder.unlock();
-  }
+  });
 }
 
 interface TrainerParts {

@@ -1,7 +1,7 @@
-import { mkdir, readdir, realpath, rename, rm, symlink } from "node:fs/promises";
-import { basename, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { readdir, rename, rm, symlink } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { z } from "zod";
-import { exists, LOCK_FILE, type Lock, readLog, takeLock } from "../../kit/files/index.js";
+import { filesOfRun, LockedFolder, readLog } from "../../kit/files/index.js";
 import { OutputError } from "../../kit/index.js";
 import type { TrainOptions } from "./training-types.js";
 
@@ -32,14 +32,7 @@ export async function readTrainingLog(path: string): Promise<readonly z.output<t
   return (await readLog(path, (line) => logSchema.parse(line))).entries;
 }
 
-export class TrainingFolder {
-  readonly path: string;
-  #lock: Lock | undefined;
-
-  constructor(path: string) {
-    this.path = path;
-  }
-
+export class TrainingFolder extends LockedFolder {
   get log(): string {
     return join(this.path, RUN_FILES.log);
   }
@@ -58,49 +51,16 @@ export class TrainingFolder {
    * @throws OutputError if the folder has a run, or something else
    */
   async requireFree({ force = false, resume = false }: Pick<TrainOptions, "force" | "resume">): Promise<void> {
-    if (!(await exists(this.path))) return;
-    const names = (await readdir(this.path)).filter((name) => !name.startsWith(LOCK_FILE));
-    const isRun = names.includes(RUN_FILES.log) || names.includes(RUN_FILES.states);
-    if (names.length > 0 && !isRun) {
-      throw new OutputError(`${this.path} is not empty and is not a training run. Choose another folder.`, {
-        file: this.path,
-      });
-    }
+    const isRun = (all: readonly string[]) => all.includes(RUN_FILES.log) || all.includes(RUN_FILES.states);
+    const names = await filesOfRun(this.path, "training run", isRun);
     // The link to the last checkpoint is made after the first state. A run that is killed before starts again, which loses
     // nothing, as it makes the same checkpoints.
     const hadState = names.includes("last");
-    if (!isRun || force || (resume && !hadState)) return;
+    if (names.length === 0 || force || (resume && !hadState)) return;
     throw new OutputError(
       `${this.path} ${resume ? "has checkpoints but no state to resume from" : "already has a run"}`,
       { file: this.path, option: resume ? "force" : "resume" },
     );
-  }
-
-  /**
-   * Makes the folder and locks it for this process.
-   * @throws LayergraftError with code "locked" if another process uses it
-   */
-  async lock(): Promise<void> {
-    await mkdir(this.path, { recursive: true });
-    this.#lock = await takeLock(this.path);
-  }
-
-  async unlock(): Promise<void> {
-    await this.#lock?.release();
-  }
-
-  /** Checks that the run reads nothing in its own folder. @param sources folders. @throws OutputError */
-  async requireOutside(sources: readonly string[]): Promise<void> {
-    const real = (path: string) => realpath(path).catch(() => resolve(path));
-    const own = await real(this.path);
-    for (const source of sources) {
-      const path = relative(own, await real(source));
-      if (path === ".." || path.startsWith(`..${sep}`) || isAbsolute(path)) continue;
-      throw new OutputError(`${source} is inside the output folder ${this.path}, whose checkpoints are removed`, {
-        file: this.path,
-        option: "out",
-      });
-    }
   }
 
   async clear(): Promise<void> {
