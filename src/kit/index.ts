@@ -1,3 +1,4 @@
+export { Answerer, type Answers, answerQuestions, type Controls, errorOf, type PlainError, plainError } from "./ask.js";
 export {
   bytesPerElement,
   DTYPE_BITS,

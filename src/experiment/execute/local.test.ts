@@ -10,13 +10,13 @@ afterAll(() => rmSync(root, { recursive: true }));
 const program = join(root, "worker.mjs");
 writeFileSync(
   program,
-  `process.on("message", ({ folder }) => {
+  `process.on("message", ({ id, input: folder }) => {
      if (folder === "die") process.kill(process.pid, "SIGKILL");
      else if (folder === "leave") process.exit(3);
-     else if (folder === "fail") process.send({ kind: "failed", reason: "no such tensor", seconds: 0.5 });
+     else if (folder === "fail") process.send({ id, value: { outcome: "failed", reason: "no such tensor", seconds: 0.5 } });
      else if (folder !== "hang") {
-       process.send({ kind: "progress", share: 0.5, what: String(process.pid) });
-       process.send({ kind: "done", seconds: 1 });
+       process.send({ id, event: { share: 0.5, what: String(process.pid) } });
+       process.send({ id, value: { outcome: "done", seconds: 1 } });
      }
    });`,
 );

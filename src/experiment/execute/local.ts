@@ -2,9 +2,10 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { createRequire } from "node:module";
 import { availableParallelism, freemem, hostname, totalmem } from "node:os";
-import { z } from "zod";
+import { Answerer } from "../../kit/index.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
+import type { WorkerAnswers } from "./worker.js";
 
 /** Cores and bytes of all steps together, by default all cores and three quarters of the memory; and of one step. */
 export type LocalOptions = Pick<ExperimentPlan["executor"], "total_cores" | "cores" | "total_memory" | "memory"> & {
@@ -12,14 +13,11 @@ export type LocalOptions = Pick<ExperimentPlan["executor"], "total_cores" | "cor
   readonly program?: string;
 };
 
-const workerMessage = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("progress"), share: z.number(), what: z.string() }),
-  z.object({ kind: z.literal("done"), seconds: z.number() }),
-  z.object({ kind: z.literal("failed"), reason: z.string(), seconds: z.number() }),
-]);
-export type WorkerMessage = z.output<typeof workerMessage>;
-
-export type WorkerOrder = Pick<ReadyStep, "folder">;
+/** How far a step is, from 0 to 1, and a detail. */
+export interface WorkerProgress {
+  readonly share: number;
+  readonly what: string;
+}
 
 /** How many steps run in parallel; at least one, even if a step may need more than there is. */
 export function workersOf({ total_cores: most, cores = 1, total_memory: all, memory }: LocalOptions): number {
@@ -31,6 +29,7 @@ export function workersOf({ total_cores: most, cores = 1, total_memory: all, mem
 
 interface Worker {
   readonly process: ChildProcess;
+  readonly answerer: Answerer<WorkerAnswers, WorkerProgress>;
   step: ReadyStep | undefined;
 }
 
@@ -63,8 +62,11 @@ export class LocalExecutor implements Executor {
       const worker = [...this.#workers].find((one) => one.step === undefined) ?? this.#fork();
       worker.step = step;
       await this.#events.onStarted(step.key, { kind: "local", host: hostname(), pid: worker.process.pid ?? 0 });
-      const order: WorkerOrder = { folder: step.folder };
-      worker.process.send(order);
+      const onEvent = ({ share, what }: WorkerProgress) => this.#events.onProgress?.(step.key, share, what);
+      worker.answerer.ask("run", step.folder, { onEvent }).then(
+        (outcome) => this.#finish(worker, outcome),
+        ({ message }: Error) => this.#finish(worker, { outcome: "lost", reason: message }),
+      );
     }
   }
 
@@ -85,22 +87,10 @@ export class LocalExecutor implements Executor {
   #fork(): Worker {
     // In its own process group: Ctrl-C reaches only the runner, which stops its workers.
     const process = fork(this.#program, [], { detached: true, stdio: ["ignore", "ignore", "inherit", "ipc"] });
-    const worker: Worker = { process, step: undefined };
+    const worker: Worker = { process, answerer: new Answerer(process), step: undefined };
     this.#workers.add(worker);
-    process.on("message", (message) => this.#receive(worker, message));
     process.on("exit", (code, signal) => this.#exited(worker, code, signal));
-    process.on("error", (error) => this.#finish(worker, { outcome: "lost", reason: error.message }));
     return worker;
-  }
-
-  #receive(worker: Worker, message: unknown): void {
-    const { step } = worker;
-    const parsed = workerMessage.safeParse(message);
-    if (!step || !parsed.success) return;
-    const { data } = parsed;
-    if (data.kind === "progress") this.#events.onProgress?.(step.key, data.share, data.what);
-    else if (data.kind === "done") this.#finish(worker, { outcome: "done", seconds: data.seconds });
-    else this.#finish(worker, { outcome: "failed", reason: data.reason, seconds: data.seconds });
   }
 
   #exited(worker: Worker, code: number | null, signal: NodeJS.Signals | null): void {

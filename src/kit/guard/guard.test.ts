@@ -30,7 +30,8 @@ it("ends with its caller, even during a call", async () => {
     const options = { execArgv: [], serialization: "advanced", stdio: ["ignore", "ignore", "ignore", "ipc"] };
     const child = fork(${JSON.stringify(createRequire(import.meta.url).resolve("#guard-process"))}, options);
     child.on("message", () => console.log(child.pid));
-    child.send({ module: "data:text/javascript,export const hang=()=>{for(;;);}", name: "hang", args: [] });`;
+    const input = { module: "data:text/javascript,export const hang=()=>{for(;;);}", name: "hang", args: [] };
+    child.send({ id: 1, kind: "call", input });`;
   const caller = spawn(process.execPath, ["--input-type=module", "--eval", script]);
   const [line] = (await Promise.race([once(caller.stdout, "data"), once(caller, "exit")])) as [unknown];
   const pid = Number(String(line));

@@ -3,6 +3,7 @@
 // Calls are synchronous: a thread communicates with the process while the caller waits.
 import { createRequire } from "node:module";
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
+import { errorOf, type PlainError } from "../ask.js";
 
 /** Time limit of a call in seconds; correct ones take milliseconds. */
 export const GUARD_SECONDS = 10;
@@ -11,7 +12,13 @@ export const GUARD_SECONDS = 10;
 export const GUARD_MEBIBYTES = 512;
 
 /** A call that exceeded a limit. The message is a predicate, such as "took longer than 10 s". */
-export class GuardError extends Error {}
+export class GuardError extends Error {
+  override readonly name = "GuardError";
+
+  static ofMemory(): GuardError {
+    return new GuardError(`took more than ${GUARD_MEBIBYTES} MiB of memory`);
+  }
+}
 
 /** A call of a function of a module in `imports` of package.json. */
 export interface GuardedCall {
@@ -21,11 +28,7 @@ export interface GuardedCall {
   readonly seconds: number;
 }
 
-export type GuardedOutcome =
-  | { readonly value: unknown }
-  | { readonly thrown: { readonly name: string; readonly message: string } }
-  | { readonly exceeded: "time" | "memory" }
-  | { readonly broken: string };
+export type GuardedOutcome = { readonly value: unknown } | { readonly error: PlainError };
 
 interface Guard {
   readonly port: MessagePort;
@@ -38,7 +41,7 @@ function startGuard(): Guard {
   const { port1, port2 } = new MessageChannel();
   const signal = new Int32Array(new SharedArrayBuffer(4));
   const thread = new Worker(createRequire(import.meta.url).resolve("#guard-thread"), {
-    workerData: { port: port2, signal, mebibytes: GUARD_MEBIBYTES },
+    workerData: { port: port2, signal },
     transferList: [port2],
     execArgv: [],
   });
@@ -74,14 +77,6 @@ function run(call: GuardedCall): unknown {
     throw new Error("the process for regular expressions does not start");
   }
   if ("value" in outcome) return outcome.value;
-  if ("thrown" in outcome) {
-    const { name, message } = outcome.thrown;
-    throw Object.assign(name === "SyntaxError" ? new SyntaxError(message) : new Error(message), { name });
-  }
-  if ("broken" in outcome) throw new Error(outcome.broken);
-  throw new GuardError(
-    outcome.exceeded === "time"
-      ? `took longer than ${call.seconds} s`
-      : `took more than ${GUARD_MEBIBYTES} MiB of memory`,
-  );
+  const error = errorOf(outcome.error);
+  throw error.name === "GuardError" ? new GuardError(error.message) : error;
 }

@@ -1,6 +1,7 @@
 // Entry of the guarded process, which runs one call after another.
+import { answerQuestions, type Controls } from "../ask.js";
 import { endWithParent } from "./child.js";
-import type { GuardedCall, GuardedOutcome } from "./guarded.js";
+import { GuardError, type GuardedCall } from "./guarded.js";
 
 /** Most characters and entries of a result: more than any text that a model reads. */
 const MAX_RESULT = 32_000_000;
@@ -13,20 +14,17 @@ function sizeOf(value: unknown): number {
   return size;
 }
 
-async function outcomeOf({ module, name, args }: GuardedCall): Promise<GuardedOutcome> {
-  try {
+const ANSWERS = {
+  async call({ module, name, args }: GuardedCall, { onEvent }: Controls<"begun">): Promise<unknown> {
     const functions = (await import(module)) as Record<string, (...args: readonly unknown[]) => unknown>;
     // The time limit starts here.
-    process.send?.("begun");
+    onEvent("begun");
     const value = functions[name]?.(...args);
-    return sizeOf(value) > MAX_RESULT ? { exceeded: "memory" } : { value };
-  } catch (error) {
-    const { name, message } = error as Error;
-    return { thrown: { name, message } };
-  }
-}
+    if (sizeOf(value) > MAX_RESULT) throw GuardError.ofMemory();
+    return value;
+  },
+};
+export type GuardAnswers = typeof ANSWERS;
 
-process.on("message", (call: GuardedCall) => {
-  void outcomeOf(call).then((outcome) => process.send?.(outcome));
-});
+answerQuestions(ANSWERS);
 endWithParent();

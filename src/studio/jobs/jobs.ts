@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { isFile, readBounded, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
 import { type LayergraftError, messageOf, usageError } from "../../kit/index.js";
 import { type Job, type JobInput, type JobKind, job as jobSchema, type StudioEvent } from "../protocol/index.js";
-import { Thread, type ThreadEvent } from "../threads/thread.js";
+import { openThread, type Thread, type ThreadEvent } from "../threads/thread.js";
 import type { JobOrder } from "./kinds.js";
 
 const FILE = "job.json";
@@ -90,7 +90,7 @@ export class Jobs {
     };
     await this.#keep(job);
     const order: JobOrder = { kind, input, place: { project: this.#options.project, folder } };
-    const thread = new Thread();
+    const thread = openThread();
     this.#running.set(id, { thread, ended: this.#follow(id, order, thread) });
     return job;
   }
@@ -123,7 +123,7 @@ export class Jobs {
     };
     const end = (how: Partial<Job>): Job => ({ ...this.get(id), ended: Date.now(), progress: null, ...how });
     try {
-      const how = await thread.ask("job", order, onEvent).then(async (result): Promise<Partial<Job>> => {
+      const how = await thread.ask("job", order, { onEvent }).then(async (result): Promise<Partial<Job>> => {
         await writeFileAtomically(join(this.folderOf(id), RESULT), JSON.stringify(result ?? null));
         return { state: "done" };
       }, failureOf);

@@ -2,7 +2,7 @@
 import { usageError } from "../../kit/index.js";
 import type { READS } from "../experiments/reader.js";
 import type { scoreVersion } from "../jobs/evaluate.js";
-import { Thread } from "../threads/thread.js";
+import { openThread, type Thread } from "../threads/thread.js";
 
 /** Seconds for an answer. */
 const TIME_TO_ANSWER = 60;
@@ -27,7 +27,7 @@ export class Asker {
   /** @throws LayergraftError as the thread throws it, or code `usage` if the answer takes too long */
   async ask<K extends keyof Answers>(kind: K, input: Question<K>, seconds = TIME_TO_ANSWER): Promise<Answer<K>> {
     clearTimeout(this.#idle);
-    if (!this.#thread || this.#thread.hasEnded) this.#thread = new Thread();
+    if (!this.#thread || this.#thread.hasEnded) this.#thread = openThread();
     const thread = this.#thread;
     const late = `This took more than ${seconds} s. Try again, or use the command line.`;
     const timer = setTimeout(() => thread.end(usageError(late)), 1000 * seconds);

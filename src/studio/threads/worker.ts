@@ -1,13 +1,14 @@
 // Entry point of the studio's threads: a job, questions about experiments, or scores of versions of a recipe.
+import { answerQuestions, type Controls } from "../../kit/index.js";
 import { READS } from "../experiments/reader.js";
 import { scoreVersion } from "../jobs/evaluate.js";
 import { type JobOrder, KINDS, type Work } from "../jobs/kinds.js";
-import { answerQuestions, type Controls } from "./thread.js";
+import type { ThreadEvent } from "./thread.js";
 
 answerQuestions({
   ...READS,
   score: scoreVersion,
-  job({ kind, input, place }: JobOrder, { signal, onEvent }: Controls) {
+  job({ kind, input, place }: JobOrder, { signal, onEvent }: Controls<ThreadEvent>): Promise<unknown> {
     const work = KINDS[kind] as Work<typeof kind>;
     return work(input, place, {
       signal,

@@ -6,16 +6,7 @@ import { availableParallelism } from "node:os";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { Worker as Thread } from "node:worker_threads";
 import { exists } from "../../kit/files/index.js";
-import {
-  type CallOptions,
-  CancelledError,
-  DiskFullError,
-  FormatError,
-  LayergraftError,
-  OUT_OF_MEMORY,
-  OutputError,
-  systemMessage,
-} from "../../kit/index.js";
+import { type CallOptions, CancelledError, errorOf, LayergraftError, OutputError, plainError } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { workspaceBytes } from "./evaluate-block.js";
 import { Feed } from "./feed.js";
@@ -189,8 +180,7 @@ async function runHere(program: Program, shared: Shared, onPiece: Emit): Promise
     while (worker.step()) await nextTurn();
   } catch (error) {
     stop(shared.control);
-    const { message, code } = error as NodeJS.ErrnoException;
-    throw error instanceof LayergraftError ? error : restoreError({ message, code, where: {} });
+    throw error instanceof LayergraftError ? error : errorOf(plainError(error));
   } finally {
     worker.close();
   }
@@ -215,7 +205,7 @@ function runThread(entry: string, program: Program, shared: Shared, onPiece: Emi
     let failure: Error | undefined;
     thread.on("message", ({ error, piece }: ThreadReport) => {
       if (piece) onPiece(piece.index, piece.payload);
-      if (error) failure = restoreError(error);
+      if (error) failure = errorOf(error);
     });
     thread.on("error", (error) => {
       failure = error;
@@ -227,16 +217,6 @@ function runThread(entry: string, program: Program, shared: Shared, onPiece: Emi
       reject(failure);
     });
   });
-}
-
-/** Restores the class of an error from a thread or the file system. */
-function restoreError({ message, code, where }: NonNullable<ThreadReport["error"]>): Error {
-  if (code === "format") return new FormatError(message, where);
-  if (code === "code") return new LayergraftError(code, message, where);
-  if (code === "memory") return new LayergraftError(code, OUT_OF_MEMORY, where);
-  if (code === undefined) return new Error(message);
-  const told = systemMessage(Object.assign(new Error(message), { code, ...(where?.file ? { path: where.file } : {}) }));
-  return code === "ENOSPC" || code === "EDQUOT" ? new DiskFullError(told, where) : new OutputError(told, where);
 }
 
 /** Bytes of the pieces done by an earlier run, where a resumed progress bar starts. */

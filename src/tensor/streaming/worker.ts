@@ -1,22 +1,17 @@
+// A thread of a pass. It is not asked, as other threads are (`kit/ask.ts`): it shares memory, waits in it synchronously, and
+// takes the next piece by itself.
 import { parentPort, workerData } from "node:worker_threads";
-import { isOutOfMemory, LayergraftError } from "../../kit/index.js";
+import { type PlainError, plainError } from "../../kit/index.js";
 import { runCode } from "./own-code.js";
 import type { Payload, Program } from "./program.js";
 import type { Shared } from "./shared.js";
 import { Worker } from "./thread-work.js";
 import { type Arithmetic, addArithmetic } from "./value-operation.js";
 
-/**
- * Message of a thread: pieces that are done, and finally whether it failed. Errors are plain data because messages do not
- * keep classes.
- */
+/** Message of a thread: pieces that are done, and finally whether it failed. */
 export interface ThreadReport {
   readonly piece?: { readonly index: number; readonly payload: Payload | undefined };
-  readonly error?: {
-    readonly message: string;
-    readonly code: string | undefined;
-    readonly where: LayergraftError["where"];
-  };
+  readonly error?: PlainError;
 }
 
 /** The arrays of a payload, which are moved and not copied. */
@@ -42,13 +37,11 @@ export async function runThread(arithmetic: readonly Arithmetic[]): Promise<void
       arraysOf(payload).map(({ buffer }) => buffer as ArrayBuffer),
     );
   });
-  const report: { error?: ThreadReport["error"] } = {};
+  let report: ThreadReport = {};
   try {
     while (worker.step());
   } catch (error) {
-    const where = error instanceof LayergraftError ? error.where : {};
-    const { message, code } = error as NodeJS.ErrnoException;
-    report.error = { message, code: isOutOfMemory(error) ? "memory" : code, where };
+    report = { error: plainError(error) };
   } finally {
     worker.close();
   }

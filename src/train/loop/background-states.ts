@@ -1,23 +1,14 @@
 // Writes states in a thread while training goes on. ONNX Runtime blocks the thread that it is called from.
-import { once } from "node:events";
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
-import { type ErrorWhere, LayergraftError } from "../../kit/index.js";
+import { Answerer } from "../../kit/index.js";
 import { type StateToWrite, writeState } from "./state.js";
-
-export interface StateOrder {
-  readonly states: string;
-  readonly state: StateToWrite;
-}
-
-export interface StateReply {
-  readonly problem?: { readonly code: LayergraftError["code"]; readonly message: string; readonly where: ErrorWhere };
-}
+import type { StateAnswers } from "./state-thread.js";
 
 /** One state at a time, as each is a copy of weights and moments: 12 bytes for each number that is trained. */
 export class BackgroundStates {
   readonly #states: string;
-  #thread: Worker | undefined;
+  #thread: Answerer<StateAnswers> | undefined;
   #writing: Promise<void> | undefined;
   /** Seconds that the latest state took. */
   seconds = 0;
@@ -51,15 +42,10 @@ export class BackgroundStates {
       return { name, shape, steps, weights: weights.slice(), first: first.slice(), second: second.slice() };
     });
     const buffers = copies.flatMap((copy) => [copy.weights.buffer, copy.first.buffer, copy.second.buffer]);
-    this.#thread ??= new Worker(createRequire(import.meta.url).resolve("#state-thread"));
-    const order: StateOrder = { states: this.#states, state: { ...state, parameters: copies } };
-    this.#thread.postMessage(order, buffers);
-    this.#writing = once(this.#thread, "message")
-      .then(([reply]) => {
-        const { problem } = reply as StateReply;
-        done();
-        if (problem) throw new LayergraftError(problem.code, problem.message, problem.where);
-      })
+    this.#thread ??= new Answerer(new Worker(createRequire(import.meta.url).resolve("#state-thread")));
+    this.#writing = this.#thread
+      .ask("write", { states: this.#states, state: { ...state, parameters: copies } }, { transfer: buffers })
+      .then(done)
       .catch(onProblem)
       .finally(() => {
         this.#writing = undefined;
@@ -74,6 +60,6 @@ export class BackgroundStates {
   /** Waits for what is being written, and ends the thread. */
   async close(): Promise<void> {
     await this.finish();
-    await this.#thread?.terminate();
+    this.#thread?.end();
   }
 }

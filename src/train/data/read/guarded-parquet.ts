@@ -1,9 +1,7 @@
 // Parquet files are decoded in a process of their own: a few bytes of a file can claim billions of values.
-import type { ChildProcess } from "node:child_process";
-import { once } from "node:events";
 import { stat } from "node:fs/promises";
-import { startGuarded } from "../../../kit/index.js";
-import type { ParquetAnswer, ParquetRequest } from "./parquet-process.js";
+import { Answerer, LayergraftError, startGuarded } from "../../../kit/index.js";
+import type { ParquetAnswers } from "./parquet-process.js";
 import { DataError, type FileReader } from "./row.js";
 
 /** Heap of the process, and seconds for a part: four times what the largest row group needs. */
@@ -15,47 +13,27 @@ const LIMITS = { mebibytes: 4096, seconds: 120 };
  */
 export async function* readParquet(file: string, columns?: readonly string[], limits = LIMITS): FileReader {
   await stat(file);
-  const child = startGuarded("#parquet-process", limits.mebibytes);
+  const beyond = (limit: string) => {
+    const advice = "Write it again with smaller row groups, or do not use it if you do not know where it is from.";
+    return new DataError(`${file} needs more than ${limit} to decode. ${advice}`, { file });
+  };
+  const decoder = new Answerer<ParquetAnswers>(startGuarded("#parquet-process", limits.mebibytes), (code) =>
+    code === 1
+      ? new Error("the process that decodes parquet files does not start")
+      : beyond(`${limits.mebibytes} MiB of memory`),
+  );
   try {
-    for (let request: ParquetRequest = { file, columns }; ; request = "next") {
-      const answer = await answerTo(child, request, limits.seconds);
-      if (answer === "end") return;
-      if (typeof answer === "string") {
-        const limit = answer === "time" ? `${limits.seconds} s` : `${limits.mebibytes} MiB of memory`;
-        const advice = "Write it again with smaller row groups, or do not use it if you do not know where it is from.";
-        throw new DataError(`${file} needs more than ${limit} to decode. ${advice}`, { file });
-      }
-      if ("part" in answer) yield answer.part;
-      else if (answer.error.isFile) throw new DataError(answer.error.message, { file });
-      else throw new Error(answer.error.message);
+    await decoder.ask("open", { file, columns });
+    for (;;) {
+      const timer = setTimeout(() => decoder.end(beyond(`${limits.seconds} s`)), limits.seconds * 1000);
+      const part = await decoder.ask("next", undefined).finally(() => clearTimeout(timer));
+      if (part === undefined) return;
+      yield part;
     }
-  } finally {
-    child.kill("SIGKILL");
-  }
-}
-
-/** The answer of the process, or the limit that it exceeded. */
-async function answerTo(
-  child: ChildProcess,
-  request: ParquetRequest,
-  seconds: number,
-): Promise<ParquetAnswer | "time" | "memory"> {
-  const settled = new AbortController();
-  const timeout = AbortSignal.timeout(seconds * 1000);
-  const signal = AbortSignal.any([settled.signal, timeout]);
-  const message = once(child, "message", { signal }).then(([answer]) => answer as ParquetAnswer);
-  const exit = once(child, "exit", { signal }).then(([code]) => {
-    if (code === 1) throw new Error("the process that decodes parquet files does not start");
-    return "memory" as const;
-  });
-  try {
-    // Its end is an event of its own.
-    child.send(request, () => {});
-    return await Promise.race([message, exit]);
   } catch (error) {
-    if (timeout.aborted) return "time";
-    throw error;
+    const isForeign = error instanceof LayergraftError && !(error instanceof DataError);
+    throw isForeign ? new DataError(error.message, { file }) : error;
   } finally {
-    settled.abort();
+    decoder.end();
   }
 }
