@@ -156,9 +156,9 @@ describe.each(PLANS)("examples/experiments/%s", { tags: ["slow"] }, (name) => {
     const models = `${onHub.length} model${onHub.length === 1 ? "" : "s"}`;
     if (onHub.length > 0) expect(stdout).toContain(`downloads ${models} (${formatBytes(bytes)})`);
     for (const plan of variants()) {
-      for (const { family } of membersOf(plan)) {
-        if (family !== undefined && !plan.experts[family]?.train)
-          expect(stdout).toMatch(new RegExp(`^ *${family} `, "m"));
+      for (const { expertGroup } of membersOf(plan)) {
+        if (expertGroup !== undefined && !plan.experts[expertGroup]?.train)
+          expect(stdout).toMatch(new RegExp(`^ *${expertGroup} `, "m"));
       }
     }
     expect(stdout).toMatch(/^evaluation +0 +[1-9]\d*$/m);

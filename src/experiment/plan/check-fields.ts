@@ -120,7 +120,7 @@ function* mergeProblems(merge: PlannedMerge, path: Path, plan: ExperimentPlan, m
   const wrong = [...wrongNames, ...sourceProblems(merge, path)];
   if (wrongNames.length === 0) wrong.push(...countProblems(merge, path, plan, members));
   yield* wrong;
-  const known = members.flatMap((one) => (one.family === undefined ? [] : [one.name]));
+  const known = members.flatMap((one) => (one.expertGroup === undefined ? [] : [one.name]));
   if (recipe && wrong.length === 0 && known.length > 0) yield* configurationProblems(merge, path, members);
   for (const [i, pair] of (pairs === "all" ? [] : pairs).entries()) {
     for (const expert of pair.filter((one) => !known.includes(one))) {
@@ -213,7 +213,7 @@ function* startProblem(word: string, path: Path, plan: ExperimentPlan, sources: 
 /** A merge of several combinations where one model is needed. */
 export function* severalProblem(word: string, path: Path, plan: ExperimentPlan, sources: readonly Member[]): Problems {
   const meaning = meaningOf(word, sources);
-  const isMerge = meaning?.kind === "one" && meaning.members[0]?.family === undefined;
+  const isMerge = meaning?.kind === "one" && meaning.members[0]?.expertGroup === undefined;
   const merge = isMerge ? plan.merges.find(({ name }) => name === word) : undefined;
   if (!merge || countBindings(namingRecipe(merge), sources) > MAX_MODELS) return;
   const { length } = combinationsOf(merge, sources);
@@ -232,7 +232,8 @@ interface Dependent {
 
 /** Each cycle once, where the plan first enters it. */
 function cycleProblems({ experts, merges }: ExperimentPlan, sources: readonly Member[]): Problems {
-  const idOf = ({ name, family }: Member) => (family === undefined ? `merge ${name}` : `group ${family}`);
+  const idOf = ({ name, expertGroup }: Member) =>
+    expertGroup === undefined ? `merge ${name}` : `group ${expertGroup}`;
   const dependents = new Map<string, Dependent>();
   for (const [name, { train }] of Object.entries(experts)) {
     const path = ["experts", name, "train", "from"];

@@ -8,7 +8,7 @@ import type { StepList } from "./step-list.js";
 import { countCheckpoints } from "./training-runs.js";
 
 export interface Selection {
-  readonly family: string;
+  readonly expertGroup: string;
   readonly top: number;
   readonly by: readonly string[];
   /** `within`: points; `base`: its score, from 0 to 1. */
@@ -90,7 +90,7 @@ export function selectCheckpoints(
   const models = kept.map(({ name, step, checkpoint }) => checkpointModel(name, group, plan, step, checkpoint));
   if (guards.length === 0 && rule.one_per === undefined) return { kept: models };
   const by = tasks.map(({ task }) => task);
-  return { kept: models, selection: { family: group, top: rule.top, by, guards: floors, checkpoints } };
+  return { kept: models, selection: { expertGroup: group, top: rule.top, by, guards: floors, checkpoints } };
 }
 
 function meanOf(scores: readonly (number | undefined)[]): number | undefined {
@@ -146,7 +146,7 @@ const MAX_NAMED = 8;
  */
 export function describeRefusals(selections: readonly Selection[], missing: readonly string[]): string[] {
   const refused = selections.filter((one) => countKept(one) === 0);
-  const gone = missing.filter((name) => !refused.some(({ family }) => family === name));
+  const gone = missing.filter((name) => !refused.some(({ expertGroup }) => expertGroup === name));
   const lacking = selections.filter((one) => refused.includes(one) || (gone.length > 0 && countKept(one) < one.top));
   if (lacking.length === 0) return [];
   const shown = gone.length > MAX_NAMED ? [...gone.slice(0, MAX_NAMED), `${gone.length - MAX_NAMED} more`] : gone;
@@ -160,7 +160,7 @@ const countKept = ({ checkpoints }: Selection) => checkpoints.filter(({ name }) 
 
 /** `Guards refused all 6 checkpoints of math (6 by mmlu, 3 by gsm), so math has no model.` */
 function describeRefusal(selection: Selection): string {
-  const { family, top, guards, checkpoints } = selection;
+  const { expertGroup, top, guards, checkpoints } = selection;
   const kept = countKept(selection);
   const by = guards.flatMap(({ task }) => {
     const count = checkpoints.filter(({ refusedBy }) => refusedBy.includes(task)).length;
@@ -168,8 +168,8 @@ function describeRefusal(selection: Selection): string {
   });
   if (kept > 0) {
     const why = by.length === 0 ? "the others are of the same runs or data" : `guards refused ${by.join(", ")}`;
-    return `${family} has ${kept} of the ${plural(top, "checkpoint")} that the plan names: ${why}.`;
+    return `${expertGroup} has ${kept} of the ${plural(top, "checkpoint")} that the plan names: ${why}.`;
   }
   const all = checkpoints.length === 1 ? "the only checkpoint" : `all ${checkpoints.length} checkpoints`;
-  return `Guards refused ${all} of ${family} (${by.join(", ")}), so ${family} has no model.`;
+  return `Guards refused ${all} of ${expertGroup} (${by.join(", ")}), so ${expertGroup} has no model.`;
 }

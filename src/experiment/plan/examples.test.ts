@@ -16,7 +16,9 @@ const planOf = async (name: string) => (await readPlan(join(folder, `${name}.yam
 /** The plan, run without running anything. @param without families and what is made of them, to save time */
 async function finished(name: string, without: RegExp = /^$/) {
   const whole = await planOf(name);
-  const experts = Object.fromEntries(Object.entries(whole.experts).filter(([family]) => !without.test(family)));
+  const experts = Object.fromEntries(
+    Object.entries(whole.experts).filter(([expertGroup]) => !without.test(expertGroup)),
+  );
   const plan = {
     ...whole,
     experts,
@@ -38,16 +40,16 @@ describe("the paper's plan", () => {
     const runs = Object.values(plan.experts).flatMap(({ train }) => train?.runs ?? []);
     const presets = runs.map((run) => String(run.preset));
     const languages = ["swahili", "telugu", "bengali", "japanese"];
-    for (const family of ["math", ...languages]) {
-      for (const number of [1, 2, 3]) expect(presets).toContain(`paper/${family}-${number}`);
+    for (const expertGroup of ["math", ...languages]) {
+      for (const number of [1, 2, 3]) expect(presets).toContain(`paper/${expertGroup}-${number}`);
     }
     for (const preset of presets) expect(presetFields(preset)).toBeDefined();
   });
 
   it("trains them on the data of table 3", async () => {
     const plan = await planOf("paper-mgsm-swahili");
-    const used = (family: string): string[] => {
-      const { run } = settleTraining(plan, plan.experts[family]?.train as Parameters<typeof settleTraining>[1]);
+    const used = (expertGroup: string): string[] => {
+      const { run } = settleTraining(plan, plan.experts[expertGroup]?.train as Parameters<typeof settleTraining>[1]);
       const { sets } = run.data as { sets: { use?: string; source?: string }[] };
       return sets.map(({ use, source }) => use ?? source ?? "");
     };
@@ -89,8 +91,8 @@ describe("the sequel's plan", () => {
       const names = merges(models).map(({ merge }) => merge.name);
       const others = ["math reverted", "target reverted", "soup", "soup of reverted"];
       expect([...new Set(names)]).toEqual(["separate", "frozen", ...others, "from mathematics to the language"]);
-      const families = membersOf(plan).map(({ family }) => family);
-      for (const way of ["partitioned", "mixed"]) expect(families).toContain(way);
+      const expertGroups = membersOf(plan).map(({ expertGroup }) => expertGroup);
+      for (const way of ["partitioned", "mixed"]) expect(expertGroups).toContain(way);
       const code = { Swahili: "sw", Bengali: "bn", Telugu: "te" }[values.language ?? ""];
       const tasks = models.map((one) => one.tasks.map(({ request }) => request.task));
       expect(new Set(tasks.flat())).toEqual(new Set([`mgsm_${code}`, "mgsm_en", `belebele_${code}`]));

@@ -129,9 +129,9 @@ class Expander {
   }
 
   /** A model that a recipe names, if it is known. A merge is written by a step. */
-  #source({ name, family }: Member): SourceModel | undefined {
-    if (family !== undefined) {
-      this.#expandGroup(family);
+  #source({ name, expertGroup }: Member): SourceModel | undefined {
+    if (expertGroup !== undefined) {
+      this.#expandGroup(expertGroup);
       return this.#experts.get(name);
     }
     for (const merge of this.#plan.merges) if (merge.name === name) this.#expandMerge(merge);
@@ -286,7 +286,9 @@ class Expander {
 
   /** The step that compares the changes of two experts, against what both started from. */
   #analysis(task: ExpertModel, language: ExpertModel): AnalyzeStep {
-    const [own = this.#base, other = this.#base] = [task, language].map(({ family }) => this.#starts.get(family));
+    const [own = this.#base, other = this.#base] = [task, language].map(({ expertGroup }) =>
+      this.#starts.get(expertGroup),
+    );
     const base = own.source === other.source ? own : this.#base;
     const inputs = {
       base: base.source as string,
@@ -307,7 +309,7 @@ class Expander {
 
   /** The analyses of the plan's `overlaps` whose experts are known. */
   #overlaps(): Expansion["overlaps"] {
-    const members = this.#members().filter(({ family }) => family !== undefined);
+    const members = this.#members().filter(({ expertGroup }) => expertGroup !== undefined);
     return this.#plan.overlaps.flatMap(([first = "", second = ""]) => {
       const named = { method: "swap", task: first, language: second };
       if (nameProblems(named, members, []).length > 0) return [];

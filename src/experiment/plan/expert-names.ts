@@ -10,7 +10,7 @@ import type { Role } from "./plan-values.js";
 /** An expert as recipes name it, or a merge. `family`: the name of an expert's group, which a plan calls a family. */
 export interface Member {
   readonly name: string;
-  readonly family?: string;
+  readonly expertGroup?: string;
   readonly role?: Role;
 }
 
@@ -22,8 +22,8 @@ interface Meaning {
 }
 
 export function membersOf({ experts }: Pick<WrittenPlan, "experts">): Member[] {
-  return Object.entries(experts).flatMap(([family, declared]) =>
-    memberNames(family, declared).map((name) => ({ name, family, role: declared.role })),
+  return Object.entries(experts).flatMap(([expertGroup, declared]) =>
+    memberNames(expertGroup, declared).map((name) => ({ name, expertGroup, role: declared.role })),
   );
 }
 
@@ -33,17 +33,17 @@ export function sourcesIn(plan: Pick<WrittenPlan, "experts"> & { readonly merges
 }
 
 /** Names of a group's experts: those given, or FAMILY-1, FAMILY-2, and so on. */
-export function memberNames(family: string, { folders, train, select }: ExpertGroup): string[] {
-  const numbered = (count: number) => Array.from({ length: count }, (_, i) => `${family}-${i + 1}`);
+export function memberNames(expertGroup: string, { folders, train, select }: ExpertGroup): string[] {
+  const numbered = (count: number) => Array.from({ length: count }, (_, i) => `${expertGroup}-${i + 1}`);
   if (select) return numbered(select.top);
   if (Array.isArray(folders)) return numbered(folders.length);
   if (folders) return Object.keys(folders);
-  return train ? runNames(family, train) : [];
+  return train ? runNames(expertGroup, train) : [];
 }
 
-export function runNames(family: string, { runs, seeds }: NonNullable<ExpertGroup["train"]>): string[] {
+export function runNames(expertGroup: string, { runs, seeds }: NonNullable<ExpertGroup["train"]>): string[] {
   if (runs) return runs.map(({ name }) => name);
-  return Array.from({ length: seeds?.length ?? 1 }, (_, i) => `${family}-${i + 1}`);
+  return Array.from({ length: seeds?.length ?? 1 }, (_, i) => `${expertGroup}-${i + 1}`);
 }
 
 /** What a name means; undefined if nothing. */
@@ -51,10 +51,10 @@ export function meaningOf(word: string, members: readonly Member[]): Meaning | u
   if (word === "base") return { kind: "base", members: [] };
   const all = /^all (.+)$/.exec(word)?.[1];
   const named = all ?? word;
-  const group = members.filter(({ family, role }) => family === named || role === named);
+  const group = members.filter(({ expertGroup, role }) => expertGroup === named || role === named);
   if (all !== undefined) return group.length > 0 ? { kind: "all", members: group } : undefined;
   const own = members.filter(({ name }) => name === word);
-  const expert = own.find(({ family }) => family !== undefined);
+  const expert = own.find(({ expertGroup }) => expertGroup !== undefined);
   if (expert) return { kind: "one", members: [expert] };
   // A merge may have the name of a family, which comes first.
   if (group.length > 0) return { kind: "each", members: group };
@@ -100,7 +100,10 @@ export function nameProblems(recipe: unknown, members: readonly Member[], path: 
 }
 
 export function wordsFor(members: readonly Member[]): string[] {
-  return [...new Set(members.flatMap(({ name, family, role }) => [name, family ?? [], role ?? []].flat())), "base"];
+  return [
+    ...new Set(members.flatMap(({ name, expertGroup, role }) => [name, expertGroup ?? [], role ?? []].flat())),
+    "base",
+  ];
 }
 
 /** One combination of experts: by each name that stands for several in turn, one of them. */

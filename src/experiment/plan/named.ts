@@ -42,14 +42,14 @@ function tasksIn(plan: ExperimentPlan): Named["tasks"] {
     ];
     return requests.map((request) => ({ request, path: ["evaluate", "tasks", i] }));
   });
-  const selecting = Object.entries(plan.experts).flatMap(([family, { select, language }]) =>
+  const selecting = Object.entries(plan.experts).flatMap(([expertGroup, { select, language }]) =>
     [
       ...[select?.by ?? []].flat().map((task) => ({ task, at: ["by"] })),
       ...(select?.guards ?? []).map(({ task }, i) => ({ task, at: ["guards", i] })),
     ].flatMap(({ task, at }) =>
       inLanguages(task, language === undefined ? languages : [language]).map((name) => ({
         request: requestOf(name, plan),
-        path: ["experts", family, "select", ...at],
+        path: ["experts", expertGroup, "select", ...at],
       })),
     ),
   );

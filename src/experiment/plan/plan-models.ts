@@ -51,7 +51,7 @@ export interface Model {
 
 export interface ExpertModel extends Model {
   readonly kind: "expert";
-  readonly family: string;
+  readonly expertGroup: string;
   readonly role: Role;
   /** Run and samples of a checkpoint: `math-1 after 8 samples`. */
   readonly origin?: string;
@@ -66,7 +66,7 @@ export interface MergeModel extends Model {
   readonly members: readonly string[];
   /** Merge and expert groups. Models with the same are averaged, and have one search. */
   readonly group: string;
-  readonly families: readonly string[];
+  readonly expertGroups: readonly string[];
   readonly configuration: Configuration;
 }
 
@@ -82,10 +82,10 @@ function withDefaults(trl: NonNullable<Training["trl"]> = {}) {
 }
 
 /** The training steps of an expert group, one for each run. @param start the model that they start from, in a folder */
-export function trainingSteps(plan: ExperimentPlan, family: string, start: Model, facts: Facts): TrainStep[] {
-  const { train, select } = plan.experts[family] as ExpertGroup;
+export function trainingSteps(plan: ExperimentPlan, expertGroup: string, start: Model, facts: Facts): TrainStep[] {
+  const { train, select } = plan.experts[expertGroup] as ExpertGroup;
   if (!train) return [];
-  const names = runNames(family, train);
+  const names = runNames(expertGroup, train);
   const settled = settleTraining(plan, train);
   return names.map((name, i) => {
     const own = train.runs?.[i] ?? (train.seeds ? { seed: train.seeds[i] } : undefined);
@@ -113,7 +113,7 @@ export function trainingSteps(plan: ExperimentPlan, family: string, start: Model
 
 export function checkpointModel(
   name: string,
-  family: string,
+  expertGroup: string,
   plan: ExperimentPlan,
   step: TrainStep,
   checkpoint: TrainedCheckpoint,
@@ -121,7 +121,7 @@ export function checkpointModel(
   const identity = madeBy(step.key, checkpoint.path);
   const adapter = checkpoint.isAdapter ? { adapterOf: step.run.base as string } : {};
   return {
-    ...expertFields(name, family, plan),
+    ...expertFields(name, expertGroup, plan),
     source: identity,
     locations: {
       // An adapter also needs what it was trained on.
@@ -133,19 +133,24 @@ export function checkpointModel(
   };
 }
 
-export function folderModels(plan: ExperimentPlan, family: string, facts: Facts): ExpertModel[] {
-  const declared = plan.experts[family] as ExpertGroup;
+export function folderModels(plan: ExperimentPlan, expertGroup: string, facts: Facts): ExpertModel[] {
+  const declared = plan.experts[expertGroup] as ExpertGroup;
   const folders = Array.isArray(declared.folders) ? declared.folders : Object.values(declared.folders ?? {});
-  return memberNames(family, declared).map((name, i) => {
+  return memberNames(expertGroup, declared).map((name, i) => {
     const { identity, folder } = facts.modelIdentity(folders[i] ?? "");
-    return { ...expertFields(name, family, plan), source: identity, locations: { [identity]: { folder } }, needs: [] };
+    return {
+      ...expertFields(name, expertGroup, plan),
+      source: identity,
+      locations: { [identity]: { folder } },
+      needs: [],
+    };
   });
 }
 
-function expertFields(name: string, family: string, plan: ExperimentPlan) {
-  const { role, language } = plan.experts[family] as ExpertGroup;
+function expertFields(name: string, expertGroup: string, plan: ExperimentPlan) {
+  const { role, language } = plan.experts[expertGroup] as ExpertGroup;
   const languages = language === undefined ? languagesOf(plan) : [language];
-  return { name, kind: "expert", family, role, languages } as const;
+  return { name, kind: "expert", expertGroup, role, languages } as const;
 }
 
 /** A model as it must be for training: a merge, or a model with an adapter, is written by a step. */
@@ -232,7 +237,7 @@ export function combinationsOf(
 
 function isListed({ pairs, controlOf }: PlannedMerge, used: readonly Member[]): boolean {
   if (pairs === "all") return true;
-  const names = new Set(used.flatMap(({ name, family }) => (family === undefined ? [] : [name])));
+  const names = new Set(used.flatMap(({ name, expertGroup }) => (expertGroup === undefined ? [] : [name])));
   // The base takes the place of an expert in some controls.
   return pairs.some(
     (pair) =>
@@ -252,9 +257,11 @@ function mergeModel(
   const source = bindRecipe(withFields(recipe, configuration.fields), binding, members, (model) =>
     model === "base" ? (base.source as string) : (found[used.indexOf(model)]?.source as string),
   );
-  const families = [...new Set(found.flatMap((one) => (one.kind === "merge" ? one.families : [one.family])))];
-  const languages = families.flatMap((family) => {
-    const { role, language } = plan.experts[family] as ExpertGroup;
+  const expertGroups = [
+    ...new Set(found.flatMap((one) => (one.kind === "merge" ? one.expertGroups : [one.expertGroup]))),
+  ];
+  const languages = expertGroups.flatMap((expertGroup) => {
+    const { role, language } = plan.experts[expertGroup] as ExpertGroup;
     return role === "language" && language !== undefined ? [language] : [];
   });
   const names = used.map(({ name }) => name);
@@ -263,8 +270,8 @@ function mergeModel(
     name: [merge.name, label, configuration.label].filter((part) => part !== "").join(", "),
     kind: "merge",
     merge,
-    group: `${merge.name} of ${families.join(" and ")}`,
-    families,
+    group: `${merge.name} of ${expertGroups.join(" and ")}`,
+    expertGroups,
     members: [...new Set(found.flatMap((one) => (one.kind === "merge" ? one.members : [one.name])))],
     configuration,
     source: source as ModelSource,

@@ -24,7 +24,7 @@ export function settle(value: unknown): Checked<ExperimentPlan> {
 
 interface Repeated {
   readonly from: PlannedMerge;
-  readonly families: readonly string[];
+  readonly expertGroups: readonly string[];
   /** Merges of these expert groups and no other trained ones. */
   readonly merges: readonly PlannedMerge[];
 }
@@ -35,14 +35,14 @@ export function mergeInRound(name: string, round: number): string {
 }
 
 /** The name of an expert group or of a named run in a round, from 1. */
-export function familyInRound(name: string, round: number): string {
+export function groupInRound(name: string, round: number): string {
   return round === 1 ? name : `${name}-round-${round}`;
 }
 
 /** The expert groups and merges that a plan's rounds repeat, by their names in the first; none in a plan without rounds. */
-export function repeatedIn(plan: ExperimentPlan): { families: readonly string[]; merges: readonly PlannedMerge[] } {
+export function repeatedIn(plan: ExperimentPlan): { expertGroups: readonly string[]; merges: readonly PlannedMerge[] } {
   const from = plan.rounds && mergeToStartFrom(plan);
-  return from ? repeatedFor(plan, from) : { families: [], merges: [] };
+  return from ? repeatedFor(plan, from) : { expertGroups: [], merges: [] };
 }
 
 /** Names of the merges that rounds add to a plan. */
@@ -73,7 +73,7 @@ function settleRounds(plan: ExperimentPlan): Checked<ExperimentPlan> {
   const several = [...severalProblem(from.name, path, plan, sourcesIn(plan))];
   if (several.length > 0) return { value: plan, problems: several };
   const repeated = repeatedFor(plan, from);
-  if (repeated.families.length === 0) {
+  if (repeated.expertGroups.length === 0) {
     return refuse(`needs trained experts in ${from.name}; none of its families has train`);
   }
   const wide = ambiguousRoles(plan, repeated);
@@ -86,11 +86,11 @@ function settleRounds(plan: ExperimentPlan): Checked<ExperimentPlan> {
 }
 
 /** A name of a later round that the plan has already. */
-function takenName(plan: ExperimentPlan, whole: ExperimentPlan, { families }: Repeated): string | undefined {
+function takenName(plan: ExperimentPlan, whole: ExperimentPlan, { expertGroups }: Repeated): string | undefined {
   const known = new Set([...Object.keys(plan.experts), ...membersOf(plan).map(({ name }) => name)]);
   const rounds = laterRounds(plan);
-  const added = new Set(rounds.flatMap((round) => families.map((family) => familyInRound(family, round))));
-  const experts = membersOf(whole).flatMap(({ name, family = "" }) => (added.has(family) ? [name] : []));
+  const added = new Set(rounds.flatMap((round) => expertGroups.map((expertGroup) => groupInRound(expertGroup, round))));
+  const experts = membersOf(whole).flatMap(({ name, expertGroup = "" }) => (added.has(expertGroup) ? [name] : []));
   const merges = whole.merges.map(({ name }) => name);
   return [...added, ...experts].find((name) => known.has(name)) ?? merges.find((name, i) => merges.indexOf(name) < i);
 }
@@ -108,25 +108,29 @@ function repeatedFor(plan: ExperimentPlan, from: PlannedMerge): Repeated {
   const sources = sourcesIn(plan);
   /** Trained groups that a merge needs, also through merges and what groups start from. */
   const needed = (merge: PlannedMerge): ReadonlySet<string> => {
-    const families = new Set<string>();
+    const expertGroups = new Set<string>();
     const words = new Set(wordsOf(merge));
     // The set grows while it is read.
     for (const word of words) {
-      for (const { name, family } of membersNamed(word, sources)) {
-        const train = family === undefined ? undefined : plan.experts[family]?.train;
-        if (train && family !== undefined) families.add(family);
-        const inner = family === undefined ? plan.merges.filter((one) => one.name === name).flatMap(wordsOf) : [];
+      for (const { name, expertGroup } of membersNamed(word, sources)) {
+        const train = expertGroup === undefined ? undefined : plan.experts[expertGroup]?.train;
+        if (train && expertGroup !== undefined) expertGroups.add(expertGroup);
+        const inner = expertGroup === undefined ? plan.merges.filter((one) => one.name === name).flatMap(wordsOf) : [];
         for (const next of [...inner, ...[train?.from ?? []].flat()]) words.add(next);
       }
     }
-    return families;
+    return expertGroups;
   };
-  const families = needed(from);
+  const expertGroups = needed(from);
   const merges = plan.merges.filter((merge) => {
     const own = [...needed(merge)];
-    return own.length > 0 && own.every((family) => families.has(family));
+    return own.length > 0 && own.every((expertGroup) => expertGroups.has(expertGroup));
   });
-  return { from, families: Object.keys(plan.experts).filter((family) => families.has(family)), merges };
+  return {
+    from,
+    expertGroups: Object.keys(plan.experts).filter((expertGroup) => expertGroups.has(expertGroup)),
+    merges,
+  };
 }
 
 function renamed(recipe: object, to: (word: string) => string): object {
@@ -143,11 +147,13 @@ function withNames(merge: PlannedMerge, to: (word: string) => string): PlannedMe
   };
 }
 
-function familiesByRole({ experts }: ExperimentPlan, { families }: Repeated): Map<string, string[]> {
+function groupsByRole({ experts }: ExperimentPlan, { expertGroups }: Repeated): Map<string, string[]> {
   const inRole = ROLES.map(
     (role) => [role, Object.keys(experts).filter((name) => experts[name]?.role === role)] as const,
   );
-  return new Map(inRole.flatMap(([role, own]) => (own.some((name) => families.includes(name)) ? [[role, own]] : [])));
+  return new Map(
+    inRole.flatMap(([role, own]) => (own.some((name) => expertGroups.includes(name)) ? [[role, own]] : [])),
+  );
 }
 
 const PLAIN = /^(all )?(.+)$/;
@@ -155,48 +161,48 @@ const roleIn = (word: string) => PLAIN.exec(word)?.[2] ?? word;
 
 /** A role would also mean the experts of later rounds. */
 function ambiguousRoles(plan: ExperimentPlan, repeated: Repeated): Problem[] {
-  const byRole = familiesByRole(plan, repeated);
+  const byRole = groupsByRole(plan, repeated);
   return plan.merges.flatMap((merge, i) => {
     const wide = mentionsIn(namingRecipe(merge)).find(({ word }) => (byRole.get(roleIn(word))?.length ?? 0) > 1);
     if (!wide) return [];
-    const families = byRole.get(roleIn(wide.word)) ?? [];
-    const what = `${wide.word} means ${families.length} families`;
-    return [{ path: ["merges", i], message: `${what}; with rounds, name one of them: ${formatSome(families, 8)}` }];
+    const expertGroups = byRole.get(roleIn(wide.word)) ?? [];
+    const what = `${wide.word} means ${expertGroups.length} families`;
+    return [{ path: ["merges", i], message: `${what}; with rounds, name one of them: ${formatSome(expertGroups, 8)}` }];
   });
 }
 
 /** The plan with the group in place of a role that means one. */
 function withoutRoles(plan: ExperimentPlan, repeated: Repeated): ExperimentPlan {
-  const byRole = familiesByRole(plan, repeated);
+  const byRole = groupsByRole(plan, repeated);
   const to = (word: string) => {
-    const [family, ...others] = byRole.get(roleIn(word)) ?? [];
-    return family === undefined || others.length > 0 ? word : word.replace(PLAIN, `$1${family}`);
+    const [expertGroup, ...others] = byRole.get(roleIn(word)) ?? [];
+    return expertGroup === undefined || others.length > 0 ? word : word.replace(PLAIN, `$1${expertGroup}`);
   };
   return { ...plan, merges: plan.merges.map((merge) => withNames(merge, to)) };
 }
 
-function withRounds(plan: ExperimentPlan, { from, families, merges }: Repeated): ExperimentPlan {
+function withRounds(plan: ExperimentPlan, { from, expertGroups, merges }: Repeated): ExperimentPlan {
   const experts: Record<string, ExpertGroup> = { ...plan.experts };
   const rounds = laterRounds(plan);
   const names = new Set(merges.map(({ name }) => name));
-  const own = families.flatMap((family) => memberNames(family, plan.experts[family] as ExpertGroup));
+  const own = expertGroups.flatMap((expertGroup) => memberNames(expertGroup, plan.experts[expertGroup] as ExpertGroup));
   const inRound = (round: number) => (word: string) => {
     const plain = roleIn(word);
     const prefix = word.slice(0, word.length - plain.length);
-    if (families.includes(plain)) return prefix + familyInRound(plain, round);
-    if (own.includes(plain)) return expertInRound(plan, families, plain, round);
+    if (expertGroups.includes(plain)) return prefix + groupInRound(plain, round);
+    if (own.includes(plain)) return expertInRound(plan, expertGroups, plain, round);
     return names.has(word) ? mergeInRound(word, round) : word;
   };
   for (const round of rounds) {
-    for (const family of families) {
-      const declared = plan.experts[family] as ExpertGroup;
+    for (const expertGroup of expertGroups) {
+      const declared = plan.experts[expertGroup] as ExpertGroup;
       const { runs, from: first, ...train } = declared.train as NonNullable<ExpertGroup["train"]>;
-      experts[familyInRound(family, round)] = {
+      experts[groupInRound(expertGroup, round)] = {
         ...declared,
         train: {
           ...train,
           from: first === undefined ? mergeInRound(from.name, round - 1) : inRound(round)(first),
-          ...(runs ? { runs: runs.map((run) => ({ ...run, name: familyInRound(run.name, round) })) } : {}),
+          ...(runs ? { runs: runs.map((run) => ({ ...run, name: groupInRound(run.name, round) })) } : {}),
         },
       };
     }
@@ -230,9 +236,10 @@ function withRounds(plan: ExperimentPlan, { from, families, merges }: Repeated):
 }
 
 /** Experts that are numbered have the group's name; others have their own. */
-function expertInRound(plan: ExperimentPlan, families: readonly string[], name: string, round: number): string {
-  const family = families.find((one) => memberNames(one, plan.experts[one] as ExpertGroup).includes(name)) ?? "";
-  const { train, select } = plan.experts[family] as ExpertGroup;
+function expertInRound(plan: ExperimentPlan, expertGroups: readonly string[], name: string, round: number): string {
+  const expertGroup =
+    expertGroups.find((one) => memberNames(one, plan.experts[one] as ExpertGroup).includes(name)) ?? "";
+  const { train, select } = plan.experts[expertGroup] as ExpertGroup;
   const isNamed = !select && train?.runs !== undefined;
-  return isNamed ? familyInRound(name, round) : `${familyInRound(family, round)}${name.slice(family.length)}`;
+  return isNamed ? groupInRound(name, round) : `${groupInRound(expertGroup, round)}${name.slice(expertGroup.length)}`;
 }

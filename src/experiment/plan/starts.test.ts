@@ -141,7 +141,7 @@ controls: true
       name: "both, soup x layer swap",
       source: { method: "soup", models: [soup, swap] },
       members: ["math-1", "swahili-1"],
-      families: ["math", "swahili"],
+      expertGroups: ["math", "swahili"],
       languages: ["sw"],
     });
     expect(found("ties")?.source).toEqual(found("ties of base")?.source);

@@ -140,5 +140,5 @@ function modelName(model: Model | ExpertModel | MergeModel): ModelName {
     const { label, isDefault } = model.configuration;
     return { name, family: model.merge.name, configuration: label, ...(isDefault ? { isDefault } : {}) };
   }
-  return { name, family: "family" in model ? model.family : name, configuration: "" };
+  return { name, family: "expertGroup" in model ? model.expertGroup : name, configuration: "" };
 }

@@ -84,12 +84,13 @@ function modelsOf({ models }: ComparedRow, task: string, sheet: Sheet): CrossedM
 function levelsOf(name: string, sheet: Sheet): Record<string, string> {
   const model = sheet.models.find((one) => one.name === name);
   if (!model || model.kind === "base") return {};
-  if (!("members" in model)) return "family" in model ? { [model.family]: name } : {};
-  const { members, families }: MergeModel = model;
+  if (!("members" in model)) return "expertGroup" in model ? { [model.expertGroup]: name } : {};
+  const { members, expertGroups }: MergeModel = model;
   const levels: Record<string, string> = {};
   for (const [i, member] of members.entries()) {
-    const family = sheet.experts.find((expert) => expert.name === member)?.family ?? families[i] ?? member;
-    levels[family] = levels[family] === undefined ? member : `${levels[family]} + ${member}`;
+    const expertGroup =
+      sheet.experts.find((expert) => expert.name === member)?.expertGroup ?? expertGroups[i] ?? member;
+    levels[expertGroup] = levels[expertGroup] === undefined ? member : `${levels[expertGroup]} + ${member}`;
   }
   return levels;
 }

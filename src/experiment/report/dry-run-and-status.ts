@@ -90,9 +90,9 @@ function modelLines({ variants }: Pick<Outlook, "variants">): string[] {
 /** Experts by family, and merges by group. */
 function knownLines({ models }: Outlook["expansion"], what: string): string[] {
   const lines: (readonly [string, string])[] = [];
-  for (const [family, of] of groupBy(models, ({ model }) => ("family" in model ? model.family : ""))) {
+  for (const [expertGroup, of] of groupBy(models, ({ model }) => ("expertGroup" in model ? model.expertGroup : ""))) {
     const names = of.map(({ model }) => model.name);
-    if (family !== "") lines.push([family, formatSome(names, MAX_LISTED)]);
+    if (expertGroup !== "") lines.push([expertGroup, formatSome(names, MAX_LISTED)]);
   }
   const merges = models.flatMap(({ model }) => ("group" in model ? [model] : []));
   for (const [group, of] of groupBy(merges, (model) => model.group)) {

@@ -92,10 +92,18 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
 
 function trainedExperts({ experts, expansion }: Sheet, plan: ExperimentPlan): ExperimentReport["experts"] {
   const runs = new Map(expansion.steps.flatMap((step) => (step.kind === "train" ? [[step.key, step] as const] : [])));
-  return experts.flatMap(({ name, family, origin, needs }) => {
+  return experts.flatMap(({ name, expertGroup, origin, needs }) => {
     const step = runs.get(needs[0] ?? "");
     if (origin === undefined || !step) return [];
-    return [{ name, family, from: plan.experts[family]?.train?.from ?? "base", how: describeTraining(step), origin }];
+    return [
+      {
+        name,
+        family: expertGroup,
+        from: plan.experts[expertGroup]?.train?.from ?? "base",
+        how: describeTraining(step),
+        origin,
+      },
+    ];
   });
 }
 

@@ -5,7 +5,7 @@ import { plural } from "../../kit/printing/index.js";
 import { lineField } from "../plan/configurations.js";
 import type { MergeModel } from "../plan/plan-models.js";
 import type { ExperimentPlan, Merge } from "../plan/plan-schema.js";
-import { familyInRound, mergeInRound, repeatedIn } from "../plan/settle.js";
+import { groupInRound, mergeInRound, repeatedIn } from "../plan/settle.js";
 import { languageName, tasksIn } from "./overview.js";
 import type { LinePoint, ReportLines } from "./report-data.js";
 import { compareValues, type Sheet, scoreIn } from "./score-sheet.js";
@@ -42,7 +42,7 @@ interface Drawing {
     readonly places: readonly { readonly x: number; readonly models: readonly string[] }[];
   }[];
   /** Families whose experts are drawn across the figure, beside the base. */
-  readonly families: readonly string[];
+  readonly expertGroups: readonly string[];
 }
 
 function gridDrawing(name: string, merge: Merge, field: string, models: readonly MergeModel[]): Drawing {
@@ -64,13 +64,13 @@ function gridDrawing(name: string, merge: Merge, field: string, models: readonly
         .sort(([a], [b]) => a - b)
         .map(([x, some]) => ({ x, models: some.map((model) => model.name) })),
     })),
-    families: [...new Set(models.flatMap((model) => model.families))],
+    expertGroups: [...new Set(models.flatMap((model) => model.expertGroups))],
   };
 }
 
 /** A figure for each task of a plan with rounds: its merges and the families that train again, over the rounds. */
 export function roundFigures(sheet: Sheet, plan: ExperimentPlan): ReportLines[] {
-  const { families, merges } = repeatedIn(plan);
+  const { expertGroups, merges } = repeatedIn(plan);
   const rounds = Array.from({ length: plan.rounds?.count ?? 0 }, (_, i) => i + 1);
   return tasksIn(sheet, plan).flatMap((task) => {
     const line = (label: string, modelsIn: (round: number) => readonly { readonly name: string }[]) => ({
@@ -89,16 +89,16 @@ export function roundFigures(sheet: Sheet, plan: ExperimentPlan): ReportLines[] 
           );
         }),
       ),
-      ...families.map((name) =>
-        line(name, (round) => sheet.experts.filter(({ family }) => family === familyInRound(name, round))),
+      ...expertGroups.map((name) =>
+        line(name, (round) => sheet.experts.filter(({ expertGroup }) => expertGroup === groupInRound(name, round))),
       ),
     ];
-    return linesOf({ name: "", xTitle: "round", reference: 1, lines, families: [] }, task, sheet) ?? [];
+    return linesOf({ name: "", xTitle: "round", reference: 1, lines, expertGroups: [] }, task, sheet) ?? [];
   });
 }
 
 function linesOf(
-  { name, xTitle, reference, lines: places, families }: Drawing,
+  { name, xTitle, reference, lines: places, expertGroups }: Drawing,
   task: string,
   sheet: Sheet,
 ): ReportLines | undefined {
@@ -119,9 +119,9 @@ function linesOf(
   const held = sheet.heldOut(task)?.size;
   const references = [
     { label: "base", models: ["base"] },
-    ...families.map((family) => ({
-      label: family,
-      models: sheet.experts.filter((expert) => expert.family === family).map((expert) => expert.name),
+    ...expertGroups.map((expertGroup) => ({
+      label: expertGroup,
+      models: sheet.experts.filter((expert) => expert.expertGroup === expertGroup).map((expert) => expert.name),
     })),
   ].flatMap(({ label, models: named }) => {
     const score = scoreIn(sheet.cell(named, task));

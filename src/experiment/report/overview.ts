@@ -47,13 +47,13 @@ const ROLES: Readonly<Record<Role, string>> = {
 };
 
 function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan): Row[] {
-  const experts = Object.entries(plan.experts).flatMap(([family, { role, language }], own): Row[] => {
+  const experts = Object.entries(plan.experts).flatMap(([expertGroup, { role, language }], own): Row[] => {
     const models = sheet.experts
-      .filter((expert) => expert.family === family && sheet.isEvaluated(expert.name, task))
+      .filter((expert) => expert.expertGroup === expertGroup && sheet.isEvaluated(expert.name, task))
       .map(({ name }) => name);
     if (models.length === 0) return [];
     const detail = role === "language" && language !== undefined ? `${ROLES[role]}, ${language}` : ROLES[role];
-    return [{ label: family, detail, own, kind: role === "joint" ? "joint" : "expert", models, isChosen: false }];
+    return [{ label: expertGroup, detail, own, kind: role === "joint" ? "joint" : "expert", models, isChosen: false }];
   });
   const merges = [...new Map(sheet.merges.map(({ merge }) => [merge.name, merge])).values()].flatMap((merge) => {
     const models = sheet.merges.filter(
@@ -144,7 +144,8 @@ function configurationsIn(models: readonly MergeModel[]): string {
   if (byLabel.size === 1) return models[0]?.configuration.label ?? "";
   return [...byLabel]
     .map(
-      ([label, some]) => `${label} of ${[...new Set(some.map(({ families }) => families.join(" and ")))].join(", ")}`,
+      ([label, some]) =>
+        `${label} of ${[...new Set(some.map(({ expertGroups }) => expertGroups.join(" and ")))].join(", ")}`,
     )
     .join("; ");
 }
@@ -270,16 +271,16 @@ function controlLeads(task: string, rows: readonly Row[], sheet: Sheet): Overvie
 /** Which families' checkpoints were chosen on the items of a task, in a sentence; empty if none were. */
 function checkpointChoice(task: string, rows: readonly Row[], sheet: Sheet, plan: ExperimentPlan): string {
   const names = new Set(rows.flatMap(({ models }) => models));
-  const merged = sheet.merges.flatMap(({ name, families }) => (names.has(name) ? families : []));
+  const merged = sheet.merges.flatMap(({ name, expertGroups }) => (names.has(name) ? expertGroups : []));
   const parts = sheet.partsOf(task);
-  const chosen = Object.entries(plan.experts).flatMap(([family, { select, language }]) => {
-    const own = sheet.models.filter((model) => "family" in model && model.family === family);
-    const kept = sheet.experts.filter((expert) => expert.family === family);
-    const isShown = merged.includes(family) || kept.some(({ name }) => names.has(name));
+  const chosen = Object.entries(plan.experts).flatMap(([expertGroup, { select, language }]) => {
+    const own = sheet.models.filter((model) => "expertGroup" in model && model.expertGroup === expertGroup);
+    const kept = sheet.experts.filter((expert) => expert.expertGroup === expertGroup);
+    const isShown = merged.includes(expertGroup) || kept.some(({ name }) => names.has(name));
     const isChoice = own.length > 2 * kept.length; // each kept checkpoint is a candidate, too
     const languages = language === undefined ? languagesOf(plan) : [language];
     const by = [select?.by ?? []].flat().flatMap((one) => inLanguages(one, languages));
-    return isShown && isChoice && by.some((one) => parts.includes(one)) ? [family] : [];
+    return isShown && isChoice && by.some((one) => parts.includes(one)) ? [expertGroup] : [];
   });
   if (chosen.length === 0) return "";
   return `Checkpoints of ${listed(chosen)} were chosen on these items, so their scores and those of their merges are optimistic.`;

@@ -6,7 +6,7 @@ import type { Overview, ReportTable } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
 
 /** Every checkpoint of a family with guards: its scores, and why it was refused. */
-export function selectionTable({ family, top, by, guards, checkpoints }: Selection, sheet: Sheet): ReportTable {
+export function selectionTable({ expertGroup, top, by, guards, checkpoints }: Selection, sheet: Sheet): ReportTable {
   const kept = checkpoints.filter(({ name }) => name !== undefined).length;
   const refused = checkpoints.filter(({ refusedBy }) => refusedBy.length > 0).length;
   const floors = guards.map(({ task, within, base }) => {
@@ -16,8 +16,8 @@ export function selectionTable({ family, top, by, guards, checkpoints }: Selecti
   });
   const decided = by.map((task) => sheet.titleOf(task)).join(" and ");
   return {
-    id: `checkpoints-${family}`,
-    title: `Checkpoints of ${family}`,
+    id: `checkpoints-${expertGroup}`,
+    title: `Checkpoints of ${expertGroup}`,
     note: [
       `${kept} of ${plural(checkpoints.length, "checkpoint")} kept; ${top} wanted. Best first by ${decided}${by.length > 1 ? ", on average" : ""}; tied ones in the order of the plan.`,
       ...(floors.length > 0 ? [`Guards: ${floors.join("; ")}. They refused ${refused}.`] : []),

@@ -89,7 +89,7 @@ export async function checkMerges(
 function groupsIn(plan: ExperimentPlan): ReadonlySet<string> {
   const members = membersOf(plan);
   const used = plan.merges.flatMap((merge) => mentionsIn(namingRecipe(merge)).map(({ word }) => word));
-  return new Set(used.flatMap((word) => membersNamed(word, members).flatMap(({ family = [] }) => family)));
+  return new Set(used.flatMap((word) => membersNamed(word, members).flatMap(({ expertGroup = [] }) => expertGroup)));
 }
 
 /** An expert as far as its tensors are known: what makes it, and those that it has from the base. */
@@ -141,13 +141,13 @@ const isLeaf = (value: unknown): value is Leaf =>
   typeof value === "object" && value !== null && "source" in value && "tensor" in value;
 
 /** Training that differs only in what is reverted afterwards gives the same tensors elsewhere. */
-function describe({ name, family = "" }: Member, plan: ExperimentPlan, facts: ReadFacts, base: Checkpoint): Known {
-  const { folders, train, select } = plan.experts[family] ?? {};
-  const at = plan.experts[family] ? memberNames(family, plan.experts[family]).indexOf(name) : -1;
+function describe({ name, expertGroup = "" }: Member, plan: ExperimentPlan, facts: ReadFacts, base: Checkpoint): Known {
+  const { folders, train, select } = plan.experts[expertGroup] ?? {};
+  const at = plan.experts[expertGroup] ? memberNames(expertGroup, plan.experts[expertGroup]).indexOf(name) : -1;
   const source = Object.values(folders ?? {})[at];
   const none = new Set<string>();
   if (source !== undefined) return { identity: facts.models.get(source)?.identity ?? source, reverted: none };
-  const step = train && !select ? trainingSteps(plan, family, baseModel(plan, facts), facts)[at] : undefined;
+  const step = train && !select ? trainingSteps(plan, expertGroup, baseModel(plan, facts), facts)[at] : undefined;
   if (!step) return { identity: name, reverted: none };
   const { revert, ...run } = step.run;
   const identity = digestOfValue([run, step.data ?? null, step.trl ?? null, train?.from ?? null]);
